@@ -1,6 +1,7 @@
 import type { Catalog } from "./admission/catalog.ts"
 import type { InFlight } from "./admission/in-flight.ts"
 import type { KeyLoads } from "./admission/key-loads.ts"
+import type { Memory } from "./admission/memory.ts"
 import type { Config } from "./config/config.ts"
 import type { CallLedger } from "./ledger/entries.ts"
 import type { ClientReports } from "./ledger/reports/client.ts"
@@ -23,6 +24,7 @@ export interface Gateway {
   readonly hidden_output: HiddenOutput
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads
+  readonly memory: Memory
   readonly metrics: Metrics
   readonly usage_warnings: UsageWarnings
   readonly log: Log

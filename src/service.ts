@@ -1,6 +1,7 @@
 import { Catalog, termsOf } from "./admission/catalog.ts"
 import { InFlight } from "./admission/in-flight.ts"
 import { KeyLoads } from "./admission/key-loads.ts"
+import { defaultMemoryBytes, Memory } from "./admission/memory.ts"
 import { type Audience, createApp, type Operators, operatorPaths } from "./app.ts"
 import type { AdminAddress, Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
@@ -120,6 +121,7 @@ export class Service {
       usage_warnings: new UsageWarnings(),
       in_flight,
       key_loads: new KeyLoads(metrics.keyLimited),
+      memory: new Memory(defaultMemoryBytes(config.workers)),
       metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },
       log,
       tracer,

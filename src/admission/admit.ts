@@ -161,7 +161,7 @@ export function checkAllowed(standing: Standing, { name }: Model): void {
  * for an unknown, revoked or expired key, and `rate_limited` when the key makes too many requests (D38).
  */
 export async function activeKey(
-  { ledger, key_loads, config }: Omit<Entering, "in_flight">,
+  { ledger, key_loads, config }: Pick<Entering, "ledger" | "key_loads" | "config">,
   key_hash: string,
 ): Promise<Standing> {
   const { limits } = config

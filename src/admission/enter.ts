@@ -9,12 +9,14 @@ import {
 } from "../ledger/entries.ts"
 import type { InFlight } from "./in-flight.ts"
 import type { KeyLoads } from "./key-loads.ts"
+import type { Memory, MemoryPart } from "./memory.ts"
 
 /** The parts of the gateway that decide by the headers of a request. */
 export interface Entering {
   readonly ledger: Pick<CallLedger, "owner" | "standing">
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads
+  readonly memory: Memory
   readonly config: Pick<Config, "limits">
 }
 
@@ -22,6 +24,8 @@ export interface Entering {
 export interface Entry {
   readonly key_hash: string
   readonly owner: Owner
+  /** For its body (D77). */
+  readonly memory: MemoryPart
   /** Gives the place back. Called once. */
   leave(): void
 }
@@ -42,19 +46,27 @@ async function enterUnknown(gateway: Entering, key_hash: string): Promise<Entry>
   return enterAs(gateway, key_hash, standing)
 }
 
-function enterAs({ in_flight, key_loads, config }: Entering, key_hash: string, owner: Owner): Entry {
+function enterAs({ in_flight, key_loads, memory, config }: Entering, key_hash: string, owner: Owner): Entry {
   const { limits } = config
-  in_flight.check(limits.in_flight)
-  const leaveKey = key_loads.enter(key_hash, limits.per_key)
-  key_loads.count(key_hash, limits.per_key)
-  in_flight.enter(limits.in_flight)
-  return {
-    key_hash,
-    owner,
-    leave() {
-      in_flight.leave()
-      leaveKey()
-    },
+  const { account_id } = owner
+  in_flight.enter(account_id, limits.in_flight)
+  try {
+    const leaveKey = key_loads.enter(key_hash, limits.per_key)
+    key_loads.count(key_hash, limits.per_key)
+    const part = memory.of(account_id, limits)
+    return {
+      key_hash,
+      owner,
+      memory: part,
+      leave() {
+        part.free()
+        in_flight.leave(account_id)
+        leaveKey()
+      },
+    }
+  } catch (error) {
+    in_flight.leave(account_id)
+    throw error
   }
 }
 

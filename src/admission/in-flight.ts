@@ -1,5 +1,6 @@
 import type { Call, Places } from "../call.ts"
 import { GatewayError } from "../errors.ts"
+import { FairShare } from "./fair-share.ts"
 
 /**
  * The calls of this process. A call takes a place when its headers are there, and keeps it until its settlement is durable
@@ -7,7 +8,7 @@ import { GatewayError } from "../errors.ts"
  */
 export class InFlight implements Places {
   readonly #calls = new Set<Call>()
-  #places = 0
+  readonly #places = new FairShare()
   #running = 0
   #idle: (() => void)[] = []
   #cut = false
@@ -16,18 +17,12 @@ export class InFlight implements Places {
 
   /** The number of calls that count for the limit. */
   get size(): number {
-    return this.#places
+    return this.#places.used
   }
 
-  /** Throws `overloaded` at `limit` calls. Counts nothing. */
-  check(limit: number): void {
-    if (this.#cut || this.#places >= limit) throw new GatewayError("overloaded")
-  }
-
-  /** Takes a place, before the body of the call is read. Throws `overloaded` at `limit` calls. */
-  enter(limit: number): void {
-    this.check(limit)
-    this.#places += 1
+  /** Takes a place, before the body of the call is read. Throws `overloaded` if an account has its share of `limit` (D78). */
+  enter(account_id: string, limit: number): void {
+    if (this.#cut || !this.#places.take(account_id, 1, limit)) throw new GatewayError("overloaded")
   }
 
   /** The call runs, before anything is held. Throws `overloaded` after a cut. */
@@ -66,8 +61,8 @@ export class InFlight implements Places {
   }
 
   /** Gives a place back: the call was refused, or its settlement is durable. */
-  leave(): void {
-    this.#places -= 1
+  leave(account_id: string): void {
+    this.#places.give(account_id, 1)
   }
 
   /** The running calls. */

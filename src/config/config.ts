@@ -146,6 +146,9 @@ export interface AdminAddress {
   readonly port: number
 }
 
+/** A byte of a body is there as itself, as text, as a value, and as what is sent; all at a time while it is read (D77). */
+export const COPIES = 4
+
 export interface Config {
   /** The separate listener for operators (D39); null if they share the public one. Read at the start only. */
   readonly admin:
@@ -173,6 +176,8 @@ export interface Config {
     /** So much of a larger one is read for its usage (D5). */
     readonly response_read_bytes: number
     readonly event_bytes: number
+    /** For bodies and answers of one process (D77); null for a part of the machine's memory. */
+    readonly memory_bytes: number | null
     readonly in_flight: number
     /** Limits of one key in one process (D38); null for no limit. */
     readonly per_key: { readonly in_flight: number | null; readonly requests_per_minute: number | null }

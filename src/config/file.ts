@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { type OperationName, operationNames } from "../wire/call.ts"
 import { EXPECTED } from "../wire/fault.ts"
 import { Family, UpstreamSection } from "./file-upstream.ts"
-import { count, duration, durationOrNone, modelName, section, size, text } from "./schema.ts"
+import { count, duration, durationOrNone, memorySize, modelName, section, size, text } from "./schema.ts"
 
 /**
  * The schema of the configuration file, with the defaults of all optional keys. Unknown keys are errors.
@@ -149,6 +149,7 @@ export const ConfigFile = section({
     response: size("32MiB"),
     response_read: size("256MiB"),
     event: size("8MiB"),
+    memory: Type.Optional(memorySize()),
     /** Bun makes at most 65,535 requests at a time and silently queues the rest. */
     in_flight: count({ maximum: 60_000, default: 10_000 }),
     per_key: section({

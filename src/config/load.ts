@@ -4,6 +4,7 @@ import { databaseUrlFault } from "../database-url.ts"
 import type { OperationName } from "../wire/call.ts"
 import { type Fault, faults } from "../wire/fault.ts"
 import {
+  COPIES,
   type Config,
   ConfigError,
   haveOutput,
@@ -15,7 +16,16 @@ import {
 import { ConfigFile } from "./file.ts"
 import { upstreamOf } from "./load-upstream.ts"
 import { priceOf, serviceTiersOf, tiersOf } from "./model-prices.ts"
-import { bytes, complete, type Environ, ms, type Report, resolve, type Sources } from "./values.ts"
+import {
+  bytes,
+  complete,
+  type Environ,
+  MEMORY_SIZE,
+  ms,
+  type Report,
+  resolve,
+  type Sources,
+} from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**
@@ -65,6 +75,7 @@ function configFrom(file: ConfigFile, report: Report): Config {
       response_bytes: bytes(limits.response),
       response_read_bytes: bytes(limits.response_read),
       event_bytes: bytes(limits.event),
+      memory_bytes: limits.memory === undefined ? null : bytes(limits.memory, MEMORY_SIZE),
       in_flight: limits.in_flight,
       per_key: {
         in_flight: limits.per_key.in_flight ?? null,
@@ -84,6 +95,9 @@ function configFrom(file: ConfigFile, report: Report): Config {
   if (config.lease.expire_ms <= 2 * config.lease.renew_ms) {
     report("lease.expire", "more than twice lease.renew, so that one late renewal does not lose the lease")
   }
+  const { memory_bytes, body_bytes } = config.limits
+  if (memory_bytes !== null && memory_bytes < COPIES * body_bytes)
+    report("limits.memory", `at least ${COPIES} times limits.body, so that one body fits`)
   if ((config.idempotency.keep_answers_ms ?? 0) > DAY_MS) {
     report("idempotency.keep_answers", "at most 24h, the lifetime of an Idempotency-Key")
   }

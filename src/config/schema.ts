@@ -1,6 +1,6 @@
 import { type StringOptions, type TProperties, Type } from "@sinclair/typebox"
 import { EXPECTED } from "../wire/fault.ts"
-import { DURATION, SIZE } from "./values.ts"
+import { DURATION, MEMORY_SIZE, SIZE } from "./values.ts"
 
 /** The kinds of values in the schema of the configuration file. */
 
@@ -44,6 +44,14 @@ export function size(fallback: string) {
     pattern: SIZE.source,
     default: fallback,
     [EXPECTED]: "a size, such as 64KiB, 20MiB or 8MB (at most 999MiB)",
+  })
+}
+
+/** Without a default: it depends on the machine. */
+export function memorySize() {
+  return text({
+    pattern: MEMORY_SIZE.source,
+    [EXPECTED]: "a size, such as 512MiB or 4GiB (at most 999GiB)",
   })
 }
 

@@ -23,15 +23,20 @@ const UNIT_BYTES: Readonly<Record<string, number>> = {
   KiB: 1_024,
   MB: 1_000_000,
   MiB: 1_048_576,
+  GB: 1_000_000_000,
+  GiB: 1_073_741_824,
 }
 
 /** A size: a whole number above zero and a unit. Below 1 GiB, the limit of a string. */
 export const SIZE = /^(?!0+[BKM])(?:\d{1,9}B|\d{1,6}Ki?B|\d{1,3}Mi?B)$/
 
-/** `20MiB`, `512KiB`, `8MB`, `64B` in bytes; null when `text` is no size. */
-export function parseSize(text: string): number | null {
+/** The same for memory, which can be larger. */
+export const MEMORY_SIZE = /^(?!0+[BKMG])(?:\d{1,9}B|\d{1,6}Ki?B|\d{1,3}[MG]i?B)$/
+
+/** `20MiB`, `512KiB`, `8MB`, `64B` in bytes; null when `text` is no size of this form. */
+export function parseSize(text: string, form = SIZE): number | null {
   const unit_bytes = UNIT_BYTES[text.replace(/^\d+/, "")]
-  return SIZE.test(text) && unit_bytes !== undefined ? Number.parseInt(text, 10) * unit_bytes : null
+  return form.test(text) && unit_bytes !== undefined ? Number.parseInt(text, 10) * unit_bytes : null
 }
 
 /** Reports what is wrong at a key of the file. */
@@ -43,8 +48,8 @@ export function ms(text: string): number {
 }
 
 /** A size that the schema accepted. */
-export function bytes(text: string): number {
-  return read(parseSize(text))
+export function bytes(text: string, form = SIZE): number {
+  return read(parseSize(text, form))
 }
 
 function read<T>(value: T | null): T {

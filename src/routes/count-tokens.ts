@@ -42,7 +42,7 @@ export function countTokens(gateway: Gateway) {
 }
 
 async function count(gateway: Gateway, request: Request, vendor: string | null): Promise<Response> {
-  const { config, ledger, key_loads, breakers, metrics, sockets } = gateway
+  const { config, ledger, key_loads, memory, breakers, metrics, sockets } = gateway
   const { limits } = config
   const trace = traceOf(gateway, request)
   const key_hash = hashOf(messagesCredential(request.headers))
@@ -51,9 +51,10 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   checkSuspension(standing)
   const id = requestId(request)
   const leaveKey = key_loads.enter(key_hash, { ...limits.per_key, requests_per_minute: null })
+  const part = memory.of(standing.account_id, limits)
   const client_deadline = new ClientDeadline(request.signal, NEVER, null)
   try {
-    const bytes = await readBody(request, limits)
+    const bytes = await readBody(request, limits, part)
     const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
     const asked = parseCountTokens(await readLargeBody(bytes))
     const model = openModel(gateway, asked.model, standing)
@@ -100,6 +101,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     })
   } finally {
     leaveKey()
+    part.free()
     client_deadline.end()
     sockets.restore(request)
   }

@@ -1,3 +1,4 @@
+import { LARGE_BYTES } from "../admission/memory.ts"
 import type { Call } from "../call.ts"
 import type { Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
@@ -34,7 +35,22 @@ export interface Answering {
  * Answers a JSON call (rules 1-3): the provider's bytes unchanged, once the settlement is durable (D32), or an error. Valid
  * usage includes the charge if the client asked for it (D49).
  */
-export async function answerJson(
+export async function answerJson(answering: Answering, wants_cost: boolean): Promise<Response> {
+  const { gateway, call, reply } = answering
+  const { limits } = gateway.config
+  const length = Math.min(reply.length ?? 0, limits.response_bytes)
+  if (length < LARGE_BYTES) return answerJsonIn(answering, wants_cost)
+  const memory = gateway.memory.of(call.hold.account_id, limits)
+  memory.add(length)
+  try {
+    return await answerJsonIn(answering, wants_cost)
+  } finally {
+    memory.free()
+  }
+}
+
+/** The same, once there is room for the answer. */
+async function answerJsonIn(
   { gateway, call, reply, client_deadline, request }: Answering,
   wants_cost: boolean,
 ): Promise<Response> {

@@ -2,6 +2,7 @@ import { Elysia } from "elysia"
 import { admit } from "../admission/admit.ts"
 import { enter, faultOf } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
+import type { MemoryPart } from "../admission/memory.ts"
 import { vendorInPath } from "../admission/request-headers.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
@@ -70,7 +71,7 @@ async function modelCall<Body extends Named>(
   let asked: Asked<Body>
   let call: Call
   try {
-    asked = await readAsked(gateway, operation, request, vendor)
+    asked = await readAsked(gateway, operation, request, vendor, entry.memory)
     trace?.holding()
     const { body, texts, idempotency, passed } = asked
     call = await admit(gateway, operation, id, entry, body, texts, idempotency, passed?.session)
@@ -91,6 +92,7 @@ async function modelCall<Body extends Named>(
       gateway.breakers,
       new RecordedAttempts(gateway, id, trace, genAiOperation(operation.name)),
     )
+    entry.memory.free()
     call.answeredBy(reply.route)
     const answering = { gateway, call, reply, client_deadline, request }
     const form = call.hold.stream ? operation.stream : null
@@ -121,8 +123,9 @@ async function readAsked<Body extends Named>(
   operation: OperationOn<Body>,
   request: Request,
   vendor: string | null,
+  memory: MemoryPart,
 ): Promise<Asked<Body>> {
-  const bytes = await readBody(request, config.limits)
+  const bytes = await readBody(request, config.limits, memory)
   const passed = operation.passed(request, config.vendors, vendor)
   const idempotency = idempotencyOf(request.headers, operation.name, bytes, passed)
   const parsed = readLargeBody(bytes)

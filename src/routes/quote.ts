@@ -30,20 +30,25 @@ export function quotes(gateway: Gateway) {
 
 /** Checks in the order of a call (D30): key, body, model. The answer is what the ledger would decide. */
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
-  const { ledger, catalog, key_loads, config } = gateway
+  const { ledger, catalog, key_loads, memory, config } = gateway
   const key_hash = hashOf(chatCredential(request.headers))
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)
-  const bytes = await readBody(request, config.limits)
-  const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes))
-  const measured = MEASURED[name](body)
-  const model = catalog.find(measured.model, name)
-  if (model instanceof GatewayError) throw model
-  const refused = unpriced(measured.asked, model)
-  if (refused !== null) {
-    checkAllowed(standing, model)
-    throw refused
+  const part = memory.of(standing.account_id, config.limits)
+  try {
+    const bytes = await readBody(request, config.limits, part)
+    const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes))
+    const measured = MEASURED[name](body)
+    const model = catalog.find(measured.model, name)
+    if (model instanceof GatewayError) throw model
+    const refused = unpriced(measured.asked, model)
+    if (refused !== null) {
+      checkAllowed(standing, model)
+      throw refused
+    }
+    return quoteBody(name, measured.quoteFor(model), model, standing, config.receipts.show_margin)
+  } finally {
+    part.free()
   }
-  return quoteBody(name, measured.quoteFor(model), model, standing, config.receipts.show_margin)
 }
 
 /** The parts of a request that a quote needs, for any operation. */

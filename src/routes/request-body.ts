@@ -1,18 +1,28 @@
+import type { MemoryPart } from "../admission/memory.ts"
 import type { Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { startTimeout } from "../timeouts.ts"
 
+/** A longer body takes its memory as it arrives, a shorter one at once: a stream costs more than reading the bytes. */
+const STREAMED_BYTES = 1_048_576
+
 /**
- * The body of a request that must be plain UTF-8 JSON. 415 for any other media type, 413 over `limits.body`, 408 if it
- * does not arrive within `limits.body_timeout` (D15, D18, D31).
+ * The body of a request that must be plain UTF-8 JSON. 415 for any other media type, 413 over `limits.body`, 503 if there is no
+ * memory for it (D77), 408 if it does not arrive within `limits.body_timeout` (D15, D18, D31). `memory`: null for an operator.
  */
-export function readBody(request: Request, limits: Config["limits"]): Promise<Uint8Array> {
+export function readBody(
+  request: Request,
+  limits: Config["limits"],
+  memory: MemoryPart | null,
+): Promise<Uint8Array> {
   checkMediaType(request.headers)
-  const length = request.headers.get("content-length")
-  if (length !== null && Number(length) > limits.body_bytes) throw new GatewayError("request_too_large")
-  // `request.body` makes a stream, which costs more than reading the bytes. It is needed only without a length.
-  const body = length === null ? readCounted(request.body, limits.body_bytes) : request.bytes()
-  return arrived(body, limits.body_timeout_ms)
+  const announced = request.headers.get("content-length")
+  const length = announced === null ? Number.POSITIVE_INFINITY : Number(announced)
+  if (announced !== null && length > limits.body_bytes) throw new GatewayError("request_too_large")
+  if (length > STREAMED_BYTES)
+    return arrived(readCounted(request.body, limits.body_bytes, memory), limits.body_timeout_ms)
+  memory?.take(length)
+  return arrived(request.bytes(), limits.body_timeout_ms)
 }
 
 /** Waits for the body. An error after the timeout is ignored. */
@@ -42,6 +52,7 @@ function cutShort(cause: unknown): GatewayError {
 async function readCounted(
   body: ReadableStream<Uint8Array> | null,
   limit_bytes: number,
+  memory: MemoryPart | null,
 ): Promise<Uint8Array> {
   if (body === null) return new Uint8Array()
   const chunks: Uint8Array[] = []
@@ -49,6 +60,7 @@ async function readCounted(
   for await (const chunk of body) {
     size += chunk.byteLength
     if (size > limit_bytes) throw new GatewayError("request_too_large")
+    memory?.take(chunk.byteLength)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)

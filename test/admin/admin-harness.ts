@@ -21,6 +21,7 @@ export const LIMITS: Operators["limits"] = {
   response_bytes: 1,
   response_read_bytes: 1,
   event_bytes: 1,
+  memory_bytes: null,
   in_flight: 1,
   per_key: { in_flight: null, requests_per_minute: null },
 }

@@ -192,6 +192,11 @@ describe("a wrong file stops the start with the path of the key and what was exp
       "limits.body: expected a size, such as 64KiB, 20MiB or 8MB (at most 999MiB)",
     ],
     [
+      "D77 a size of memory without a unit",
+      and({ limits: { memory: "2G" } }),
+      "limits.memory: expected a size, such as 512MiB or 4GiB (at most 999GiB)",
+    ],
+    [
       "a count that is a text",
       and({ limits: { in_flight: "100" } }),
       "limits.in_flight: expected an integer from 1 to 60000",
@@ -448,6 +453,11 @@ describe("a wrong file stops the start with the path of the key and what was exp
       "D6 estimate.prompt that is a text",
       model({ estimate: { prompt: "yes" } }),
       "models[0].estimate.prompt: expected never, client_cut or always",
+    ],
+    [
+      "D77 memory in which no body fits",
+      and({ limits: { memory: "79MiB" } }),
+      "limits.memory: expected at least 4 times limits.body, so that one body fits",
     ],
     [
       "a lease that one late renewal would lose",

@@ -83,6 +83,7 @@ describe("the example of docs/configuration.md", () => {
         response_bytes: 32 * 1024 ** 2,
         response_read_bytes: 256 * 1024 ** 2,
         event_bytes: 8 * 1024 ** 2,
+        memory_bytes: null,
         in_flight: 10_000,
         per_key: { in_flight: null, requests_per_minute: null },
       },

@@ -3,6 +3,7 @@ import postgres from "postgres"
 import { Catalog, termsOf } from "../../src/admission/catalog.ts"
 import { InFlight } from "../../src/admission/in-flight.ts"
 import { KeyLoads } from "../../src/admission/key-loads.ts"
+import { Memory } from "../../src/admission/memory.ts"
 import { createApp } from "../../src/app.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { demoConfig } from "../../src/demo/demo-config.ts"
@@ -41,6 +42,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     usage_warnings: new UsageWarnings(),
     in_flight: new InFlight(),
     key_loads: new KeyLoads(),
+    memory: new Memory(1_000_000),
     metrics: createMetrics(),
     log: openLog("silent"),
     tracer: null,

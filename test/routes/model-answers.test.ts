@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import { Catalog, termsOf } from "../../src/admission/catalog.ts"
 import { InFlight } from "../../src/admission/in-flight.ts"
 import { KeyLoads } from "../../src/admission/key-loads.ts"
+import { Memory } from "../../src/admission/memory.ts"
 import { Call } from "../../src/call.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { NEVER } from "../../src/cutoff.ts"
@@ -41,6 +42,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     usage_warnings: new UsageWarnings(),
     in_flight,
     key_loads: new KeyLoads(),
+    memory: new Memory(1_000_000),
     metrics: createMetrics(),
     log: openLog("silent"),
     tracer: null,
@@ -51,7 +53,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   if (model instanceof GatewayError) throw model
   const hold = holdOf({ account_id, key_id }, 100n)
   expect(await ledger.hold(hold)).toMatchObject({ outcome: "held" })
-  in_flight.enter(1)
+  in_flight.enter(account_id, 1)
   in_flight.begin()
 
   const [route] = model.routes
@@ -67,7 +69,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         catalog.termsIds(model, "chat", 0),
         { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null },
         in_flight,
-        in_flight,
+        { leave: () => in_flight.leave(account_id) },
         0,
       ),
       reply: {

@@ -59,5 +59,5 @@ async function jsonBody(
   { limits }: Operators,
 ): Promise<object> {
   const is_unread = request.method === "DELETE" || (id !== undefined && (id === null || parseId(id) === null))
-  return is_unread ? {} : readJsonBody(await readBody(request, limits))
+  return is_unread ? {} : readJsonBody(await readBody(request, limits, null))
 }

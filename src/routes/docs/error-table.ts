@@ -113,7 +113,7 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
   },
   overloaded: {
     cause:
-      "The process already has `limits.in_flight` calls in progress, or the gateway shut down before the provider answered.",
+      "The process has `limits.in_flight` calls in progress, or no memory left for the body (`limits.memory`), or the account has its share of either, or the gateway shut down before the provider answered.",
     cure: "Retry after `retry-after`; SDKs do this automatically. The operator can add workers or raise the limit.",
   },
   ledger_unavailable: {

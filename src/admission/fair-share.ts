@@ -1,0 +1,36 @@
+/** How many times what is free an account may use. */
+const SHARE = 15
+
+/**
+ * A capacity that accounts share (D78): an account gets more only while it uses less than 15 times what is free. So one account
+ * alone gets 15/16 of it, and whoever comes then still gets a part. No account has a part that it does not use.
+ */
+export class FairShare {
+  #used = 0
+  readonly #of_account = new Map<string, number>()
+
+  get used(): number {
+    return this.#used
+  }
+
+  /** Takes so much for an account; false, and nothing taken, if that is more than its share or than there is. */
+  take(account_id: string, amount: number, capacity: number): boolean {
+    const free = capacity - this.#used
+    if (amount > free || (this.#of_account.get(account_id) ?? 0) >= SHARE * free) return false
+    this.add(account_id, amount)
+    return true
+  }
+
+  /** Takes what cannot be refused, also beyond the capacity. */
+  add(account_id: string, amount: number): void {
+    this.#used += amount
+    this.#of_account.set(account_id, (this.#of_account.get(account_id) ?? 0) + amount)
+  }
+
+  give(account_id: string, amount: number): void {
+    this.#used -= amount
+    const left = (this.#of_account.get(account_id) ?? 0) - amount
+    if (left > 0) this.#of_account.set(account_id, left)
+    else this.#of_account.delete(account_id)
+  }
+}

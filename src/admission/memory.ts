@@ -1,0 +1,110 @@
+import { totalmem } from "node:os"
+import { COPIES, type Config } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import { FairShare } from "./fair-share.ts"
+
+type Limits = Pick<Config["limits"], "memory_bytes" | "body_bytes">
+/** What is smaller is freed by the runtime soon enough. */
+export const LARGE_BYTES = 65_536
+/** What was given back may still be there. It is collected after a second if it is so much, and earlier if somebody needs it. */
+const COLLECT_BYTES = 67_108_864
+const COLLECT_MS = 1_000
+/** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
+const DEFAULT_PART = 4
+
+/** The default of `limits.memory` for one of so many processes: the limit of the cgroup counts, where there is one. */
+export function defaultMemoryBytes(processes: number): number {
+  const limit_bytes = process.constrainedMemory()
+  const all_bytes = limit_bytes > 0 ? Math.min(limit_bytes, totalmem()) : totalmem()
+  return Math.floor(all_bytes / DEFAULT_PART / processes)
+}
+
+/**
+ * The memory of this process for bodies and answers (D77), shared by accounts (D78). What large bodies gave back counts until
+ * the runtime has collected it.
+ */
+export class Memory {
+  readonly #default_bytes: number
+  readonly #share = new FairShare()
+  #freed_bytes = 0
+  #collected_ms = Number.NEGATIVE_INFINITY
+  #collecting: Timer | undefined
+
+  constructor(default_bytes: number) {
+    this.#default_bytes = default_bytes
+  }
+
+  /** An account's part for one request. The default is never too little for one body. */
+  of(account_id: string, { memory_bytes, body_bytes }: Limits): MemoryPart {
+    const limit_bytes = memory_bytes ?? Math.max(this.#default_bytes, COPIES * body_bytes)
+    return new MemoryPart(this, account_id, limit_bytes)
+  }
+
+  /** Takes bytes that may be refused; false if they are. */
+  take(account_id: string, bytes: number, limit_bytes: number): boolean {
+    if (this.#share.take(account_id, bytes, limit_bytes - this.#freed_bytes)) return true
+    const is_much = this.#freed_bytes >= Math.min(COLLECT_BYTES, limit_bytes / 2)
+    if (!is_much && performance.now() - this.#collected_ms < COLLECT_MS) return false
+    this.#collect()
+    return this.#share.take(account_id, bytes, limit_bytes)
+  }
+
+  /** Takes bytes of a call that runs, also beyond the limit: it is not cut for want of memory. */
+  add(account_id: string, bytes: number): void {
+    this.#share.add(account_id, bytes)
+  }
+
+  give(account_id: string, bytes: number): void {
+    this.#share.give(account_id, bytes)
+    if (bytes < LARGE_BYTES) return
+    this.#freed_bytes += bytes
+    if (this.#freed_bytes >= COLLECT_BYTES) this.#collecting ??= setTimeout(this.#collect, COLLECT_MS).unref()
+  }
+
+  readonly #collect = (): void => {
+    clearTimeout(this.#collecting)
+    this.#collecting = undefined
+    this.#freed_bytes = 0
+    this.#collected_ms = performance.now()
+    Bun.gc(true)
+  }
+}
+
+/** What one request uses of the memory, until it is freed. */
+export class MemoryPart {
+  readonly #memory: Memory
+  readonly #account_id: string
+  readonly #limit_bytes: number
+  #bytes = 0
+  #freed = false
+
+  constructor(memory: Memory, account_id: string, limit_bytes: number) {
+    this.#memory = memory
+    this.#account_id = account_id
+    this.#limit_bytes = limit_bytes
+  }
+
+  /** Takes the memory that so many bytes of a body need. Throws `overloaded` if it is not there, or if the part was freed. */
+  take(body_bytes: number): void {
+    const bytes = body_bytes * COPIES
+    if (this.#freed || !this.#memory.take(this.#account_id, bytes, this.#limit_bytes)) {
+      throw new GatewayError("overloaded", {
+        message: "The gateway has no memory for this request body now. Retry in a few seconds.",
+      })
+    }
+    this.#bytes += bytes
+  }
+
+  /** Takes the memory for an answer of a provider. */
+  add(answer_bytes: number): void {
+    this.#bytes += answer_bytes
+    this.#memory.add(this.#account_id, answer_bytes)
+  }
+
+  /** Gives everything back. Idempotent. */
+  free(): void {
+    this.#freed = true
+    if (this.#bytes > 0) this.#memory.give(this.#account_id, this.#bytes)
+    this.#bytes = 0
+  }
+}

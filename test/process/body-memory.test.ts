@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { makeKey } from "../../src/admission/key.ts"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { CHAT, configFor, until } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { type RawClient, rawClient } from "../support/raw-client.ts"
+import type { GatewayProcess } from "./gateway-process.ts"
+import { databaseVariables, Workplace } from "./workplace.ts"
+
+const MIB = 1024 ** 2
+const MEMORY_MIB = 128
+const BODY_MIB = 20
+/** All that a gateway may use besides: code, connections, buffers of the sockets. */
+const BESIDES_MIB = 64
+const CONNECTIONS = Number(process.env.BODY_CONNECTIONS ?? 24)
+
+const BODY = Buffer.from(
+  `{"model":"${CHAT}","messages":[{"role":"user","content":"${"x".repeat(BODY_MIB * MIB - 1_000)}"}]}`,
+)
+
+/** The most memory that a process has had so far, in MiB. */
+function peakMib(pid: number): number {
+  const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? []
+  return Number(kib) / 1024
+}
+
+/** Sends the body but for its last byte, as fast as it is taken, and never the rest. */
+async function almost(gateway: GatewayProcess, key: string): Promise<RawClient> {
+  const client = await rawClient(gateway)
+  const head = [
+    "POST /v1/chat/completions HTTP/1.1",
+    "host: x",
+    `authorization: Bearer ${key}`,
+    "content-type: application/json",
+    `content-length: ${BODY.length}`,
+  ]
+  client.send(`${head.join("\r\n")}\r\n\r\n`)
+  client.send(BODY.subarray(0, -1))
+  return client
+}
+
+/** Many such requests of a key. Resolves with the statuses of the first `count` that are refused, when they are. */
+async function refusedOf(gateway: GatewayProcess, key: string, count: number): Promise<number[]> {
+  const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => almost(gateway, key)))
+  const statuses: number[] = []
+  const { promise, resolve } = Promise.withResolvers<void>()
+  for (const client of clients) {
+    void client.answer("POST").then(
+      ({ status }) => {
+        if (statuses.push(status) === count) resolve()
+      },
+      () => {},
+    )
+  }
+  await promise
+  for (const client of clients) client.leave()
+  return statuses
+}
+
+describe("D77 bodies on their way", () => {
+  const place = new Workplace()
+  let provider: Provider
+  let fresh: FreshDatabase
+  let gateway: GatewayProcess
+
+  beforeAll(async () => {
+    provider = await startProvider()
+    provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+    fresh = await freshDatabase()
+    const limits = { memory: `${MEMORY_MIB}MiB`, body_timeout: "90s" }
+    place.configure(configFor(provider.url, { limits }))
+    gateway = await place.start(databaseVariables(fresh.address))
+  }, 30_000)
+  afterAll(async () => {
+    gateway.signal("SIGTERM")
+    expect(await gateway.exited).toBe(0)
+    await place.clear()
+    await provider.stop()
+    await fresh.drop()
+  })
+
+  /** Sends a short call, which is answered whatever else arrives. */
+  async function served(key: string): Promise<number> {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }
+    const body = JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "x" }] })
+    return (await fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers, body })).status
+  }
+
+  test("of keys that nobody has take none", async () => {
+    const before_mib = peakMib(gateway.pid)
+    const statuses = await refusedOf(gateway, makeKey(), CONNECTIONS)
+    expect(new Set(statuses)).toEqual(new Set([401]))
+    expect(peakMib(gateway.pid) - before_mib).toBeLessThan(BESIDES_MIB)
+  }, 60_000)
+
+  test("of customers stay within limits.memory; others are served meanwhile", async () => {
+    const { account } = operatorOf(gateway.url)
+    const [greedy, modest] = [await account("1000"), await account("1")]
+    expect([await served(greedy.key), await served(modest.key)]).toEqual([200, 200])
+    const before_mib = peakMib(gateway.pid)
+    // One of them gets the memory that it needs, and waits for its last byte.
+    const refused = refusedOf(gateway, greedy.key, CONNECTIONS - 1)
+    expect(await served(modest.key)).toBe(200)
+    expect(new Set(await refused)).toEqual(new Set([503]))
+    expect(peakMib(gateway.pid) - before_mib).toBeLessThan(MEMORY_MIB + BESIDES_MIB)
+  }, 60_000)
+
+  test("that are whole are served one after the other within it", async () => {
+    const { account, calls } = operatorOf(gateway.url)
+    const { id, key } = await account("1000")
+    const before_mib = peakMib(gateway.pid)
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }
+    const ask = () => fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers, body: BODY })
+    const statuses: number[] = []
+    for (let call = 0; call < 6; call++)
+      statuses.push((await until(ask, ({ status }) => status !== 503)).status)
+    expect(statuses).toEqual(Array(6).fill(200))
+    expect(await calls(`?account=${id}&state=settled`)).toHaveLength(6)
+    expect(peakMib(gateway.pid) - before_mib).toBeLessThan(MEMORY_MIB + BESIDES_MIB)
+  }, 60_000)
+})
