@@ -27,7 +27,7 @@ export function callRoutes(operators: Operators) {
           deadline_ms: operators.sums_deadline_ms,
         })
         const { data, next } = mergePages(pages, page)
-        return { data: data.map(callBody), next }
+        return { data: data.map((call) => callBody(call)), next }
       },
       listing,
     )
