@@ -17,6 +17,8 @@ interface Row extends Omit<CaseCall, "script" | "body"> {
   readonly stream?: readonly unknown[]
   readonly charge: string
   readonly notes?: readonly string[]
+  /** What the receipt says besides. */
+  readonly aside?: { unread?: string[]; unexplained_tokens?: number; provider_cost?: string }
 }
 
 const ASKED = { messages: [{ role: "user", content: "Say hello." }], max_tokens: 20_000 }
@@ -89,6 +91,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     answer: response({ input_tokens: 100, output_tokens: 20, total_tokens: 500 }),
     charge: cost({ input: 100, output: 20 }),
     notes: ["total_unexplained"],
+    aside: { unexplained_tokens: 380 },
   },
   "Q3 no output count in a response": {
     operation: "responses",
@@ -221,6 +224,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     usage: { prompt_tokens: 33, completion_tokens: 9, total_tokens: 42, citation_tokens: 20_016 },
     charge: cost({ input: 33, output: 9 }),
     notes: ["usage_unread"],
+    aside: { unread: ["citation_tokens"] },
   },
   "Q11 seconds of audio, deep in a list": {
     usage: {
@@ -231,6 +235,35 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
     charge: cost({ input: 33, output: 9 }),
     notes: ["usage_unread"],
+    aside: { unread: ["media.clips[].seconds"] },
+  },
+  "Q12 ticks of a dollar, which would have shown Q1": {
+    stream: [
+      says("hi"),
+      finish,
+      tells({
+        prompt_tokens: 12,
+        completion_tokens: 2,
+        total_tokens: 354,
+        ...thought(340),
+        cost_in_usd_ticks: 1_721_250,
+      }),
+      "[DONE]",
+    ],
+    charge: cost({ input: 12, output: 342 }),
+    aside: { provider_cost: "0.000172125" },
+  },
+  "Q12 a cost in parts, and in an exponent": {
+    operation: "responses",
+    body: INPUT,
+    answer: response({
+      input_tokens: 8,
+      output_tokens: 4,
+      total_tokens: 12,
+      cost: { input_tokens_cost: 1e-6, total_cost: 2.5e-6 },
+    }),
+    charge: cost({ input: 8, output: 4 }),
+    aside: { provider_cost: "0.0000025" },
   },
 }
 
@@ -250,6 +283,9 @@ describe("what an answer cost", () => {
   test.each(Object.entries(ROWS))("%s", async (_, row) => {
     const sides = await make(row)
     expect(recordOf(sides)).toEqual({ charge: row.charge, notes: row.notes ?? [], state: "settled" })
+    const { unread, unexplained_tokens, provider_cost } = sides.call
+    const nothing = { unread: [], unexplained_tokens: 0, provider_cost: null }
+    expect({ unread, unexplained_tokens, provider_cost }).toEqual({ ...nothing, ...row.aside })
     expect(sides.answer.status).toBe(200)
     expect(sides.requests).toHaveLength(1)
   })
