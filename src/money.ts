@@ -1,3 +1,5 @@
+import { type Bucket, type Kind, unitOf } from "./kinds.ts"
+
 /**
  * Money is integer nano-USD in a bigint; a token's price is integer pico-USD in a bigint.
  * A decimal string of USD per 1M tokens names micro-USD per 1M tokens exactly, which is pico-USD per token.
@@ -11,41 +13,17 @@ export interface Price {
   readonly per_call_nano: bigint
   /** Prices of further kinds; absent if there are none (D60). */
   readonly buckets?: BucketPrices
+  /** In pico-USD for a run of each of the provider's tools, by its name; absent if there are none (D60). */
+  readonly tool_runs?: Readonly<Record<string, bigint>>
 }
-
-/**
- * The kinds that a price can name besides input, cached input and output (D60). The ledger keeps their counts in this
- * order, so add new ones at the end.
- */
-export const buckets = [
-  "cache_write",
-  "cache_write_1h",
-  "reasoning",
-  "audio_input",
-  "audio_output",
-  "image_input",
-  "web_search",
-] as const
-export type Bucket = (typeof buckets)[number]
 
 /** Whether every price is 0. */
-export function isFree({ buckets: named, ...plain }: Price): boolean {
-  return [...Object.values(plain), ...Object.values(named ?? {})].every((part) => part === 0n)
+export function isFree({ buckets: named = {}, tool_runs = {}, ...plain }: Price): boolean {
+  return [plain, named, tool_runs].every((prices) => Object.values(prices).every((part) => part === 0n))
 }
 
-/** In pico-USD per token or search. A kind that is not named costs the same as its parent. */
+/** In pico-USD for one of the kind's unit. */
 export type BucketPrices = Readonly<Partial<Record<Bucket, bigint>>>
-
-/** What the tokens of a bucket are part of; null for searches. */
-export const parentOf: Readonly<Record<Bucket, "input" | "output" | null>> = {
-  cache_write: "input",
-  cache_write_1h: "input",
-  reasoning: "output",
-  audio_input: "input",
-  audio_output: "output",
-  image_input: "input",
-  web_search: null,
-}
 
 /** The price of a whole call whose prompt, cached tokens included, has more than `above_tokens` (D62). */
 export interface Tier {
@@ -106,6 +84,11 @@ export function printPico(amount_pico: bigint, margin_bp: number = PAR_BP): stri
  */
 export function printPrice(price_pico: bigint, margin_bp: number = PAR_BP): string {
   return printed(price_pico * BigInt(margin_bp), 10)
+}
+
+/** The price of a kind, times a margin, as the configuration writes it: USD per 1M tokens, or USD for one of its unit. */
+export function printPriceOf(kind: Kind, price_pico: bigint, margin_bp?: number): string {
+  return unitOf(kind) === "token" ? printPrice(price_pico, margin_bp) : printPico(price_pico, margin_bp)
 }
 
 /** A multiplier as a decimal string with at most four decimals, above 0 and at most 1,000, in basis points; null when it is not one. */

@@ -44,6 +44,7 @@ const tests = codeFiles("test/**/*.ts").filter(({ path }) => path !== SELF)
 const COMMON = [
   "src/wire/",
   "src/errors.ts",
+  "src/kinds.ts",
   "src/money.ts",
   "src/id.ts",
   "src/cutoff.ts",
@@ -57,7 +58,8 @@ const COMMON = [
  * owns the hold that a settlement ends. An `Operation` is a value that every stage reads its part of (D63).
  */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
-  "src/money.ts": [],
+  "src/kinds.ts": [],
+  "src/money.ts": ["src/kinds.ts"],
   "src/id.ts": [],
   "src/database-url.ts": [],
   "src/cutoff.ts": [],
@@ -65,10 +67,10 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/log.ts": [],
   "src/errors.ts": [],
   "src/wire/": COMMON,
-  "src/usage/": ["src/wire/", "src/money.ts"],
+  "src/usage/": ["src/wire/", "src/kinds.ts", "src/money.ts"],
   "src/config/": [...COMMON, "src/database-url.ts", "src/usage/readers.ts"],
   "src/meter/": [...COMMON, "src/usage/"],
-  "src/ledger/": ["src/wire/", "src/money.ts", "src/id.ts", "src/database-url.ts"],
+  "src/ledger/": ["src/wire/", "src/kinds.ts", "src/money.ts", "src/id.ts", "src/database-url.ts"],
   "src/embedded/": ["src/ledger/database/address.ts", "src/ledger/events.ts"],
   "src/upstream/": COMMON,
   "src/trace.ts": [...COMMON, "src/ledger/entries.ts"],

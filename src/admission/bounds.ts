@@ -1,5 +1,6 @@
 import type { Model } from "../config/config.ts"
-import { type Bucket, PICO_PER_NANO, type Price, type Rate } from "../money.ts"
+import type { Bucket } from "../kinds.ts"
+import { PICO_PER_NANO, type Price, type Rate } from "../money.ts"
 import { type AskedFor, OWN_TIER } from "./asked.ts"
 import type { Media, MediaKind, Prompt } from "./prompt.ts"
 
@@ -78,20 +79,25 @@ function mostCost(prompt: Prompt, asked: AskedFor, model: Model, price: Price, r
     const prompt_pico = BigInt(room) * max(price.input_pico, price.cached_input_pico)
     return { before_output_pico: prompt_pico + call_pico, output_pico: price.output_pico }
   }
-  const { reasoning = 0n, audio_output = 0n, web_search = 0n } = price.buckets
+  const { reasoning = 0n, image_output = 0n, audio_output = 0n, web_search = 0n } = price.buckets
   const searches = asked.web_search === null ? 0 : model.hold_searches
   return {
     before_output_pico: promptPico(prompt, model, price, room) + BigInt(searches) * web_search + call_pico,
-    output_pico: max(price.output_pico, reasoning, asked.audio_output === null ? 0n : audio_output),
+    output_pico: max(
+      price.output_pico,
+      reasoning,
+      image_output,
+      asked.audio_output === null ? 0n : audio_output,
+    ),
   }
 }
 
 /** The buckets that a token of each kind of media can be charged in. */
 const MEDIA_BUCKETS: Readonly<Record<MediaKind, readonly Bucket[]>> = {
   image: ["image_input"],
-  audio: ["audio_input"],
+  audio: ["audio_input", "cached_audio_input"],
   /** A document can have images, a video has audio. */
-  file: ["image_input", "audio_input"],
+  file: ["image_input", "audio_input", "cached_audio_input"],
 }
 
 /** The highest cost of a prompt of these parts. If they exceed `room` tokens, the cheapest parts are left out. */

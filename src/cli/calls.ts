@@ -1,4 +1,5 @@
 import { parseId } from "../id.ts"
+import { lineLabel, priceUnit } from "../kinds.ts"
 import type { Paint } from "../paint.ts"
 import { CallBody } from "../wire/admin.ts"
 import { failures, operationNames, states } from "../wire/call.ts"
@@ -203,25 +204,10 @@ function moneyTable(call: CallBody, paint: Paint): string {
 
 /** The exact cost of each kind. The charge is their sum, times the margin, rounded up once. */
 function usageRows({ lines }: CallBody): string[][] {
-  return lines.map(({ kind, count: of, price, cost }) => [
-    KINDS[kind] ?? kind,
-    kind === "per_call" ? "" : count(of),
-    usd(price),
-    usd(cost),
+  return lines.map((line) => [
+    `${lineLabel(line)}${priceUnit(line.kind) === "1M" || line.kind === "per_call" ? "" : ", each"}`,
+    line.kind === "per_call" ? "" : count(line.count),
+    usd(line.price),
+    usd(line.cost),
   ])
-}
-
-/** The kinds of what was charged, in words. A search and the call have a price each. */
-const KINDS: Readonly<Record<string, string>> = {
-  input: "prompt",
-  cached_input: "cached prompt",
-  output: "output",
-  cache_write: "written to the cache",
-  cache_write_1h: "written to the cache for 1 h",
-  reasoning: "reasoning",
-  audio_input: "audio of the prompt",
-  audio_output: "audio of the output",
-  image_input: "images of the prompt",
-  web_search: "web searches, each",
-  per_call: "call",
 }

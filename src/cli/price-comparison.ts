@@ -1,14 +1,6 @@
 import { type Config, haveOutput, type Model, type Route } from "../config/config.ts"
-import {
-  type Bucket,
-  buckets,
-  PICO_PER_NANO,
-  type Price,
-  parentOf,
-  printPico,
-  printPrice,
-  type Rate,
-} from "../money.ts"
+import { buckets, fallbackOf, feeBuckets, isBucket, parentOf } from "../kinds.ts"
+import { PICO_PER_NANO, type Price, printPriceOf, type Rate } from "../money.ts"
 import type { Entry, Kind, ListedPrices, PriceList } from "./price-list.ts"
 
 /** A configured price of a model beside the one of a list. Amounts are decimal strings, as the configuration writes them. */
@@ -48,16 +40,12 @@ export interface Comparison {
 export type Needed = { readonly free: true } | { readonly price: Readonly<Record<string, unknown>> }
 
 const KINDS = ["input", "cached_input", "output", ...buckets, "per_call"] as const
-const FEES: readonly Kind[] = ["web_search", "per_call"]
+const FEES: readonly Kind[] = [...feeBuckets, "per_call"]
 
 /** What can be charged for: a model that only makes embeddings has no output (D67). */
 function kindsOf({ operations }: Model): readonly Kind[] {
   if (haveOutput(operations)) return KINDS
-  return KINDS.filter((kind) => kind !== "output" && !(isBucket(kind) && parentOf[kind] === "output"))
-}
-
-function isBucket(kind: Kind): kind is Bucket {
-  return buckets.some((bucket) => bucket === kind)
+  return KINDS.filter((kind) => kind !== "output" && !(isBucket(kind) && parentOf(kind) === "output"))
 }
 
 /** Compares every upstream of every model. `mapped` names the entry of a model, where its name alone does not. */
@@ -202,13 +190,10 @@ function effective(kind: Kind, price: Price): bigint | null {
       return price.output_pico
     case "per_call":
       return price.per_call_nano * PICO_PER_NANO
-    case "cache_write_1h":
-      return price.buckets?.cache_write_1h ?? effective("cache_write", price)
-    case "cache_write":
-    case "reasoning":
-      return price.buckets?.[kind] ?? effective(parentOf[kind] ?? "input", price)
-    default:
-      return price.buckets?.[kind] ?? null
+    default: {
+      const fallback = fallbackOf(kind)
+      return price.buckets?.[kind] ?? (fallback === null ? null : effective(fallback, price))
+    }
   }
 }
 
@@ -281,7 +266,6 @@ function pricesAt(
 
 /** As the configuration writes it: USD per 1M tokens, or USD for each call or search. */
 function printed(kind: Kind, amount_pico: bigint): string {
-  const text = kind === "per_call" || kind === "web_search" ? printPico(amount_pico) : printPrice(amount_pico)
-  const [whole, fraction = ""] = text.split(".")
+  const [whole, fraction = ""] = printPriceOf(kind, amount_pico).split(".")
   return `${whole}.${fraction.padEnd(2, "0")}`
 }

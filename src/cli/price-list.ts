@@ -1,19 +1,12 @@
 import type { Route } from "../config/config.ts"
-import {
-  type Bucket,
-  PICO_PER_NANO,
-  parseFee,
-  parseJsonNumber,
-  parsePrice,
-  printPico,
-  printPrice,
-} from "../money.ts"
+import { type Kind as AnyKind, unitOf } from "../kinds.ts"
+import { PICO_PER_NANO, parseFee, parseJsonNumber, parsePrice, printPico, printPrice } from "../money.ts"
 import { isObject } from "../wire/usage.ts"
 
 /** Price lists of others: LiteLLM's `model_prices_and_context_window.json`, and the `data.json` of genai-prices. */
 
-/** What a price of the configuration can name. */
-export type Kind = "input" | "cached_input" | "output" | "per_call" | Bucket
+/** What a price of the configuration can name, but those of tools, for which lists have no names. */
+export type Kind = Exclude<AnyKind, "tool_run">
 
 /** A price in pico-USD, by the size that the prompt must exceed; 0 for prompts of every size (D62). */
 export type Sizes = ReadonlyMap<number, bigint>
@@ -139,7 +132,7 @@ class EntryReader {
 
 /** The price in pico-USD; null if the configuration cannot name it: fees are whole nano-USD, and each has a largest value. */
 function priceIn(kind: Kind, text: string, per: number): bigint | null {
-  if (kind === "web_search" || kind === "per_call") {
+  if (unitOf(kind) !== "token") {
     const nano = parseJsonNumber(text, 9 - per)
     return nano === null ? null : parseFee(printPico(nano * PICO_PER_NANO))
   }
@@ -158,6 +151,9 @@ const LITELLM_KEYS: Readonly<Record<string, Kind>> = {
   input_cost_per_audio_token: "audio_input",
   output_cost_per_audio_token: "audio_output",
   input_cost_per_image_token: "image_input",
+  output_cost_per_image_token: "image_output",
+  cache_read_input_audio_token_cost: "cached_audio_input",
+  ocr_cost_per_page: "page",
   input_cost_per_request: "per_call",
 }
 
@@ -192,7 +188,7 @@ function liteLlmEntry(name: string, entry: Readonly<Record<string, unknown>>): E
     const [, base = key, thousands = "0", service_tier] = SUFFIXES.exec(key) ?? []
     const kind = Object.hasOwn(LITELLM_KEYS, base) ? LITELLM_KEYS[base] : undefined
     const above_tokens = Number(thousands) * 1_000
-    if (kind !== undefined && (kind !== "per_call" || service_tier === undefined))
+    if (kind !== undefined && (unitOf(kind) === "token" || service_tier === undefined))
       reader.price(key, { kind, per: 0 }, value, above_tokens, service_tier)
     else if (key === "search_context_cost_per_query") searchPrice(reader, key, value)
     else if (!LITELLM_FACTS.test(key) && isPrice(key, value)) reader.refuse(key, reasonFor(key))
@@ -241,6 +237,8 @@ const GENAI_KEYS: Readonly<Record<string, Meaning>> = {
   input_audio_mtok: { kind: "audio_input", per: 6 },
   output_audio_mtok: { kind: "audio_output", per: 6 },
   input_image_mtok: { kind: "image_input", per: 6 },
+  output_image_mtok: { kind: "image_output", per: 6 },
+  cache_audio_read_mtok: { kind: "cached_audio_input", per: 6 },
   web_searches_kcount: { kind: "web_search", per: 3 },
   requests_kcount: { kind: "per_call", per: 3 },
 }
@@ -321,7 +319,7 @@ function genaiEntry(name: string, prices: unknown, now: Date): Entry {
 function tierPrice(reader: EntryReader, key: string, meaning: Meaning, tier: unknown): void {
   const start =
     isObject(tier) && tier.start instanceof NumberText ? parseJsonNumber(tier.start.text, 0) : null
-  if (!isObject(tier) || start === null || meaning.kind === "web_search" || meaning.kind === "per_call")
+  if (!isObject(tier) || start === null || unitOf(meaning.kind) !== "token")
     reader.refuse(key, "only the prices of tokens depend on the size of the prompt")
   else reader.price(`${key} above ${start} tokens`, meaning, tier.price, Number(start))
 }

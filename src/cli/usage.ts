@@ -1,4 +1,4 @@
-import { type Bucket, buckets } from "../money.ts"
+import { countedKinds, titleOf } from "../kinds.ts"
 import { OperatorUsageReport, operatorGroupings } from "../wire/usage-report.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { CALL_ARGS, callQuery } from "./calls.ts"
@@ -31,20 +31,9 @@ export const usage = adminCommand({
   },
 })
 
-/** Columns that are shown if anything of the kind was charged. */
-const TITLES: Readonly<Record<Bucket, string>> = {
-  cache_write: "CACHE WRITE",
-  cache_write_1h: "CACHE WRITE 1H",
-  reasoning: "REASONING",
-  audio_input: "AUDIO IN",
-  audio_output: "AUDIO OUT",
-  image_input: "IMAGE IN",
-  web_search: "SEARCHES",
-}
-
 function usageTable({ by, data, total }: OperatorUsageReport, { screen }: AdminContext): string {
   const is_named = by === "key" || by === "account"
-  const used = buckets.filter((bucket) => [total, ...data].some((sums) => sums.buckets[bucket] !== 0))
+  const used = countedKinds.filter((bucket) => [total, ...data].some((sums) => sums.buckets[bucket] !== 0))
   const name = is_named ? [{ title: "NAME", least: 8 }] : []
   return table(
     [
@@ -54,7 +43,7 @@ function usageTable({ by, data, total }: OperatorUsageReport, { screen }: AdminC
       { title: "PROMPT", align: "right" },
       { title: "CACHED", align: "right", spare: 2 },
       { title: "OUTPUT", align: "right" },
-      ...used.map((bucket) => ({ title: TITLES[bucket], align: "right" as const, spare: 4 })),
+      ...used.map((bucket) => ({ title: titleOf(bucket), align: "right" as const, spare: 4 })),
       { title: "OVERAGE", align: "point", spare: 1 },
       ...(total.provider_cost === "0" ? [] : [{ title: "PROVIDER", align: "point" as const, spare: 2 }]),
       { title: "COST", align: "point", spare: 3 },

@@ -1,4 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
+import { feeBuckets, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
 import { type OperationName, operationNames } from "../wire/call.ts"
 import { EXPECTED } from "../wire/fault.ts"
 import { Family, UpstreamSection } from "./file-upstream.ts"
@@ -45,6 +46,9 @@ const Way = section({
   weight: Type.Optional(count({ maximum: 1_000 })),
 })
 
+/** The most tools of a provider with a price. */
+const MAX_TOOLS = 32
+
 const Model = section({
   name: modelName(),
   family: Family,
@@ -64,7 +68,14 @@ const Model = section({
       {
         ...tokenPrices(),
         per_call: Type.Optional(amount()),
-        web_search: Type.Optional(fee()),
+        ...recordOf(feeBuckets, (bucket) => Type.Optional(fee(unitOf(bucket)))),
+        tool_run: Type.Optional(
+          Type.Record(Type.String({ pattern: "^[A-Za-z0-9_.-]{1,64}$" }), fee("run"), {
+            additionalProperties: false,
+            maxProperties: MAX_TOOLS,
+            [EXPECTED]: `a mapping from at most ${MAX_TOOLS} names of the provider's tools to USD each, such as { code_interpreter: "0.03" }`,
+          }),
+        ),
         tiers: tiers(),
         service_tiers: Type.Optional(
           Type.Record(
@@ -207,7 +218,12 @@ function price() {
 
 /** Prices of tokens alone: of larger prompts, or of a service tier. */
 function tokenPrices() {
-  return { input: price(), cached_input: Type.Optional(price()), output: Type.Optional(price()), ...kinds() }
+  return {
+    input: price(),
+    cached_input: Type.Optional(price()),
+    output: Type.Optional(price()),
+    ...recordOf(tokenBuckets, () => Type.Optional(price())),
+  }
 }
 
 /** Prices of larger prompts (D62). */
@@ -219,24 +235,11 @@ function tiers() {
   )
 }
 
-/** Kinds of tokens that may have a price of their own (D60). */
-function kinds() {
-  return {
-    cache_write: Type.Optional(price()),
-    cache_write_1h: Type.Optional(price()),
-    reasoning: Type.Optional(price()),
-    audio_input: Type.Optional(price()),
-    audio_output: Type.Optional(price()),
-    image_input: Type.Optional(price()),
-  }
-}
-
 /** Matches what `parseFee` accepts. */
-function fee() {
+function fee(unit: string) {
   return text({
     pattern: "^\\d{1,6}(?:\\.\\d{1,9})?$",
-    [EXPECTED]:
-      'USD for each search as a quoted decimal with at most nine decimals, such as "0.01" (an unquoted number is not exact)',
+    [EXPECTED]: `USD for each ${unit} as a quoted decimal with at most nine decimals, such as "0.01" (an unquoted number is not exact)`,
   })
 }
 

@@ -1,15 +1,5 @@
-import {
-  type Bucket,
-  buckets,
-  isFree,
-  type Price,
-  parentOf,
-  parseFee,
-  parsePrice,
-  parseUsd,
-  type ServiceTier,
-  type Tier,
-} from "../money.ts"
+import { type Bucket, buckets, parentOf, tokenBuckets, unitOf } from "../kinds.ts"
+import { isFree, type Price, parseFee, parsePrice, parseUsd, type ServiceTier, type Tier } from "../money.ts"
 import { type ConfigFile, PRICE_EXPECTED } from "./file.ts"
 
 type FileModel = ConfigFile["models"][number]
@@ -43,10 +33,11 @@ function reportOutput(price: Texts, path: string, report: Report): void {
   }
 }
 
-const OUTPUT_KINDS = ["output", ...buckets.filter((bucket) => parentOf[bucket] === "output")] as const
+const OUTPUT_KINDS = ["output", ...buckets.filter((bucket) => parentOf(bucket) === "output")] as const
 
 type Texts = Partial<Record<Bucket | "cached_input" | "output" | "per_call", string>> &
-  Readonly<Record<"input", string>>
+  Readonly<Record<"input", string>> &
+  Pick<FilePrice, "tool_run">
 
 function parsed(price: Texts): Price {
   return {
@@ -55,7 +46,12 @@ function parsed(price: Texts): Price {
     output_pico: price.output === undefined ? 0n : pico(price.output),
     per_call_nano: price.per_call === undefined ? 0n : read(parseUsd(price.per_call)),
     ...bucketPrices(price),
+    ...(price.tool_run !== undefined && { tool_runs: feesOf(price.tool_run) }),
   }
+}
+
+function feesOf(texts: Readonly<Record<string, string>>): Record<string, bigint> {
+  return Object.fromEntries(Object.entries(texts).map(([tool, text]) => [tool, read(parseFee(text))]))
 }
 
 /** What is named besides the plain prices (D60). */
@@ -63,7 +59,7 @@ function bucketPrices(price: Partial<Record<Bucket, string>>): Pick<Price, "buck
   const named: Partial<Record<Bucket, bigint>> = {}
   for (const bucket of buckets) {
     const text = price[bucket]
-    if (text !== undefined) named[bucket] = bucket === "web_search" ? read(parseFee(text)) : pico(text)
+    if (text !== undefined) named[bucket] = unitOf(bucket) === "token" ? pico(text) : read(parseFee(text))
   }
   return Object.keys(named).length === 0 ? {} : { buckets: named }
 }
@@ -104,20 +100,10 @@ function beside(own: FilePrice, tokens: Texts, place: string, report: Report): P
     if (own[kind] === undefined && tokens[kind] !== undefined)
       report(`${place}.${kind}`, "no such key, because the model itself has no such price")
   }
-  const { per_call, web_search } = own
-  const fees = {
-    ...(per_call !== undefined && { per_call }),
-    ...(web_search !== undefined && { web_search }),
-  }
-  return parsed({ ...tokens, ...fees })
+  return parsed({ ...own, ...tokens })
 }
 
-const TOKEN_KINDS = [
-  "cached_input",
-  "output",
-  ...buckets.filter((bucket): bucket is Exclude<Bucket, "web_search"> => bucket !== "web_search"),
-] as const
-
+const TOKEN_KINDS = ["cached_input", "output", ...tokenBuckets] as const
 function pico(text: string): bigint {
   return read(parsePrice(text))
 }

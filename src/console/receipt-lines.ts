@@ -1,3 +1,4 @@
+import { lineLabel, priceUnit } from "../kinds.ts"
 import type { CallBody } from "../wire/admin.ts"
 import { lessUsd } from "./amount.ts"
 
@@ -15,11 +16,11 @@ export interface ReceiptStep {
 /** What one kind costs of a call, at the prices of its admission. */
 export interface CostLine {
   readonly kind: string
-  /** Tokens or searches; null for the price per call. */
+  /** Tokens or other units; null for the price per call. */
   readonly count: number | null
   /** USD per `unit`. */
   readonly price: string
-  readonly unit: "1M" | "search" | "call"
+  readonly unit: string
   readonly amount: string
 }
 
@@ -65,26 +66,11 @@ export function releasedPart({ held, charge, overage }: CallBody): string | null
 
 /** The lines whose sum, rounded up once to a billionth of a USD, is the charge; empty without usage. */
 export function costLines({ lines }: CallBody): readonly CostLine[] {
-  return lines.map(({ kind, count, price, cost }) => ({
-    kind: KINDS[kind] ?? kind,
-    count: kind === "per_call" ? null : count,
-    price,
-    unit: kind === "per_call" ? "call" : kind === "web_search" ? "search" : "1M",
-    amount: cost,
+  return lines.map((line) => ({
+    kind: lineLabel(line),
+    count: line.kind === "per_call" ? null : line.count,
+    price: line.price,
+    unit: priceUnit(line.kind),
+    amount: line.cost,
   }))
-}
-
-/** The kinds of what was charged, in words. */
-const KINDS: Readonly<Record<string, string>> = {
-  input: "prompt",
-  cached_input: "cached prompt",
-  output: "completion",
-  cache_write: "written to the cache",
-  cache_write_1h: "written to the cache for 1 h",
-  reasoning: "reasoning",
-  audio_input: "audio of the prompt",
-  audio_output: "audio of the completion",
-  image_input: "images of the prompt",
-  web_search: "web searches",
-  per_call: "the call",
 }

@@ -1,4 +1,5 @@
 import { bigint, boolean, date, index, integer, primaryKey, text, uuid } from "drizzle-orm/pg-core"
+import { countedKinds, recordOf } from "../kinds.ts"
 import { basis, endOutcome, failure, ledger, moment, nano } from "./schema.ts"
 
 /** Sums over the entries of the journal (D72), from which they can be computed again; and its months (D71). */
@@ -29,14 +30,8 @@ const sums = (name: string) =>
       completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
       /** The charge less what it would be without the margins (D69); null where there were none. */
       profit_nano: nano("profit_nano"),
-      /** What was charged of each bucket (D60); null where there was none. */
-      cache_write: count("cache_write"),
-      cache_write_1h: count("cache_write_1h"),
-      reasoning: count("reasoning"),
-      audio_input: count("audio_input"),
-      audio_output: count("audio_output"),
-      image_input: count("image_input"),
-      web_search: count("web_search"),
+      /** What was charged of each of these kinds (D60); null where there was none. */
+      ...recordOf(countedKinds, count),
       /** What the providers say that the calls cost (D90); null where none said it. */
       provider_cost_nano: nano("provider_cost_nano"),
     },

@@ -13,6 +13,7 @@ import {
   uniqueIndex,
   uuid,
 } from "drizzle-orm/pg-core"
+import { buckets, picoRecord } from "../kinds.ts"
 import { bases, endings, endOutcomes, failures, periods } from "../wire/call.ts"
 import type { EndDetails } from "./entries.ts"
 
@@ -27,6 +28,12 @@ export const nano = (name: string) => bigint(name, { mode: "bigint" })
 const pico = nano
 export const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" })
 const details = () => jsonb("details").$type<EndDetails>()
+const bucketPrices = () => picoRecord((bucket) => pico(`${bucket}_pico`))
+/** The provider's names of its tools in their order, and the price of a run of each in the same order; null for none (D60). */
+const toolPrices = () => ({
+  tool_runs: text("tool_runs").array(),
+  tool_run_pico: pico("tool_run_pico").array(),
+})
 const words = (list: readonly string[]) => sql.raw(list.map((word) => `'${word}'`).join(", "))
 
 export const endOutcome = ledger.enum("end_outcome", endOutcomes)
@@ -149,19 +156,14 @@ export const terms = ledger.table("terms", {
   per_call_nano: nano("per_call_nano").notNull(),
   created_at: moment("created_at").notNull().defaultNow(),
   /** Null for what has no price of its own (D60). */
-  cache_write_pico: pico("cache_write_pico"),
-  cache_write_1h_pico: pico("cache_write_1h_pico"),
-  reasoning_pico: pico("reasoning_pico"),
-  audio_input_pico: pico("audio_input_pico"),
-  audio_output_pico: pico("audio_output_pico"),
-  image_input_pico: pico("image_input_pico"),
-  web_search_pico: pico("web_search_pico"),
+  ...bucketPrices(),
   /** The prices of prompts with more tokens than this (D62). */
   above_tokens: integer("above_tokens").notNull().default(0),
   /** What the call asks the model for (D63). */
   operation: text("operation").notNull().default("chat"),
   /** The service tier that the prices are for (D70); null for the model's own. */
   service_tier: text("service_tier"),
+  ...toolPrices(),
 })
 
 /** Money held for a call. The id is the call's, a UUIDv7 of the gateway; `held_at` is the ledger's time. */
@@ -214,7 +216,10 @@ export const ends = ledger.table(
     ending: ending("ending"),
     failure: failure("failure"),
     notes: text("notes").array(),
-    /** How many were charged of each bucket (D60), in the order of `buckets`; null where there was none. */
+    /**
+     * How many were charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms.
+     * Null where there was none.
+     */
     buckets: integer("buckets").array(),
     /** That of the hold, which is in the charge (D69); null for 1. */
     margin_bp: integer("margin_bp"),
@@ -248,7 +253,10 @@ export const corrections = ledger.table(
     ending: ending("ending"),
     failure: failure("failure"),
     notes: text("notes").array(),
-    /** How many were charged of each bucket (D60), in the order of `buckets`; null where there was none. */
+    /**
+     * How many were charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms.
+     * Null where there was none.
+     */
     buckets: integer("buckets").array(),
     /** That of the hold, which is in the charge (D69); null for 1. */
     margin_bp: integer("margin_bp"),
@@ -304,13 +312,6 @@ export const calls = ledger
     failure: text("failure"),
     notes: text("notes").array().notNull(),
     buckets: integer("buckets").array(),
-    cache_write_pico: pico("cache_write_pico"),
-    cache_write_1h_pico: pico("cache_write_1h_pico"),
-    reasoning_pico: pico("reasoning_pico"),
-    audio_input_pico: pico("audio_input_pico"),
-    audio_output_pico: pico("audio_output_pico"),
-    image_input_pico: pico("image_input_pico"),
-    web_search_pico: pico("web_search_pico"),
     above_tokens: integer("above_tokens").notNull(),
     operation: text("operation").notNull(),
     margin_bp: integer("margin_bp"),
@@ -318,6 +319,8 @@ export const calls = ledger
     session_id: text("session_id"),
     agent_id: text("agent_id"),
     details: details(),
+    ...toolPrices(),
+    ...bucketPrices(),
   })
   .as(sql`
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
@@ -332,9 +335,9 @@ export const calls = ledger
       (CASE WHEN c.id IS NULL THEN e.ending ELSE c.ending END)::text AS ending,
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
-      t.cache_write_pico, t.cache_write_1h_pico, t.reasoning_pico, t.audio_input_pico, t.audio_output_pico, t.image_input_pico,
-      t.web_search_pico, t.above_tokens, t.operation, h.margin_bp, t.service_tier, h.session_id, h.agent_id,
-      CASE WHEN c.id IS NULL THEN e.details ELSE c.details END AS details
+      t.above_tokens, t.operation, h.margin_bp, t.service_tier, h.session_id, h.agent_id,
+      CASE WHEN c.id IS NULL THEN e.details ELSE c.details END AS details,
+      t.tool_runs, t.tool_run_pico, ${sql.raw(buckets.map((bucket) => `t.${bucket}_pico`).join(", "))}
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { picoRecord, toolNames } from "../kinds.ts"
 import type { Terms } from "./entries.ts"
 import { terms } from "./schema.ts"
 
@@ -37,17 +38,14 @@ export async function registerTerms(
 }
 
 function rowOf({ price, above_tokens = 0, operation = "chat", service_tier, ...rest }: Terms) {
-  const { buckets = {}, ...plain } = price
+  const { buckets = {}, tool_runs, ...plain } = price
+  const tools = tool_runs === undefined ? null : toolNames(tool_runs)
   return {
     ...rest,
     ...plain,
-    cache_write_pico: buckets.cache_write ?? null,
-    cache_write_1h_pico: buckets.cache_write_1h ?? null,
-    reasoning_pico: buckets.reasoning ?? null,
-    audio_input_pico: buckets.audio_input ?? null,
-    audio_output_pico: buckets.audio_output ?? null,
-    image_input_pico: buckets.image_input ?? null,
-    web_search_pico: buckets.web_search ?? null,
+    ...picoRecord((bucket) => buckets[bucket] ?? null),
+    tool_runs: tools && [...tools],
+    tool_run_pico: tools?.map((tool) => tool_runs?.[tool] ?? 0n) ?? null,
     above_tokens,
     operation,
     service_tier: service_tier ?? null,

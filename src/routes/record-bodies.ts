@@ -1,11 +1,11 @@
 import { GatewayError } from "../errors.ts"
+import { buckets, FIRST_RUN, toolNames } from "../kinds.ts"
 import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import { addUsage } from "../ledger/reports/merge.ts"
 import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
 import {
-  buckets,
   ceilToNano,
   PAR_BP,
   PICO_PER_NANO,
@@ -13,10 +13,12 @@ import {
   printMargin,
   printPico,
   printPrice,
+  printPriceOf,
   printUsd,
 } from "../money.ts"
-import { type Kind, type Line, linesOf } from "../settlement/price.ts"
-import type { AccountBody, CallBody, CreatedKeyBody, KeyBody, Prices } from "../wire/admin.ts"
+import { type Line, linesOf } from "../settlement/price.ts"
+import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
+import type { Prices } from "../wire/prices.ts"
 import { printTime } from "../wire/time.ts"
 import type { Usage } from "../wire/usage.ts"
 import type {
@@ -150,11 +152,17 @@ function usageOf({
   cached_tokens,
   completion_tokens,
   buckets: kept,
+  tool_runs: tools,
 }: CallRecord): Usage | null {
   if (prompt_tokens === null || cached_tokens === null || completion_tokens === null) return null
   const counts = { prompt_tokens, cached_tokens, completion_tokens }
   if (kept === null) return counts
-  return { ...counts, buckets: Object.fromEntries(buckets.map((bucket, at) => [bucket, kept[at] ?? 0])) }
+  const runs = (tools ?? []).map((tool, at) => [tool, kept[FIRST_RUN + at] ?? 0])
+  return {
+    ...counts,
+    buckets: Object.fromEntries(buckets.map((bucket, at) => [bucket, kept[at] ?? 0])),
+    tool_runs: Object.fromEntries(runs),
+  }
 }
 
 function countsOf({ prompt_tokens, cached_tokens, completion_tokens }: Usage) {
@@ -162,12 +170,16 @@ function countsOf({ prompt_tokens, cached_tokens, completion_tokens }: Usage) {
 }
 
 function priceOf(call: CallRecord): Price {
-  const { input_pico, cached_input_pico, output_pico, per_call_nano } = call
+  const { input_pico, cached_input_pico, output_pico, per_call_nano, tool_runs, tool_run_pico } = call
   const named = buckets.flatMap((bucket) => {
     const price_pico = call[`${bucket}_pico`]
     return price_pico === null ? [] : [[bucket, price_pico]]
   })
-  return { input_pico, cached_input_pico, output_pico, per_call_nano, buckets: Object.fromEntries(named) }
+  const plain = { input_pico, cached_input_pico, output_pico, per_call_nano }
+  const price = { ...plain, buckets: Object.fromEntries(named) }
+  if (tool_runs === null) return price
+  const runs = tool_runs.map((tool, at) => [tool, tool_run_pico?.[at] ?? 0n])
+  return { ...price, tool_runs: Object.fromEntries(runs) }
 }
 
 /** The usage in all shards together (D74). Throws `invalid_request` if it has too many groups to be added. */
@@ -255,26 +267,22 @@ export function pricesBody(
     output: printPrice(price.output_pico, margin_bp),
     per_call: printPico(price.per_call_nano * PICO_PER_NANO, margin_bp),
     ...Object.fromEntries(named),
+    ...(price.tool_runs !== undefined && { tool_run: feesBody(price.tool_runs, margin_bp) }),
     ...(service_tier !== null && { service_tier }),
     ...(above_tokens > 0 && { above_tokens }),
   }
 }
 
-/** A line of a receipt, times a margin. */
-function lineBody(
-  { kind, count, price_pico, cost_pico }: Line,
-  margin_bp: number,
-): CallBody["lines"][number] {
-  return {
-    kind,
-    count,
-    price: printPriceOf(kind, price_pico, margin_bp),
-    cost: printPico(cost_pico, margin_bp),
-  }
+function feesBody(fees: Readonly<Record<string, bigint>>, margin_bp: number): Record<string, string> {
+  const printed = (tool: string) => [tool, printPriceOf("tool_run", fees[tool] ?? 0n, margin_bp)]
+  return Object.fromEntries(toolNames(fees).map(printed))
 }
 
-function printPriceOf(kind: Kind, price_pico: bigint, margin_bp: number): string {
-  return kind === "per_call" || kind === "web_search"
-    ? printPico(price_pico, margin_bp)
-    : printPrice(price_pico, margin_bp)
+/** A line of a receipt, times a margin. */
+function lineBody({ price_pico, cost_pico, ...line }: Line, margin_bp: number): CallBody["lines"][number] {
+  return {
+    ...line,
+    price: printPriceOf(line.kind, price_pico, margin_bp),
+    cost: printPico(cost_pico, margin_bp),
+  }
 }

@@ -1,5 +1,5 @@
+import { buckets, parentOf } from "../kinds.ts"
 import type { Evidence } from "../meter/reading.ts"
-import { buckets, parentOf } from "../money.ts"
 import type { Usage } from "../wire/usage.ts"
 import type { Verdict } from "./decide.ts"
 
@@ -34,6 +34,6 @@ function textTokens({ completion_tokens, buckets: counts }: Usage): number {
   if (counts === undefined) return completion_tokens
   let tokens = completion_tokens
   for (const bucket of buckets)
-    if (parentOf[bucket] === "output" && bucket !== "reasoning") tokens -= counts[bucket] ?? 0
+    if (parentOf(bucket) === "output" && bucket !== "reasoning") tokens -= counts[bucket] ?? 0
   return Math.max(0, tokens)
 }

@@ -2,14 +2,14 @@ import type { Model } from "../config/config.ts"
 import {
   type Bucket,
   buckets,
-  ceilToNano,
-  costWithin,
-  isFree,
-  PICO_PER_NANO,
-  type Price,
+  fallbackOf,
+  isBucket,
+  type Kind,
   parentOf,
-  type ServiceTier,
-} from "../money.ts"
+  recordOf,
+  toolNames,
+} from "../kinds.ts"
+import { ceilToNano, costWithin, isFree, PICO_PER_NANO, type Price, type ServiceTier } from "../money.ts"
 import type { Note } from "../wire/call.ts"
 import type { Buckets, Usage } from "../wire/usage.ts"
 import type { Verdict } from "./decide.ts"
@@ -64,7 +64,12 @@ export function costPico(usage: Usage, price: Price): bigint {
   const tokens =
     uncached * price.input_pico + cached * price.cached_input_pico + completion * price.output_pico
   const difference = usage.buckets === undefined ? 0n : bucketsPico(usage.buckets, price)
-  return tokens + difference + price.per_call_nano * PICO_PER_NANO
+  const runs = usage.tool_runs === undefined ? 0n : runsPico(usage.tool_runs, price)
+  return tokens + difference + runs + price.per_call_nano * PICO_PER_NANO
+}
+
+function runsPico(runs: ToolRuns, { tool_runs: prices = {} }: Price): bigint {
+  return Object.entries(runs).reduce((sum, [tool, count]) => sum + BigInt(count) * (prices[tool] ?? 0n), 0n)
 }
 
 /** What tokens of buckets cost more than other tokens of the prompt or the completion. */
@@ -79,9 +84,8 @@ function bucketsPico(counts: Buckets, price: Price): bigint {
 }
 
 function parentPico(bucket: Bucket, price: Price): bigint {
-  const parent = parentOf[bucket]
-  if (parent === null) return 0n
-  return parent === "input" ? price.input_pico : price.output_pico
+  const parent = parentOf(bucket)
+  return parent === null ? 0n : price[`${parent}_pico`]
 }
 
 /** The reported usage, plus as much of the estimate as `amount_pico` pays for, the prompt first. */
@@ -109,16 +113,8 @@ function fitting(tokens: number, price_pico: bigint, room_pico: bigint): number 
   return room_pico > 0n ? Number(room_pico / price_pico) : 0
 }
 
-/** The most searches that one answer is charged for (D60). */
-const MAX_SEARCHES = 1_000
-
-/** Kinds whose price does not follow from that of their parent. */
-const OWN_PRICE_NEEDED: ReadonlySet<Bucket> = new Set([
-  "audio_input",
-  "audio_output",
-  "image_input",
-  "web_search",
-])
+/** The most searches, pages and runs of one tool that one answer is charged for (D60). */
+const MAX_UNITS = 1_000
 
 interface Bucketed {
   readonly usage: Usage
@@ -128,66 +124,95 @@ interface Bucketed {
 const NO_NOTES: readonly Note[] = []
 
 /**
- * Usage with the buckets that the price names (D60), none larger than what is left of its parent. All others are charged as
- * their parent, which is noted where their price cannot be guessed from it. `searches` are charged if none are counted.
+ * Usage with the buckets that the price names (D60), none larger than what is left of its parent, and the runs of the tools
+ * that it names. All other tokens are charged as their parent, which is noted where a price is needed. `searches` are charged
+ * if none are counted.
  */
 export function bucketed(usage: Usage, price: Price, searches: number): Bucketed {
-  if (usage.buckets === undefined && searches === 0) return { usage, notes: NO_NOTES }
-  const { buckets: said = {}, ...counts } = usage
+  if (usage.buckets === undefined && usage.tool_runs === undefined && searches === 0)
+    return { usage, notes: NO_NOTES }
+  const { buckets: said = {}, tool_runs, ...counts } = usage
   const prices = price.buckets ?? {}
   const notes = new Set<Note>()
-  const room = { input: counts.prompt_tokens - counts.cached_tokens, output: counts.completion_tokens }
+  const { cached_tokens: cached_input, prompt_tokens, completion_tokens: output } = counts
+  const room = { input: prompt_tokens - cached_input, cached_input, output }
   const kept: Partial<Record<Bucket, number>> = {}
   const keep = (bucket: Bucket, count: number) => {
-    const parent = parentOf[bucket]
-    const fitting = Math.min(count, parent === null ? MAX_SEARCHES : room[parent])
+    const parent = parentOf(bucket)
+    const fitting = Math.min(count, parent === null ? MAX_UNITS : room[parent])
     if (fitting < count) notes.add("details_clamped")
     if (parent !== null) room[parent] -= fitting
     if (fitting > 0) kept[bucket] = (kept[bucket] ?? 0) + fitting
   }
   for (const bucket of buckets) {
     const count = said[bucket] ?? 0
-    const named = bucket === "cache_write_1h" && prices[bucket] === undefined ? "cache_write" : bucket
     if (count === 0) continue
-    if (prices[named] !== undefined) keep(named, count)
-    else if (OWN_PRICE_NEEDED.has(bucket) && !isFree(price)) notes.add("unpriced")
+    const fallback = fallbackOf(bucket)
+    const named = prices[bucket] === undefined && fallback !== null ? fallback : bucket
+    if (isBucket(named) && prices[named] !== undefined) keep(named, count)
+    else if (fallback === null && !isFree(price)) notes.add("unpriced")
   }
   if (said.web_search === undefined && searches > 0 && prices.web_search !== undefined) {
     keep("web_search", searches)
     notes.add("searches_estimated")
   }
+  const runs = tool_runs === undefined ? null : pricedRuns(tool_runs, price, notes)
   return {
-    usage: Object.keys(kept).length === 0 ? counts : { ...counts, buckets: kept },
+    usage: {
+      ...counts,
+      ...(Object.keys(kept).length > 0 && { buckets: kept }),
+      ...(runs !== null && { tool_runs: runs }),
+    },
     notes: [...notes],
   }
 }
 
+/**
+ * How often each tool ran that the price names, also those that did not run: the journal has the counts without the names.
+ * Null if none of them ran.
+ */
+function pricedRuns(said: ToolRuns, price: Price, notes: Set<Note>): ToolRuns | null {
+  const prices = price.tool_runs ?? {}
+  for (const [tool, count] of Object.entries(said)) {
+    if (count > MAX_UNITS && prices[tool] !== undefined) notes.add("details_clamped")
+    if (count > 0 && prices[tool] === undefined && !isFree(price)) notes.add("unpriced")
+  }
+  const runs = recordOf(toolNames(prices), (tool) => Math.min(said[tool] ?? 0, MAX_UNITS))
+  return Object.values(runs).some((count) => count > 0) ? runs : null
+}
+
+type ToolRuns = NonNullable<Usage["tool_runs"]>
+
 /** A line of a receipt (D60): one kind of token, its count, its price and the product. */
 export interface Line {
   readonly kind: Kind
-  /** Tokens; searches of `web_search`, and 1 of `per_call`. */
+  /** Of `tool_run`: the provider's name of the tool. */
+  readonly tool?: string
+  /** Tokens, or other units; 1 of `per_call`. */
   readonly count: number
   /** Of one. */
   readonly price_pico: bigint
   readonly cost_pico: bigint
 }
 
-export type Kind = "input" | "cached_input" | "output" | Bucket | "per_call"
-
 /** The lines whose sum, rounded up once, is the charge. Kinds with a count of 0 are left out; usage of 0 has no lines (D2). */
 export function linesOf(usage: Usage, price: Price): readonly Line[] {
   const { prompt_tokens, cached_tokens, completion_tokens } = usage
   if (prompt_tokens === 0 && completion_tokens === 0) return []
   const counts = usage.buckets ?? {}
-  const within = (parent: "input" | "output") =>
-    buckets.reduce((sum, bucket) => sum + (parentOf[bucket] === parent ? (counts[bucket] ?? 0) : 0), 0)
+  const within = (parent: "input" | "cached_input" | "output") =>
+    buckets.reduce((sum, bucket) => sum + (parentOf(bucket) === parent ? (counts[bucket] ?? 0) : 0), 0)
   const line = (kind: Kind, count: number, price_pico: bigint): Line[] =>
     count === 0 ? [] : [{ kind, count, price_pico, cost_pico: BigInt(count) * price_pico }]
+  const { tool_runs: runs = {} } = usage
   return [
     ...line("input", prompt_tokens - cached_tokens - within("input"), price.input_pico),
-    ...line("cached_input", cached_tokens, price.cached_input_pico),
+    ...line("cached_input", cached_tokens - within("cached_input"), price.cached_input_pico),
     ...line("output", completion_tokens - within("output"), price.output_pico),
     ...buckets.flatMap((bucket) => line(bucket, counts[bucket] ?? 0, price.buckets?.[bucket] ?? 0n)),
+    ...toolNames(runs).flatMap((tool) =>
+      line("tool_run", runs[tool] ?? 0, price.tool_runs?.[tool] ?? 0n).map((one) => ({ ...one, tool })),
+    ),
     ...(price.per_call_nano === 0n ? [] : line("per_call", 1, price.per_call_nano * PICO_PER_NANO)),
   ]
 }
@@ -198,24 +223,26 @@ const OWN_TIERS: ReadonlySet<string> = new Set(["default", "standard", "on_deman
 /** The service tier whose price counts; null for the model's own price. */
 export interface ServedTier {
   readonly tier: ServiceTier | null
+  /** Whether it is the tier that was asked for, and the provider does not say that it served it. */
+  readonly is_presumed: boolean
   /** Whether the provider served a tier that has no price. */
   readonly is_unpriced: boolean
 }
 
-const OWN: ServedTier = { tier: null, is_unpriced: false }
+const OWN: ServedTier = { tier: null, is_presumed: false, is_unpriced: false }
 
 /**
  * D70: the price of the tier that the provider says it served. If it says none, or one without a price, the tier that was
- * asked for counts, else the model's own price.
+ * asked for is presumed, else the model's own price counts.
  */
 export function servedTier(model: Model, asked: string | null, served: string | null): ServedTier {
   if (served !== null) {
     const tier = tierOf(model, served)
-    if (tier !== null) return { tier, is_unpriced: false }
+    if (tier !== null) return { tier, is_presumed: false, is_unpriced: false }
     if (OWN_TIERS.has(served)) return OWN
   }
   const tier = asked === null ? null : tierOf(model, asked)
-  return { tier, is_unpriced: served !== null && !isFree(model.price) }
+  return { tier, is_presumed: tier !== null, is_unpriced: served !== null && !isFree(model.price) }
 }
 
 function tierOf({ service_tiers }: Model, name: string): ServiceTier | null {

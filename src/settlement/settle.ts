@@ -1,6 +1,7 @@
 import type { Call } from "../call.ts"
 import type { CallLedger, Checkpoint, End, EndDetails } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
+import type { Price, ServiceTier } from "../money.ts"
 import { startTimeout } from "../timeouts.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
 import { decide, type Terms, type Verdict } from "./decide.ts"
@@ -120,17 +121,35 @@ function measure(
   )
 }
 
-/** The charge of a verdict, and its terms: the price for the size of its prompt and for its service tier (D62, D70). */
-function priced(call: Call, verdict: Verdict, { service_tier }: Evidence): Priced & Pick<End, "terms_id"> {
+interface PricedAtTerms extends Priced, Pick<End, "terms_id"> {
+  readonly price: Price
+}
+
+/**
+ * The charge of a verdict, and its terms: the price for the size of its prompt and for its service tier (D62, D70). A tier that
+ * the provider does not name counts only if the call costs at least as much at it as at the model's own price.
+ */
+export function priced(
+  call: Call,
+  verdict: Verdict,
+  { service_tier }: Pick<Evidence, "service_tier">,
+): PricedAtTerms {
+  const served = servedTier(call.model, call.asked.service_tier, service_tier ?? null)
+  const own = served.is_presumed ? pricedAt(call, verdict, null) : null
+  const at_tier = pricedAt(call, verdict, served.tier)
+  const cost = own !== null && own.charge_nano > at_tier.charge_nano ? own : at_tier
+  if (!served.is_unpriced || verdict.outcome !== "settled") return cost
+  return { ...cost, notes: withNote(cost.notes, "unpriced") }
+}
+
+function pricedAt(call: Call, verdict: Verdict, tier: ServiceTier | null): PricedAtTerms {
+  const { hold, asked } = call
   const prompt_tokens = promptOf(verdict)
-  const { hold, asked, model } = call
-  const { tier, is_unpriced } = servedTier(model, asked.service_tier, service_tier ?? null)
   const price = call.priceOf(prompt_tokens, tier)
-  const cost = priceVerdict(verdict, price, hold.amount_nano, asked.searches, hold.margin_bp)
   return {
-    ...cost,
-    notes: is_unpriced && verdict.outcome === "settled" ? withNote(cost.notes, "unpriced") : cost.notes,
+    ...priceVerdict(verdict, price, hold.amount_nano, asked.searches, hold.margin_bp),
     terms_id: call.termsId(prompt_tokens, tier),
+    price,
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Bucket } from "../money.ts"
+import type { Bucket } from "../kinds.ts"
 import type { Note } from "../wire/call.ts"
 import {
   type Aside,
@@ -228,6 +228,9 @@ const BUCKETS = [
   ["reasoning", "reasoning"],
   ["audio_output", "audio_output"],
   ["image_input", "image_input"],
+  ["image_output", "image_output"],
+  ["cached_audio_input", "cached_audio"],
+  ["page", "pages"],
 ] as const satisfies readonly (readonly [Bucket, Count])[]
 
 function bucketsOf(counts: Counted["counts"], write: number, { output, searches }: Expected): Buckets | null {

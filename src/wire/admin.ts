@@ -1,8 +1,9 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
-import { buckets, parseMargin, parseUsd, printMargin, printUsd } from "../money.ts"
+import { parseMargin, parseUsd, printMargin, printUsd } from "../money.ts"
 import { bases, endings, failures, notes, operationNames, type Period, periods, states } from "./call.ts"
 import { callDetails } from "./call-details.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
+import { Line, Prices } from "./prices.ts"
 import { parseTime, printTime } from "./time.ts"
 
 /** What operators send and get under `/admin`: each schema with its type beside it. */
@@ -21,45 +22,7 @@ const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
   description: "A USD amount as a decimal string with at most nine decimals.",
 })
-const Price = Type.String({ pattern: "^\\d+(?:\\.\\d{1,10})?$", description: "USD per 1M tokens." })
-const Fee = (description: string) => Type.String({ pattern: "^\\d+(?:\\.\\d{1,16})?$", description })
 const Count = Type.Integer({ minimum: 0 })
-
-/** The prices of a model. A kind that is not named has no price of its own (D60). */
-export const Prices = Type.Object({
-  input: Price,
-  cached_input: Price,
-  output: Price,
-  per_call: Fee("USD per call that is charged."),
-  cache_write: Type.Optional(Price),
-  cache_write_1h: Type.Optional(Price),
-  reasoning: Type.Optional(Price),
-  audio_input: Type.Optional(Price),
-  audio_output: Type.Optional(Price),
-  image_input: Type.Optional(Price),
-  web_search: Type.Optional(Fee("USD per search.")),
-  service_tier: Type.Optional(
-    Type.String({ description: "The prices are those of this service tier of the provider." }),
-  ),
-  above_tokens: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      description: "The prices are those of prompts with more tokens than this, cached tokens included.",
-    }),
-  ),
-})
-export type Prices = Static<typeof Prices>
-
-/** A line of a receipt. */
-const Line = Type.Object({
-  kind: Type.String({
-    enum: ["input", "cached_input", "output", ...buckets, "per_call"],
-    description: "What was charged. Each token is in one line only.",
-  }),
-  count: Type.Integer({ minimum: 1, description: "Tokens; searches of `web_search`, and 1 of `per_call`." }),
-  price: Fee("USD per 1M tokens, per search or per call."),
-  cost: Fee("The product in USD, exact: not rounded."),
-})
 
 export const line = (maxLength: number, description: string) =>
   Type.String({

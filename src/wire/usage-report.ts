@@ -1,4 +1,5 @@
 import { type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox"
+import { countedKinds, recordOf } from "../kinds.ts"
 import { invalidField } from "./fault.ts"
 import { id, model, moment, query, word } from "./parameter.ts"
 
@@ -93,18 +94,10 @@ const sums = {
     description: "The part of the charge that exceeds the hold.",
   }),
   buckets: Type.Object(
-    {
-      cache_write: Tokens,
-      cache_write_1h: Tokens,
-      reasoning: Tokens,
-      audio_input: Tokens,
-      audio_output: Tokens,
-      image_input: Tokens,
-      web_search: Tokens,
-    },
+    recordOf(countedKinds, () => Tokens),
     {
       description:
-        "What was charged at a price of its own: tokens, which are in the prompt or completion tokens too, and searches.",
+        "What was charged at a price of its own: tokens, which are in the prompt or completion tokens too, searches, pages, and runs of all tools of the provider together.",
     },
   ),
 }

@@ -1,4 +1,4 @@
-import type { Bucket } from "../money.ts"
+import type { Bucket } from "../kinds.ts"
 import type { Note } from "./call.ts"
 
 /** Tokens as charged. Cached tokens are part of the prompt tokens, never on top (D3). */

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
+import { countedKinds, recordOf } from "../../src/kinds.ts"
 import { MAX_GROUPS } from "../../src/ledger/reports/usage-sums.ts"
 import { corrections, ends, holds } from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
@@ -28,15 +29,7 @@ async function usage(query: string): Promise<OperatorUsageReport> {
   return JSON.parse(text)
 }
 
-const NO_BUCKETS = {
-  cache_write: 0,
-  cache_write_1h: 0,
-  reasoning: 0,
-  audio_input: 0,
-  audio_output: 0,
-  image_input: 0,
-  web_search: 0,
-}
+const NO_BUCKETS = recordOf(countedKinds, () => 0)
 const zero = {
   calls: 0,
   prompt_tokens: 0,

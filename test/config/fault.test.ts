@@ -115,7 +115,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown key in a price",
       model({ price: { input: "1", output: "1", thinking: "1" } }),
-      "models[0].price.thinking: expected a known key: input, cached_input, output, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, per_call, web_search, tiers, service_tiers",
+      "models[0].price.thinking: expected a known key: input, cached_input, output, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, image_output, cached_audio_input, per_call, web_search, page, tool_run, tiers, service_tiers",
     ],
     [
       "a tier without a price that the model has",
@@ -143,7 +143,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "a service tier with a price per call",
       served({ flex: { input: "1", output: "1", per_call: "1" } }),
-      "models[0].price.service_tiers.flex.per_call: expected a known key: input, cached_input, output, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, tiers",
+      "models[0].price.service_tiers.flex.per_call: expected a known key: input, cached_input, output, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, image_output, cached_audio_input, tiers",
     ],
     [
       "tiers of a service tier that do not ascend",

@@ -223,10 +223,10 @@ describe("a receipt", () => {
       ["prompt", 40, "1M", "0.00001"],
       ["cached prompt", 1, "1M", "0.000000025"],
       ["web searches", 2, "search", "0.02"],
-      ["the call", null, "call", "0.01"],
+      ["call", null, "call", "0.01"],
       ["newer", 3, "1M", "0.000003"],
     ])
-    expect(costLines(callExample).map(({ kind }) => kind)).toEqual(["prompt", "completion"])
+    expect(costLines(callExample).map(({ kind }) => kind)).toEqual(["prompt", "output"])
   })
 })
 

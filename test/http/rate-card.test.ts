@@ -10,6 +10,7 @@ let provider: Provider
 let gateway: TestGateway
 
 const CARD = "card-model"
+const WIDE = "wide-model"
 const TIERED = "tiered-model"
 const SERVED = "served-model"
 const model = (name: string, price: object) => ({
@@ -41,6 +42,13 @@ beforeAll(async () => {
             tiers: [{ above: 100, input: "3.00", cached_input: "0.30", output: "9.00" }],
           },
         },
+      }),
+      model(WIDE, {
+        ...PRICE,
+        image_output: "30.00",
+        cached_audio_input: "2.00",
+        page: "0.002",
+        tool_run: { x_search: "0.005", code_interpreter: "0.03" },
       }),
       model(CARD, {
         ...PRICE,
@@ -122,6 +130,52 @@ describe("D60 a call with every kind of token", () => {
       ({ state }) => state !== "open",
     )
     expect(ended).toMatchObject({ basis: "usage", charge: CHARGE, lines: LINES })
+  })
+})
+
+describe("D60 images of the output, cached audio, pages and runs of the provider's tools", () => {
+  const usage = {
+    prompt_tokens: 100,
+    completion_tokens: 50,
+    total_tokens: 150,
+    prompt_tokens_details: {
+      cached_tokens: 10,
+      audio_tokens: 4,
+      cached_tokens_details: { audio_tokens: 4 },
+    },
+    completion_tokens_details: { image_tokens: 3 },
+    pages_processed: 2,
+    server_side_tool_usage_details: { x_search_calls: 2, code_interpreter_calls: 1 },
+  }
+
+  test("each have a line and a sum", async () => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(200, chatCompletion("hello", { usage })))
+    const answer = await chat(gateway, key, { model: WIDE })
+    const shown = await receipt(key, idOf(answer))
+    expect(shown).toMatchObject({ charge: "0.0443766", notes: ["overage"] })
+    expect(shown.prices).toMatchObject({ tool_run: { code_interpreter: "0.03", x_search: "0.005" } })
+    expect(shown.lines).toEqual([
+      { kind: "input", count: 90, price: "1", cost: "0.00009" },
+      { kind: "cached_input", count: 6, price: "0.1", cost: "0.0000006" },
+      { kind: "output", count: 47, price: "4", cost: "0.000188" },
+      { kind: "image_output", count: 3, price: "30", cost: "0.00009" },
+      { kind: "cached_audio_input", count: 4, price: "2", cost: "0.000008" },
+      { kind: "page", count: 2, price: "0.002", cost: "0.004" },
+      { kind: "tool_run", tool: "code_interpreter", count: 1, price: "0.03", cost: "0.03" },
+      { kind: "tool_run", tool: "x_search", count: 2, price: "0.005", cost: "0.01" },
+    ])
+    const report = await fetch(`${gateway.url}/v1/usage`, { headers: authorized(key) })
+    expect(await report.json()).toMatchObject({
+      total: { buckets: { image_output: 3, cached_audio_input: 4, page: 2, tool_run: 3 } },
+    })
+  })
+
+  test("without a price are charged as their parents, or nothing, and noted", async () => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(200, chatCompletion("hello", { usage })))
+    const answer = await chat(gateway, key)
+    expect(await receipt(key, idOf(answer))).toMatchObject({ charge: "0.000291", notes: ["unpriced"] })
   })
 })
 
@@ -244,7 +298,8 @@ describe("D70 a model with prices for service tiers", () => {
     ["priority", "default", 101, "0.000301", { input: "1", output: "4" }],
     ["auto", "priority", 100, "0.0006", priority],
     [undefined, "flex", 100, "0.00015", flex],
-    ["flex", undefined, 100, "0.00015", flex],
+    ["flex", undefined, 100, "0.0003", { input: "1", output: "4" }],
+    ["priority", undefined, 100, "0.0006", priority],
     [undefined, undefined, 100, "0.0003", { input: "1", output: "4" }],
   ] as const)("asked for %p and served %p", async (asked, served, tokens, charge, prices) => {
     const { key } = await gateway.account("1")
@@ -273,6 +328,7 @@ describe("D70 a model with prices for service tiers", () => {
 
   test.each([
     [SERVED, "priority", "turbo", "0.0006"],
+    [SERVED, "flex", "turbo", "0.0003"],
     [SERVED, undefined, "turbo", "0.0003"],
     [CHAT, undefined, "priority", "0.0003"],
   ])("a tier of %s without a price is noted and warned about", async (model, asked, served, charge) => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
+import { buckets, recordOf } from "../../src/kinds.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { audit } from "../../src/ledger/journal/audit.ts"
@@ -10,7 +11,6 @@ import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { lineOf, parseLine } from "../../src/ledger/journal/spool.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
-import { buckets } from "../../src/money.ts"
 import {
   type Account,
   call,
@@ -36,7 +36,11 @@ const PRICE = {
     audio_output: 64_000n,
     image_input: 2_500n,
     web_search: 10_000_000n,
+    image_output: 30_000n,
+    cached_audio_input: 2_000n,
+    page: 1_000_000n,
   },
+  tool_runs: { x_search: 5_000_000n, code_interpreter: 30_000_000n, file_search: 2_500_000n },
 }
 const USAGE = {
   prompt_tokens: 100,
@@ -50,11 +54,20 @@ const USAGE = {
     audio_output: 6,
     image_input: 2,
     web_search: 3,
+    image_output: 5,
+    cached_audio_input: 7,
+    page: 2,
   },
+  tool_runs: { x_search: 2, code_interpreter: 1, file_search: 0 },
 }
-/** 71 + 1 + 10 + 10 + 64 + 5 of the prompt, 96 + 60 + 384 of the output, and three searches of 10,000. */
-const COST = 30_701n
-const COUNTS = [8, 5, 20, 4, 6, 2, 3]
+/**
+ * 71 + 10 + 10 + 64 + 5 of the prompt, 0.3 + 14 of what is cached, 76 + 60 + 384 + 150 of the output; three searches of
+ * 10,000, two pages of 1,000, a run of 30,000 and two of 5,000.
+ */
+const COST = 72_845n
+const KINDS = [8, 5, 20, 4, 6, 2, 3, 5, 7, 2]
+/** From the 33rd on the runs of code_interpreter, file_search and x_search. */
+const COUNTS = [...KINDS, ...Array.from({ length: 22 }, () => 0), 1, 0, 2]
 
 let db: TestDatabase
 let connection: Connection
@@ -73,7 +86,7 @@ beforeAll(async () => {
 afterAll(() => db.close())
 
 async function held(account: Account) {
-  const hold = holdOf(account, 50_000n)
+  const hold = holdOf(account, 90_000n)
   expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
   return hold
 }
@@ -114,7 +127,7 @@ test("D60 expiry charges the buckets of the checkpoint, at the terms of the upst
     [{ end: counted(late.id, { charge_nano: COST + 10_000n, usage }), hold: null }],
     300,
   )
-  expect(await call(db.sql, late.id)).toMatchObject({ buckets: [8, 5, 20, 4, 6, 2, 4], state: "settled" })
+  expect(await call(db.sql, late.id)).toMatchObject({ buckets: COUNTS.with(6, 4), state: "settled" })
   expect(await found()).toEqual([])
 })
 
@@ -140,9 +153,9 @@ test("D48 sums of usage show what was counted of each bucket, corrections with t
     ...range,
     account_ids: [account.account_id],
   })
-  const twice = Object.fromEntries(buckets.map((bucket, at) => [bucket, 2 * (COUNTS[at] ?? 0)]))
+  const twice = recordOf(buckets, (bucket) => 2 * (COUNTS[buckets.indexOf(bucket)] ?? 0))
   const searches = (COUNTS[6] ?? 0) + 4
-  expect(total.buckets).toEqual({ ...total.buckets, ...twice, web_search: searches })
+  expect(total.buckets).toEqual({ ...twice, web_search: searches, tool_run: 6 })
   expect(groups.map((group) => [group.group, group.buckets.reasoning])).toEqual([
     ["card", 2 * (COUNTS[2] ?? 0)],
     ["model", 0],
@@ -150,19 +163,22 @@ test("D48 sums of usage show what was counted of each bucket, corrections with t
 })
 
 describe("D60 the audit finds", () => {
-  test.each(COUNTS.map((_, at) => at + 1))("a count that is not what was charged: %d", async (at) => {
-    const account = await db.account(1_000_000n)
-    const hold = await held(account)
-    await endBatch(connection, [{ end: counted(hold.id), hold }], 300)
-    const setTo = (count: number) =>
-      falsify(db.sql, (tx) =>
-        tx.unsafe(`UPDATE tollgate.ends SET buckets[${at}] = ${count} WHERE id = '${hold.id}'`),
-      )
-    await setTo(0)
-    expect(await found()).toMatchObject([{ kind: "charge", id: hold.id, recorded_nano: COST }])
-    await setTo(COUNTS[at - 1] ?? 0)
-    expect(await found()).toEqual([])
-  })
+  test.each(COUNTS.flatMap((count, at) => (count > 0 ? [at + 1] : [])))(
+    "a count that is not what was charged: %d",
+    async (at) => {
+      const account = await db.account(1_000_000n)
+      const hold = await held(account)
+      await endBatch(connection, [{ end: counted(hold.id), hold }], 300)
+      const setTo = (count: number) =>
+        falsify(db.sql, (tx) =>
+          tx.unsafe(`UPDATE tollgate.ends SET buckets[${at}] = ${count} WHERE id = '${hold.id}'`),
+        )
+      await setTo(0)
+      expect(await found()).toMatchObject([{ kind: "charge", id: hold.id, recorded_nano: COST }])
+      await setTo(COUNTS[at - 1] ?? 0)
+      expect(await found()).toEqual([])
+    },
+  )
 })
 
 test("D62 D70 the audit finds terms of larger prompts that a reported prompt does not reach", async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { countedKinds, recordOf } from "../../src/kinds.ts"
 import { addLatencies, addUsage, mergePages } from "../../src/ledger/reports/merge.ts"
 import type { Listed, Page } from "../../src/ledger/reports/page.ts"
 import { MAX_GROUPS, type UsageSummary } from "../../src/ledger/reports/usage-sums.ts"
@@ -66,15 +67,7 @@ function summary(names: readonly string[], charge_nano: bigint, left_out = 0): U
     profit_nano: 1n,
     provider_cost_nano: 1n,
     overage_nano: 0n,
-    buckets: {
-      cache_write: 1,
-      cache_write_1h: 2,
-      reasoning: 3,
-      audio_input: 4,
-      audio_output: 5,
-      image_input: 6,
-      web_search: 7,
-    },
+    buckets: recordOf(countedKinds, (kind) => countedKinds.indexOf(kind) + 1),
   }
   const groups = names.map((group, at) => ({
     ...sums,

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readMigrationFiles } from "drizzle-orm/migrator"
 import type { Sql } from "postgres"
 import { nextId } from "../../src/id.ts"
+import { buckets } from "../../src/kinds.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { Connection } from "../../src/ledger/database/connection.ts"
@@ -11,7 +12,6 @@ import { audit } from "../../src/ledger/journal/audit.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Sweeper } from "../../src/ledger/journal/sweep.ts"
-import { buckets } from "../../src/money.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { createOldLedger } from "./old-ledger.ts"
 import { call, holdOf, LONG_LEASE, nth } from "./test-database.ts"
@@ -267,6 +267,8 @@ describe("D55 the ledger of version 0.1, migrated", () => {
         session_id: null,
         agent_id: null,
         details: null,
+        tool_runs: null,
+        tool_run_pico: null,
         ...Object.fromEntries(buckets.map((bucket) => [`${bucket}_pico`, null])),
       }),
     )

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
+import type { Bucket } from "../../src/kinds.ts"
 import type { JsonEvidence } from "../../src/meter/reading.ts"
-import type { Bucket } from "../../src/money.ts"
 import type { Verdict } from "../../src/settlement/decide.ts"
 import { reportedIn } from "../../src/settlement/measure.ts"
 

@@ -15,20 +15,25 @@ const free = aModel({ price: { input_pico: 0n, cached_input_pico: 0n, output_pic
 describe("D70 the price is that of the tier that was served", () => {
   test.each([
     ["nothing said, nothing asked", null, null, null, false],
-    ["nothing said: what was asked for", "flex", null, flex, false],
+    ["nothing said: what was asked for is presumed", "flex", null, flex, false],
     ["what was served, not what was asked for", "flex", "priority", priority, false],
     ["unasked", null, "priority", priority, false],
     ["the model's own, whatever it is called", "priority", "default", null, false],
     ["the model's own", "priority", "standard", null, false],
-    ["one without a price: what was asked for", "priority", "turbo", priority, true],
+    ["one without a price: what was asked for is presumed", "priority", "turbo", priority, true],
     ["one without a price, unasked: the model's own", null, "scale", null, true],
     ["one without a price, where the own was asked for", "default", "scale", null, true],
   ] as const)("%s", (_, asked, served, tier, is_unpriced) => {
-    expect(servedTier(model, asked, served)).toEqual({ tier, is_unpriced })
+    const is_presumed = tier !== null && tier.name === asked
+    expect(servedTier(model, asked, served)).toEqual({ tier, is_presumed, is_unpriced })
   })
 
   test("a free model has nothing to note", () => {
-    expect(servedTier(free, null, "scale")).toEqual({ tier: null, is_unpriced: false })
+    expect(servedTier(free, null, "scale")).toEqual({
+      tier: null,
+      is_presumed: false,
+      is_unpriced: false,
+    })
   })
 })
 

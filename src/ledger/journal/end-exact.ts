@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import { buckets } from "../../money.ts"
+import { buckets, FIRST_RUN, toolNames } from "../../kinds.ts"
 import type { Usage } from "../../wire/usage.ts"
 import { countSpending } from "../accounts/spending.ts"
 import type { Runner } from "../database/connection.ts"
@@ -49,9 +49,17 @@ const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(idempotency, "c")
 
-/** Counts of buckets as an array; null for none. */
-export const bucketArray = (usage: Usage | null): string | null =>
-  usage?.buckets === undefined ? null : `{${buckets.map((bucket) => usage.buckets?.[bucket] ?? 0).join(",")}}`
+/** Counts of buckets, and of tool runs after them, as an array; null for none. */
+export function bucketArray(usage: Usage | null): string | null {
+  const { buckets: of = {}, tool_runs } = usage ?? {}
+  if (usage?.buckets === undefined && tool_runs === undefined) return null
+  const counts = buckets.map((bucket) => of[bucket] ?? 0)
+  if (tool_runs !== undefined) {
+    while (counts.length < FIRST_RUN) counts.push(0)
+    counts.push(...toolNames(tool_runs).map((tool) => tool_runs[tool] ?? 0))
+  }
+  return `{${counts.join(",")}}`
+}
 
 /** The same as one array of an array of texts. */
 export function bucketsOf(usage: Usage | null): string | null {

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path"
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { isId, nextId } from "../../id.ts"
-import { buckets } from "../../money.ts"
+import { buckets } from "../../kinds.ts"
 import { bases, endings, failures, notes } from "../../wire/call.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { jsonOf } from "../database/statement.ts"
@@ -59,6 +59,7 @@ const common = {
       cached_tokens: Count,
       completion_tokens: Count,
       buckets: Type.Optional(Buckets),
+      tool_runs: Type.Optional(Type.Record(Type.String(), Count)),
     }),
     Type.Null(),
   ]),

@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
-import { buckets } from "../../money.ts"
+import { buckets, countedKinds } from "../../kinds.ts"
 import { of } from "../database/statement.ts"
-import { costOf } from "../journal/charge.ts"
+import { costOf, hasRuns, runsOf } from "../journal/charge.ts"
 import { corrections, ends, holds, keys, terms } from "../schema.ts"
 import { day_latencies, days, hour_latencies, hours } from "../schema-sums.ts"
 import type { Piece, Span } from "./span.ts"
@@ -54,7 +54,7 @@ export function changesOfEntries(
   const held = sql`
     UNION ALL
     SELECT ${h.held_at}, ${h.account_id}, ${h.key_id}, ${h.terms_id}, NULL, NULL, NULL, 0, 0, 0, ${h.amount_nano}, 0, 0, 0,
-      NULL, NULL, ${sql.raw(buckets.map(() => "NULL").join(", "))}
+      NULL, NULL, ${sql.raw(countedKinds.map(() => "NULL").join(", "))}
     FROM ${holds} ${h} WHERE ${within("h", holds, sql`${h.held_at}`)}`
   return sql`
     SELECT ${e.ended_at} AS at, ${e.account_id}, ${e.key_id}, ${e.terms_id}, ${e.outcome}, ${e.basis}, ${e.failure}, 1 AS calls,
@@ -84,7 +84,7 @@ export const counts = [
   "completion_tokens",
   "profit_nano",
   "provider_cost_nano",
-  ...buckets,
+  ...countedKinds,
 ]
 
 /** The columns of sums, besides their time, in the order of `changesOfEntries`. */
@@ -106,12 +106,18 @@ function providerCost({ details }: typeof e | typeof c): SQL {
 
 const countAt = (entry: typeof e | typeof c, at: number) =>
   sql`(${entry.buckets})[${sql.raw(String(at + 1))}]`
+const runsIn = (entry: typeof e | typeof c) =>
+  sql`CASE WHEN ${hasRuns(entry.buckets)} THEN (SELECT sum(r) FROM unnest(${runsOf(entry.buckets)}) r) END`
+const countsOf = (entry: typeof e | typeof c) => [
+  ...buckets.map((_, at) => countAt(entry, at)),
+  runsIn(entry),
+]
 const bucketsOfEnd = sql.join(
-  buckets.map((bucket, at) => sql`${countAt(e, at)} AS ${sql.raw(bucket)}`),
+  countsOf(e).map((count, at) => sql`${count} AS ${sql.raw(countedKinds[at] ?? "")}`),
   sql`, `,
 )
 const bucketsOfCorrection = sql.join(
-  buckets.map((_, at) => sql`coalesce(${countAt(c, at)}, 0) - coalesce(${countAt(e, at)}, 0)`),
+  countsOf(c).map((count, at) => sql`coalesce(${count}, 0) - coalesce(${countsOf(e)[at]}, 0)`),
   sql`, `,
 )
 

@@ -1,4 +1,4 @@
-import { buckets } from "../../money.ts"
+import { countedKinds, recordOf } from "../../kinds.ts"
 import type { PastBalance } from "./balance.ts"
 import { type Counted, distribution } from "./distribution.ts"
 import type { Latency } from "./latency.ts"
@@ -63,8 +63,6 @@ function addGroups([first, ...others]: readonly UsageGroup[]): UsageGroup {
 }
 
 function addSums(one: UsageSums, other: UsageSums): UsageSums {
-  const counts = { ...one.buckets }
-  for (const bucket of buckets) counts[bucket] += other.buckets[bucket]
   return {
     calls: one.calls + other.calls,
     prompt_tokens: one.prompt_tokens + other.prompt_tokens,
@@ -74,7 +72,7 @@ function addSums(one: UsageSums, other: UsageSums): UsageSums {
     profit_nano: one.profit_nano + other.profit_nano,
     provider_cost_nano: one.provider_cost_nano + other.provider_cost_nano,
     overage_nano: one.overage_nano + other.overage_nano,
-    buckets: counts,
+    buckets: recordOf(countedKinds, (kind) => one.buckets[kind] + other.buckets[kind]),
   }
 }
 

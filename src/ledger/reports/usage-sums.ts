@@ -1,6 +1,6 @@
 import { inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { type Bucket, buckets } from "../../money.ts"
+import { type CountedKind, countedKinds, recordOf } from "../../kinds.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema.ts"
 import { changesOf } from "./changes.ts"
@@ -27,8 +27,8 @@ export interface UsageSums {
   readonly provider_cost_nano: bigint
   /** What was charged above the holds (D11). */
   readonly overage_nano: bigint
-  /** What was charged of each bucket (D60). */
-  readonly buckets: Readonly<Record<Bucket, number>>
+  /** What was charged of each of these kinds (D60). */
+  readonly buckets: Readonly<Record<CountedKind, number>>
 }
 
 export interface UsageGroup extends UsageSums {
@@ -101,7 +101,7 @@ ORDER BY s.is_whole DESC, ${starts.length > 0 ? sql`` : sql`s.charge_nano DESC, 
 LIMIT ${sql.raw(String(most + 1))}`
 }
 
-const each = (of: (column: string) => string) => sql.raw(buckets.map(of).join(", "))
+const each = (of: (column: string) => string) => sql.raw(countedKinds.map(of).join(", "))
 const bucketSums = each((bucket) => `coalesce(sum(c.${bucket}), 0) AS ${bucket}`)
 const bucketTexts = each((bucket) => `s.${bucket}::text`)
 
@@ -175,15 +175,7 @@ function sumsOf(row: Row): UsageSums {
     profit_nano: BigInt(textOf(row, "profit_nano")),
     provider_cost_nano: BigInt(textOf(row, "provider_cost_nano")),
     overage_nano: BigInt(textOf(row, "overage_nano")),
-    buckets: {
-      cache_write: countOf(row, "cache_write"),
-      cache_write_1h: countOf(row, "cache_write_1h"),
-      reasoning: countOf(row, "reasoning"),
-      audio_input: countOf(row, "audio_input"),
-      audio_output: countOf(row, "audio_output"),
-      image_input: countOf(row, "image_input"),
-      web_search: countOf(row, "web_search"),
-    },
+    buckets: recordOf(countedKinds, (kind) => countOf(row, kind)),
   }
 }
 

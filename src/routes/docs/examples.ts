@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox"
+import { countedKinds, recordOf } from "../../kinds.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody } from "../../wire/admin.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
 import { type Fault, REQUEST_ID } from "../openapi.ts"
@@ -111,15 +112,7 @@ export const callExample: CallBody = {
   duration_ms: 2417,
 }
 
-const NO_BUCKETS = {
-  cache_write: 0,
-  cache_write_1h: 0,
-  reasoning: 0,
-  audio_input: 0,
-  audio_output: 0,
-  image_input: 0,
-  web_search: 0,
-}
+const NO_BUCKETS = recordOf(countedKinds, () => 0)
 
 /** The sums of one day. */
 const day = {

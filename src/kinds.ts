@@ -1,0 +1,176 @@
+/**
+ * What a price can name besides the plain prices of input, cached input, output and the call (D60): one row for each kind.
+ * Configuration, hold, charge, terms, sums, receipts, reports and the comparison of prices follow from it. A new kind is a row
+ * at the end, a migration that adds its columns to `terms`, `hours`, `days` and `calls`, and a line in docs/billing.md.
+ */
+
+type Plain = "input" | "cached_input" | "output"
+type Unit = "token" | "search" | "page" | "run" | "call"
+
+interface Row {
+  readonly unit: Unit
+  /** The plain kind that its tokens are a part of; null for other units. */
+  readonly part_of: Plain | null
+  /** The kind whose price it has if it has none; null if it must be priced (D60). */
+  readonly otherwise: string | null
+  /** For a receipt. */
+  readonly label: string
+  /** For the column of a table. */
+  readonly title: string
+}
+
+const rows = {
+  cache_write: {
+    unit: "token",
+    part_of: "input",
+    otherwise: "input",
+    label: "written to the cache",
+    title: "CACHE WRITE",
+  },
+  cache_write_1h: {
+    unit: "token",
+    part_of: "input",
+    otherwise: "cache_write",
+    label: "written to the cache for 1 h",
+    title: "CACHE WRITE 1H",
+  },
+  reasoning: {
+    unit: "token",
+    part_of: "output",
+    otherwise: "output",
+    label: "reasoning",
+    title: "REASONING",
+  },
+  audio_input: {
+    unit: "token",
+    part_of: "input",
+    otherwise: null,
+    label: "audio of the prompt",
+    title: "AUDIO IN",
+  },
+  audio_output: {
+    unit: "token",
+    part_of: "output",
+    otherwise: null,
+    label: "audio of the output",
+    title: "AUDIO OUT",
+  },
+  image_input: {
+    unit: "token",
+    part_of: "input",
+    otherwise: null,
+    label: "images of the prompt",
+    title: "IMAGE IN",
+  },
+  web_search: {
+    unit: "search",
+    part_of: null,
+    otherwise: null,
+    label: "web searches",
+    title: "SEARCHES",
+  },
+  image_output: {
+    unit: "token",
+    part_of: "output",
+    otherwise: null,
+    label: "images of the output",
+    title: "IMAGE OUT",
+  },
+  cached_audio_input: {
+    unit: "token",
+    part_of: "cached_input",
+    otherwise: "cached_input",
+    label: "cached audio of the prompt",
+    title: "CACHED AUDIO",
+  },
+  page: { unit: "page", part_of: null, otherwise: null, label: "pages", title: "PAGES" },
+} as const satisfies Readonly<Record<string, Row>>
+
+export type Bucket = keyof typeof rows
+type TokenBucket = {
+  [Name in Bucket]: (typeof rows)[Name]["unit"] extends "token" ? Name : never
+}[Bucket]
+export type FeeBucket = Exclude<Bucket, TokenBucket>
+
+/** A value for each name. */
+export function recordOf<Name extends string, Value>(
+  names: readonly Name[],
+  toValue: (name: Name) => Value,
+): Record<Name, Value> {
+  return Object.fromEntries(names.map((name) => [name, toValue(name)])) as Record<Name, Value>
+}
+
+/** In the order of the table, in which the ledger keeps their counts. */
+export const buckets = Object.keys(rows) as readonly Bucket[]
+export const tokenBuckets = buckets.filter((bucket): bucket is TokenBucket => rows[bucket].unit === "token")
+export const feeBuckets = buckets.filter((bucket): bucket is FeeBucket => rows[bucket].unit !== "token")
+
+/** A value for the column of each bucket's price. */
+export function picoRecord<Value>(toValue: (bucket: Bucket) => Value): Record<`${Bucket}_pico`, Value> {
+  const entries = buckets.map((bucket) => [`${bucket}_pico`, toValue(bucket)])
+  return Object.fromEntries(entries) as Record<`${Bucket}_pico`, Value>
+}
+
+/** What the tokens of a bucket are part of; null for other units. */
+export function parentOf(bucket: Bucket): Plain | null {
+  return rows[bucket].part_of
+}
+
+/** The kind whose price a bucket without a price has; null if it must be priced. */
+export function fallbackOf(bucket: Bucket): Bucket | Plain | null {
+  return rows[bucket].otherwise
+}
+
+export function isBucket(kind: string): kind is Bucket {
+  return Object.hasOwn(rows, kind)
+}
+
+/** What is counted beside tokens as charged: the runs of all tools of the provider together are one count. */
+export type CountedKind = Bucket | "tool_run"
+export const countedKinds: readonly CountedKind[] = [...buckets, "tool_run"]
+
+/** What a line of a receipt can be for. */
+export type Kind = Plain | CountedKind | "per_call"
+export const kinds: readonly Kind[] = ["input", "cached_input", "output", ...countedKinds, "per_call"]
+
+const shown: Readonly<Record<Kind, Pick<Row, "unit" | "label" | "title">>> = {
+  input: { unit: "token", label: "prompt", title: "PROMPT" },
+  cached_input: { unit: "token", label: "cached prompt", title: "CACHED" },
+  output: { unit: "token", label: "output", title: "OUTPUT" },
+  ...rows,
+  tool_run: { unit: "run", label: "tool runs", title: "TOOL RUNS" },
+  per_call: { unit: "call", label: "call", title: "CALLS" },
+}
+
+export function unitOf(kind: Kind): Unit {
+  return shown[kind].unit
+}
+
+/** What the price on a line of a receipt is for: `1M` tokens, or one of another unit. */
+export function priceUnit(kind: string): string {
+  const unit = isKind(kind) ? shown[kind].unit : "token"
+  return unit === "token" ? "1M" : unit
+}
+
+/** The heading of its column. */
+export function titleOf(kind: Kind): string {
+  return shown[kind].title
+}
+
+/** How the line of a receipt is called; a kind that a newer gateway shows has its name. */
+export function lineLabel({ kind, tool }: { readonly kind: string; readonly tool?: string }): string {
+  const label = isKind(kind) ? shown[kind].label : kind
+  return tool === undefined ? label : `${label}: ${tool}`
+}
+
+export function isKind(kind: string): kind is Kind {
+  return Object.hasOwn(shown, kind)
+}
+
+/** A provider's names of its tools, in the order in which terms and entries have their prices and counts. */
+export function toolNames(tools: Readonly<Record<string, unknown>>): readonly string[] {
+  return Object.keys(tools).sort()
+}
+
+/** Where the counts of tool runs begin in an entry's `buckets`, after those of the table: a row may be added up to here. */
+export const FIRST_RUN = 32

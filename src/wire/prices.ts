@@ -1,0 +1,47 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { feeBuckets, kinds, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
+
+/** What a call is sold at, and what it was charged for, line by line (D60). */
+
+const Price = Type.String({ pattern: "^\\d+(?:\\.\\d{1,10})?$", description: "USD per 1M tokens." })
+const Fee = (description: string) => Type.String({ pattern: "^\\d+(?:\\.\\d{1,16})?$", description })
+
+/** The prices of a model. A kind that is not named has no price of its own. */
+export const Prices = Type.Object({
+  input: Price,
+  cached_input: Price,
+  output: Price,
+  per_call: Fee("USD per call that is charged."),
+  ...recordOf(tokenBuckets, () => Type.Optional(Price)),
+  ...recordOf(feeBuckets, (bucket) => Type.Optional(Fee(`USD per ${unitOf(bucket)}.`))),
+  tool_run: Type.Optional(
+    Type.Record(Type.String(), Fee("USD per run."), {
+      description: "Of the provider's tools, by the provider's names.",
+    }),
+  ),
+  service_tier: Type.Optional(
+    Type.String({ description: "The prices are those of this service tier of the provider." }),
+  ),
+  above_tokens: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      description: "The prices are those of prompts with more tokens than this, cached tokens included.",
+    }),
+  ),
+})
+export type Prices = Static<typeof Prices>
+
+/** A line of a receipt. */
+export const Line = Type.Object({
+  kind: Type.String({
+    enum: [...kinds],
+    description: "What was charged. Each token is in one line only.",
+  }),
+  tool: Type.Optional(Type.String({ description: "Of `tool_run`: the provider's name of its tool." })),
+  count: Type.Integer({
+    minimum: 1,
+    description: "Tokens; or searches, pages and runs of the kinds that are priced so; 1 of `per_call`.",
+  }),
+  price: Fee("USD per 1M tokens, or for one search, page, run or call."),
+  cost: Fee("The product in USD, exact: not rounded."),
+})
