@@ -20,8 +20,8 @@ export interface Asked {
   readonly searches: number
   /** The service tier, as the request names it; null where it names none, or `auto` (D70). */
   readonly service_tier: string | null
-  /** Whether it asks for reasoning (D9). */
-  readonly reasons?: boolean
+  /** Whether it asks for reasoning, which a client may not be shown (D9). */
+  readonly reasons: boolean
 }
 
 /** An answer that is being delivered. */

@@ -1,5 +1,3 @@
-import type { AskedFor } from "./admission/asked.ts"
-import type { Prompt } from "./admission/prompt.ts"
 import type { Family } from "./config/config.ts"
 import type { GatewayError } from "./errors.ts"
 import type { JsonForm } from "./meter/json-reading.ts"
@@ -49,14 +47,6 @@ export interface OperationOn<Request extends Named> extends Operation {
   wantsUsage(request: Request): boolean
   /** Whether the client wants the charge in the usage of the answer (D49). */
   wantsCost(request: Request): boolean
-  /** What the request asks for that is billed separately (D60, D61). */
-  askedFor(request: Request): AskedFor
-  /** How large the prompt can be (D12). */
-  measure(request: Request, texts: FieldTexts): Prompt
-  /** The limit that the request sets for its output tokens, of each choice (D12); 0 for none. */
-  maxTokens(request: Request): number
-  /** How many choices it asks for (D12). */
-  choices(request: Request): number
 }
 
 /** Every request names its model. */

@@ -83,8 +83,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   "src/operation.ts": [
     ...COMMON,
-    "src/admission/asked.ts",
-    "src/admission/prompt.ts",
     "src/meter/json-reading.ts",
     "src/meter/tap-options.ts",
     "src/upstream/refusal.ts",
@@ -92,10 +90,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/operations/": [
     ...COMMON,
     "src/operation.ts",
-    "src/admission/asked.ts",
-    "src/admission/asked-messages.ts",
-    "src/admission/asked-responses.ts",
-    "src/admission/prompt.ts",
     "src/admission/request-headers.ts",
     "src/usage/",
     "src/meter/",
@@ -321,7 +315,7 @@ const PURE = [
   "src/settlement/{decide,price}.ts",
   "src/trace.ts",
   "src/traces/{otlp,attributes}.ts",
-  "src/admission/{quote,prompt,asked,asked-messages,asked-responses,request-headers,catalog}.ts",
+  "src/admission/{quote,bounds,asked,describe,described,media,switches,tools,request-headers,catalog}.ts",
   "src/upstream/{headers,refusal}.ts",
   "src/config/{config,values,file,environment,load,tracing}.ts",
   "src/routes/openapi-document.ts",

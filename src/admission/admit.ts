@@ -3,11 +3,11 @@ import type { Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
 import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
 import { atMargin, heldFor } from "../money.ts"
-import type { Named, OperationOn } from "../operation.ts"
-import type { Session } from "../wire/call.ts"
+import type { Named, OperationOn, Passed } from "../operation.ts"
 import type { FieldTexts } from "../wire/json.ts"
-import { unpriced } from "./asked.ts"
+import { askedOf } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
+import type { Described } from "./described.ts"
 import { type Entering, type Entry, usableKey } from "./enter.ts"
 import { balanceRefusal, type Quote, quote, spendingRefusal } from "./quote.ts"
 
@@ -30,22 +30,22 @@ export async function admit<Request extends Named>(
   entry: Entry,
   request: Request,
   texts: FieldTexts,
+  described: Described,
   idempotency: Idempotency | null,
-  session: Session | null = null,
+  passed: Passed | null,
 ): Promise<Call> {
   const { ledger, catalog, in_flight, breakers } = gateway
   const { key_hash } = entry
   const found = catalog.find(request.model, operation.name)
   if (found instanceof GatewayError) throw found
-  const asked = operation.askedFor(request)
-  const refused = unpriced(asked, found)
-  if (refused !== null) {
+  const asked = askedOf(operation.name, request, texts, described, found, passed?.headers)
+  if (asked instanceof GatewayError) {
     checkAllowed(await usableKey(ledger, key_hash), found)
-    throw refused
+    throw asked
   }
   in_flight.begin()
   try {
-    const quoted = quote(operation, request, found, texts, asked)
+    const quoted = quote(operation, asked, found)
     if (!breakers.ready(found.routes, entry.owner.account_id))
       throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
     let { owner } = entry
@@ -59,7 +59,7 @@ export async function admit<Request extends Named>(
       terms_id: terms_ids[0],
       stream: operation.streams(request),
       idempotency,
-      ...(session !== null && { session }),
+      ...(passed !== null && passed.session !== null && { session: passed.session }),
     }
     let result = await ledger.hold(hold, owner.shard)
     const moved = result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, owner) : null

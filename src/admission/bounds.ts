@@ -1,37 +1,80 @@
 import type { Model } from "../config/config.ts"
 import type { Bucket } from "../kinds.ts"
 import { PICO_PER_NANO, type Price, type Rate } from "../money.ts"
-import { type AskedFor, OWN_TIER } from "./asked.ts"
-import type { Media, MediaKind, Prompt } from "./prompt.ts"
-
-/** The fewest bytes of audio that a provider counts as one token: 6 kbit/s at 32 tokens per second, rounded down. */
-const AUDIO_BYTES_PER_TOKEN = 16
+import { MAX_TOKENS } from "../wire/usage.ts"
+import { openingField } from "./asked.ts"
+import type { Described } from "./described.ts"
+import { type Media, type MediaKind, SOUND_BYTES_PER_TOKEN } from "./media.ts"
+import { OWN_TIER, TOOL_RUN } from "./switches.ts"
 
 /** Bytes of text that a likely hold counts as one token (D68). */
 const LIKELY_BYTES_PER_TOKEN = 2
+/** Tokens of a picture whose model does not set `part_tokens`: at least, and where nothing else is known. */
+const PICTURE_TOKENS = 4_096
 
 /** The most tokens of a prompt (D12); with a likely hold, the most that almost any prompt has (D68). */
-export function promptBound({ bytes, tokens, media }: Prompt, model: Model): number {
-  let parts = 0
-  for (const part of media) parts += partBound(part, model)
+export function promptBound(described: Described, model: Model): number {
+  const { bytes, tokens, media, knob } = described
+  const { context_tokens, open } = model
+  const context = context_tokens ?? Number.POSITIVE_INFINITY
+  if (context_tokens !== null && openingField(described) !== null)
+    return context * Math.min(open.hold_rounds, described.rounds)
   const text = model.hold === "likely" ? Math.ceil(bytes / LIKELY_BYTES_PER_TOKEN) : bytes
-  return Math.min(text + tokens + parts, model.context_tokens ?? Number.POSITIVE_INFINITY)
+  return Math.min(
+    media.reduce((sum, part) => sum + partBound(part, knob, model), text + tokens),
+    context,
+  )
 }
 
-/** The most tokens of a media part (D12). */
-export function partBound({ kind, bytes }: Media, { part_tokens, context_tokens }: Model): number {
-  if (kind === "image") return part_tokens
-  if (bytes === null) return context_tokens ?? part_tokens
-  return Math.max(part_tokens, kind === "audio" ? Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) : bytes)
+/** The most tokens of a medium (D12). */
+export function partBound(part: Media, knob: string | null, model: Model): number {
+  const { part_tokens, context_tokens, hold } = model
+  const least = part_tokens ?? PICTURE_TOKENS
+  if (part.kind === "image") {
+    if (part_tokens !== null) return part_tokens
+    return part.tokens === null && knob !== null
+      ? (context_tokens ?? least)
+      : Math.max(least, part.tokens ?? 0)
+  }
+  if (part.tokens !== null) return Math.max(least, part.tokens)
+  const bytes =
+    part.kind === "audio" ? Math.ceil((part.bytes ?? 0) / SOUND_BYTES_PER_TOKEN) : (part.bytes ?? 0)
+  return hold === "worst" && context_tokens !== null ? context_tokens : Math.max(least, bytes)
+}
+
+/** Plausible beyond the prompt bound: tokens that a provider may add, and tokens of a medium (D1). */
+const UNSEEN_PROMPT_TOKENS = 131_072
+const PLAUSIBLE_PART_TOKENS = 65_536
+
+/** The most prompt tokens that a provider can have counted (D1): what the hold is for, whatever part of it is held. */
+export function plausiblePrompt(described: Described, model: Model): number {
+  const { bytes, tokens, media, knob, rounds } = described
+  const { context_tokens, open } = model
+  const is_open = openingField(described) !== null
+  if (context_tokens === null && (is_open || media.some(isUnbounded))) return MAX_TOKENS
+  const parts = media.reduce(
+    (sum, part) => sum + Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, knob, { ...model, hold: "worst" })),
+    0,
+  )
+  const added = is_open ? (context_tokens ?? 0) * Math.min(open.max_rounds, rounds) : 0
+  return bytes + tokens + parts + added + UNSEEN_PROMPT_TOKENS
+}
+
+/** Whether nothing in a medium bounds its tokens: bytes do not bound what is compressed. */
+function isUnbounded({ kind, tokens }: Media): boolean {
+  return kind !== "image" && tokens === null
 }
 
 /** The bytes that an estimate of the prompt counts (D6). */
 export function estimateBytes(
-  { bytes, tokens, media }: Prompt,
+  { bytes, tokens, media, embedded }: Described,
   { part_tokens, bytes_per_token }: Model,
 ): number {
+  const least = part_tokens ?? PICTURE_TOKENS
+  const counted = ({ kind, bytes }: Media) => (kind === "file" && bytes !== null ? bytes : least)
   let estimate = bytes + tokens * bytes_per_token
-  for (const part of media) estimate += part.kind === "file" && part.bytes !== null ? part.bytes : part_tokens
+  for (const part of media) estimate += counted(part)
+  for (const { media: part, characters } of embedded) estimate += counted(part) - characters
   return estimate
 }
 
@@ -45,27 +88,26 @@ export interface MostCost {
  * The highest cost at each price that may apply: the model's own, those of its larger prompts up to `bound` tokens
  * (D62), and those of the service tiers that may serve it (D70).
  */
-export function mostCosts(prompt: Prompt, bound: number, asked: AskedFor, model: Model): readonly MostCost[] {
-  const own = mostAt(model, prompt, bound, asked, model)
-  if (model.service_tiers.length === 0 || asked.service_tier === OWN_TIER) return own
-  const { service_tier } = asked
+export function mostCosts(described: Described, bound: number, model: Model): readonly MostCost[] {
+  const own = mostAt(model, described, bound, model)
+  const { service_tier } = described
+  if (model.service_tiers.length === 0 || service_tier === OWN_TIER) return own
   const reached = model.service_tiers.filter(({ name }) => service_tier === null || service_tier === name)
-  return [...own, ...reached.flatMap((tier) => mostAt(tier, prompt, bound, asked, model))]
+  return [...own, ...reached.flatMap((tier) => mostAt(tier, described, bound, model))]
 }
 
 function mostAt(
   { price, tiers }: Rate,
-  prompt: Prompt,
+  described: Described,
   bound: number,
-  asked: AskedFor,
   model: Model,
 ): readonly MostCost[] {
-  if (tiers.length === 0) return [mostCost(prompt, asked, model, price, bound)]
+  if (tiers.length === 0) return [mostCost(described, model, price, bound)]
   const reached = [{ above_tokens: 0, price }, ...tiers].filter(
     ({ above_tokens }, at) => at === 0 || bound > above_tokens,
   )
   return reached.map((tier, at) =>
-    mostCost(prompt, asked, model, tier.price, reached[at + 1]?.above_tokens ?? bound),
+    mostCost(described, model, tier.price, reached[at + 1]?.above_tokens ?? bound),
   )
 }
 
@@ -73,47 +115,66 @@ function mostAt(
  * The highest cost of a prompt of at most `room` tokens. Which tokens are cached, written to a cache or reasoning is
  * not known before the call, so the highest price counts (D60).
  */
-function mostCost(prompt: Prompt, asked: AskedFor, model: Model, price: Price, room: number): MostCost {
+function mostCost(described: Described, model: Model, price: Price, room: number): MostCost {
   const call_pico = price.per_call_nano * PICO_PER_NANO
+  const fees_pico = described.asks.size === 0 ? 0n : feesPico(described, model, price)
   if (price.buckets === undefined) {
     const prompt_pico = BigInt(room) * max(price.input_pico, price.cached_input_pico)
-    return { before_output_pico: prompt_pico + call_pico, output_pico: price.output_pico }
+    return { before_output_pico: prompt_pico + fees_pico + call_pico, output_pico: price.output_pico }
   }
-  const { reasoning = 0n, image_output = 0n, audio_output = 0n, web_search = 0n } = price.buckets
-  const searches = asked.web_search === null ? 0 : model.hold_searches
+  const { reasoning = 0n, image_output = 0n, audio_output = 0n } = price.buckets
   return {
-    before_output_pico: promptPico(prompt, model, price, room) + BigInt(searches) * web_search + call_pico,
+    before_output_pico: promptPico(described, model, price, room) + fees_pico + call_pico,
     output_pico: max(
       price.output_pico,
       reasoning,
       image_output,
-      asked.audio_output === null ? 0n : audio_output,
+      described.asks.has("audio_output") ? audio_output : 0n,
     ),
   }
+}
+
+/** The most pages that a provider reads of documents. */
+const MOST_PAGES = 1_000
+
+/** The fees of what is asked for: so many searches, and runs of each tool, as the model holds; and every page. */
+function feesPico({ asks }: Described, { hold, hold_searches }: Model, price: Price): bigint {
+  const runs = BigInt(hold_searches)
+  let sum_pico = 0n
+  for (const ask of asks.keys()) {
+    if (ask === "web_search") sum_pico += runs * (price.buckets?.web_search ?? 0n)
+    else if (ask === "page")
+      sum_pico += (hold === "likely" ? runs : BigInt(MOST_PAGES)) * (price.buckets?.page ?? 0n)
+    else if (ask.startsWith(TOOL_RUN))
+      sum_pico += runs * (price.tool_runs?.[ask.slice(TOOL_RUN.length)] ?? 0n)
+  }
+  return sum_pico
 }
 
 /** The buckets that a token of each kind of media can be charged in. */
 const MEDIA_BUCKETS: Readonly<Record<MediaKind, readonly Bucket[]>> = {
   image: ["image_input"],
   audio: ["audio_input", "cached_audio_input"],
-  /** A document can have images, a video has audio. */
+  /** A document can have images, a video has audio. What a provider adds can be anything. */
   file: ["image_input", "audio_input", "cached_audio_input"],
 }
 
 /** The highest cost of a prompt of these parts. If they exceed `room` tokens, the cheapest parts are left out. */
-function promptPico(prompt: Prompt, model: Model, price: Price, room: number): bigint {
+function promptPico(described: Described, model: Model, price: Price, room: number): bigint {
   const named = (buckets: readonly Bucket[]) => buckets.map((bucket) => price.buckets?.[bucket] ?? 0n)
   const text_pico = max(
     price.input_pico,
     price.cached_input_pico,
     ...named(["cache_write", "cache_write_1h"]),
   )
+  const pricedAs = (kind: MediaKind) => max(text_pico, ...named(MEDIA_BUCKETS[kind]))
   const shares = [
-    { tokens: prompt.bytes + prompt.tokens, token_pico: text_pico },
-    ...prompt.media.map((part) => ({
-      tokens: partBound(part, model),
-      token_pico: max(text_pico, ...named(MEDIA_BUCKETS[part.kind])),
+    { tokens: described.bytes + described.tokens, token_pico: text_pico },
+    ...described.media.map((part) => ({
+      tokens: partBound(part, described.knob, model),
+      token_pico: pricedAs(part.kind),
     })),
+    { tokens: openingField(described) === null ? 0 : room, token_pico: pricedAs("file") },
   ].sort((one, other) => Number(other.token_pico - one.token_pico))
   let left = room
   let sum_pico = 0n

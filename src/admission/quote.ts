@@ -2,11 +2,11 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Margined } from "../ledger/entries.ts"
 import { costWithin, heldFor, printUsd } from "../money.ts"
-import type { Named, OperationOn } from "../operation.ts"
+import type { Operation } from "../operation.ts"
 import type { Period } from "../wire/call.ts"
-import { MAX_TOKENS, type UsageLimits } from "../wire/usage.ts"
-import { estimateBytes, type MostCost, mostCosts, partBound, promptBound } from "./bounds.ts"
-import type { Prompt } from "./prompt.ts"
+import type { UsageLimits } from "../wire/usage.ts"
+import { estimateBytes, type MostCost, mostCosts, plausiblePrompt, promptBound } from "./bounds.ts"
+import type { Described } from "./described.ts"
 
 /** What a call must hold, and the bounds it follows from (D12). */
 export interface Quote {
@@ -14,7 +14,7 @@ export interface Quote {
   readonly cost_pico: bigint
   /** What is held for that at a margin of 1. */
   readonly amount_nano: bigint
-  /** UTF-8 bytes of the JSON text of the prompt fields, without media parts but with text in them. */
+  /** UTF-8 bytes of the JSON text of the prompt fields, without the data of media. */
   readonly prompt_bytes: number
   /** For an estimate of the prompt: its text, its files, and `part_tokens` for every other media part (D6). */
   readonly estimate_bytes: number
@@ -32,44 +32,38 @@ export interface Quote {
   readonly searches: number
   /** The service tier that is asked for; null where the provider chooses (D70). */
   readonly service_tier: string | null
+  /** Whether it asks for reasoning (D9). */
+  readonly reasons: boolean
   /** The highest cost at each price that may apply; `cost_pico` is the largest of them (D62, D70). */
   readonly costs: readonly MostCost[]
 }
 
 /**
- * The amount to hold for `request`: the prompt bound at the highest input price, plus the output bound of every choice
- * at the output price, plus the price per call. No usage within the bounds costs more (D12). `texts`
- * are the JSON texts of the request.
+ * The amount to hold for a request: the prompt bound at the highest input price, plus the output bound of every choice
+ * at the output price, plus the price per call. No usage within the bounds costs more (D12).
  */
-export function quote<Request extends Named>(
-  operation: OperationOn<Request>,
-  request: Request,
-  model: Model,
-  texts = operation.texts(request),
-  asked = operation.askedFor(request),
-): Quote {
-  const prompt = operation.measure(request, texts)
-  const prompt_tokens_bound = promptBound(prompt, model)
-  const max_tokens = operation.maxTokens(request)
-  const output_tokens_bound = operation.generates ? outputBound(max_tokens, model) : 0
-  const n = operation.choices(request)
-  const costs = mostCosts(prompt, prompt_tokens_bound, asked, model)
+export function quote({ generates, limit_field }: Operation, described: Described, model: Model): Quote {
+  const { max_tokens, choices: n, asks } = described
+  const prompt_tokens_bound = promptBound(described, model)
+  const output_tokens_bound = generates ? outputBound(max_tokens, model) : 0
+  const costs = mostCosts(described, prompt_tokens_bound, model)
   const cost_pico = mostOf(costs, BigInt(output_tokens_bound) * BigInt(n))
   return {
     cost_pico,
     amount_nano: heldFor(cost_pico),
-    prompt_bytes: prompt.bytes,
-    estimate_bytes: estimateBytes(prompt, model),
+    prompt_bytes: described.bytes,
+    estimate_bytes: estimateBytes(described, model),
     prompt_tokens_bound,
     output_tokens_bound,
     n,
-    limit_field: operation.limit_field,
+    limit_field,
     limits: {
-      prompt_tokens: plausiblePrompt(prompt, model),
-      completion_tokens: operation.generates ? plausibleOutput(max_tokens, model) * n : 0,
+      prompt_tokens: plausiblePrompt(described, model),
+      completion_tokens: generates ? plausibleOutput(max_tokens, model) * n : 0,
     },
-    searches: asked.web_search === null ? 0 : 1,
-    service_tier: asked.service_tier,
+    searches: asks.has("web_search") ? 1 : 0,
+    service_tier: described.service_tier,
+    reasons: described.reasons,
     costs,
   }
 }
@@ -81,17 +75,6 @@ function mostOf(costs: readonly MostCost[], output_tokens: bigint): bigint {
     if (cost_pico > most_pico) most_pico = cost_pico
   }
   return most_pico
-}
-
-/** Plausible beyond the prompt bound: tokens that a provider may add, and tokens of a media part (D1). */
-const UNSEEN_PROMPT_TOKENS = 131_072
-const PLAUSIBLE_PART_TOKENS = 65_536
-
-function plausiblePrompt({ bytes, tokens, media, is_open }: Prompt, model: Model): number {
-  if (is_open) return MAX_TOKENS
-  let parts = 0
-  for (const part of media) parts += Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, model))
-  return bytes + tokens + parts + UNSEEN_PROMPT_TOKENS
 }
 
 /** Output is plausible up to `factor` times what was asked for, and up to `tokens` in any case (D1). */

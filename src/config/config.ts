@@ -106,10 +106,16 @@ export interface Model extends Rate {
   readonly max_output_tokens: number
   /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number
-  /** Tokens held for an image part, and at least for an audio or file part (D12). */
-  readonly part_tokens: number
+  /** Tokens held for a picture, and at least for a sound or a file; null: its pixels say, and else 4,096 (D12). */
+  readonly part_tokens: number | null
   /** The most tokens a prompt can have; null when it is not known (D12). */
   readonly context_tokens: number | null
+  /** How many contexts an open prompt holds, and how many are plausible (D89). */
+  readonly open: { readonly hold_rounds: number; readonly max_rounds: number }
+  /** What a request may not ask for (D61). */
+  readonly refuse: readonly Refusal[]
+  /** Fields that every request gets, by their paths. */
+  readonly set: Readonly<Record<string, unknown>>
   /** How careful a hold is: a token for each byte of the prompt's text, or for two (D68). */
   readonly hold: "worst" | "likely"
   /** Searches held for a call that asks for them, if the price names them (D60). */
@@ -122,6 +128,14 @@ export interface Model extends Rate {
     /** Tokens that an estimate adds for unseen reasoning where a client cut its stream after output. */
     readonly hidden_output?: number | undefined
   }
+}
+
+/** A field of a request that the operator refuses. */
+export interface Refusal {
+  /** Names, separated by dots. */
+  readonly path: string
+  /** As text; null for any value. */
+  readonly value: string | null
 }
 
 /** A database that keeps a part of the accounts (D74). */

@@ -96,8 +96,20 @@ const Model = section({
   free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or no such key" })),
   max_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
-  part_tokens: count({ maximum: 10_000_000, default: 4096 }),
+  part_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   context_tokens: Type.Optional(count({ maximum: 100_000_000 })),
+  open: section({
+    hold_rounds: count({ maximum: 100, default: 1 }),
+    max_rounds: count({ maximum: 100, default: 32 }),
+  }),
+  refuse: Type.Array(text({ [EXPECTED]: "a field, or field=value" }), {
+    default: [],
+    [EXPECTED]: "a list such as [mcp_servers, service_tier=flex]",
+  }),
+  set: Type.Record(Type.String(), Type.Unknown(), {
+    default: {},
+    [EXPECTED]: "a mapping from fields to values, such as { store: false }",
+  }),
   hold: Type.Union([Type.Literal("worst"), Type.Literal("likely")], {
     default: "worst",
     [EXPECTED]: "worst or likely",

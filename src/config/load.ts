@@ -16,6 +16,7 @@ import {
 import { ConfigFile } from "./file.ts"
 import { upstreamOf } from "./load-upstream.ts"
 import { priceOf, serviceTiersOf, tiersOf } from "./model-prices.ts"
+import { openOf, refusedIn, setIn } from "./model-requests.ts"
 import {
   bytes,
   complete,
@@ -149,7 +150,7 @@ function modelOf(
   upstreams: Upstreams,
   report: Report,
 ): Model | null {
-  const { name, family, part_tokens, bytes_per_token, estimate } = model
+  const { name, family, bytes_per_token, estimate } = model
   const operations = operationsIn(model, path, report)
   const generates = haveOutput(operations)
   const { max_output_tokens, hold_output_tokens } = outputOf(model, generates, path, report)
@@ -165,8 +166,11 @@ function modelOf(
     service_tiers: serviceTiersOf(model, path, report),
     max_output_tokens,
     hold_output_tokens,
-    part_tokens,
+    part_tokens: model.part_tokens ?? null,
     context_tokens: model.context_tokens ?? null,
+    open: openOf(model, path, report),
+    refuse: refusedIn(model, path, report),
+    set: setIn(model, operations, path, report),
     hold: model.hold,
     hold_searches: model.hold_searches,
     bytes_per_token,

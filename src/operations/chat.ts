@@ -1,5 +1,3 @@
-import { askedFor } from "../admission/asked.ts"
-import { measurePrompt } from "../admission/prompt.ts"
 import { chatCredential } from "../admission/request-headers.ts"
 import { errorBody } from "../errors.ts"
 import { ChatLargeOutput, ChatReading } from "../meter/chat-reading.ts"
@@ -55,10 +53,6 @@ export const chat: OperationOn<ChatRequest> = {
   streams: ({ stream }) => stream === true,
   wantsUsage,
   wantsCost,
-  askedFor,
-  measure: measurePrompt,
-  maxTokens: ({ max_tokens, max_completion_tokens }) => Math.max(max_tokens ?? 0, max_completion_tokens ?? 0),
-  choices: ({ n }) => n ?? 1,
 }
 
 /** A chat completion converted to one chunk of a stream. */

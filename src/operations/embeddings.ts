@@ -1,5 +1,3 @@
-import { NOTHING_ASKED, serviceTierOf, waysOf } from "../admission/asked.ts"
-import type { Prompt } from "../admission/prompt.ts"
 import { chatCredential } from "../admission/request-headers.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer, type LargeOutput } from "../meter/large-answer.ts"
@@ -8,7 +6,7 @@ import type { OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
 import { readUsage, type UsageRules } from "../usage/reading.ts"
 import { wantsCost, withoutOurs } from "../wire/chat-request.ts"
-import { countedTokens, type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings-request.ts"
+import { type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings-request.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
 
@@ -28,28 +26,6 @@ const json: JsonForm = {
   outputBytes: () => 0,
   isError: (payload) => reportsError(payload) && !Array.isArray(payload.data),
   openLarge: () => new LargeAnswer(NO_OUTPUT),
-}
-
-/** Fields that are not part of the input. Any other field may be, such as an instruction (D12). */
-const NOT_INPUT: ReadonlySet<string> = new Set([
-  "model",
-  "encoding_format",
-  "dimensions",
-  "user",
-  "usage",
-  "stream",
-  "service_tier",
-])
-
-/** The bytes of text; of a list of tokens, their count. */
-function measure({ input }: EmbeddingsRequest, texts: FieldTexts): Prompt {
-  const tokens = countedTokens(input)
-  let bytes = 0
-  for (const [place, name] of texts.names.entries()) {
-    const is_counted = name === "input" && tokens !== null
-    if (!is_counted && !NOT_INPUT.has(name)) bytes += Buffer.byteLength(texts.at(place))
-  }
-  return { bytes, tokens: tokens ?? 0, media: [], is_open: false }
 }
 
 const NO_CHANGES = {}
@@ -72,8 +48,4 @@ export const embeddings: OperationOn<EmbeddingsRequest> = {
   streams: () => false,
   wantsUsage: () => false,
   wantsCost,
-  askedFor: (request) => ({ ...NOTHING_ASKED, ...waysOf(request), service_tier: serviceTierOf(request) }),
-  measure,
-  maxTokens: () => 0,
-  choices: () => 1,
 }

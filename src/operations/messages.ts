@@ -1,4 +1,3 @@
-import { askedOfMessages, measureMessages } from "../admission/asked-messages.ts"
 import {
   messagesCredential,
   passedHeaders,
@@ -70,11 +69,6 @@ export const messages: OperationOn<MessagesRequest> = {
   streams: ({ stream }) => stream === true,
   wantsUsage: () => true,
   wantsCost: () => false,
-  askedFor: askedOfMessages,
-  measure: measureMessages,
-  // 0 asks for no output (D64), where another operation has no limit.
-  maxTokens: ({ max_tokens }) => Math.max(1, max_tokens),
-  choices: () => 1,
 }
 
 /** The SDKs skip events without a name. */

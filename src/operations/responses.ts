@@ -1,4 +1,3 @@
-import { askedOfResponses, measureResponses } from "../admission/asked-responses.ts"
 import { chatCredential } from "../admission/request-headers.ts"
 import { errorBody } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
@@ -62,10 +61,6 @@ export const responses: OperationOn<ResponsesRequest> = {
   streams: ({ stream }) => stream === true,
   wantsUsage: () => true,
   wantsCost: () => false,
-  askedFor: askedOfResponses,
-  measure: measureResponses,
-  maxTokens: ({ max_output_tokens }) => max_output_tokens ?? 0,
-  choices: () => 1,
 }
 
 /** The last event of a stream for each state of a response. */

@@ -151,7 +151,7 @@ export function drainOf({ config, hidden_output }: Gateway, call: Call, upstream
   const { asked, hold, model } = call
   if (!hold.stream) return jsonDrain(upstream)
   return streamDrain(upstream, config.stream.leave_wait_ms, () => {
-    if (asked.reasons === true || hidden_output.isOf(model)) return true
+    if (asked.reasons || hidden_output.isOf(model)) return true
     const evidence = call.observed?.evidence("client_left")
     return evidence !== undefined && hidden_output.note(model, evidence.usage)
   })

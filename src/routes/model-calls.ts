@@ -1,5 +1,7 @@
 import { Elysia } from "elysia"
 import { admit } from "../admission/admit.ts"
+import { describe } from "../admission/describe.ts"
+import type { Described } from "../admission/described.ts"
 import { enter, faultOf } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
 import type { MemoryPart } from "../admission/memory.ts"
@@ -73,8 +75,8 @@ async function modelCall<Body extends Named>(
   try {
     asked = await readAsked(gateway, operation, request, vendor, entry.memory)
     trace?.holding()
-    const { body, texts, idempotency, passed } = asked
-    call = await admit(gateway, operation, id, entry, body, texts, idempotency, passed?.session)
+    const { body, texts, described, idempotency, passed } = asked
+    call = await admit(gateway, operation, id, entry, body, texts, described, idempotency, passed)
   } catch (error) {
     entry.leave()
     return await replayAnswer(gateway, entry, await faultOf(gateway.ledger, key_hash, error))
@@ -113,6 +115,7 @@ async function modelCall<Body extends Named>(
 interface Asked<Body> {
   readonly body: Body
   readonly texts: FieldTexts
+  readonly described: Described
   readonly idempotency: Idempotency | null
   readonly passed: Passed | null
 }
@@ -130,7 +133,8 @@ async function readAsked<Body extends Named>(
   const idempotency = idempotencyOf(request.headers, operation.name, bytes, passed)
   const parsed = readLargeBody(bytes)
   const body = operation.parse(parsed instanceof Promise ? await parsed : parsed)
-  return { body, texts: operation.texts(body), idempotency, passed }
+  const texts = operation.texts(body)
+  return { body, texts, described: describe(operation.name, texts, passed?.headers), idempotency, passed }
 }
 
 /** Until there is an answer, the policy of the first upstream applies when the client leaves (D9). */

@@ -1,6 +1,7 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed, foreseen } from "../admission/admit.ts"
-import { type AskedFor, unpriced } from "../admission/asked.ts"
+import { askedOf } from "../admission/asked.ts"
+import { describe } from "../admission/describe.ts"
 import { hashOf } from "../admission/key.ts"
 import { largestMaxTokens, type Quote, quote } from "../admission/quote.ts"
 import { chatCredential } from "../admission/request-headers.ts"
@@ -37,40 +38,36 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   try {
     const bytes = await readBody(request, config.limits, part)
     const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes))
-    const measured = MEASURED[name](body)
-    const model = catalog.find(measured.model, name)
-    if (model instanceof GatewayError) throw model
-    const refused = unpriced(measured.asked, model)
-    if (refused !== null) {
-      checkAllowed(standing, model)
-      throw refused
+    const found = MEASURED[name](body, (model) => catalog.find(model, name))
+    if (found.quoted instanceof GatewayError) {
+      checkAllowed(standing, found.model)
+      throw found.quoted
     }
-    return quoteBody(name, measured.quoteFor(model), model, standing, config.receipts.show_margin)
+    return quoteBody(name, found.quoted, found.model, standing, config.receipts.show_margin)
   } finally {
     part.free()
   }
 }
 
-/** The parts of a request that a quote needs, for any operation. */
-interface Measured {
-  readonly model: string
-  readonly asked: AskedFor
-  quoteFor(model: Model): Quote
-}
+/** What a request of any operation would hold, or why it is refused. Throws if it has a fault, or if there is no such model. */
+type Measure = (
+  body: object,
+  find: (name: string) => Model | GatewayError,
+) => { readonly model: Model; readonly quoted: Quote | GatewayError }
 
-function measuring<Body extends Named>(operation: OperationOn<Body>): (body: object) => Measured {
-  return (body) => {
+function measuring<Body extends Named>(operation: OperationOn<Body>): Measure {
+  return (body, find) => {
     const request = operation.parse(body)
-    const asked = operation.askedFor(request)
-    return {
-      model: request.model,
-      asked,
-      quoteFor: (model) => quote(operation, request, model, operation.texts(request), asked),
-    }
+    const texts = operation.texts(request)
+    const described = describe(operation.name, texts)
+    const model = find(request.model)
+    if (model instanceof GatewayError) throw model
+    const asked = askedOf(operation.name, request, texts, described, model)
+    return { model, quoted: asked instanceof GatewayError ? asked : quote(operation, asked, model) }
   }
 }
 
-const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = {
+const MEASURED: Readonly<Record<QuotedOperation, Measure>> = {
   chat: measuring(chat),
   embeddings: measuring(embeddings),
   responses: measuring(responses),

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
+import { EXPECTED, invalidBody } from "./fault.ts"
 
 /** The most messages of a request (D18). */
 export const MAX_MESSAGES = 4096
@@ -118,9 +118,6 @@ export const ChatRequest = Type.Object(
         examples: ["default"],
       }),
     ),
-    models: Type.Optional(oneModel()),
-    fallbacks: Type.Optional(oneModel()),
-    provider: Type.Optional(withoutPrice()),
     max_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice (older name).")),
     max_completion_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice.")),
   },
@@ -136,25 +133,7 @@ export type ChatRequest = Static<typeof ChatRequest>
 /** A parsed body as a chat request; throws `invalid_request` with the path at fault (D12, D15, D18). */
 export function parseChat(body: unknown): ChatRequest {
   if (!chat.Check(body)) throw invalidBody(ChatRequest, body)
-  refuseSpellings(body, REQUEST_NAMES, "")
-  if (body.stream_options) refuseSpellings(body.stream_options, STREAM_NAMES, "stream_options.")
-  for (const [place, message] of body.messages.entries())
-    refuseSpellings(message, MESSAGE_NAMES, `messages[${place}].`)
   return body
-}
-
-const REQUEST_NAMES: ReadonlySet<string> = new Set(Object.keys(ChatRequest.properties))
-const STREAM_NAMES: ReadonlySet<string> = new Set(["include_usage"])
-export const MESSAGE_NAMES: ReadonlySet<string> = new Set(Object.keys(Message.properties))
-const LOWER_CASE = /^[a-z_]*$/
-
-/** Refuses other spellings of the names that the gateway reads: some providers would read `Model` as `model` (D18). */
-export function refuseSpellings(object: object, names: ReadonlySet<string>, path: string): void {
-  for (const name in object) {
-    if (LOWER_CASE.test(name)) continue
-    const meant = name.normalize("NFKC").toLowerCase()
-    if (names.has(meant)) throw invalidField(`${path}${meant}`, "this name in exactly this spelling")
-  }
 }
 
 /** Whether the client asked for the usage chunk at the end of its stream, or for the cost, which is in that chunk. */
@@ -190,21 +169,5 @@ export function tokenLimit(description: string) {
     description,
     examples: [1024],
     [EXPECTED]: "an integer of at least 1, or null",
-  })
-}
-
-/** A field that makes some providers charge another price, which a model cannot name (D61). */
-export function withoutPrice() {
-  return Type.Null({
-    description: "Not supported: it can change what the provider charges.",
-    [EXPECTED]: "null, because it can change what the provider charges",
-  })
-}
-
-/** A list of further models. Some providers answer with one of them, at its price (D19). */
-export function oneModel() {
-  return Type.Null({
-    description: "Not supported: a call uses the model in `model` only.",
-    [EXPECTED]: "null, because a call uses the model in `model` only",
   })
 }

@@ -3,9 +3,10 @@ import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { GatewayError } from "../errors.ts"
 import { Messages, ModelName } from "./chat-request.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
+import { knownAt } from "./known-fields.ts"
 
 /** Fields that only generation uses. They are removed before a token count is forwarded (spec 4.3 rule 3). */
-export const generationFields = ["stream", "temperature", "top_p", "top_k", "stop", "stop_sequences"] as const
+export const generationFields: readonly string[] = [...knownAt("count").meanings.keys()]
 
 /** The body of a token count (spec 2): what the gateway reads of it; other fields pass upstream, but for the generation fields. */
 export const CountTokensRequest = Type.Object(
@@ -40,10 +41,7 @@ export function parseCountTokens(body: unknown): CountTokensRequest {
 
 /** The request for the provider: with the upstream's name of the model, and without the generation fields. */
 export function forCounting(body: CountTokensRequest, model: string): CountTokensRequest {
-  const copy: CountTokensRequest & Partial<Record<(typeof generationFields)[number], unknown>> = {
-    ...body,
-    model,
-  }
+  const copy: CountTokensRequest & Record<string, unknown> = { ...body, model }
   for (const field of generationFields) delete copy[field]
   return copy
 }

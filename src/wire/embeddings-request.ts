@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { ModelName, oneModel, refuseSpellings, UsageOption, withoutPrice } from "./chat-request.ts"
+import { ModelName, UsageOption } from "./chat-request.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
 
 const Token = Type.Integer({ minimum: 0 })
@@ -37,9 +37,6 @@ export const EmbeddingsRequest = Type.Object(
         [EXPECTED]: "false or null, because embeddings are not streamed",
       }),
     ),
-    models: Type.Optional(oneModel()),
-    fallbacks: Type.Optional(oneModel()),
-    provider: Type.Optional(withoutPrice()),
   },
   {
     additionalProperties: true,
@@ -52,19 +49,17 @@ export type EmbeddingsRequest = Static<typeof EmbeddingsRequest>
 /** A parsed body as an embeddings request; throws `invalid_request` with the path at fault (D15, D18). */
 export function parseEmbeddings(body: unknown): EmbeddingsRequest {
   if (!request.Check(body)) throw invalidBody(EmbeddingsRequest, body)
-  refuseSpellings(body, NAMES, "")
   return body
 }
 
-const NAMES: ReadonlySet<string> = new Set(Object.keys(EmbeddingsRequest.properties))
-
 /** The number of tokens of an input that is given in tokens; null for text. */
-export function countedTokens(input: EmbeddingsRequest["input"]): number | null {
-  if (typeof input === "string") return null
+export function countedTokens(input: unknown): number | null {
+  if (!Array.isArray(input)) return null
   let tokens = 0
   for (const one of input) {
-    if (typeof one === "string") return null
-    tokens += typeof one === "number" ? 1 : one.length
+    if (typeof one === "number") tokens += 1
+    else if (Array.isArray(one)) tokens += one.length
+    else return null
   }
   return tokens
 }

@@ -1,4 +1,5 @@
 import { GatewayError } from "../errors.ts"
+import { withValue } from "./paths.ts"
 import { type Excess, MAX_ESCAPES, MAX_NAMES, nextTurn, Shape, SLICE_BYTES, slices } from "./shape.ts"
 
 declare global {
@@ -110,20 +111,41 @@ const PLAIN_NAME = /^\w+$/
  * (D12) and then sent (D18): its messages can be a megabyte.
  */
 export class FieldTexts {
-  readonly names: readonly string[]
-  readonly #values: readonly unknown[]
+  #names: readonly string[]
+  #values: readonly unknown[]
   /** Of the fields whose text was asked for; the name of the model, which is replaced, never is. */
-  readonly #texts: string[] = []
+  #texts: string[] = []
 
   constructor(object: object) {
-    this.names = Object.keys(object)
+    this.#names = Object.keys(object)
     this.#values = Object.values(object)
+  }
+
+  get names(): readonly string[] {
+    return this.#names
+  }
+
+  /** Changes the object: sets these fields, by their paths. */
+  set(fields: Readonly<Record<string, unknown>>): void {
+    const whole = Object.fromEntries(this.#names.map((name, place) => [name, this.#values[place]]))
+    const object = Object.entries(fields).reduce(
+      (changed, [path, value]) => withValue(changed, path, value),
+      whole,
+    )
+    this.#names = Object.keys(object)
+    this.#values = Object.values(object)
+    this.#texts = []
   }
 
   /** The text of a field's value; undefined for a field that the object does not have. */
   of(name: string): string | undefined {
     const place = this.names.indexOf(name)
     return place === -1 ? undefined : this.at(place)
+  }
+
+  /** The value of the field at this index of `names`. */
+  valueAt(place: number): unknown {
+    return this.#values[place]
   }
 
   /** The text of the field at this index of `names`. */

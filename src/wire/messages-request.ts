@@ -1,13 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import {
-  MESSAGE_NAMES,
-  Messages,
-  ModelName,
-  oneModel,
-  refuseSpellings,
-  withoutPrice,
-} from "./chat-request.ts"
+import { Messages, ModelName } from "./chat-request.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
 
 /** The body of a messages call: what the gateway reads of it; every other field passes upstream (D18). */
@@ -57,9 +50,6 @@ export const MessagesRequest = Type.Object(
         description: "The region in which the provider computes. Only `global` and null pass.",
       }),
     ),
-    models: Type.Optional(oneModel()),
-    fallbacks: Type.Optional(oneModel()),
-    provider: Type.Optional(withoutPrice()),
   },
   {
     additionalProperties: true,
@@ -74,11 +64,7 @@ export type MessagesRequest = Static<typeof MessagesRequest>
 /** A parsed body as a messages request; throws `invalid_request` with the path at fault (D15, D18). */
 export function parseMessages(body: unknown): MessagesRequest {
   if (!messages.Check(body)) throw invalidBody(MessagesRequest, body)
-  refuseSpellings(body, REQUEST_NAMES, "")
-  for (const [place, message] of body.messages.entries())
-    refuseSpellings(message, MESSAGE_NAMES, `messages[${place}].`)
   return body
 }
 
-const REQUEST_NAMES: ReadonlySet<string> = new Set(Object.keys(MessagesRequest.properties))
 const messages = TypeCompiler.Compile(MessagesRequest)

@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import type { GatewayError } from "../errors.ts"
-import { ModelName, oneModel, refuseSpellings, tokenLimit, withoutPrice } from "./chat-request.ts"
+import { ModelName, tokenLimit } from "./chat-request.ts"
 import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
 import { isObject } from "./usage.ts"
 
@@ -12,7 +12,7 @@ export const MAX_ITEMS = 4096
  * One item of the input: a message, a tool call, its output, a reference and the like. Its other fields pass upstream
  * unchanged (D18).
  */
-export const InputItem = Type.Object(
+const InputItem = Type.Object(
   {
     type: Type.Optional(
       Type.Union([Type.String(), Type.Null()], {
@@ -41,8 +41,6 @@ export const InputItem = Type.Object(
   },
   { additionalProperties: true, description: "One item of the input.", [EXPECTED]: "an item object" },
 )
-export type InputItem = Static<typeof InputItem>
-
 /** A tool that the model may use. Whether the model has a price for it is checked later (D61). */
 const Tool = Type.Object(
   {
@@ -114,9 +112,6 @@ export const ResponsesRequest = Type.Object(
       "The provider's service tier. `auto`, `default`, null and those that the model has prices for pass. All others are refused.",
       "default",
     ),
-    models: Type.Optional(oneModel()),
-    fallbacks: Type.Optional(oneModel()),
-    provider: Type.Optional(withoutPrice()),
   },
   {
     additionalProperties: true,
@@ -129,10 +124,6 @@ export type ResponsesRequest = Static<typeof ResponsesRequest>
 /** A parsed body as a response request; throws `invalid_request` with the path at fault (D15, D18, D66). */
 export function parseResponses(body: unknown): ResponsesRequest {
   if (!compiled.Check(body)) throw bodyFault(body)
-  refuseSpellings(body, REQUEST_NAMES, "")
-  for (const [place, item] of itemsOf(body).entries()) refuseSpellings(item, ITEM_NAMES, `input[${place}].`)
-  for (const [place, tool] of (body.tools ?? []).entries())
-    refuseSpellings(tool, TOOL_NAMES, `tools[${place}].`)
   if (body.input === undefined && !STORED_INPUTS.some((name) => (body[name] ?? null) !== null))
     throw invalidField("input", `a string, or an array of at most ${MAX_ITEMS} items`)
   return body
@@ -147,19 +138,8 @@ function bodyFault(body: unknown): GatewayError {
   return list === undefined ? first : invalidBody(Type.Object({ [param]: list }), body)
 }
 
-const REQUEST_NAMES: ReadonlySet<string> = new Set(Object.keys(ResponsesRequest.properties))
-const ITEM_NAMES: ReadonlySet<string> = new Set([...Object.keys(InputItem.properties), "tools"])
-const TOOL_NAMES: ReadonlySet<string> = new Set(["type", "tools", "environment"])
-
 /** Fields that name an input which the provider already has. */
-export const STORED_INPUTS = ["previous_response_id", "conversation", "prompt"] as const
-
-/** The items of the input; none where it is a text. */
-export function itemsOf({ input }: ResponsesRequest): readonly InputItem[] {
-  return Array.isArray(input) ? input : NO_ITEMS
-}
-
-const NO_ITEMS: readonly InputItem[] = []
+const STORED_INPUTS = ["previous_response_id", "conversation", "prompt"] as const
 
 const compiled = TypeCompiler.Compile(ResponsesRequest)
 

@@ -1,77 +1,31 @@
 import { describe, expect, test } from "bun:test"
-import { askedFor, NOTHING_ASKED, unpriced } from "../../src/admission/asked.ts"
-import { largestMaxTokens, quote as quoteFor } from "../../src/admission/quote.ts"
+import { askedOf } from "../../src/admission/asked.ts"
+import { describe as describeRequest } from "../../src/admission/describe.ts"
+import { largestMaxTokens } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
+import { GatewayError } from "../../src/errors.ts"
 import type { Price } from "../../src/money.ts"
 import { chat as operation } from "../../src/operations/chat.ts"
+import { messages } from "../../src/operations/messages.ts"
+import { responses } from "../../src/operations/responses.ts"
 import { type ChatRequest, parseChat } from "../../src/wire/chat-request.ts"
-import { aModel } from "./model.ts"
+import { parseMessages } from "../../src/wire/messages-request.ts"
+import { parseResponses } from "../../src/wire/responses-request.ts"
+import { compressed, mp3, png } from "./files.ts"
+import { aModel, quoteOf } from "./model.ts"
 
 const chat = (fields: object = {}) =>
   parseChat({ model: "m", messages: [{ role: "user", content: "hello" }], ...fields })
-const quote = (request: ChatRequest, model: Model) => quoteFor(operation, request, model)
+const quote = (request: ChatRequest, model: Model) => quoteOf(operation, request, model)
 const says = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })
-
-describe("D60 what a request asks for besides text", () => {
-  const nothing = NOTHING_ASKED
-  const rows: [string, object, object][] = [
-    ["text", {}, {}],
-    ["a plain service tier", { service_tier: "auto" }, {}],
-    ["a part of audio", says({ type: "input_audio" }), { audio_input: "messages" }],
-    ["audio by its address", says({ type: "audio_url" }), { audio_input: "messages" }],
-    ["an image", says({ type: "image_url" }), {}],
-    ["spoken output", { modalities: ["text", "audio"] }, { audio_output: "modalities" }],
-    ["text output", { modalities: ["text"] }, {}],
-    ["a voice", { audio: { voice: "x" } }, { audio_output: "audio" }],
-    ["no voice", { audio: null }, {}],
-    ["search options", { web_search_options: {} }, { web_search: "web_search_options" }],
-    ["no search options", { web_search_options: null }, {}],
-    ["search parameters", { search_parameters: { mode: "auto" } }, { web_search: "search_parameters" }],
-    ["search parameters that are off", { search_parameters: { mode: "off" } }, {}],
-    ["a switch", { enable_search: true }, { web_search: "enable_search" }],
-    ["a switch that is off", { enable_search: false }, {}],
-    ["a plugin", { plugins: [{ id: "web" }] }, { web_search: "plugins" }],
-    ["another plugin", { plugins: [{ id: "file-parser" }] }, {}],
-    ["a tool", { tools: [{ type: "web_search_20250305" }] }, { web_search: "tools" }],
-    ["a tool without a type", { tools: [{ google_search: {} }] }, { web_search: "tools" }],
-    ["a tool in its own spelling", { tools: [{ googleSearch: {} }] }, { web_search: "tools" }],
-    ["a function of the client", { tools: [{ type: "function", function: { name: "web_search" } }] }, {}],
-    ["a function without a type", { tools: [{ function: { name: "f" } }] }, {}],
-    ["a custom tool of the client", { tools: [{ type: "custom", custom: { name: "f" } }] }, {}],
-    ["functions in Gemini's form", { tools: [{ functionDeclarations: [{ name: "f" }] }] }, {}],
-    ["a tool of the provider", { tools: [{ type: "code_interpreter" }] }, { hosted_tool: "tools" }],
-    ["a tool of the provider, by its name", { tools: [{ url_context: {} }] }, { hosted_tool: "tools" }],
-    ["tools that are none", { tools: "web_search" }, {}],
-    ["a cache of an hour", { cache_control: { ttl: "1h" } }, { cache_write_1h: "cache_control" }],
-    ["of a part", says({ type: "text", cache_control: { ttl: "1h" } }), { cache_write_1h: "messages" }],
-    [
-      "of a tool",
-      { tools: [{ type: "function", cache_control: { ttl: "1h" } }] },
-      { cache_write_1h: "tools" },
-    ],
-    [
-      "of its function",
-      { tools: [{ function: { cache_control: { ttl: "1h" } } }] },
-      { cache_write_1h: "tools" },
-    ],
-    ["a cache of five minutes", says({ type: "text", cache_control: { type: "ephemeral" } }), {}],
-    ["a service tier", { service_tier: "flex" }, { service_tier: "flex" }],
-    ["the model's own", { service_tier: "default" }, { service_tier: "default" }],
-    ["any service tier", { service_tier: "auto" }, {}],
-    ["a service tier that is none", { service_tier: 5 }, { service_tier: "" }],
-  ]
-  test.each(rows)("%s", (_, fields, asked) => {
-    expect(askedFor(chat(fields))).toEqual({ ...nothing, ...asked })
-  })
-})
 
 describe("D60 the hold is at the dearest price that each token can have", () => {
   const plain = { input_pico: 1_000n, cached_input_pico: 100n, output_pico: 4_000n, per_call_nano: 0n }
   const held = (price: Price, fields: object = {}, context_tokens: number | null = null) =>
     quote(chat({ max_tokens: 10, ...fields }), aModel({ price, context_tokens, part_tokens: 100 }))
       .amount_nano
-  /** Of `[{"role":"user","content":"hello"}]`, and with an empty list of parts. */
-  const [BYTES, AROUND] = [35n, 30n]
+  /** Of `[{"role":"user","content":"hello"}]`. */
+  const BYTES = 35n
   const priced = (buckets: Price["buckets"] & object): Price => ({ ...plain, buckets })
 
   test("text: input, cached or written to a cache", () => {
@@ -85,18 +39,17 @@ describe("D60 the hold is at the dearest price that each token can have", () => 
   })
   test("media: as what they are", () => {
     const price = priced({ image_input: 3_000n, audio_input: 7_000n })
-    const part = (type: string) => held(price, says({ type }))
-    expect([part("image_url"), part("input_audio"), part("file")]).toEqual([
-      AROUND + 300n + 40n,
-      AROUND + 700n + 40n,
-      AROUND + 700n + 40n,
-    ])
+    const amount = (data: string) => {
+      const part = { type: "image_url", image_url: { url: `data:;base64,${data}` } }
+      const quoted = quote(chat({ max_tokens: 10, ...says(part) }), aModel({ price, part_tokens: 100 }))
+      return quoted.amount_nano - BigInt(quoted.prompt_bytes) - 40n
+    }
+    expect([png(), mp3(160), compressed.PDF?.(60) ?? ""].map(amount)).toEqual([300n, 700n, 700n])
   })
   test("a context that is full of the dearest", () => {
     const price = priced({ audio_input: 7_000n })
-    expect(held(price, says({ type: "input_audio", input_audio: { data: "AAAA" } }), 110)).toBe(
-      700n + 10n + 40n,
-    )
+    const part = { type: "input_audio", input_audio: { data: mp3(160) } }
+    expect(held(price, says(part), 110)).toBe(700n + 10n + 40n)
   })
   test("D62 prices of larger prompts, as far as the prompt can reach them", () => {
     const tiers = [
@@ -135,23 +88,39 @@ describe("D60 the hold is at the dearest price that each token can have", () => 
     expect(largestMaxTokens(quote(chat(), model), model, dearest - 1n)).toBe(9)
   })
   test("searches, if any are asked for", () => {
-    const price = priced({ web_search: 10_000_000_000n })
+    const price = priced({ web_search: 10_000_000_000n, image_input: 2_000n })
     expect(held(price)).toBe(BYTES + 40n)
-    expect(held(price, { enable_search: true })).toBe(10n * 10_000_000n + BYTES + 4n + 40n)
+    expect(held(price, { enable_search: true }, 1_000)).toBe(10n * 10_000_000n + 2_000n + 40n)
   })
 })
 
+const plain = { input_pico: 1_000n, cached_input_pico: 100n, output_pico: 4_000n, per_call_nano: 0n }
+const FREE = { ...plain, input_pico: 0n, cached_input_pico: 0n, output_pico: 0n }
+
+/** The error of a request for a model, or what is sent. */
+function answerOf(fields: object, parts: Partial<Model>, headers?: Record<string, string>) {
+  const request = chat(fields)
+  const texts = operation.texts(request)
+  const asked = askedOf(
+    "chat",
+    request,
+    texts,
+    describeRequest("chat", texts, headers),
+    aModel(parts),
+    headers,
+  )
+  return asked instanceof GatewayError ? asked : texts.with({}).join("")
+}
+const faultOf = (fields: object, parts: Partial<Model>, headers?: Record<string, string>) => {
+  const answer = answerOf(fields, parts, headers)
+  return answer instanceof GatewayError
+    ? [answer.code, answer.detail.param, answer.detail.fields?.missing]
+    : null
+}
+
 describe("D61 what has no price is refused, by its field and the price that is missing", () => {
-  const plain = { input_pico: 1_000n, cached_input_pico: 100n, output_pico: 4_000n, per_call_nano: 0n }
-  const priced = {
-    ...plain,
-    buckets: { audio_input: 1n, audio_output: 1n, web_search: 0n, cache_write_1h: 1n },
-  }
-  const faultOf = (fields: object, price: Price) => {
-    const refused = unpriced(askedFor(chat(fields)), aModel({ price }))
-    return refused === null ? null : [refused.code, refused.detail.param, refused.detail.fields?.missing]
-  }
-  test.each([
+  const buckets = { audio_input: 1n, audio_output: 1n, web_search: 0n, cache_write_1h: 1n }
+  test.each<[string, object, string, keyof typeof buckets]>([
     ["audio", says({ type: "input_audio" }), "messages", "audio_input"],
     ["spoken output", { modalities: ["audio"] }, "modalities", "audio_output"],
     ["a voice", { audio: {} }, "audio", "audio_output"],
@@ -159,31 +128,194 @@ describe("D61 what has no price is refused, by its field and the price that is m
     ["a tool that searches", { tools: [{ type: "web_search" }] }, "tools", "web_search"],
     ["a cache of an hour", { cache_control: { ttl: "1h" } }, "cache_control", "cache_write_1h"],
   ])("%s", (_, fields, param, missing) => {
-    expect(faultOf(fields, plain)).toEqual(["invalid_request", param, missing])
-    expect(faultOf(fields, priced)).toBeNull()
-    expect(faultOf(fields, { ...plain, input_pico: 0n, cached_input_pico: 0n, output_pico: 0n })).toBeNull()
+    expect(faultOf(fields, { price: plain })).toEqual(["invalid_request", param, missing])
+    expect(faultOf(fields, { price: { ...plain, buckets }, context_tokens: 9 })).toBeNull()
+    expect(faultOf(fields, { price: FREE })).toBeNull()
   })
 
-  test.each(["speed", "inference_geo"])("%s, which no model has a price for", (field) => {
-    expect(faultOf({ [field]: "x" }, priced)).toEqual(["invalid_request", field, field])
-    expect(faultOf({ [field]: null }, priced)).toBeNull()
+  test.each<[object, string, string]>([
+    [{ speed: "x" }, "speed", "speed"],
+    [{ inference_geo: "x" }, "inference_geo", "inference_geo"],
+    [{ modalities: ["image"] }, "modalities", "image_output"],
+    [{ modalities: ["video"] }, "modalities", "modality"],
+    [{ plugins: [{ id: "file-parser" }] }, "plugins", "page"],
+    [{ plugins: [{ id: "auto-router" }] }, "plugins", "plugin"],
+    [{ prompt_cache_options: { ttl: "12h" } }, "prompt_cache_options", "cache_ttl"],
+    [{ vllm_xargs: {} }, "vllm_xargs", "refused"],
+    [{ tools: [{ type: "function" }, { type: "code_interpreter" }] }, "tools", "tool_run:code_interpreter"],
+    [{ tools: [{ type: "future_tool" }] }, "tools", "hosted_tool"],
+  ])("%j", (fields, param, missing) => {
+    expect(faultOf(fields, { price: { ...plain, buckets }, context_tokens: 9 })).toEqual([
+      "invalid_request",
+      param,
+      missing,
+    ])
+    expect(faultOf(fields, { price: FREE })).toBeNull()
+    expect(faultOf({ [param]: null }, { price: plain })).toBeNull()
   })
 
-  test("a tool that the provider runs, which no model has a price for", () => {
-    const fields = { tools: [{ type: "function", function: { name: "f" } }, { type: "code_interpreter" }] }
-    expect(faultOf(fields, priced)).toEqual(["invalid_request", "tools", "hosted_tool"])
+  test("fees: runs of a tool as the model holds searches, and every page of documents", () => {
+    const price = { ...plain, buckets: { page: 2_000_000n }, tool_runs: { x_search: 5_000_000n } }
+    const free = (fields: object) => {
+      const { cost_pico } = quote(chat({ max_tokens: 1, ...fields }), aModel({ price, context_tokens: 100 }))
+      return cost_pico - 100n * 1_000n - 4_000n
+    }
+    const tools = [{ type: "x_search" }]
+    expect(faultOf({ tools }, { price, context_tokens: 100 })).toBeNull()
+    expect(free({ tools })).toBe(10n * 5_000_000n)
+    const bytes = 57n * 1_000n
+    expect(free({ plugins: [{ id: "file-parser" }] })).toBe(1_000n * 2_000_000n - 100_000n + bytes)
   })
 
   test.each(["flex", "priority", "", 5, true, { type: "flex" }])("the service tier %j", (service_tier) => {
-    expect(faultOf({ service_tier }, priced)).toEqual(["invalid_request", "service_tier", "service_tier"])
+    expect(faultOf({ service_tier }, { price: plain })).toEqual([
+      "invalid_request",
+      "service_tier",
+      "service_tier",
+    ])
   })
   test("not a service tier that has one", () => {
     const service_tiers = [{ name: "flex", price: plain, tiers: [] }]
-    const model = aModel({ price: plain, service_tiers })
-    expect(unpriced(askedFor(chat({ service_tier: "flex" })), model)).toBeNull()
-    expect(unpriced(askedFor(chat({ service_tier: "priority" })), model)?.detail.param).toBe("service_tier")
+    expect(faultOf({ service_tier: "flex" }, { price: plain, service_tiers })).toBeNull()
+    expect(faultOf({ service_tier: "priority" }, { price: plain, service_tiers })?.[1]).toBe("service_tier")
   })
   test.each([null, "auto", "default"])("not the service tier %j", (service_tier) => {
-    expect(faultOf({ service_tier }, plain)).toBeNull()
+    expect(faultOf({ service_tier }, { price: plain })).toBeNull()
+  })
+
+  test("D65 a beta for larger prompts needs the prices of larger prompts", () => {
+    const headers = { "anthropic-beta": "context-1m-2025-08-07" }
+    expect(faultOf({}, { price: plain }, headers)).toEqual([
+      "invalid_request",
+      "anthropic-beta",
+      "large_prompt",
+    ])
+    expect(
+      faultOf({}, { price: plain, tiers: [{ above_tokens: 200_000, price: plain }] }, headers),
+    ).toBeNull()
+  })
+})
+
+describe("D89 an open prompt holds contexts", () => {
+  const CONTEXT = 1_000_000
+  const mcp = { tools: [{ type: "mcp", server_url: "https://mcp.example" }] }
+  const ask = (fields: object, model: Partial<Model> = {}) =>
+    quoteOf(
+      responses,
+      parseResponses({ model: "m", input: "hi", ...fields }),
+      aModel({ context_tokens: CONTEXT, ...model }),
+    )
+
+  test.each<[string, object, { hold_rounds: number; max_rounds: number }, held: number, plausible: number]>([
+    ["by default", mcp, { hold_rounds: 1, max_rounds: 32 }, 1, 32],
+    ["rounds of the operator", mcp, { hold_rounds: 4, max_rounds: 8 }, 4, 8],
+    ["fewer by the request", { ...mcp, max_tool_calls: 2 }, { hold_rounds: 4, max_rounds: 8 }, 3, 3],
+    ["more by the request", { ...mcp, max_tool_calls: 90 }, { hold_rounds: 4, max_rounds: 8 }, 4, 8],
+    [
+      "by the uses of a tool",
+      { tools: [{ type: "web_fetch", max_uses: 1 }] },
+      { hold_rounds: 4, max_rounds: 8 },
+      2,
+      2,
+    ],
+    ["what is only hidden", { previous_response_id: "r" }, { hold_rounds: 4, max_rounds: 8 }, 1, 1],
+  ])("%s", (_, fields, open, held, plausible) => {
+    const { prompt_tokens_bound, limits, prompt_bytes } = ask(fields, { open })
+    expect(prompt_tokens_bound).toBe(held * CONTEXT)
+    expect(limits.prompt_tokens).toBe(plausible * CONTEXT + prompt_bytes + 131_072)
+  })
+
+  test("without context_tokens it is refused, by its field", () => {
+    expect(faultOf({ data_sources: [{}] }, { price: plain })).toEqual([
+      "invalid_request",
+      "data_sources",
+      "context_tokens",
+    ])
+    expect(faultOf({ data_sources: [{}] }, { price: FREE })).toBeNull()
+  })
+
+  test("plain calls of agents hold their bytes: tools of their own, sessions, a context that is cleared", () => {
+    const model = aModel({ context_tokens: CONTEXT })
+    const claude = parseMessages({
+      model: "m",
+      max_tokens: 100,
+      system: [{ type: "text", text: "You are an agent.", cache_control: { type: "ephemeral" } }],
+      messages: [
+        { role: "user", content: [{ type: "text", text: "Fix it." }] },
+        {
+          role: "assistant",
+          content: [
+            { type: "thinking", thinking: "Hm.", signature: "c2ln" },
+            { type: "tool_use", id: "t", name: "Read", input: { file_path: "/a" } },
+          ],
+        },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "t", content: "text" }] },
+      ],
+      tools: [
+        { name: "Read", description: "Reads.", input_schema: { type: "object" } },
+        { type: "bash_20250124", name: "bash" },
+      ],
+      metadata: { user_id: "u" },
+      thinking: { type: "enabled", budget_tokens: 1_024 },
+      context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] },
+    })
+    const codex = parseResponses({
+      model: "m",
+      instructions: "You are an agent.",
+      input: [
+        { type: "message", role: "user", content: [{ type: "input_text", text: "Fix it." }] },
+        { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "c2ln" },
+        { type: "function_call", call_id: "c", name: "shell", arguments: '{"cmd":"ls"}' },
+        { type: "function_call_output", call_id: "c", output: "a.ts" },
+      ],
+      tools: [
+        { type: "function", name: "shell", parameters: {} },
+        { type: "custom", name: "apply_patch", format: { type: "grammar" } },
+        { type: "local_shell" },
+        { type: "namespace", name: "n", tools: [{ type: "function", name: "f" }] },
+        { type: "tool_search", execution: "client" },
+      ],
+      prompt_cache_key: "session",
+      store: false,
+      include: ["reasoning.encrypted_content"],
+    })
+    const bytesOf = (request: object, ...not_prompt: readonly string[]) =>
+      Object.entries(request).reduce(
+        (sum, [name, value]) => sum + (not_prompt.includes(name) ? 0 : JSON.stringify(value).length),
+        0,
+      )
+    const { prompt_tokens_bound: claudes, limits } = quoteOf(messages, claude, model)
+    expect(claudes).toBe(bytesOf(claude, "model", "max_tokens", "metadata", "thinking"))
+    expect(limits.prompt_tokens).toBe(claudes + 131_072)
+    expect(quoteOf(responses, codex, model).prompt_tokens_bound).toBe(
+      bytesOf(codex, "model", "prompt_cache_key", "store", "include"),
+    )
+  })
+})
+
+describe("D61 what an operator refuses and sets", () => {
+  const refusing = (path: string, value: string | null = null) => ({ price: FREE, refuse: [{ path, value }] })
+  test.each<[string, string | null, object, boolean]>([
+    ["new_field", null, { new_field: 1 }, true],
+    ["new_field", null, { New_Field: 1 }, true],
+    ["new_field", null, { new_field: null }, false],
+    ["new_field", null, {}, false],
+    ["new_field.mode", "pro", { new_field: { mode: "pro" } }, true],
+    ["new_field.mode", "pro", { new_field: { mode: "basic" } }, false],
+    ["tools.type", "custom", { tools: [{ type: "function" }, { type: "custom" }] }, true],
+  ])("%s=%p of %j is refused: %p", (path, value, fields, is_refused) => {
+    expect(faultOf(fields, refusing(path, value))).toEqual(
+      is_refused ? ["invalid_request", path, undefined] : null,
+    )
+  })
+
+  test("what is set is sent and measured, in the place of what the client said", () => {
+    const set = { "new_field.order": ["a"], store: false, provider: { only: ["x"] } }
+    expect(answerOf({ New_Field: { x: 1 }, store: true }, { price: plain, set })).toBe(
+      '{"model":"m","messages":[{"role":"user","content":"hello"}],"new_field":{"order":["a"]},"store":false,"provider":{"only":["x"]}}',
+    )
+    expect(faultOf({}, { price: plain, set: { service_tier: "flex" } })?.[2]).toBe("service_tier")
+    const provider = () => answerOf({ provider: { only: ["y"] } }, { price: plain, set })
+    expect(provider).toThrow("it can change what the provider charges")
   })
 })

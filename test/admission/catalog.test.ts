@@ -111,7 +111,14 @@ test("D70 and for each of its service tiers, which a call finds by the tier and 
     stream: false,
     idempotency: null,
   }
-  const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null }
+  const asked = {
+    estimate_bytes: 0,
+    n: 1,
+    limits: NO_LIMITS,
+    searches: 0,
+    service_tier: null,
+    reasons: false,
+  }
   const ids = new Catalog([model], [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]]).termsIds(model, "chat", 0)
   const call = new Call(chat_operation, hold, model, ids, asked, new InFlight(), { leave() {} }, 0)
   const found = () => [null, flex, priority].map((at) => [call.termsId(5, at), call.termsId(8, at)])

@@ -2,10 +2,11 @@ import { describe, expect, test } from "bun:test"
 import { encode as encodeSmall } from "gpt-tokenizer/encoding/cl100k_base"
 import { encode as encodeLarge } from "gpt-tokenizer/encoding/o200k_base"
 import { promptBound } from "../../src/admission/bounds.ts"
-import { quote } from "../../src/admission/quote.ts"
+import { describe as describeRequest } from "../../src/admission/describe.ts"
+import { PICTURE_ELSEWHERE } from "../../src/admission/media.ts"
 import { messages } from "../../src/operations/messages.ts"
 import { parseMessages } from "../../src/wire/messages-request.ts"
-import { aModel } from "./model.ts"
+import { aModel, quoteOf } from "./model.ts"
 
 const ROOT = `${import.meta.dir}/../..`
 const file = async (path: string, bytes: number) => (await Bun.file(`${ROOT}/${path}`).text()).slice(0, bytes)
@@ -53,20 +54,16 @@ describe("D68 what is held for the texts of agents, as docs/billing.md says", ()
   })
 
   test.each(rows)("$kind", ({ kind, text, densest }) => {
-    const { prompt_tokens_bound } = quote(messages, request(text), likely)
+    const { prompt_tokens_bound } = quoteOf(messages, request(text), likely)
     if (kind === "random identifiers") expect(prompt_tokens_bound).toBeLessThan(densest)
     else expect(prompt_tokens_bound).toBeGreaterThanOrEqual(densest)
-    expect(quote(messages, request(text), worst).prompt_tokens_bound).toBeGreaterThanOrEqual(densest)
+    expect(quoteOf(messages, request(text), worst).prompt_tokens_bound).toBeGreaterThanOrEqual(densest)
   })
 })
 
 describe("D68 a likely hold", () => {
-  const prompt = {
-    bytes: 1_001,
-    tokens: 7,
-    media: [{ kind: "image", bytes: null, text_bytes: 0 }],
-    is_open: false,
-  } as const
+  const described = describeRequest("messages", messages.texts(request("x")))
+  const prompt = { ...described, bytes: 1_001, tokens: 7, media: [PICTURE_ELSEWHERE] }
 
   test("counts two bytes of text as one token, and all else as before", () => {
     expect(promptBound(prompt, worst)).toBe(1_001 + 7 + 4_096)
@@ -75,7 +72,7 @@ describe("D68 a likely hold", () => {
   })
 
   test("believes a provider as much as before (D1), and holds the whole output", () => {
-    const [held, more] = [likely, worst].map((model) => quote(messages, request("x".repeat(1_000)), model))
+    const [held, more] = [likely, worst].map((model) => quoteOf(messages, request("x".repeat(1_000)), model))
     expect(held?.limits).toEqual(more?.limits ?? { prompt_tokens: 0, completion_tokens: 0 })
     expect(held?.output_tokens_bound).toBe(100)
     // 1,030 bytes of the messages' JSON text: 515 tokens at 250,000 pico-USD, and 100 of output at 2,000,000.

@@ -1,5 +1,17 @@
+import { describe } from "../../src/admission/describe.ts"
+import { type Quote, quote } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
+import type { Named, OperationOn } from "../../src/operation.ts"
 import { anUpstream } from "../support/upstream.ts"
+
+/** What a call of the model would hold. */
+export function quoteOf<Request extends Named>(
+  operation: OperationOn<Request>,
+  request: Request,
+  model: Model,
+): Quote {
+  return quote(operation, describe(operation.name, operation.texts(request)), model)
+}
 
 /** A model of the tests, as the configuration would make it. */
 export function aModel(parts: Partial<Model>): Model {
@@ -20,8 +32,11 @@ export function aModel(parts: Partial<Model>): Model {
     service_tiers: [],
     max_output_tokens: 1_000,
     hold_output_tokens: 1_000,
-    part_tokens: 4_096,
+    part_tokens: null,
     context_tokens: null,
+    open: { hold_rounds: 1, max_rounds: 32 },
+    refuse: [],
+    set: {},
     hold: "worst",
     hold_searches: 10,
     bytes_per_token: 4,

@@ -42,6 +42,9 @@ describe("the example of docs/configuration.md", () => {
           hold_output_tokens: 8_192,
           part_tokens: 4_096,
           context_tokens: null,
+          open: { hold_rounds: 1, max_rounds: 32 },
+          refuse: [],
+          set: {},
           hold: "worst",
           hold_searches: 10,
           bytes_per_token: 4,
@@ -62,8 +65,11 @@ describe("the example of docs/configuration.md", () => {
           service_tiers: [],
           max_output_tokens: 64_000,
           hold_output_tokens: 64_000,
-          part_tokens: 4_096,
+          part_tokens: null,
           context_tokens: null,
+          open: { hold_rounds: 1, max_rounds: 32 },
+          refuse: [],
+          set: {},
           hold: "worst",
           hold_searches: 10,
           bytes_per_token: 4,
@@ -100,7 +106,7 @@ describe("the example of docs/configuration.md", () => {
 
   test("the optional parts that it spells out are the defaults", () => {
     const brief = contract
-      .replace(/^ {4}(timeouts|on_disconnect|part_tokens|bytes_per_token|estimate):.*\n/gm, "")
+      .replace(/^ {4}(timeouts|on_disconnect|bytes_per_token|estimate):.*\n/gm, "")
       .replace(/^(vendors|stream|limits|lease|shutdown|workers):.*\n/gm, "")
     expect(brief).not.toContain("drain")
     expect(load(brief)).toEqual(load(contract))

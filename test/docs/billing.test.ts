@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { largestMaxTokens, quote } from "../../src/admission/quote.ts"
+import { largestMaxTokens } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
@@ -14,6 +14,7 @@ import { costPico, linesOf, type Priced, priceVerdict } from "../../src/settleme
 import { parseChat } from "../../src/wire/chat-request.ts"
 import { parseEmbeddings } from "../../src/wire/embeddings-request.ts"
 import { parseResponses } from "../../src/wire/responses-request.ts"
+import { quoteOf } from "../admission/model.ts"
 import { blocksOf, textOf } from "./blocks.ts"
 
 /** Every amount of docs/billing.md is computed here by the gateway's own code, and no amount stands there that is not. */
@@ -49,7 +50,7 @@ const picture = {
   ],
 }
 
-const quoted = (fields: object, of = mini) => quote(chat, parseChat({ ...example, ...fields }), of)
+const quoted = (fields: object, of = mini) => quoteOf(chat, parseChat({ ...example, ...fields }), of)
 const held = (fields: object, of = mini) => quoted(fields, of).amount_nano
 const usage = (prompt_tokens: number, cached_tokens: number, completion_tokens: number) => ({
   prompt_tokens,
@@ -107,7 +108,7 @@ const said = (bytes: number) => ({
   choices: [{ message: { role: "assistant", content: "x".repeat(bytes) } }],
 })
 const small = model("text-embedding-3-small")
-const embedded = (input: unknown) => quote(embeddings, parseEmbeddings({ model: small.name, input }), small)
+const embedded = (input: unknown) => quoteOf(embeddings, parseEmbeddings({ model: small.name, input }), small)
 const FOOD = "The food was delicious."
 const sayHello = parseResponses({ model: mini.name, input: "Say hello." })
 const responded = pricedOf(
@@ -164,7 +165,7 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ["completion tokens cost", charged({ ...said(1), usage: usage(1000, 0, 200) })],
   ['The first call above with `"max_tokens": 200` then holds', held({ max_tokens: 200 }, search)],
   ["of which 400 are cached, and 200 output tokens cost", responded],
-  ['"input":"Say hello."}` holds', quote(responses, sayHello, mini).amount_nano],
+  ['"input":"Say hello."}` holds', quoteOf(responses, sayHello, mini).amount_nano],
   ["bytes with its quotes and holds", embedded(FOOD).amount_nano],
   ["is 4 tokens and holds", embedded([791, 3691, 574, 18406]).amount_nano],
   [
@@ -208,10 +209,7 @@ describe("docs/billing.md", () => {
     const plain = quoted({})
     expect([plain.prompt_bytes, plain.output_tokens_bound]).toEqual([40, 8192])
     const shown = quoted(picture)
-    expect([shown.prompt_bytes, shown.prompt_tokens_bound - shown.prompt_bytes]).toEqual([
-      65,
-      mini.part_tokens,
-    ])
+    expect([shown.prompt_bytes, shown.prompt_tokens_bound - shown.prompt_bytes]).toEqual([131, 4_096])
     expect(page).toContain(
       `the largest \`max_tokens\` that fits is ${largestMaxTokens(plain, mini, AVAILABLE_NANO)}.`,
     )

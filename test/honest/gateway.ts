@@ -1,5 +1,4 @@
 import { InFlight } from "../../src/admission/in-flight.ts"
-import { quote } from "../../src/admission/quote.ts"
 import { Call } from "../../src/call.ts"
 import type { Model } from "../../src/config/config.ts"
 import type { CallLedger, End, Hold } from "../../src/ledger/entries.ts"
@@ -16,6 +15,7 @@ import { settle } from "../../src/settlement/settle.ts"
 import { type ReaderName, readers } from "../../src/usage/readers.ts"
 import type { UsageRules } from "../../src/usage/reading.ts"
 import type { UsageReading } from "../../src/wire/usage.ts"
+import { quoteOf } from "../admission/model.ts"
 import type { Dialect } from "./dialects.ts"
 import type { Body } from "./requests.ts"
 
@@ -49,7 +49,7 @@ const ADMIT: Readonly<Record<Dialect["operation"], Admit>> = {
 function admitting<Request extends Named>(operation: OperationOn<Request>): Admit {
   return (body, model, margin, reader) => {
     const request = operation.parse(JSON.parse(JSON.stringify(body)))
-    const quoted = quote(operation, request, model)
+    const quoted = quoteOf(operation, request, model)
     const hold = atMargin(
       { ...HOLD, amount_nano: quoted.amount_nano, stream: operation.streams(request) },
       marginOf(margin),
@@ -58,7 +58,7 @@ function admitting<Request extends Named>(operation: OperationOn<Request>): Admi
       operation,
       model,
       held_nano: hold.amount_nano,
-      asks_reasoning: false,
+      asks_reasoning: quoted.reasons,
       rules: { reader: readers[reader], limits: quoted.limits },
       choices: quoted.n,
       charge(evidence) {

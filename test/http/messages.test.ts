@@ -93,7 +93,7 @@ describe("D64 a messages call", () => {
     const script = stream ? namedEvents(events) : json(200, message)
     const headers = {
       ...VERSION,
-      "anthropic-beta": "context-1m-2025-08-07",
+      "anthropic-beta": "interleaved-thinking-2025-05-14",
       "anthropic-dangerous-direct-browser-access": "true",
       "x-stainless-lang": "js",
     }
@@ -111,7 +111,7 @@ describe("D64 a messages call", () => {
     expect(sent).toEqual({
       accept: stream ? "text/event-stream, application/json" : "application/json",
       "accept-encoding": "identity",
-      "anthropic-beta": "context-1m-2025-08-07",
+      "anthropic-beta": "interleaved-thinking-2025-05-14",
       "anthropic-dangerous-direct-browser-access": "true",
       "anthropic-version": "2023-06-01",
       "content-type": "application/json",
@@ -601,11 +601,22 @@ describe("D61 what has no price is refused before a provider is asked", () => {
     ["options of a search", { web_search_options: {} }, "web_search_options", "web_search"],
     ["sound", saying({ type: "input_audio", input_audio: { data: "AA" } }), "messages", "audio_input"],
     ["sound as output", { modalities: ["audio"] }, "modalities", "audio_output"],
-    ["web_fetch", tool("web_fetch_20250910"), "tools[1]", "hosted_tool"],
-    ["code execution", tool("code_execution_20250825"), "tools[1]", "hosted_tool"],
+    ["web_fetch", tool("web_fetch_20250910"), "tools[1]", "context_tokens"],
+    ["code execution", tool("code_execution_20250825"), "tools[1]", "tool_run:code_execution"],
     ["another model's advice", tool("advisor_20260301"), "tools[1]", "hosted_tool"],
     ["a tool that is not known", tool("anything_20270101"), "tools[1]", "hosted_tool"],
-    ["a tool that a message adds", { messages: [added] }, "messages[0].content", "hosted_tool"],
+    [
+      "a tool that a message adds",
+      { messages: [added] },
+      "messages[0].content[0].tool.definition",
+      "context_tokens",
+    ],
+    [
+      "servers of tools",
+      { mcp_servers: [{ type: "url", url: "https://x" }] },
+      "mcp_servers",
+      "context_tokens",
+    ],
     ...(
       [
         ["at the top", "cache_control", { cache_control: HOUR }],
@@ -648,13 +659,13 @@ describe("D61 what has no price is refused before a provider is asked", () => {
     ...["custom", "bash_20250124", "text_editor_20250728", "computer_20251124", "memory_20250818"].map(
       (type): [string, object] => [type, tool(type)],
     ),
-    ["a search of tools", tool("tool_search_tool_regex_20251119")],
-    ["servers of tools", { mcp_servers: [{ type: "url", url: "https://x", name: "x" }] }],
+    ["a search of tools", { ...tool("tool_search_tool_regex_20251119"), model: "rated-model" }],
+    ["servers of tools", { mcp_servers: [{ type: "url", url: "https://x" }], model: "rated-model" }],
     [
       "what only clears the context",
       { context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } },
     ],
-    ["a compaction", { context_management: { edits: [{ type: "compact_20260112" }] } }],
+    ["a compaction", { context_management: { edits: [{ type: "compact_20260112" }] }, model: "rated-model" }],
     ["a thread that begins", { thread: { type: "create" } }],
     ["thinking", { thinking: { type: "enabled", budget_tokens: 500 } }],
     ["a cache of five minutes", saying({ type: "text", text: "x", cache_control: { ttl: "5m" } })],
@@ -665,7 +676,7 @@ describe("D61 what has no price is refused before a provider is asked", () => {
   ])("%s passes", async (_, fields) => {
     const { answer, requests } = await run({ script: json(200, aMessage("hi")), body: body(fields) })
     expect(answer.status).toBe(200)
-    expect(requests[0]?.json).toMatchObject(fields)
+    expect(requests[0]?.json).toMatchObject({ ...fields, model: "upstream-model" })
   })
 
   test("a cache of an hour passes where it has a price, and is held at that", async () => {

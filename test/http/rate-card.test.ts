@@ -19,6 +19,7 @@ const model = (name: string, price: object) => ({
   upstreams: [{ use: "first", model: "upstream-model" }],
   price,
   max_output_tokens: 1000,
+  ...(name === CARD && { context_tokens: 1000 }),
 })
 
 beforeAll(async () => {
@@ -204,7 +205,8 @@ test("D60 a quote shows the prices, and holds searches only for a call that asks
   const plain = await quote({})
   // 35 bytes at the price of a write for an hour, 10 tokens at the price of output.
   expect(plain).toMatchObject({ amount: "0.00011", prices: { cache_write_1h: "2", web_search: "0.01" } })
-  expect((await quote({ web_search_options: {} })).amount).toBe("0.100114")
+  // D89: ten searches, and a context of what costs most, which is sound.
+  expect((await quote({ web_search_options: {} })).amount).toBe("0.11604")
 })
 
 describe("D61 what has no price", () => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { png } from "../admission/files.ts"
 import { CHAT, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { json, type Script, sse } from "../support/provider.ts"
 import {
@@ -28,7 +29,10 @@ beforeAll(async () => {
     models: [
       model(CHAT, {}),
       model("small-context", { context_tokens: 5_000 }),
-      model("searching", { price: { input: "1.00", output: "4.00", web_search: "0.01" } }),
+      model("searching", {
+        price: { input: "1.00", output: "4.00", web_search: "0.01" },
+        context_tokens: 5_000,
+      }),
       model("chat-only", { operations: ["chat"] }),
       model("free", { price: undefined, free: true }),
       model("twice", { upstreams: [{ use: "second" }, { use: "first" }] }),
@@ -449,25 +453,25 @@ describe("what is held and what is refused (D12, D61)", () => {
       "tools[1]",
       { missing: "web_search" },
     ],
-    ["files", { tools: [{ type: "file_search" }] }, "tools[0]", { missing: "hosted_tool" }],
+    ["files", { tools: [{ type: "file_search" }] }, "tools[0]", { missing: "tool_run:file_search" }],
     [
       "code",
       { tools: [{ type: "code_interpreter", container: { type: "auto" } }] },
       "tools[0]",
-      { missing: "hosted_tool" },
+      { missing: "tool_run:code_interpreter" },
     ],
     ["pictures", { tools: [{ type: "image_generation" }] }, "tools[0]", { missing: "hosted_tool" }],
     [
       "a shell in a container",
       { tools: [{ type: "shell", environment: { type: "container_auto" } }] },
       "tools[0]",
-      { missing: "hosted_tool" },
+      { missing: "tool_run:shell" },
     ],
     [
       "a shell that does not say where",
       { tools: [{ type: "shell" }] },
       "tools[0]",
-      { missing: "hosted_tool" },
+      { missing: "tool_run:shell" },
     ],
     [
       "a tool that nobody knows",
@@ -479,13 +483,13 @@ describe("what is held and what is refused (D12, D61)", () => {
       "a tool in a namespace",
       { tools: [{ type: "namespace", name: "n", tools: [{ type: "file_search" }] }] },
       "tools[0].tools[0]",
-      { missing: "hosted_tool" },
+      { missing: "tool_run:file_search" },
     ],
     [
       "a tool among the items",
       { input: [{ type: "additional_tools", role: "developer", tools: [{ type: "code_interpreter" }] }] },
       "input[0].tools[0]",
-      { missing: "hosted_tool" },
+      { missing: "tool_run:code_interpreter" },
     ],
     [
       "sound",
@@ -523,6 +527,7 @@ describe("what is held and what is refused (D12, D61)", () => {
   })
 
   const CONTEXT = 5_000
+  const PICTURE = png(28, 28, 9_000)
   const input = Buffer.byteLength(JSON.stringify(CANARY))
   const held: [name: string, fields: object, nano: number][] = [
     ["a text", {}, input * 1_000 + 4_000_000],
@@ -540,11 +545,14 @@ describe("what is held and what is refused (D12, D61)", () => {
         input: [
           {
             role: "user",
-            content: [{ type: "input_image", image_url: `data:image/png;base64,${"A".repeat(9_000)}` }],
+            content: [{ type: "input_image", image_url: `data:image/png;base64,${PICTURE}` }],
           },
         ],
       },
-      ('[{"role":"user","content":[]}]'.length + 4_096) * 1_000 + 40_000,
+      ('[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,"}]}]'.length +
+        4_096) *
+        1_000 +
+        40_000,
     ],
     [
       "a picture that a tool returned",
@@ -554,7 +562,11 @@ describe("what is held and what is refused (D12, D61)", () => {
           { type: "function_call_output", call_id: "c", output: [{ type: "input_image", file_id: "f" }] },
         ],
       },
-      ('[{"type":"function_call_output","call_id":"c","output":[]}]'.length + 4_096) * 1_000 + 40_000,
+      ('[{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","file_id":"f"}]}]'
+        .length +
+        4_096) *
+        1_000 +
+        40_000,
     ],
     [
       "a screenshot",
@@ -563,11 +575,15 @@ describe("what is held and what is refused (D12, D61)", () => {
         input: [
           {
             type: "computer_call_output",
-            output: { type: "computer_screenshot", image_url: `data:image/png;base64,${"A".repeat(9_000)}` },
+            output: { type: "computer_screenshot", image_url: `data:image/png;base64,${PICTURE}` },
           },
         ],
       },
-      ('[{"type":"computer_call_output","output":[]}]'.length + 4_096) * 1_000 + 40_000,
+      ('[{"type":"computer_call_output","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,"}}]'
+        .length +
+        4_096) *
+        1_000 +
+        40_000,
     ],
     [
       "an earlier response: the context",
@@ -600,7 +616,7 @@ describe("what is held and what is refused (D12, D61)", () => {
     [
       "a search: ten of them",
       { model: "searching", max_output_tokens: 10, tools: [{ type: "web_search" }] },
-      (input + '[{"type":"web_search"}]'.length) * 1_000 + 40_000 + 100_000_000,
+      CONTEXT * 1_000 + 40_000 + 100_000_000,
     ],
   ]
   test.each(held)("%s", async (_name, fields, nano) => {
@@ -636,6 +652,7 @@ describe("what is held and what is refused (D12, D61)", () => {
     const tools = ["function", "custom", "local_shell", "apply_patch", "computer", "mcp", "tool_search"]
     const { answer, requests } = await ask(
       {
+        model: "small-context",
         tools: [
           ...tools.map((type) => ({ type })),
           { type: "shell", environment: { type: "local" } },

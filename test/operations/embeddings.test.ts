@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { balanceRefusal, largestMaxTokens, quote } from "../../src/admission/quote.ts"
+import { balanceRefusal, largestMaxTokens } from "../../src/admission/quote.ts"
 import { readJson, readLarge } from "../../src/meter/json-reading.ts"
 import { ceilToNano, type Price } from "../../src/money.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
@@ -8,12 +8,12 @@ import { decide } from "../../src/settlement/decide.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
 import { parseEmbeddings } from "../../src/wire/embeddings-request.ts"
-import { aModel } from "../admission/model.ts"
+import { aModel, quoteOf } from "../admission/model.ts"
 
 const price: Price = { input_pico: 20_000n, cached_input_pico: 20_000n, output_pico: 0n, per_call_nano: 0n }
 const model = aModel({ operations: ["embeddings"], price, max_output_tokens: 0, hold_output_tokens: 0 })
 const asked = (fields: object) => parseEmbeddings({ model: "m", input: "hello", ...fields })
-const quoted = (fields: object, of = model) => quote(embeddings, asked(fields), of)
+const quoted = (fields: object, of = model) => quoteOf(embeddings, asked(fields), of)
 
 describe("D67 the bound of an input", () => {
   const rows: [string, object, number][] = [

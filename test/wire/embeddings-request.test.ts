@@ -33,13 +33,7 @@ describe("D67 what a request for embeddings may be", () => {
     ["a token that is no token", { input: [-1] }, `\`input\`: expected ${INPUT}.`],
     ["half a token", { input: [1.5] }, `\`input\`: expected ${INPUT}.`],
     ["a stream", { stream: true }, "`stream`: expected false or null, because embeddings are not streamed."],
-    [
-      "further models",
-      { models: ["x"] },
-      "`models`: expected null, because a call uses the model in `model` only.",
-    ],
     ["no model", { model: undefined }, "`model`: expected a string of 1 to 256 characters."],
-    ["another spelling", { Input: "x" }, "`input`: expected this name in exactly this spelling."],
   ]
   test.each(rows)("%s", (_, fields, fault) => {
     expect(faultOf({ model: "m", input: "hello", ...fields })).toBe(fault)

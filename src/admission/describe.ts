@@ -1,0 +1,335 @@
+import type { OperationName } from "../wire/call.ts"
+import { countedTokens } from "../wire/embeddings-request.ts"
+import { invalidField } from "../wire/fault.ts"
+import { BETAS, type Means, MODALITIES, PARTS, PLUGINS, TTLS } from "../wire/fields.ts"
+import type { FieldTexts } from "../wire/json.ts"
+import { isIdle, type Known, knownAt, type Meaning, namesIn } from "../wire/known-fields.ts"
+import { isObject, type JsonObject } from "../wire/usage.ts"
+import { type Described, Description } from "./described.ts"
+import { type MediaKind, mediaIn } from "./media.ts"
+import { OWN_TIER } from "./switches.ts"
+import { runnersOf } from "./tools.ts"
+
+const NO_HEADERS: Readonly<Record<string, string>> = {}
+const NOTHING_SET: readonly string[] = []
+
+/**
+ * Describes a request by its fields (D88). Throws `invalid_request` for a known name in another spelling (D18), and for another
+ * model or provider (D19). `headers` are those that are forwarded: betas may change a price. `set` are the paths of fields that
+ * the operator has set: they may choose a provider.
+ */
+export function describe(
+  operation: OperationName,
+  texts: FieldTexts,
+  headers: Readonly<Record<string, string>> = NO_HEADERS,
+  set: readonly string[] = NOTHING_SET,
+): Described {
+  const walk = new Walk(operation, new Set(set.map((path) => path.split(".")[0])))
+  walk.request(texts)
+  for (const name in headers) if (name.endsWith("-beta")) walk.betas(name, headers[name] ?? "")
+  return walk.found
+}
+
+const KNOWN: Readonly<Record<OperationName, Known>> = {
+  chat: knownAt("all", "chat"),
+  responses: knownAt("all", "responses"),
+  messages: knownAt("all", "messages"),
+  embeddings: knownAt("all", "embeddings"),
+}
+/** Places within a request, by the argument of a row. */
+const WITHIN: ReadonlyMap<string, Known> = new Map(
+  (
+    ["usage", "stream_options", "kwargs", "context_management", "reasoning", "cache", "function"] as const
+  ).map((place) => [place, knownAt(place)]),
+)
+const [PART, SOURCE, TOOL] = [knownAt("part"), knownAt("source"), knownAt("tool")]
+const PLUGIN = knownAt("plugin")
+const [PLUGIN_IDS, PART_TYPES] = [namesIn(PLUGINS), namesIn(PARTS)]
+
+/** Fields at the top whose bytes are a part of the prompt; so are those of unknown fields. */
+const COUNTED: ReadonlySet<Means> = new Set(["text", "opaque", "parts", "tools", "plugins", "object"])
+/** Objects at the top that are none. */
+const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
+/** What only the top of a request may say. */
+const ONLY_TOP: ReadonlySet<Means> = new Set(["ours", "limit", "times", "parts", "embedded", "route"])
+/** Names of the model's own tier. */
+const OWN_TIERS: ReadonlySet<unknown> = new Set([OWN_TIER, "standard_only", "standard", "on_demand"])
+
+const MEDIA_KINDS: ReadonlyMap<string, MediaKind> = new Map([
+  ["image", "image"],
+  ["audio", "audio"],
+  ["file", "file"],
+])
+/** Unknown fields of parts, and unknown types, that say where something is. */
+const NAMING = /_(?:url|uri|file)$/
+const NAMING_TYPE = /_(?:url|file|id)$/
+const ADDRESS = /^\s*[a-z][a-z0-9+.-]*:/i
+/** A longer text without a scheme is neither an address nor an id. */
+const MAX_ID_CHARACTERS = 256
+
+/** What is done with a field of each meaning. `kind` is that of the part around it. */
+type Handler = (walk: Walk, value: unknown, argument: string, kind: MediaKind | null) => void
+
+const HANDLERS: Readonly<Record<Means, Handler | null>> = {
+  none: null,
+  text: null,
+  opaque: null,
+  ours: null,
+  cut: null,
+  parts: (walk, value) => walk.parts(value, walk.found.keys.length === 1 && walk.found.top === "input"),
+  embedded: (walk, value) => walk.embedded(value),
+  tools: (walk, value) => walk.tools(value),
+  plugins: (walk, value) => walk.plugins(value),
+  object: (walk, value, place) => walk.object(place, value),
+  media: (walk, value, own_kind, kind) => walk.medium(value, MEDIA_KINDS.get(own_kind) ?? kind ?? "file"),
+  source: (walk, value, _, kind) => {
+    if (isObject(value)) walk.medium(value, kind ?? "file")
+    else walk.address(value, kind)
+  },
+  data: (walk, value, _, kind) => {
+    if (typeof value !== "string") walk.unknown(value)
+    else walk.data(value, kind, kind !== null)
+  },
+  address: (walk, value, _, kind) => walk.address(value, kind),
+  knob: ({ found }) => {
+    found.knob ??= found.path
+  },
+  hidden: ({ found }) => found.ask("hidden", found.path),
+  work: ({ found }) => found.ask("work", found.path),
+  refused: ({ found }) => found.ask("refused", found.path),
+  price: ({ found }, _, price) => found.ask(price),
+  tier: ({ found }, value) => {
+    found.service_tier = OWN_TIERS.has(value) ? OWN_TIER : typeof value === "string" ? value : ""
+    if (found.service_tier !== OWN_TIER) found.ask("service_tier")
+  },
+  modalities: (walk, value) => walk.each(value, MODALITIES, "modality"),
+  ttl: (walk, value) => walk.each(value, TTLS, "cache_ttl"),
+  limit: ({ found }, value) => {
+    // 0 asks for no output (D64), where an operation without a limit has 0.
+    if (typeof value === "number") found.max_tokens = Math.max(found.max_tokens, value, 1)
+  },
+  times: ({ found }, value) => {
+    if (typeof value === "number") found.choices = value
+  },
+  rounds: ({ found }, value) => {
+    if (isCalls(value)) found.limitCalls(value)
+  },
+  reasons: ({ found }) => {
+    found.reasons = true
+  },
+  route: ({ found, set }, _, reason) => {
+    if (!set.has(found.top)) throw invalidField(found.path, `null, because ${reason}`)
+  },
+}
+
+/** One walk over a request. A request is at most 64 levels deep (D18). */
+class Walk {
+  readonly found = new Description()
+  /** Names at the top that the operator has set. */
+  readonly set: ReadonlySet<string | undefined>
+  readonly #operation: OperationName
+
+  constructor(operation: OperationName, set: ReadonlySet<string | undefined>) {
+    this.#operation = operation
+    this.set = set
+  }
+
+  request(texts: FieldTexts): void {
+    const known = KNOWN[this.#operation]
+    const { found } = this
+    for (let place = 0; place < texts.names.length; place++) {
+      const name = texts.names[place] ?? ""
+      found.keys[0] = name
+      const meaning = found.meaning(known, name)
+      const value = texts.valueAt(place)
+      const is_tokens = meaning?.means === "embedded" && countedTokens(value) !== null
+      if (isCounted(meaning) && !is_tokens) found.bytes += Buffer.byteLength(texts.at(place))
+      this.#take(meaning, value, null)
+    }
+  }
+
+  betas(header: string, value: string): void {
+    const names = value.split(",").map((name) => name.trim())
+    for (const [start, ask] of BETAS) {
+      if (names.some((name) => name.startsWith(start))) this.found.ask(ask, header)
+    }
+  }
+
+  #take(meaning: Meaning | undefined, value: unknown, kind: MediaKind | null): void {
+    if (meaning === undefined) this.unknown(value)
+    else {
+      const handler = HANDLERS[meaning.means]
+      if (handler !== null && !isIdle(meaning, value)) handler(this, value, meaning.argument, kind)
+    }
+  }
+
+  /** The fields of an object. An unknown one of a part may say where a medium is. */
+  #fields(object: JsonObject, known: Known, kind: MediaKind | null = null): void {
+    const { keys } = this.found
+    for (const name in object) {
+      keys.push(name)
+      const meaning = this.found.meaning(known, name)
+      if (meaning === undefined && known === PART && NAMING.test(name))
+        this.medium(object[name], kind ?? "file")
+      else this.#take(meaning, object[name], kind)
+      keys.pop()
+    }
+  }
+
+  #elements(list: readonly unknown[], take: (value: unknown) => void): void {
+    const { keys } = this.found
+    for (let at = 0; at < list.length; at++) {
+      keys.push(String(at))
+      take(list[at])
+      keys.pop()
+    }
+  }
+
+  /** An object, or each object in a list. A request within the request may not change what is for the gateway. */
+  object(place: string, value: unknown): void {
+    if (Array.isArray(value)) this.#elements(value, (one) => this.object(place, one))
+    if (!isObject(value)) return
+    if (place === "all") this.#within(value)
+    else this.#fields(value, WITHIN.get(place) ?? PLUGIN)
+  }
+
+  #within(request: JsonObject): void {
+    const known = KNOWN[this.#operation]
+    for (const name in request) {
+      const means = known.meanings.get(name)?.means
+      if (means !== undefined && ONLY_TOP.has(means))
+        throw invalidField(
+          `${this.found.path}.${name}`,
+          "no such field here: the gateway reads it at the top",
+        )
+    }
+    this.#fields(request, known)
+  }
+
+  /** Asks for what the table says of each value; of an unknown one, for what has no price. */
+  each(values: unknown, known: Readonly<Record<string, string>>, otherwise: string): void {
+    for (const value of Array.isArray(values) ? values : [values]) {
+      const ask = typeof value === "string" && Object.hasOwn(known, value) ? known[value] : otherwise
+      if (ask) this.found.ask(ask)
+    }
+  }
+
+  /** Texts are texts for the hold, whatever is in them. */
+  embedded(value: unknown): void {
+    this.found.tokens += countedTokens(value) ?? 0
+    for (const one of Array.isArray(value) ? value : [value]) {
+      const found = typeof one === "string" ? mediaIn(one, null, false) : null
+      if (found !== null) this.found.embedded.push(found)
+    }
+  }
+
+  parts(value: unknown, is_input: boolean): void {
+    if (isObject(value)) this.#part(value, is_input)
+    else if (Array.isArray(value)) {
+      for (let at = 0; at < value.length; at++) {
+        const one: unknown = value[at]
+        if (typeof one !== "object" || one === null) continue
+        this.found.keys.push(String(at))
+        this.parts(one, is_input)
+        this.found.keys.pop()
+      }
+    }
+  }
+
+  #part(part: JsonObject, is_item: boolean): void {
+    const { found } = this
+    const { type } = part
+    const [says = "", fields = ""] = typeof type === "string" ? (PART_TYPES.get(type) ?? typeNamed(type)) : []
+    if (says === "opaque") return
+    if (says === "hidden" || says === "work") found.ask(says, found.path)
+    if (says === "audio") found.ask("audio_input")
+    if ((says === "kept" && isKept(part, fields)) || (is_item && isBareReference(part)))
+      found.ask("hidden", found.path)
+    const kind = MEDIA_KINDS.get(says) ?? null
+    const was_text = found.is_text
+    found.is_text = says === "text"
+    this.#fields(part, PART, kind)
+    found.is_text = was_text
+  }
+
+  /** A medium: a text, or an object with its data or its address. */
+  medium(value: unknown, kind: MediaKind): void {
+    const { found } = this
+    if (kind === "audio") found.ask("audio_input")
+    if (typeof value === "string") this.address(value, kind)
+    else if (Array.isArray(value)) this.#elements(value, (one) => this.medium(one, kind))
+    else if (isObject(value)) {
+      const was_text = found.is_text
+      found.is_text ||= value.type === "text"
+      this.#fields(value, SOURCE, kind)
+      found.is_text = was_text
+    }
+  }
+
+  /** Data, or what says where the data is. Without a kind it is the address of no medium. */
+  address(value: unknown, kind: MediaKind | null): void {
+    if (kind === null || typeof value !== "string" || value === "") this.unknown(value)
+    else if (this.data(value, kind, value.length > MAX_ID_CHARACTERS && !ADDRESS.test(value))) return
+    else if (kind === "image") this.found.addPictureElsewhere()
+    else this.found.ask("hidden", this.found.path)
+  }
+
+  /** Whether it is a medium. */
+  data(value: string, kind: MediaKind | null, is_data: boolean): boolean {
+    const found = mediaIn(value, kind, is_data && !this.found.is_text)
+    if (found !== null) this.found.add(found)
+    return found !== null
+  }
+
+  /** Media in what is not known otherwise. */
+  unknown(value: unknown): void {
+    if (typeof value === "string") this.data(value, null, false)
+    else if (Array.isArray(value)) for (const one of value) this.unknown(one)
+    else if (isObject(value)) for (const name in value) this.unknown(value[name])
+  }
+
+  tools(value: unknown): void {
+    if (Array.isArray(value)) this.#elements(value, (tool) => this.#tool(tool))
+    else if (isObject(value)) this.#tool(value)
+  }
+
+  #tool(tool: unknown): void {
+    const { found } = this
+    const field = this.#operation === "chat" ? found.top : found.path
+    const uses = isObject(tool) && isCalls(tool.max_uses) ? tool.max_uses : Number.POSITIVE_INFINITY
+    for (const who of runnersOf(tool, this.#operation)) if (who !== "client") found.ask(who, field, uses)
+    if (isObject(tool)) this.#fields(tool, TOOL)
+  }
+
+  plugins(value: unknown): void {
+    for (const plugin of Array.isArray(value) ? value : [value]) {
+      const id: unknown = isObject(plugin) ? plugin.id : plugin
+      const [ask = "plugin"] = (typeof id === "string" && PLUGIN_IDS.get(id)) || []
+      if (ask !== "") this.found.ask(ask)
+      if (isObject(plugin)) this.#fields(plugin, PLUGIN)
+    }
+  }
+}
+
+function isCounted(meaning: Meaning | undefined): boolean {
+  if (meaning === undefined || meaning.means === "embedded") return true
+  return COUNTED.has(meaning.means) && !OPTIONS.has(meaning.argument)
+}
+
+function isCalls(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0
+}
+
+function typeNamed(type: string): readonly [meaning?: string, fields?: string] {
+  return NAMING_TYPE.test(type) ? ["file"] : []
+}
+
+/** Whether a part is only the id of what the provider has. */
+function isKept(part: JsonObject, fields: string): boolean {
+  return typeof part.id === "string" && fields.split(" ").every((field) => !part[field])
+}
+
+/** An item without a type and a role is a reference, if it has an id. */
+function isBareReference({ type, role, id }: JsonObject): boolean {
+  return (type ?? null) === null && role === undefined && typeof id === "string"
+}

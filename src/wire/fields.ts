@@ -1,0 +1,285 @@
+/**
+ * What every known field of a request means for money (D88). This is the only list of field names: the spelling guard (D18),
+ * the price guard (D61), the hold (D12), what is plausible (D1) and open prompts (D89) follow from it.
+ *
+ * A field that is not here passes, and counts as text (D18).
+ */
+
+/** What a field can mean. */
+export type Means =
+  /** No part of the prompt, and no effect on a price. */
+  | "none"
+  /** Text of the prompt: its bytes. */
+  | "text"
+  /** Data of the caller, such as a schema: its bytes. The names in it are never read. */
+  | "opaque"
+  /** Messages, items or parts, as a list or one of them. */
+  | "parts"
+  /** What is embedded: texts, or lists of tokens. */
+  | "embedded"
+  /** Tools, as a list or one of them: see `TOOLS`. */
+  | "tools"
+  /** Plugins: see `PLUGINS`. */
+  | "plugins"
+  /** An object with fields of its own; the argument is their place. */
+  | "object"
+  /** A picture, a sound or a file, inline or by reference. The argument is its kind; without one, the type of the part says it. */
+  | "media"
+  /** Where a medium comes from: an object, an address, or a label. */
+  | "source"
+  /** Base64 data of a medium. */
+  | "data"
+  /** The address or the id of a medium, in a part whose type says that it is one. */
+  | "address"
+  /** Makes media larger. */
+  | "knob"
+  /** A part of the prompt that only the provider has. */
+  | "hidden"
+  /** Makes the provider run something unseen, which repeats the prompt (D89). */
+  | "work"
+  /** Asks for what needs a price; the argument is the switch (`SWITCHES` in admission). */
+  | "price"
+  /** The service tier (D70). */
+  | "tier"
+  /** Kinds of output, as a list. */
+  | "modalities"
+  /** The time that a cache keeps what is written to it. */
+  | "ttl"
+  /** Bounds the output of a choice. */
+  | "limit"
+  /** Multiplies the output. */
+  | "times"
+  /** Bounds the rounds of the provider's tools. */
+  | "rounds"
+  /** Asks for reasoning. */
+  | "reasons"
+  /** No price can say what it costs (D61). */
+  | "refused"
+  /** Another model, provider or payer: refused for every model (D19). The argument is the reason. */
+  | "route"
+  /** For the gateway. */
+  | "ours"
+  /** Removed before a token count is sent (spec 4.3 rule 3). */
+  | "cut"
+
+/**
+ * Names, what they mean, an argument, and values that ask for nothing: `off`, `clear_*` for those that begin so, or `mode=off`
+ * for an object. null, false and [] never ask for anything.
+ */
+type Row = readonly [names: string, means: Means, argument?: string, idle?: string]
+
+const ONE_MODEL = "a call uses the model in `model` only"
+const OTHER_PRICE = "it can change what the provider charges"
+
+/** The known fields of each place. `all` and the places of an operation are the top of a request. */
+export const FIELDS = {
+  all: [
+    ["model stream", "ours"],
+    ["messages system input prediction documents", "parts"],
+    ["instructions guidelines", "text"],
+    ["functions tool_choice function_call response_format text output_format output_config", "opaque"],
+    ["structured_outputs guided_json guided_regex guided_choice guided_grammar regex ebnf", "opaque"],
+    ["container image ocr_options translation_options asr_options input_ids", "opaque"],
+    ["tools", "tools"],
+    ["plugins", "plugins"],
+    ["extra_body google", "object", "all"],
+    ["chat_template_kwargs", "object", "kwargs"],
+    ["context_management", "object", "context_management"],
+    ["cache_control caching prompt_cache_options", "object", "cache"],
+
+    ["n max_tokens max_completion_tokens max_output_tokens max_turns max_steps min_tokens", "none"],
+    ["temperature top_p top_k top_a min_p seed stop stop_sequences stop_token_ids bad_words", "none"],
+    ["frequency_penalty presence_penalty repetition_penalty logit_bias logprobs top_logprobs", "none"],
+    ["prompt_logprobs ignore_eos echo truncate_prompt_tokens truncation verbosity transforms", "none"],
+    ["store store_messages metadata user user_profile_id safety_identifier session_id trace debug", "none"],
+    ["prompt_cache_key prompt_cache_retention cache_salt priority request_id diagnostics", "none"],
+    ["parallel_tool_calls include stream_options background access_programs prompt_mode safe_prompt", "none"],
+    ["moderation safety_settings citation_options include_domains exclude_domains search_mode", "none"],
+    ["disable_search enable_search_classifier num_search_results return_images return_citations", "none"],
+    ["return_related_questions num_images dimensions encoding_format comparison_response_id", "none"],
+    ["stop_server_tools_when safeguards separate_reasoning include_reasoning", "none"],
+
+    ["service_tier", "tier", "", "auto"],
+    ["speed", "price", "speed", "standard"],
+    ["inference_geo", "price", "inference_geo", "global"],
+    ["modalities", "modalities"],
+    ["audio", "price", "audio_output"],
+    ["image_config", "price", "image_output"],
+    ["web_search_options enable_search search_options web_search", "price", "web_search"],
+    ["search_parameters", "price", "web_search", "mode=off"],
+    ["enable_code_interpreter", "price", "tool_run:code_interpreter"],
+    ["mcp_servers data_sources compaction skills profile agent_profile", "work"],
+    ["conversation previous_response_id prompt file_ids tool_resources cached_content", "hidden"],
+    ["file_workspace_id thread_id use_threads session_params", "hidden"],
+    ["thread", "hidden", "", "type=create"],
+    ["max_tool_calls", "rounds"],
+
+    ["reasoning_effort", "reasons", "", "none"],
+    ["reasoning", "object", "reasoning", "effort=none enabled=false"],
+    ["thinking", "reasons", "", "type=disabled"],
+    ["enable_thinking thinking_budget thinking_token_budget thinking_config", "reasons", "", "0"],
+
+    ["vl_high_resolution_images mm_processor_kwargs media_io_kwargs images_config media_resolution", "knob"],
+    ["max_dynamic_patch min_dynamic_patch use_audio_in_video min_pixels max_pixels fps", "knob"],
+
+    ["best_of agent_count", "refused", "", "1"],
+    ["use_beam_search deferred background_options multi_agent guardrails compound_custom", "refused"],
+    ["billing_policy fallback_credit_token chat_template kv_transfer_params ec_transfer_params", "refused"],
+    ["vllm_xargs custom_logit_processor custom_params bootstrap_host bootstrap_port", "refused"],
+    ["bootstrap_room data_parallel_rank", "refused"],
+    ["models fallbacks", "route", ONE_MODEL],
+    ["provider route preset lora_path", "route", OTHER_PRICE],
+  ],
+  chat: [
+    ["max_tokens max_completion_tokens", "limit"],
+    ["n", "times"],
+    ["usage", "object", "usage"],
+    ["stream_options", "object", "stream_options"],
+  ],
+  responses: [["max_output_tokens", "limit"]],
+  messages: [["max_tokens", "limit"]],
+  embeddings: [
+    ["input", "embedded"],
+    ["usage", "object", "usage"],
+  ],
+  /** A token count is free (D22). */
+  count: [["stream temperature top_p top_k stop stop_sequences", "cut"]],
+
+  usage: [["include", "ours"]],
+  stream_options: [["include_usage", "ours"]],
+  kwargs: [["enable_thinking thinking", "reasons"]],
+  /** `edits` of messages; of responses it is itself a list. */
+  context_management: [
+    ["edits", "object", "context_management"],
+    ["type", "work", "", "clear_*"],
+    ["trigger keep clear_at_least exclude_tools clear_tool_inputs compact_threshold instructions", "opaque"],
+  ],
+  reasoning: [
+    ["effort summary context max_tokens enabled exclude generate_summary", "reasons"],
+    ["mode", "refused", "", "standard"],
+  ],
+  cache: [
+    ["ttl", "ttl"],
+    ["type mode prewarm scope", "none"],
+  ],
+
+  /** A message, an item or a part, at any depth: a provider could read one as another. */
+  part: [
+    ["type role name text refusal thinking status phase title context signature format filename", "text"],
+    ["call_id tool_call_id tool_use_id is_error encrypted_content reasoning_content summary", "text"],
+    ["input arguments tool_calls function_call citations annotations action logprobs metadata", "opaque"],
+    ["reasoning reasoning_details transcript partial prefix obfuscation queries", "opaque"],
+    ["content output caller", "parts"],
+    ["tools tool", "tools"],
+    ["cache_control caching prompt_cache_breakpoint", "object", "cache"],
+    ["image image_url image_file computer_screenshot", "media", "image"],
+    ["audio audio_url input_audio", "media", "audio"],
+    ["file file_url file_uri file_data input_file document document_url", "media", "file"],
+    ["video video_url input_video", "media", "file"],
+    ["file_id", "media"],
+    ["source", "source"],
+    ["data b64_json result", "data"],
+    ["url uri", "address"],
+    [
+      "detail fps min_pixels max_pixels max_dynamic_patch min_dynamic_patch resolution",
+      "knob",
+      "",
+      "auto low medium high",
+    ],
+    ["id", "text"],
+  ],
+  /** An object with the data of a medium, or its address. */
+  source: [
+    ["type media_type mime_type format filename name title language", "text"],
+    ["data file_data b64_json bytes", "data"],
+    ["url uri file_url file_uri image_url file_id id", "address"],
+    ["detail", "knob", "", "auto low medium high"],
+    ["content", "parts"],
+  ],
+  tool: [
+    ["type name description title", "text"],
+    ["input_schema parameters custom strict format input_examples configs default_config", "opaque"],
+    ["function_declarations functionDeclarations defer_loading eager_input_streaming", "opaque"],
+    ["function", "object", "function"],
+    ["cache_control caching", "object", "cache"],
+    ["tools definition", "tools"],
+    ["max_uses environment execution", "opaque"],
+  ],
+  function: [
+    ["name description parameters strict", "opaque"],
+    ["cache_control", "object", "cache"],
+  ],
+  plugin: [["id", "text"]],
+} as const satisfies Record<string, readonly Row[]>
+
+export type Place = keyof typeof FIELDS
+
+/** Values of a field that have a meaning of their own: 5 minutes is what every model charges as `cache_write`. */
+export const TTLS: Readonly<Record<string, string>> = { "5m": "", "30m": "", "1h": "cache_write_1h" }
+/** Kinds of output. */
+export const MODALITIES: Readonly<Record<string, string>> = {
+  text: "",
+  audio: "audio_output",
+  image: "image_output",
+}
+
+/**
+ * Tools by their type without its date, or by the only name of a tool without a type. `client`: the client runs it. `work`: the
+ * provider runs it for the tokens alone. `web_search` and `tool_run:NAME`: it has a fee. Any other tool is refused (D61). The
+ * client runs it after all, if this field of the tool has this value or type.
+ */
+export const TOOLS: readonly (readonly [names: string, who: string, client_if?: string])[] = [
+  ["function custom function_declarations functionDeclarations namespace", "client"],
+  ["local_shell apply_patch computer computer_use computer_use_preview bash text_editor", "client"],
+  ["computer_toolset browser_toolset memory tool_definition tool_reference", "client"],
+  ["mcp mcp_toolset tool_search_tool_regex tool_search_tool_bm25", "work"],
+  ["tool_search", "work", "execution=client"],
+  ["web_fetch url_context urlContext openrouter:datetime openrouter:tool_search", "work"],
+  ["web_search web_search_preview google_search googleSearch google_search_retrieval", "web_search"],
+  ["googleSearchRetrieval browser_search builtin_function openrouter:web_search", "web_search"],
+  ["web_search_premium", "tool_run:web_search_premium"],
+  ["enterprise_web_search", "tool_run:enterprise_web_search"],
+  ["google_maps googleMaps", "tool_run:google_maps"],
+  ["x_search", "tool_run:x_search"],
+  ["file_search", "tool_run:file_search"],
+  ["collections_search", "tool_run:collections_search"],
+  ["document_library", "tool_run:document_library"],
+  ["code_interpreter", "tool_run:code_interpreter"],
+  ["code_execution codeExecution", "tool_run:code_execution"],
+  ["shell", "tool_run:shell", "environment=local"],
+  ["web_extractor", "tool_run:web_extractor"],
+  ["fetch_url", "tool_run:fetch_url"],
+  ["people_search", "tool_run:people_search"],
+  ["finance_search", "tool_run:finance_search"],
+  ["openrouter:web_fetch", "tool_run:web_fetch"],
+]
+/** Plugins by their id; any other is refused (D61). */
+export const PLUGINS: readonly (readonly [names: string, meaning: string])[] = [
+  ["web", "web_search"],
+  ["web-fetch", "tool_run:web_fetch"],
+  ["file-parser", "page"],
+  ["moderation response-healing context-compression", ""],
+]
+
+/**
+ * Parts by their type, where it says more than their fields: the kind of medium, or what it means. `kept` is a part that only the
+ * provider has, if it has an id and none of these fields.
+ */
+export const PARTS: readonly (readonly [types: string, meaning: string, fields?: string])[] = [
+  ["image image_url image_file input_image computer_screenshot", "image"],
+  ["audio audio_url input_audio", "audio"],
+  ["file input_file document document_url video video_url input_video", "file"],
+  ["text input_text output_text", "text"],
+  ["item_reference container_upload", "hidden"],
+  ["reasoning", "kept", "content encrypted_content"],
+  ["image_generation_call", "kept", "result"],
+  ["compaction_trigger", "work"],
+  ["mcp_list_tools", "opaque"],
+]
+
+/** Headers of a vendor's betas that change a price by themselves, by how they begin. Any other passes (D65). */
+export const BETAS: readonly (readonly [start: string, meaning: string])[] = [
+  ["context-1m-", "large_prompt"],
+  ["fast-mode-", "speed"],
+  ["user-profiles-billing-", "payer"],
+]

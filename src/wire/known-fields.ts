@@ -1,0 +1,55 @@
+import { FIELDS, type Means, type Place } from "./fields.ts"
+import { folded } from "./paths.ts"
+import { isObject } from "./usage.ts"
+
+/** What a field means, and how it says so. */
+export interface Meaning {
+  readonly means: Means
+  /** Empty for none. */
+  readonly argument: string
+  /** Values that ask for nothing. */
+  readonly idle: readonly string[]
+}
+
+/** The known fields of a place. */
+export interface Known {
+  readonly meanings: ReadonlyMap<string, Meaning>
+  /** The known spelling of each name, by the name folded (D18). */
+  readonly spellings: ReadonlyMap<string, string>
+}
+
+/** The fields of these places together. Of two rows for a name the later one counts. */
+export function knownAt(...places: readonly Place[]): Known {
+  const meanings = new Map<string, Meaning>()
+  for (const [names, means, argument = "", idle = ""] of places.flatMap((place) => ROWS[place])) {
+    for (const name of names.split(" ")) meanings.set(name, { means, argument, idle: words(idle) })
+  }
+  return { meanings, spellings: new Map([...meanings.keys()].map((name) => [folded(name), name])) }
+}
+
+const ROWS: Readonly<Record<Place, readonly (readonly [string, Means, string?, string?])[]>> = FIELDS
+
+/** The known names of a list in the table, each with its meaning. */
+export function namesIn<Rest extends readonly unknown[]>(
+  rows: readonly (readonly [names: string, ...rest: Rest])[],
+): ReadonlyMap<string, Rest> {
+  return new Map(rows.flatMap(([names, ...rest]) => words(names).map((name) => [name, rest] as const)))
+}
+
+function words(text: string): readonly string[] {
+  return text === "" ? [] : text.split(" ")
+}
+
+/** Whether a value asks for nothing: nothing at all, or one that the row says. */
+export function isIdle({ idle }: Meaning, value: unknown): boolean {
+  if (value === null || value === undefined || value === false) return true
+  if (Array.isArray(value)) return value.length === 0
+  return idle.some((word) => saysIdle(word, value))
+}
+
+function saysIdle(word: string, value: unknown): boolean {
+  if (word.endsWith("*")) return typeof value === "string" && value.startsWith(word.slice(0, -1))
+  const [name, meant] = word.split("=")
+  if (meant === undefined) return String(value) === name
+  return isObject(value) && name !== undefined && String(value[name]) === meant
+}
