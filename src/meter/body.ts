@@ -70,11 +70,13 @@ async function collectComing(
   if (unwanted.aborted) leave()
   let bytes: Uint8Array = NOTHING
   let large: LargeAnswer | null = null
+  let is_truncated = false
   try {
     if (whole !== null) bytes = await whole
     else {
       const read = await readTo(options, () => ending !== null)
-      if (read instanceof Uint8Array) bytes = read
+      if (read === "truncated") is_truncated = true
+      else if (read instanceof Uint8Array) bytes = read
       else large = read
     }
     // A body that is cut at the second limit is whole as far as it was wanted.
@@ -86,7 +88,7 @@ async function collectComing(
     deadline.clear()
     unwanted.removeEventListener("abort", leave)
   }
-  return { bytes, ending: ending ?? "upstream_lost", cut: ending !== "completed", large }
+  return { bytes, ending: ending ?? "upstream_lost", cut: is_truncated || ending !== "completed", large }
 }
 
 const NOTHING = new Uint8Array()
@@ -98,12 +100,14 @@ const NOTHING = new Uint8Array()
 async function readTo(
   { source, limit_bytes, read_bytes, form }: CollectOptions,
   ended: () => boolean,
-): Promise<Uint8Array | LargeAnswer> {
+): Promise<Uint8Array | LargeAnswer | "truncated"> {
   let parts: Uint8Array[] = []
   let large: LargeAnswer | null = null
   let size = 0
+  let is_over = false
   while (!ended() && (large === null || size <= read_bytes)) {
     const part = await source.read()
+    is_over = part === null
     if (part === null) break
     size += part.byteLength
     if (large !== null) large.take(part)
@@ -113,6 +117,8 @@ async function readTo(
     }
   }
   large?.stop()
+  // D5: a clean end within the object is as malformed as in a smaller one.
+  if (is_over && large?.whole === false) return "truncated"
   if (large !== null) return large
   const [only] = parts
   return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)

@@ -30,6 +30,8 @@ export interface StreamEvidence {
   readonly output_bytes: number
   /** UTF-8 bytes of output in events after the one with that usage (D8). */
   readonly output_bytes_after_usage: number
+  /** An object over the limit in place of events: charged, and not delivered (D5). Absent for any other stream. */
+  readonly too_large?: boolean
   /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
   /** The first service tier that the provider reported as served (D70). Undefined if it reported none. */

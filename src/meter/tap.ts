@@ -28,6 +28,8 @@ export class Tap implements Feed {
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
   #over = false
   #running = false
+  /** Whether a JSON object over the limit was read for what it says (D5). */
+  #too_large = false
   /** How the client left, while the provider is still read for the final usage (D9). */
   #draining: "client_left" | "client_stalled" | null = null
   /** When the pending read of the provider began. */
@@ -57,7 +59,8 @@ export class Tap implements Feed {
 
   /** What the provider delivered so far, as if the stream ended now with `ending` (D13's checkpoint). */
   evidence(ending: Ending): StreamEvidence {
-    return this.#reading.evidence(this.#draining ?? ending)
+    const evidence = this.#reading.evidence(this.#draining ?? ending)
+    return this.#too_large ? { ...evidence, too_large: true } : evidence
   }
 
   /** Ends the stream from this side: a shutdown's deadline (D34). */
@@ -77,13 +80,12 @@ export class Tap implements Feed {
 
   /** The client does not read. It is cut, and the provider is read on as for one that left (D9). */
   #clientStalled(): void {
-    if (this.#reading.usage_final || this.#drain_ms <= 0) {
-      this.#finish("client_stalled")
-      return
+    if (this.#reading.usage_final || this.#drain_ms <= 0) this.#finish("client_stalled")
+    else {
+      this.outlet.leave()
+      this.#options.cutClient()
+      this.#drain("client_stalled")
     }
-    this.outlet.leave()
-    this.#options.cutClient()
-    this.#drain("client_stalled")
   }
 
   #drain(ending: "client_left" | "client_stalled"): void {
@@ -156,7 +158,7 @@ export class Tap implements Feed {
     this.#chunks.add(chunk)
     if (this.#whole === undefined) this.#whole = WholeAnswer.begin(chunk, this.#options)
     if (this.#whole) {
-      if (!this.#whole.take(chunk)) this.#wholeEnded(this.#whole)
+      if (!this.#whole.take(chunk)) this.#wholeEnded(this.#whole, true)
       return
     }
     try {
@@ -173,7 +175,7 @@ export class Tap implements Feed {
   /** A clean end of the provider's body (D8): the unterminated event counts, unless it was cut and says nothing (D36). */
   #ended(): void {
     if (this.#whole) {
-      this.#wholeEnded(this.#whole)
+      this.#wholeEnded(this.#whole, false)
       return
     }
     const last = this.#framer.end()
@@ -182,12 +184,15 @@ export class Tap implements Feed {
   }
 
   /** A JSON object is over, or as much of it as is read (D29). */
-  #wholeEnded(whole: WholeAnswer): void {
+  #wholeEnded(whole: WholeAnswer, is_at_limit: boolean): void {
     this.#whole = null
     this.#framer = new Framer(Number.POSITIVE_INFINITY)
     const { large } = whole
     if (large === null) this.#takeChunk(whole.events())
-    else if (this.#reading.takeLarge(large)) this.outlet.open()
+    else if (is_at_limit || large.whole) {
+      this.#too_large = true
+      if (this.#reading.takeLarge(large)) this.outlet.open()
+    }
     this.#finish("upstream_lost", large === null ? null : TOO_LARGE)
   }
 
@@ -254,7 +259,7 @@ export class Tap implements Feed {
     else this.#options.source.cancel()
     const outlet = this.outlet
     outlet.flush() // before the settlement: the client waits for these bytes
-    const settled = this.#options.settle(this.#reading.evidence(this.#draining ?? ending))
+    const settled = this.#options.settle(this.evidence(ending))
     if (outlet.gone || ending === "client_stalled") {
       if (!outlet.gone) this.#options.cutClient()
       return

@@ -101,7 +101,7 @@ function isCutByClient({ shape, ending }: Evidence): boolean {
 
 /** An answer that is charged and not delivered (D5). */
 function isTooLarge(evidence: Evidence): boolean {
-  return evidence.shape === "json" && evidence.too_large
+  return evidence.too_large === true
 }
 
 /** The usage that the settlement uses: 0/0 next to output is a placeholder (D2). */

@@ -235,6 +235,14 @@ describe("D5 whatever else is no JSON object is usage_invalid", () => {
       ...invalid,
     ],
     [
+      "an object over limits.response that ends within, in a whole body",
+      json(
+        200,
+        JSON.stringify(chatCompletion("x".repeat(RESPONSE_LIMIT), { usage: usage(9, 5) })).slice(0, -9),
+      ),
+      ...invalid,
+    ],
+    [
       "an object over limits.response that does not arrive whole",
       cut(whole.padEnd(2 * RESPONSE_LIMIT).slice(0, -1), "chunked", "close"),
       ...lost,
@@ -593,7 +601,7 @@ describe("D24 the provider's bytes pass unchanged, its headers do not", () => {
 })
 
 describe("D29 a stream request is answered as a stream", () => {
-  const body = chatBody({ stream: true })
+  const body = chatBody({ stream: true, stream_options: { include_usage: true } })
   const streamed = (
     name: string,
     type: string,
@@ -657,7 +665,7 @@ describe("D29 a stream request is answered as a stream", () => {
         "an event stream labelled JSON",
         "application/json",
         events,
-        streamText(...words, DONE),
+        streamText(...words, usageChunk(usage(10, 5)), DONE),
         charged,
       ),
       streamed(
@@ -699,7 +707,19 @@ describe("D29 a stream request is answered as a stream", () => {
             code: "response_too_large",
           },
         }),
-        { ...charged, failure: "upstream_lost", ending: "upstream_lost" },
+        {
+          ...charged,
+          failure: "upstream_lost",
+          ending: "upstream_lost",
+          notes: ["response_too_large"],
+        },
+      ),
+      streamed(
+        "rule 6, D5: an object over limits.response that ends within, in a whole body",
+        "application/json",
+        JSON.stringify(chatCompletion("x".repeat(RESPONSE_LIMIT), { usage: usage(10, 5) })).slice(0, -9),
+        "",
+        nothing,
       ),
     ],
     body,

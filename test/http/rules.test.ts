@@ -192,7 +192,7 @@ describe("rule 1 valid upstream usage is used for settlement", () => {
     [
       "a stream whose usage comes with its last choice",
       sse([words[0], words[1], { ...chatChunk({}, "stop"), usage: usage(7, 3, 7) }]),
-      seesStream(streamText(words[0], words[1], { ...chatChunk({}, "stop"), usage: usage(7, 3, 7) }, DONE)),
+      seesStream(streamText(words[0], words[1], chatChunk({}, "stop"), DONE)),
       settled("0.0000127", [7, 7, 3]),
     ],
   ])
@@ -275,7 +275,8 @@ describe("rule 4 a stream whose final usage is missing or invalid is estimated o
 
 describe("rule 5 a stream that ended early is settled by trusted partial usage or observed output", () => {
   const said = chatChunk({ content: SENTENCE })
-  const counted = { ...chatChunk({ content: "." }), usage: usage(10, 5) }
+  const dot = chatChunk({ content: "." })
+  const counted = { ...dot, usage: usage(10, 5) }
   const lost = { ending: "upstream_lost" }
   holdsForStreams([
     [
@@ -287,13 +288,13 @@ describe("rule 5 a stream that ended early is settled by trusted partial usage o
     [
       "upstream disconnect: trusted partial usage",
       sse([counted], { done: false, ending: "reset" }),
-      seesStream(streamText(counted, BROKEN)),
+      seesStream(streamText(dot, BROKEN)),
       settled("0.00003", [10, 0, 5], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
     [
       "upstream disconnect: trusted partial usage and the output after it",
       sse([counted, said], { done: false, ending: "close" }),
-      seesStream(streamText(counted, said, BROKEN)),
+      seesStream(streamText(dot, said, BROKEN)),
       settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
   ])
