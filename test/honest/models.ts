@@ -5,14 +5,13 @@ import { OUTPUT_KINDS, PROMPT_KINDS, type PriceList, type Prices } from "./price
 /** Models with price lists of all kinds, tiers of prompt size, and service tiers. */
 
 /** Kinds of which a list may have a price besides input and output. */
-const OPTIONAL = [...PROMPT_KINDS, ...OUTPUT_KINDS].filter(
-  (kind) => !["input", "output", "image_output", "cached_audio_input"].includes(kind),
-)
+const OPTIONAL = [...PROMPT_KINDS, ...OUTPUT_KINDS].filter((kind) => kind !== "input" && kind !== "output")
 
 /** Each kind at its own price, so that no two can be confused. */
 const FULL: Prices = {
   input: "2.50",
   cached_input: "0.25",
+  cached_audio_input: "20.009",
   cache_write: "3.125",
   cache_write_1h: "5.003",
   audio_input: "40.07",
@@ -20,6 +19,7 @@ const FULL: Prices = {
   output: "10.00",
   reasoning: "12.013",
   audio_output: "80.017",
+  image_output: "30.019",
 }
 const FEES: Prices = { per_call: "0.001000003", web_search: "0.010000007" }
 
