@@ -315,7 +315,7 @@ const PURE = [
   "src/settlement/{decide,price}.ts",
   "src/trace.ts",
   "src/traces/{otlp,attributes}.ts",
-  "src/admission/{quote,bounds,asked,describe,described,media,switches,tools,request-headers,catalog}.ts",
+  "src/admission/{quote,bounds,asked,describe,described,switches,tools,request-headers,catalog}.ts",
   "src/upstream/{headers,refusal}.ts",
   "src/config/{config,values,file,environment,load,tracing}.ts",
   "src/routes/openapi-document.ts",

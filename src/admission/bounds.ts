@@ -1,10 +1,10 @@
 import type { Model } from "../config/config.ts"
 import type { Bucket } from "../kinds.ts"
 import { PICO_PER_NANO, type Price, type Rate } from "../money.ts"
+import { type Media, type MediaKind, SOUND_BYTES_PER_TOKEN } from "../wire/media.ts"
 import { MAX_TOKENS } from "../wire/usage.ts"
 import { openingField } from "./asked.ts"
 import type { Described } from "./described.ts"
-import { type Media, type MediaKind, SOUND_BYTES_PER_TOKEN } from "./media.ts"
 import { OWN_TIER, TOOL_RUN } from "./switches.ts"
 
 /** Bytes of text that a likely hold counts as one token (D68). */

@@ -1,8 +1,8 @@
 import { GatewayError } from "../errors.ts"
 import { pathOf } from "../wire/fault.ts"
 import type { Known, Meaning } from "../wire/known-fields.ts"
+import { type Found, type Media, PICTURE_ELSEWHERE } from "../wire/media.ts"
 import { folded } from "../wire/paths.ts"
-import { type Found, type Media, PICTURE_ELSEWHERE } from "./media.ts"
 import { repeatsPrompt } from "./switches.ts"
 
 /** All of a request that touches money (D88). Nothing else of it is read for that. */

@@ -7,6 +7,7 @@ import { ChatAnthropic } from "@langchain/anthropic"
 import { AIMessageChunk, HumanMessage } from "@langchain/core/messages"
 import { tool as langchainTool } from "@langchain/core/tools"
 import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai"
+import { png } from "../admission/files.ts"
 import {
   aMessage,
   blockDelta,
@@ -149,12 +150,14 @@ describe.each([
     const { cell, client, ask } = await open(json(200, aMessage("A cat.")))
     const image = {
       type: "image" as const,
-      source: { type: "base64" as const, media_type: "image/png" as const, data: "A".repeat(100_000) },
+      source: { type: "base64" as const, media_type: "image/png" as const, data: png(28, 28, 100_000) },
     }
     await client.messages.create({ ...ask, messages: [{ role: "user", content: [image] }] })
     expect(cell.exchanges[0]?.request.json).toMatchObject({ messages: [{ content: [image] }] })
-    // 30 bytes of text, 4,096 tokens of the image, 100 of output.
-    expect(await cell.calls()).toMatchObject([{ held: "0.004526", charge: "0.00003" }])
+    const empty = { ...image, source: { ...image.source, data: "" } }
+    const bytes = JSON.stringify([{ role: "user", content: [empty] }]).length
+    // 4,096 tokens of the image, 100 of output.
+    expect(await cell.calls()).toMatchObject([{ held: `0.00${bytes + 4_096 + 400}`, charge: "0.00003" }])
   })
 
   test("D64 reads the provider's own error, and the gateway's id of the call", async () => {

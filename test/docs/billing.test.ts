@@ -14,6 +14,7 @@ import { costPico, linesOf, type Priced, priceVerdict } from "../../src/settleme
 import { parseChat } from "../../src/wire/chat-request.ts"
 import { parseEmbeddings } from "../../src/wire/embeddings-request.ts"
 import { parseResponses } from "../../src/wire/responses-request.ts"
+import { png } from "../admission/files.ts"
 import { quoteOf } from "../admission/model.ts"
 import { blocksOf, textOf } from "./blocks.ts"
 
@@ -44,7 +45,7 @@ const picture = {
       role: "user",
       content: [
         { type: "text", text: "Say hello." },
-        { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
+        { type: "image_url", image_url: { url: `data:image/png;base64,${png(1, 1)}` } },
       ],
     },
   ],

@@ -113,8 +113,9 @@ const description = `Holds, sends, charges and releases like a chat completion, 
 - Ignore lines that start with a colon, such as \`: keepalive\`: they are comments.
 - \`background\` is refused. \`previous_response_id\`, \`conversation\`, stored prompts and references to items hold the model's
   \`context_tokens\`, and are refused if the operator has not set that.
-- Tools that the provider runs for a fee are refused: \`file_search\`, \`code_interpreter\`, \`image_generation\`, and \`shell\` in a
-  container. \`web_search\` needs a price. Tools that the client runs, \`mcp\` and \`tool_search\` pass.
+- Tools that the provider runs for a fee need a price of the model, such as \`web_search\` and \`file_search\`. Tools without a known
+  fee are refused, such as \`image_generation\`. Tools that the client runs pass. \`mcp\`, \`tool_search\` and every other tool of the
+  provider hold \`context_tokens\` for each round that the operator has set.
 - A 402 states the amount to hold, the amount available, and the largest \`max_output_tokens\` that fits, as \`max_tokens\`.`
 
 const create = (operationId: string, summary: string) => ({
