@@ -30,6 +30,7 @@ const completion = (rest: object) => ({
 describe("Q13 a cheaper service tier needs the provider's word", () => {
   const [input, output] = [2_500 * 40, 10_000 * 7]
   test.each<[asked: string, said: object, nano: number]>([
+    ["flex", {}, input + output],
     ["flex", { service_tier: "flex" }, (input + output) / 2],
     ["flex", { service_tier: "default" }, input + output],
     ["priority", {}, 2 * (input + output)],

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { printUsd } from "../../src/money.ts"
 import type { Stage } from "../http/sides.ts"
 import { type CaseCall, callOf, cost, openCases, recordOf, scriptOf } from "./stage.ts"
 
@@ -137,6 +138,33 @@ const ROWS: Readonly<Record<string, Row>> = {
     usage: { input_tokens: 400, output_tokens: 9, input_tokens_details: { cached_tokens: 300 } },
     charge: cost({ input: 100, cached: 300, output: 9 }),
   },
+  "Q6 images beside reasoning, in a stream": {
+    stream: [
+      says("hi"),
+      finish,
+      tells({
+        prompt_tokens: 20,
+        completion_tokens: 1500,
+        total_tokens: 1520,
+        completion_tokens_details: { image_tokens: 1290, reasoning_tokens: 200 },
+      }),
+      "[DONE]",
+    ],
+    charge: cost({ input: 20, output: 210, images: 1290 }),
+  },
+  "Q6 images of a response that have no price": {
+    operation: "responses",
+    model: "without-images",
+    body: INPUT,
+    answer: response({
+      input_tokens: 20,
+      output_tokens: 1300,
+      total_tokens: 1320,
+      output_tokens_details: { image_tokens: 1290 },
+    }),
+    charge: cost({ input: 20, output: 1300 }),
+    notes: ["unpriced"],
+  },
   "Q7 usage in three parts": {
     stream: [
       tells({ prompt_tokens: 1000, completion_tokens: 0 }),
@@ -208,6 +236,21 @@ const ROWS: Readonly<Record<string, Row>> = {
       prompt_tokens_details: { cached_tokens: 100, cache_creation_tokens: 2800 },
     },
     charge: cost({ input: 100, cached: 100, written: 2800, output: 5 }),
+  },
+  "Q10 audio from the cache": {
+    model: "with-tools",
+    usage: {
+      prompt_tokens: 1_000,
+      completion_tokens: 5,
+      total_tokens: 1_005,
+      prompt_tokens_details: {
+        cached_tokens: 700,
+        audio_tokens: 600,
+        cached_tokens_details: { audio_tokens: 500, text_tokens: 200 },
+      },
+    },
+    // 300 fresh, of which 100 are audio; 700 cached, of which 500 are audio.
+    charge: printUsd(200n * 2_500n + 100n * 40_000n + 200n * 250n + 500n * 400n + 5n * 10_000n),
   },
   "Q10 writes of a response": {
     operation: "responses",

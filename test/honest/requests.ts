@@ -100,6 +100,9 @@ function chatRequest(plan: Plan, dialect: Dialect, list: PriceList): object {
     ...(plan.max_tokens > 0 && { max_tokens: plan.max_tokens }),
     ...(plan.choices > 1 && { n: plan.choices }),
     ...(searches(plan, dialect, list) && { web_search_options: {} }),
+    ...(dialect.tells.has("image_output") &&
+      list.own.image_output !== undefined &&
+      plan.pictures > 0 && { modalities: ["text", "image"] }),
     ...(dialect.tells.has("audio_output") &&
       list.own.audio_output !== undefined &&
       plan.speech > 0 && { modalities: ["text", "audio"], audio: { voice: "ash", format: "mp3" } }),

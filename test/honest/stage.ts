@@ -5,12 +5,13 @@ import { json, type Script, sse } from "../support/provider.ts"
 
 /** A whole gateway in front of a scripted provider, with models for the cases of wrong quantities. */
 
-/** In USD for 1M tokens: 2,500, 250, 3,125 and 10,000 nano-USD a token. */
+/** In USD for 1M tokens: 2,500, 250, 3,125, 10,000 and 30,000 nano-USD a token. */
 export const CASE_PRICE = {
   input: "2.50",
   cached_input: "0.25",
   cache_write: "3.125",
   output: "10.00",
+  image_output: "30.00",
 }
 export const CONTEXT_TOKENS = 1_000_000
 export const MAX_OUTPUT_TOKENS = 65_536
@@ -35,6 +36,7 @@ export function openCases(): Promise<Stage> {
       max_output_tokens: MAX_OUTPUT_TOKENS,
       ...fields,
     })
+    const { image_output, ...without_images } = CASE_PRICE
     return {
       stream: { keepalive: "60s", commit_after: "60s", stall: "30s" },
       limits: { response: "64KiB" },
@@ -47,6 +49,7 @@ export function openCases(): Promise<Stage> {
         model("default", "openai"),
         model("gemini", "gemini"),
         model("claude", "claude"),
+        model("without-images", "openai", { price: without_images }),
         model("odd-price", "openai", { price: { input: "0.0004", output: "0.0003" } }),
         model("without-context", "openai", { context_tokens: undefined }),
         model("tiered", "openai", {
@@ -61,6 +64,7 @@ export function openCases(): Promise<Stage> {
         model("with-tools", "openai", {
           price: {
             ...CASE_PRICE,
+            cached_audio_input: "0.40",
             audio_input: "40.00",
             web_search: "0.01",
           },
@@ -104,10 +108,13 @@ export function callOf({ operation = "chat", model = "default", body, script, us
   }
 }
 
-/** What was charged, in nano-USD: tokens at the prices of `CASE_PRICE`. */
-export function cost(tokens: { input?: number; cached?: number; written?: number; output?: number }): string {
-  const { input = 0, cached = 0, written = 0, output = 0 } = tokens
-  const nano = 2_500 * input + 250 * cached + 3_125 * written + 10_000 * output
+const NANO = { input: 2_500, cached: 250, written: 3_125, output: 10_000, images: 30_000 }
+const KINDS = ["input", "cached", "written", "output", "images"] as const
+
+/** What was charged, in USD: tokens at the prices of `CASE_PRICE`. */
+export function cost(tokens: Readonly<Partial<Record<keyof typeof NANO, number>>>): string {
+  let nano = 0
+  for (const kind of KINDS) nano += NANO[kind] * (tokens[kind] ?? 0)
   return printUsd(BigInt(nano))
 }
 
