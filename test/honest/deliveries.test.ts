@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Stage } from "../http/sides.ts"
 import { until } from "../support/gateway.ts"
 import { json, type Script, sse, sseEvent } from "../support/provider.ts"
-import { png } from "./files.ts"
+import { dataUrl, png, wav } from "./files.ts"
 import { callOf, cost, openCases } from "./stage.ts"
 
-/** D5, D8, D9, D24, D69, D70: more of each kind of wrong quantity in a delivery, through a real gateway. */
+/** D5, D6, D8, D9, D24, D69, D70: more of each kind of wrong quantity in a delivery, through a real gateway. */
 
 let stage: Stage
 beforeAll(async () => {
@@ -44,6 +44,22 @@ describe("Q13 a cheaper service tier needs the provider's word", () => {
       }),
     )
     expect(Math.round(Number(call.charge) * 1e9)).toBe(nano)
+  })
+})
+
+describe("Q14 media among texts that are embedded", () => {
+  test.each([
+    ["a picture", dataUrl("image/png", Buffer.concat([png(64, 64), Buffer.alloc(300_000)]))],
+    ["a sound", dataUrl("audio/wav", wav(30))],
+  ])("%s", async (_, input) => {
+    const script = json(200, { object: "list", data: [{ object: "embedding", index: 0, embedding: [0.5] }] })
+    const { call } = await stage.run(callOf({ operation: "embeddings", body: { input }, script }))
+    // 4,096 tokens for the medium, and the text around its data.
+    const around = input.indexOf(",") + 3
+    expect({ charge: call.charge, basis: call.basis }).toEqual({
+      charge: cost({ input: Math.floor((4_096 + around) / 4) }),
+      basis: "estimate",
+    })
   })
 })
 

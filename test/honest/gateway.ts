@@ -51,7 +51,12 @@ function admitting<Request extends Named>(operation: OperationOn<Request>): Admi
     const request = operation.parse(JSON.parse(JSON.stringify(body)))
     const quoted = quoteOf(operation, request, model)
     const hold = atMargin(
-      { ...HOLD, amount_nano: quoted.amount_nano, stream: operation.streams(request) },
+      {
+        ...HOLD,
+        amount_nano: quoted.amount_nano,
+        cost_pico: quoted.cost_pico,
+        stream: operation.streams(request),
+      },
       marginOf(margin),
     )
     return {

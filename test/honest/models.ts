@@ -104,6 +104,7 @@ function configured({ own, tiers, served }: PriceList, name: string, family: Fam
     context_tokens: CONTEXT_TOKENS,
     max_output_tokens: MAX_OUTPUT_TOKENS,
     hold_searches: MAX_SEARCHES,
+    open: { hold_rounds: MAX_ROUNDS, max_rounds: MAX_ROUNDS },
   }
 }
 
