@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { expectError } from "../http/errors.ts"
 import { type Harness, openHarness } from "../http/harness.ts"
-import { chatCompletion, json, usage } from "../support/provider.ts"
 
 /** Requests that would make a provider do more than they are held and charged for. */
 
@@ -16,16 +15,16 @@ afterAll(() => harness.close())
 describe("D18 D19 what would be billed differently than it is read is refused", () => {
   const message = { role: "user", content: "hello" }
   test.each([
-    ["model", { Model: "dearer" }],
-    ["model", { MODEL: "dearer" }],
-    ["n", { N: 128 }],
-    ["max_tokens", { Max_Tokens: 100_000 }],
-    ["messages", { meſſages: [message] }],
-    ["stream", { stream: false, STREAM: true }],
-    ["stream_options", { stream: true, Stream_Options: { include_usage: false } }],
-    ["stream_options.include_usage", { stream: true, stream_options: { Include_Usage: false } }],
-    ["messages[1].content", { messages: [message, { ...message, Content: "more" }] }],
-    ["service_tier", { Service_Tier: "priority" }],
+    ["Model", { Model: "dearer" }],
+    ["MODEL", { MODEL: "dearer" }],
+    ["N", { N: 128 }],
+    ["Max_Tokens", { Max_Tokens: 100_000 }],
+    ["meſſages", { meſſages: [message] }],
+    ["STREAM", { stream: false, STREAM: true }],
+    ["Stream_Options", { stream: true, Stream_Options: { include_usage: false } }],
+    ["stream_options.Include_Usage", { stream: true, stream_options: { Include_Usage: false } }],
+    ["messages[1].Content", { messages: [message, { ...message, Content: "more" }] }],
+    ["Service_Tier", { Service_Tier: "priority" }],
     ["models", { models: ["dearer"] }],
     ["fallbacks", { fallbacks: [{ model: "dearer" }] }],
     ["provider", { provider: { order: ["dearer"] } }],
@@ -45,11 +44,12 @@ describe("D18 D19 what would be billed differently than it is read is refused", 
   })
 })
 
-test("D1 D12 a document at an address is charged by the usage it causes", async () => {
-  const rich = await harness.account("1")
-  harness.provider.replyOnce(json(200, chatCompletion("a summary", { usage: usage(400_000, 2) })))
+test("D12 D89 a document at an address is refused without context_tokens, before a hold", async () => {
   const content = [{ type: "document_url", document_url: "https://files.example/a.pdf" }]
-  const answer = await harness.chat(rich.key, { messages: [{ role: "user", content }] })
-  expect(answer.status).toBe(200)
-  expect((await harness.gateway.balance(rich.id)).balance).toBe("0.599992")
+  await harness.untouched(account.id, async () => {
+    const answer = await harness.chat(account.key, { messages: [{ role: "user", content }] })
+    const param = "messages[0].content[0].document_url"
+    expect(answer.status).toBe(400)
+    expect(JSON.parse(answer.body).error).toMatchObject({ param, missing: "context_tokens" })
+  })
 })
