@@ -22,11 +22,19 @@ type Mark =
   | { readonly is: "run" | "known" | "unpriced" }
   | { readonly is: "group"; readonly note: Note }
 
-/** A reader's paths. Those with a name that may vary are matched by a pattern, whose group is the name of a tool. */
+/** A reader's paths. Those with a name that may vary are known by what stands before and after it. */
 interface Paths {
   readonly marks: ReadonlyMap<string, Mark>
-  readonly patterns: readonly (readonly [pattern: RegExp, mark: Mark])[]
+  readonly varying: readonly Varying[]
 }
+
+interface Varying {
+  readonly before: string
+  readonly after: string
+  readonly mark: Mark
+}
+
+const NAME = /^[\w-]{1,64}$/
 
 /** A usage is an object of a dozen numbers. What is deeper, or comes after so many, is not read. */
 const MAX_DEPTH = 6
@@ -91,9 +99,10 @@ class Telling implements Told {
   }
 
   #matched(path: string): readonly [tool: string | undefined, mark: Mark | undefined] {
-    for (const [pattern, mark] of this.#paths.patterns) {
-      const match = pattern.exec(path)
-      if (match !== null) return [match[1], mark]
+    for (const { before, after, mark } of this.#paths.varying) {
+      if (!path.startsWith(before) || !path.endsWith(after)) continue
+      const name = path.slice(before.length, path.length - after.length)
+      if (NAME.test(name)) return [name, mark]
     }
     return [undefined, undefined]
   }
@@ -153,10 +162,10 @@ function pathsOf(reader: Reader): Paths {
 
 function compiled(reader: Reader): Paths {
   const marks = new Map<string, Mark>()
-  const patterns: [RegExp, Mark][] = []
+  const varying: Varying[] = []
   const add = (path: string, mark: Mark) => {
-    const is_varying = /[*{]/.test(path)
-    if (is_varying) patterns.push([patternOf(path), mark])
+    const [before = "", after] = path.split(/\*|\{\}/)
+    if (after !== undefined) varying.push({ before, after, mark })
     else if (!marks.has(path) || marks.get(path)?.is === "group") marks.set(path, mark)
     const parent = path.slice(0, Math.max(0, path.lastIndexOf(".")))
     const note = mark.is === "count" && mark.count === "cached" ? "cached_malformed" : "details_malformed"
@@ -174,10 +183,5 @@ function compiled(reader: Reader): Paths {
   for (const path of reader.unpriced) add(path, { is: "unpriced" })
   for (const [path, plain] of Object.entries(reader.plain)) add(path, { is: "text", plain })
   for (const path of reader.runs) add(path, { is: "run" })
-  return { marks, patterns }
-}
-
-function patternOf(path: string): RegExp {
-  const source = path.replaceAll(".", "\\.").replace("{}", "([\\w-]{1,64})").replace("*", "[^.]+")
-  return new RegExp(`^${source}$`)
+  return { marks, varying }
 }

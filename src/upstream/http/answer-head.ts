@@ -61,8 +61,10 @@ export function codingOf(fields: Fields): string | null {
 
 /** A content length. One that is sent several times must be the same each time (RFC 9112 section 6.3). */
 export function lengthOf(text: string): number {
-  if (!LENGTH.test(text)) throw new NotHttp("the content length is not one number")
-  return Number.parseInt(text, 10)
+  const [length = "", ...others] = text.split(",")
+  const is_one = LENGTH.test(length) && others.every((other) => other.trim() === length)
+  if (!is_one) throw new NotHttp("the content length is not one number")
+  return Number.parseInt(length, 10)
 }
 
 /** How long the server keeps an idle connection, in seconds (RFC 2068 section 19.7.1.1); null if it does not say. */
@@ -73,7 +75,7 @@ export function keptFor(head: string, fields: Fields): number | null {
   return told === null ? null : Number(told[1])
 }
 
-const LENGTH = /^(\d{1,15})(?:, *\1)*$/
+const LENGTH = /^\d{1,15}$/
 
 /** The status of a head. Throws `NotHttp` for another status line. */
 export function statusOf(head: string): number {
