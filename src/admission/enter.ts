@@ -95,9 +95,12 @@ const AFTER_KEY: ReadonlySet<ErrorCode> = new Set([
   "unsupported_media_type",
 ])
 
+const OF_MODEL: ReadonlySet<ErrorCode> = new Set(["model_not_allowed", "model_not_found"])
+
 /**
  * The error of a request whose key was accepted. What the ledger says of the key now comes before the faults of its body and its
- * model (D30). A ledger that does not answer adds nothing.
+ * model (D30). A ledger that does not answer adds nothing to a fault of the body; whether a model exists is only told to a
+ * key that the ledger knows (D27).
  */
 export async function faultOf(
   ledger: Pick<CallLedger, "standing">,
@@ -109,6 +112,7 @@ export async function faultOf(
     await usableKey(ledger, key_hash)
     return error
   } catch (reason) {
-    return reason instanceof LedgerUnavailable || reason instanceof LedgerBusy ? error : reason
+    const is_silent = reason instanceof LedgerUnavailable || reason instanceof LedgerBusy
+    return is_silent && !OF_MODEL.has(error.code) ? error : reason
   }
 }

@@ -166,7 +166,7 @@ describe("spec 1 the service", () => {
     const sending = { headers: { "x-prompt-tokens": "1", "x-estimated-tokens": "1" } }
     const sides = await stage.run({ script, body: chatBody(claims), sending })
     expectSent(sides, chatBody(claims))
-    expectLedger(sides, estimated(11, "usage_missing", { held: "0.004077" }))
+    expectLedger(sides, estimated(11, "usage_missing", { held: "0.004036" }))
   })
 })
 
