@@ -6,6 +6,7 @@ import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as schema from "../../src/ledger/schema.ts"
 import * as claims from "../../src/ledger/schema-claims.ts"
+import * as estimates from "../../src/ledger/schema-estimates.ts"
 import * as sums from "../../src/ledger/schema-sums.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { within } from "../support/fair-clock.ts"
@@ -71,7 +72,7 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = [schema, claims, sums].flatMap(Object.values).filter((made) => is(made, PgTable))
+const tables = [schema, claims, estimates, sums].flatMap(Object.values).filter((made) => is(made, PgTable))
 
 test("there are as many tables as the schema names", async () => {
   const rows = await sql`SELECT relname AS table_name FROM pg_class
