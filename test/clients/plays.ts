@@ -29,7 +29,7 @@ const CHARGE = "0.0000264"
 const USAGE = usage(10, 5, 4)
 const TOKENS = { prompt: 10, cached: 4, completion: 5 }
 /** The gateway cuts a provider within so much of the time it is given (D9). */
-const CUT_MS = 250
+const CUT_MS = 2_000
 
 const DONE = "yes"
 
