@@ -1,6 +1,6 @@
 import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, chat, startGateway, until } from "../support/gateway.ts"
-import { chatWords, json, silent, sseEvent } from "../support/provider.ts"
+import { chatCompletion, chatWords, json, silent, sseEvent, usage } from "../support/provider.ts"
 import type { Entry } from "./reference.ts"
 import { type Answer, read, type Stage } from "./stage.ts"
 
@@ -117,13 +117,20 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await client.end()
     return [answer]
   },
+  "listUsageNotes 200": async (stage, entry) => {
+    const world = await stage.world()
+    const reported = { ...usage(10, 5), citation_tokens: 7 }
+    stage.provider.replyOnce(json(200, chatCompletion("Hello", { usage: reported })))
+    await chat(stage.gateway, world.key, { model: "gpt-5-mini" })
+    return [await stage.ask(entry, world)]
+  },
   "listUpstreams 200": async ({ provider, config }, entry) => {
     const { models, upstreams } = config
     const failing = await startGateway(provider, { models, upstreams })
-    const { key } = await failing.account()
+    const keys = [(await failing.account()).key, (await failing.account()).key]
     for (let failures = 0; failures < 5; failures += 1) {
       provider.replyOnce(json(503, ""))
-      await chat(failing, key, { model: "gpt-5-mini" })
+      await chat(failing, keys[failures % 2] ?? "", { model: "gpt-5-mini" })
     }
     const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
     const answer = await read(await fetch(failing.url + entry.path, { headers }))
