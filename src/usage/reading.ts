@@ -13,7 +13,7 @@ import {
   type UsageReading,
 } from "../wire/usage.ts"
 import { type Count, type Reader, readers } from "./readers.ts"
-import { type Told, tell } from "./told.ts"
+import { MAX_NAMES, type Told, tell } from "./told.ts"
 
 /** How the usage of a call is read: the provider's names, and the most that the request can have caused (D1, D87). */
 export interface UsageRules {
@@ -127,7 +127,7 @@ export function merged(known: Counted | null, next: Counted): Counted {
     unexplained_tokens: next.counts.total === undefined ? known.unexplained_tokens : next.unexplained_tokens,
     runs: next.runs === undefined ? known.runs : { ...known.runs, ...next.runs },
     cost_nano: next.cost_nano ?? known.cost_nano,
-    unread: union(known.unread, next.unread),
+    unread: union(known.unread, next.unread).slice(0, MAX_NAMES),
     notes: union(known.notes, next.notes),
   }
 }
@@ -141,7 +141,7 @@ function promptOf({ counts, cache_beside }: Counted): number {
 }
 
 function union<T>(some: readonly T[], more: readonly T[]): readonly T[] {
-  return more.length === 0 ? some : [...new Set([...some, ...more])]
+  return more.every((one) => some.includes(one)) ? some : [...new Set([...some, ...more])]
 }
 
 /** What the top level of a usage leaves out: passes that summarise the prompt, and parts by other models (D64). */
@@ -171,7 +171,7 @@ function plus(top: Counted, part: Counted): Counted {
     ...top,
     counts,
     cache_beside: top.cache_beside || part.cache_beside,
-    unread: union(top.unread, part.unread),
+    unread: union(top.unread, part.unread).slice(0, MAX_NAMES),
     notes: union(top.notes, part.notes),
   }
 }

@@ -40,7 +40,7 @@ const NAME = /^[\w-]{1,64}$/
 const MAX_DEPTH = 6
 const MAX_VALUES = 500
 /** Of names on a receipt (D87). */
-const MAX_NAMES = 8
+export const MAX_NAMES = 8
 const MAX_NAME_CHARS = 64
 /** A provider's name may be any text. */
 const UNUSUAL = /[^\w.[\]-]/g
