@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from "prom-client"
 import type { End } from "../ledger/entries.ts"
-import { type Failure, genAiOperation, type OperationName } from "../wire/call.ts"
+import { type Failure, genAiOperation, type OperationName, usageNotes } from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
 import {
   CellCounter,
@@ -145,13 +145,7 @@ class CallCells {
   }
 }
 
-/** Notes that say that a charge may not be what the provider bills (D28, D87). */
-const USAGE_NOTES: ReadonlySet<string> = new Set([
-  "usage_unread",
-  "total_unexplained",
-  "usage_implausible",
-  "unpriced",
-])
+const USAGE_NOTES: ReadonlySet<string> = new Set(usageNotes)
 
 /** The gateway's own metrics: how calls were settled, and for how much. */
 function counters(registry: Registry) {

@@ -70,6 +70,15 @@ export const notes = [
 ] as const
 export type Note = (typeof notes)[number]
 
+/** Notes that say that a charge may not be what the provider bills (D28, D87). */
+export const usageNotes = [
+  "usage_unread",
+  "total_unexplained",
+  "usage_implausible",
+  "unpriced",
+] as const satisfies readonly Note[]
+export type UsageNote = (typeof usageNotes)[number]
+
 /** The periods of spending limits, in UTC (D42). */
 export const periods = ["day", "month"] as const
 export type Period = (typeof periods)[number]

@@ -1,13 +1,10 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { type UsageNote, usageNotes } from "../../wire/call.ts"
 import { par } from "../accounts/margin.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import { ends, terms } from "../schema.ts"
-
-/** Notes that say that a charge may not be what the provider bills (D28, D87). */
-export const usageNotes = ["usage_unread", "total_unexplained", "usage_implausible", "unpriced"] as const
-export type UsageNote = (typeof usageNotes)[number]
 
 /** Calls of a model at an upstream with such a note, or with a charge below what the provider says that it costs (D90). */
 export interface NotedUsage {
