@@ -326,7 +326,6 @@ describe("D47 a quote", () => {
       max_tokens: 0,
       n: 1,
       largest_max_tokens: null,
-      margin: "1",
       prices: { input: "1", cached_input: "1", output: "0", per_call: "0" },
       tiers: [],
       service_tiers: [],
