@@ -59,12 +59,12 @@ export class Call {
   readonly #stop = new Cutoff()
   readonly #terms_ids: readonly number[]
   readonly #places: Places
-  readonly #entry: { leave(): void }
+  readonly #accepted: Pick<Call, "key_hash" | "leave">
   /** The index of the first terms of the upstream that answers. */
   #first_terms: number | null = null
   #closed = false
 
-  /** `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `entry` is its place in the limits (D33, D38). */
+  /** `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `accepted` is its place in the limits (D33, D38). */
   constructor(
     operation: Operation,
     hold: Hold,
@@ -72,7 +72,7 @@ export class Call {
     terms_ids: readonly number[],
     asked: Asked,
     places: Places,
-    entry: { leave(): void },
+    accepted: Pick<Call, "key_hash" | "leave">,
     shard: number,
   ) {
     this.operation = operation
@@ -82,7 +82,7 @@ export class Call {
     this.asked = asked
     this.shard = shard
     this.#places = places
-    this.#entry = entry
+    this.#accepted = accepted
     places.add(this)
   }
 
@@ -114,6 +114,10 @@ export class Call {
     return rate.tiers[tiersReached(rate, prompt_tokens) - 1]?.price ?? rate.price
   }
 
+  get key_hash(): string {
+    return this.#accepted.key_hash
+  }
+
   noteOutput(): void {
     this.ttft_ms ??= performance.now() - this.admitted_ms
   }
@@ -133,7 +137,7 @@ export class Call {
 
   /** Removes the call from the limits, once its settlement is durable. */
   leave(): void {
-    this.#entry.leave()
+    this.#accepted.leave()
   }
 }
 

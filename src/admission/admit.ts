@@ -8,7 +8,7 @@ import type { FieldTexts } from "../wire/json.ts"
 import { askedOf } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import type { Described } from "./described.ts"
-import { type Entering, type Entry, usableKey } from "./enter.ts"
+import { type Accepted, type Entering, usableKey } from "./enter.ts"
 import { balanceRefusal, type Quote, quote, spendingRefusal } from "./quote.ts"
 
 /** The parts of the gateway that admission uses. */
@@ -27,7 +27,7 @@ export async function admit<Request extends Named>(
   gateway: Admitting,
   operation: OperationOn<Request>,
   id: string,
-  entry: Entry,
+  accepted: Accepted,
   request: Request,
   texts: FieldTexts,
   described: Described,
@@ -35,7 +35,7 @@ export async function admit<Request extends Named>(
   passed: Passed | null,
 ): Promise<Call> {
   const { ledger, catalog, in_flight, breakers } = gateway
-  const { key_hash } = entry
+  const { key_hash } = accepted
   const found = catalog.find(request.model, operation.name)
   if (found instanceof GatewayError) throw found
   const asked = askedOf(operation.name, request, texts, described, found, passed?.headers)
@@ -46,9 +46,9 @@ export async function admit<Request extends Named>(
   in_flight.begin()
   try {
     const quoted = quote(operation, asked, found)
-    if (!breakers.ready(found.routes, entry.owner.account_id))
+    if (!breakers.ready(found.routes, accepted.owner.account_id))
       throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
-    let { owner } = entry
+    let { owner } = accepted
     let terms_ids = catalog.termsIds(found, operation.name, owner.shard)
     const hold: Hold = {
       id,
@@ -79,7 +79,7 @@ export async function admit<Request extends Named>(
       terms_ids,
       quoted,
       in_flight,
-      entry,
+      accepted,
       owner.shard,
     )
   } catch (error) {

@@ -21,7 +21,7 @@ export interface Entering {
 }
 
 /** A request that may send its body: whose it is, and its place among the running calls until it leaves. */
-export interface Entry {
+export interface Accepted {
   readonly key_hash: string
   readonly owner: Owner
   /** For its body (D77). */
@@ -32,25 +32,30 @@ export interface Entry {
 
 /**
  * Accepts a call by its headers, before its body is read (D30): its key first, then the limits of the process and of the
- * key (D33, D38), for which it counts from now on. A key that could call when it was last asked for needs no wait: the
+ * key (D33, D38, D91), for which it counts from now on. A key that could call when it was last asked for needs no wait: the
  * statement that holds judges it again (D26). Throws `invalid_api_key`, `key_suspended`, `account_suspended`,
  * `overloaded` or `rate_limited`.
  */
-export function enter(gateway: Entering, key_hash: string): Entry | Promise<Entry> {
+export function enter(gateway: Entering, key_hash: string): Accepted | Promise<Accepted> {
   const owner = gateway.ledger.owner(key_hash)
   return owner === null ? enterUnknown(gateway, key_hash) : enterAs(gateway, key_hash, owner)
 }
 
-async function enterUnknown(gateway: Entering, key_hash: string): Promise<Entry> {
+async function enterUnknown(gateway: Entering, key_hash: string): Promise<Accepted> {
   const standing = await usableKey(gateway.ledger, key_hash)
   return enterAs(gateway, key_hash, standing)
 }
 
-function enterAs({ in_flight, key_loads, memory, config }: Entering, key_hash: string, owner: Owner): Entry {
+function enterAs(
+  { in_flight, key_loads, memory, config }: Entering,
+  key_hash: string,
+  owner: Owner,
+): Accepted {
   const { limits } = config
   const { account_id } = owner
   in_flight.enter(account_id, limits.in_flight)
   try {
+    key_loads.checkRate(key_hash, limits.per_key, "abandoned_per_minute")
     const leaveKey = key_loads.enter(key_hash, limits.per_key)
     key_loads.count(key_hash, limits.per_key)
     const part = memory.of(account_id, limits)

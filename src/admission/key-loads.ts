@@ -5,18 +5,28 @@ import { GatewayError } from "../errors.ts"
 export type KeyLimits = Config["limits"]["per_key"]
 
 /** The limit that refused a request. */
-export type KeyLimit = "in_flight" | "requests_per_minute"
+export type KeyLimit = keyof KeyLimits
 
+const REFUSALS: Readonly<Record<KeyLimit, string>> = {
+  in_flight: "This key has reached its limit of concurrent calls. Retry when one of them has finished.",
+  requests_per_minute:
+    "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
+  abandoned_per_minute:
+    "Too many calls of this key were left before any output. Wait for the time in the retry-after header, then retry.",
+}
 /** `retry-after` in seconds. It is short, because a running call can end at any moment and a retry costs little. */
 const PLACE_RETRY_S = 1
+/** Calls that were left together are waited for this long at most. */
+const ABANDONED_MS = 600_000
 
 /**
- * What each key uses of this process: running calls and token counts, and requests per minute (D38). Keys are known by
- * their hashes. It remembers running calls and the requests of the last two minutes. Unknown keys take no memory.
+ * What each key uses of this process: running calls and token counts, requests per minute (D38), and calls that were left
+ * before output (D91). Keys are known by their hashes. It remembers running calls, the requests of the last two minutes, and
+ * what was left in the last twenty. Unknown keys take no memory.
  */
 export class KeyLoads {
   readonly #running = new Map<string, number>()
-  readonly #rate = new Rate()
+  readonly #rates = { requests_per_minute: new Rate(), abandoned_per_minute: new Rate(ABANDONED_MS) }
   readonly #onRefused: (limit: KeyLimit) => void
 
   /** Calls `onRefused` for every request that it refuses. */
@@ -26,32 +36,28 @@ export class KeyLoads {
 
   /** The number of keys in memory. */
   get size(): number {
-    return this.#running.size + this.#rate.size
+    const { requests_per_minute, abandoned_per_minute } = this.#rates
+    return this.#running.size + requests_per_minute.size + abandoned_per_minute.size
   }
 
   /** Throws `rate_limited` if the key is at one of its limits. Counts nothing, so it can be the first check of a request. */
   check(key_hash: string, limits: KeyLimits): void {
     const { in_flight } = limits
-    if (in_flight !== null && (this.#running.get(key_hash) ?? 0) >= in_flight) {
-      this.#onRefused("in_flight")
-      throw limited(
-        "This key has reached its limit of concurrent calls. Retry when one of them has finished.",
-        PLACE_RETRY_S,
-      )
-    }
+    if (in_flight !== null && (this.#running.get(key_hash) ?? 0) >= in_flight)
+      throw this.#refused("in_flight", PLACE_RETRY_S)
     this.checkRate(key_hash, limits)
   }
 
-  /** Throws `rate_limited` if the key is at its request rate. Counts nothing. */
-  checkRate(key_hash: string, { requests_per_minute }: KeyLimits): void {
-    if (requests_per_minute === null) return
-    const wait_ms = this.#rate.wait(key_hash, requests_per_minute, performance.now())
-    if (wait_ms === 0) return
-    this.#onRefused("requests_per_minute")
-    throw limited(
-      "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
-      Math.ceil(wait_ms / 1_000),
-    )
+  /** Throws `rate_limited` if the key is at this rate. Counts nothing. */
+  checkRate(
+    key_hash: string,
+    limits: KeyLimits,
+    limit: "requests_per_minute" | "abandoned_per_minute" = "requests_per_minute",
+  ): void {
+    const per_minute = limits[limit]
+    if (per_minute === null) return
+    const wait_ms = this.#rates[limit].wait(key_hash, per_minute, performance.now())
+    if (wait_ms > 0) throw this.#refused(limit, Math.ceil(wait_ms / 1_000))
   }
 
   /**
@@ -68,7 +74,19 @@ export class KeyLoads {
   count(key_hash: string, limits: KeyLimits): void {
     if (limits.requests_per_minute === null) return
     this.checkRate(key_hash, limits)
-    this.#rate.note(key_hash, limits.requests_per_minute, performance.now())
+    this.#rates.requests_per_minute.note(key_hash, limits.requests_per_minute, performance.now())
+  }
+
+  /** Counts a call that was left before output (D91). */
+  abandoned(key_hash: string, { abandoned_per_minute }: KeyLimits): void {
+    if (abandoned_per_minute !== null)
+      this.#rates.abandoned_per_minute.note(key_hash, abandoned_per_minute, performance.now())
+  }
+
+  #refused(limit: KeyLimit, retry_after_s: number): GatewayError {
+    this.#onRefused(limit)
+    const headers = { "retry-after": String(retry_after_s) }
+    return new GatewayError("rate_limited", { message: REFUSALS[limit], headers })
   }
 
   #leave(key_hash: string): void {
@@ -76,10 +94,6 @@ export class KeyLoads {
     if (left > 0) this.#running.set(key_hash, left)
     else this.#running.delete(key_hash)
   }
-}
-
-function limited(message: string, retry_after_s: number): GatewayError {
-  return new GatewayError("rate_limited", { message, headers: { "retry-after": String(retry_after_s) } })
 }
 
 const WINDOW_MS = 60_000
@@ -92,14 +106,19 @@ interface Use {
 }
 
 /**
- * The request rate of each key: a leaky bucket that holds the requests of one minute and empties within a minute (D38).
- * Every step costs the same for any number of keys, and no timer runs. Buckets that were not used for two minutes are
- * empty, and are dropped together.
+ * The request rate of each key: a leaky bucket from which the requests of one minute flow off within a minute (D38). It counts
+ * what flows off within `keep_ms`. Every step costs the same for any number of keys, and no timer runs. Buckets that were not
+ * used for twice that time are empty, and are dropped together.
  */
 export class Rate {
+  readonly #keep_ms: number
   #recent = new Map<string, Use>()
   #older = new Map<string, Use>()
   #turn_ms = Number.NEGATIVE_INFINITY
+
+  constructor(keep_ms = WINDOW_MS) {
+    this.#keep_ms = keep_ms
+  }
 
   /** The number of keys in memory. */
   get size(): number {
@@ -123,13 +142,14 @@ export class Rate {
     this.#turn(now_ms)
     const use = this.#recent.get(key) ?? this.#older.get(key)
     if (use === undefined) return 0
+    const most = (per_minute * this.#keep_ms) / WINDOW_MS
     const leaked = ((now_ms - use.at_ms) * per_minute) / WINDOW_MS
-    return Math.max(0, Math.min(use.level, per_minute) - leaked)
+    return Math.max(0, Math.min(use.level, most) - leaked)
   }
 
   #turn(now_ms: number): void {
-    if (now_ms - this.#turn_ms < WINDOW_MS) return
-    const is_recent = now_ms - this.#turn_ms < 2 * WINDOW_MS
+    if (now_ms - this.#turn_ms < this.#keep_ms) return
+    const is_recent = now_ms - this.#turn_ms < 2 * this.#keep_ms
     this.#older = is_recent ? this.#recent : new Map()
     this.#recent = new Map()
     this.#turn_ms = now_ms

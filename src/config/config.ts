@@ -194,7 +194,11 @@ export interface Config {
     readonly memory_bytes: number | null
     readonly in_flight: number
     /** Limits of one key in one process (D38); null for no limit. */
-    readonly per_key: { readonly in_flight: number | null; readonly requests_per_minute: number | null }
+    readonly per_key: {
+      readonly in_flight: number | null
+      readonly requests_per_minute: number | null
+      readonly abandoned_per_minute: number | null
+    }
   }
   /** Whether clients see the margin of their account, and the prices without it (D69). */
   readonly receipts: { readonly show_margin: boolean }

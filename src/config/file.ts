@@ -178,6 +178,7 @@ export const ConfigFile = section({
     per_key: section({
       in_flight: Type.Optional(count({ maximum: 60_000 })),
       requests_per_minute: Type.Optional(count({ maximum: 10_000_000 })),
+      abandoned_per_minute: Type.Optional(count({ maximum: 10_000_000 })),
     }),
   }),
   admin: Type.Optional(

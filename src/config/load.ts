@@ -81,6 +81,7 @@ function configFrom(file: ConfigFile, report: Report): Config {
       per_key: {
         in_flight: limits.per_key.in_flight ?? null,
         requests_per_minute: limits.per_key.requests_per_minute ?? null,
+        abandoned_per_minute: limits.per_key.abandoned_per_minute ?? null,
       },
     },
     receipts: file.receipts,

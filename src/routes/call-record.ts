@@ -51,7 +51,7 @@ export class RecordedAttempts implements Attempts {
 }
 
 /** Counts a call that ended and writes its one line in the log: amounts, tokens and times, never a key or a prompt. */
-export function recordIn({ metrics, log, usage_warnings }: Gateway): OnSettled {
+export function recordIn({ metrics, log, usage_warnings, key_loads, config }: Gateway): OnSettled {
   return (call, end) => {
     const { hold, model, operation, trace } = call
     const upstream = call.upstream ?? model.routes[0].upstream.name
@@ -67,6 +67,8 @@ export function recordIn({ metrics, log, usage_warnings }: Gateway): OnSettled {
         "a provider reported audio, images, searches or a service tier that the model has no price for: the tokens were charged at a price that the model has",
       )
     }
+    if (end.outcome === "released" && end.failure === "client_left")
+      key_loads.abandoned(call.key_hash, config.limits.per_key)
     usage_warnings.note(call, end, upstream, { log, metrics })
     metrics.ended(
       {

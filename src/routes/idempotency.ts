@@ -1,4 +1,4 @@
-import type { Entry } from "../admission/enter.ts"
+import type { Accepted } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
@@ -74,7 +74,7 @@ export async function keepAnswer(
  */
 export async function replayAnswer(
   { ledger, config, metrics }: Gateway,
-  { owner }: Entry,
+  { owner }: Accepted,
   error: unknown,
 ): Promise<Response> {
   if (!(error instanceof GatewayError) || error.code !== "idempotency_key_used") throw error

@@ -69,17 +69,17 @@ async function modelCall<Body extends Named>(
   const trace = traceOf(gateway, request)
   const key_hash = hashOf(operation.credential(request.headers))
   const entering = enter(gateway, key_hash)
-  const entry = entering instanceof Promise ? await entering : entering
+  const accepted = entering instanceof Promise ? await entering : entering
   let asked: Asked<Body>
   let call: Call
   try {
-    asked = await readAsked(gateway, operation, request, vendor, entry.memory)
+    asked = await readAsked(gateway, operation, request, vendor, accepted.memory)
     trace?.holding()
     const { body, texts, described, idempotency, passed } = asked
-    call = await admit(gateway, operation, id, entry, body, texts, described, idempotency, passed)
+    call = await admit(gateway, operation, id, accepted, body, texts, described, idempotency, passed)
   } catch (error) {
-    entry.leave()
-    return await replayAnswer(gateway, entry, await faultOf(gateway.ledger, key_hash, error))
+    accepted.leave()
+    return await replayAnswer(gateway, accepted, await faultOf(gateway.ledger, key_hash, error))
   }
   const { body, texts, passed } = asked
   call.trace = trace
@@ -94,7 +94,7 @@ async function modelCall<Body extends Named>(
       gateway.breakers,
       new RecordedAttempts(gateway, id, trace, genAiOperation(operation.name)),
     )
-    entry.memory.free()
+    accepted.memory.free()
     call.answeredBy(reply.route)
     const answering = { gateway, call, reply, client_deadline, request }
     const form = call.hold.stream ? operation.stream : null

@@ -244,6 +244,7 @@ function operatorSumsBody(sums: Summed): OperatorUsageSums {
   const { charge_nano, profit_nano, provider_cost_nano } = sums
   return {
     ...sumsBody(sums),
+    abandoned: sums.abandoned,
     cost: printUsd(charge_nano - profit_nano),
     profit: printUsd(profit_nano),
     provider_cost: printUsd(provider_cost_nano),

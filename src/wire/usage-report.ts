@@ -104,6 +104,10 @@ const sums = {
 
 const operatorSums = {
   ...sums,
+  abandoned: Type.Integer({
+    minimum: 0,
+    description: "Calls that their clients left before any output, and that were not charged (D91).",
+  }),
   cost: Type.String({
     ...Money,
     description:

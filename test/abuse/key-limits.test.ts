@@ -206,3 +206,72 @@ describe("D38 limits.per_key.requests_per_minute", () => {
     expectError(await list(key), "rate_limited", later)
   })
 })
+
+describe("D91 limits.per_key.abandoned_per_minute", () => {
+  const A_MINUTE = 2
+  let harness: Harness
+  beforeAll(async () => {
+    harness = await openHarness({
+      limits: { per_key: { abandoned_per_minute: A_MINUTE } },
+      stream: { leave_wait: "1ms" },
+    })
+  })
+  afterAll(() => harness.close())
+
+  /** A stream whose client leaves when the provider has it, and has answered this much. */
+  async function leave(account: { id: string; key: string }, events: string | null): Promise<void> {
+    const begun = Promise.withResolvers<void>()
+    harness.provider.replyOnce(async (exchange) => {
+      if (events !== null) await exchange.head(200, { "content-type": "text/event-stream" })
+      if (events !== null && events !== "") await exchange.chunk(events)
+      begun.resolve()
+      await exchange.closed
+    })
+    const line = harness.dial()
+    line.send(requestBytes(chatDraft(account.key, { stream: true })))
+    await begun.promise
+    if (events !== null) await line.receives("\r\n\r\n")
+    if (events?.includes("content")) await line.receives("content")
+    line.leave()
+    await rest(harness, account.id)
+  }
+
+  const words = chatWords("one").map(sseEvent).join("")
+  const later = { headers: { "retry-after": expect.stringMatching(/^(30|29|2[0-8])$/) } }
+
+  test("calls that are left before output are counted, and bounded before a hold", async () => {
+    const account = await harness.account()
+    await leave(account, words)
+    await leave(account, null)
+    expect((await harness.chat(account.key)).status).toBe(200)
+    await leave(account, "")
+    const asked = harness.provider.requests.length
+    await harness.untouched(account.id, async () => {
+      expectError(await harness.chat(account.key), "rate_limited", later)
+      const [head = ""] = requestBytes(chatDraft(account.key)).toString().split("\r\n\r\n")
+      expectError(await harness.say(`${head}\r\n\r\n`, "POST"), "rate_limited", later)
+    })
+    expect(harness.provider.requests).toHaveLength(asked)
+    expect((await harness.count(account.key)).status).toBe(200)
+    const { key } = await harness.key(account.id, {})
+    expect((await harness.chat(key)).status).toBe(200)
+
+    const exposition = await harness.gateway.metrics()
+    expect(exposition).toMatch(/tollgate_calls_released_total\{[^}]*failure="client_left"\} 2\n/)
+    expect(exposition).toContain('tollgate_key_limit_refusals_total{limit="abandoned_per_minute"} 2\n')
+    const report = await harness.gateway.admin("GET", `/usage?account=${account.id}&by=key`)
+    expect(report).toMatchObject({
+      data: [
+        { calls: 4, abandoned: 2 },
+        { calls: 1, abandoned: 0 },
+      ],
+    })
+  })
+
+  test("without the limit they are only counted", async () => {
+    await harness.gateway.reload({ stream: { leave_wait: "1ms" } })
+    const account = await harness.account()
+    for (let call = 0; call <= A_MINUTE; call++) await leave(account, "")
+    expect((await harness.chat(account.key)).status).toBe(200)
+  })
+})

@@ -23,7 +23,7 @@ export const LIMITS: Operators["limits"] = {
   event_bytes: 1,
   memory_bytes: null,
   in_flight: 1,
-  per_key: { in_flight: null, requests_per_minute: null },
+  per_key: { in_flight: null, requests_per_minute: null, abandoned_per_minute: null },
 }
 
 /** What the tests read of an answer before they assert the rest. */

@@ -32,6 +32,7 @@ async function usage(query: string): Promise<OperatorUsageReport> {
 const NO_BUCKETS = recordOf(countedKinds, () => 0)
 const zero = {
   calls: 0,
+  abandoned: 0,
   prompt_tokens: 0,
   cached_tokens: 0,
   completion_tokens: 0,
@@ -66,8 +67,10 @@ describe("D48 what is summed", () => {
       charge_nano: 0n,
       failure: "no_output",
     })
+    await plantCall(adminApi.database, { ...at, state: "released", charge_nano: 0n, failure: "client_left" })
     const sums = {
-      calls: 4,
+      calls: 5,
+      abandoned: 1,
       prompt_tokens: 30,
       cached_tokens: 12,
       completion_tokens: 60,
@@ -149,6 +152,7 @@ describe("D48 what is summed", () => {
     const march = await usage(`account=${account_id}&from=2026-03-01&to=2026-04-01`)
     expect(march.total).toEqual({
       calls: 2,
+      abandoned: 0,
       prompt_tokens: 20,
       cached_tokens: 8,
       completion_tokens: 40,
@@ -162,6 +166,7 @@ describe("D48 what is summed", () => {
     const april = await usage(`account=${account_id}&from=2026-04-01&to=2026-05-01`)
     expect(april.total).toEqual({
       calls: 0,
+      abandoned: 0,
       prompt_tokens: 2 - 10,
       cached_tokens: 0 - 4,
       completion_tokens: 5 - 20,
@@ -328,6 +333,7 @@ function summed(calls: readonly Closed[]): OperatorUsageSums {
     printUsd(calls.reduce((total, call) => total + of(call), 0n))
   return {
     calls: calls.length,
+    abandoned: 0,
     prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
     cached_tokens: sum(({ prompt_tokens }) => prompt_tokens >> 1),
     completion_tokens: sum(({ completion_tokens }) => completion_tokens),
@@ -350,6 +356,7 @@ function added(groups: readonly OperatorUsageSums[]): OperatorUsageSums {
     printUsd(groups.reduce((total, group) => total + nanoOf(of(group)), 0n))
   return {
     calls: sum(({ calls }) => calls),
+    abandoned: sum(({ abandoned }) => abandoned),
     prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
     cached_tokens: sum(({ cached_tokens }) => cached_tokens),
     completion_tokens: sum(({ completion_tokens }) => completion_tokens),

@@ -120,7 +120,16 @@ test("D70 and for each of its service tiers, which a call finds by the tier and 
     reasons: false,
   }
   const ids = new Catalog([model], [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]]).termsIds(model, "chat", 0)
-  const call = new Call(chat_operation, hold, model, ids, asked, new InFlight(), { leave() {} }, 0)
+  const call = new Call(
+    chat_operation,
+    hold,
+    model,
+    ids,
+    asked,
+    new InFlight(),
+    { key_hash: "k", leave() {} },
+    0,
+  )
   const found = () => [null, flex, priority].map((at) => [call.termsId(5, at), call.termsId(8, at)])
   call.answeredBy(route)
   expect(found()).toEqual([

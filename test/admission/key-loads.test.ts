@@ -13,12 +13,12 @@ function refusal(work: () => unknown): string | null {
   }
 }
 
-const FREE = { in_flight: null, requests_per_minute: null }
+const FREE = { in_flight: null, requests_per_minute: null, abandoned_per_minute: null }
 
 describe("D38 what one key takes of a process", () => {
   test("places are given back one by one, and looking takes none", () => {
     const loads = new KeyLoads()
-    const limits = { in_flight: 2, requests_per_minute: null }
+    const limits = { ...FREE, in_flight: 2 }
     const leave = loads.enter("k", limits)
     for (let look = 0; look < 5; look++) loads.check("k", limits)
     loads.enter("k", limits)
@@ -33,9 +33,7 @@ describe("D38 what one key takes of a process", () => {
   test("what was let in without a limit counts once there is one", () => {
     const loads = new KeyLoads()
     loads.enter("k", FREE)
-    expect(refusal(() => loads.check("k", { in_flight: 1, requests_per_minute: null }))).toBe(
-      "rate_limited, 1 s",
-    )
+    expect(refusal(() => loads.check("k", { ...FREE, in_flight: 1 }))).toBe("rate_limited, 1 s")
   })
 
   test.each([
@@ -46,7 +44,7 @@ describe("D38 what one key takes of a process", () => {
     [6_000, 1],
   ])("beyond %d requests a minute the next may come after %d s", (requests_per_minute, wait_s) => {
     const loads = new KeyLoads()
-    const limits = { in_flight: null, requests_per_minute }
+    const limits = { ...FREE, requests_per_minute }
     for (let request = 0; request < requests_per_minute; request++) loads.count("k", limits)
     let refused = refusal(() => loads.count("k", limits))
     // Where a request flows off every 10 ms, a slow machine must ask more than once.

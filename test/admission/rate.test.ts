@@ -37,6 +37,16 @@ describe("D38 requests a minute", () => {
     expect(ask(rate, "k", 1, MINUTE_MS)).toBe(true)
   })
 
+  test("D91 what is counted without being asked for is waited for, up to the time that is kept", () => {
+    const rate = new Rate(10 * MINUTE_MS)
+    for (let call = 0; call < 20; call++) rate.note("k", 4, 0)
+    expect(rate.wait("k", 4, 0)).toBeCloseTo((17 * MINUTE_MS) / 4, 6)
+    expect(rate.wait("k", 4, (17 * MINUTE_MS) / 4)).toBe(0)
+    for (let call = 0; call < 1_000; call++) rate.note("k", 4, 5 * MINUTE_MS)
+    expect(rate.wait("k", 4, 5 * MINUTE_MS)).toBeLessThanOrEqual(10 * MINUTE_MS)
+    expect(rate.wait("k", 4, 16 * MINUTE_MS)).toBe(0)
+  })
+
   test("a limit that was lowered is not paid for longer than a minute", () => {
     const rate = new Rate()
     for (let request = 0; request < 1_000; request++) ask(rate, "k", 1_000, 0)

@@ -224,7 +224,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "D38 an unknown limit of a key",
       and({ limits: { per_key: { rpm: 5 } } }),
-      "limits.per_key.rpm: expected a known key: in_flight, requests_per_minute",
+      "limits.per_key.rpm: expected a known key: in_flight, requests_per_minute, abandoned_per_minute",
     ],
 
     ["D39 admin as a port", and({ admin: 9090 }), "admin: expected a mapping of host and port"],

@@ -91,7 +91,7 @@ describe("the example of docs/configuration.md", () => {
         event_bytes: 8 * 1024 ** 2,
         memory_bytes: null,
         in_flight: 10_000,
-        per_key: { in_flight: null, requests_per_minute: null },
+        per_key: { in_flight: null, requests_per_minute: null, abandoned_per_minute: null },
       },
       receipts: { show_margin: false },
       idempotency: { keep_answers_ms: null },
@@ -173,6 +173,7 @@ describe("what may be left out", () => {
     expect(load(and({ limits: { per_key: { in_flight: 5 } } })).limits.per_key).toEqual({
       in_flight: 5,
       requests_per_minute: null,
+      abandoned_per_minute: null,
     })
   })
 

@@ -67,7 +67,16 @@ function admitting<Request extends Named>(operation: OperationOn<Request>): Admi
       rules: { reader: readers[reader], limits: quoted.limits },
       choices: quoted.n,
       charge(evidence) {
-        const call = new Call(operation, hold, model, [], quoted, new InFlight(), { leave() {} }, 0)
+        const call = new Call(
+          operation,
+          hold,
+          model,
+          [],
+          quoted,
+          new InFlight(),
+          { key_hash: "k", leave() {} },
+          0,
+        )
         return settle(LEDGER, call, evidence, () => {}).end
       },
     }

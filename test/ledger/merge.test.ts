@@ -60,6 +60,7 @@ describe("pages of several shards", () => {
 function summary(names: readonly string[], charge_nano: bigint, left_out = 0): UsageSummary {
   const sums = {
     calls: 1,
+    abandoned: 1,
     prompt_tokens: 2,
     cached_tokens: 0,
     completion_tokens: 3,

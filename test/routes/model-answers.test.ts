@@ -69,7 +69,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         catalog.termsIds(model, "chat", 0),
         { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null, reasons: false },
         in_flight,
-        { leave: () => in_flight.leave(account_id) },
+        { key_hash: "k", leave: () => in_flight.leave(account_id) },
         0,
       ),
       reply: {

@@ -235,7 +235,7 @@ function callOf(
     ...(margin_bp !== undefined && { margin_bp }),
   }
   const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier, reasons: false }
-  const call = new Call(chat, hold, model, terms_ids, asked, new InFlight(), { leave() {} }, 0)
+  const call = new Call(chat, hold, model, terms_ids, asked, new InFlight(), { key_hash: "k", leave() {} }, 0)
   call.answeredBy(model.routes[0])
   return call
 }

@@ -65,6 +65,7 @@ function addGroups([first, ...others]: readonly UsageGroup[]): UsageGroup {
 function addSums(one: UsageSums, other: UsageSums): UsageSums {
   return {
     calls: one.calls + other.calls,
+    abandoned: one.abandoned + other.abandoned,
     prompt_tokens: one.prompt_tokens + other.prompt_tokens,
     cached_tokens: one.cached_tokens + other.cached_tokens,
     completion_tokens: one.completion_tokens + other.completion_tokens,

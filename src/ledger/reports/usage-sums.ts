@@ -17,6 +17,8 @@ export interface UsageRange extends Span {
 /** Sums over calls that have ended. A correction of an earlier charge may make them negative. */
 export interface UsageSums {
   readonly calls: number
+  /** Calls that were left before output, and released (D91). */
+  readonly abandoned: number
   readonly prompt_tokens: number
   readonly cached_tokens: number
   readonly completion_tokens: number
@@ -85,6 +87,7 @@ WITH charges AS (
   SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${changes} x ${by === "model" || by === "operation" ? joinTerms : sql``}
 ), sums AS (
   SELECT GROUPING(c."group") AS is_whole, c."group", coalesce(sum(c.calls), 0) AS calls,
+    ${abandoned} AS abandoned,
     coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
     coalesce(sum(c.cached_tokens), 0) AS cached_tokens, coalesce(sum(c.completion_tokens), 0) AS completion_tokens,
     coalesce(sum(c.charge_nano), 0) AS charge_nano,
@@ -93,7 +96,7 @@ WITH charges AS (
     ${bucketSums}
   FROM charges c GROUP BY GROUPING SETS ((c."group"), ())
 )
-SELECT s."group"::text, ${nameBy(by)} AS name, s.calls::text, s.prompt_tokens::text, s.cached_tokens::text,
+SELECT s."group"::text, ${nameBy(by)} AS name, s.calls::text, s.abandoned::text, s.prompt_tokens::text, s.cached_tokens::text,
   s.completion_tokens::text, s.charge_nano::text, s.profit_nano::text, s.provider_cost_nano::text, s.overage_nano::text, ${bucketTexts},
   (count(*) OVER () - 1)::text AS groups
 FROM sums s
@@ -104,6 +107,8 @@ LIMIT ${sql.raw(String(most + 1))}`
 const each = (of: (column: string) => string) => sql.raw(countedKinds.map(of).join(", "))
 const bucketSums = each((bucket) => `coalesce(sum(c.${bucket}), 0) AS ${bucket}`)
 const bucketTexts = each((bucket) => `s.${bucket}::text`)
+
+const abandoned = sql`coalesce(sum(c.calls) FILTER (WHERE c.outcome = 'released' AND c.failure = 'client_left'), 0)`
 
 const joinTerms = sql`JOIN ${terms} t ON t.id = x.terms_id`
 
@@ -168,6 +173,7 @@ function nameOf({ name }: Row): string | null {
 function sumsOf(row: Row): UsageSums {
   return {
     calls: countOf(row, "calls"),
+    abandoned: countOf(row, "abandoned"),
     prompt_tokens: countOf(row, "prompt_tokens"),
     cached_tokens: countOf(row, "cached_tokens"),
     completion_tokens: countOf(row, "completion_tokens"),

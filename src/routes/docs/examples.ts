@@ -146,12 +146,18 @@ export const usageExample = {
 } satisfies UsageReport
 
 /** The same for an account without a margin. */
-const operatorDay = { ...day, cost: day.charge, profit: "0", provider_cost: "0" }
+const operatorDay = { ...day, abandoned: 0, cost: day.charge, profit: "0", provider_cost: "0" }
 
 export const operatorUsageExample = {
   ...usageExample,
   data: usageExample.data.map((sums) => ({ ...sums, ...operatorDay })),
-  total: { ...usageExample.total, cost: usageExample.total.charge, profit: "0", provider_cost: "0" },
+  total: {
+    ...usageExample.total,
+    abandoned: 0,
+    cost: usageExample.total.charge,
+    profit: "0",
+    provider_cost: "0",
+  },
 } satisfies OperatorUsageReport
 
 /** The headers of every operation that calls a model (D63). */

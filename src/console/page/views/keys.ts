@@ -1,5 +1,6 @@
 import type { CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
 import type { UpstreamBody } from "../../../wire/statistics.ts"
+import type { OperatorUsageReport } from "../../../wire/usage-report.ts"
 import { showUsd } from "../../amount.ts"
 import { addressOf } from "../../fragment.ts"
 import { keyState } from "../../words.ts"
@@ -24,6 +25,7 @@ const LOST =
 /** The keys of an account. */
 export function keysPart(visit: Visit, account_id: string): Part {
   const reload = () => void made.load()
+  const left = new Map<string, number>()
   const rows = table<KeyBody>({
     label: "Keys",
     key: ({ id }) => id,
@@ -36,6 +38,7 @@ export function keysPart(visit: Visit, account_id: string): Part {
           models === null ? "all" : el("span", { class: "names" }, ...models.map(named)),
       },
       { title: "Spending limit", right: true, cell: limitOf },
+      { title: "Left before output, 30 days", right: true, cell: ({ id }) => String(left.get(id) ?? 0) },
       { title: "Last used", cell: ({ last_used_at }) => ago(last_used_at) },
       { title: "Expires", cell: ({ expires_at }) => ago(expires_at) },
       { title: "Actions", right: true, cell: (key) => actions(key, reload) },
@@ -46,7 +49,12 @@ export function keysPart(visit: Visit, account_id: string): Part {
     title: "Keys",
     tools: el("button", { type: "button", click: () => void makeKey(account_id, reload) }, "New key"),
     content: async (signal) => {
-      rows.show((await ask<Listed<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`, signal)).data)
+      const [keys, usage] = await Promise.all([
+        ask<Listed<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`, signal),
+        ask<OperatorUsageReport>(`/usage?account=${account_id}&by=key`, signal),
+      ])
+      for (const { group, abandoned } of usage.data) left.set(group, abandoned)
+      rows.show(keys.data)
       return rows.element
     },
   })
