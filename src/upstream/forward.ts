@@ -210,7 +210,8 @@ async function refused(
   body: Body | null,
   refusals: RefusalForm,
 ): Promise<FailedAttempt> {
-  const read = body !== null && isJudgedByBody(status) ? await refusalText(body) : null
+  const content_type = fields.get("content-type")
+  const read = body !== null && isJudgedByBody(status) ? await refusalText(body, content_type) : null
   const is_of_account = body !== null && isAboutAccount(status, read ?? "")
   const retry_after = retryAfter(fields, Date.now())
   const of_name = name === "" ? "" : `, key ${name}`
@@ -233,7 +234,7 @@ async function refused(
     discard,
     async error() {
       let text = read ?? ""
-      if (body !== null && read === null && refusals.isRead(status)) text = await refusalText(body)
+      if (body !== null && read === null && refusals.isRead(status)) text = await refusalText(body, content_type)
       else discard()
       // What is about the operator's account is not the client's fault, whatever its status.
       return refusals.errorOf({ status: is_of_account ? 402 : status, retry_after, body: text, secrets })

@@ -1,4 +1,5 @@
 import { type ErrorCode, GatewayError } from "../errors.ts"
+import { pathOf } from "../wire/fault.ts"
 import { isObject } from "../wire/usage.ts"
 
 /** A provider's answer with another status than 2xx. */
@@ -138,14 +139,35 @@ export function redacted(text: string, secrets: readonly string[]): string {
   )
 }
 
-/** The fields of `{"error": {…}}`, of `{"error": "…"}`, of `{"message": "…"}` or `{"detail": "…"}`, bare or first in a list. */
+/**
+ * The fields of `{"error": {…}}`, of `{"error": "…"}`, of `{"message": "…"}` or `{"detail": "…"}`, bare or first in a list. The
+ * message can also be a list of faults (FastAPI).
+ */
 export function errorObject(body: string): Record<string, unknown> {
   const parsed = parseJson(body)
   const object: unknown = Array.isArray(parsed) ? parsed[0] : parsed
   if (!isObject(object)) return {}
   if (isObject(object.error)) return object.error
   if (typeof object.error === "string") return { message: object.error }
-  return { ...object, message: object.message ?? object.detail }
+  return { ...object, message: wordsOf(object.message ?? object.detail) }
+}
+
+const SHOWN_FAULTS = 3
+
+/** Faults as one text: where, and what. Never their `input`, which is what the client sent. Some wrap the list once more (Mistral). */
+function wordsOf(told: unknown): unknown {
+  const list = isObject(told) ? told.detail : told
+  if (!Array.isArray(list)) return told
+  const words = list.slice(0, SHOWN_FAULTS).map((fault: unknown) => {
+    if (!isObject(fault) || typeof fault.msg !== "string") return ""
+    const keys = Array.isArray(fault.loc) ? fault.loc.filter(isKey).map(String) : []
+    return keys.length === 0 ? fault.msg : `${pathOf(keys)}: ${fault.msg}`
+  })
+  return words.filter((text) => text !== "").join("; ")
+}
+
+function isKey(value: unknown): boolean {
+  return typeof value === "string" || typeof value === "number"
 }
 
 function parseJson(text: string): unknown {

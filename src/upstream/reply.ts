@@ -46,11 +46,16 @@ export async function finish(body: Body): Promise<void> {
 /** Limits for reading the body of a refusal. */
 const REFUSAL = { bytes: 65_536, ms: 2_000 }
 
-/** The text of a refusal's body, or `""` when it did not come whole and in time. Never rejects. */
-export async function refusalText(body: Body): Promise<string> {
+/**
+ * The text of a refusal's body, or `""` when it did not come whole and in time. Plain text becomes the JSON that other providers
+ * send (D17). Never rejects.
+ */
+export async function refusalText(body: Body, content_type: string | null): Promise<string> {
   const chunks: Uint8Array[] = []
   const whole = await readOn(body, REFUSAL, (chunk) => chunks.push(chunk))
-  return whole ? Buffer.concat(chunks).toString() : ""
+  const text = whole ? Buffer.concat(chunks).toString() : ""
+  const is_plain = content_type !== null && /^text\/plain\b/i.test(content_type) && !/^\s*[[{<]/.test(text)
+  return is_plain ? JSON.stringify({ message: text.trim() }) : text
 }
 
 interface Bounds {

@@ -43,6 +43,8 @@ describe("D17 what a client is told", () => {
       },
     ],
     ["empty", raw("HTTP/1.1 400 Bad\r\ncontent-length: 0\r\n\r\n")],
+    ["a page", json(400, "<html>secret</html>", { "content-type": "text/html" })],
+    ["a page that is called plain text", json(400, "<html>secret</html>", { "content-type": "text/plain" })],
   ]
   test.each(unread)("our own words where its body is %s", async (_name, script) => {
     first.reply(script)
@@ -51,6 +53,17 @@ describe("D17 what a client is told", () => {
     expect(error.message).toBe(
       "The provider refused the request as invalid. Compare it with the provider's API reference.",
     )
+  })
+
+  test.each([
+    ["in plain text", "text/plain; charset=utf-8", `max_tokens is too large. ${API_KEY}\n`, "max_tokens is too large. [redacted]"],
+    ["in JSON that is called plain text", "text/plain", '{"detail":"No such model."}', "No such model."],
+  ])("the provider's own words %s", async (_form, type, body, message) => {
+    for (const status of [400, 404]) {
+      first.replyOnce(json(status, body, { "content-type": type }))
+      const call = forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers())
+      expect(await failure(call)).toMatchObject({ status, message })
+    }
   })
 
   test("a redirect is not followed, and its target learns nothing", async () => {

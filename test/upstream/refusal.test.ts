@@ -124,6 +124,28 @@ describe("D17 the provider's words, in the shapes providers use", () => {
     ],
     ["a text", { error: "No." }, { message: "No." }],
     ["a detail", { detail: "No." }, { message: "No." }],
+    [
+      "a list of faults (FastAPI)",
+      {
+        detail: [
+          { type: "missing", loc: ["body", "messages", 0, "role"], msg: "Field required", input: "secret" },
+          { type: "odd", msg: "Too odd", ctx: { secret: 1 } },
+          "no fault",
+          { loc: ["body"], msg: "The fourth" },
+        ],
+      },
+      { message: "body.messages[0].role: Field required; Too odd", code: "invalid_request" },
+    ],
+    [
+      "a list of faults below the message (Mistral)",
+      {
+        object: "error",
+        message: { detail: [{ loc: ["body", "seed"], msg: "Extra inputs are not permitted", input: 7 }] },
+        type: "invalid_request_error",
+        code: null,
+      },
+      { message: "body.seed: Extra inputs are not permitted", type: "invalid_request_error" },
+    ],
     ["first of a list", [{ error: { message: "No.", status: "INVALID_ARGUMENT" } }], { message: "No." }],
   ]
   test.each(rows)("%s", (_shape, body, expected) => {
@@ -151,7 +173,7 @@ describe("D17 nothing else of the body passes", () => {
     ["a null error", '{"error":null}'],
     ["a message that is no text", '{"error":{"message":{"secret":1}}}'],
     ["a blank message", '{"error":{"message":"  \\n"}}'],
-    ["validation details", '{"detail":[{"loc":["body"],"msg":"secret"}]}'],
+    ["faults without words", '{"detail":[{"loc":["body"],"msg":7,"input":"secret"},"secret",null]}'],
     ["other fields", '{"error":{"stack":"secret","org":"org-1"},"request":"secret"}'],
     ["a code that is a number", '{"error":{"code":1234}}'],
     ["a code with spaces", '{"error":{"code":"not an identifier"}}'],
