@@ -151,7 +151,7 @@ async function closing(answer: Response | Promise<Response>): Promise<Response> 
 }
 
 /** The paths that load balancers probe (D33). */
-const PROBED = ["/livez", "/readyz", "/"]
+const PROBED = ["/livez", "/health", "/readyz", "/"]
 
 /**
  * A probe of HTTP/1.0 needs no Host (RFC 9112, 3.2), and HAProxy and others send none; `request.url` is then the path alone.

@@ -7,8 +7,8 @@ import * as reference from "./docs/service-routes.ts"
 import { getMetrics, getOpenMetrics } from "./docs/service-routes.ts"
 
 /**
- * `GET /livez`: the process works. `GET /readyz`: it accepts calls. `GET /`: the product (D33). `OPTIONS` too, which
- * some load balancers use by default.
+ * `GET /livez`, or `/health` as load testers ask: the process works. `GET /readyz`: it accepts calls. `GET /`: the product (D33).
+ * `OPTIONS` too, which some load balancers use by default.
  */
 export function health(gateway: Gateway) {
   const alive = () => Response.json({ status: "alive" })
@@ -21,9 +21,11 @@ export function health(gateway: Gateway) {
   const product = () => Response.json({ name: "tollgate", docs: "/docs", openapi: "/docs/json" })
   return new Elysia({ name: "health" })
     .get("/livez", alive, reference.getLiveness)
+    .get("/health", alive, reference.getHealth)
     .get("/readyz", ready, reference.getReadiness)
     .get("/", product, reference.getProduct)
     .options("/livez", probe(alive), HIDDEN)
+    .options("/health", probe(alive), HIDDEN)
     .options("/readyz", probe(ready), HIDDEN)
     .options("/", probe(product), HIDDEN)
 }

@@ -2,28 +2,64 @@ import { Elysia } from "elysia"
 import { activeKey } from "../admission/admit.ts"
 import { hashOf } from "../admission/key.ts"
 import { hasVersionHeader, modelListCredential, vendorVersion } from "../admission/request-headers.ts"
+import type { Model } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import { requestId } from "../id.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
-import { modelList } from "../wire/models.ts"
+import { modelEntry, modelList } from "../wire/models.ts"
 import * as reference from "./docs/models.ts"
 
-/** `GET /v1/models`, `/v1/models/`, `/models`, `/models/` (spec 4.2): four paths, the same bytes (D23). */
+/**
+ * `GET /v1/models`, `/v1/models/`, `/models`, `/models/` (spec 4.2): four paths, the same bytes (D23). Below them, each model
+ * of the list, also with a slash in its name.
+ */
 export function models(gateway: Gateway) {
-  const handle = ({ request }: { request: Request }) => list(gateway, request)
+  const list = async ({ request }: { request: Request }) =>
+    answer(request, modelList(await usable(gateway, request)))
+  const one = async ({ request, path }: { request: Request; path: string }) => {
+    const name = nameIn(path)
+    const found = (await usable(gateway, request)).find((model) => model.name === name)
+    if (found === undefined) throw new GatewayError("model_not_found", { param: "model" })
+    return answer(request, modelEntry(found))
+  }
   return new Elysia({ name: "models" })
-    .get("/v1/models", handle, reference.listModels)
-    .get("/v1/models/", handle, reference.listModelsSlash)
-    .get("/models", handle, reference.listModelsCompatible)
-    .get("/models/", handle, reference.listModelsCompatibleSlash)
+    .get("/v1/models", list, reference.listModels)
+    .get("/v1/models/", list, reference.listModelsSlash)
+    .get("/models", list, reference.listModelsCompatible)
+    .get("/models/", list, reference.listModelsCompatibleSlash)
+    .get("/v1/models/:model", one, reference.getModel)
+    .get("/models/:model", one, reference.getModelCompatible)
+    .get("/v1/models/:model/*", one, HIDDEN)
+    .get("/models/:model/*", one, HIDDEN)
 }
 
-async function list({ config, catalog, ledger, key_loads }: Gateway, request: Request): Promise<Response> {
+const HIDDEN = { detail: { hide: true } } as const
+
+/** The models that the key of a request can call: of messages with a version header, otherwise of chat (D23). */
+async function usable(
+  { config, catalog, ledger, key_loads }: Gateway,
+  request: Request,
+): Promise<readonly Model[]> {
   const versioned = hasVersionHeader(request.headers, config.vendors)
   const key = modelListCredential(request.headers, versioned)
   if (versioned) vendorVersion(request.headers, config.vendors, null)
   const { models } = await activeKey({ ledger, key_loads, config }, hashOf(key))
   const open = catalog.list(versioned ? "messages" : "chat")
-  const seen = models === null ? open : open.filter(({ name }) => models.includes(name))
-  return new Response(JSON.stringify(modelList(seen)), { headers: jsonHeaders(requestId(request)) })
+  return models === null ? open : open.filter(({ name }) => models.includes(name))
+}
+
+/** The name at the end of a path, with or without escapes; null if an escape is malformed. */
+function nameIn(path: string): string | null {
+  try {
+    return decodeURIComponent(path.slice(path.indexOf(BELOW) + BELOW.length))
+  } catch {
+    return null
+  }
+}
+
+const BELOW = "/models/"
+
+function answer(request: Request, body: object): Response {
+  return new Response(JSON.stringify(body), { headers: jsonHeaders(requestId(request)) })
 }

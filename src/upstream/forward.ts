@@ -234,7 +234,8 @@ async function refused(
     discard,
     async error() {
       let text = read ?? ""
-      if (body !== null && read === null && refusals.isRead(status)) text = await refusalText(body, content_type)
+      if (body !== null && read === null && refusals.isRead(status))
+        text = await refusalText(body, content_type)
       else discard()
       // What is about the operator's account is not the client's fault, whatever its status.
       return refusals.errorOf({ status: is_of_account ? 402 : status, retry_after, body: text, secrets })

@@ -32,6 +32,7 @@ export const ModelEntry = Type.Object(
   },
   { description: "A model, in a shape that both SDK families can read." },
 )
+type ModelEntry = Static<typeof ModelEntry>
 
 /** The one envelope of both SDK families; there is always one page (D23). */
 export const ModelList = Type.Object(
@@ -52,18 +53,23 @@ interface Listed {
   readonly operations: readonly OperationName[]
 }
 
-/** The list of these models, in their order. */
-export function modelList(models: readonly Listed[]): ModelList {
-  const data = models.map(({ name, operations }) => ({
+/** An entry of the list. */
+export function modelEntry({ name, operations }: Listed): ModelEntry {
+  return {
     id: name,
-    object: "model" as const,
+    object: "model",
     created: CREATED_S,
     owned_by: "tollgate",
-    type: "model" as const,
+    type: "model",
     display_name: name,
     created_at: CREATED_AT,
     operations: [...operations],
-  }))
+  }
+}
+
+/** The list of these models, in their order. */
+export function modelList(models: readonly Listed[]): ModelList {
+  const data = models.map(modelEntry)
   return {
     object: "list",
     data,

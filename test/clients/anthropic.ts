@@ -44,7 +44,10 @@ function anthropic(name: string, kind: Kind): Client {
 function session(client: Anthropic, model: string): Session {
   return {
     ...MUTE,
-    models: async () => (await Array.fromAsync(client.models.list())).map(({ id }) => id),
+    async models() {
+      const listed = await Array.fromAsync(client.models.list())
+      return await Promise.all(listed.map(async ({ id }) => (await client.models.retrieve(id)).id))
+    },
     async count() {
       const { input_tokens } = await client.messages.countTokens({
         model,

@@ -104,7 +104,10 @@ function session(client: OpenAI, model: string): Session {
       const runner = streamed ? completions.runTools({ ...ask, stream: true }) : completions.runTools(ask)
       return (await runner.finalContent()) ?? ""
     },
-    models: async () => (await Array.fromAsync(client.models.list())).map(({ id }) => id),
+    async models() {
+      const listed = await Array.fromAsync(client.models.list())
+      return await Promise.all(listed.map(async ({ id }) => (await client.models.retrieve(id)).id))
+    },
   }
 }
 

@@ -83,9 +83,10 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   model_not_found: {
     async *attempts(stage, entry) {
-      yield await stage.ask(entry, await sharedWorld(stage), {
-        body: { ...bodyOf(entry), model: "no-such-model" },
-      })
+      const world = await sharedWorld(stage)
+      const named = { ...entry, path: entry.path.replace("{model}", "no-such-model") }
+      if (named.path !== entry.path) yield await stage.ask(named, world)
+      else yield await stage.ask(entry, world, { body: { ...bodyOf(entry), model: "no-such-model" } })
     },
   },
   method_not_allowed: {

@@ -128,6 +128,46 @@ describe("spec 4.2 four paths", () => {
   })
 })
 
+describe("D23 one model", () => {
+  const SPECIAL = "Ünïcode/model:1 🦊"
+  const rows: readonly [path: string, headers: string[], name: string | null][] = [
+    ["alpha", [], "alpha"],
+    ["alpha?beta=true", [], "alpha"],
+    [encodeURIComponent(SPECIAL), [], SPECIAL],
+    [encodeURI(SPECIAL), [], SPECIAL],
+    ["opus", [VERSION], "opus"],
+    ["twin", [VERSION], "twin"],
+    ["opus", [], null],
+    ["alpha", [VERSION], null],
+    ["ALPHA", [], null],
+    ["alpha/", [], null],
+    ["alpha/alpha", [], null],
+    ["alpha/%E0%A4%A", [], null],
+    [`upstream-${CANARY}`, [], null],
+    ["__proto__", [], null],
+  ]
+  test.each(rows)("%s with %j: %p", async (path, headers, name) => {
+    for (const place of ["/v1/models/", "/models/"]) {
+      const answer = await list(headers, place + path)
+      if (name === null) expectError(answer, "model_not_found", { param: "model" })
+      else expect(answer).toMatchObject({ status: 200, json: entry(name) })
+    }
+  })
+
+  test("of a key that is limited to others, without a key, with another method", async () => {
+    const { key } = await harness.key(account.id, { models: ["zeta"] })
+    expect((await list([], "/v1/models/zeta", key)).status).toBe(200)
+    expectError(await list([], "/v1/models/alpha", key), "model_not_found", { param: "model" })
+    expectError(await harness.ask({ target: "/v1/models/alpha" }), "invalid_api_key")
+    const headers = [`authorization: Bearer ${account.key}`]
+    expectError(
+      await harness.ask({ method: "DELETE", target: "/v1/models/alpha", headers }),
+      "method_not_allowed",
+      { headers: { allow: "GET, HEAD" } },
+    )
+  })
+})
+
 describe("D23 a key that is limited to some models sees those, in the configuration's order", () => {
   const rows: readonly [models: readonly string[], chats: readonly string[], messages: readonly string[]][] =
     [

@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-const PROBED = ["/", "/livez", "/readyz"]
+const PROBED = ["/", "/livez", "/health", "/readyz"]
 const READ = [...PROBED, "/docs", "/docs/json", "/docs/assets/page.css"]
 const LISTS = ["/v1/models", "/v1/models/", "/models", "/models/"]
 const RECEIPTS = ["/v1/account", "/v1/usage", "/v1/calls/01a1fdba-bbb4-7000-889f-26dc4478d767"]
@@ -64,7 +64,7 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
     "/livez/",
     "/v1",
     "/v1/",
-    "/v1/models/gpt",
+    "/v1/model/gpt",
     "/V1/models",
     "/v1%2Fmodels",
     "/%6civez",

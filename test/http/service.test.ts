@@ -19,6 +19,7 @@ describe("D33 what anybody may ask", () => {
   const rows: readonly [target: string, body: object][] = [
     ["/", { name: "tollgate", docs: "/docs", openapi: "/docs/json" }],
     ["/livez", { status: "alive" }],
+    ["/health", { status: "alive" }],
     ["/readyz", { status: "ready" }],
   ]
   test.each(rows)("%s", async (target, body) => {
@@ -187,6 +188,7 @@ describe("/metrics", () => {
         "/docs",
         "/docs/assets/:file",
         "/docs/json",
+        "/health",
         "/livez",
         "/metrics",
         "/models",

@@ -56,7 +56,12 @@ describe("D17 what a client is told", () => {
   })
 
   test.each([
-    ["in plain text", "text/plain; charset=utf-8", `max_tokens is too large. ${API_KEY}\n`, "max_tokens is too large. [redacted]"],
+    [
+      "in plain text",
+      "text/plain; charset=utf-8",
+      `max_tokens is too large. ${API_KEY}\n`,
+      "max_tokens is too large. [redacted]",
+    ],
     ["in JSON that is called plain text", "text/plain", '{"detail":"No such model."}', "No such model."],
   ])("the provider's own words %s", async (_form, type, body, message) => {
     for (const status of [400, 404]) {

@@ -1,5 +1,5 @@
 import { Type } from "@sinclair/typebox"
-import { ModelList } from "../../wire/models.ts"
+import { ModelEntry, ModelList } from "../../wire/models.ts"
 import { answer, type Fault, operation } from "../openapi.ts"
 
 const headers = Type.Object({
@@ -83,3 +83,27 @@ export const listModelsCompatibleSlash = modelList(
   "listModelsCompatibleSlash",
   "List models (compatible path)",
 )
+
+const model = (operationId: string, summary: string) => ({
+  params: Type.Object({
+    model: Type.String({
+      description: "The name of the model. A slash in it can be escaped or not.",
+      examples: ["gpt-5-mini"],
+    }),
+  }),
+  response: { 200: answer("The model.", ModelEntry, { "A chat model": entry }) },
+  detail: operation({
+    operationId,
+    tag: "Models",
+    summary,
+    description:
+      "Returns one model of the list that the key sees. With a version header it is a messages model, otherwise a chat model.",
+    credentials: ["apiKey", "xApiKey"],
+    headers,
+    errors: [...errors, "model_not_found"],
+  }),
+})
+
+export const getModel = model("getModel", "Retrieve a model")
+
+export const getModelCompatible = model("getModelCompatible", "Retrieve a model (compatible path)")

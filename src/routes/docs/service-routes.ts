@@ -25,16 +25,20 @@ export const getProduct = {
   }),
 }
 
-export const getLiveness = {
+const liveness = (operationId: string, summary: string) => ({
   response: { 200: answer("The process is alive.", Status, { Alive: { status: "alive" } }) },
   detail: operation({
-    operationId: "getLiveness",
+    operationId,
     tag: "Service",
-    summary: "Liveness probe",
+    summary,
     description: "Responds while the process works. Restart the process if it does not respond.",
     errors: [],
   }),
-}
+})
+
+export const getLiveness = liveness("getLiveness", "Liveness probe")
+
+export const getHealth = liveness("getHealth", "Liveness probe (compatible path)")
 
 export const getReadiness = {
   response: {
