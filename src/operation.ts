@@ -5,6 +5,7 @@ import type { StreamForm } from "./meter/tap-options.ts"
 import type { RefusalForm } from "./upstream/refusal.ts"
 import type { OperationName, Session } from "./wire/call.ts"
 import type { FieldTexts } from "./wire/json.ts"
+import type { JsonObject } from "./wire/usage.ts"
 
 /**
  * An operation that the gateway sells (D63): all that distinguishes one kind of call from another. The values are in
@@ -65,6 +66,15 @@ export interface Passed {
 
 /** How streams are read and framed, and the end of a broken one. */
 export interface EventForm extends StreamForm {
+  /** For a stream in answer to a JSON call (D5). */
+  assembly(): Assembly
   /** The last event of a stream that broke after output (D10). */
   errorEvent(error: GatewayError, request_id: string): Uint8Array
+}
+
+/** Makes the JSON answer from the events of a stream. It may keep and change their payloads. */
+export interface Assembly {
+  take(payload: JsonObject): void
+  /** The answer so far; null before an event of it. */
+  readonly answer: JsonObject | null
 }

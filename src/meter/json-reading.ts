@@ -106,7 +106,8 @@ export function readLarge(
   }
 }
 
-function withoutObject(body: "blank" | "malformed" | "error", ending: Ending): JsonEvidence {
+/** Nothing to charge (rule 3, D10). */
+export function withoutObject(body: "blank" | "malformed" | "error", ending: Ending): JsonEvidence {
   return { shape: "json", ending, body, usage: { state: "missing" }, output_bytes: 0, too_large: false }
 }
 

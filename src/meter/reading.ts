@@ -14,6 +14,8 @@ export interface JsonEvidence {
   readonly usage: UsageReading
   /** UTF-8 bytes of extractable output (D7). */
   readonly output_bytes: number
+  /** Those that came after the usage, of an answer that came as events (D5). Absent for any other. */
+  readonly output_bytes_after_usage?: number
   /** An object over the limit: charged, and not delivered (D5). */
   readonly too_large: boolean
   /** The service tier that the provider reported as served (D70). Undefined if it reported none. */

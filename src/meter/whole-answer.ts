@@ -1,7 +1,7 @@
 import { catalogue } from "../errors.ts"
 import { decode } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import { parsePayload } from "./output.ts"
+import { parsePrintable } from "./output.ts"
 import type { TapOptions } from "./tap-options.ts"
 
 const OPEN_OBJECT = 0x7b
@@ -9,6 +9,13 @@ const OPEN_OBJECT = 0x7b
 const BLANK: ReadonlySet<number | undefined> = new Set([0x09, 0x0a, 0x0d, 0x20, 0xef, 0xbb, 0xbf])
 
 const encoder = new TextEncoder()
+
+/** Whether the first byte that is not white space opens an object; undefined if there is only white space. */
+export function beginsAsObject(bytes: Uint8Array): boolean | undefined {
+  let at = 0
+  while (BLANK.has(bytes[at])) at += 1
+  return at === bytes.byteLength ? undefined : bytes[at] === OPEN_OBJECT
+}
 
 /** How it is read. Over `response_bytes` it is not kept, but read up to `response_read_bytes` (D5). */
 type WholeOptions = Pick<TapOptions, "sizes" | "form" | "json">
@@ -34,10 +41,8 @@ export class WholeAnswer {
    * with a brace. Null for an event stream, undefined if there was only white space so far.
    */
   static begin(chunk: Uint8Array, options: WholeOptions): WholeAnswer | null | undefined {
-    let at = 0
-    while (BLANK.has(chunk[at])) at += 1
-    if (at === chunk.byteLength) return undefined
-    return chunk[at] === OPEN_OBJECT ? new WholeAnswer(options) : null
+    const is_object = beginsAsObject(chunk)
+    return is_object === true ? new WholeAnswer(options) : is_object === false ? null : undefined
   }
 
   /** An answer over the limit, as far as it was read; null for one that is kept. */
@@ -59,7 +64,7 @@ export class WholeAnswer {
 
   /** The equivalent events; none if the object is malformed. */
   events(): Uint8Array {
-    const payload = parsePayload(decode(Buffer.concat(this.#chunks)) ?? "")
+    const payload = parsePrintable(decode(Buffer.concat(this.#chunks)) ?? "")
     return encoder.encode(payload === null ? "" : this.#options.form.eventsOf(payload))
   }
 }

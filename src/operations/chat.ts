@@ -11,6 +11,7 @@ import { readingIn } from "../usage/reading.ts"
 import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat-request.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
+import { ChatAssembly } from "./assembled.ts"
 
 const encoder = new TextEncoder()
 
@@ -23,6 +24,7 @@ const json: JsonForm = {
 
 export const chatEvents: EventForm = {
   open: (choices, rules) => new ChatReading(choices, rules),
+  assembly: () => new ChatAssembly(),
   commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(": keepalive\n\n"),
   end: encoder.encode("data: [DONE]\n\n"),

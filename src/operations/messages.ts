@@ -21,6 +21,7 @@ import { readUsage, type UsageRules } from "../usage/reading.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { type MessagesRequest, parseMessages } from "../wire/messages-request.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
+import { MessageAssembly } from "./assembled.ts"
 
 const encoder = new TextEncoder()
 
@@ -37,6 +38,7 @@ const json: JsonForm = {
 
 const stream: EventForm = {
   open: (_, rules) => new MessagesReading(rules),
+  assembly: () => new MessageAssembly(),
   commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(event({ type: "ping" })),
   end: encoder.encode(event({ type: "message_stop" })),

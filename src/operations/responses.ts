@@ -11,6 +11,7 @@ import type { UsageRules } from "../usage/reading.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { parseResponses, type ResponsesRequest } from "../wire/responses-request.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
+import { ResponseAssembly } from "./assembled.ts"
 
 const encoder = new TextEncoder()
 
@@ -27,6 +28,7 @@ const json: JsonForm = {
 
 const stream: EventForm = {
   open: (_choices, rules) => new ResponsesReading(rules),
+  assembly: () => new ResponseAssembly(),
   commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(": keepalive\n\n"),
   end: null,

@@ -10,7 +10,9 @@ import { type JsonForm, readAnswer, readLarge } from "../meter/json-reading.ts"
 import type { StreamEvidence } from "../meter/reading.ts"
 import { Tap } from "../meter/tap.ts"
 import type { Source, StreamSizes, StreamTimes, TapOptions } from "../meter/tap-options.ts"
+import { beginsAsObject } from "../meter/whole-answer.ts"
 import type { EventForm } from "../operation.ts"
+import { assembled } from "../operations/assembled.ts"
 import { settle } from "../settlement/settle.ts"
 import { type ClientDeadline, jsonDrain, streamDrain } from "../upstream/client-deadline.ts"
 import { jsonHeaders, streamHeaders } from "../upstream/headers.ts"
@@ -68,17 +70,28 @@ async function answerJsonIn(
   const body = collected instanceof Promise ? await collected : collected
   const ending = client_deadline.reason ?? body.ending
   const rules = usageRules(call, reply)
+  const { json, stream } = call.operation
+  const are_events = stream !== null && !body.cut && beginsAsObject(body.bytes) === false
+  const events = are_events
+    ? await assembled(stream, body.bytes, call.asked.n, limits.event_bytes, rules)
+    : null
   const read =
-    body.large === null
-      ? readAnswer(call.operation.json, body.bytes, ending, body.cut, rules, wants_cost)
-      : readLarge(call.operation.json, body.large, ending, body.cut, rules)
+    events !== null
+      ? { ...events.evidence, ending }
+      : body.large === null
+        ? readAnswer(json, body.bytes, ending, body.cut, rules, wants_cost)
+        : readLarge(json, body.large, ending, body.cut, rules)
   const evidence = read instanceof Promise ? await read : read
   if (evidence.output_bytes > 0) call.noteOutput()
   gateway.hidden_output.note(call.model, evidence.usage)
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
   const settled_ms = performance.now()
   const tells_cost = wants_cost && evidence.usage.state === "valid" && !evidence.too_large
-  const bytes = shownBody(body.bytes, reply.route.upstream.pass_cost, tells_cost ? end.charge_nano : null)
+  const bytes = shownBody(
+    events?.bytes ?? body.bytes,
+    reply.route.upstream.pass_cost,
+    tells_cost ? end.charge_nano : null,
+  )
   await durable
   noteDurable(gateway, call, settled_ms)
   if (end.outcome === "settled" && !evidence.too_large && call.hold.idempotency !== null)

@@ -73,8 +73,8 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
 }
 
 /** Output that the usage of a stream cannot count, because it came later (D8). */
-function bytesAfterUsage(evidence: Evidence): number {
-  return evidence.shape === "stream" ? evidence.output_bytes_after_usage : 0
+function bytesAfterUsage({ output_bytes_after_usage = 0 }: Evidence): number {
+  return output_bytes_after_usage
 }
 
 /** Whether an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream. */

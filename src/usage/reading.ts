@@ -278,6 +278,11 @@ const PLACES: readonly PlaceOf[] = [
   ({ x_groq }) => (isObject(x_groq) ? x_groq.usage : undefined), // Groq
 ]
 
+/** What stands there, in their order. */
+export function usageValuesOf(payload: JsonObject): readonly unknown[] {
+  return PLACES.map((placeOf) => placeOf(payload))
+}
+
 /** The counts of the first valid usage of a payload; why there are none otherwise. */
 export function usageIn(payload: JsonObject, rules: UsageRules): Counted | "missing" | "invalid" {
   let fault: "missing" | "invalid" = "missing"

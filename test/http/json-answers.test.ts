@@ -41,6 +41,7 @@ import { INVALID_USAGE } from "./usages.ts"
 /** 44 bytes: 11 tokens when they must be estimated. */
 const SENTENCE = "The quick brown fox jumps over the lazy dog."
 const DONE = "data: [DONE]\n\n"
+const DEEP = `{"choices":[{"message":{"content":${"[".repeat(30_000)}${"]".repeat(30_000)}}}]}`
 const RESPONSE_LIMIT = 65_536
 const READ_LIMIT = 4 * RESPONSE_LIMIT
 
@@ -212,7 +213,7 @@ describe("D5 whatever else is no JSON object is usage_invalid", () => {
     ["NaN in it", json(200, `{"x":NaN,"choices":["${CANARY}"]}`), ...invalid],
     ["bad UTF-8", bytes(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), ...invalid],
     ["UTF-16", bytes(Buffer.from(`\ufeff${whole}`, "utf16le")), ...invalid],
-    ["an event stream", sse(chatWords(CANARY), { usage: usage(9, 1) }), ...invalid],
+    ["an event stream that is cut", sse(chatWords(CANARY).slice(0, -1), { done: false }), ...invalid],
     ["cut by a reset", cut(whole.slice(0, 60), { length: whole.length }, "reset"), ...lost],
     [
       "cut by a close: too short for its length",
@@ -680,6 +681,13 @@ describe("D29 a stream request is answered as a stream", () => {
       streamed("rule 6: white space", "application/json", " \r\n ", "", nothing),
       streamed("rule 6: malformed", "application/json", `["${CANARY}"]`, "", nothing),
       streamed("rule 6: truncated", "application/json", `{"x":"${CANARY}`, "", nothing),
+      streamed(
+        "rule 6, D41: nested so deep that it takes seconds to print",
+        "application/json",
+        DEEP,
+        "",
+        nothing,
+      ),
       streamed("rule 6: HTML", "text/html", `<html>${CANARY}</html>`, "", nothing),
       streamed(
         "rule 6, D10: an error",

@@ -93,7 +93,7 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
   },
   usage_invalid: {
     cause:
-      "The provider returned status 2xx with a body that is not a JSON object, such as an HTML page of a proxy.",
+      "The provider returned status 2xx with a body that is neither a JSON object nor a whole event stream, such as an HTML page of a proxy.",
     cure: "The operator should check which server answers at the upstream's `base_url`. `x-should-retry: false` tells SDKs not to retry.",
   },
   response_too_large: {
