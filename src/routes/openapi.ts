@@ -18,8 +18,11 @@ export type Documentation = NonNullable<ElysiaSwaggerConfig["documentation"]>
 type Components = NonNullable<Documentation["components"]>
 type Responses = NonNullable<DocumentDecoration["responses"]>
 
-/** Who may call: a client's key as a bearer token or as `x-api-key` (D20), or the operator's token. */
-export type Credential = "apiKey" | "xApiKey" | "adminToken"
+/** The cookie of a session of the console (D50). */
+export const SESSION_COOKIE = "tollgate_session"
+
+/** Who may call: a client's key as a bearer token or as `x-api-key` (D20), the operator's token, or the console. */
+export type Credential = "apiKey" | "xApiKey" | "adminToken" | "adminSession"
 
 const securitySchemes: Record<Credential, NonNullable<Components["securitySchemes"]>[string]> = {
   apiKey: {
@@ -37,6 +40,13 @@ const securitySchemes: Record<Credential, NonNullable<Components["securityScheme
     type: "http",
     scheme: "bearer",
     description: "The admin token: the value of `TOLLGATE_ADMIN_TOKEN`.",
+  },
+  adminSession: {
+    type: "apiKey",
+    in: "cookie",
+    name: SESSION_COOKIE,
+    description:
+      "The session of the console. All of `/admin` accepts it in place of the admin token, from pages of this gateway.",
   },
 }
 

@@ -135,7 +135,7 @@ test("D27 every operation that asks the database is 503 when it cannot be reache
   )
   const app = mount({ database: drizzle(nowhere), deadline_ms: 1_000 })
   for (const { method, path } of operations) {
-    if (path === "/admin/upstreams") continue
+    if (path === "/admin/upstreams" || (method === "DELETE" && path === "/admin/session")) continue
     const body = bodyFor(path)
     const query = path.endsWith("balance") ? "?at=2026-03-01" : ""
     const response = await app.handle(

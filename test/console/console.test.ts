@@ -70,7 +70,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   const inDialog = () => page.locator("dialog")
 
   test(
-    "a wrong token is said plainly, the right one lets in, and stays in this tab alone",
+    "a wrong token is said plainly, the right one lets in, and the page keeps neither it nor the session",
     async () => {
       await page.getByLabel("Admin token").fill("not-the-token-of-this-gateway")
       await page.keyboard.press("Enter")
@@ -83,8 +83,12 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       expect(await page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]")).toEqual([
         "",
         0,
-        1,
+        0,
       ])
+      const [session, ...others] = await browser.context.cookies()
+      expect(others).toEqual([])
+      expect(session).toMatchObject({ path: "/admin", httpOnly: true, sameSite: "Strict" })
+      expect(session?.value).not.toContain(ADMIN_TOKEN)
       expect(page.url()).not.toContain(ADMIN_TOKEN)
       await page.reload()
       await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor()
@@ -415,23 +419,26 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   )
 
   test(
-    "a token that is taken back ends the session, and signing out forgets it",
+    "a session that the gateway ended asks for the token again, and signing out ends it at the gateway",
     async () => {
-      await page.route("**/admin/**", (route) =>
-        route.fulfill({
-          status: 401,
-          json: { error: { code: "invalid_api_key", message: "", param: null } },
-        }),
-      )
-      await page.goto(`${gateway.url}/console#/audit`)
+      await visit("#/audit")
+      const client = connect(gateway.address, { max: 1, onnotice: () => {} })
+      await client`DELETE FROM tollgate.console_sessions`
       await page.getByRole("button", { name: "Run audit" }).click()
-      await page.getByText("no longer accepts this token").waitFor()
-      await page.unroute("**/admin/**")
+      await page.getByText("The session has ended.").waitFor()
       await page.getByLabel("Admin token").fill(ADMIN_TOKEN)
       await page.keyboard.press("Enter")
+      await page.route("**/admin/session", (route) => route.abort())
       await page.getByRole("button", { name: "Sign out" }).click()
+      await page.getByRole("button", { name: "Still signed in" }).waitFor()
+      await page.unroute("**/admin/session")
+      await page.getByRole("button", { name: "Still signed in" }).click()
       await page.getByText("You have signed out.").waitFor()
-      expect(await page.evaluate("sessionStorage.length")).toBe(0)
+      expect(await client`SELECT FROM tollgate.console_sessions`).toHaveLength(0)
+      expect(await browser.context.cookies()).toEqual([])
+      await client.end()
+      await page.reload()
+      await page.getByLabel("Admin token").waitFor()
     },
     TEST_MS,
   )

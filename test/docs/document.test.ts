@@ -62,6 +62,8 @@ const PROMISED = [
   "GET /admin/estimates",
   "GET /admin/usage-notes",
   "GET /admin/upstreams",
+  "POST /admin/session",
+  "DELETE /admin/session",
   "GET /console",
 ]
 
@@ -117,7 +119,12 @@ describe("the OpenAPI document", () => {
   })
 
   test("D20: has the credentials of both families and the operator's, and says which opens what", () => {
-    expect(Object.keys(document.components.securitySchemes)).toEqual(["apiKey", "xApiKey", "adminToken"])
+    expect(Object.keys(document.components.securitySchemes)).toEqual([
+      "apiKey",
+      "xApiKey",
+      "adminToken",
+      "adminSession",
+    ])
     const opens = (name: string) =>
       operations.find((operation) => operation.name === name)?.operation.security?.flatMap(Object.keys)
     expect(opens("POST /v1/chat/completions")).toEqual(["apiKey"])

@@ -24,6 +24,11 @@ const SMALL_BODY = { limits: { body: "1KiB" } }
 const SMALL_RESPONSE = { limits: { response: "1KiB" } }
 const IMPATIENT = { limits: { body_timeout: "50ms" } }
 const ONE_A_MINUTE = { limits: { per_key: { requests_per_minute: 1 } } }
+/** The browser of an operator, with a session that the database would have to know (D50). */
+const CONSOLE = {
+  credential: null,
+  headers: { cookie: "tollgate_session=any", "sec-fetch-site": "same-origin" },
+}
 const ONE_AT_A_TIME = { limits: { in_flight: 1 } }
 
 /** One for every code: a new code of the catalogue needs its own to compile. */
@@ -158,6 +163,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   ledger_unavailable: {
     async *attempts(stage, entry) {
       yield await stage.ask(entry, await sharedWorld(stage), plain(entry))
+      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), ...CONSOLE })
     },
     around: withoutDatabase,
     together: true,

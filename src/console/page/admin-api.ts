@@ -1,22 +1,38 @@
-/** The admin token, kept only in the session storage of this tab (D50). */
+/** Asks `/admin`. The browser adds the cookie of the session, which this page cannot read (D50). */
 
-const PLACE = "tollgate-admin-token"
-
+let is_signed_in = false
 let onClose: (reason: string) => void = () => {}
 
-/** Null if signed out. */
-export function tokenOf(): string | null {
-  return sessionStorage.getItem(PLACE)
+export function isSignedIn(): boolean {
+  return is_signed_in
 }
 
-export function openSession(token: string): void {
-  sessionStorage.setItem(PLACE, token)
+/** Finds out whether the browser has an open session. If the gateway does not say, views are shown, and say why. */
+export async function findSession(): Promise<boolean> {
+  const answer = await request("GET", "/accounts?limit=1").catch(() => null)
+  is_signed_in = answer?.status !== 401
+  return is_signed_in
 }
 
-/** Forgets the token; the sign-in form shows `reason`. */
-export function closeSession(reason: string): void {
-  if (tokenOf() === null) return
-  sessionStorage.removeItem(PLACE)
+/** Opens a session; returns false if this is not the admin token. Throws `AdminError` on any other failure. */
+export async function openSession(token: string): Promise<boolean> {
+  const answer = await request("POST", "/session", { authorization: `Bearer ${token}` })
+  if (answer.status === 401) return false
+  if (!answer.ok) throw await refusalOf(answer)
+  is_signed_in = true
+  return true
+}
+
+/** Ends the session. Throws `AdminError` if the gateway has not ended it. */
+export async function endSession(): Promise<void> {
+  await tell("DELETE", "/session")
+  closeSession("You have signed out.")
+}
+
+/** Shows the sign-in form with `reason`, once. */
+function closeSession(reason: string): void {
+  if (!is_signed_in) return
+  is_signed_in = false
   onClose(reason)
 }
 
@@ -47,7 +63,7 @@ export interface Listed<Body> {
   readonly next: string | null
 }
 
-/** Reads from `/admin`. A rejected token ends the session. Throws `AdminError`, or the reason of `signal`. */
+/** Reads from `/admin`. A rejected session is closed. Throws `AdminError`, or the reason of `signal`. */
 export async function ask<Body>(path: string, signal?: AbortSignal): Promise<Body> {
   try {
     return await send<Body>("GET", path, undefined, signal)
@@ -68,17 +84,10 @@ export async function tell<Body>(
   return await send<Body>(method, path, body)
 }
 
-/** Whether the gateway accepts this token. Throws `AdminError` on any other failure. */
-export async function isToken(token: string): Promise<boolean> {
-  const answer = await request("GET", "/accounts?limit=1", token)
-  if (answer.status === 401) return false
-  if (!answer.ok) throw await refusalOf(answer)
-  return true
-}
-
 async function send<Body>(method: string, path: string, body?: object, signal?: AbortSignal): Promise<Body> {
-  const answer = await request(method, path, tokenOf() ?? "", body, signal)
-  if (answer.status === 401) closeSession("The gateway no longer accepts this token. Sign in again.")
+  const headers = body === undefined ? {} : { "content-type": "application/json" }
+  const answer = await request(method, path, headers, body, signal)
+  if (answer.status === 401) closeSession("The session has ended. Sign in again.")
   if (!answer.ok) throw await refusalOf(answer)
   const text = await answer.text()
   return JSON.parse(text === "" ? "null" : text)
@@ -87,23 +96,20 @@ async function send<Body>(method: string, path: string, body?: object, signal?: 
 async function request(
   method: string,
   path: string,
-  token: string,
+  headers: Record<string, string> = {},
   body?: object,
   signal?: AbortSignal,
 ): Promise<Response> {
   const { href, pathname } = new URL(`/admin${path}`, location.origin)
-  // An id from the address bar could contain `..`: the token must not be sent to other paths.
+  // An id from the address bar could contain `..`: nothing but `/admin` may be asked.
   if (!pathname.startsWith("/admin/"))
     throw new AdminError(404, "not_found", "This page does not exist.", null)
   try {
     return await fetch(href, {
       method,
-      credentials: "omit",
+      credentials: "same-origin",
       cache: "no-store",
-      headers: {
-        authorization: `Bearer ${token}`,
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-      },
+      headers,
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       ...(signal === undefined ? {} : { signal }),
     })

@@ -1,5 +1,5 @@
 import { parseAddress } from "../fragment.ts"
-import { tokenOf, whenClosed } from "./admin-api.ts"
+import { findSession, isSignedIn, whenClosed } from "./admin-api.ts"
 import { el } from "./element.ts"
 import { type Shell, shell, signIn } from "./shell.ts"
 import { account } from "./views/account.ts"
@@ -17,11 +17,10 @@ let frame: Shell | null = null
 
 whenClosed((reason) => askForToken(reason))
 addEventListener("hashchange", () => {
-  if (tokenOf() !== null) show()
+  if (isSignedIn()) show()
 })
 addEventListener("keydown", findBySlash)
-if (tokenOf() === null) askForToken(null)
-else show()
+void findSession().then((is_open) => (is_open ? show() : askForToken(null)))
 
 function askForToken(reason: string | null): void {
   leave()

@@ -1,5 +1,5 @@
 import { addressOf, idIn } from "../fragment.ts"
-import { closeSession, isToken, openSession } from "./admin-api.ts"
+import { endSession, openSession } from "./admin-api.ts"
 import { fieldRow } from "./dialog.ts"
 import { el, setText } from "./element.ts"
 import { faultWords } from "./visit.ts"
@@ -24,6 +24,7 @@ export interface Shell {
 export function shell(): Shell {
   const main = el("main", { id: "main", tabindex: -1 })
   const links = PLACES.map(([view, name]) => ({ view, link: el("a", { href: addressOf(view) }, name) }))
+  const signOut = el("button", { type: "button", click: leave }, "Sign out")
   const element = el(
     "div",
     { class: "shell" },
@@ -39,15 +40,15 @@ export function shell(): Shell {
       ),
       el("nav", { "aria-label": "Views" }, ...links.map(({ link }) => link)),
       search(),
-      el(
-        "div",
-        { class: "aside" },
-        el("a", { href: "/docs" }, "API"),
-        el("button", { type: "button", click: () => closeSession("You have signed out.") }, "Sign out"),
-      ),
+      el("div", { class: "aside" }, el("a", { href: "/docs" }, "API"), signOut),
     ),
     main,
   )
+
+  /** If the gateway did not end the session, the button says so: the browser still has the cookie. */
+  function leave(): void {
+    endSession().catch((error: unknown) => setText(signOut, `Still signed in: ${faultWords(error)}`))
+  }
 
   /** The URL fragment is the address of a view, so the skip link moves the focus itself. */
   function skip(event: Event): void {
@@ -111,10 +112,7 @@ export function signIn(reason: string | null, opened: () => void): HTMLElement {
     if (token === "") return refuse("Enter the admin token.")
     button.disabled = true
     try {
-      if (await isToken(token)) {
-        openSession(token)
-        return opened()
-      }
+      if (await openSession(token)) return opened()
       refuse(
         "This is not the admin token of the gateway. Use the value of TOLLGATE_ADMIN_TOKEN, or the token that the demo printed when it started.",
       )
@@ -143,7 +141,7 @@ export function signIn(reason: string | null, opened: () => void): HTMLElement {
       fieldRow({
         name: "token",
         label: "Admin token",
-        hint: "Kept in this tab until you sign out or close the tab.",
+        hint: "You stay signed in until you sign out, for 12 hours at most.",
         input,
       }),
       fault,

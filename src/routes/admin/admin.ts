@@ -6,7 +6,6 @@ import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
 import { archiveRoutes } from "./archive.ts"
 import { auditRoutes } from "./audit.ts"
-import { operatorsOnly } from "./authorize.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
 import { estimateRoutes } from "./estimates.ts"
@@ -15,21 +14,23 @@ import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import { moveRoutes } from "./moves.ts"
 import type { Operators } from "./operators.ts"
 import { reportRoutes } from "./reports.ts"
+import { operatorsOrConsole, sessionRoutes } from "./session.ts"
 import { upstreamRoutes } from "./upstreams.ts"
 import { usageNoteRoutes } from "./usage-notes.ts"
 
 export type { Operators }
 
 /**
- * `/admin`, for operators. The token is checked before the body and the parameters (D30). Without a configured token
+ * `/admin`, for operators. The token, or the console's cookie, is checked before the body and the parameters (D30). Without a configured token
  * these routes do not exist.
  */
 export function adminRoutes(operators: Operators) {
   const admin = new Elysia({ name: "admin", prefix: "/admin" })
   const { admin_token } = operators
   if (admin_token === null) return admin
-  const guard = operatorsOnly(admin_token)
+  const guard = operatorsOrConsole(operators, admin_token)
   return admin
+    .use(sessionRoutes(operators, admin_token))
     .onParse(guard)
     .onParse(({ request, params: { id } = {} }) => jsonBody(request, id, operators))
     .onTransform(guard)

@@ -1,0 +1,114 @@
+import { Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { endSession, isOpenSession, openSession } from "../../ledger/console-sessions.ts"
+import { ERRORS } from "../docs/examples.ts"
+import { answer, operation, SESSION_COOKIE } from "../openapi.ts"
+import { forbidStoring } from "../routing.ts"
+import { operatorsOnly } from "./authorize.ts"
+import type { Operators } from "./operators.ts"
+import { askShard } from "./shards.ts"
+
+/** How long a session of the console lasts. */
+const SESSION_S = 12 * 3_600
+const SECRET_BYTES = 32
+
+type Asked = { readonly request: Request }
+
+/** `/admin/session`: the console signs in with the admin token, and has a cookie from then on (D50). */
+export function sessionRoutes(operators: Operators, admin_token: string) {
+  const [shard] = operators.shards
+  return new Elysia({ name: "admin-session" })
+    .onAfterHandle(forbidStoring)
+    .post(
+      "/session",
+      async ({ request, set }) => {
+        const secret = crypto.getRandomValues(Buffer.alloc(SECRET_BYTES)).toString("base64url")
+        const hash = hashOf(secret, admin_token)
+        await askShard(operators, shard, (database) => openSession(database, hash, SESSION_S))
+        set.headers["set-cookie"] = cookie(secret, SESSION_S, request.headers)
+        set.status = 204
+      },
+      { ...signingIn, transform: operatorsOnly(admin_token) },
+    )
+    .delete(
+      "/session",
+      async ({ request, set }) => {
+        const secret = secretOf(request)
+        if (secret !== null) {
+          const hash = hashOf(secret, admin_token)
+          await askShard(operators, shard, (database) => endSession(database, hash))
+        }
+        set.headers["set-cookie"] = cookie("", 0, request.headers)
+        set.status = 204
+      },
+      { ...signingOut, transform: operatorsOrConsole(operators, admin_token) },
+    )
+}
+
+/** A hook that throws unless the request has the admin token, or the cookie of an open session and no other origin. */
+export function operatorsOrConsole(operators: Operators, admin_token: string) {
+  const tokenOnly = operatorsOnly(admin_token)
+  const [shard] = operators.shards
+  return async ({ request }: Asked): Promise<void> => {
+    const secret = request.headers.has("authorization") ? null : secretOf(request)
+    if (secret !== null) {
+      const hash = hashOf(secret, admin_token)
+      if (await askShard(operators, shard, (database) => isOpenSession(database, hash))) return
+    }
+    tokenOnly({ request })
+  }
+}
+
+/** The secret of the cookie; null without one, and for a request that another site or origin has caused. */
+function secretOf({ headers, method }: Request): string | null {
+  if (!isOwnOrigin(headers, method)) return null
+  const pairs = (headers.get("cookie") ?? "").split(";").map((pair) => pair.trim().split("="))
+  return pairs.find(([name]) => name === SESSION_COOKIE)?.[1] ?? null
+}
+
+/**
+ * Whether a request comes from a page of this gateway. Browsers say so in `Sec-Fetch-Site`, though not over plain HTTP to
+ * another machine. There they still send `Origin` with whatever can change something.
+ */
+function isOwnOrigin(headers: Headers, method: string): boolean {
+  const site = headers.get("sec-fetch-site")
+  if (site !== null) return site === "same-origin"
+  const origin = headers.get("origin")
+  if (origin === null) return method === "GET" || method === "HEAD"
+  return URL.canParse(origin) && new URL(origin).host === headers.get("host")
+}
+
+/** A page of another address cannot know the secret, and `/admin` alone gets it. `Origin` says whether the page came by HTTPS. */
+function cookie(secret: string, last_s: number, headers: Headers): string {
+  const secure = headers.get("origin")?.startsWith("https://") ? "; Secure" : ""
+  return `${SESSION_COOKIE}=${secret}; Path=/admin; Max-Age=${last_s}; HttpOnly; SameSite=Strict${secure}`
+}
+
+function hashOf(secret: string, admin_token: string): string {
+  return new Bun.CryptoHasher("sha256", admin_token).update(secret).digest("hex")
+}
+
+const signingIn = {
+  response: { 204: answer("A session was opened. `Set-Cookie` has its cookie.", Type.Void()) },
+  detail: operation({
+    operationId: "openSession",
+    tag: "Service",
+    summary: "Sign in to the console",
+    description:
+      "Opens a session of the console for 12 hours. Its cookie is accepted in place of the admin token, from pages of this gateway only. Programs send the admin token instead.",
+    credentials: ["adminToken"],
+    errors: ERRORS,
+  }),
+}
+
+const signingOut = {
+  response: { 204: answer("The session has ended.", Type.Void()) },
+  detail: operation({
+    operationId: "endSession",
+    tag: "Service",
+    summary: "Sign out of the console",
+    description: "Ends the session of the cookie.",
+    credentials: ["adminToken", "adminSession"],
+    errors: ERRORS,
+  }),
+}
