@@ -50,6 +50,7 @@ const COMMON = [
   "src/cutoff.ts",
   "src/timeouts.ts",
   "src/config/config.ts",
+  "src/presets/preset.ts",
 ]
 
 /**
@@ -68,7 +69,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/errors.ts": [],
   "src/wire/": COMMON,
   "src/usage/": ["src/wire/", "src/kinds.ts", "src/money.ts"],
-  "src/config/": [...COMMON, "src/database-url.ts", "src/usage/readers.ts"],
+  "src/presets/": ["src/usage/readers.ts"],
+  "src/config/": [...COMMON, "src/database-url.ts", "src/usage/readers.ts", "src/presets/"],
   "src/meter/": [...COMMON, "src/usage/"],
   "src/ledger/": ["src/wire/", "src/kinds.ts", "src/money.ts", "src/id.ts", "src/database-url.ts"],
   "src/embedded/": ["src/ledger/database/address.ts", "src/ledger/events.ts"],
@@ -318,6 +320,7 @@ const PURE = [
   "src/admission/{quote,bounds,asked,describe,described,switches,tools,request-headers,catalog}.ts",
   "src/upstream/{headers,refusal}.ts",
   "src/config/{config,values,file,environment,load,tracing}.ts",
+  "src/presets/*.ts",
   "src/routes/openapi-document.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",

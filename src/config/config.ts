@@ -1,4 +1,5 @@
 import type { Rate, ServiceTier } from "../money.ts"
+import type { ErrorMeanings } from "../presets/preset.ts"
 import type { ReaderName } from "../usage/readers.ts"
 import type { OperationName } from "../wire/call.ts"
 import type { Fault } from "../wire/fault.ts"
@@ -40,6 +41,10 @@ export interface Upstream {
   readonly query: string
   /** What is changed in the body of every request; null for nothing (D81). */
   readonly edits: Edits | null
+  /** The preset that filled what the file does not say (D83), and the key of the file that named it; null for none. */
+  readonly preset: { readonly name: string; readonly from: "provider" | "base_url" } | null
+  /** What its refusals mean, where their status does not say it (D82). */
+  readonly errors: ErrorMeanings
   /** What no client may be shown: the credential, and long values of headers and the query. */
   readonly secrets: readonly string[]
   readonly timeouts: {

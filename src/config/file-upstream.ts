@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox"
+import { presetNames } from "../presets/presets.ts"
 import { type ReaderName, readerNames } from "../usage/readers.ts"
 import { EXPECTED } from "../wire/fault.ts"
 import { count, duration, durationOrNone, section, text } from "./schema.ts"
@@ -45,19 +46,30 @@ function texts(expected: string) {
   })
 }
 
+/** What a preset can fill in (D83) has no default here. */
 export const UpstreamSection = section({
-  family: Family,
+  provider: Type.Optional(
+    Type.Union(
+      presetNames.map((name) => Type.Literal(name)),
+      { [EXPECTED]: `one of ${presetNames.join(", ")}` },
+    ),
+  ),
+  family: Type.Optional(Family),
   /** Plain http is allowed, because a local model server rarely has a certificate. */
-  base_url: text({
-    pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
-    [EXPECTED]: "an http or https URL without credentials, query or fragment",
-  }),
+  base_url: Type.Optional(
+    text({
+      pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
+      [EXPECTED]: "an http or https URL without credentials, query or fragment",
+    }),
+  ),
   api_key: Type.Optional(credential()),
   /** How its usage is read (D87). */
-  usage: Type.Unsafe<ReaderName>(
-    Type.Union(
-      readerNames.map((name) => Type.Literal(name)),
-      { default: "default", [EXPECTED]: `one of ${readerNames.join(", ")}` },
+  usage: Type.Optional(
+    Type.Unsafe<ReaderName>(
+      Type.Union(
+        readerNames.map((name) => Type.Literal(name)),
+        { [EXPECTED]: `one of ${readerNames.join(", ")}` },
+      ),
     ),
   ),
   keys: Type.Optional(
@@ -77,7 +89,9 @@ export const UpstreamSection = section({
     default: {},
     [EXPECTED]: "a mapping from dotted fields to values, such as { provider.sort: price }",
   }),
-  drop: Type.Array(text(), { default: [], [EXPECTED]: "a list of dotted fields, such as [stream_options]" }),
+  drop: Type.Optional(
+    Type.Array(text(), { [EXPECTED]: "a list of dotted fields, such as [stream_options]" }),
+  ),
   timeouts: section({
     connect: duration("3s"),
     first_byte: duration("120s"),

@@ -1,23 +1,22 @@
 import { X509Certificate } from "node:crypto"
+import type { Auth } from "../presets/preset.ts"
 import { folded, isPath } from "../wire/paths.ts"
 import type { Upstream } from "./config.ts"
 import type { ConfigFile } from "./file.ts"
-import { ms, type Report, withoutSlashes } from "./values.ts"
+import { filled } from "./upstream-preset.ts"
+import { ms, type Report } from "./values.ts"
 
 /** Reads one upstream of the file. */
 export function upstreamOf(name: string, upstream: Section, report: Report): Upstream {
-  const { family, base_url, usage, timeouts, idle_connection, on_disconnect } = upstream
-  const { headers, query, set, drop } = upstream
-  if (!URL.canParse(base_url)) report(`upstreams.${name}.base_url`, "a URL")
+  const { timeouts, idle_connection, on_disconnect, headers, set } = upstream
+  const { auth, query, drop, ...taken } = filled(upstream, `upstreams.${name}`, report)
   const keys = keysOf(upstream, `upstreams.${name}`, report)
   checkRequest(upstream, `upstreams.${name}`, report)
   return {
     name,
-    family,
-    base_url: withoutSlashes(base_url),
+    ...taken,
     keys,
-    usage,
-    auth: authOf(upstream.auth ?? (family === "chat" ? "bearer" : "x-api-key")),
+    auth: authOf(auth),
     headers,
     query: new URLSearchParams(query).toString(),
     edits: Object.keys(set).length + drop.length === 0 ? null : { set, drop },
@@ -28,7 +27,7 @@ export function upstreamOf(name: string, upstream: Section, report: Report): Ups
       idle_ms: ms(timeouts.idle),
       total_ms: ms(timeouts.total),
     },
-    idle_connection_ms: idle_connection === undefined ? null : ms(idle_connection),
+    ...(idle_connection !== undefined && { idle_connection_ms: ms(idle_connection) }),
     tls: tlsOf(upstream.tls, `upstreams.${name}.tls`, report),
     pass_cost: upstream.pass_cost,
     on_disconnect: {
@@ -61,7 +60,7 @@ const COSTLY = new Set(
 )
 
 /** Reports headers and fields that an upstream may not change. */
-function checkRequest({ headers, set, drop }: Section, path: string, report: Report): void {
+function checkRequest({ headers, set, drop = [] }: Section, path: string, report: Report): void {
   for (const name of Object.keys(headers)) {
     if (!HEADER.test(name))
       report(
@@ -79,7 +78,7 @@ function checkRequest({ headers, set, drop }: Section, path: string, report: Rep
 
 type Section = ConfigFile["upstreams"][string]
 
-function authOf(auth: NonNullable<Section["auth"]>): Upstream["auth"] {
+function authOf(auth: Auth): Upstream["auth"] {
   if (auth === "bearer") return { header: "authorization", prefix: "Bearer " }
   return { header: typeof auth === "string" ? auth : auth.header.toLowerCase(), prefix: "" }
 }

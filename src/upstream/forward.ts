@@ -1,9 +1,10 @@
 import type { Credential, Model, Route, Upstream } from "../config/config.ts"
 import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
+import type { Meaning } from "../presets/preset.ts"
 import { startTimeout, type Timeout } from "../timeouts.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
-import { isAboutAccount, isJudgedByBody } from "./account-errors.ts"
+import { isJudgedByBody, meaningOf } from "./account-errors.ts"
 import { type Candidate, candidatesOf } from "./choice.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
@@ -199,20 +200,24 @@ function judge(
   return refused(route.upstream, key, head, body, refusals)
 }
 
+/** The status that says what a refusal means. */
+const MEANT: Readonly<Record<Meaning, number>> = { account: 402, rate: 429, content: 400 }
+
 /**
  * An answer that is not a 2xx, or whose body must not be read. After a 2xx no other upstream is tried: the provider did
  * the work. A short body is read to its end, so that the connection can be used again.
  */
 async function refused(
-  { secrets }: Upstream,
+  { secrets, errors }: Upstream,
   { name }: Credential,
   { status, fields, fault }: AnswerHead,
   body: Body | null,
   refusals: RefusalForm,
 ): Promise<FailedAttempt> {
   const content_type = fields.get("content-type")
-  const read = body !== null && isJudgedByBody(status) ? await refusalText(body, content_type) : null
-  const is_of_account = body !== null && isAboutAccount(status, read ?? "")
+  const read = body !== null && isJudgedByBody(status, errors) ? await refusalText(body, content_type) : null
+  const meaning = body === null ? null : meaningOf(status, read ?? "", errors)
+  const meant = meaning === null ? status : MEANT[meaning]
   const retry_after = retryAfter(fields, Date.now())
   const of_name = name === "" ? "" : `, key ${name}`
   const discard = () => {
@@ -224,21 +229,22 @@ async function refused(
     fault:
       body === null
         ? (fault ?? "body in an unknown coding")
-        : is_of_account
+        : meaning === "account"
           ? `status ${status}: key or account refused${of_name}`
-          : isSpoken(status)
+          : isSpoken(meant)
             ? null
             : `status ${status}${of_name}`,
-    passes_on: is_of_account || PASSES_ON.has(status),
-    of_key: is_of_account ? "refused" : status === 429 ? { limited_ms: Number(retry_after) * 1_000 } : null,
+    passes_on: meaning === "account" || PASSES_ON.has(meant),
+    of_key:
+      meaning === "account" ? "refused" : meant === 429 ? { limited_ms: Number(retry_after) * 1_000 } : null,
     discard,
     async error() {
       let text = read ?? ""
-      if (body !== null && read === null && refusals.isRead(status))
+      if (body !== null && read === null && refusals.isRead(meant))
         text = await refusalText(body, content_type)
       else discard()
       // What is about the operator's account is not the client's fault, whatever its status.
-      return refusals.errorOf({ status: is_of_account ? 402 : status, retry_after, body: text, secrets })
+      return refusals.errorOf({ status: meant, retry_after, body: text, secrets })
     },
   }
 }

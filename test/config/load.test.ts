@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import type { Config } from "../../src/config/config.ts"
+import { anyErrors, presets } from "../../src/presets/presets.ts"
 import { anUpstream } from "../support/upstream.ts"
 import { and, contract, load, small, upstream } from "./small.ts"
 
@@ -12,12 +13,16 @@ describe("the example of docs/configuration.md", () => {
       base_url: "https://api.openai.com/v1",
       api_key: "sk-openai",
       usage: "default",
+      preset: { name: "openai", from: "base_url" },
+      errors: presets.openai?.errors ?? anyErrors,
       timeouts,
       on_disconnect,
     })
     const anthropic = anUpstream({
       ...{ name: "anthropic", family: "messages", base_url: "https://api.anthropic.com" },
       ...{ api_key: "sk-anthropic", timeouts, on_disconnect },
+      preset: { name: "anthropic", from: "base_url" },
+      errors: presets.anthropic?.errors ?? anyErrors,
     })
     const expected: Config = {
       admin: null,

@@ -21,6 +21,7 @@ const ROOT = join(import.meta.dir, "../..")
 const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/clients.md": "test/clients/page.ts",
   "docs/metrics.md": "test/metrics/exposition.test.ts",
+  "docs/providers.md": "test/presets/page.ts",
   "docs/operating.md": "test/docs/operating.test.ts",
   "docs/traces.md": "test/traces/page.test.ts",
   "docs/deploying.md": "test/docs/deploying.test.ts",

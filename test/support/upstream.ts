@@ -1,4 +1,5 @@
 import type { Upstream } from "../../src/config/config.ts"
+import { anyErrors } from "../../src/presets/presets.ts"
 
 /** What a test says of an upstream; `api_key` is its only key. */
 export type UpstreamParts = Partial<Upstream> & { readonly api_key?: string | null }
@@ -18,6 +19,8 @@ export function anUpstream({ api_key = null, ...overrides }: UpstreamParts = {})
     headers: {},
     query: "",
     edits: null,
+    preset: null,
+    errors: anyErrors,
     secrets: api_key === null ? [] : [api_key],
     timeouts: { connect_ms: 1_000, first_byte_ms: 1_000, idle_ms: 1_000, total_ms: 1_000 },
     idle_connection_ms: null,

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import type { Credential, Route, Upstream } from "../../src/config/config.ts"
-import { isAboutAccount } from "../../src/upstream/account-errors.ts"
+import { anyErrors } from "../../src/presets/presets.ts"
+import { meaningOf } from "../../src/upstream/account-errors.ts"
 import { candidatesOf, KeyRests } from "../../src/upstream/choice.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { type Attempts, forward } from "../../src/upstream/forward.ts"
@@ -168,7 +169,7 @@ describe("D82 whose fault a refusal is", () => {
     [503, { error: { code: "insufficient_quota" } }, false],
   ]
   test.each(rows)("%d %j: the account's %p", (status, body, is_of_account) => {
-    expect(isAboutAccount(status, JSON.stringify(body))).toBe(is_of_account)
+    expect(meaningOf(status, JSON.stringify(body), anyErrors) === "account").toBe(is_of_account)
   })
 })
 

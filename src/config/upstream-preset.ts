@@ -1,0 +1,80 @@
+import type { Auth, Endpoint, Preset } from "../presets/preset.ts"
+import { anyErrors, presetAt, presets } from "../presets/presets.ts"
+import type { Family, Upstream } from "./config.ts"
+import type { ConfigFile } from "./file.ts"
+import { type Report, withoutSlashes } from "./values.ts"
+
+/** An upstream of the file, with what its preset fills in (D83): what the file says wins. */
+
+type Section = ConfigFile["upstreams"][string]
+
+type Filled = Pick<Upstream, "preset" | "family" | "base_url" | "usage" | "errors" | "idle_connection_ms"> & {
+  readonly auth: Auth
+  readonly query: Readonly<Record<string, string>>
+  readonly drop: readonly string[]
+}
+
+export function filled(section: Section, path: string, report: Report): Filled {
+  const named = presetOf(section)
+  const preset = named === null ? NONE : named.preset
+  const family = familyOf(section, named?.name ?? null, preset, path, report)
+  const endpoint = preset[family] ?? null
+  const unasked = preset.stream_usage === "unasked" ? ["stream_options"] : []
+  return {
+    preset: named === null ? null : { name: named.name, from: named.from },
+    family,
+    base_url: addressOf(section, endpoint, path, report),
+    auth: section.auth ?? endpoint?.auth ?? (family === "chat" ? "bearer" : "x-api-key"),
+    query: { ...preset.query, ...section.query },
+    drop: section.drop ?? [...unasked, ...(preset.drop ?? [])],
+    usage: section.usage ?? preset.usage ?? "default",
+    errors: preset.errors ?? anyErrors,
+    idle_connection_ms: preset.idle_connection_ms ?? null,
+  }
+}
+
+const NONE: Preset = { hosts: [] }
+
+/** That of `provider`, or the one that the address can only belong to and that offers the family. */
+function presetOf({ provider, base_url = "", family }: Section) {
+  const name = provider ?? presetAt(base_url)
+  const preset = name === null ? undefined : presets[name]
+  if (name === null || preset === undefined) return null
+  if (provider !== undefined) return { name, preset, from: "provider" } as const
+  return family !== undefined && preset[family] === undefined
+    ? null
+    : ({ name, preset, from: "base_url" } as const)
+}
+
+function familyOf(
+  { family }: Section,
+  name: string | null,
+  preset: Preset,
+  path: string,
+  report: Report,
+): Family {
+  const offered = families.filter((each) => preset[each] !== undefined)
+  const taken = family ?? offered[0]
+  if (taken === undefined) report(`${path}.family`, "chat or messages")
+  else if (name !== null && !offered.includes(taken))
+    report(`${path}.family`, `${offered.join(" or ")}, because ${name} offers no other`)
+  return taken ?? "chat"
+}
+
+const families = ["chat", "messages"] as const
+
+/** The address of the file, with the preset's path if it has none; or the preset's own. */
+function addressOf({ base_url }: Section, endpoint: Endpoint | null, path: string, report: Report): string {
+  const origin = base_url ?? endpoint?.origin ?? null
+  if (origin === null) {
+    report(`${path}.base_url`, "an http or https URL without credentials, query or fragment")
+    return ""
+  }
+  const given = withoutSlashes(origin)
+  if (!URL.canParse(given)) report(`${path}.base_url`, "a URL")
+  else if (new URL(given).pathname === "/" && endpoint !== null) {
+    if (endpoint.path !== null) return given + endpoint.path
+    report(`${path}.base_url`, "a URL with the path of your account or project, as docs/providers.md shows")
+  }
+  return given
+}

@@ -1,0 +1,170 @@
+import { describe, expect, test } from "bun:test"
+import type { Meaning } from "../../src/presets/preset.ts"
+import { presetAt, presetNames, presets } from "../../src/presets/presets.ts"
+import { meaningOf } from "../../src/upstream/account-errors.ts"
+import { load, refusal } from "../config/small.ts"
+
+/** D83: a preset fills in what the file does not say, and nothing else. */
+
+const entry = (fields: object) => JSON.stringify({ upstreams: { openai: fields } })
+const loaded = (fields: object) => load(entry(fields)).upstreams[0]
+
+describe("D83 the preset of an upstream", () => {
+  const hosts: [base_url: string, name: string | null][] = [
+    ["https://api.openai.com/v1", "openai"],
+    ["https://eu.api.openai.com/v1", "openai"],
+    ["https://api.openai.com.example.com/v1", null],
+    ["https://acme.openai.azure.com/openai/deployments/{model}", "azure"],
+    ["https://acme.openai.azure.com/openai/v1", "azure-v1"],
+    ["https://acme.services.ai.azure.com/openai/v1", "azure-v1"],
+    ["https://acme.openai.azure.com", null],
+    ["https://api.anthropic.com", "anthropic"],
+    ["https://bedrock-runtime.us-east-1.amazonaws.com/v1", "bedrock"],
+    ["https://bedrock-mantle.us-east-1.api.aws/v1", "bedrock"],
+    ["https://bedrock-runtime.amazonaws.com/v1", null],
+    ["https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/l/endpoints/openapi", "vertex"],
+    ["https://generativelanguage.googleapis.com/v1beta/openai", "gemini"],
+    ["https://acme.cloud.databricks.com/serving-endpoints", "databricks"],
+    ["https://openrouter.ai/api/v1", "openrouter"],
+    ["https://ollama.com/v1", "ollama"],
+    ["http://127.0.0.1:11434/v1", null],
+    ["https://proxy.example.com/api.openai.com/v1", null],
+    ["https:///", null],
+  ]
+  test.each(hosts)("%s: %p", (base_url, name) => {
+    expect(presetAt(base_url)).toBe(name)
+  })
+
+  test("is told with the key that named it", () => {
+    expect(loaded({ provider: "groq" })?.preset).toEqual({ name: "groq", from: "provider" })
+    expect(loaded({ family: "chat", base_url: "https://api.groq.com/openai/v1" })?.preset).toEqual({
+      name: "groq",
+      from: "base_url",
+    })
+    expect(loaded({ family: "chat", base_url: "http://127.0.0.1:9/v1" })?.preset).toBeNull()
+  })
+
+  test("is none where the provider at that host does not offer the family", () => {
+    const upstream = loaded({ family: "chat", base_url: "https://api.anthropic.com/v1" })
+    expect(upstream).toMatchObject({ preset: null, auth: { header: "authorization", prefix: "Bearer " } })
+  })
+
+  test("of the host gives way to the one that is named", () => {
+    const upstream = loaded({ provider: "vllm", base_url: "https://api.mistral.ai/v1" })
+    expect(upstream).toMatchObject({ preset: { name: "vllm" }, edits: null, idle_connection_ms: 4_000 })
+  })
+})
+
+describe("D83 what a preset fills in", () => {
+  const rows: [fields: object, expected: object][] = [
+    [{ provider: "openai" }, { family: "chat", base_url: "https://api.openai.com/v1" }],
+    [{ provider: "anthropic" }, { family: "messages", base_url: "https://api.anthropic.com" }],
+    [
+      { provider: "azure", base_url: "https://acme.openai.azure.com/" },
+      {
+        base_url: "https://acme.openai.azure.com/openai/deployments/{model}",
+        query: "api-version=2024-10-21",
+        auth: { header: "api-key", prefix: "" },
+      },
+    ],
+    [{ provider: "mistral" }, { edits: { set: {}, drop: ["stream_options"] } }],
+    [{ provider: "gemini" }, { usage: "gemini" }],
+    [{ provider: "vllm" }, { idle_connection_ms: 4_000 }],
+    [{ provider: "deepseek", family: "messages" }, { base_url: "https://api.deepseek.com/anthropic" }],
+  ]
+  test.each(rows)("%j", (fields, expected) => {
+    expect(loaded(fields)).toMatchObject(expected)
+  })
+
+  const wins: [fields: object, expected: object][] = [
+    [
+      {
+        provider: "azure",
+        base_url: "https://apim.example.com/llm/{model}",
+        query: { "api-version": "x", a: "b" },
+      },
+      { base_url: "https://apim.example.com/llm/{model}", query: "api-version=x&a=b" },
+    ],
+    [
+      { provider: "azure", base_url: "https://acme.openai.azure.com", auth: "bearer" },
+      { auth: { header: "authorization", prefix: "Bearer " } },
+    ],
+    [{ provider: "mistral", drop: [] }, { edits: null }],
+    [
+      { provider: "mistral", set: { safe_prompt: true } },
+      { edits: { set: { safe_prompt: true }, drop: ["stream_options"] } },
+    ],
+    [{ provider: "gemini", usage: "default" }, { usage: "default" }],
+    [{ provider: "vllm", idle_connection: "9s" }, { idle_connection_ms: 9_000 }],
+  ]
+  test.each(wins)("the file wins: %j", (fields, expected) => {
+    expect(loaded(fields)).toMatchObject(expected)
+  })
+
+  const faults: [fields: object, message: string][] = [
+    [{ provider: "nobody" }, `upstreams.openai.provider: expected one of ${presetNames.join(", ")}`],
+    [
+      { provider: "anthropic", family: "chat" },
+      "upstreams.openai.family: expected messages, because anthropic offers no other",
+    ],
+    [{ base_url: "http://127.0.0.1:9" }, "upstreams.openai.family: expected chat or messages"],
+    [
+      { provider: "azure" },
+      "upstreams.openai.base_url: expected an http or https URL without credentials, query or fragment",
+    ],
+    [
+      { provider: "vertex", base_url: "https://us-central1-aiplatform.googleapis.com" },
+      "upstreams.openai.base_url: expected a URL with the path of your account or project, as docs/providers.md shows",
+    ],
+  ]
+  test.each(faults)("%j is refused", (fields, message) => {
+    expect(refusal(entry(fields))).toContain(message)
+  })
+
+  test("is what an operator could write: no field that decides what a call can cost, no other key of a request", () => {
+    for (const [provider, { chat, messages, drop = [], query = {} }] of Object.entries(presets)) {
+      const base_url = `https://example.com/${chat?.path ?? messages?.path ?? ""}`
+      expect(
+        loaded({ family: chat === undefined ? "messages" : "chat", base_url, drop, query }),
+      ).toMatchObject({
+        preset: null,
+      })
+      expect({ provider, offers: chat !== undefined || messages !== undefined }).toEqual({
+        provider,
+        offers: true,
+      })
+    }
+  })
+})
+
+describe("D83 what refusals mean", () => {
+  const rows: [provider: string, status: number, body: unknown, meaning: Meaning | null][] = [
+    ["openai", 429, { error: { code: "insufficient_quota" } }, "account"],
+    ["dashscope", 429, { error: { code: "insufficient_quota" } }, null],
+    ["dashscope", 400, { error: { code: "Arrearage" } }, "account"],
+    ["together", 403, { error: { message: "too long" } }, "content"],
+    ["groq", 498, { error: { code: "capacity_exceeded" } }, "rate"],
+    ["cohere", 498, { message: "unsafe" }, "content"],
+    ["bedrock", 403, { message: "no identity-based policy allows it" }, "account"],
+    ["gemini", 400, [{ error: { details: [{ reason: "API_KEY_INVALID" }] } }], "account"],
+    ["gemini", 400, [{ error: { details: [{ reason: "OTHER" }] } }], null],
+    ["fireworks", 412, { error: { message: "Account acme is suspended, possibly" } }, "account"],
+    ["fireworks", 412, { error: { message: "Not loaded: 'Account acme is suspended'" } }, null],
+    ["moonshot", 429, { error: { type: "exceeded_current_quota_error" } }, "account"],
+    ["moonshot", 429, { error: { type: "engine_overloaded_error" } }, null],
+    [
+      "xai",
+      403,
+      { code: "permission-denied", error: "Your newly created team doesn't have any credits" },
+      "account",
+    ],
+  ]
+  test.each(rows)("%s: %d %j is %p", (provider, status, body, meaning) => {
+    const upstream = loaded({
+      provider,
+      ...(presets[provider]?.chat?.origin === null && { base_url: "http://h/v1" }),
+    })
+    if (upstream === undefined) throw new Error("no upstream")
+    expect(meaningOf(status, JSON.stringify(body), upstream.errors)).toBe(meaning)
+  })
+})
