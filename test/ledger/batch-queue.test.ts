@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import postgres from "postgres"
 import type { Connection } from "../../src/ledger/database/connection.ts"
-import type { Hold } from "../../src/ledger/entries.ts"
+import { type Hold, LedgerBusy } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { BatchQueue, batchCap } from "../../src/ledger/queue/batch-queue.ts"
 import { Withdrawn } from "../../src/ledger/queue/queued.ts"
@@ -185,6 +185,85 @@ describe("the most items of a batch", () => {
     expect(await Promise.all(items.map((item) => queue.add(item).outcome))).toEqual(items)
     expect(batches).toEqual([[1, 2, 3], [4, 5], [6]])
     queue.stop()
+  })
+})
+
+describe("D78 accounts take turns", () => {
+  /** A queue whose batches are noted, as the names of their items. */
+  function noted(limit = Number.POSITIVE_INFINITY) {
+    const batches: string[][] = []
+    const run = async (_: unknown, items: readonly Item[]) => {
+      batches.push(items.map(({ name }) => name))
+      return items.map(({ name }) => name)
+    }
+    return { batches, queue: new BatchQueue<Item, string>(connection, { accountOf, run }, { limit }) }
+  }
+
+  test("one item behind 10,000 of another account is in the next batch, which is as large as ever", async () => {
+    const { batches, queue } = noted()
+    for (let at = 0; at < 10_000; at++) queue.add(item(String(at), "hot"))
+    expect(await queue.add(item("mine", "cold")).outcome).toBe("mine")
+    expect(batches).toHaveLength(1)
+    expect(batches[0]).toHaveLength(128)
+    queue.stop()
+  })
+
+  test("with more accounts than a batch has room for, each waits for one turn of the others", async () => {
+    const { batches, queue } = noted()
+    for (let at = 0; at < 4_000; at++) queue.add(item(String(at), `account ${at % 200}`))
+    await queue.add(item("mine", "cold")).outcome
+    expect(batches.flat().indexOf("mine")).toBe(200)
+    queue.stop()
+  })
+
+  test("the items of an account keep their order, and each is done once", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.constantFrom("a", "a", "a", "b", "c"), { maxLength: 400 }),
+        async (all) => {
+          const { batches, queue } = noted()
+          const items = all.map((account, at) => item(`${account}${1_000 + at}`, account))
+          await Promise.all(items.map((one) => queue.add(one).outcome))
+          const done = batches.flat()
+          for (const account of ["a", "b", "c"]) {
+            const expected = items.filter((one) => one.account === account).map(({ name }) => name)
+            expect(done.filter((name) => name.startsWith(account))).toEqual(expected)
+          }
+          expect(queue.depth).toBe(0)
+          queue.stop()
+        },
+      ),
+      { numRuns: 20 },
+    )
+  })
+
+  test("one account cannot take all places of a queue that has a limit", () => {
+    const { queue } = noted(160)
+    const fill = (account: string) => {
+      for (let got = 0; ; got++) {
+        try {
+          queue.add(item("", account)).outcome.catch(() => {})
+        } catch (error) {
+          expect(error).toBeInstanceOf(LedgerBusy)
+          return got
+        }
+      }
+    }
+    expect([fill("hot"), fill("cold")]).toEqual([150, 10])
+    queue.stop()
+  })
+
+  test("a hold behind 1,000 holds of another account is made after two batches at most", async () => {
+    const ledger = await db.ledger()
+    const [hot, cold] = [await db.account(1_000n), await db.account(1n)]
+    const mine = holdOf(cold, 1n)
+    let before = 0
+    const others = Array.from({ length: 1_000 }, () => holdOf(hot, 1n))
+    const made = others.map((hold) => ledger.hold(hold).then(() => void before++))
+    expect(await ledger.hold(mine)).toMatchObject({ outcome: "held" })
+    expect(before).toBeLessThanOrEqual(256)
+    await Promise.all(made)
+    await Promise.all([mine, ...others].map(({ id }) => ledger.end(settled(id, 1n))))
   })
 })
 

@@ -105,7 +105,11 @@ export class Standings {
       const hashes = askings.map(({ key_hash }) => key_hash)
       return readStandings(runner, hashes, shard)
     }
-    this.#queue = new BatchQueue(connection, { accountOf: () => "", run }, { limit: QUEUE_LIMIT })
+    this.#queue = new BatchQueue(
+      connection,
+      { accountOf: ({ key_hash }) => key_hash, run },
+      { limit: QUEUE_LIMIT },
+    )
     this.#used = used
     this.#owners = owners
   }

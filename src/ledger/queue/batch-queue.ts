@@ -1,11 +1,13 @@
+import { isWithinShare } from "../../fair-share.ts"
 import type { Runner } from "../database/connection.ts"
 import { kindOf } from "../database/database-errors.ts"
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
+import { FairQueue, takeAlike } from "./fair-queue.ts"
 import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
 
 /** What a queue does for its items. */
 export interface Work<Item, Result> {
-  /** The account whose lock the item needs. */
+  /** The account whose lock the item needs. Accounts take turns (D78). */
   accountOf(item: Item): string
   /** Runs all items, waiting at most `lock_ms` for a lock; results in their order. */
   run(connection: Runner, items: readonly Item[], lock_ms: number): Promise<readonly Result[]>
@@ -22,11 +24,11 @@ const LEAST_CAP = 8
 const LOCK_MS = 300
 const LOCK_ALONE_MS = 100
 /**
- * How long the first item may have waited for its first attempt before new items are refused. A queue as long as its
+ * How long the next item may have waited for its first attempt before new items are refused. A queue as long as its
  * callers' deadline would spend every statement on calls that give up while it runs.
  */
 const BEHIND_MS = 500
-/** How many items may wait in a queue that can refuse them. */
+/** How many items may wait in a queue that can refuse them, shared by accounts (D78). */
 export const QUEUE_LIMIT = 4_096
 /** Backoff between attempts, doubled up to the second number: for an account that is locked, and for a database that does not answer. */
 const ASIDE_BACKOFF_MS = [100, 1_000] as const
@@ -64,17 +66,18 @@ interface Aside<Item, Result> {
 }
 
 /**
- * Batches items into statements, one at a time: what has come to this process by the end of one forms the next batch. No
- * timer gathers items, so an idle queue adds no wait. Several queues may share a connection: the server runs their
- * statements one after another, and starts the next without waiting for this process. Every item is tried until it is
- * done or withdrawn. A failure for one item never affects the others.
+ * Batches items into statements, one at a time: what has come to this process by the end of one forms the next batch, or
+ * an equal part of each account if that is too much for one (D78). No timer gathers items, so an idle queue adds no wait.
+ * Several queues may share a connection: the server runs their statements one after another, and starts the next without
+ * waiting for this process. Every item is tried until it is done or withdrawn. A failure for one item never affects the
+ * others.
  */
 export class BatchQueue<Item, Result> {
   readonly #connection: Runner
   readonly #work: Work<Item, Result>
   readonly #limit: number
   readonly #cap: (waiting: number) => number
-  #waiting: Queued<Item, Result>[] = []
+  readonly #waiting = new FairQueue<Item, Result>()
   /** The current batch, until every item of it is done or waits again. */
   #working: readonly Queued<Item, Result>[] = []
   readonly #asides = new Map<string, Aside<Item, Result>>()
@@ -98,15 +101,15 @@ export class BatchQueue<Item, Result> {
 
   /** Items that wait for a statement. */
   get depth(): number {
-    let depth = this.#waiting.length
+    let depth = this.#waiting.size
     for (const { entries } of this.#asides.values()) depth += entries.length
     return depth
   }
 
   /**
    * Adds an item, and withdraws it at `until_ms`. `doubtful`: an earlier entry may have done it already. `waiter` is
-   * told the result. With a limit, throws `LedgerBusy` when that many items wait, and `LedgerUnavailable` when the
-   * database falls behind. Throws `Withdrawn` when the queue is stopped.
+   * told the result. With a limit, throws `LedgerBusy` when the account has its share of it, and `LedgerUnavailable` when
+   * the database falls behind. Throws `Withdrawn` when the queue is stopped.
    */
   add(
     item: Item,
@@ -115,17 +118,24 @@ export class BatchQueue<Item, Result> {
     waiter: Waiter<Item, Result> | null = null,
   ): Queued<Item, Result> {
     if (this.#stopped) throw new Withdrawn()
-    if (this.#limit < Number.POSITIVE_INFINITY) {
-      if (this.depth >= this.#limit) throw new LedgerBusy()
-      if (this.#isBehind()) throw new LedgerUnavailable("the database is behind")
-    }
     const entry = new Queued(item, this.#work.accountOf(item), until_ms, doubtful, waiter)
     const aside = this.#asides.get(entry.account)
-    if (aside === undefined) this.#waiting.push(entry)
+    if (this.#limit < Number.POSITIVE_INFINITY) this.#checkRoom(entry, aside)
+    if (aside === undefined) this.#waiting.add(entry)
     else aside.entries.push(entry)
     if (until_ms < Number.POSITIVE_INFINITY) this.#tick ??= setTimeout(this.#withdrawOverdue, TICK_MS)
     if (!this.#running) void this.#run()
     return entry
+  }
+
+  #checkRoom({ account, added_ms }: Queued<Item, Result>, aside: Aside<Item, Result> | undefined): void {
+    const free = this.#limit - this.depth
+    const has_share =
+      !isWithinShare(this.depth, free) &&
+      !isWithinShare(aside?.entries.length ?? this.#waiting.sizeOf(account), free)
+    if (has_share) throw new LedgerBusy()
+    const waited_ms = this.#waiting.waited_ms(account, added_ms)
+    if (waited_ms > BEHIND_MS) throw new LedgerUnavailable("the database is behind")
   }
 
   /** Adds an item that is withdrawn after `within_ms`. Resolves with its result. */
@@ -139,12 +149,12 @@ export class BatchQueue<Item, Result> {
     clearTimeout(this.#wake)
     clearTimeout(this.#tick)
     for (const entry of this.#queued()) entry.reject(new Withdrawn(entry.setback))
-    this.#waiting = []
+    this.#waiting.clear()
     this.#asides.clear()
   }
 
   *#queued(): Generator<Queued<Item, Result>> {
-    yield* this.#waiting
+    yield* this.#waiting.entries()
     for (const { entries } of this.#asides.values()) yield* entries
   }
 
@@ -160,16 +170,10 @@ export class BatchQueue<Item, Result> {
       } else has_deadlines ||= entry.until_ms < Number.POSITIVE_INFINITY
     }
     if (withdrawn > 0) {
-      this.#waiting = this.#waiting.filter(isLive)
+      this.#waiting.removeDone()
       for (const aside of this.#asides.values()) aside.entries = aside.entries.filter(isLive)
     }
     this.#tick = has_deadlines ? setTimeout(this.#withdrawOverdue, TICK_MS) : undefined
-  }
-
-  #isBehind(): boolean {
-    const [first] = this.#waiting
-    if (first === undefined || first.attempts > 0) return false
-    return performance.now() - first.added_ms > BEHIND_MS
   }
 
   async #run(): Promise<void> {
@@ -180,9 +184,9 @@ export class BatchQueue<Item, Result> {
       const now_ms = performance.now()
       if (now_ms < this.#not_before_ms) break
       const account = this.#dueAside(now_ms)
-      if (account === null && this.#waiting.length === 0) break
+      if (account === null && this.#waiting.size === 0) break
       if (account !== null) await this.#tryAside(account)
-      await this.#attempt(this.#take(this.#waiting), LOCK_MS)
+      await this.#attempt(this.#waiting.take(this.#cap(this.#waiting.size)), LOCK_MS)
       this.#working = []
       await nextTurn()
     }
@@ -193,23 +197,11 @@ export class BatchQueue<Item, Result> {
   /** Comes back when the first backoff is over. */
   #sleep(): void {
     if (this.#stopped) return
-    let wake_ms = this.#waiting.length > 0 ? this.#not_before_ms : Number.POSITIVE_INFINITY
+    let wake_ms = this.#waiting.size > 0 ? this.#not_before_ms : Number.POSITIVE_INFINITY
     for (const { due_ms } of this.#asides.values())
       wake_ms = Math.min(wake_ms, Math.max(due_ms, this.#not_before_ms))
     if (wake_ms === Number.POSITIVE_INFINITY) return
     this.#wake = setTimeout(() => void this.#run(), Math.max(0, wake_ms - performance.now()) + 1)
-  }
-
-  /**
-   * The next batch, removed from `from`. Items that may be done already do not share a batch with new ones: the
-   * snapshot may lack a hold that is in the balance already, which would count twice against its neighbours.
-   */
-  #take(from: Queued<Item, Result>[]): readonly Queued<Item, Result>[] {
-    const cap = this.#cap(from.length)
-    let end = 0
-    const [first] = from
-    while (end < from.length && end < cap && from[end]?.doubtful === first?.doubtful) end += 1
-    return from.splice(0, end)
   }
 
   /** Runs a batch, and again what it failed for. */
@@ -265,8 +257,7 @@ export class BatchQueue<Item, Result> {
     const aside = this.#asides.get(account)
     const backoff_ms =
       aside === undefined ? ASIDE_BACKOFF_MS[0] : Math.min(aside.backoff_ms * 2, ASIDE_BACKOFF_MS[1])
-    const behind = aside?.entries ?? this.#waiting.filter((entry) => entry.account === account)
-    if (aside === undefined) this.#waiting = this.#waiting.filter((entry) => entry.account !== account)
+    const behind = aside?.entries ?? this.#waiting.remove(account)
     this.#asides.set(account, {
       entries: [...entries, ...behind].filter(isLive),
       backoff_ms,
@@ -285,11 +276,12 @@ export class BatchQueue<Item, Result> {
     const aside = this.#asides.get(account)
     if (aside === undefined) return
     aside.due_ms = Number.POSITIVE_INFINITY
-    await this.#attempt(this.#take(aside.entries), LOCK_ALONE_MS)
+    const batch = takeAlike(aside.entries, this.#cap(aside.entries.length))
+    await this.#attempt(batch, LOCK_ALONE_MS)
     this.#working = []
     if (aside !== this.#asides.get(account)) return
     this.#asides.delete(account)
-    this.#waiting = [...aside.entries, ...this.#waiting]
+    this.#waiting.putBack(aside.entries)
   }
 
   /** The database did not answer: all items wait, in their order. */
@@ -300,7 +292,7 @@ export class BatchQueue<Item, Result> {
   }
 
   #putBack(batch: readonly Queued<Item, Result>[]): void {
-    this.#waiting = [...batch.filter(isLive), ...this.#waiting]
+    this.#waiting.putBack(batch.filter(isLive))
     if (this.#stopped) this.stop()
   }
 }

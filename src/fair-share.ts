@@ -2,9 +2,14 @@
 const SHARE = 15
 
 /**
- * A capacity that accounts share (D78): an account gets more only while it uses less than 15 times what is free. So one account
- * alone gets 15/16 of it, and whoever comes then still gets a part. No account has a part that it does not use.
+ * Whether an account may use more of a capacity that accounts share (D78): only while it uses less than 15 times what is free.
+ * So one account alone gets 15/16 of it, and whoever comes then still gets a part.
  */
+export function isWithinShare(used: number, free: number): boolean {
+  return used < SHARE * free
+}
+
+/** A capacity that accounts share (D78). No account has a part that it does not use. */
 export class FairShare {
   #used = 0
   readonly #of_account = new Map<string, number>()
@@ -16,7 +21,7 @@ export class FairShare {
   /** Takes so much for an account; false, and nothing taken, if that is more than its share or than there is. */
   take(account_id: string, amount: number, capacity: number): boolean {
     const free = capacity - this.#used
-    if (amount > free || (this.#of_account.get(account_id) ?? 0) >= SHARE * free) return false
+    if (amount > free || !isWithinShare(this.#of_account.get(account_id) ?? 0, free)) return false
     this.add(account_id, amount)
     return true
   }

@@ -1,0 +1,137 @@
+import { isLive, type Queued } from "./queued.ts"
+
+/** What waits of one account. */
+interface Line<Item, Result> {
+  entries: Queued<Item, Result>[]
+  /** Since when the account has waited for its turn. */
+  turn_since_ms: number
+}
+
+/**
+ * What waits for a statement, in fair order (D78): accounts take turns, and the items of one account keep their order. While
+ * everything fits in one batch there are no turns, and items are not sorted by account: that would cost 1 us each.
+ */
+export class FairQueue<Item, Result> {
+  /** By account; the one whose turn is next is first. */
+  #lines = new Map<string, Line<Item, Result>>()
+  #in_lines = 0
+  /** What came since the last batch was taken. */
+  #arrivals: Queued<Item, Result>[] = []
+
+  get size(): number {
+    return this.#in_lines + this.#arrivals.length
+  }
+
+  sizeOf(account: string): number {
+    this.#sort()
+    return this.#lines.get(account)?.entries.length ?? 0
+  }
+
+  *entries(): Generator<Queued<Item, Result>> {
+    for (const { entries } of this.#lines.values()) yield* entries
+    yield* this.#arrivals
+  }
+
+  /**
+   * How long the item before a new one of this account has waited for its first attempt: the first one of the account, or of
+   * whose turn is next. 0 if it was tried already.
+   */
+  waited_ms(account: string, now_ms: number): number {
+    const own = this.#lines.get(account)
+    const line = own ?? this.#lines.values().next().value
+    const first = line === undefined ? this.#arrivals[0] : line.entries[0]
+    if (first === undefined || first.attempts > 0) return 0
+    return now_ms - (line === undefined || line === own ? first.added_ms : line.turn_since_ms)
+  }
+
+  add(entry: Queued<Item, Result>): void {
+    this.#arrivals.push(entry)
+  }
+
+  /**
+   * Removes the next batch: everything, or an equal part of each account and more where others have less. Items that may be
+   * done already do not share a batch with new ones: the snapshot may lack a hold that is in the balance already, which would
+   * count twice against its neighbours.
+   */
+  take(cap: number): Queued<Item, Result>[] {
+    if (this.#in_lines === 0 && this.#arrivals.length <= cap) return takeAlike(this.#arrivals, cap)
+    this.#sort()
+    const batch: Queued<Item, Result>[] = []
+    const now_ms = performance.now()
+    // An account that has more comes again, at the end.
+    for (const [account, line] of this.#lines) {
+      const room = cap - batch.length
+      if (room <= 0) break
+      const part = Math.max(1, Math.floor(room / this.#lines.size))
+      const taken = takeAlike(line.entries, part, batch[0])
+      if (taken.length === 0) continue
+      batch.push(...taken)
+      this.#lines.delete(account)
+      if (line.entries.length === 0) continue
+      line.turn_since_ms = now_ms
+      this.#lines.set(account, line)
+    }
+    this.#in_lines -= batch.length
+    return batch
+  }
+
+  /** Adds items before all others, in their order. */
+  putBack(entries: readonly Queued<Item, Result>[]): void {
+    const behind = [...this.#lines]
+    this.#lines.clear()
+    for (const entry of entries) this.#enqueue(entry)
+    for (const [account, line] of behind) {
+      const before = this.#lines.get(account)
+      if (before === undefined) this.#lines.set(account, line)
+      else before.entries = [...before.entries, ...line.entries]
+    }
+  }
+
+  /** Removes what waits of an account. */
+  remove(account: string): Queued<Item, Result>[] {
+    this.#sort()
+    const entries = this.#lines.get(account)?.entries ?? []
+    this.#lines.delete(account)
+    this.#in_lines -= entries.length
+    return entries
+  }
+
+  removeDone(): void {
+    this.#sort()
+    for (const [account, line] of this.#lines) {
+      this.#in_lines -= line.entries.length
+      line.entries = line.entries.filter(isLive)
+      this.#in_lines += line.entries.length
+      if (line.entries.length === 0) this.#lines.delete(account)
+    }
+  }
+
+  clear(): void {
+    this.#lines.clear()
+    this.#in_lines = 0
+    this.#arrivals = []
+  }
+
+  #sort(): void {
+    for (const entry of this.#arrivals) this.#enqueue(entry)
+    this.#arrivals = []
+  }
+
+  #enqueue(entry: Queued<Item, Result>): void {
+    this.#in_lines += 1
+    const line = this.#lines.get(entry.account)
+    if (line !== undefined) line.entries.push(entry)
+    else this.#lines.set(entry.account, { entries: [entry], turn_since_ms: entry.added_ms })
+  }
+}
+
+/** Removes the first items, at most so many, that are doubtful like this one. */
+export function takeAlike<Item, Result>(
+  entries: Queued<Item, Result>[],
+  most: number,
+  like = entries[0],
+): Queued<Item, Result>[] {
+  let end = 0
+  while (end < entries.length && end < most && entries[end]?.doubtful === like?.doubtful) end += 1
+  return entries.splice(0, end)
+}
