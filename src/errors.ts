@@ -97,7 +97,8 @@ export const catalogue = {
   unsupported_media_type: {
     status: 415,
     type: "invalid_request_error",
-    message: "The request body must be uncompressed UTF-8 JSON. Send it with content-type: application/json.",
+    message:
+      "The request body must be UTF-8 JSON, uncompressed or in gzip or zstd. Send it with content-type: application/json.",
   },
   rate_limited: {
     status: 429,

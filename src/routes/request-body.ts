@@ -1,3 +1,5 @@
+import { pipeline, type Transform } from "node:stream"
+import { constants, createGunzip, createZstdDecompress } from "node:zlib"
 import type { MemoryPart } from "../admission/memory.ts"
 import type { Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
@@ -6,21 +8,41 @@ import { startTimeout } from "../timeouts.ts"
 /** A longer body takes its memory as it arrives, a shorter one at once: a stream costs more than reading the bytes. */
 const STREAMED_BYTES = 1_048_576
 
+type Decoder = () => Transform
+
+/** What a decoder gives at a time. */
+const PART_BYTES = 65_536
+/** The most that a zstd decoder must support (RFC 8878 section 3.1.1.1.2): 8 MiB. */
+const ZSTD_WINDOW_LOG = 23
+
+/** Content codings of requests. They decode outside of the event loop. */
+const decoders: Readonly<Record<string, Decoder>> = {
+  gzip: () => createGunzip({ chunkSize: PART_BYTES }),
+  zstd: () =>
+    createZstdDecompress({
+      chunkSize: PART_BYTES,
+      params: { [constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG },
+    }),
+}
+
 /**
- * The body of a request that must be plain UTF-8 JSON. 415 for any other media type, 413 over `limits.body`, 503 if there is no
- * memory for it (D77), 408 if it does not arrive within `limits.body_timeout` (D15, D18, D31). `memory`: null for an operator.
+ * The body of a request that must be UTF-8 JSON, decoded if it is compressed (D18). 415 for any other media type, 413 over
+ * `limits.body`, 503 if there is no memory for it (D77), 408 if it does not arrive within `limits.body_timeout` (D15, D31).
+ * `memory`: null for an operator.
  */
 export function readBody(
   request: Request,
-  limits: Config["limits"],
+  limits: Pick<Config["limits"], "body_bytes" | "body_timeout_ms">,
   memory: MemoryPart | null,
 ): Promise<Uint8Array> {
-  checkMediaType(request.headers)
+  const decoder = checkedDecoder(request.headers)
   const announced = request.headers.get("content-length")
   const length = announced === null ? Number.POSITIVE_INFINITY : Number(announced)
   if (announced !== null && length > limits.body_bytes) throw new GatewayError("request_too_large")
-  if (length > STREAMED_BYTES)
-    return arrived(readCounted(request.body, limits.body_bytes, memory), limits.body_timeout_ms)
+  if (decoder !== null || length > STREAMED_BYTES) {
+    const parts = decoder === null ? request.body : decoded(request.body, decoder, limits.body_bytes)
+    return arrived(readCounted(parts, limits.body_bytes, memory), limits.body_timeout_ms)
+  }
   memory?.take(length)
   return arrived(request.bytes(), limits.body_timeout_ms)
 }
@@ -50,7 +72,7 @@ function cutShort(cause: unknown): GatewayError {
 }
 
 async function readCounted(
-  body: ReadableStream<Uint8Array> | null,
+  body: AsyncIterable<Uint8Array> | null,
   limit_bytes: number,
   memory: MemoryPart | null,
 ): Promise<Uint8Array> {
@@ -66,14 +88,58 @@ async function readCounted(
   return Buffer.concat(chunks)
 }
 
-function checkMediaType(headers: Headers): void {
-  if (headers.get("content-type") === "application/json" && !headers.has("content-encoding")) return
-  const encoding = headers.get("content-encoding")
+/** The parts of a compressed body. It is decoded as the reader takes it. */
+async function* decoded(
+  body: AsyncIterable<Uint8Array> | null,
+  open: Decoder,
+  limit_bytes: number,
+): AsyncGenerator<Uint8Array> {
+  const decoder = open()
+  pipeline(
+    () => encoded(body, limit_bytes),
+    decoder,
+    () => {},
+  )
+  try {
+    yield* decoder
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause
+    throw new GatewayError("invalid_request", {
+      message: "The request body does not have the encoding that its content-encoding header names.",
+      cause,
+    })
+  }
+}
+
+/** What arrives of a compressed body, within the limit too: much of it may decode to nothing. */
+async function* encoded(
+  body: AsyncIterable<Uint8Array> | null,
+  limit_bytes: number,
+): AsyncGenerator<Uint8Array> {
+  let size = 0
+  try {
+    for await (const part of body ?? []) {
+      size += part.byteLength
+      if (size > limit_bytes) throw new GatewayError("request_too_large")
+      yield part
+    }
+  } catch (error) {
+    throw error instanceof GatewayError ? error : cutShort(error)
+  }
+}
+
+/** The decoder for a body; null for a plain one. 415 if the headers do not say that it is UTF-8 JSON in a known coding. */
+function checkedDecoder(headers: Headers): Decoder | null {
+  const given = headers.get("content-encoding")
+  if (given === null && headers.get("content-type") === "application/json") return null
+  const coding = (given ?? "identity").trim().toLowerCase()
   const [type = "", ...parameters] = (headers.get("content-type") ?? "").toLowerCase().split(";")
   const charset = parameters
     .map((parameter) => parameter.trim())
     .find((parameter) => parameter.startsWith("charset="))
-  const plain = encoding === null || encoding.trim().toLowerCase() === "identity"
+  const is_known = coding === "identity" || Object.hasOwn(decoders, coding)
   const utf8 = charset === undefined || /^charset="?utf-?8"?$/.test(charset)
-  if (type.trim() !== "application/json" || !plain || !utf8) throw new GatewayError("unsupported_media_type")
+  if (type.trim() !== "application/json" || !is_known || !utf8)
+    throw new GatewayError("unsupported_media_type")
+  return decoders[coding] ?? null
 }

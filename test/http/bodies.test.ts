@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { constants, createZstdCompress, gzipSync, zstdCompressSync } from "node:zlib"
+import { Memory } from "../../src/admission/memory.ts"
+import { readBody } from "../../src/routes/request-body.ts"
 import { until } from "../support/gateway.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
@@ -16,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => harness.close())
 
 /** The bytes of a chat request whose body is exactly this text. */
-function request(text: string, headers: readonly string[] = ["content-type: application/json"]) {
+function request(text: string | Uint8Array, headers: readonly string[] = ["content-type: application/json"]) {
   return requestBytes({
     method: "POST",
     target: "/v1/chat/completions",
@@ -162,9 +165,12 @@ describe("D15 a body that does not say it is plain UTF-8 JSON is a 415", () => {
     ["content-type: application/json; charset=utf-16"],
     ['content-type: application/json; charset="iso-8859-1"'],
     [json, "content-type: text/plain"],
-    [json, "content-encoding: gzip"],
     [json, "content-encoding: br"],
+    [json, "content-encoding: deflate"],
     [json, "content-encoding: identity, gzip"],
+    [json, "content-encoding: gzip, gzip"],
+    [json, "content-encoding: constructor"],
+    ["content-encoding: gzip"],
     [json, `content-encoding: ${CANARY}`],
   ]
   test.each(refused.map((headers) => [headers]))("%j", async (headers) => {
@@ -185,6 +191,116 @@ describe("D15 a body that does not say it is plain UTF-8 JSON is a 415", () => {
     expect((await harness.say(request(JSON.stringify(chatBody()), headers))).status).toBe(200)
   })
 })
+
+describe.each([
+  ["gzip", gzipSync],
+  ["zstd", zstdCompressSync],
+] as const)("D18 a body in %s", (coding, encode) => {
+  const lines = ["content-type: application/json", `content-encoding: ${coding}`]
+  const draft = (body: Uint8Array, key = account.key) =>
+    requestBytes({
+      method: "POST",
+      target: "/v1/chat/completions",
+      headers: [`authorization: Bearer ${key}`, ...lines],
+      body,
+    })
+  const whole = encode(JSON.stringify(chatBody()))
+
+  test("is decoded, and billed as what it says", async () => {
+    const asked = harness.provider.requests.length
+    const answer = await harness.say(draft(whole))
+    expect(answer.status).toBe(200)
+    expect(harness.provider.requests[asked]).toMatchObject({
+      json: { messages: [{ role: "user", content: CANARY }] },
+    })
+    expect(harness.provider.requests[asked]?.headers).not.toHaveProperty("content-encoding")
+    const plain = await harness.chat(account.key)
+    const held = async ({ headers }: typeof plain) =>
+      (await harness.gateway.call(headers["x-request-id"] ?? "")).held
+    expect(await held(answer)).toBe(await held(plain))
+  })
+
+  test("in chunks of a byte", async () => {
+    const chunks = [...whole].map((byte) => Buffer.from([0x31, 0x0d, 0x0a, byte, 0x0d, 0x0a]))
+    const start = Buffer.from(head(`content-encoding: ${coding}`, "transfer-encoding: chunked"))
+    const bytes = Buffer.concat([start, ...chunks, Buffer.from("0\r\n\r\n")])
+    expect((await harness.say(bytes, "POST")).status).toBe(200)
+  })
+
+  test("of exactly limits.body passes", async () => {
+    expect((await harness.say(draft(encode(JSON.stringify(chatBody()).padEnd(BODY_BYTES))))).status).toBe(200)
+  })
+
+  const rows: readonly [
+    what: string,
+    body: () => Uint8Array,
+    code: "invalid_request" | "request_too_large",
+  ][] = [
+    [
+      "one byte over limits.body",
+      () => encode(JSON.stringify(chatBody()).padEnd(BODY_BYTES + 1)),
+      "request_too_large",
+    ],
+    ["a bomb", () => encode(Buffer.alloc(50_000_000)).subarray(0, BODY_BYTES), "request_too_large"],
+    [
+      "more than limits.body that decodes to nothing",
+      () => repeated(encode(""), BODY_BYTES + 1),
+      "request_too_large",
+    ],
+    ["not encoded", () => Buffer.from(JSON.stringify(chatBody())), "invalid_request"],
+    ["cut", () => whole.subarray(0, -20), "invalid_request"],
+    ["empty", () => new Uint8Array(), "invalid_request"],
+    ["not JSON", () => encode(`{"model":`), "invalid_request"],
+  ]
+  test.each(rows)("%s", async (_, body, code) => {
+    await harness.untouched(account.id, async () => {
+      expectError(await harness.say(draft(body()), "POST"), code)
+    })
+  })
+
+  test("a bomb is refused before all of it came, and D30 one without a key before any", async () => {
+    for (const [key, code] of [
+      [account.key, "request_too_large"],
+      ["tg_live_nobody", "invalid_api_key"],
+    ] as const) {
+      const line = harness.dial()
+      const bomb = draft(encode(Buffer.alloc(200_000_000)).subarray(0, BODY_BYTES), key)
+      line.send(bomb.subarray(0, -1))
+      expectError(harness.note(await line.answer("POST")), code)
+      line.leave()
+    }
+  })
+})
+
+test("D77 what a body decodes to takes its memory as it is decoded, and stops without", async () => {
+  const limits = { body_bytes: 1_000_000, memory_bytes: 800_000, body_timeout_ms: 60_000 }
+  const read = (bytes: number) => {
+    const headers = { "content-type": "application/json", "content-encoding": "gzip" }
+    const sent = new Request("http://x/", { method: "POST", headers, body: gzipSync(Buffer.alloc(bytes)) })
+    return readBody(sent, limits, new Memory(0).of("a", limits))
+  }
+  expect((await read(150_000)).byteLength).toBe(150_000)
+  await expect(read(250_000)).rejects.toMatchObject({ code: "overloaded" })
+})
+
+test("D18 a zstd window that needs more than 8 MiB is a 400", async () => {
+  const lines = ["content-type: application/json", "content-encoding: zstd"]
+  for (const [log, status] of [
+    [23, 200],
+    [24, 400],
+  ] as const) {
+    // As a stream, whose size the encoder does not know, so that it names the whole window.
+    const encoder = createZstdCompress({ params: { [constants.ZSTD_c_windowLog]: log } })
+    encoder.write(JSON.stringify(chatBody()), () => encoder.end())
+    const answer = await harness.say(request(Buffer.concat(await Array.fromAsync(encoder)), lines))
+    expect(answer.status).toBe(status)
+  }
+})
+
+/** So many bytes of the same bytes, over and over. */
+function repeated(bytes: Uint8Array, size: number): Uint8Array {
+  return Buffer.alloc(size, bytes)
+}
 
 function chunk(text: string): string {
   return `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`

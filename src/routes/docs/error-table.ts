@@ -75,8 +75,9 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
     cure: "Send a smaller body. The operator can raise `limits.body`.",
   },
   unsupported_media_type: {
-    cause: "The content type is missing or is not JSON, the charset is not UTF-8, or the body is compressed.",
-    cure: "Send uncompressed UTF-8 JSON with `content-type: application/json`.",
+    cause:
+      "The content type is missing or is not JSON, the charset is not UTF-8, or the body is encoded in another way than gzip or zstd.",
+    cure: "Send UTF-8 JSON with `content-type: application/json`, uncompressed or with `content-encoding: gzip` or `zstd`.",
   },
   rate_limited: {
     cause: "The key reached a limit in `limits.per_key`, or the provider rate-limits the gateway.",
