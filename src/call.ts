@@ -10,7 +10,7 @@ import type { UsageLimits } from "./wire/usage.ts"
 
 /** The parts of a request that bound its cost. */
 export interface Asked {
-  /** Bytes for an estimate of the prompt (D6). */
+  /** For an estimate of the prompt: its text, its files, and `part_tokens` for every other media part (D6). */
   readonly estimate_bytes: number
   /** Choices (D12). */
   readonly n: number

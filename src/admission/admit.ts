@@ -9,7 +9,7 @@ import { askedOf } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import type { Described } from "./described.ts"
 import { type Accepted, type Entering, usableKey } from "./enter.ts"
-import { balanceRefusal, type Quote, quote, spendingRefusal } from "./quote.ts"
+import { moneyRefusal, type Quote, quote } from "./quote.ts"
 
 /** The parts of the gateway that admission uses. */
 export interface Admitting extends Entering {
@@ -102,9 +102,8 @@ export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
 function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
   switch (result.outcome) {
     case "insufficient_balance":
-      return balanceRefusal(quoted, model, result)
     case "spending_limit_reached":
-      return spendingRefusal(quoted, model, result)
+      return moneyRefusal(quoted, model, result)
     case "idempotency_key_used":
     case "idempotency_key_reused":
       return new GatewayError(result.outcome, {

@@ -2,17 +2,11 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { isFree } from "../money.ts"
 import type { OperationName } from "../wire/call.ts"
+import { NONE, TOOL_RUN } from "../wire/fields.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import { valuesAt } from "../wire/paths.ts"
 import { describe } from "./describe.ts"
-import type { Described } from "./described.ts"
-import { NONE, switchOf, TOOL_RUN } from "./switches.ts"
-
-/** The first field that makes the provider add to the prompt; null for none (D89). */
-export function openingField({ asks }: Described): string | null {
-  for (const [ask, field] of asks) if (switchOf(ask).opens !== undefined) return field
-  return null
-}
+import { type Described, openingField, switchOf } from "./described.ts"
 
 /**
  * What a request asks of a model, with the fields that the operator sets (D61); the error if the operator refuses it, or if
@@ -26,31 +20,42 @@ export function askedOf(
   model: Model,
   headers?: Readonly<Record<string, string>>,
 ): Described | GatewayError {
-  const { refuse, set } = model
-  const refused = refuse.length === 0 ? null : refusedByOperator(request, model)
-  if (refused !== null) return refused
-  const names = Object.keys(set)
+  const refused = model.refuse.find(({ path, value }) =>
+    valuesAt(request, path).some(
+      (one) => (one ?? null) !== null && (value === null || String(one) === value),
+    ),
+  )
+  if (refused !== undefined)
+    return refusal(
+      refused.path,
+      `the operator does not allow this for the model ${model.name}. Leave it out.`,
+    )
+  const names = Object.keys(model.set)
   if (names.length === 0) return unpriced(described, model) ?? described
-  texts.set(set)
+  texts.set(model.set)
   const asked = describe(operation, texts, headers, names)
   return unpriced(asked, model) ?? asked
 }
 
 /**
- * The error for a request that asks for something without a price (D61), or whose prompt has no bound (D89); null if all of
+ * The error for a request that asks for something without a price (D61), or whose prompt has no bound (D12, D89); null if all of
  * it has one. A free model needs none (D44).
  */
 function unpriced(described: Described, model: Model): GatewayError | null {
-  const { asks } = described
+  const { asks, service_tier } = described
+  const { name, context_tokens } = model
   if (asks.size === 0 || isFree(model.price)) return null
   for (const [ask, field] of asks) {
     const { price, what } = switchOf(ask)
-    const wanted = ask === "service_tier" ? described.service_tier : null
-    if (price !== null && !hasPrice(model, price, wanted))
-      return lacking(field, ask, what, price === NONE, model)
+    if (price === null || hasPrice(model, price, service_tier)) continue
+    const cure = price === NONE ? "Tollgate cannot charge for it." : "or ask the operator to set a price."
+    const leave = price === NONE ? "Leave it out:" : "Leave it out,"
+    return refusal(field, `the model ${name} has no price for ${what}. ${leave} ${cure}`, ask)
   }
-  const opening = openingField(described)
-  return opening === null || model.context_tokens !== null ? null : unbounded(opening, model.name)
+  const opening = context_tokens === null ? openingField(described, model) : null
+  if (opening === null) return null
+  const why = `only the provider knows how many tokens this is, and the model ${name} has no context_tokens to hold for it.`
+  return refusal(opening, `${why} Leave it out, or ask the operator to set context_tokens.`, "context_tokens")
 }
 
 function hasPrice({ price, tiers, service_tiers }: Model, needed: string, wanted: string | null): boolean {
@@ -61,43 +66,8 @@ function hasPrice({ price, tiers, service_tiers }: Model, needed: string, wanted
   return Object.hasOwn(price.buckets ?? {}, needed)
 }
 
-function lacking(
-  param: string,
-  missing: string,
-  what: string,
-  is_final: boolean,
-  { name }: Model,
-): GatewayError {
-  const cure = is_final
-    ? "Leave it out: Tollgate cannot charge for it."
-    : "Leave it out, or ask the operator to set a price."
-  return new GatewayError("invalid_request", {
-    param,
-    message: `${param}: the model ${name} has no price for ${what}. ${cure}`,
-    fields: { missing },
-  })
-}
-
-/** The error for a prompt of unknown size. */
-function unbounded(param: string, model: string): GatewayError {
-  return new GatewayError("invalid_request", {
-    param,
-    message: `${param}: only the provider knows how long this prompt is, and the model ${model} has no context_tokens to hold for it. Leave it out, or ask the operator to set context_tokens.`,
-    fields: { missing: "context_tokens" },
-  })
-}
-
-/** The error for a request that the operator refuses for this model; null for any other. */
-function refusedByOperator(request: unknown, { refuse, name }: Model): GatewayError | null {
-  for (const { path, value } of refuse) {
-    const asked = valuesAt(request, path).some(
-      (one) => (one ?? null) !== null && (value === null || String(one) === value),
-    )
-    if (asked)
-      return new GatewayError("invalid_request", {
-        param: path,
-        message: `${path}: the operator does not allow this for the model ${name}. Leave it out.`,
-      })
-  }
-  return null
+/** The 400 that names a field, and what is missing for it. */
+function refusal(param: string, why: string, missing?: string): GatewayError {
+  const fields = missing === undefined ? {} : { fields: { missing } }
+  return new GatewayError("invalid_request", { param, message: `${param}: ${why}`, ...fields })
 }

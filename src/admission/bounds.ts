@@ -1,11 +1,10 @@
 import type { Model } from "../config/config.ts"
 import type { Bucket } from "../kinds.ts"
 import { PICO_PER_NANO, type Price, type Rate } from "../money.ts"
-import { type Media, type MediaKind, SOUND_BYTES_PER_TOKEN } from "../wire/media.ts"
+import { OWN_TIER, TOOL_RUN } from "../wire/fields.ts"
+import type { Media, MediaKind } from "../wire/media.ts"
 import { MAX_TOKENS } from "../wire/usage.ts"
-import { openingField } from "./asked.ts"
-import type { Described } from "./described.ts"
-import { OWN_TIER, TOOL_RUN } from "./switches.ts"
+import { type Described, openingField } from "./described.ts"
 
 /** Bytes of text that a likely hold counts as one token (D68). */
 const LIKELY_BYTES_PER_TOKEN = 2
@@ -14,32 +13,19 @@ const PICTURE_TOKENS = 4_096
 
 /** The most tokens of a prompt (D12); with a likely hold, the most that almost any prompt has (D68). */
 export function promptBound(described: Described, model: Model): number {
-  const { bytes, tokens, media, knob } = described
-  const { context_tokens, open } = model
-  const context = context_tokens ?? Number.POSITIVE_INFINITY
-  if (context_tokens !== null && openingField(described) !== null)
-    return context * Math.min(open.hold_rounds, described.rounds)
-  const text = model.hold === "likely" ? Math.ceil(bytes / LIKELY_BYTES_PER_TOKEN) : bytes
-  return Math.min(
-    media.reduce((sum, part) => sum + partBound(part, knob, model), text + tokens),
-    context,
-  )
+  const { bytes, tokens, tool_tokens, media } = described
+  const { context_tokens, open, hold } = model
+  if (context_tokens !== null && openingField(described, model) !== null)
+    return context_tokens * Math.min(open.hold_rounds, described.rounds)
+  const text = hold === "likely" ? Math.ceil(bytes / LIKELY_BYTES_PER_TOKEN) : bytes
+  const most = media.reduce((sum, part) => sum + partBound(part, model), text + tokens + tool_tokens)
+  return Math.min(most, context_tokens ?? Number.POSITIVE_INFINITY)
 }
 
-/** The most tokens of a medium (D12). */
-export function partBound(part: Media, knob: string | null, model: Model): number {
-  const { part_tokens, context_tokens, hold } = model
-  const least = part_tokens ?? PICTURE_TOKENS
-  if (part.kind === "image") {
-    if (part_tokens !== null) return part_tokens
-    return part.tokens === null && knob !== null
-      ? (context_tokens ?? least)
-      : Math.max(least, part.tokens ?? 0)
-  }
-  if (part.tokens !== null) return Math.max(least, part.tokens)
-  const bytes =
-    part.kind === "audio" ? Math.ceil((part.bytes ?? 0) / SOUND_BYTES_PER_TOKEN) : (part.bytes ?? 0)
-  return hold === "worst" && context_tokens !== null ? context_tokens : Math.max(least, bytes)
+/** The most tokens of a medium that something bounds (D12). */
+function partBound({ kind, tokens }: Media, { part_tokens }: Model): number {
+  if (kind === "image" && part_tokens !== null) return part_tokens
+  return Math.max(part_tokens ?? PICTURE_TOKENS, tokens ?? 0)
 }
 
 /** Plausible beyond the prompt bound: tokens that a provider may add, and tokens of a medium (D1). */
@@ -48,21 +34,13 @@ const PLAUSIBLE_PART_TOKENS = 65_536
 
 /** The most prompt tokens that a provider can have counted (D1): what the hold is for, whatever part of it is held. */
 export function plausiblePrompt(described: Described, model: Model): number {
-  const { bytes, tokens, media, knob, rounds } = described
+  const { bytes, tokens, media, rounds } = described
   const { context_tokens, open } = model
-  const is_open = openingField(described) !== null
-  if (context_tokens === null && (is_open || media.some(isUnbounded))) return MAX_TOKENS
-  const parts = media.reduce(
-    (sum, part) => sum + Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, knob, { ...model, hold: "worst" })),
-    0,
-  )
+  const is_open = openingField(described, model) !== null
+  if (context_tokens === null && is_open) return MAX_TOKENS
+  const parts = media.reduce((sum, part) => sum + Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, model)), 0)
   const added = is_open ? (context_tokens ?? 0) * Math.min(open.max_rounds, rounds) : 0
   return bytes + tokens + parts + added + UNSEEN_PROMPT_TOKENS
-}
-
-/** Whether nothing in a medium bounds its tokens: bytes do not bound what is compressed. */
-function isUnbounded({ kind, tokens }: Media): boolean {
-  return kind !== "image" && tokens === null
 }
 
 /** The bytes that an estimate of the prompt counts (D6). */
@@ -169,12 +147,12 @@ function promptPico(described: Described, model: Model, price: Price, room: numb
   )
   const pricedAs = (kind: MediaKind) => max(text_pico, ...named(MEDIA_BUCKETS[kind]))
   const shares = [
-    { tokens: described.bytes + described.tokens, token_pico: text_pico },
+    { tokens: described.bytes + described.tokens + described.tool_tokens, token_pico: text_pico },
     ...described.media.map((part) => ({
-      tokens: partBound(part, described.knob, model),
+      tokens: partBound(part, model),
       token_pico: pricedAs(part.kind),
     })),
-    { tokens: openingField(described) === null ? 0 : room, token_pico: pricedAs("file") },
+    { tokens: openingField(described, model) === null ? 0 : room, token_pico: pricedAs("file") },
   ].sort((one, other) => Number(other.token_pico - one.token_pico))
   let left = room
   let sum_pico = 0n

@@ -1,17 +1,23 @@
 import type { OperationName } from "../wire/call.ts"
 import { countedTokens } from "../wire/embeddings-request.ts"
 import { invalidField } from "../wire/fault.ts"
-import { BETAS, type Means, MODALITIES, PARTS, PLUGINS, TTLS } from "../wire/fields.ts"
+import {
+  BETAS,
+  type Means,
+  MODALITIES,
+  OWN_TIER,
+  OWN_TIERS,
+  PARTS,
+  PLUGINS,
+  TOOLS_TOKENS,
+  TTLS,
+} from "../wire/fields.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import { isIdle, type Known, knownAt, type Meaning, namesIn } from "../wire/known-fields.ts"
-import { type MediaKind, mediaIn } from "../wire/media.ts"
+import { type MediaKind, mediaIn, PICTURE_ELSEWHERE } from "../wire/media.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { type Described, Description } from "./described.ts"
-import { OWN_TIER } from "./switches.ts"
-import { runnersOf } from "./tools.ts"
-
-const NO_HEADERS: Readonly<Record<string, string>> = {}
-const NOTHING_SET: readonly string[] = []
+import { rowsOf } from "./tools.ts"
 
 /**
  * Describes a request by its fields (D88). Throws `invalid_request` for a known name in another spelling (D18), and for another
@@ -21,13 +27,15 @@ const NOTHING_SET: readonly string[] = []
 export function describe(
   operation: OperationName,
   texts: FieldTexts,
-  headers: Readonly<Record<string, string>> = NO_HEADERS,
-  set: readonly string[] = NOTHING_SET,
+  headers: Readonly<Record<string, string>> = {},
+  set: readonly string[] = [],
 ): Described {
   const walk = new Walk(operation, new Set(set.map((path) => path.split(".")[0])))
   walk.request(texts)
   for (const name in headers) if (name.endsWith("-beta")) walk.betas(name, headers[name] ?? "")
-  return walk.found
+  const { found } = walk
+  if (found.knob !== null && found.media.includes(PICTURE_ELSEWHERE)) found.ask("larger_pictures", found.knob)
+  return found
 }
 
 const KNOWN: Readonly<Record<OperationName, Known>> = {
@@ -44,7 +52,7 @@ const WITHIN: ReadonlyMap<string, Known> = new Map(
 )
 const [PART, SOURCE, TOOL] = [knownAt("part"), knownAt("source"), knownAt("tool")]
 const PLUGIN = knownAt("plugin")
-const [PLUGIN_IDS, PART_TYPES] = [namesIn(PLUGINS), namesIn(PARTS)]
+const PART_TYPES = namesIn(PARTS)
 
 /** Fields at the top whose bytes are a part of the prompt; so are those of unknown fields. */
 const COUNTED: ReadonlySet<Means> = new Set(["text", "opaque", "parts", "tools", "plugins", "object"])
@@ -52,8 +60,6 @@ const COUNTED: ReadonlySet<Means> = new Set(["text", "opaque", "parts", "tools",
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
 /** What only the top of a request may say. */
 const ONLY_TOP: ReadonlySet<Means> = new Set(["ours", "limit", "times", "parts", "embedded", "route"])
-/** Names of the model's own tier. */
-const OWN_TIERS: ReadonlySet<unknown> = new Set([OWN_TIER, "standard_only", "standard", "on_demand"])
 
 const MEDIA_KINDS: ReadonlyMap<string, MediaKind> = new Map([
   ["image", "image"],
@@ -112,7 +118,7 @@ const HANDLERS: Readonly<Record<Means, Handler | null>> = {
     if (typeof value === "number") found.choices = value
   },
   rounds: ({ found }, value) => {
-    if (isCalls(value)) found.limitCalls(value)
+    if (isCalls(value)) found.most_calls = Math.min(found.most_calls, value)
   },
   reasons: ({ found }) => {
     found.reasons = true
@@ -270,7 +276,7 @@ class Walk {
   address(value: unknown, kind: MediaKind | null): void {
     if (kind === null || typeof value !== "string" || value === "") this.unknown(value)
     else if (this.data(value, kind, value.length > MAX_ID_CHARACTERS && !ADDRESS.test(value))) return
-    else if (kind === "image") this.found.addPictureElsewhere()
+    else if (kind === "image") this.found.media.push(PICTURE_ELSEWHERE)
     else this.found.ask("hidden", this.found.path)
   }
 
@@ -297,15 +303,17 @@ class Walk {
     const { found } = this
     const field = this.#operation === "chat" ? found.top : found.path
     const uses = isObject(tool) && isCalls(tool.max_uses) ? tool.max_uses : Number.POSITIVE_INFINITY
-    for (const who of runnersOf(tool, this.#operation)) if (who !== "client") found.ask(who, field, uses)
+    found.tool_tokens ||= TOOLS_TOKENS
+    for (const [who, , tokens = 0] of rowsOf(tool, this.#operation)) {
+      found.tool_tokens += tokens
+      if (who !== "client") found.ask(who, field, uses)
+    }
     if (isObject(tool)) this.#fields(tool, TOOL)
   }
 
   plugins(value: unknown): void {
     for (const plugin of Array.isArray(value) ? value : [value]) {
-      const id: unknown = isObject(plugin) ? plugin.id : plugin
-      const [ask = "plugin"] = (typeof id === "string" && PLUGIN_IDS.get(id)) || []
-      if (ask !== "") this.found.ask(ask)
+      this.each([isObject(plugin) ? plugin.id : plugin], PLUGINS, "plugin")
       if (isObject(plugin)) this.#fields(plugin, PLUGIN)
     }
   }

@@ -1,59 +1,54 @@
+import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { pathOf } from "../wire/fault.ts"
+import { SWITCHES, type Switch } from "../wire/fields.ts"
 import type { Known, Meaning } from "../wire/known-fields.ts"
-import { type Found, type Media, PICTURE_ELSEWHERE } from "../wire/media.ts"
+import type { Found, Media } from "../wire/media.ts"
 import { folded } from "../wire/paths.ts"
-import { repeatsPrompt } from "./switches.ts"
 
 /** All of a request that touches money (D88). Nothing else of it is read for that. */
-export interface Described {
-  /** UTF-8 bytes of the JSON text of the prompt fields, without the data of media. */
-  readonly bytes: number
-  /** The tokens of an input that is given in tokens (D67). */
-  readonly tokens: number
-  readonly media: readonly Media[]
-  /** Media in texts that are embedded: text for the hold, media for an estimate (D67). */
-  readonly embedded: readonly Found[]
-  /** The first field that makes media larger; null for none. */
-  readonly knob: string | null
-  /** What it asks for that needs a price, or that opens the prompt (`SWITCHES`), and the first field that does so. */
-  readonly asks: ReadonlyMap<string, string>
-  /** The service tier that it names; null for none, and for `auto` (D70). */
-  readonly service_tier: string | null
-  /** How often the provider may read the prompt, by the request's own bounds; infinite without (D89). */
-  readonly rounds: number
-  /** The limit of its output tokens, of each choice (D12); 0 for none. */
-  readonly max_tokens: number
-  /** How many choices it asks for (D12). */
-  readonly choices: number
-  /** Whether it asks for reasoning, which a client may not be shown. */
-  readonly reasons: boolean
-}
+export type Described = Readonly<
+  Pick<Description, "bytes" | "tokens" | "tool_tokens" | "media" | "embedded" | "knob" | "asks"> &
+    Pick<Description, "rounds" | "service_tier" | "max_tokens" | "choices" | "reasons">
+>
 
 const SHOWN_CHARACTERS = 100
 
 /** What a walk over a request has collected, and where it is. */
-export class Description implements Described {
+export class Description {
+  /** UTF-8 bytes of the JSON text of the prompt fields, without the data of media. */
   bytes = 0
+  /** The tokens of an input that is given in tokens (D67). */
   tokens = 0
+  /** The most tokens that a provider adds to explain tools to the model. */
+  tool_tokens = 0
   readonly media: Media[] = []
+  /** Media in texts that are embedded: text for the hold, media for an estimate (D67). */
   readonly embedded: Found[] = []
+  /** The first field that makes pictures larger; null for none. */
   knob: string | null = null
+  /** What it asks for that needs a price, or that opens the prompt (`SWITCHES`), and the first field that does so. */
   readonly asks = new Map<string, string>()
+  /** The service tier that it names; null for none, and for `auto` (D70). */
   service_tier: string | null = null
+  /** The limit of its output tokens, of each choice (D12); 0 for none. */
   max_tokens = 0
+  /** How many choices it asks for (D12). */
   choices = 1
+  /** Whether it asks for reasoning, which a client may not be shown. */
   reasons = false
+  /** The most runs of tools that the request allows the provider. */
+  most_calls = Number.POSITIVE_INFINITY
   /** The names and places from the top to where the walk is. */
   readonly keys: string[] = []
   /** Whether the part that the walk is in has only text, by its type. */
   is_text = false
-  /** The runs of its tools that the request allows; of each tool that the provider runs, and of all of them. */
+  /** The runs of each tool of the provider that the request allows, together. */
   #uses = 0
-  #calls = Number.POSITIVE_INFINITY
 
+  /** How often the provider may read the prompt, by the request's own bounds; infinite without (D89). */
   get rounds(): number {
-    return Math.min(this.#calls, this.#uses) + 1
+    return Math.min(this.most_calls, this.#uses) + 1
   }
 
   /** The name of the field at the top. */
@@ -67,11 +62,7 @@ export class Description implements Described {
 
   ask(what: string, field = this.top, uses = Number.POSITIVE_INFINITY): void {
     if (!this.asks.has(what)) this.asks.set(what, field)
-    if (repeatsPrompt(what)) this.#uses += uses
-  }
-
-  limitCalls(calls: number): void {
-    this.#calls = Math.min(this.#calls, calls)
+    if (switchOf(what).opens === "rounds") this.#uses += uses
   }
 
   /** A medium whose data is in a text. */
@@ -79,10 +70,7 @@ export class Description implements Described {
     this.media.push(media)
     if (!this.is_text) this.bytes -= characters
     if (media.kind === "audio") this.ask("audio_input")
-  }
-
-  addPictureElsewhere(): void {
-    this.media.push(PICTURE_ELSEWHERE)
+    if (media.tokens === null) this.ask("unmeasured", this.path)
   }
 
   /** What the field means that the walk is at; undefined for an unknown one. Throws for a known name in another spelling (D18). */
@@ -97,4 +85,20 @@ export class Description implements Described {
       message: `\`${param}\`: write this name as \`${meant}\`, because some providers read both as the same field.`,
     })
   }
+}
+
+const SWITCH_NAMED: ReadonlyMap<string, Switch> = new Map(Object.entries(SWITCHES))
+
+/** What something that is asked for needs. Runs of tools have a switch each, by the tool's name. */
+export function switchOf(ask: string): Switch {
+  return SWITCH_NAMED.get(ask) ?? { ...SWITCHES.tool_run, price: ask }
+}
+
+/** The first field because of which only the context bounds the prompt; null for none (D12, D89). */
+export function openingField({ asks }: Pick<Described, "asks">, { part_tokens }: Model): string | null {
+  for (const [ask, field] of asks) {
+    const { opens, unless_part_tokens } = switchOf(ask)
+    if (opens !== undefined && !(unless_part_tokens === true && part_tokens !== null)) return field
+  }
+  return null
 }

@@ -1,39 +1,26 @@
+import type { Asked } from "../call.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import type { Margined } from "../ledger/entries.ts"
+import type { HoldResult } from "../ledger/entries.ts"
 import { costWithin, heldFor, printUsd } from "../money.ts"
 import type { Operation } from "../operation.ts"
-import type { Period } from "../wire/call.ts"
-import type { UsageLimits } from "../wire/usage.ts"
 import { estimateBytes, type MostCost, mostCosts, plausiblePrompt, promptBound } from "./bounds.ts"
 import type { Described } from "./described.ts"
 
 /** What a call must hold, and the bounds it follows from (D12). */
-export interface Quote {
+export interface Quote extends Asked {
   /** The most that the call can cost, at least 1, before the margin and the one rounding (D69). */
   readonly cost_pico: bigint
   /** What is held for that at a margin of 1. */
   readonly amount_nano: bigint
   /** UTF-8 bytes of the JSON text of the prompt fields, without the data of media. */
   readonly prompt_bytes: number
-  /** For an estimate of the prompt: its text, its files, and `part_tokens` for every other media part (D6). */
-  readonly estimate_bytes: number
   /** At most the bytes of the prompt, and at most the model's context. */
   readonly prompt_tokens_bound: number
   /** Of one choice. */
   readonly output_tokens_bound: number
-  /** Choices. */
-  readonly n: number
   /** The field of the request that limits its output tokens; null where there are none. */
   readonly limit_field: string | null
-  /** The most usage that the call can cause (D1). */
-  readonly limits: UsageLimits
-  /** Searches that are charged if the provider counts none (D60). */
-  readonly searches: number
-  /** The service tier that is asked for; null where the provider chooses (D70). */
-  readonly service_tier: string | null
-  /** Whether it asks for reasoning (D9). */
-  readonly reasons: boolean
   /** The highest cost at each price that may apply; `cost_pico` is the largest of them (D62, D70). */
   readonly costs: readonly MostCost[]
 }
@@ -108,64 +95,31 @@ export function largestMaxTokens(
   return Number.isFinite(largest) ? Math.min(largest, max_output_tokens) : null
 }
 
-/** The 402 of a hold that the balance does not cover: what is needed, what is available, and what would fit (D12). */
-export function balanceRefusal(
-  quoted: Quote,
-  model: Model,
-  { available_nano, margin_bp }: Margined & { readonly available_nano: bigint },
-): GatewayError {
-  const needed = printUsd(heldFor(quoted.cost_pico, margin_bp))
-  const available = printUsd(available_nano)
-  const why = `This call needs a hold of ${needed} USD, but only ${available} USD is available`
-  return new GatewayError(
-    "insufficient_balance",
-    whatWouldFit(why, "Add credit", quoted, largestMaxTokens(quoted, model, available_nano, margin_bp), {
+/** A hold that the balance, or what is left of the key's spending limit, does not cover. */
+type OutOfMoney = Extract<HoldResult, { outcome: "insufficient_balance" | "spending_limit_reached" }>
+
+/** The 402 of such a hold: what is needed, what is left, and the largest `max_tokens` that would fit, if any (D12, D42). */
+export function moneyRefusal(quoted: Quote, model: Model, refused: OutOfMoney): GatewayError {
+  const { margin_bp } = refused
+  const is_balance = refused.outcome === "insufficient_balance"
+  const left_nano = is_balance ? refused.available_nano : refused.remaining_nano
+  const [needed, left] = [printUsd(heldFor(quoted.cost_pico, margin_bp)), printUsd(left_nano)]
+  const [why, cure] = is_balance
+    ? [`only ${left} USD is available`, "Add credit"]
+    : [
+        `the key can spend only ${left} USD more this ${refused.period}`,
+        `Wait for the next ${refused.period}`,
+      ]
+  const max_tokens = largestMaxTokens(quoted, model, left_nano, margin_bp)
+  const or_less = max_tokens === null ? "" : `, or set ${quoted.limit_field} to at most ${max_tokens}`
+  return new GatewayError(refused.outcome, {
+    message: `This call needs a hold of ${needed} USD, but ${why}. ${cure}${or_less}.`,
+    fields: {
       needed,
-      available,
-    }),
-  )
-}
-
-/** The same for a hold that the key's spending limit does not cover (D42). */
-export function spendingRefusal(
-  quoted: Quote,
-  model: Model,
-  {
-    remaining_nano,
-    period,
-    margin_bp,
-  }: Margined & { readonly remaining_nano: bigint; readonly period: Period },
-): GatewayError {
-  const needed = printUsd(heldFor(quoted.cost_pico, margin_bp))
-  const remaining = printUsd(remaining_nano)
-  const why = `This call needs a hold of ${needed} USD, but the key can spend only ${remaining} USD more this ${period}`
-  return new GatewayError(
-    "spending_limit_reached",
-    whatWouldFit(
-      why,
-      `Wait for the next ${period}`,
-      quoted,
-      largestMaxTokens(quoted, model, remaining_nano, margin_bp),
-      { needed, remaining },
-    ),
-  )
-}
-
-/**
- * Message and fields of a 402: the reason, what to do, and the largest `max_tokens` that fits, if any.
- */
-function whatWouldFit(
-  why: string,
-  cure: string,
-  { limit_field }: Quote,
-  max_tokens: number | null,
-  fields: Record<string, string>,
-) {
-  if (max_tokens === null) return { message: `${why}. ${cure}.`, fields }
-  return {
-    message: `${why}. ${cure}, or set ${limit_field} to at most ${max_tokens}.`,
-    fields: { ...fields, max_tokens },
-  }
+      [is_balance ? "available" : "remaining"]: left,
+      ...(max_tokens !== null && { max_tokens }),
+    },
+  })
 }
 
 /** The client's limit, at most the model's; without a limit (0), what the model holds by default. */

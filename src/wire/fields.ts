@@ -17,7 +17,7 @@ export type Means =
   | "parts"
   /** What is embedded: texts, or lists of tokens. */
   | "embedded"
-  /** Tools, as a list or one of them: see `TOOLS`. */
+  /** Tools, as a list or one of them: see `TOOLS` and `TOOLS_TOKENS`. */
   | "tools"
   /** Plugins: see `PLUGINS`. */
   | "plugins"
@@ -37,7 +37,7 @@ export type Means =
   | "hidden"
   /** Makes the provider run something unseen, which repeats the prompt (D89). */
   | "work"
-  /** Asks for what needs a price; the argument is the switch (`SWITCHES` in admission). */
+  /** Asks for what needs a price; the argument is its name in `SWITCHES`. */
   | "price"
   /** The service tier (D70). */
   | "tier"
@@ -214,6 +214,9 @@ export const FIELDS = {
 
 export type Place = keyof typeof FIELDS
 
+/** The service tier of a model's own price, and its names. */
+export const OWN_TIER = "default"
+export const OWN_TIERS: ReadonlySet<unknown> = new Set([OWN_TIER, "standard_only", "standard", "on_demand"])
 /** Values of a field that have a meaning of their own: 5 minutes is what every model charges as `cache_write`. */
 export const TTLS: Readonly<Record<string, string>> = { "5m": "", "30m": "", "1h": "cache_write_1h" }
 /** Kinds of output. */
@@ -223,43 +226,92 @@ export const MODALITIES: Readonly<Record<string, string>> = {
   image: "image_output",
 }
 
+export interface Switch {
+  /** For the error: the model has no price for … */
+  readonly what: string
+  /** The price that it needs: `NONE` if no model can have it, null if it needs none. */
+  readonly price: string | null
+  /** Whether only the context bounds what the provider reads: in every round of what it runs, or once (D12, D89). */
+  readonly opens?: "rounds" | "once"
+  /** Unless the model's `part_tokens` bounds it. */
+  readonly unless_part_tokens?: true
+}
+
+/** A price that no model can have. */
+export const NONE = ""
+/** What begins the name of a switch for a tool with a fee for each run. */
+export const TOOL_RUN = "tool_run:"
+
+/** What a request can ask for besides plain tokens, and what that needs (D61, D89). */
+export const SWITCHES = {
+  service_tier: { what: "this service tier", price: "service_tiers" },
+  speed: { what: "this speed", price: NONE },
+  inference_geo: { what: "this inference region", price: NONE },
+  hosted_tool: { what: "this tool, which the provider runs", price: NONE },
+  plugin: { what: "this plugin", price: NONE },
+  modality: { what: "this kind of output", price: NONE },
+  payer: { what: "calls that another account pays", price: NONE },
+  cache_ttl: { what: "writing to a cache for this time", price: NONE },
+  refused: { what: "this field", price: NONE },
+  large_prompt: { what: "larger prompts", price: "tiers" },
+  audio_input: { what: "audio in a message", price: "audio_input" },
+  audio_output: { what: "audio output", price: "audio_output" },
+  image_output: { what: "image output", price: "image_output" },
+  page: { what: "pages of documents", price: "page" },
+  cache_write_1h: { what: "writing to a cache for one hour", price: "cache_write_1h" },
+  web_search: { what: "web searches", price: "web_search", opens: "rounds" },
+  tool_run: { what: "runs of this tool of the provider", price: NONE, opens: "rounds" },
+  work: { what: "what the provider adds to the prompt", price: null, opens: "rounds" },
+  hidden: { what: "a prompt that only the provider has", price: null, opens: "once" },
+  unmeasured: { what: "a file whose bytes do not bound its tokens", price: null, opens: "once" },
+  larger_pictures: { what: "larger pictures", price: null, opens: "once", unless_part_tokens: true },
+} as const satisfies Readonly<Record<string, Switch>>
+
+/** The most tokens of the instructions that Anthropic adds to a prompt with tools; `TOOLS` has those for its own tools. */
+export const TOOLS_TOKENS = 346
+
 /**
  * Tools by their type without its date, or by the only name of a tool without a type. `client`: the client runs it. `work`: the
  * provider runs it for the tokens alone. `web_search` and `tool_run:NAME`: it has a fee. Any other tool is refused (D61). The
- * client runs it after all, if this field of the tool has this value or type.
+ * client runs it after all, if this field of the tool has this value or type. `tokens`: the most that the provider adds for it.
  */
-export const TOOLS: readonly (readonly [names: string, who: string, client_if?: string])[] = [
-  ["function custom function_declarations functionDeclarations namespace", "client"],
-  ["local_shell apply_patch computer computer_use computer_use_preview bash text_editor", "client"],
-  ["computer_toolset browser_toolset memory tool_definition tool_reference", "client"],
-  ["mcp mcp_toolset tool_search_tool_regex tool_search_tool_bm25", "work"],
-  ["tool_search", "work", "execution=client"],
-  ["web_fetch url_context urlContext openrouter:datetime openrouter:tool_search", "work"],
-  ["web_search web_search_preview google_search googleSearch google_search_retrieval", "web_search"],
-  ["googleSearchRetrieval browser_search builtin_function openrouter:web_search", "web_search"],
-  ["web_search_premium", "tool_run:web_search_premium"],
-  ["enterprise_web_search", "tool_run:enterprise_web_search"],
-  ["google_maps googleMaps", "tool_run:google_maps"],
-  ["x_search", "tool_run:x_search"],
-  ["file_search", "tool_run:file_search"],
-  ["collections_search", "tool_run:collections_search"],
-  ["document_library", "tool_run:document_library"],
-  ["code_interpreter", "tool_run:code_interpreter"],
-  ["code_execution codeExecution", "tool_run:code_execution"],
-  ["shell", "tool_run:shell", "environment=local"],
-  ["web_extractor", "tool_run:web_extractor"],
-  ["fetch_url", "tool_run:fetch_url"],
-  ["people_search", "tool_run:people_search"],
-  ["finance_search", "tool_run:finance_search"],
-  ["openrouter:web_fetch", "tool_run:web_fetch"],
-]
+export const TOOLS: readonly (readonly [names: string, who: string, client_if?: string, tokens?: number])[] =
+  [
+    ["function custom function_declarations functionDeclarations namespace", "client"],
+    ["local_shell apply_patch memory tool_definition tool_reference", "client"],
+    ["bash", "client", "", 245],
+    ["text_editor", "client", "", 700],
+    ["computer computer_use computer_use_preview computer_toolset browser_toolset", "client", "", 1_234],
+    ["mcp mcp_toolset tool_search_tool_regex tool_search_tool_bm25", "work"],
+    ["tool_search", "work", "execution=client"],
+    ["web_fetch url_context urlContext openrouter:datetime openrouter:tool_search", "work"],
+    ["web_search web_search_preview google_search googleSearch google_search_retrieval", "web_search"],
+    ["googleSearchRetrieval browser_search builtin_function openrouter:web_search", "web_search"],
+    ["web_search_premium", "tool_run:web_search_premium"],
+    ["enterprise_web_search", "tool_run:enterprise_web_search"],
+    ["google_maps googleMaps", "tool_run:google_maps"],
+    ["x_search", "tool_run:x_search"],
+    ["file_search", "tool_run:file_search"],
+    ["collections_search", "tool_run:collections_search"],
+    ["document_library", "tool_run:document_library"],
+    ["code_interpreter", "tool_run:code_interpreter"],
+    ["code_execution codeExecution", "tool_run:code_execution"],
+    ["shell", "tool_run:shell", "environment=local"],
+    ["web_extractor", "tool_run:web_extractor"],
+    ["fetch_url", "tool_run:fetch_url"],
+    ["people_search", "tool_run:people_search"],
+    ["finance_search", "tool_run:finance_search"],
+    ["openrouter:web_fetch", "tool_run:web_fetch"],
+  ]
 /** Plugins by their id; any other is refused (D61). */
-export const PLUGINS: readonly (readonly [names: string, meaning: string])[] = [
-  ["web", "web_search"],
-  ["web-fetch", "tool_run:web_fetch"],
-  ["file-parser", "page"],
-  ["moderation response-healing context-compression", ""],
-]
+export const PLUGINS: Readonly<Record<string, string>> = {
+  web: "web_search",
+  "web-fetch": "tool_run:web_fetch",
+  "file-parser": "page",
+  moderation: "",
+  "response-healing": "",
+  "context-compression": "",
+}
 
 /**
  * Parts by their type, where it says more than their fields: the kind of medium, or what it means. `kept` is a part that only the

@@ -25,7 +25,7 @@ const HEAD_CHARACTERS = 300
 const TOKEN_PIXELS = 28
 const TOKENS_PER_SECOND = 32
 /** The fewest bytes of MP3 that are one token: 6 kbit/s at 32 tokens a second, rounded down. */
-export const SOUND_BYTES_PER_TOKEN = 16
+const SOUND_BYTES_PER_TOKEN = 16
 
 /**
  * The medium that a string is; null for text. It is one if it is a data URL with other than text, or Base64 that begins as a

@@ -44,7 +44,9 @@ describe("D60 the hold is at the dearest price that each token can have", () => 
       const quoted = quote(chat({ max_tokens: 10, ...says(part) }), aModel({ price, part_tokens: 100 }))
       return quoted.amount_nano - BigInt(quoted.prompt_bytes) - 40n
     }
-    expect([png(), mp3(160), compressed.PDF?.(60) ?? ""].map(amount)).toEqual([300n, 700n, 700n])
+    expect([png(), mp3(160)].map(amount)).toEqual([300n, 700n])
+    const file = { type: "file", file: { file_data: compressed.PDF?.(60) } }
+    expect(held(price, says(file), 1_000)).toBe(7_000n + 40n)
   })
   test("a context that is full of the dearest", () => {
     const price = priced({ audio_input: 7_000n })
@@ -234,6 +236,22 @@ describe("D89 an open prompt holds contexts", () => {
     expect(faultOf({ data_sources: [{}] }, { price: FREE })).toBeNull()
   })
 
+  test.each<[object[], number]>([
+    [[], 0],
+    [[{ name: "f" }, { type: "custom", name: "g" }], 346],
+    [[{ type: "bash_20250124", name: "bash" }, { type: "text_editor_20250728" }], 346 + 245 + 700],
+    [[{ type: "computer_20251124" }], 346 + 1_234],
+  ])("D12 the instructions for the tools %j are held, and no estimate counts them", (tools, tokens) => {
+    const asked = parseMessages({
+      model: "m",
+      max_tokens: 1,
+      messages: [{ role: "user", content: "hi" }],
+      tools,
+    })
+    const { prompt_tokens_bound, prompt_bytes, estimate_bytes } = quoteOf(messages, asked, aModel({}))
+    expect([prompt_tokens_bound - prompt_bytes, estimate_bytes - prompt_bytes]).toEqual([tokens, 0])
+  })
+
   test("plain calls of agents hold their bytes: tools of their own, sessions, a context that is cleared", () => {
     const model = aModel({ context_tokens: CONTEXT })
     const claude = parseMessages({
@@ -285,10 +303,11 @@ describe("D89 an open prompt holds contexts", () => {
         0,
       )
     const { prompt_tokens_bound: claudes, limits } = quoteOf(messages, claude, model)
-    expect(claudes).toBe(bytesOf(claude, "model", "max_tokens", "metadata", "thinking"))
-    expect(limits.prompt_tokens).toBe(claudes + 131_072)
+    const claude_bytes = bytesOf(claude, "model", "max_tokens", "metadata", "thinking")
+    expect(claudes).toBe(claude_bytes + 346 + 245)
+    expect(limits.prompt_tokens).toBe(claude_bytes + 131_072)
     expect(quoteOf(responses, codex, model).prompt_tokens_bound).toBe(
-      bytesOf(codex, "model", "prompt_cache_key", "store", "include"),
+      bytesOf(codex, "model", "prompt_cache_key", "store", "include") + 346,
     )
   })
 })

@@ -3,7 +3,7 @@ import { describe as describeRequest } from "../../src/admission/describe.ts"
 import type { Described } from "../../src/admission/described.ts"
 import { GatewayError } from "../../src/errors.ts"
 import type { OperationName } from "../../src/wire/call.ts"
-import { FIELDS, type Means, PARTS, PLUGINS, TOOLS } from "../../src/wire/fields.ts"
+import { FIELDS, type Means, PARTS, TOOLS } from "../../src/wire/fields.ts"
 import { FieldTexts } from "../../src/wire/json.ts"
 import { png } from "./files.ts"
 
@@ -94,8 +94,8 @@ describe("D88 every row of the table changes exactly one entry of what is collec
       expect(changedEntries(described("chat", {}), described("chat", { [name]: ["words"] }))).toEqual([])
   })
 
-  test("names stand in one row of a place, and every tool, plugin and type in one row", () => {
-    const lists = [...Object.values(places), TOOLS, PLUGINS, PARTS]
+  test("names stand in one row of a place, and every tool and type in one row", () => {
+    const lists = [...Object.values(places), TOOLS, PARTS]
     for (const list of lists) {
       const names = list.flatMap(([names]) => names.split(" "))
       expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([])

@@ -1,6 +1,9 @@
 import { describe, expect, test } from "bun:test"
+import { askedOf } from "../../src/admission/asked.ts"
 import { describe as describeRequest } from "../../src/admission/describe.ts"
 import type { Model } from "../../src/config/config.ts"
+import { GatewayError } from "../../src/errors.ts"
+import type { Price } from "../../src/money.ts"
 import { chat as operation } from "../../src/operations/chat.ts"
 import { responses } from "../../src/operations/responses.ts"
 import { parseChat } from "../../src/wire/chat-request.ts"
@@ -93,16 +96,39 @@ describe("D12 a sound counts its seconds or its bytes, everything that is compre
     expect(quoteOf(operation, asking([part]), aModel({})).limits.prompt_tokens).toBe(100_000_000)
   })
 
-  const unbounded: [string, unknown, number][] = [
-    ["a file its bytes", picture(compressed.PDF?.(60_000) ?? ""), 60_000],
-    ["a sound a token for 16", picture(compressed.FLAC?.(96_000) ?? ""), 6_000],
-  ]
-  test.each(unbounded)("without a context, and with a likely hold: %s", (_, part, tokens) => {
-    const { bytes } = described(part)
-    const bound = (model: Partial<Model>) =>
-      quoteOf(operation, asking([part]), aModel(model)).prompt_tokens_bound
-    expect(bound({})).toBe(bytes + tokens)
-    expect(bound({ hold: "likely", context_tokens: CONTEXT })).toBe(Math.ceil(bytes / 2) + tokens)
+  test("D68 with a likely hold too", () => {
+    const model = aModel({ hold: "likely", context_tokens: CONTEXT })
+    const request = asking([picture(compressed.PDF?.(600) ?? "")])
+    expect(quoteOf(operation, request, model).prompt_tokens_bound).toBe(CONTEXT)
+  })
+
+  const elsewhere = { type: "image_url", image_url: { url: ADDRESS, detail: "original" } }
+  const PRICED: Price = {
+    ...{ input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n },
+    buckets: { audio_input: 1n },
+  }
+  const FREE = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
+  test.each<[what: string, part: object, path: string, bounded: Partial<Model>]>([
+    ["a PDF", picture(compressed.PDF?.(6_215) ?? ""), "image_url.url", { context_tokens: CONTEXT }],
+    ["a sound", inline(compressed.FLAC?.(89) ?? "", "flac"), "input_audio.data", { context_tokens: CONTEXT }],
+    [
+      "a file",
+      { type: "file", file: { file_data: compressed.gzip?.(99) } },
+      "file.file_data",
+      { price: FREE },
+    ],
+    ["a larger picture elsewhere", elsewhere, "image_url.detail", { part_tokens: 36_000 }],
+  ])("without a context it is a 400 that names it: %s", (_, part, path, bounded) => {
+    const request = asking([part])
+    const texts = operation.texts(request)
+    const answer = (model: Partial<Model>) =>
+      askedOf("chat", request, texts, describeRequest("chat", texts), aModel({ price: PRICED, ...model }))
+    const param = `messages[0].content[0].${path}`
+    expect(answer({})).toMatchObject({
+      code: "invalid_request",
+      detail: { param, fields: { missing: "context_tokens" } },
+    })
+    expect(answer(bounded)).not.toBeInstanceOf(GatewayError)
   })
 
   test("a type and bytes that disagree are believed by some provider", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { balanceRefusal, largestMaxTokens, type Quote } from "../../src/admission/quote.ts"
+import { largestMaxTokens, moneyRefusal, type Quote } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
 import { ceilToNano, heldFor, type Price } from "../../src/money.ts"
 import { chat as operation } from "../../src/operations/chat.ts"
@@ -23,7 +23,7 @@ const says = (content: unknown) => ({ messages: [{ role: "user", content }] })
 const AROUND = 28
 
 describe("D12 prompt bound: bytes of the JSON text of the prompt fields", () => {
-  const rows: [string, object, number][] = [
+  const rows: [string, object, bytes: number, added?: number][] = [
     ["messages", {}, BYTES],
     [
       "what is only in the client's spelling does not count",
@@ -35,7 +35,7 @@ describe("D12 prompt bound: bytes of the JSON text of the prompt fields", () => 
     ["an escape counts as it is sent", says('"\n'), AROUND + 6],
     ["a lone surrogate counts as its escape", says("\ud800"), AROUND + 8],
     ["text parts", says([{ type: "text", text: "hi" }]), AROUND + 29],
-    ["tools", { tools: [{ type: "function" }] }, BYTES + 21],
+    ["tools", { tools: [{ type: "function" }] }, BYTES + 21, 346],
     ["functions", { functions: [{ name: "f" }] }, BYTES + 14],
     ["a response format", { response_format: { type: "json_object" } }, BYTES + 22],
     ["a tool choice", { tool_choice: "auto" }, BYTES + 6],
@@ -65,8 +65,11 @@ describe("D12 prompt bound: bytes of the JSON text of the prompt fields", () => 
       BYTES,
     ],
   ]
-  test.each(rows)("%s", (_, fields, bytes) => {
-    expect(quote(chat(fields), model)).toMatchObject({ prompt_bytes: bytes, prompt_tokens_bound: bytes })
+  test.each(rows)("%s", (_, fields, bytes, added = 0) => {
+    expect(quote(chat(fields), model)).toMatchObject({
+      prompt_bytes: bytes,
+      prompt_tokens_bound: bytes + added,
+    })
   })
 })
 
@@ -294,7 +297,7 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
     ["the balance is negative", -1_500_000_000n, { needed, available: "-1.5" }, "."],
   ]
   test.each(rows)("%s", (_, available_nano, fields, end) => {
-    const error = balanceRefusal(quoted, model, { available_nano })
+    const error = moneyRefusal(quoted, model, { outcome: "insufficient_balance", available_nano })
     expect(error).toMatchObject({ code: "insufficient_balance", status: 402 })
     expect(error.detail.fields).toEqual({ ...fields })
     expect(error.message).toStartWith(`This call needs a hold of ${needed} USD, but only `)
@@ -310,9 +313,10 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
     ],
   ])("%s: no max_tokens would help", (_, price, available_nano) => {
     const free = aModel({ price })
-    expect(balanceRefusal(quote(chat(), free), free, { available_nano }).detail.fields).not.toHaveProperty(
-      "max_tokens",
-    )
+    expect(
+      moneyRefusal(quote(chat(), free), free, { outcome: "insufficient_balance", available_nano }).detail
+        .fields,
+    ).not.toHaveProperty("max_tokens")
   })
 })
 

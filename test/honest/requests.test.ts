@@ -258,6 +258,11 @@ describe("R4 an open prompt holds the context", () => {
       "input[0].content[0].file_url",
       { operation: "responses", body: { input: [{ role: "user", content: [ADDRESSED] }] } },
     ],
+    ["messages[0].content[0].file.file_data", { body: user(document(PDF)) }],
+    [
+      "messages[0].content[0].image_url.url",
+      { body: user(picture(`data:image/png;base64,${PDF.toString("base64")}`)) },
+    ],
   ])("%s without context_tokens is a 400 that names it", async (param, call) => {
     const before = stage.provider.requests.length
     const { client } = await stage.begin(callOf({ ...call, model: "without-context" }))

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { balanceRefusal, largestMaxTokens } from "../../src/admission/quote.ts"
+import { largestMaxTokens, moneyRefusal } from "../../src/admission/quote.ts"
 import { readJson, readLarge } from "../../src/meter/json-reading.ts"
 import { ceilToNano, type Price } from "../../src/money.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
@@ -47,7 +47,10 @@ describe("D67 the bound of an input", () => {
   })
 
   test("D12 the 402 names no max_tokens", () => {
-    const { message, detail } = balanceRefusal(quoted({}), model, { available_nano: 0n })
+    const { message, detail } = moneyRefusal(quoted({}), model, {
+      outcome: "insufficient_balance",
+      available_nano: 0n,
+    })
     expect(message).toEndWith("Add credit.")
     expect(detail.fields).toEqual({ needed: "0.00000014", available: "0" })
   })
