@@ -5,6 +5,7 @@ import { tool as langchainTool } from "@langchain/core/tools"
 import { ChatOpenAI } from "@langchain/openai"
 import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai"
 import type OpenAI from "openai"
+import { png } from "../admission/files.ts"
 import type { Script } from "../support/provider.ts"
 import {
   callEvents,
@@ -110,7 +111,7 @@ describe.each(clients)("%s", (_name, connect) => {
 
   test("an image", async () => {
     const { cell, session } = await open(responseJson([textItem("a cat")], { usage: USAGE }))
-    const image = "data:image/png;base64,iVBORw0KGgo="
+    const image = `data:image/png;base64,${png()}`
     expect((await session.ask(false, image)).text).toBe("a cat")
     expect(cell.exchanges[0]?.request.body).toContain('"type":"input_image"')
     const [call] = await cell.calls()
