@@ -310,6 +310,26 @@ describe("D43 an Idempotency-Key is free again", () => {
     expect(await claims(account)).toHaveLength(1)
   })
 
+  test.each([
+    ["takes its key back, so that no repeat is held", "none", true, ["applied"]],
+    ["is not charged if a repeat has the key", "settled", true, ["closed", "applied"]],
+    ["is charged if the repeat has expired too, which then is not", "expired", true, ["applied", "closed"]],
+    ["is charged in any case if its hold is not known", "settled", false, ["applied", "applied"]],
+  ] as const)("a settlement after the expiry %s", async (_, repeated, is_known, results) => {
+    const [connection, account] = [nth(connections, 0), await db.account(100n)]
+    const [late, repeat] = [under(KEY, account), under(KEY, account)]
+    await ask(late)
+    await expireBatch(connection, [late], 300)
+    if (repeated !== "none") expect(await ask(repeat)).toEqual([{ outcome: "held" }])
+    if (repeated === "expired") await expireBatch(connection, [repeat], 300)
+    const ends = [late, repeat].map((hold) => ({ end: settled(hold.id, 5n), hold: is_known ? hold : null }))
+    expect(await endBatch(connection, ends.slice(0, results.length), 300)).toEqual([...results])
+    const owner = repeated === "settled" ? repeat : late
+    expect(await claims(account)).toMatchObject([{ call_id: owner.id }])
+    expect(await ask(under(KEY, account))).toEqual([{ outcome: "idempotency_key_used", call_id: owner.id }])
+    expect(await violations(db.sql)).toEqual([])
+  })
+
   test("not when another call has taken it meanwhile", async () => {
     const account = await db.account(100n)
     const old = under(KEY, account)

@@ -27,7 +27,11 @@ export const exact = {
   holdRowLock: without(holdExact, `  ${SORTED}\n), sold`, "), sold"),
   /** Accounts are locked in the order in which their calls came. */
   holdLockOrder: without(holdExact, `${SORTED}\n), sold`, `${inOrderOf("$6")}\n), sold`),
-  endLockOrder: without(endExact, `${SORTED}\n), due`, `ORDER BY "a"."id" DESC FOR NO KEY UPDATE\n), due`),
+  endLockOrder: without(
+    endExact,
+    `${SORTED}\n), fitting`,
+    `ORDER BY "a"."id" DESC FOR NO KEY UPDATE\n), fitting`,
+  ),
   /** An UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is counted. */
   holdAggregation: without(
     holdExact,

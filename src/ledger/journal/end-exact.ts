@@ -17,7 +17,7 @@ import {
   statement,
   textOf,
 } from "../database/statement.ts"
-import type { End } from "../entries.ts"
+import type { End, Idempotency } from "../entries.ts"
 import { accounts, corrections, ends, holds } from "../schema.ts"
 import { idempotency } from "../schema-claims.ts"
 
@@ -84,11 +84,18 @@ export const detailsField: Field<End> = [
   "text",
 ]
 
-const batch = new Batch<End>(4, [
+/** An end, and the `Idempotency-Key` of its call if that is known. */
+export interface ExactEnd extends End {
+  readonly idempotency?: Idempotency | null
+}
+
+const batch = new Batch<ExactEnd>(4, [
   ...endFields,
   bucketField,
   detailsField,
-  [idempotency.key_hash, (end) => end.freed_key_hash],
+  [idempotency.key_hash, (end) => end.freed_key_hash ?? end.idempotency?.key_hash ?? null],
+  // Null for a key that the end frees.
+  [idempotency.body_hash, (end) => (end.freed_key_hash === null && end.idempotency?.body_hash) || null],
 ])
 
 /** What an end and a correction have in common, and what the end says itself. */
@@ -130,7 +137,8 @@ export const moveSums = sql`moved AS (
 
 /**
  * Settles and releases, each hold once (D13). An end of a hold that has ended changes nothing, except that a settlement
- * after expiry is added as a correction; it frees nothing, because nothing is held any more. Of several ends of one
+ * after expiry is added as a correction; it frees nothing, because nothing is held any more. It takes back the
+ * `Idempotency-Key` that the expiry has freed, and changes nothing if another call has it (D43). Of several ends of one
  * hold in a batch, the first that is due counts. The statement locks the accounts first. Every statement that ends one
  * of their calls needs that lock, so an end that this snapshot does not contain violates the primary key, and the call
  * is asked again. The divisions fail if an account was not found or not updated: its ends would be reported as `closed`.
@@ -146,10 +154,19 @@ WITH asked AS MATERIALIZED (
     WHERE ${isItem(h.id, of("x", ends.id), 2)} OFFSET 0) hold ON true
   LEFT JOIN LATERAL (
     SELECT ${e.outcome}, ${e.charge_nano} FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true
-), ${lockPayers}, due AS MATERIALIZED (
+), ${lockPayers}, fitting AS MATERIALIZED (
   SELECT DISTINCT ON (q.id) q.* FROM asked q JOIN payers p ON p.id = q.account_id
   WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
   ORDER BY q.id, q.place
+), claimed AS (
+  INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id, idempotency.claimed_at)})
+  SELECT f.account_id, f.key_hash, f.body_hash, f.id, f.held_at FROM fitting f
+  WHERE f.past_outcome IS NOT NULL AND f.body_hash IS NOT NULL ORDER BY f.account_id, f.key_hash
+  ON CONFLICT ON CONSTRAINT idempotency_pkey DO NOTHING RETURNING ${names(idempotency.call_id)}
+), due AS MATERIALIZED (
+  SELECT f.* FROM fitting f
+  WHERE f.past_outcome IS NULL OR f.body_hash IS NULL OR f.id IN (SELECT call_id FROM claimed)
+    OR f.id = (SELECT ${c.call_id} FROM ${idempotency} ${c} WHERE ${c.account_id} = f.account_id AND ${c.key_hash} = f.key_hash)
 ), ended AS (
   INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes, ends.buckets, ends.details)})
   SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[], d.details::jsonb
@@ -169,7 +186,7 @@ WITH asked AS MATERIALIZED (
   WHERE d.id IN (SELECT id FROM ended UNION ALL SELECT id FROM corrected)
 ), ${moveSums}, freed_keys AS (
   DELETE FROM ${idempotency} ${c} USING due d
-  WHERE d.key_hash IS NOT NULL AND d.id IN (SELECT id FROM ended)
+  WHERE d.key_hash IS NOT NULL AND d.body_hash IS NULL AND d.id IN (SELECT id FROM ended)
     AND ${c.account_id} = d.account_id AND ${c.key_hash} = d.key_hash AND ${c.call_id} = d.id
 )
 SELECT
@@ -190,7 +207,7 @@ FROM asked q ORDER BY q.place`,
  */
 export async function endExactly(
   connection: Runner,
-  asked: readonly End[],
+  asked: readonly ExactEnd[],
   lock_ms: number,
   within_ms: number,
 ): Promise<readonly Ended[]> {

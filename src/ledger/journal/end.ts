@@ -37,7 +37,9 @@ const STATEMENT_MS = 5_000
  */
 export interface EndOfHold {
   readonly end: End
-  readonly hold: Pick<Hold, "account_id" | "amount_nano" | "is_limited"> | null
+  readonly hold:
+    | (Pick<Hold, "account_id" | "amount_nano" | "is_limited"> & Partial<Pick<Hold, "idempotency">>)
+    | null
 }
 
 const a = alias(accounts, "a")
@@ -198,7 +200,7 @@ export async function endBatch(
     const within_ms = Math.max(until - performance.now(), STATEMENT_MS / 2)
     const results = await endExactly(
       connection,
-      rest.map(({ end }) => end),
+      rest.map(({ end, hold }) => ({ ...end, idempotency: hold?.idempotency ?? null })),
       lock_ms,
       within_ms,
     )
