@@ -1,7 +1,7 @@
 import { sourcesWith } from "../setup.ts"
 import { CliError } from "./cli-error.ts"
 import { leaf } from "./command.ts"
-import type { Finding } from "./inspection.ts"
+import type { Finding } from "./finding.ts"
 import { type Screen, visible } from "./screen.ts"
 import { START_ARGS, variablesOf } from "./serve.ts"
 
@@ -9,9 +9,14 @@ import { START_ARGS, variablesOf } from "./serve.ts"
 export const check = leaf({
   summary: "Check everything that the gateway needs to start",
   details:
-    "Reads the environment and the configuration, connects to the database, requests the model list of each upstream with its key, and tries the port. Changes nothing. The exit code is 1 if a check fails.",
+    "Reads the environment and the configuration, connects to the database, asks each upstream for its list of models with each key, and tries the port. Says which preset each upstream has. Changes nothing and costs nothing without --call. The exit code is 1 if a check fails.",
   args: {
     ...START_ARGS,
+    call: {
+      type: "boolean",
+      description:
+        "also make one call of one token with each key of each upstream, and say what is wrong with its answer",
+    },
     calls: {
       type: "boolean",
       description:
@@ -21,6 +26,7 @@ export const check = leaf({
   },
   examples: [
     ["tollgate check", "works before the start and while a gateway runs"],
+    ["tollgate check --call", "also one call to each upstream: its path, key, model and usage"],
     ["tollgate check --calls", "also models whose usage has unknown numbers, or costs more than the charge"],
     ["tollgate check --config tollgate.yaml --json", "as JSON, for scripts"],
   ],
@@ -28,7 +34,7 @@ export const check = leaf({
     // Loaded on demand: the other commands start faster without the database driver.
     const { inspect } = await import("./inspection.ts")
     const sources = sourcesWith({ ...screen.env, ...variablesOf(given) })
-    const findings = await inspect(sources)
+    const findings = await inspect(sources, given.has("call"))
     if (given.has("calls")) {
       const { inspectCalls } = await import("./inspect-calls.ts")
       findings.push(...(await inspectCalls(sources)))

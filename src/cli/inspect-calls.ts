@@ -1,7 +1,7 @@
 import type { Sources } from "../config/values.ts"
 import { UsageNotesBody } from "../wire/usage-notes.ts"
 import { findTarget, openAdminClient } from "./admin-client.ts"
-import type { Finding } from "./inspection.ts"
+import type { Finding } from "./finding.ts"
 import { count } from "./screen.ts"
 
 type Noted = UsageNotesBody["data"][number]

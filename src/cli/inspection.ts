@@ -1,30 +1,24 @@
 import { access, constants } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
-import { type Config, ConfigError, type Credential, type Upstream } from "../config/config.ts"
+import { type Config, ConfigError } from "../config/config.ts"
 import { checkExposure, type Environment, readEnvironment } from "../config/environment.ts"
 import type { Sources } from "../config/values.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
 import { requirePrograms } from "../embedded/programs.ts"
-import { nextId } from "../id.ts"
 import type { Address } from "../ledger/database/address.ts"
 import { databaseReason } from "../ledger/database/database.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
 import { readVersion } from "../ledger/database/migration.ts"
 import { configPath, configuredShards, readConfig } from "../setup.ts"
-import { requestHeaders } from "../upstream/headers.ts"
-import { urlOf } from "../upstream/http/client.ts"
 import { isObject } from "../wire/usage.ts"
+import { type Finding, right, wrong } from "./finding.ts"
+import { inspectUpstreams } from "./inspect-upstreams.ts"
 
-/** The result of one check; `fix` says what to do if it failed. */
-export interface Finding {
-  readonly what: string
-  readonly ok: boolean
-  readonly found: string
-  readonly fix: string | null
-}
-
-/** Checks everything that the gateway needs to start, and changes nothing. Skips checks that depend on a failed one. */
-export async function inspect(sources: Sources): Promise<Finding[]> {
+/**
+ * Checks everything that the gateway needs to start, and changes nothing. Skips checks that depend on a failed one. `calls`:
+ * makes a call to each upstream too.
+ */
+export async function inspect(sources: Sources, calls: boolean): Promise<Finding[]> {
   const environment = attempt("environment", FIX_VARIABLE, () => readEnvironment(sources))
   if (!("value" in environment)) return environment.wrong
   const told = environment.value
@@ -35,9 +29,7 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
     "value" in file ? [right("configuration", configWords(told, file.value))] : file.wrong,
     "value" in file ? [operators(told, config)] : [],
     databases(told, config),
-    ...(config?.upstreams ?? []).map((upstream) =>
-      Promise.all(upstream.keys.map((key) => probe(upstream, key, config?.vendors ?? []))),
-    ),
+    config === null ? [] : inspectUpstreams(config, calls),
     Promise.all(addresses(told, config).map(([host, port, names]) => listening(host, port, names))),
   ])
   return findings.flat()
@@ -45,14 +37,6 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
 
 const FIX_VARIABLE = "Correct the variable, or unset it."
 const FIX_FILE = "Correct the file. docs/configuration.md describes every key."
-
-function right(what: string, found: string): Finding {
-  return { what, ok: true, found, fix: null }
-}
-
-function wrong(what: string, found: string, fix: string): Finding {
-  return { what, ok: false, found, fix }
-}
 
 /** The value that `read` returns, or one finding per error. */
 function attempt<Value>(what: string, fix: string, read: () => Value) {
@@ -192,55 +176,6 @@ function versionFinding(version: Awaited<ReturnType<typeof readVersion>>): Findi
         "Use that version, or another database.",
       )
   }
-}
-
-const PROBE_MS = 10_000
-
-/** Requests the model list of an upstream with its API key, which costs nothing. */
-async function probe(upstream: Upstream, key: Credential, vendors: readonly string[]): Promise<Finding> {
-  const { name, family } = upstream
-  const what = key.name === "" ? `upstream ${name}` : `upstream ${name}, key ${key.name}`
-  const versions = Object.fromEntries(vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
-  try {
-    const { status } = await fetch(urlOf(upstream, family === "chat" ? "/models" : "/v1/models", ""), {
-      headers: requestHeaders(upstream, key, nextId(), false, family === "chat" ? {} : versions),
-      redirect: "manual",
-      signal: AbortSignal.timeout(PROBE_MS),
-    })
-    if (status === 401 || status === 403) {
-      const fix =
-        key.api_key === null
-          ? `Set upstreams.${name}.api_key.`
-          : `Correct ${key.name === "" ? `upstreams.${name}.api_key` : "this key"}.`
-      return wrong(what, `refuses the key (status ${status})`, fix)
-    }
-    if (status >= 500)
-      return wrong(what, `answers with an error (status ${status})`, "Try again later, or ask the provider.")
-    if (status < 300) return right(what, "reachable, and accepts the key")
-    const misplaced = status === 404 ? misplacedPath(upstream) : null
-    if (misplaced !== null) return wrong(what, ...misplaced)
-    return right(what, `reachable (status ${status}), but it has no model list, so the key was not tested`)
-  } catch (error) {
-    const late = error instanceof Error && error.name === "TimeoutError"
-    const found = late ? `did not answer within ${PROBE_MS / 1000} s` : `not reachable (${errorCode(error)})`
-    return wrong(what, found, `Correct upstreams.${name}.base_url, or check the network and the firewall.`)
-  }
-}
-
-/** What is wrong with the path of a `base_url` that has no model list, and what to do; null if it may be right. */
-function misplacedPath({ name, family, base_url }: Upstream): readonly [found: string, fix: string] | null {
-  const setting = `upstreams.${name}.base_url`
-  if (family === "messages" && base_url.endsWith("/v1"))
-    return [
-      "base_url ends with /v1, and the gateway appends /v1/messages to it",
-      `Remove /v1 from the end of ${setting}.`,
-    ]
-  if (family === "chat" && new URL(base_url).pathname === "/")
-    return [
-      "base_url has no path, and the gateway appends /chat/completions to it",
-      `Add the path of the provider's API to ${setting}: usually /v1.`,
-    ]
-  return null
 }
 
 type Names = readonly [host: string, port: string]

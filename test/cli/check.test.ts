@@ -134,8 +134,8 @@ describe("tollgate check", () => {
       "true configuration: FILE: 2 models, 2 upstreams",
       "true operators: /admin shares the port of the clients",
       "true database: reachable, and its tables match this version",
-      "true upstream first: reachable, and accepts the key",
-      "true upstream counter: reachable, and accepts the key",
+      "true upstream first: reachable, and accepts the key; no preset",
+      "true upstream counter: reachable, and accepts the key; no preset",
       "true port 0: the gateway picks a free port",
     ])
     expect(new Set(asked)).toEqual(new Set(["GET /v1/models -", "GET /v1/models 2023-06-01"]))
@@ -202,8 +202,8 @@ describe("tollgate check", () => {
           }
         },
         wrong: [
-          "upstream first: base_url has no path, and the gateway appends /chat/completions to it | Add the path of the provider's API to upstreams.first.base_url: usually /v1.",
-          "upstream counter: base_url ends with /v1, and the gateway appends /v1/messages to it | Remove /v1 from the end of upstreams.counter.base_url.",
+          "upstream first: base_url has no path, and the gateway appends /chat/completions to it; no preset | Add the path of the provider's API to upstreams.first.base_url: usually /v1.",
+          "upstream counter: base_url ends with /v1, and the gateway appends /v1/messages to it; no preset | Remove /v1 from the end of upstreams.counter.base_url.",
         ],
       },
     ],
@@ -258,8 +258,8 @@ describe("tollgate check", () => {
       {
         changes: () => ({ upstreams: upstreams("refused", "wrong") }),
         wrong: [
-          "upstream first: refuses the key (status 401) | Correct upstreams.first.api_key.",
-          "upstream counter: refuses the key (status 403) | Correct upstreams.counter.api_key.",
+          "upstream first: refuses the key (status 401); no preset | Correct upstreams.first.api_key.",
+          "upstream counter: refuses the key (status 403); no preset | Correct upstreams.counter.api_key.",
         ],
       },
     ],
@@ -267,7 +267,9 @@ describe("tollgate check", () => {
       "an upstream that fails",
       {
         changes: () => ({ upstreams: upstreams("broken", "unknown") }),
-        wrong: ["upstream first: answers with an error (status 500) | Try again later, or ask the provider."],
+        wrong: [
+          "upstream first: answers with an error (status 500); no preset | Try again later, or ask the provider.",
+        ],
       },
     ],
     [
@@ -280,7 +282,7 @@ describe("tollgate check", () => {
           },
         }),
         wrong: [
-          /^upstream first: not reachable \(\w+\) \| Correct upstreams\.first\.base_url, or check the network and the firewall\.$/,
+          /^upstream first: not reachable \(\w+\); no preset \| Correct upstreams\.first\.base_url, or check the network and the firewall\.$/,
         ],
       },
     ],

@@ -1,0 +1,239 @@
+import type { Config, Credential, Model, Route, Upstream } from "../config/config.ts"
+import { NEVER } from "../cutoff.ts"
+import { GatewayError } from "../errors.ts"
+import { nextId } from "../id.ts"
+import { sentTo } from "../upstream/edits.ts"
+import { attempt } from "../upstream/forward.ts"
+import { errorObject, type Refusal } from "../upstream/refusal.ts"
+import { readers } from "../usage/readers.ts"
+import { usageIn, WITH_OUTPUT } from "../usage/reading.ts"
+import { StreamUsage } from "../usage/stream-usage.ts"
+import type { OperationName } from "../wire/call.ts"
+import { FieldTexts } from "../wire/json.ts"
+import { isObject, NO_LIMITS, objectOf, type UsageReading } from "../wire/usage.ts"
+import { type Finding, right, wrong } from "./finding.ts"
+import { keyFix, LATER, misplacedPath, refusedThing, said } from "./provider-words.ts"
+
+/** The smallest call of each operation (D84). The responses operation of OpenAI takes no lower limit than 16. */
+const CALLS: Readonly<Record<OperationName, { readonly path: string; readonly body: object }>> = {
+  chat: {
+    path: "/chat/completions",
+    body: {
+      messages: [{ role: "user", content: "Hi" }],
+      max_tokens: 1,
+      stream: true,
+      stream_options: { include_usage: true },
+    },
+  },
+  responses: { path: "/responses", body: { input: "Hi", max_output_tokens: 16, stream: true } },
+  embeddings: { path: "/embeddings", body: { input: "Hi" } },
+  messages: {
+    path: "/v1/messages",
+    body: { messages: [{ role: "user", content: "Hi" }], max_tokens: 1, stream: true },
+  },
+}
+
+/** How long the answer may take. */
+const MOST_MS = 30_000
+
+/** What is called at an upstream: the first model that uses it, for its first operation. */
+interface Target {
+  readonly upstream: Upstream
+  readonly key: Credential
+  readonly route: Route
+  readonly model: Model
+  readonly operation: OperationName
+}
+
+/** One call of one token with a key of an upstream, sent as the gateway sends it; null if no model uses the upstream. */
+export async function callUpstream(
+  what: string,
+  upstream: Upstream,
+  key: Credential,
+  { models, vendors }: Config,
+): Promise<Finding | null> {
+  const model = models.find(({ routes }) => routes.some((route) => route.upstream === upstream))
+  const route = model?.routes.find((route) => route.upstream === upstream)
+  const operation = model?.operations[0]
+  if (model === undefined || route === undefined || operation === undefined) return null
+  const target = { upstream, key, route, model, operation }
+  const { body } = CALLS[operation]
+  const first = await answerOf(target, vendors, body)
+  // Models that think take the limit under its newer name alone.
+  const renamed = first.kind === "refused" && /max_completion_tokens/.test(first.refusal.body)
+  const answer = renamed ? await answerOf(target, vendors, withNewerLimit(body)) : first
+  return findingOf(what, target, answer)
+}
+
+type Answer =
+  | { readonly kind: "answered"; readonly text: string }
+  | { readonly kind: "refused"; readonly status: number; readonly refusal: Refusal }
+  | { readonly kind: "none"; readonly fault: string }
+
+function withNewerLimit(body: object): object {
+  const fields = Object.entries(body)
+  return Object.fromEntries(
+    fields.map(([name, value]) => [name === "max_tokens" ? "max_completion_tokens" : name, value]),
+  )
+}
+
+/** The answer to a call with this body. */
+async function answerOf(
+  { upstream, key, route, model, operation }: Target,
+  vendors: readonly string[],
+  body: object,
+): Promise<Answer> {
+  const { timeouts } = upstream
+  const quick = { first_byte_ms: Math.min(MOST_MS, timeouts.first_byte_ms), total_ms: MOST_MS }
+  const place = { ...upstream, timeouts: { ...timeouts, ...quick } }
+  let refusal: Refusal | null = null
+  const texts = new FieldTexts({ ...body, model: route.model })
+  texts.set(model.set)
+  const versions = vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"])
+  const outgoing = {
+    request_id: nextId(),
+    account_id: "",
+    affinity: null,
+    path: CALLS[operation].path,
+    stream: operation !== "embeddings",
+    body: () => sentTo(upstream, texts, {}),
+    headers: operation === "messages" ? Object.fromEntries(versions) : null,
+    refusals: {
+      isRead: () => true,
+      errorOf(told: Refusal) {
+        refusal = told
+        return new GatewayError("upstream_error")
+      },
+    },
+    signal: NEVER,
+  }
+  const came = await attempt({ route: { ...route, upstream: place }, key }, outgoing, performance.now(), null)
+  if (came.kind === "reply") {
+    const bytes = await bytesOf(came.body)
+    return bytes === null
+      ? { kind: "none", fault: "its answer broke off" }
+      : { kind: "answered", text: bytes }
+  }
+  await came.error()
+  const { outcome, fault } = came
+  if (typeof outcome === "number" && refusal !== null) return { kind: "refused", status: outcome, refusal }
+  return { kind: "none", fault: `no answer: ${fault ?? outcome}` }
+}
+
+async function bytesOf(body: { bytes(): Uint8Array | Promise<Uint8Array> }): Promise<string | null> {
+  try {
+    return new TextDecoder().decode(await body.bytes())
+  } catch {
+    return null
+  }
+}
+
+function findingOf(what: string, target: Target, answer: Answer): Finding {
+  switch (answer.kind) {
+    case "none":
+      return wrong(what, answer.fault, LATER)
+    case "refused":
+      return refusalFinding(what, target, answer.status, answer.refusal)
+    case "answered":
+      return usageFinding(what, target, answer.text)
+  }
+}
+
+/** Words of a refusal that is about the name of the model. */
+const UNKNOWN_MODEL =
+  /(?:model|deployment|endpoint)\b.{0,200}(?:not (?:found|exist|available|a valid)|n't (?:exist|found|supported on this route))|(?:unknown|invalid|no such) (?:model|deployment)|(?:model_?|deployment)not_?found/is
+/** What OpenAI says where thinking does not end within the limit: the call was made. */
+const LIMIT_REACHED = /max_tokens or model output limit was reached/
+
+function refusalFinding(what: string, target: Target, status: number, { body, ...told }: Refusal): Finding {
+  const { upstream, key, route, model, operation } = target
+  const words = `(status ${status})${said(body, upstream.secrets)}`
+  const { code, message } = errorObject(body)
+  if (told.status === 402)
+    return wrong(what, `refuses the ${refusedThing(status)} ${words}`, keyFix(status, upstream, key))
+  if (LIMIT_REACHED.test(body)) return right(what, `answers as ${route.model}, and needs more than a token`)
+  if (told.status === 429) return right(what, "limits the rate now, so the call was not made")
+  if (status >= 500) return wrong(what, `answers with an error ${words}`, LATER)
+  if ((status === 404 || status === 400) && UNKNOWN_MODEL.test(`${code} ${message}`))
+    return wrong(
+      what,
+      `does not know the model ${route.model} ${words}`,
+      `Correct \`model\` of this upstream at the model ${model.name}.`,
+    )
+  if (status === 404 || status === 405) {
+    const [found, fix] = misplacedPath(upstream) ?? [
+      `has no ${CALLS[operation].path} below ${upstream.base_url} ${words}`,
+      `Correct base_url or family of upstreams.${upstream.name}, or the operations of the model ${model.name}.`,
+    ]
+    return wrong(what, found, fix)
+  }
+  const fix = /\bstream_options\b/.test(body)
+    ? `Add \`drop: [stream_options]\` to upstreams.${upstream.name}.`
+    : "Compare the upstream with the provider's API reference."
+  return wrong(what, `refuses the request ${words}`, fix)
+}
+
+function usageFinding(what: string, target: Target, text: string): Finding {
+  const { upstream, route, operation } = target
+  const payloads = payloadsOf(text)
+  if (payloads.length === 0)
+    return wrong(
+      what,
+      "answers, but neither with JSON nor with events",
+      `Correct upstreams.${upstream.name}.base_url: this is not the address of an API.`,
+    )
+  const failed = payloads.find((payload) => !("choices" in payload) && isObject(payload.error))
+  if (failed !== undefined)
+    return wrong(what, `fails after its status 200${said(JSON.stringify(failed), upstream.secrets)}`, LATER)
+  const reading = readingOf(payloads, upstream, operation)
+  if (reading.state !== "valid")
+    return wrong(
+      what,
+      `answers as ${route.model}, but its usage is ${reading.state}, so estimates are charged`,
+      "Ask the provider how it reports the usage of a stream; docs/billing.md says what is charged without it.",
+    )
+  const { prompt_tokens, completion_tokens } = reading.usage
+  const found = `answers as ${route.model}; usage ${prompt_tokens} tokens in, ${completion_tokens} out`
+  const unread = reading.aside?.unread ?? []
+  if (unread.length > 0)
+    return wrong(
+      what,
+      `${found}, and unknown numbers: ${unread.join(", ")}`,
+      "Ask the provider what the numbers cost, and report the names to the project.",
+    )
+  if (reading.notes.includes("total_unexplained"))
+    return wrong(
+      what,
+      `${found}, which is not its total`,
+      "If the provider reports thinking only in the total, set `usage: gemini` at the upstream.",
+    )
+  return right(what, found)
+}
+
+function readingOf(
+  payloads: readonly Readonly<Record<string, unknown>>[],
+  upstream: Upstream,
+  operation: OperationName,
+): UsageReading {
+  const rules = { reader: readers[upstream.usage], limits: NO_LIMITS }
+  const usage = new StreamUsage(rules)
+  const expected = operation === "embeddings" ? { output: false } : WITH_OUTPUT
+  for (const payload of payloads) {
+    const holder = objectOf(payload.response ?? payload.message ?? payload)
+    usage.take(usageIn(holder, rules), expected, operation === "messages")
+  }
+  return usage.reading
+}
+
+/** The objects of an answer: of its events, or the whole. */
+function payloadsOf(text: string): readonly Record<string, unknown>[] {
+  const events = text.split(/\r\n|\n|\r/).flatMap((line) => (line.startsWith("data:") ? line.slice(5) : []))
+  return (events.length > 0 ? events : [text]).flatMap((event) => {
+    try {
+      const payload: unknown = JSON.parse(event)
+      return isObject(payload) ? [payload] : []
+    } catch {
+      return []
+    }
+  })
+}

@@ -1,0 +1,15 @@
+/** The result of one check; `fix` says what to do if it failed. */
+export interface Finding {
+  readonly what: string
+  readonly ok: boolean
+  readonly found: string
+  readonly fix: string | null
+}
+
+export function right(what: string, found: string): Finding {
+  return { what, ok: true, found, fix: null }
+}
+
+export function wrong(what: string, found: string, fix: string): Finding {
+  return { what, ok: false, found, fix }
+}

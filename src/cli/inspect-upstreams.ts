@@ -1,0 +1,139 @@
+import type { Config, Credential, Upstream } from "../config/config.ts"
+import { nextId } from "../id.ts"
+import { errorCode } from "../ledger/database/database-errors.ts"
+import { presets } from "../presets/presets.ts"
+import { meaningOf } from "../upstream/account-errors.ts"
+import { requestHeaders } from "../upstream/headers.ts"
+import { Opening } from "../upstream/http/opening.ts"
+import { objectOf } from "../wire/usage.ts"
+import { callUpstream } from "./call-upstream.ts"
+import { type Finding, right, wrong } from "./finding.ts"
+import { keyFix, LATER, misplacedPath, refusedThing, said } from "./provider-words.ts"
+
+/**
+ * Each upstream with each of its keys (D84): which preset it has, and what it answers to the smallest request that costs
+ * nothing. `calls`: also to one call.
+ */
+export async function inspectUpstreams(config: Config, calls: boolean): Promise<readonly Finding[]> {
+  const each = config.upstreams.flatMap((upstream) => upstream.keys.map((key) => [upstream, key] as const))
+  const findings = await Promise.all(
+    each.map(async ([upstream, key]) => {
+      const what =
+        key.name === "" ? `upstream ${upstream.name}` : `upstream ${upstream.name}, key ${key.name}`
+      const unreachable = await connect(upstream)
+      if (unreachable !== null) return [notReachable(what, upstream, unreachable)]
+      const probed = await probe(what, upstream, key, config)
+      const call = calls ? await callUpstream(`call of ${what}`, upstream, key, config) : null
+      return call === null ? [probed] : [probed, call]
+    }),
+  )
+  return findings.flat()
+}
+
+/** Which preset was taken, and why (D83). */
+function presetWords({ preset }: Upstream): string {
+  if (preset === null) return "no preset"
+  return `preset ${preset.name}, by ${preset.from === "provider" ? "provider" : "the host of base_url"}`
+}
+
+/** Opens a connection as a call does, and closes it. Returns why there is none; null if there is one. */
+async function connect({ base_url, timeouts, tls }: Upstream): Promise<string | null> {
+  const { protocol, hostname, port } = new URL(base_url)
+  const is_secured = protocol === "https:"
+  const origin = {
+    hostname: hostname.replace(/^\[(.*)\]$/, "$1"),
+    port: port === "" ? (is_secured ? 443 : 80) : Number(port),
+    tls: is_secured ? (tls ?? { ca: null, cert: null, key: null }) : null,
+  }
+  const { promise, resolve } = Promise.withResolvers<string | null>()
+  new Opening(origin, timeouts.connect_ms, {
+    open(socket) {
+      socket.terminate()
+      resolve(null)
+    },
+    fail: ({ code }) => resolve(code),
+  })
+  return promise
+}
+
+function notReachable(what: string, upstream: Upstream, code: string): Finding {
+  const { name, timeouts } = upstream
+  const late = code === "CONNECT_TIMEOUT"
+  const found = late ? `no connection within ${timeouts.connect_ms / 1_000} s` : `not reachable (${code})`
+  const fix = /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code)
+    ? `Set upstreams.${name}.tls.ca to the authority that signed its certificate, or correct base_url.`
+    : `Correct upstreams.${name}.base_url, or check the network and the firewall.`
+  return wrong(what, `${found}; ${presetWords(upstream)}`, fix)
+}
+
+const PROBE_MS = 10_000
+
+/** Gets what the preset names, or the list of models, with the key. */
+async function probe(what: string, upstream: Upstream, key: Credential, config: Config): Promise<Finding> {
+  const { name, family, secrets, errors } = upstream
+  const versions = Object.fromEntries(config.vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
+  const preset = presetWords(upstream)
+  try {
+    const answer = await fetch(probeUrl(upstream), {
+      headers: requestHeaders(upstream, key, nextId(), false, family === "chat" ? {} : versions),
+      redirect: "manual",
+      signal: AbortSignal.timeout(PROBE_MS),
+      ...(upstream.tls !== null && { tls: tlsOf(upstream.tls) }),
+    })
+    const { status } = answer
+    const text = await answer.text()
+    const words = `(status ${status})${said(text, secrets)}; ${preset}`
+    if (status === 401 || status === 403 || meaningOf(status, text, errors) === "account")
+      return wrong(what, `refuses the ${refusedThing(status)} ${words}`, keyFix(status, upstream, key))
+    if (status === 429) return right(what, `reachable, and limits the rate of the key now; ${preset}`)
+    if (status >= 500) return wrong(what, `answers with an error ${words}`, LATER)
+    if (status < 300) {
+      const accepted = key.api_key === null ? "reachable, without a key" : "reachable, and accepts the key"
+      return right(what, `${accepted}${missingWords(text, upstream, config)}; ${preset}`)
+    }
+    const misplaced = status === 404 ? misplacedPath(upstream) : null
+    if (misplaced !== null) return wrong(what, `${misplaced[0]}; ${preset}`, misplaced[1])
+    return right(
+      what,
+      `reachable (status ${status}), but it has no model list, so the key was not tested; ${preset}`,
+    )
+  } catch (error) {
+    const late = error instanceof Error && error.name === "TimeoutError"
+    const found = late ? `did not answer within ${PROBE_MS / 1_000} s` : `not reachable (${errorCode(error)})`
+    const fix = `Correct upstreams.${name}.base_url, or check the network and the firewall.`
+    return wrong(what, `${found}; ${preset}`, fix)
+  }
+}
+
+function probeUrl({ preset, family, base_url, query }: Upstream): string {
+  const named = preset === null ? undefined : presets[preset.name]?.[family]?.probe
+  const url = new URL(named ?? (family === "chat" ? "models" : "v1/models"), `${base_url}/`)
+  url.search = query
+  return url.href
+}
+
+function tlsOf({ ca, cert, key }: NonNullable<Upstream["tls"]>) {
+  return { ...(ca !== null && { ca }), ...(cert !== null && { cert }), ...(key !== null && { key }) }
+}
+
+/** The models of this upstream that its list does not have, in words. Some lists add a vendor or a version to a name. */
+function missingWords(text: string, { name }: Upstream, { models }: Config): string {
+  const data: unknown = objectOf(parse(text)).data
+  const listed = Array.isArray(data) ? data.map((entry) => objectOf(entry).id) : []
+  const ids = listed.filter((id) => typeof id === "string")
+  if (ids.length === 0) return ""
+  const used = models.flatMap(({ routes }) => routes).filter(({ upstream }) => upstream.name === name)
+  const missing = new Set(used.map(({ model }) => model)).values()
+  const unknown = [...missing].filter(
+    (model) => !ids.some((id) => id === model || id.endsWith(`/${model}`) || id.startsWith(`${model}:`)),
+  )
+  return unknown.length === 0 ? "" : `, but does not list ${unknown.join(", ")}`
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
