@@ -12,16 +12,9 @@ import { lockFolder } from "./embedded/lock.ts"
 import { MAIN, openShards } from "./ledger/shards.ts"
 import { type Log, openLog } from "./log.ts"
 import { painter } from "./paint.ts"
+import { Reloads } from "./reloads.ts"
 import { Service } from "./service.ts"
-import {
-  configPath,
-  configuredShards,
-  needRestart,
-  readConfig,
-  readWorkers,
-  refuseOtherShards,
-  sourcesWith,
-} from "./setup.ts"
+import { configPath, configuredShards, readConfig, readWorkers, sourcesWith } from "./setup.ts"
 import { hearSignals } from "./shutdown.ts"
 import { Supervisor } from "./workers/supervisor.ts"
 
@@ -107,6 +100,10 @@ async function open(
           assignment: { ...common, shards: [...addresses], log_level, snapshot: loaded.snapshot },
         })
 
+  const { env } = sources
+  const apply = (next: Loaded) => gateway.reload(next)
+  const reloads = path === null ? null : new Reloads({ started: loaded, env, log, load, apply })
+  reloads?.watch()
   const made_token = demo !== null && environment.admin_token === null
   if (made_token && admin_token !== null) {
     await writeDemoAccess(data_dir, { url: addressOf(host, gateway.port), admin_token })
@@ -124,8 +121,8 @@ async function open(
   return {
     signal: () => gateway.signal(),
     reload() {
-      if (path === null) log.warn("nothing was reloaded: the demo has no configuration file")
-      else void reload(gateway, loaded, load, log)
+      if (reloads === null) log.warn("nothing was reloaded: the demo has no configuration file")
+      else void reloads.reload()
     },
   }
 }
@@ -161,22 +158,6 @@ function alone(service: Service): RunningGateway {
     port: service.server.port,
     signal: () => service.shutdown.signal(),
     reload: ({ config }) => service.reload(config),
-  }
-}
-
-/** Reloads the configuration. An invalid file is refused, and the old configuration stays in use. */
-async function reload(gateway: RunningGateway, started: Loaded, load: () => Loaded, log: Log): Promise<void> {
-  try {
-    const next = load()
-    refuseOtherShards(started.config, next.config)
-    await gateway.reload(next)
-    const { models, upstreams } = next.config
-    log.info({ models: models.length, upstreams: upstreams.length }, "the configuration was reloaded")
-    const unchanged = needRestart(started.config, next.config)
-    if (unchanged.length > 0)
-      log.warn(`restart the gateway to apply the new values of ${unchanged.join(", ")}`)
-  } catch (error) {
-    log.error({ err: error }, "the configuration was not reloaded: the previous one stays in use")
   }
 }
 

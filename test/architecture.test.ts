@@ -163,6 +163,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/demo-access.ts": [],
   "src/banner.ts": [...COMMON, "src/paint.ts"],
   "src/setup.ts": [...COMMON, "src/config/", "src/ledger/database/address.ts", "src/ledger/shards.ts"],
+  "src/reloads.ts": [...COMMON, "src/config/", "src/log.ts", "src/setup.ts"],
   "src/service.ts": [
     ...COMMON,
     "src/usage-warnings.ts",

@@ -1,4 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { connect } from "../../src/ledger/database/address.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { CHAT, chat, configFor, until } from "../support/gateway.ts"
@@ -152,6 +154,39 @@ describe("SIGHUP reads the configuration again", () => {
     expect(await gateway.exited).toBe(0)
   })
 })
+
+test("D82 a key file that changes is read again without a signal, by every worker; one that is gone keeps its last key", async () => {
+  const place = new Workplace()
+  const provider = await startProvider()
+  const fresh = await freshDatabase()
+  const file = join(place.folder, "token")
+  writeFileSync(file, "token-1\n")
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the file
+  const first = { family: "chat", base_url: `${provider.url}/v1`, api_key: "${file:token}" }
+  const { upstreams } = configFor(provider.url) as { upstreams: object }
+  place.configure(configFor(provider.url, { workers: 2, upstreams: { ...upstreams, first } }))
+  const gateway = await place.start(databaseVariables(fresh.address))
+  const { key } = await operatorOf(gateway.url).account("1")
+  provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+  /** The tokens that both workers call with: each connection goes to one of them. */
+  const tokens = async () => {
+    const from = provider.requests.length
+    await Promise.all(Array.from({ length: 8 }, async () => (await chat(gateway, key)).bytes()))
+    return new Set(provider.requests.slice(from).map(({ headers }) => headers.authorization))
+  }
+  expect(await tokens()).toEqual(new Set(["Bearer token-1"]))
+  writeFileSync(file, "token-2\n")
+  await gateway.prints("its new content is in use")
+  expect(await tokens()).toEqual(new Set(["Bearer token-2"]))
+  rmSync(file)
+  await gateway.prints("its last content stays in use")
+  expect(await tokens()).toEqual(new Set(["Bearer token-2"]))
+  gateway.signal("SIGTERM")
+  expect(await gateway.exited).toBe(0)
+  await place.clear()
+  await provider.stop()
+  await fresh.drop()
+}, 30_000)
 
 describe("D56 SIGHUP while the database is away", () => {
   let place: Workplace
