@@ -69,6 +69,8 @@ export function withoutSlashes(url: string): string {
  * check can report them; TypeBox's own `Default` would replace them.
  */
 export function complete(schema: TSchema, value: unknown): unknown {
+  // A field that `set` sets to null is sent as null.
+  if (KindGuard.IsUnknown(schema)) return value
   const given = value ?? schema.default
   if (KindGuard.IsArray(schema)) {
     return Array.isArray(given) ? given.map((item) => complete(schema.items, item)) : given

@@ -1,0 +1,251 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { compressed } from "../admission/files.ts"
+import { PRICE, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+
+/** D89: each way to open a prompt in each family, as a quote and a call of a real gateway see it. */
+
+const CONTEXT = 100_000
+const OPEN = { hold_rounds: 3, max_rounds: 5 }
+const FEES = {
+  web_search: "0.01",
+  tool_run: { x_search: "0.005", file_search: "0.0025", code_execution: "0.05", web_fetch: "0.001" },
+}
+const OPERATIONS = ["chat", "responses", "messages", "embeddings"] as const
+type Operation = (typeof OPERATIONS)[number]
+
+let provider: Provider
+let gateway: TestGateway
+let account: { id: string; key: string }
+beforeAll(async () => {
+  provider = await startProvider()
+  const models = (["chat", "messages"] as const).flatMap((family) =>
+    [family, `${family}-without-context`].map((name) => ({
+      name,
+      family,
+      upstreams: [{ use: family === "chat" ? "first" : "counter" }],
+      price: { ...PRICE, ...FEES, audio_input: "9.00" },
+      max_output_tokens: 100,
+      open: OPEN,
+      ...(name === family && { context_tokens: CONTEXT }),
+    })),
+  )
+  gateway = await startGateway(provider, { models })
+  account = await gateway.account("1000")
+})
+afterAll(async () => {
+  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
+  await gateway.stop()
+  await provider.stop()
+})
+
+const BASE: Readonly<Record<Operation, object>> = {
+  chat: { messages: [{ role: "user", content: "hi" }] },
+  responses: { input: "hi" },
+  messages: { messages: [{ role: "user", content: "hi" }], max_tokens: 9 },
+  embeddings: { input: "hi" },
+}
+
+async function quote(
+  operation: Operation,
+  fields: object,
+  suffix = "",
+): Promise<{ readonly prompt_tokens?: number }> {
+  const model = `${operation === "messages" ? "messages" : "chat"}${suffix}`
+  const answer = await fetch(`${gateway.url}/v1/quote`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${account.key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model, operation, ...BASE[operation], ...fields }),
+  })
+  return JSON.parse(await answer.text())
+}
+
+const ADDRESS = "https://files.example/a"
+const says = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })
+const item = (...input: readonly object[]) => ({ input })
+const tools = (...list: readonly object[]) => ({ tools: list })
+const inFile = (fields: object) => says({ type: "file", file: fields })
+const pdf = `data:application/pdf;base64,${compressed.PDF?.(6_215)}`
+
+/** What the provider runs: it reads the prompt in every round. */
+const RUNS: readonly (readonly [Operation, param: string, fields: object])[] = [
+  ["chat", "tools", tools({ type: "mcp", server_url: ADDRESS })],
+  ["chat", "tools", tools({ type: "web_search" })],
+  ["chat", "tools", tools({ google_search: {} })],
+  ["chat", "tools", tools({ type: "x_search" })],
+  ["chat", "web_search_options", { web_search_options: {} }],
+  ["chat", "enable_search", { enable_search: true }],
+  ["chat", "extra_body", { extra_body: { enable_search: true } }],
+  ["chat", "search_parameters", { search_parameters: { mode: "on" } }],
+  ["chat", "plugins", { plugins: [{ id: "web" }] }],
+  ["chat", "data_sources", { data_sources: [{ type: "azure_search" }] }],
+  ["responses", "tools[0]", tools({ type: "mcp", server_url: ADDRESS })],
+  ["responses", "tools[0]", tools({ type: "web_search_2025_08_26" })],
+  [
+    "responses",
+    "tools[0].tools[0]",
+    tools({ type: "namespace", name: "n", tools: [{ type: "file_search" }] }),
+  ],
+  ["responses", "input[0].tools[0]", item({ type: "additional_tools", tools: [{ type: "tool_search" }] })],
+  ["responses", "context_management[0].type", { context_management: [{ type: "compaction" }] }],
+  ["responses", "input[1]", item({ role: "user", content: "hi" }, { type: "compaction_trigger" })],
+  ["messages", "mcp_servers", { mcp_servers: [{ type: "url", url: ADDRESS }] }],
+  ["messages", "tools[0]", tools({ type: "mcp_toolset", mcp_server_name: "m" })],
+  ["messages", "tools[0]", tools({ type: "web_search_20260318", name: "web_search" })],
+  ["messages", "tools[1]", tools({ name: "f" }, { type: "web_fetch_20250910", name: "web_fetch" })],
+  ["messages", "tools[0]", tools({ type: "code_execution_20250825", name: "code" })],
+  ["messages", "skills", { skills: [{ type: "anthropic", skill_id: "pdf" }] }],
+  [
+    "messages",
+    "context_management.edits[0].type",
+    { context_management: { edits: [{ type: "compact_20260112" }] } },
+  ],
+  ["embeddings", "mcp_servers", { mcp_servers: [{ url: ADDRESS }] }],
+]
+
+/** What is read once. */
+const READ_ONCE: readonly (readonly [Operation, param: string, fields: object])[] = [
+  ["chat", "messages[0].content[0].document_url", says({ type: "document_url", document_url: ADDRESS })],
+  ["chat", "messages[0].content[0].file.file_id", inFile({ file_id: "f" })],
+  ["chat", "messages[0].content[0].file.file_data", inFile({ file_data: pdf })],
+  ["chat", "messages[0].content[0].video_url.url", says({ type: "video_url", video_url: { url: ADDRESS } })],
+  ["chat", "messages[0].content[0].image_url.url", says({ type: "image_url", image_url: { url: pdf } })],
+  [
+    "chat",
+    "messages[0].content[0].image_url.detail",
+    says({ type: "image_url", image_url: { url: ADDRESS, detail: "original" } }),
+  ],
+  ["chat", "messages[0].audio.id", { messages: [{ role: "assistant", audio: { id: "a" } }] }],
+  ["chat", "extra_body.google.cached_content", { extra_body: { google: { cached_content: "c" } } }],
+  ["chat", "use_threads", { use_threads: true }],
+  ["responses", "previous_response_id", { previous_response_id: "r" }],
+  ["responses", "conversation", { conversation: { id: "c" } }],
+  ["responses", "prompt", { prompt: { id: "p" } }],
+  ["responses", "input[0]", item({ type: "item_reference", id: "i" })],
+  ["responses", "input[0]", item({ type: "reasoning", id: "r", summary: [] })],
+  [
+    "responses",
+    "input[0].content[0].file_url",
+    item({ role: "user", content: [{ type: "input_file", file_url: ADDRESS }] }),
+  ],
+  ["messages", "thread", { thread: { type: "continue" } }],
+  [
+    "messages",
+    "messages[0].content[0].source.url",
+    says({ type: "document", source: { type: "url", url: ADDRESS } }),
+  ],
+  ["messages", "messages[0].content[0]", says({ type: "container_upload", file_id: "f" })],
+  ["embeddings", "file_ids", { file_ids: ["f"] }],
+]
+
+describe("D89 what opens a prompt holds contexts, and is a 400 that names it where the model has none", () => {
+  const named = (rows: typeof RUNS, rounds: number) =>
+    rows.map(([operation, param, fields]) => ({ operation, param, fields, rounds }))
+  const rows = [...named(RUNS, OPEN.hold_rounds), ...named(READ_ONCE, 1)]
+
+  test.each(rows)("$operation: $param holds $rounds contexts", async (row) => {
+    const { operation, fields, param, rounds } = row
+    expect(await quote(operation, fields)).toMatchObject({ prompt_tokens: rounds * CONTEXT })
+    // A request can only lower what it holds.
+    const lowered = Math.min(rounds, 2)
+    const bounded = await quote(operation, { ...fields, max_tool_calls: 1 })
+    expect(bounded).toMatchObject({ prompt_tokens: lowered * CONTEXT })
+    const many = await quote(operation, { ...fields, max_tool_calls: 90 })
+    expect(many).toMatchObject({ prompt_tokens: rounds * CONTEXT })
+    const refused = await quote(operation, fields, "-without-context")
+    expect(refused).toMatchObject({ error: { param, missing: "context_tokens" } })
+  })
+
+  test.each<[string, Operation, object[], number]>([
+    ["one use", "messages", [{ type: "web_fetch_20250910", max_uses: 1 }], 2],
+    ["none", "messages", [{ type: "web_fetch_20250910", max_uses: 0 }], 1],
+    [
+      "the uses of all tools together",
+      "messages",
+      [
+        { type: "web_search_20260318", max_uses: 1 },
+        { type: "web_fetch_20250910", max_uses: 1 },
+      ],
+      3,
+    ],
+    [
+      "one tool without",
+      "messages",
+      [{ type: "web_fetch_20250910", max_uses: 0 }, { type: "mcp_toolset" }],
+      3,
+    ],
+    ["of a plugin's tool in chat", "chat", [{ type: "openrouter:web_search", max_uses: 0 }], 1],
+  ])("max_uses of the tools: %s", async (_, operation, list, rounds) => {
+    expect(await quote(operation, { tools: list })).toMatchObject({ prompt_tokens: rounds * CONTEXT })
+  })
+})
+
+describe("D89 what the provider reports is plausible up to max_rounds contexts", () => {
+  const body = { ...BASE.chat, ...tools({ type: "mcp", server_url: ADDRESS }), max_tokens: 1 }
+  const bytes = JSON.stringify(body.tools).length + JSON.stringify([{ role: "user", content: "hi" }]).length
+  const most = bytes + OPEN.max_rounds * CONTEXT + 131_072
+  const fewer = (rounds: number) => most - (OPEN.max_rounds - rounds) * CONTEXT
+
+  test.each<[string, object, reported: number, charged: number]>([
+    ["as many", {}, most, most],
+    ["one more is charged at the bound", {}, most + 1, most],
+    ["fewer by max_tool_calls", { max_tool_calls: 1 }, most, fewer(2)],
+    ["a plain call", { tools: undefined }, CONTEXT + 131_072, 32 + 131_072],
+  ])("%s", async (_, fields, reported, charged) => {
+    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(reported, 1) })))
+    const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${account.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "chat", ...body, ...fields }),
+    })
+    await answer.text()
+    const id = answer.headers.get("x-request-id") ?? ""
+    const call = await until(
+      () => gateway.call(id),
+      ({ state }) => state === "settled",
+    )
+    expect(call.usage).toMatchObject({ prompt_tokens: charged })
+    expect(call.notes).toEqual(reported > charged ? ["usage_implausible"] : [])
+  })
+})
+
+describe("D12 D89 plain calls of agents stay cheap to hold, with tools and sessions of their own", () => {
+  /** Tokens of the instructions for tools (D12). */
+  const TOOLS = 346
+  test.each<[string, Operation, object, added: number]>([
+    ["of a chat", "chat", { ...BASE.chat, ...tools({ type: "function", function: { name: "f" } }) }, TOOLS],
+    [
+      "of Codex",
+      "responses",
+      {
+        input: [
+          { role: "user", content: [{ type: "input_text", text: "Fix it." }] },
+          { type: "reasoning", id: "r", encrypted_content: "c2ln", summary: [] },
+          { type: "function_call_output", call_id: "c", output: "a.ts" },
+        ],
+        tools: [{ type: "local_shell" }, { type: "custom", name: "apply_patch" }],
+      },
+      TOOLS,
+    ],
+    [
+      "of Claude Code",
+      "messages",
+      {
+        messages: [{ role: "user", content: [{ type: "tool_result", tool_use_id: "t", content: "text" }] }],
+        tools: [
+          { name: "Read", input_schema: {} },
+          { type: "bash_20250124", name: "bash" },
+        ],
+        context_management: { edits: [{ type: "clear_thinking_20251015" }] },
+      },
+      TOOLS + 245,
+    ],
+  ])("%s", async (_, operation, prompt, added) => {
+    const bytes = Object.values(prompt).reduce((sum, value) => sum + JSON.stringify(value).length, 0)
+    const more = { prompt_cache_key: "session", metadata: { user_id: "u" }, store: false }
+    for (const suffix of ["", "-without-context"])
+      expect(await quote(operation, { ...prompt, ...more }, suffix)).toMatchObject({
+        prompt_tokens: bytes + added,
+      })
+  })
+})
