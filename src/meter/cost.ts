@@ -24,6 +24,8 @@ const COSTS = ["cost", "cost_details", "cost_in_usd_ticks", "estimated_cost", "i
 
 /** One of these is in every text with such a member. */
 const COST_MARKS = ['cost"', '"cost_in_usd_ticks"']
+/** The same for bytes: one search takes a third of the time of two, and few answers have the word. */
+const COST_BYTES = Buffer.from("cost")
 
 /**
  * A JSON answer as its client sees it: with the charge in its usage, which is valid, unless `charge_nano` is null, and
@@ -31,7 +33,7 @@ const COST_MARKS = ['cost"', '"cost_in_usd_ticks"']
  */
 export function shownBody(body: Uint8Array, pass_cost: boolean, charge_nano: bigint | null): Uint8Array {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-  const hides = !pass_cost && COST_MARKS.some((mark) => bytes.includes(mark))
+  const hides = !pass_cost && bytes.includes(COST_BYTES)
   if (!hides && charge_nano === null) return body
   const text = decoder.decode(body)
   const shown = hides ? withoutCostsIfValid(text) : text

@@ -22,16 +22,12 @@ type Mark =
   | { readonly is: "run" | "known" | "unpriced" }
   | { readonly is: "group"; readonly note: Note }
 
-/** A reader's paths. Those with a name that may vary are known by what stands before and after it. */
-interface Paths {
-  readonly marks: ReadonlyMap<string, Mark>
-  readonly varying: readonly Varying[]
-}
-
-interface Varying {
-  readonly before: string
-  readonly after: string
-  readonly mark: Mark
+/** What is known at a path of a usage, and below it. */
+interface Known {
+  mark: Mark | undefined
+  readonly below: Map<string, Known>
+  /** Names that may vary are known by what stands before and after. */
+  readonly varying: { readonly before: string; readonly after: string; readonly known: Known }[]
 }
 
 const NAME = /^[\w-]{1,64}$/
@@ -47,8 +43,8 @@ const UNUSUAL = /[^\w.[\]-]/g
 
 /** Null if a number that the usage depends on is no valid count of at most `most` (D1): nothing is converted. */
 export function tell(usage: JsonObject, reader: Reader, most: number): Told | null {
-  const telling = new Telling(pathsOf(reader), most)
-  telling.visit(usage, "", 1)
+  const telling = new Telling(most)
+  telling.visit(usage, knownBy(reader), "", 1)
   return telling.is_invalid ? null : telling
 }
 
@@ -59,15 +55,13 @@ class Telling implements Told {
   readonly unread: string[] = []
   readonly notes: Note[] = []
   is_invalid = false
-  readonly #paths: Paths
   readonly #most: number
   readonly #ranks: Partial<Record<Count | "cost", number>> = {}
   #is_beside = false
   #is_fresh = true
   #values = 0
 
-  constructor(paths: Paths, most: number) {
-    this.#paths = paths
+  constructor(most: number) {
     this.#most = most
   }
 
@@ -75,42 +69,36 @@ class Telling implements Told {
     return this.#is_beside && this.#is_fresh
   }
 
-  visit(value: JsonObject, above: string, depth: number): void {
+  /** `tool` is the name that varies in the path. */
+  visit(value: JsonObject, known: Known | undefined, above: string, depth: number, tool = ""): void {
     for (const name in value) {
       if (++this.#values > MAX_VALUES) return
-      this.#take(value[name], above + name, depth)
+      const exact = known?.below.get(name)
+      const matched = exact === undefined ? matchedBy(known, name) : undefined
+      this.#take(value[name], matched?.known ?? exact, above + name, depth, matched?.part ?? tool)
     }
   }
 
-  #take(item: unknown, path: string, depth: number): void {
+  #take(item: unknown, known: Known | undefined, path: string, depth: number, tool: string): void {
     if (isMissing(item)) return
-    const known = this.#paths.marks.get(path)
-    const [tool, mark] = known === undefined ? this.#matched(path) : [undefined, known]
+    const mark = known?.mark
     if (mark?.is === "text") {
       if (typeof item === "string" && !mark.plain.includes(item)) this.#note("unpriced")
     } else if (isObject(item) && mark?.is !== "count") {
-      if (depth < MAX_DEPTH) this.visit(item, `${path}.`, depth + 1)
+      if (depth < MAX_DEPTH) this.visit(item, known, `${path}.`, depth + 1, tool)
     } else if (mark === undefined && Array.isArray(item)) {
       for (const one of item.slice(0, MAX_VALUES))
-        if (depth < MAX_DEPTH && ++this.#values <= MAX_VALUES) this.#take(one, `${path}[]`, depth + 1)
+        if (depth < MAX_DEPTH && ++this.#values <= MAX_VALUES)
+          this.#take(one, undefined, `${path}[]`, depth + 1, tool)
     } else if (mark?.is === "group") this.#note(mark.note)
     else if (mark?.is === "count") this.#count(item, mark)
     else if (typeof item === "number" && item > 0) this.#number(item, mark, path, tool)
   }
 
-  #matched(path: string): readonly [tool: string | undefined, mark: Mark | undefined] {
-    for (const { before, after, mark } of this.#paths.varying) {
-      if (!path.startsWith(before) || !path.endsWith(after)) continue
-      const name = path.slice(before.length, path.length - after.length)
-      if (NAME.test(name)) return [name, mark]
-    }
-    return [undefined, undefined]
-  }
-
-  #number(value: number, mark: Mark | undefined, path: string, tool: string | undefined): void {
+  #number(value: number, mark: Mark | undefined, path: string, tool: string): void {
     if (mark === undefined) this.#name(path)
     else if (mark.is === "unpriced") this.#note("unpriced")
-    else if (mark.is === "run" && tool !== undefined && isWhole(value))
+    else if (mark.is === "run" && isWhole(value))
       this.runs = { ...this.runs, [tool]: (this.runs?.[tool] ?? 0) + value }
     else if (mark.is === "cost" && mark.rank < (this.#ranks.cost ?? Number.POSITIVE_INFINITY)) {
       this.#ranks.cost = mark.rank
@@ -152,24 +140,36 @@ function costOf(value: number, decimals: number): bigint | null {
   return units === null ? null : (units + per_nano - 1n) / per_nano
 }
 
-const known_paths = new Map<Reader, Paths>()
-
-function pathsOf(reader: Reader): Paths {
-  const paths = known_paths.get(reader) ?? compiled(reader)
-  known_paths.set(reader, paths)
-  return paths
+function matchedBy(known: Known | undefined, name: string) {
+  if (known === undefined) return undefined
+  for (const { before, after, known: found } of known.varying) {
+    if (!name.startsWith(before) || !name.endsWith(after)) continue
+    const part = name.slice(before.length, name.length - after.length)
+    if (NAME.test(part)) return { known: found, part }
+  }
+  return undefined
 }
 
-function compiled(reader: Reader): Paths {
-  const marks = new Map<string, Mark>()
-  const varying: Varying[] = []
+const known_by = new Map<Reader, Known>()
+
+function knownBy(reader: Reader): Known {
+  const known = known_by.get(reader) ?? compiled(reader)
+  known_by.set(reader, known)
+  return known
+}
+
+function compiled(reader: Reader): Known {
+  const root = nothingKnown()
   const add = (path: string, mark: Mark) => {
-    const [before = "", after] = path.split(/\*|\{\}/)
-    if (after !== undefined) varying.push({ before, after, mark })
-    else if (!marks.has(path) || marks.get(path)?.is === "group") marks.set(path, mark)
-    const parent = path.slice(0, Math.max(0, path.lastIndexOf(".")))
+    const names = path.split(".")
     const note = mark.is === "count" && mark.count === "cached" ? "cached_malformed" : "details_malformed"
-    if (parent !== "" && !/[*{]/.test(parent) && !marks.has(parent)) add(parent, { is: "group", note })
+    let known = root
+    for (const [at, name] of names.entries()) {
+      known = knownBelow(known, name)
+      const is_last = at === names.length - 1
+      if (is_last && (known.mark === undefined || known.mark.is === "group")) known.mark = mark
+      else if (!is_last && !VARIES.test(name)) known.mark ??= { is: "group", note }
+    }
   }
   for (const count of countNames) {
     for (const [rank, path] of reader.counts[count].entries()) {
@@ -183,5 +183,25 @@ function compiled(reader: Reader): Paths {
   for (const path of reader.unpriced) add(path, { is: "unpriced" })
   for (const [path, plain] of Object.entries(reader.plain)) add(path, { is: "text", plain })
   for (const path of reader.runs) add(path, { is: "run" })
-  return { marks, varying }
+  return root
+}
+
+/** A name in a path that may vary, or a part of it. */
+const VARIES = /\*|\{\}/
+
+function knownBelow({ below, varying }: Known, name: string): Known {
+  const [before = "", after] = name.split(VARIES)
+  if (after === undefined) {
+    const known = below.get(name) ?? nothingKnown()
+    below.set(name, known)
+    return known
+  }
+  const same = varying.find((one) => one.before === before && one.after === after)
+  const known = same?.known ?? nothingKnown()
+  if (same === undefined) varying.push({ before, after, known })
+  return known
+}
+
+function nothingKnown(): Known {
+  return { mark: undefined, below: new Map(), varying: [] }
 }
