@@ -37,6 +37,7 @@ export function shownBody(body: Uint8Array, pass_cost: boolean, charge_nano: big
   if (!hides && charge_nano === null) return body
   const text = decoder.decode(body)
   const shown = hides ? withoutCostsIfValid(text) : text
+  if (charge_nano === null && shown === text) return body
   return encoder.encode(charge_nano === null ? shown : withCost(shown, charge_nano))
 }
 

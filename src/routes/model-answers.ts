@@ -86,19 +86,16 @@ async function answerJsonIn(
   gateway.hidden_output.note(call.model, evidence.usage)
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
   const settled_ms = performance.now()
-  const tells_cost = wants_cost && evidence.usage.state === "valid" && !evidence.too_large
-  const bytes = shownBody(
-    events?.bytes ?? body.bytes,
-    reply.route.upstream.pass_cost,
-    tells_cost ? end.charge_nano : null,
-  )
+  const is_sent = end.outcome === "settled" && !evidence.too_large
+  const charge_nano = wants_cost && evidence.usage.state === "valid" ? end.charge_nano : null
+  const { pass_cost } = reply.route.upstream
+  const bytes = is_sent ? shownBody(events?.bytes ?? body.bytes, pass_cost, charge_nano) : null
   await durable
   noteDurable(gateway, call, settled_ms)
-  if (end.outcome === "settled" && !evidence.too_large && call.hold.idempotency !== null)
-    await keepAnswer(gateway, call, bytes)
+  if (bytes !== null && call.hold.idempotency !== null) await keepAnswer(gateway, call, bytes)
   gateway.sockets.restore(request)
   if (end.outcome === "released") throw refused(end)
-  if (evidence.too_large) throw new GatewayError("response_too_large")
+  if (bytes === null) throw new GatewayError("response_too_large")
   return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
 }
 

@@ -196,6 +196,19 @@ describe("D24 the provider's own cost reaches a client only where the operator s
     }
   })
 
+  test("an answer that is not UTF-8 is refused with its own error", async () => {
+    const { key } = await gateway.account("1")
+    const told = JSON.stringify(chatCompletion("hi", { usage: { ...usage(10, 5), ...own } }))
+    provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-type": "application/json" })
+      await exchange.chunk(Buffer.from(told.replace("hi", "\xff"), "latin1"))
+      await exchange.end()
+    })
+    const answer = await chat(gateway, key)
+    expect(answer.status).toBe(502)
+    expect(await answer.json()).toMatchObject({ error: { code: "usage_invalid" } })
+  })
+
   test("of a stream, for a client that asked for usage", async () => {
     const { key } = await gateway.account("1")
     for (const model of [CHAT, "passing"]) {
