@@ -188,6 +188,18 @@ describe("D72: sums are proved by their entries", () => {
     expect(await checkDay(upkeep, moment(72 * HOUR_MS))).toBeNull()
   })
 
+  test("sums that are older than a kind do not differ, whatever was corrected", async () => {
+    await until(72)
+    for (const table of ["hours", "days"]) {
+      const zeros = await db.sql.unsafe(
+        `UPDATE tollgate.${table} SET page = NULL, provider_cost_nano = NULL WHERE page = 0 AND provider_cost_nano = 0`,
+      )
+      expect(zeros.count).toBeGreaterThan(0)
+    }
+    for (const day of [0, 24, 48])
+      expect(await checkDay(db.database.upkeep, moment(day * HOUR_MS))).toMatchObject({ differed: 0 })
+  })
+
   test("an entry that somebody added by hand to a closed hour is found", async () => {
     await until(72)
     await falsify(

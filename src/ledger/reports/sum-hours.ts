@@ -128,17 +128,26 @@ async function replaceDay(transaction: Transaction, day: Date, until: Date) {
   await writeDays(transaction, day, until)
   let [sums, differed] = [0, 0]
   for (const [at, table] of tables.entries()) {
-    const after = sql`(SELECT * FROM ${table} WHERE ${within})`
+    const what = table === hours || table === days ? compared : sql.raw("*")
+    const was = sql`SELECT ${what} FROM ${before(at)}`
+    const is = sql`SELECT ${what} FROM ${table} WHERE ${within}`
     const [found] = await transaction.execute<{ sums: number; missing: number; wrong: number }>(sql`
-      SELECT (SELECT count(*)::int FROM ${after} a) AS sums,
-        (SELECT count(*)::int FROM (SELECT * FROM ${after} a EXCEPT ALL SELECT * FROM ${before(at)}) d) AS missing,
-        (SELECT count(*)::int FROM (SELECT * FROM ${before(at)} EXCEPT ALL SELECT * FROM ${after} a) d) AS wrong`)
+      SELECT (SELECT count(*)::int FROM ${table} WHERE ${within}) AS sums,
+        (SELECT count(*)::int FROM (${is} EXCEPT ALL ${was}) d) AS missing,
+        (SELECT count(*)::int FROM (${was} EXCEPT ALL ${is}) d) AS wrong`)
     if (found === undefined) throw new Error("the comparison of sums returned nothing")
     sums += found.sums
     differed += Math.max(found.missing, found.wrong)
   }
   return { sums, differed }
 }
+
+/** A kind that is newer than a sum is null in it. If a correction changed nothing of that kind, it would be 0 now. */
+const compared = sql.raw(
+  ["from_at", ...summedColumns]
+    .map((name) => (counts.includes(name) ? `coalesce(${name}, 0)` : name))
+    .join(", "),
+)
 
 /** What a table had of the day before it was summed up again. */
 const before = (at: number) => sql.raw(`before_${at}`)

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { recordOf } from "../../kinds.ts"
 import { type UsageNote, usageNotes } from "../../wire/call.ts"
 import { par } from "../accounts/margin.ts"
 import { type Row, textOf } from "../database/statement.ts"
@@ -49,12 +50,7 @@ FROM x GROUP BY x.model, x.upstream ORDER BY count(*) DESC, x.model, x.upstream 
     model: textOf(row, "model"),
     upstream: textOf(row, "upstream"),
     calls: Number(textOf(row, "calls")),
-    notes: {
-      usage_unread: Number(textOf(row, "usage_unread")),
-      total_unexplained: Number(textOf(row, "total_unexplained")),
-      usage_implausible: Number(textOf(row, "usage_implausible")),
-      unpriced: Number(textOf(row, "unpriced")),
-    },
+    notes: recordOf(usageNotes, (note) => Number(textOf(row, note))),
     below_cost_calls: Number(textOf(row, "below_cost_calls")),
     unread: namesOf(JSON.parse(textOf(row, "unread"))),
   }))
@@ -70,12 +66,7 @@ export function addNotedUsage(parts: readonly (readonly NotedUsage[])[]): NotedU
   const sum = (one: NotedUsage, other: NotedUsage): NotedUsage => ({
     ...one,
     calls: one.calls + other.calls,
-    notes: {
-      usage_unread: one.notes.usage_unread + other.notes.usage_unread,
-      total_unexplained: one.notes.total_unexplained + other.notes.total_unexplained,
-      usage_implausible: one.notes.usage_implausible + other.notes.usage_implausible,
-      unpriced: one.notes.unpriced + other.notes.unpriced,
-    },
+    notes: recordOf(usageNotes, (note) => one.notes[note] + other.notes[note]),
     below_cost_calls: one.below_cost_calls + other.below_cost_calls,
     unread: [...new Set([...one.unread, ...other.unread])].slice(0, MAX_NAMES),
   })
