@@ -20,8 +20,10 @@ export interface Asked {
   readonly searches: number
   /** The service tier, as the request names it; null where it names none, or `auto` (D70). */
   readonly service_tier: string | null
-  /** Whether it asks for reasoning, which a client may not be shown (D9). */
-  readonly reasons: boolean
+  /** Whether it may cost what its client is not shown (D9). */
+  readonly is_hiding: boolean
+  /** Whether it asks for writes to a cache for one hour (D60). */
+  readonly writes_for_an_hour: boolean
 }
 
 /** An answer that is being delivered. */

@@ -44,16 +44,25 @@ export function plausiblePrompt(described: Described, model: Model): number {
 }
 
 /** The bytes that an estimate of the prompt counts (D6). */
-export function estimateBytes(
-  { bytes, tokens, media, embedded }: Described,
-  { part_tokens, bytes_per_token }: Model,
-): number {
-  const least = part_tokens ?? PICTURE_TOKENS
-  const counted = ({ kind, bytes }: Media) => (kind === "file" && bytes !== null ? bytes : least)
-  let estimate = bytes + tokens * bytes_per_token
-  for (const part of media) estimate += counted(part)
-  for (const { media: part, characters } of embedded) estimate += counted(part) - characters
+export function estimateBytes({ bytes, tokens, media, embedded }: Described, model: Model): number {
+  let estimate = bytes + tokens * model.bytes_per_token
+  for (const part of media) estimate += estimateOf(part, model)
+  for (const { media: part, characters } of embedded) estimate += estimateOf(part, model) - characters
   return estimate
+}
+
+function estimateOf({ kind, bytes }: Media, { part_tokens }: Model): number {
+  return kind === "file" && bytes !== null ? bytes : (part_tokens ?? PICTURE_TOKENS)
+}
+
+/** Whether only the provider knows how large the prompt is: it is open, or a medium may be more than an estimate counts (D9). */
+export function hidesPrompt(described: Described, model: Model): boolean {
+  const isHiding = (part: Media) => {
+    if (part.kind === "file") return part.tokens === null
+    const most = (part.kind === "image" ? model.part_tokens : null) ?? part.tokens ?? Number.POSITIVE_INFINITY
+    return most > estimateOf(part, model) / model.bytes_per_token
+  }
+  return openingField(described, model) !== null || described.media.some(isHiding)
 }
 
 /** The most that a call can cost (D12): its prompt, its searches and the call itself; and each token of a choice. */

@@ -4,7 +4,14 @@ import { GatewayError } from "../errors.ts"
 import type { HoldResult } from "../ledger/entries.ts"
 import { costWithin, heldFor, printUsd } from "../money.ts"
 import type { Operation } from "../operation.ts"
-import { estimateBytes, type MostCost, mostCosts, plausiblePrompt, promptBound } from "./bounds.ts"
+import {
+  estimateBytes,
+  hidesPrompt,
+  type MostCost,
+  mostCosts,
+  plausiblePrompt,
+  promptBound,
+} from "./bounds.ts"
 import type { Described } from "./described.ts"
 
 /** What a call must hold, and the bounds it follows from (D12). */
@@ -50,7 +57,8 @@ export function quote({ generates, limit_field }: Operation, described: Describe
     },
     searches: asks.has("web_search") ? 1 : 0,
     service_tier: described.service_tier,
-    reasons: described.reasons,
+    is_hiding: described.reasons || hidesPrompt(described, model),
+    writes_for_an_hour: asks.has("cache_write_1h"),
     costs,
   }
 }

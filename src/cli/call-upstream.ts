@@ -6,11 +6,11 @@ import { sentTo } from "../upstream/edits.ts"
 import { attempt } from "../upstream/forward.ts"
 import { errorObject, type Refusal } from "../upstream/refusal.ts"
 import { readers } from "../usage/readers.ts"
-import { usageIn, WITH_OUTPUT } from "../usage/reading.ts"
+import { ANY_USAGE, usageIn, WITH_OUTPUT } from "../usage/reading.ts"
 import { StreamUsage } from "../usage/stream-usage.ts"
 import type { OperationName } from "../wire/call.ts"
 import { FieldTexts } from "../wire/json.ts"
-import { isObject, NO_LIMITS, objectOf, type UsageReading } from "../wire/usage.ts"
+import { isObject, objectOf, type UsageReading } from "../wire/usage.ts"
 import { type Finding, right, wrong } from "./finding.ts"
 import { keyFix, LATER, misplacedPath, refusedThing, said } from "./provider-words.ts"
 
@@ -215,7 +215,7 @@ function readingOf(
   upstream: Upstream,
   operation: OperationName,
 ): UsageReading {
-  const rules = { reader: readers[upstream.usage], limits: NO_LIMITS }
+  const rules = { ...ANY_USAGE, reader: readers[upstream.usage] }
   const usage = new StreamUsage(rules)
   const expected = operation === "embeddings" ? { output: false } : WITH_OUTPUT
   for (const payload of payloads) {

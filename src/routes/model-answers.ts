@@ -101,7 +101,11 @@ async function answerJsonIn(
 
 /** How the usage of a call is read: by the names of the upstream that answers (D87). */
 function usageRules({ asked }: Call, { route }: Reply): UsageRules {
-  return { reader: readers[route.upstream.usage], limits: asked.limits }
+  return {
+    reader: readers[route.upstream.usage],
+    limits: asked.limits,
+    writes_for_an_hour: asked.writes_for_an_hour,
+  }
 }
 
 /** The error for a JSON answer that was released. */
@@ -161,7 +165,7 @@ export function drainOf({ config, hidden_output }: Gateway, call: Call, upstream
   const { asked, hold, model } = call
   if (!hold.stream) return jsonDrain(upstream)
   return streamDrain(upstream, config.stream.leave_wait_ms, () => {
-    if (asked.reasons || hidden_output.isOf(model)) return true
+    if (asked.is_hiding || hidden_output.isOf(model)) return true
     const evidence = call.observed?.evidence("client_left")
     return evidence !== undefined && hidden_output.note(model, evidence.usage)
   })

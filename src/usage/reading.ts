@@ -19,10 +19,16 @@ import { MAX_NAMES, type Told, tell } from "./told.ts"
 export interface UsageRules {
   readonly reader: Reader
   readonly limits: UsageLimits
+  /** Whether cache writes are for one hour where the provider does not say for how long they are (D60). */
+  readonly writes_for_an_hour: boolean
 }
 
 /** For usage of an unknown provider and an unknown request. */
-export const ANY_USAGE: UsageRules = { reader: readers.default, limits: NO_LIMITS }
+export const ANY_USAGE: UsageRules = {
+  reader: readers.default,
+  limits: NO_LIMITS,
+  writes_for_an_hour: false,
+}
 
 /** The numbers of a usage, compared with its total, which decides what is a part of what (D87). */
 export interface Counted {
@@ -188,11 +194,14 @@ export interface Expected {
 export const WITH_OUTPUT: Expected = { output: true }
 
 /** The counts in the form that is charged (D87): every token in one part only, and none beyond what is plausible (D1). */
-export function readingOf(counted: Counted, { limits }: UsageRules, expected: Expected): UsageReading {
+export function readingOf(counted: Counted, rules: UsageRules, expected: Expected): UsageReading {
+  const { limits, writes_for_an_hour } = rules
   const { counts, cache_beside, reasoning_beside, unexplained_tokens, unread } = counted
   const { prompt, output = expected.output ? undefined : 0, cached = 0, reasoning = 0 } = counts
   if (prompt === undefined || output === undefined) return INVALID
   const { write_5m = 0, write_1h = 0, write = write_5m + write_1h } = counts
+  const is_split = counts.write_5m !== undefined || counts.write_1h !== undefined
+  const long = is_split || !writes_for_an_hour ? Math.min(write_1h, write) : write
   const reported_prompt = prompt + (cache_beside ? cached + write : 0)
   const reported_output = expected.output ? output + (reasoning_beside ? reasoning : 0) : 0
   if (reported_prompt > MAX_TOKENS || reported_output > MAX_TOKENS) return INVALID
@@ -202,7 +211,7 @@ export function readingOf(counted: Counted, { limits }: UsageRules, expected: Ex
   // Tokens beyond what is plausible are taken from the cheapest, so that no more is charged for less.
   const excess = reported_prompt - prompt_tokens
   const cached_tokens = Math.max(0, Math.min(cached, reported_prompt) - excess)
-  const buckets = bucketsOf(counts, write, expected)
+  const buckets = bucketsOf(counts, write - long, long, expected)
   const runs = counted.runs ?? expected.runs
   let notes = counted.notes
   if (is_implausible) notes = union(notes, ["usage_implausible"])
@@ -233,12 +242,16 @@ const BUCKETS = [
   ["page", "pages"],
 ] as const satisfies readonly (readonly [Bucket, Count])[]
 
-function bucketsOf(counts: Counted["counts"], write: number, { output, searches }: Expected): Buckets | null {
-  const { write_1h = 0, audio_input = 0, cached_audio = 0 } = counts
+function bucketsOf(
+  counts: Counted["counts"],
+  write_5m: number,
+  write_1h: number,
+  { output, searches }: Expected,
+): Buckets | null {
+  const { audio_input = 0, cached_audio = 0 } = counts
   const buckets: Partial<Record<Bucket, number>> = {}
-  const long = Math.min(write_1h, write)
-  if (write > long) buckets.cache_write = write - long
-  if (long > 0) buckets.cache_write_1h = long
+  if (write_5m > 0) buckets.cache_write = write_5m
+  if (write_1h > 0) buckets.cache_write_1h = write_1h
   if (audio_input > cached_audio) buckets.audio_input = audio_input - cached_audio
   for (const [bucket, name] of BUCKETS) {
     const tokens = counts[name] ?? 0

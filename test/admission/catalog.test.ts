@@ -117,7 +117,8 @@ test("D70 and for each of its service tiers, which a call finds by the tier and 
     limits: NO_LIMITS,
     searches: 0,
     service_tier: null,
-    reasons: false,
+    is_hiding: false,
+    writes_for_an_hour: false,
   }
   const ids = new Catalog([model], [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]]).termsIds(model, "chat", 0)
   const call = new Call(

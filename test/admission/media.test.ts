@@ -185,3 +185,47 @@ test("D6 for an estimate files count their size, other media part_tokens", () =>
   const { estimate_bytes, prompt_bytes } = quoteOf(operation, asking(parts), aModel({ part_tokens: 100 }))
   expect(estimate_bytes - prompt_bytes).toBe(6_000 + 100)
 })
+
+describe("D9 a client that leaves may not have been shown what the prompt costs", () => {
+  const sound = (data: string, format: string) => ({ type: "input_audio", input_audio: { data, format } })
+  const file = (type: string, data: string) => ({ type: "file", file: { file_data: url(type, data) } })
+  const rows: [string, boolean, unknown, object?][] = [
+    ["text", false, { type: "text", text: "hello" }],
+    ["a small picture", false, picture(png(800, 800))],
+    ["a picture that may be more than 1,024 tokens", true, picture(png(1_024, 1_024))],
+    [
+      "a small picture that may be more than the operator's estimate",
+      true,
+      picture(png()),
+      { part_tokens: 1_500 },
+    ],
+    ["a picture by its address", true, { type: "image_url", image_url: { url: ADDRESS } }],
+    ["text in a file", false, file("text/plain", "QUJD".repeat(5_000))],
+    ["a PDF", true, file("application/pdf", compressed.PDF?.(600) ?? "")],
+    [
+      "a PDF, without context_tokens",
+      true,
+      file("application/pdf", compressed.PDF?.(600) ?? ""),
+      { context_tokens: null },
+    ],
+    ["a PDF that is called a picture", true, picture(compressed.PDF?.(600) ?? "")],
+    ["a short sound", false, sound(wav(2), "wav")],
+    ["a long sound", true, sound(wav(3_600), "wav")],
+    ["a compressed sound", true, sound(compressed.FLAC?.(600) ?? "", "flac")],
+  ]
+  test.each(rows)("%s: %p", (_, is_hiding, part, fields = {}) => {
+    const model = aModel({ context_tokens: CONTEXT, ...fields })
+    expect(quoteOf(operation, asking([part]), model).is_hiding).toBe(is_hiding)
+  })
+
+  test.each<[boolean, object]>([
+    [false, {}],
+    [true, { reasoning_effort: "high" }],
+    [true, { tools: [{ type: "mcp", server_url: ADDRESS }] }],
+    [true, { web_search_options: {} }],
+    [false, { tools: [{ type: "function", function: { name: "f" } }] }],
+  ])("%p: %j", (is_hiding, fields) => {
+    const request = parseChat({ model: "m", messages: [{ role: "user", content: "x" }], ...fields })
+    expect(quoteOf(operation, request, aModel({ context_tokens: CONTEXT })).is_hiding).toBe(is_hiding)
+  })
+})

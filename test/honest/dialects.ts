@@ -28,6 +28,8 @@ export interface Dialect {
   readonly stream: Place | null
   /** `variant` is any number, where the provider does not always say the same. */
   usage(work: Work, variant: number): object
+  /** False if its usage does not say for how long what was written to the cache is kept. */
+  readonly splits_writes?: boolean
   /** Whether text is repeated beside the delta. */
   readonly repeats_text?: boolean
   /** The provider's own events between those of the model. */
@@ -293,7 +295,7 @@ export const DIALECTS: readonly Dialect[] = [
   dialect("ollama", [], sums, "own chunk"),
   dialect(
     "minimax messages",
-    ["cached_input", "cache_write"],
+    ["cached_input", "cache_write", "cache_write_1h"],
     (work) => ({
       input_tokens: promptOf(work) - cached(work) - written(work),
       cache_read_input_tokens: cached(work),
@@ -301,7 +303,7 @@ export const DIALECTS: readonly Dialect[] = [
       output_tokens: outputOf(work),
     }),
     "finish",
-    MESSAGES,
+    { ...MESSAGES, splits_writes: false },
   ),
   dialect(
     "vllm messages",

@@ -25,7 +25,8 @@ export interface Admitted {
   readonly operation: Operation
   readonly model: Model
   readonly held_nano: bigint
-  readonly asks_reasoning: boolean
+  /** Whether it may cost what its client is not shown, as the request says. */
+  readonly is_hiding: boolean
   readonly rules: UsageRules
   readonly choices: number
   /** The charge of evidence. Any number of them can be priced. */
@@ -63,8 +64,8 @@ function admitting<Request extends Named>(operation: OperationOn<Request>): Admi
       operation,
       model,
       held_nano: hold.amount_nano,
-      asks_reasoning: quoted.reasons,
-      rules: { reader: readers[reader], limits: quoted.limits },
+      is_hiding: quoted.is_hiding,
+      rules: { ...quoted, reader: readers[reader] },
       choices: quoted.n,
       charge(evidence) {
         const call = new Call(

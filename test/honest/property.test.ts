@@ -88,12 +88,8 @@ function checkJson(scene: Scene): void {
 }
 
 /** What clients that left paid, in percent of the bill up to there, where only an estimate was possible: by what they had asked for. */
-const errors: Readonly<Record<"text" | "files" | "searches", number[]>> = {
-  text: [],
-  files: [],
-  searches: [],
-}
-let [cuts, abandoned] = [0, 0]
+const errors: Readonly<Record<"text" | "pictures", number[]>> = { text: [], pictures: [] }
+let [cuts, abandoned, exact] = [0, 0, 0]
 
 function checkStream(scene: Scene): void {
   const { answer, dialect, admitted, plan } = scene
@@ -120,6 +116,7 @@ function checkCut(scene: Scene, event: Event, snapshot: Snapshot, whole: StreamE
   const owed_nano = billUpTo(scene, event.generated)
   cuts += 1
   if (is_over || reads_on || event.exact) {
+    exact += 1
     expect({ dialect: dialect.name, pays: charge_nano >= owed_nano }).toEqual({
       dialect: dialect.name,
       pays: true,
@@ -137,17 +134,14 @@ function checkCut(scene: Scene, event: Event, snapshot: Snapshot, whole: StreamE
     dialect: dialect.name,
     pays: true,
   })
-  errors[subjectOf(scene)].push(Number((charge_nano * 1_000n) / owed_nano) / 10)
-}
-
-function subjectOf({ plan, answer }: Scene): keyof typeof errors {
-  if (answer.prompt.web_search > 0) return "searches"
-  return plan.media.length > 0 ? "files" : "text"
+  errors[scene.plan.media.length > 0 ? "pictures" : "text"].push(
+    Number((charge_nano * 1_000n) / owed_nano) / 10,
+  )
 }
 
 /** Whether the model may make output that its client is not shown (D9): it has a price for it, was asked for it, or has told some. */
 function isHiding({ admitted, list }: Scene, whole: StreamEvidence): boolean {
-  return list.own.reasoning !== undefined || admitted.asks_reasoning || tellsReasoning(whole.usage)
+  return list.own.reasoning !== undefined || admitted.is_hiding || tellsReasoning(whole.usage)
 }
 
 /** D6: a token for four bytes of what was said, and of the prompt's text where the provider has not counted that yet. */
@@ -166,16 +160,24 @@ function atMost(amount_nano: bigint, most_nano: bigint): bigint {
   return amount_nano
 }
 
-const PERCENTILES = [1, 10, 50, 90, 99]
+const PERCENTILES = [0, 1, 5, 25, 50, 75, 95, 99, 100]
 
 function printErrors(): void {
-  console.info(`${CALLS} calls, ${cuts} places to leave, ${abandoned} of them before any output (rule 6)`)
+  console.info(
+    `${CALLS} calls, ${cuts} places to leave: ${exact} pay at least the bill up to there by the provider's usage,`,
+  )
+  console.info(
+    `  ${abandoned} nothing, because nothing was said yet (rule 6), and the others an estimate, in percent of that bill:`,
+  )
   for (const [subject, percents] of Object.entries(errors)) {
     if (percents.length === 0) continue
     percents.sort((one, other) => one - other)
     const at = (percent: number) => percents[Math.floor(((percents.length - 1) * percent) / 100)]?.toFixed(0)
-    const shown = PERCENTILES.map((percent) => `p${percent} ${at(percent)} %`).join(", ")
-    console.info(`  ${percents.length} estimates of ${subject}, in percent of the bill up to there: ${shown}`)
+    const shown = PERCENTILES.map((percent) => `p${percent} ${at(percent)}`).join(", ")
+    const below = percents.filter((percent) => percent < 90).length / percents.length
+    console.info(
+      `  ${percents.length} with ${subject}: ${shown}; ${(100 * below).toFixed(0)} % of them below 90`,
+    )
   }
 }
 

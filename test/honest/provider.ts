@@ -132,7 +132,13 @@ function mostUses({ tools }: Body): number {
 }
 
 /** The prompt of all rounds, and which part of it came from the cache or went to it. */
-function promptWork(counted: Counted, rounds: number, plan: Plan, { tells }: Dialect, body: Body): Work {
+function promptWork(
+  counted: Counted,
+  rounds: number,
+  plan: Plan,
+  { tells, splits_writes = true }: Dialect,
+  body: Body,
+): Work {
   const part = (kind: keyof Work, percent: number, of: number) =>
     tells.has(kind) ? Math.floor((of * percent) / 100) : 0
   const [text, image, audio] = [counted.text * rounds, counted.image * rounds, counted.audio * rounds]
@@ -140,7 +146,8 @@ function promptWork(counted: Counted, rounds: number, plan: Plan, { tells }: Dia
   const cached_audio_input = part("cached_audio_input", plan.cached, audio)
   const asks_hour = JSON.stringify(body.messages ?? null).includes('"ttl":"1h"')
   const written = part("cache_write", plan.written, text - cached_input)
-  const cache_write_1h = asks_hour ? part("cache_write_1h", plan.for_an_hour, written) : 0
+  const for_an_hour = splits_writes ? plan.for_an_hour : 100
+  const cache_write_1h = asks_hour ? part("cache_write_1h", for_an_hour, written) : 0
   const told_image = tells.has("image_input") ? image : 0
   const told_audio = tells.has("audio_input") ? audio - cached_audio_input : 0
   const input = text + image + audio - cached_input - cached_audio_input - written - told_image - told_audio

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { dataUrl, pdf } from "../honest/files.ts"
 import { within } from "../support/fair-clock.ts"
 import { type CallRecord, PRICE, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { messageWords, namedEvent } from "../support/messages.ts"
@@ -48,6 +49,7 @@ beforeAll(async () => {
     models: [
       model("plain"),
       model("learns"),
+      model("wide", { context_tokens: 100_000 }),
       model("priced", { price: { ...PRICE, reasoning: "4.00" } }),
       model("aborting", { upstreams: [{ use: "aborting" }] }),
       model("hasty", { upstreams: [{ use: "hasty" }], price: { ...PRICE, reasoning: "4.00" } }),
@@ -245,6 +247,24 @@ describe("D9 auto: a stream that may hide output is drained", () => {
   test("by reasoning that an earlier call counted", async () => {
     const begun = await beginChat("learns")
     await expectDrained(begun)
+  })
+
+  test("by what only the provider knows of its prompt: what it adds, and files", async () => {
+    const content = [{ type: "file", file: { file_data: dataUrl("application/pdf", pdf(2, "A page.")) } }]
+    const requests = [
+      { messages: [{ role: "user", content }] },
+      { tools: [{ type: "mcp", server_url: "https://x" }] },
+    ]
+    const begun: Begun[] = []
+    for (const more of requests) begun.push(await begin({ ...CHAT, model: "wide" }, more))
+    await Promise.all(
+      begun.map(async (one) => {
+        await one.exchange.head(200, { "content-type": "text/event-stream" })
+        await one.exchange.chunk(text("first"))
+        await one.client.receives("first")
+        await expectDrained(one)
+      }),
+    )
   })
 
   test("for at most drain_for", async () => {

@@ -679,12 +679,20 @@ describe("D61 what has no price is refused before a provider is asked", () => {
     expect(requests[0]?.json).toMatchObject({ ...fields, model: "upstream-model" })
   })
 
-  test("a cache of an hour passes where it has a price, and is held at that", async () => {
+  test("D60 a cache of an hour passes where it has a price, is held at that, and is charged so without a split", async () => {
     const fields = { ...saying({ type: "text", text: "x", cache_control: HOUR }), model: "rated-model" }
-    const { answer, call } = await run({ script: json(200, aMessage("hi")), body: body(fields) })
-    expect(answer.status).toBe(200)
     const bytes = Buffer.byteLength(JSON.stringify(fields.messages))
-    expect(call?.held).toBe(`0.00${4_000 + 2 * bytes}`)
+    const written = messageUsage(10, 5, { cache_creation_input_tokens: 30 })
+    const stream = [messageStart(written), ...messageWords("hi").slice(1)]
+    // 10 x 1,000 + 30 x 2,000 + 5 x 4,000
+    for (const [script, more] of [
+      [json(200, aMessage("hi", { usage: written })), {}],
+      [namedEvents(stream), { stream: true }],
+    ] as const) {
+      const { answer, call } = await run({ script, body: body({ ...fields, ...more }) })
+      expect(answer.status).toBe(200)
+      expect(call).toMatchObject({ held: `0.00${4_000 + 2 * bytes}`, charge: "0.00009" })
+    }
   })
   test("a provider to be taken is a 400", async () => {
     const { key } = await stage.gateway.account("1")

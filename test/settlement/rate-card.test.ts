@@ -234,7 +234,15 @@ function callOf(
     idempotency: null,
     ...(margin_bp !== undefined && { margin_bp }),
   }
-  const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier, reasons: false }
+  const asked = {
+    estimate_bytes: 0,
+    n: 1,
+    limits: NO_LIMITS,
+    searches: 0,
+    service_tier,
+    is_hiding: false,
+    writes_for_an_hour: false,
+  }
   const call = new Call(chat, hold, model, terms_ids, asked, new InFlight(), { key_hash: "k", leave() {} }, 0)
   call.answeredBy(model.routes[0])
   return call

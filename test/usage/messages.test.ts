@@ -143,6 +143,38 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
   })
 })
 
+describe("D60 writes to a cache for an hour that the request asks for", () => {
+  const split = (five: number, hour: number) => ({
+    cache_creation: { ephemeral_5m_input_tokens: five, ephemeral_1h_input_tokens: hour },
+  })
+  test.each<[string, JsonObject, JsonObject]>([
+    ["without a split", { cache_creation_input_tokens: 30 }, { cache_write_1h: 30 }],
+    ["the split is null", { cache_creation_input_tokens: 30, cache_creation: null }, { cache_write_1h: 30 }],
+    [
+      "the split has both",
+      { cache_creation_input_tokens: 30, ...split(10, 20) },
+      { cache_write: 10, cache_write_1h: 20 },
+    ],
+    [
+      "the split says five minutes",
+      { cache_creation_input_tokens: 30, ...split(30, 0) },
+      { cache_write: 30 },
+    ],
+    [
+      "the split says less",
+      { cache_creation_input_tokens: 30, ...split(0, 20) },
+      { cache_write: 10, cache_write_1h: 20 },
+    ],
+    ["under OpenAI's names", { prompt_tokens_details: { cache_write_tokens: 7 } }, { cache_write_1h: 7 }],
+    ["nothing written", { cache_creation_input_tokens: 0 }, {}],
+  ])("%s", (_, usage, buckets) => {
+    const rules = { ...ANY_USAGE, writes_for_an_hour: true }
+    expect(readUsage({ ...plain, ...usage }, rules)).toMatchObject({ state: "valid", notes: [] })
+    const reading = readUsage({ ...plain, ...usage }, rules)
+    expect(reading.state === "valid" ? (reading.usage.buckets ?? {}) : null).toEqual(buckets)
+  })
+})
+
 describe("D1 nothing is coerced", () => {
   const rows: [what: string, usage: unknown, state: UsageReading["state"]][] = [
     ["absent", undefined, "missing"],
