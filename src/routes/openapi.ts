@@ -97,8 +97,9 @@ export function operation(described: Operation): DocumentDecoration {
   const { tag, summary, description, operationId, credentials = [], headers } = described
   const errors: readonly Fault[] =
     tag === "Service" ? described.errors : ["internal_error", ...described.errors]
+  const relayed = errors.includes("upstream_error") ? { default: RELAYED } : {}
   const extensions: Record<string, unknown> = {
-    [ERRORS]: errorAnswers(errors),
+    [ERRORS]: { ...errorAnswers(errors), ...relayed },
     [HEADERS]: headers === undefined ? [] : headerParameters(headers),
   }
   return {
@@ -136,6 +137,12 @@ export function text(media_type: string, example?: string) {
 /** A stream of `data:` events, each of this schema until `[DONE]`, with the text of a whole stream as example. */
 export function events(schema: TSchema, example: string) {
   return Type.String({ contentMediaType: "text/event-stream", contentSchema: schema, examples: [example] })
+}
+
+const RELAYED = {
+  description: "An error of the provider, with the provider's own status (D17).",
+  headers: headerReferences("x-request-id", "request-id"),
+  content: { "application/json": { schema: { type: "object" } } },
 }
 
 /** One response per status, with an example for each code in the shape of D16. */

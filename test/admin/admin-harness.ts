@@ -12,6 +12,7 @@ import { adminRoutes, type Operators } from "../../src/routes/admin/admin.ts"
 import { faultOf, ROUTING } from "../../src/routes/routing.ts"
 import { bases, endings, failures } from "../../src/wire/call.ts"
 import { freshDatabase } from "../support/database.ts"
+import { isDocumented } from "../support/documented.ts"
 
 export const TOKEN = "operator-token-of-the-tests"
 
@@ -90,6 +91,8 @@ export async function openAdminHarness(options: Partial<Operators> = {}): Promis
     })
     const response = await app.handle(request)
     const reply = await read(response)
+    if (!isDocumented(method, path.split("?")[0] ?? "", reply.status))
+      throw new Error(`${method} ${path}: the API reference has no ${reply.status}`)
     const made = method === "POST" && path.endsWith("/keys") && reply.status === 201
     if (!made) texts.push(reply.text)
     return reply

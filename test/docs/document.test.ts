@@ -6,6 +6,7 @@ import { ERRORS_PAGE, errorsPage } from "./errors-page.ts"
 import { isObject, misfit } from "./json-schema.ts"
 import { type Document, entriesOf } from "./reference.ts"
 import { referenceApp } from "./reference-app.ts"
+import { STATUSES, statusesOf } from "./statuses.ts"
 
 const app = referenceApp()
 const document: Document = JSON.parse(await text("/docs/json"))
@@ -156,6 +157,10 @@ describe("the errors of the document", () => {
 
   test("the same table is docs/errors.md, which `bun test/docs/write.ts` writes", () => {
     expect(readFileSync(ERRORS_PAGE, "utf8")).toBe(errorsPage())
+  })
+
+  test("the answers of all tests are compared with its statuses, which `bun test/docs/write.ts` writes", () => {
+    expect(readFileSync(STATUSES, "utf8")).toBe(statusesOf(document))
   })
 
   test.each(Object.keys(catalogue).filter((code) => code !== "method_not_allowed"))(

@@ -88,9 +88,12 @@ export function errorsOf({ operation }: Entry): Map<string, { status: number; bo
   )
 }
 
-/** What an operation answers that is no error, by status. */
+/** What an operation answers that is no error, by status. `default` is the provider's own errors. */
 export function answersOf({ operation }: Entry): [status: number, described: Described][] {
   return Object.entries(operation.responses)
-    .filter(([, { content }]) => content?.["application/json"]?.schema?.$ref !== ERROR)
+    .filter(
+      ([status, { content }]) =>
+        status !== "default" && content?.["application/json"]?.schema?.$ref !== ERROR,
+    )
     .map(([status, described]) => [Number(status), described])
 }

@@ -1,5 +1,12 @@
 import { writeFileSync } from "node:fs"
 import { ERRORS_PAGE, errorsPage } from "./errors-page.ts"
+import type { Document } from "./reference.ts"
+import { referenceApp } from "./reference-app.ts"
+import { STATUSES, statusesOf } from "./statuses.ts"
 
-/** `bun test/docs/write.ts`: writes the pages below docs/ that are made of the code. */
+/** `bun test/docs/write.ts`: writes the files that are made of the code. */
 writeFileSync(ERRORS_PAGE, errorsPage())
+const reference = await referenceApp().handle(new Request("http://localhost/docs/json"))
+const document: Document = JSON.parse(await reference.text())
+writeFileSync(STATUSES, statusesOf(document))
+process.exit()

@@ -7,6 +7,7 @@ import { MAIN, type OneOrMore, openShards, type ShardAddress } from "../../src/l
 import { openLog } from "../../src/log.ts"
 import { Service } from "../../src/service.ts"
 import { freshDatabase } from "./database.ts"
+import { undocumentedIn } from "./documented.ts"
 import { ADMIN_TOKEN, operatorOf } from "./operator.ts"
 
 export { ADMIN_TOKEN, type CallRecord } from "./operator.ts"
@@ -97,11 +98,13 @@ export async function startGateway(
     /** Resolves with the exit code when a shutdown has ended. */
     exited: exited.promise,
     reload: (next: ConfigChanges) => service.reload(load(next)),
-    /** Drains like a SIGTERM and drops the database. */
+    /** Drains like a SIGTERM and drops the database. Fails if it gave an answer that the API reference does not have. */
     async stop() {
+      const undocumented = undocumentedIn(await service.printMetrics())
       service.shutdown.signal()
       await exited.promise
       await remove()
+      if (undocumented.length > 0) throw new Error(`not in the API reference: ${undocumented.join(", ")}`)
     },
     /** Removes what is left of a gateway that has ended. */
     remove,

@@ -10,7 +10,7 @@ import {
 import { printUsd } from "../../money.ts"
 import { AuditBody, type AuditLine, AuditProgressQuery, AuditQuery } from "../../wire/ledger-checks.ts"
 import { printTime } from "../../wire/time.ts"
-import { accountExample, ERRORS } from "../docs/examples.ts"
+import { accountExample, ERRORS, unknownParameter } from "../docs/examples.ts"
 import { answer, operation, text } from "../openapi.ts"
 import type { OperatedShard, Operators } from "./operators.ts"
 import { askAll, askShard, shardField } from "./shards.ts"
@@ -167,7 +167,7 @@ const auditing = {
     description:
       "Recomputes the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. Sealed months count by the sums in their seals. All calls of the other months are read, so run it occasionally, not every second. It takes 55 seconds at most; for more calls than that, follow it with `/admin/audit/progress`.",
     credentials: ["adminToken"],
-    errors: ERRORS,
+    errors: [unknownParameter("full"), ...ERRORS],
   }),
 }
 
@@ -186,6 +186,6 @@ const following = {
     description:
       "Runs the same audit for as long as it takes, in small pieces with rests in between. It ends when the connection is closed.",
     credentials: ["adminToken"],
-    errors: ERRORS,
+    errors: [unknownParameter("full, share"), ...ERRORS],
   }),
 }

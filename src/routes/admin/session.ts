@@ -21,25 +21,25 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
     .onAfterHandle(forbidStoring)
     .post(
       "/session",
-      async ({ request, set }) => {
+      async ({ request, set, status }) => {
         const secret = crypto.getRandomValues(Buffer.alloc(SECRET_BYTES)).toString("base64url")
         const hash = hashOf(secret, admin_token)
         await askShard(operators, shard, (database) => openSession(database, hash, SESSION_S))
         set.headers["set-cookie"] = cookie(secret, SESSION_S, request.headers)
-        set.status = 204
+        return status(204, undefined)
       },
       { ...signingIn, transform: operatorsOnly(admin_token) },
     )
     .delete(
       "/session",
-      async ({ request, set }) => {
+      async ({ request, set, status }) => {
         const secret = secretOf(request)
         if (secret !== null) {
           const hash = hashOf(secret, admin_token)
           await askShard(operators, shard, (database) => endSession(database, hash))
         }
         set.headers["set-cookie"] = cookie("", 0, request.headers)
-        set.status = 204
+        return status(204, undefined)
       },
       { ...signingOut, transform: operatorsOrConsole(operators, admin_token) },
     )

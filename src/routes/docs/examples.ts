@@ -31,11 +31,12 @@ export const BODY_ERRORS: readonly Fault[] = [
   "unsupported_media_type",
 ]
 
-/** The error of a list for an unknown parameter. */
-export const PAGE_FAULT: Fault = {
-  code: "invalid_request",
-  message: "Unknown query parameter. This endpoint accepts: limit, after.",
+/** The error of an operation that has these parameters, for another one. */
+export function unknownParameter(known: string): Fault {
+  return { code: "invalid_request", message: `Unknown query parameter. This endpoint accepts: ${known}.` }
 }
+
+export const PAGE_FAULT = unknownParameter("limit, after")
 
 export const NO_ACCOUNT: Fault = { code: "not_found", message: "No account has this id." }
 export const NO_KEY: Fault = { code: "not_found", message: "No key has this id." }
