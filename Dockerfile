@@ -15,12 +15,13 @@ COPY --from=install /app/node_modules ./node_modules
 COPY package.json LICENSE ./
 COPY drizzle ./drizzle
 COPY src ./src
-# The transpiler's cache would need a writable folder.
+# The transpiler's cache would need a writable folder. Without the last line, 256 calls at a time would use the transport fetch.
 ENV NODE_ENV=production \
     HOST=0.0.0.0 \
     PORT=8080 \
     TOLLGATE_DATA_DIR=/data \
-    BUN_RUNTIME_TRANSPILER_CACHE_PATH=0
+    BUN_RUNTIME_TRANSPILER_CACHE_PATH=0 \
+    BUN_CONFIG_MAX_HTTP_REQUESTS=65535
 USER 1000:1000
 VOLUME /data
 EXPOSE 8080

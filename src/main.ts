@@ -18,7 +18,8 @@ import { configPath, configuredShards, readConfig, readWorkers, sourcesWith } fr
 import { hearSignals } from "./shutdown.ts"
 import { Supervisor } from "./workers/supervisor.ts"
 
-const PROXY_VARIABLES = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]
+/** How many calls of `fetch` the runtime makes at a time. It reads this at its own start, so it cannot be set here. */
+const FETCH_LIMIT = "BUN_CONFIG_MAX_HTTP_REQUESTS"
 
 const sources = sourcesWith(process.env)
 
@@ -110,9 +111,10 @@ async function open(
   }
   const shown = host.includes(":") ? `[${host}]` : host
   console.log(`tollgate listening on http://${shown}:${gateway.port} (pid ${process.pid})`)
-  for (const name of PROXY_VARIABLES) {
-    if (sources.env[name])
-      log.warn(`${name} is set, but no proxy is used: providers are reached directly (D59)`)
+  if (loaded.config.upstreams.some(({ transport }) => transport === "fetch") && !sources.env[FETCH_LIMIT]) {
+    log.warn(
+      `${FETCH_LIMIT} is not set: at most 256 calls at a time use the transport fetch, and others wait (D59)`,
+    )
   }
   if (admin_token === null) log.info("/admin is disabled: TOLLGATE_ADMIN_TOKEN is not set")
   const model = loaded.config.models.find(({ operations }) => operations.includes("chat"))?.name ?? null

@@ -4,6 +4,7 @@ import { errorCode } from "../ledger/database/database-errors.ts"
 import { presets } from "../presets/presets.ts"
 import { meaningOf } from "../upstream/account-errors.ts"
 import { requestHeaders } from "../upstream/headers.ts"
+import { sessionOf } from "../upstream/http/fetch.ts"
 import { Opening } from "../upstream/http/opening.ts"
 import { objectOf } from "../wire/usage.ts"
 import { callUpstream } from "./call-upstream.ts"
@@ -36,9 +37,9 @@ function presetWords({ preset }: Upstream): string {
   return `preset ${preset.name}, by ${preset.from === "provider" ? "provider" : "the host of base_url"}`
 }
 
-/** Opens a connection as a call does, and closes it. Returns why there is none; null if there is one. */
-async function connect({ base_url, timeouts, tls }: Upstream): Promise<string | null> {
-  const { protocol, hostname, port } = new URL(base_url)
+/** Opens a connection, to the proxy if there is one, and closes it. Returns why there is none; null if there is one. */
+async function connect({ base_url, proxy, timeouts, tls }: Upstream): Promise<string | null> {
+  const { protocol, hostname, port } = new URL(proxy ?? base_url)
   const is_secured = protocol === "https:"
   const origin = {
     hostname: hostname.replace(/^\[(.*)\]$/, "$1"),
@@ -62,23 +63,27 @@ function notReachable(what: string, upstream: Upstream, code: string): Finding {
   const found = late ? `no connection within ${timeouts.connect_ms / 1_000} s` : `not reachable (${code})`
   const fix = /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code)
     ? `Set upstreams.${name}.tls.ca to the authority that signed its certificate, or correct base_url.`
-    : `Correct upstreams.${name}.base_url, or check the network and the firewall.`
+    : addressFix(upstream)
   return wrong(what, `${found}; ${presetWords(upstream)}`, fix)
+}
+
+function addressFix({ name, proxy }: Upstream): string {
+  if (proxy === null) return `Correct upstreams.${name}.base_url, or check the network and the firewall.`
+  return `Correct the proxy (upstreams.${name}.proxy, proxy or HTTPS_PROXY) or upstreams.${name}.base_url.`
 }
 
 const PROBE_MS = 10_000
 
 /** Gets what the preset names, or the list of models, with the key. */
 async function probe(what: string, upstream: Upstream, key: Credential, config: Config): Promise<Finding> {
-  const { name, family, secrets, errors } = upstream
+  const { family, secrets, errors } = upstream
   const versions = Object.fromEntries(config.vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
   const preset = presetWords(upstream)
   try {
-    const answer = await fetch(probeUrl(upstream), {
+    const answer = await sessionOf(upstream).fetch(probeUrl(upstream), {
       headers: requestHeaders(upstream, key, nextId(), false, family === "chat" ? {} : versions),
       redirect: "manual",
       signal: AbortSignal.timeout(PROBE_MS),
-      ...(upstream.tls !== null && { tls: tlsOf(upstream.tls) }),
     })
     const { status } = answer
     const text = await answer.text()
@@ -100,8 +105,7 @@ async function probe(what: string, upstream: Upstream, key: Credential, config: 
   } catch (error) {
     const late = error instanceof Error && error.name === "TimeoutError"
     const found = late ? `did not answer within ${PROBE_MS / 1_000} s` : `not reachable (${errorCode(error)})`
-    const fix = `Correct upstreams.${name}.base_url, or check the network and the firewall.`
-    return wrong(what, `${found}; ${preset}`, fix)
+    return wrong(what, `${found}; ${preset}`, addressFix(upstream))
   }
 }
 
@@ -110,10 +114,6 @@ function probeUrl({ preset, family, base_url, query }: Upstream): string {
   const url = new URL(named ?? (family === "chat" ? "models" : "v1/models"), `${base_url}/`)
   url.search = query
   return url.href
-}
-
-function tlsOf({ ca, cert, key }: NonNullable<Upstream["tls"]>) {
-  return { ...(ca !== null && { ca }), ...(cert !== null && { cert }), ...(key !== null && { key }) }
 }
 
 /** The models of this upstream that its list does not have, in words. Some lists add a vendor or a version to a name. */

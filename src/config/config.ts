@@ -56,6 +56,10 @@ export interface Upstream {
   }
   /** How long a connection without a request is kept (D59); null for the default. */
   readonly idle_connection_ms: number | null
+  /** How it is reached (D59): by the gateway's own client, or by the runtime's. */
+  readonly transport: "direct" | "fetch"
+  /** The URL of its proxy, with the credentials (D59); null for none. */
+  readonly proxy: string | null
   /** Certificates in PEM: the trusted ones instead of the system's, and the gateway's own (D59); null for the system's alone. */
   readonly tls: {
     readonly ca: string | null

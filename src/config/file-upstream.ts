@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { presetNames } from "../presets/presets.ts"
 import { type ReaderName, readerNames } from "../usage/readers.ts"
 import { EXPECTED } from "../wire/fault.ts"
-import { count, duration, durationOrNone, section, text } from "./schema.ts"
+import { count, duration, durationOrNone, proxy, section, text } from "./schema.ts"
 
 /** The schema of an upstream in the configuration file. */
 
@@ -99,6 +99,10 @@ export const UpstreamSection = section({
     total: duration("30m"),
   }),
   idle_connection: Type.Optional(duration()),
+  proxy: Type.Optional(proxy()),
+  transport: Type.Optional(
+    Type.Union([Type.Literal("direct"), Type.Literal("fetch")], { [EXPECTED]: "direct or fetch" }),
+  ),
   tls: section({ ca: Type.Optional(text()), cert: Type.Optional(text()), key: Type.Optional(text()) }),
   pass_cost: Type.Boolean({ default: false, [EXPECTED]: "true or false" }),
   on_disconnect: section({

@@ -3,7 +3,17 @@ import { feeBuckets, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
 import { type OperationName, operationNames } from "../wire/call.ts"
 import { EXPECTED } from "../wire/fault.ts"
 import { Family, UpstreamSection } from "./file-upstream.ts"
-import { count, duration, durationOrNone, memorySize, modelName, section, size, text } from "./schema.ts"
+import {
+  count,
+  duration,
+  durationOrNone,
+  memorySize,
+  modelName,
+  proxy,
+  section,
+  size,
+  text,
+} from "./schema.ts"
 
 /**
  * The schema of the configuration file, with the defaults of all optional keys. Unknown keys are errors.
@@ -153,6 +163,8 @@ export const ConfigFile = section({
     }),
     { uniqueItems: true, default: ["anthropic"], [EXPECTED]: "a list of unique vendor names" },
   ),
+  /** Of all upstreams without one of their own. */
+  proxy: Type.Optional(proxy()),
   upstreams: Type.Record(Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }), UpstreamSection, {
     additionalProperties: false,
     default: {},

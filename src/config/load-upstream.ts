@@ -3,15 +3,25 @@ import type { Auth } from "../presets/preset.ts"
 import { folded, isPath } from "../wire/paths.ts"
 import type { Upstream } from "./config.ts"
 import type { ConfigFile } from "./file.ts"
+import { type ProxySettings, proxyOf, proxySecrets } from "./proxy.ts"
 import { filled } from "./upstream-preset.ts"
 import { ms, type Report } from "./values.ts"
 
 /** Reads one upstream of the file. */
-export function upstreamOf(name: string, upstream: Section, report: Report): Upstream {
+export function upstreamOf(
+  name: string,
+  upstream: Section,
+  proxies: ProxySettings,
+  report: Report,
+): Upstream {
   const { timeouts, idle_connection, on_disconnect, headers, set } = upstream
   const { auth, query, drop, ...taken } = filled(upstream, `upstreams.${name}`, report)
   const keys = keysOf(upstream, `upstreams.${name}`, report)
   checkRequest(upstream, `upstreams.${name}`, report)
+  const is_direct = upstream.transport === "direct"
+  if (is_direct && upstream.proxy !== undefined && upstream.proxy !== "none")
+    report(`upstreams.${name}.transport`, "fetch, because direct uses no proxy")
+  const proxy = is_direct ? null : proxyOf(taken.base_url, upstream.proxy, proxies, report)
   return {
     name,
     ...taken,
@@ -20,7 +30,7 @@ export function upstreamOf(name: string, upstream: Section, report: Report): Ups
     headers,
     query: new URLSearchParams(query).toString(),
     edits: Object.keys(set).length + drop.length === 0 ? null : { set, drop },
-    secrets: secretsOf(keys, { ...headers, ...query }),
+    secrets: [...secretsOf(keys, { ...headers, ...query }), ...proxySecrets(proxy)],
     timeouts: {
       connect_ms: ms(timeouts.connect),
       first_byte_ms: ms(timeouts.first_byte),
@@ -28,6 +38,8 @@ export function upstreamOf(name: string, upstream: Section, report: Report): Ups
       total_ms: ms(timeouts.total),
     },
     ...(idle_connection !== undefined && { idle_connection_ms: ms(idle_connection) }),
+    transport: upstream.transport ?? (proxy === null ? "direct" : "fetch"),
+    proxy,
     tls: tlsOf(upstream.tls, `upstreams.${name}.tls`, report),
     pass_cost: upstream.pass_cost,
     on_disconnect: {

@@ -44,18 +44,22 @@ export function loadConfig(text: string, sources: Sources): Config {
     ])
   }
   const found: Fault[] = []
-  const config = configFrom(file, (path, expected) => found.push({ path, expected }))
+  const config = configFrom(file, sources.env, (path, expected) => found.push({ path, expected }))
   if (found.length > 0) throw new ConfigError(found)
   return config
 }
 
 const DAY_MS = 86_400_000
 
-function configFrom(file: ConfigFile, report: Report): Config {
+function configFrom(file: ConfigFile, env: Environ, report: Report): Config {
   const { vendors, stream, limits, lease, shutdown } = file
   const { keep_answers } = file.idempotency
+  const proxies = { common: file.proxy, env }
   const upstreams = new Map(
-    Object.entries(file.upstreams).map(([name, upstream]) => [name, upstreamOf(name, upstream, report)]),
+    Object.entries(file.upstreams).map(([name, section]) => [
+      name,
+      upstreamOf(name, section, proxies, report),
+    ]),
   )
   const config: Config = {
     admin: file.admin ?? null,

@@ -1,5 +1,6 @@
 import { type StringOptions, type TProperties, Type } from "@sinclair/typebox"
 import { EXPECTED } from "../wire/fault.ts"
+import { PROXY, PROXY_EXPECTED } from "./proxy.ts"
 import { DURATION, MEMORY_SIZE, SIZE } from "./values.ts"
 
 /** The kinds of values in the schema of the configuration file. */
@@ -29,6 +30,10 @@ export function duration(fallback?: string) {
     ...(fallback === undefined ? {} : { default: fallback }),
     [EXPECTED]: "a duration above zero, such as 50ms, 15s, 5m or 1h (at most 99h)",
   })
+}
+
+export function proxy() {
+  return text({ pattern: PROXY.source, [EXPECTED]: PROXY_EXPECTED })
 }
 
 export function durationOrNone(fallback: string) {

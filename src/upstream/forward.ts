@@ -9,10 +9,10 @@ import { type Candidate, candidatesOf } from "./choice.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
 import { requestLines, retryAfter } from "./headers.ts"
-import type { AnswerHead } from "./http/answer-parser.ts"
-import { post } from "./http/client.ts"
+import { postDirectly } from "./http/direct.ts"
 import type { Exchange } from "./http/exchange.ts"
-import { ConnectFailed, codeOf } from "./http/opening.ts"
+import { postByFetch } from "./http/fetch.ts"
+import { type AnswerHead, ConnectFailed, codeOf, type Post } from "./http/transport.ts"
 import { isSpoken, type RefusalForm } from "./refusal.ts"
 import { type Body, finish, leftMs, type Reply, refusalText } from "./reply.ts"
 
@@ -151,7 +151,7 @@ export async function attempt(
   const body = outgoing.body(route)
   const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
   const { common, own } = requestLines(upstream, key, outgoing.request_id, stream, further)
-  const exchange = post(upstream, outgoing.path, model, common, own, body)
+  const exchange = transports[upstream.transport](upstream, outgoing.path, model, common, own, body)
   cancelOnAbort(exchange, signal)
   let late = false
   const deadline = startDeadline(upstream, stream, began_ms, () => {
@@ -168,6 +168,12 @@ export async function attempt(
   } finally {
     deadline.clear()
   }
+}
+
+/** D59. */
+const transports: Readonly<Record<Upstream["transport"], Post>> = {
+  direct: postDirectly,
+  fetch: postByFetch,
 }
 
 /** A function of its own: the listener lives as long as the answer, and must not keep the request in memory. */

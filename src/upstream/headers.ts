@@ -1,6 +1,6 @@
 import type { Credential, Upstream } from "../config/config.ts"
 import { idHeaders } from "../errors.ts"
-import { FieldLines } from "./http/client.ts"
+import { FieldLines, type Named } from "./http/transport.ts"
 
 /**
  * The headers that cross the gateway, both ways. Each set is built from scratch: a header that is not named here does
@@ -97,11 +97,6 @@ export function streamHeaders(request_id: string): Record<string, string> {
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
   }
-}
-
-/** Header fields, looked up by their names in lower case. */
-interface Named {
-  get(name: string): string | null
 }
 
 const MAX_RETRY_AFTER_S = 3_600

@@ -287,6 +287,24 @@ describe("tollgate check", () => {
       },
     ],
     [
+      "a proxy that is not there (D59)",
+      {
+        changes: () => ({
+          upstreams: {
+            ...upstreams(SECRET, SECRET),
+            first: {
+              family: "chat",
+              base_url: "http://provider.test/v1",
+              proxy: "http://u:s3cret@127.0.0.1:1",
+            },
+          },
+        }),
+        wrong: [
+          /^upstream first: not reachable \(\w+\); no preset \| Correct the proxy \(upstreams\.first\.proxy, proxy or HTTPS_PROXY\) or upstreams\.first\.base_url\.$/,
+        ],
+      },
+    ],
+    [
       "a port that somebody else has",
       {
         variables: () => ({ PORT: String(portOf(mute)) }),

@@ -36,7 +36,7 @@ const read = new Set([
   ...["HOST", "PORT", "TOLLGATE_CONFIG", "TOLLGATE_DATA_DIR", "LOG_LEVEL"],
   ...["DATABASE_URL", "TOLLGATE_ADMIN_TOKEN", "OPENAI_API_KEY"].flatMap((name) => [name, `${name}_FILE`]),
   "TOLLGATE_URL",
-  ...["NODE_ENV", "BUN_RUNTIME_TRANSPILER_CACHE_PATH"],
+  ...["NODE_ENV", "BUN_RUNTIME_TRANSPILER_CACHE_PATH", "BUN_CONFIG_MAX_HTTP_REQUESTS"],
 ])
 
 /** Seconds that a shutdown may take before it is cut: both waits, and what a flush and the ledger need. */
@@ -75,7 +75,12 @@ describe("deploy/tollgate.service", () => {
 
   test("sets what the image sets, and nothing that is not read", () => {
     expect([...env.keys()].filter((name) => !read.has(name))).toEqual([])
-    for (const name of ["NODE_ENV", "BUN_RUNTIME_TRANSPILER_CACHE_PATH", "PORT"]) {
+    for (const name of [
+      "NODE_ENV",
+      "BUN_RUNTIME_TRANSPILER_CACHE_PATH",
+      "BUN_CONFIG_MAX_HTTP_REQUESTS",
+      "PORT",
+    ]) {
       expect({ name, value: env.get(name) }).toEqual({ name, value: image[name] })
     }
     expect(env.get("TOLLGATE_DATA_DIR")).toBe(`/var/lib/${values("StateDirectory")[0]}`)

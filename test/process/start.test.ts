@@ -121,7 +121,7 @@ describe("D27 a data directory belongs to one gateway, also with DATABASE_URL: i
   beforeAll(async () => {
     fresh = await freshDatabase()
     place = new Workplace()
-    place.configure(configFor("http://127.0.0.1:1"))
+    place.configure(configFor("http://provider.test", { proxy: "http://gateway:s3cret@127.0.0.1:1" }))
   })
   afterAll(async () => {
     await place.clear()
@@ -139,6 +139,9 @@ describe("D27 a data directory belongs to one gateway, also with DATABASE_URL: i
       )
       expect(second.printed).toBe("")
       expect((await operatorOf(first.url).audit()).violations).toEqual([])
+      // D59: the runtime's fetch is used for proxies, and has a limit.
+      expect(first.printed).toContain("BUN_CONFIG_MAX_HTTP_REQUESTS is not set")
+      expect(first.printed).not.toContain("s3cret")
       first.signal("SIGTERM")
       expect(await first.exited).toBe(0)
       expect(place.files()).toEqual(["tollgate.yaml"])

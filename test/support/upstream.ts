@@ -24,6 +24,8 @@ export function anUpstream({ api_key = null, ...overrides }: UpstreamParts = {})
     secrets: api_key === null ? [] : [api_key],
     timeouts: { connect_ms: 1_000, first_byte_ms: 1_000, idle_ms: 1_000, total_ms: 1_000 },
     idle_connection_ms: null,
+    transport: "direct",
+    proxy: null,
     tls: null,
     pass_cost: false,
     on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1_000 },

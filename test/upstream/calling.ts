@@ -1,3 +1,4 @@
+import { afterEach, beforeEach, describe } from "bun:test"
 import type { Route, Upstream } from "../../src/config/config.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { chat } from "../../src/operations/chat.ts"
@@ -10,11 +11,30 @@ import { anUpstream, type UpstreamParts } from "../support/upstream.ts"
 
 export const API_KEY = "sk-upstream-canary-7f3a"
 
+type Transport = Upstream["transport"]
+
+/** What `upstream` says if a test does not. */
+let through: Transport = "direct"
+
+/** A block of tests that hold for both transports (D59). */
+export function describeBoth(name: string, body: (transport: Transport) => void): void {
+  describe.each<Transport>(["direct", "fetch"])(`${name} (%s)`, (transport) => {
+    beforeEach(() => {
+      through = transport
+    })
+    afterEach(() => {
+      through = "direct"
+    })
+    body(transport)
+  })
+}
+
 export function upstream(base_url: string, overrides: UpstreamParts = {}): Upstream {
   return anUpstream({
     name: "first",
     base_url,
     api_key: API_KEY,
+    transport: through,
     timeouts: { connect_ms: 5_000, first_byte_ms: 5_000, idle_ms: 5_000, total_ms: 5_000 },
     ...overrides,
   })

@@ -4,10 +4,11 @@ import { createServer as createTlsServer, type TLSSocket } from "node:tls"
 import type { Upstream } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { type Attempts, forward } from "../../src/upstream/forward.ts"
-import { type ConnectFailed, Opening } from "../../src/upstream/http/opening.ts"
+import { Opening } from "../../src/upstream/http/opening.ts"
+import type { ConnectFailed } from "../../src/upstream/http/transport.ts"
 import { takes } from "../support/fair-clock.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
-import { answers, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
+import { answers, describeBoth, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
 import { type Certificates, certificates } from "./certificates.ts"
 
 const CONNECT_MS = 300
@@ -146,7 +147,7 @@ describe("D59 the addresses of a name", () => {
   })
 })
 
-describe("D59 TLS", () => {
+describeBoth("D59 TLS", () => {
   let made: Certificates
   beforeEach(async () => {
     made = await certificates()

@@ -16,7 +16,7 @@ import {
   sse,
   startProvider,
 } from "../support/provider.ts"
-import { answers, failure, outgoing, routes, textOf, thrown, upstream } from "./calling.ts"
+import { answers, describeBoth, failure, outgoing, routes, textOf, thrown, upstream } from "./calling.ts"
 
 let provider: Provider
 beforeEach(async () => {
@@ -54,7 +54,7 @@ const stream =
     await after(exchange)
   }
 
-describe("a connection is used again", () => {
+describeBoth("a connection is used again", () => {
   test("by 20 JSON calls in a row", async () => {
     provider.reply(answers)
     for (let n = 0; n < 20; n++) await textOf((await call({ stream: false })).body)
@@ -164,7 +164,7 @@ describe("a rest that does not end after [DONE] is cut", () => {
 })
 
 /** Within 600 ms: an answer that is only forgotten is closed too, by the garbage collector, about a second later. */
-describe("a refusal whose body does not end is cut", () => {
+describeBoth("a refusal whose body does not end is cut", () => {
   const endless =
     (status: number): Script =>
     async (exchange) => {
@@ -193,7 +193,7 @@ describe("a refusal whose body does not end is cut", () => {
   })
 })
 
-describe("an abandoned call closes its connection within 250 ms and throws its signal's reason", () => {
+describeBoth("an abandoned call closes its connection within 250 ms and throws its signal's reason", () => {
   const reason = new Error("the client left")
 
   test("before it began: nothing is sent", async () => {
@@ -241,7 +241,7 @@ describe("an abandoned call closes its connection within 250 ms and throws its s
   })
 })
 
-describe("a reply that is given up closes its connection within 250 ms", () => {
+describeBoth("a reply that is given up closes its connection within 250 ms", () => {
   const endless: Script = async (exchange) => {
     await exchange.head(200, { "content-type": "text/event-stream" })
     while (await exchange.chunk("data: {}\n\n")) await Bun.sleep(5)
@@ -281,25 +281,27 @@ describe("a reply that is given up closes its connection within 250 ms", () => {
   })
 })
 
-test("a provider that dies on a used connection sees the request once (reliability F10)", async () => {
-  provider.replyOnce(answers, (exchange) => exchange.reset())
-  await textOf((await call()).body)
-  await expect(call()).rejects.toMatchObject({ code: "upstream_error" })
-  expect((await provider.exchange(2)).request.connection).toBe(1)
-  await Bun.sleep(50)
-  expect(provider.requests).toHaveLength(2)
-})
-
-test("200 calls at once, each on a connection of its own, all answered", async () => {
-  const gate = Promise.withResolvers<void>()
-  provider.reply(async (exchange) => {
-    await gate.promise
-    await answers(exchange)
+describeBoth("what is sent once, and at once", () => {
+  test("a provider that dies on a used connection sees the request once (reliability F10)", async () => {
+    provider.replyOnce(answers, (exchange) => exchange.reset())
+    await textOf((await call()).body)
+    await expect(call()).rejects.toMatchObject({ code: "upstream_error" })
+    expect((await provider.exchange(2)).request.connection).toBe(1)
+    await Bun.sleep(50)
+    expect(provider.requests).toHaveLength(2)
   })
-  const calls = Array.from({ length: 200 }, () => call({ stream: false }).then(({ body }) => textOf(body)))
-  await provider.exchange(200)
-  gate.resolve()
-  expect(new Set(await Promise.all(calls))).toHaveLength(1)
+
+  test("200 calls at once, each on a connection of its own, all answered", async () => {
+    const gate = Promise.withResolvers<void>()
+    provider.reply(async (exchange) => {
+      await gate.promise
+      await answers(exchange)
+    })
+    const calls = Array.from({ length: 200 }, () => call({ stream: false }).then(({ body }) => textOf(body)))
+    await provider.exchange(200)
+    gate.resolve()
+    expect(new Set(await Promise.all(calls))).toHaveLength(1)
+  })
 })
 
 describe("D59 an idle connection is used again while the server keeps it", () => {

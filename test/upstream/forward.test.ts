@@ -7,6 +7,7 @@ import {
   API_KEY,
   answers,
   closes,
+  describeBoth,
   failure,
   hasty,
   outgoing,
@@ -32,7 +33,7 @@ afterEach(async () => {
 /** The upstream of the second provider. */
 const other = (overrides = {}) => upstream(second.url, { name: "second", api_key: "sk-second", ...overrides })
 
-describe("what the provider sees (D25)", () => {
+describeBoth("what the provider sees (D25)", (transport) => {
   test("a chat call: path, body with its own model name, and these headers only", async () => {
     first.reply(answers)
     const reply = await forward(routes(upstream(`${first.url}/v1`)), outgoing(), new CircuitBreakers())
@@ -49,6 +50,7 @@ describe("what the provider sees (D25)", () => {
       "user-agent": "tollgate",
       "x-request-id": "0199-request",
       authorization: `Bearer ${API_KEY}`,
+      ...(transport === "fetch" && { connection: "keep-alive" }),
     })
   })
 
@@ -82,7 +84,7 @@ describe("what the provider sees (D25)", () => {
   })
 })
 
-describe("a 2xx is a reply, whatever its body", () => {
+describeBoth("a 2xx is a reply, whatever its body", () => {
   const rows: [name: string, script: Script, reply: object][] = [
     ["JSON", answers, { status: 200 }],
     ["a stream", sse([]), { status: 200 }],
@@ -113,7 +115,7 @@ describe("a 2xx is a reply, whatever its body", () => {
   })
 })
 
-describe("D14 which answers are passed on to the next upstream", () => {
+describeBoth("D14 which answers are passed on to the next upstream", () => {
   const passed: [name: string, script: Script][] = [
     ...[401, 402, 403, 408, 429, 500, 502, 503, 504, 529].map((status): [string, Script] => [
       `${status}`,
@@ -263,7 +265,7 @@ describe("D31, D46 the total timeout is over all attempts", () => {
   })
 })
 
-describe("D14 when all failed, the answer is that of the last one tried", () => {
+describeBoth("D14 when all failed, the answer is that of the last one tried", () => {
   const busy = json(429, {}, { "retry-after": "20" })
   const rows: [name: string, one: Script, two: Script, status: number, code: string][] = [
     ["500, 503", json(500, {}), json(503, {}), 503, "upstream_unavailable"],
@@ -294,36 +296,38 @@ describe("D14 when all failed, the answer is that of the last one tried", () => 
   })
 })
 
-test("every attempt is counted with its outcome", async () => {
-  const seen: [upstream: string, outcome: Outcome, in_time: boolean][] = []
-  const attempts = {
-    attempted: ({ name }: { name: string }, outcome: Outcome, duration_ms: number) => {
-      seen.push([name, outcome, duration_ms >= 0 && duration_ms < 5_000])
-    },
-  }
-  const breakers = new CircuitBreakers()
-  const both = () => routes(upstream(first.url, hasty), other())
-  first.replyOnce(json(503, {}), resets, silent())
-  second.reply(answers)
-  for (let n = 0; n < 3; n++) {
-    ;(await forward(both(), outgoing({ stream: true }), breakers, attempts)).body.cancel()
-  }
-  const leaving = new AbortController()
-  first.replyOnce(silent())
-  const call = thrown(forward(both(), outgoing({ signal: leaving.signal }), breakers, attempts))
-  await first.exchange(4)
-  leaving.abort()
-  await call
-  const gone = routes(upstream("http://no-such-host.invalid"))
-  await failure(forward(gone, outgoing(), breakers, attempts))
-  expect(seen).toEqual([
-    ["first", 503, true],
-    ["second", 200, true],
-    ["first", "broken", true],
-    ["second", 200, true],
-    ["first", "timeout", true],
-    ["second", 200, true],
-    ["first", "abandoned", true],
-    ["first", "unreachable", true],
-  ])
+describeBoth("outcomes", () => {
+  test("every attempt is counted with its outcome", async () => {
+    const seen: [upstream: string, outcome: Outcome, in_time: boolean][] = []
+    const attempts = {
+      attempted: ({ name }: { name: string }, outcome: Outcome, duration_ms: number) => {
+        seen.push([name, outcome, duration_ms >= 0 && duration_ms < 5_000])
+      },
+    }
+    const breakers = new CircuitBreakers()
+    const both = () => routes(upstream(first.url, hasty), other())
+    first.replyOnce(json(503, {}), resets, silent())
+    second.reply(answers)
+    for (let n = 0; n < 3; n++) {
+      ;(await forward(both(), outgoing({ stream: true }), breakers, attempts)).body.cancel()
+    }
+    const leaving = new AbortController()
+    first.replyOnce(silent())
+    const call = thrown(forward(both(), outgoing({ signal: leaving.signal }), breakers, attempts))
+    await first.exchange(4)
+    leaving.abort()
+    await call
+    const gone = routes(upstream("http://no-such-host.invalid"))
+    await failure(forward(gone, outgoing(), breakers, attempts))
+    expect(seen).toEqual([
+      ["first", 503, true],
+      ["second", 200, true],
+      ["first", "broken", true],
+      ["second", 200, true],
+      ["first", "timeout", true],
+      ["second", 200, true],
+      ["first", "abandoned", true],
+      ["first", "unreachable", true],
+    ])
+  })
 })

@@ -9,16 +9,7 @@ import {
   NotHttp,
   statusOf,
 } from "./answer-head.ts"
-
-/** The head of an answer (RFC 9112 section 2). */
-export interface AnswerHead {
-  readonly status: number
-  /** The announced length of the body in bytes; null if there is none, or if the body comes in chunks. */
-  readonly length: number | null
-  readonly fields: Fields
-  /** Why the answer must not be read, or null: its head is over a limit. */
-  readonly fault: string | null
-}
+import { type AnswerHead, MAX_HEAD_BYTES } from "./transport.ts"
 
 /** Receives what the parser finds. */
 export interface AnswerSink {
@@ -35,8 +26,6 @@ export interface AnswerSink {
   end(reusable: boolean, keep_s: number | null): void
 }
 
-/** The most bytes the header section of an answer may take. */
-export const MAX_HEAD_BYTES = 65_536
 /** Parts up to this size are copied. */
 const SMALL_BYTES = 1_024
 /** The most bytes of a line between two chunks. */

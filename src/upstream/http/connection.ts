@@ -1,8 +1,9 @@
 import type { Socket } from "bun"
 import { NotHttp } from "./answer-head.ts"
-import { type AnswerHead, AnswerParser, type AnswerSink } from "./answer-parser.ts"
+import { AnswerParser, type AnswerSink } from "./answer-parser.ts"
 import type { Exchange, Line } from "./exchange.ts"
 import { ConnectionClosed, type SocketOwner } from "./socket.ts"
+import type { AnswerHead } from "./transport.ts"
 
 /** One connection to a provider: one exchange at a time, and as many after each other as the provider allows. */
 export class Connection implements Line, AnswerSink, SocketOwner {

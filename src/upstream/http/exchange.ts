@@ -1,4 +1,4 @@
-import type { AnswerHead } from "./answer-parser.ts"
+import type { AnswerHead } from "./transport.ts"
 
 /** What an exchange may do with its connection. */
 export interface Line {

@@ -3,6 +3,7 @@ import { isIP } from "node:net"
 import type { Socket } from "bun"
 import { startTimeout, type Timeout } from "../../timeouts.ts"
 import { ConnectionClosed, plain_events, type SocketOwner, secured_events } from "./socket.ts"
+import { ConnectFailed, codeOf, type Tls } from "./transport.ts"
 
 /** Where connections go. */
 export interface Origin {
@@ -10,24 +11,6 @@ export interface Origin {
   readonly port: number
   /** Null for plain TCP. */
   readonly tls: Tls | null
-}
-
-/** Certificates in PEM: the trusted ones instead of the system's, and the client's own with its key. Null for none. */
-export interface Tls {
-  readonly ca: string | null
-  readonly cert: string | null
-  readonly key: string | null
-}
-
-/** No connection: nothing was sent. `code` says why: refused, no such name, late, a certificate that is not trusted. */
-export class ConnectFailed extends Error {
-  override readonly name = "ConnectFailed"
-  readonly code: string
-
-  constructor(code: string) {
-    super(`no connection (${code})`)
-    this.code = code
-  }
 }
 
 /** How long one address of a name may take before the next is tried as well (RFC 8305 section 8). */
@@ -173,9 +156,4 @@ function tlsOptions({ ca, cert, key }: Tls, hostname: string) {
     ...(cert !== null && { cert }),
     ...(key !== null && { key }),
   }
-}
-
-/** The error's code and never its message, which may repeat what was sent. */
-export function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "unknown"
 }

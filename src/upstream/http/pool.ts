@@ -1,10 +1,6 @@
 import type { Connection, ConnectionPool } from "./connection.ts"
+import { DEFAULT_IDLE_MS } from "./transport.ts"
 
-/**
- * How long a connection without a request is kept if neither the configuration nor the server says it (D59): a TLS handshake
- * delays a first token by more than a stale connection does, and local servers close theirs after 5 s.
- */
-const DEFAULT_MS = { secured: 30_000, plain: 4_000 }
 /** How long before the server the gateway closes an idle connection. */
 const MARGIN_MS = 1_000
 /** A connection that was idle for so long may have been closed by the server without the gateway having seen it yet. */
@@ -37,7 +33,7 @@ export class Pool implements ConnectionPool {
   /** `idle_ms` is the configured time; null for none. */
   constructor(idle_ms: number | null, is_secured: boolean) {
     this.#idle_ms = idle_ms
-    this.#default_ms = is_secured ? DEFAULT_MS.secured : DEFAULT_MS.plain
+    this.#default_ms = is_secured ? DEFAULT_IDLE_MS.secured : DEFAULT_IDLE_MS.plain
   }
 
   /** A connection whose time is not over; null if there is none. */

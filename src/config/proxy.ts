@@ -1,0 +1,90 @@
+import { BlockList, isIP } from "node:net"
+import type { Environ, Report } from "./values.ts"
+
+/** Which proxy an upstream is reached through (D59). */
+
+/** What `proxy:` may be; `none` is no proxy. */
+export const PROXY = /^(?:none|https?:\/\/[^\s/?#]+\/?)$/
+export const PROXY_EXPECTED =
+  "http://HOST:PORT, https://HOST:PORT, with USER:PASSWORD@ before HOST if needed, or none"
+
+/** What the configuration and the environment say of proxies. */
+export interface ProxySettings {
+  /** The `proxy` of the whole file; undefined if it has none. */
+  readonly common: string | undefined
+  readonly env: Environ
+}
+
+/**
+ * The proxy of an upstream: its own, or that of the file, or that of the environment, whose `NO_PROXY` exempts from the last
+ * two. Null for none. Loopback addresses are behind no proxy unless the upstream itself says so.
+ */
+export function proxyOf(
+  base_url: string,
+  own: string | undefined,
+  { common, env }: ProxySettings,
+  report: Report,
+): string | null {
+  const told = own ?? common
+  if (told === "none" || !URL.canParse(base_url)) return null
+  if (own !== undefined) return own
+  const url = new URL(base_url)
+  const hostname = url.hostname.replace(/^\[(.*)\]$/, "$1")
+  if (LOOPBACK.test(hostname) || isExempt(url, hostname, variable("no_proxy", env) ?? "")) return null
+  if (common !== undefined) return common
+  const name = url.protocol === "https:" ? "https_proxy" : "http_proxy"
+  const found = variable(name, env)
+  if (found === undefined) return null
+  const proxy = found.includes("://") ? found : `http://${found}`
+  if (!PROXY.test(proxy) || !URL.canParse(proxy)) report(name.toUpperCase(), PROXY_EXPECTED)
+  return proxy
+}
+
+/** What a client must not be shown of a proxy's URL. */
+export function proxySecrets(proxy: string | null): readonly string[] {
+  if (proxy === null || !URL.canParse(proxy)) return []
+  const { password } = new URL(proxy)
+  return password === "" ? [] : [password, decoded(password)]
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
+
+/** An environment variable, in lower case or in capitals; curl takes them in this order too. An empty one is unset. */
+function variable(name: string, env: Environ): string | undefined {
+  return env[name] || env[name.toUpperCase()] || undefined
+}
+
+/**
+ * Whether a list of hosts separated by commas has this one: `*`, a name for itself and what is below it, an address, or a
+ * range of addresses; each may have a port.
+ */
+function isExempt(url: URL, hostname: string, list: string): boolean {
+  const port = url.port || (url.protocol === "https:" ? "443" : "80")
+  return list.split(",").some((item) => {
+    const entry = item.trim().toLowerCase()
+    if (entry === "" || entry === "*") return entry === "*"
+    if (entry.includes("/")) return isInRange(hostname, entry)
+    const [, host = "", only = port] =
+      /^\[?(.*?)\]?(?::(\d+))?$/.exec(isIP(entry) === 6 ? `[${entry}]` : entry) ?? []
+    const name = host.replace(/^\*?\./, "")
+    return only === port && (hostname === name || (isIP(hostname) === 0 && hostname.endsWith(`.${name}`)))
+  })
+}
+
+function isInRange(hostname: string, range: string): boolean {
+  const [network = "", bits = ""] = range.split("/")
+  const family = isIP(hostname) === 6 ? "ipv6" : "ipv4"
+  if (isIP(hostname) === 0 || isIP(hostname) !== isIP(network) || !/^\d{1,3}$/.test(bits)) return false
+  if (Number(bits) > (family === "ipv6" ? 128 : 32)) return false
+  const block = new BlockList()
+  block.addSubnet(network, Number(bits), family)
+  return block.check(hostname, family)
+}

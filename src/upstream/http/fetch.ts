@@ -1,0 +1,137 @@
+import { Exchange, type Line } from "./exchange.ts"
+import {
+  type AnswerHead,
+  ConnectFailed,
+  codeOf,
+  DEFAULT_IDLE_MS,
+  MAX_HEAD_BYTES,
+  type Place,
+  type Post,
+  refuse,
+  urlOf,
+} from "./transport.ts"
+
+/**
+ * The runtime's `fetch` as a transport (D59): for upstreams behind a proxy, and where the configuration says so. It does not
+ * tell when a connection is open, so a connection that is not made counts against `first_byte` and `total`. Of an answer that
+ * breaks off it loses the bytes that the event loop has not read yet.
+ */
+export const postByFetch: Post = (place, path, model, common, own, body) => {
+  const exchange = new Exchange()
+  if (refuse(exchange, common, own)) return exchange
+  const reading = new Reading(exchange, place)
+  exchange.begin(reading)
+  void reading.run(urlOf(place, path, model), { ...common.fields, ...own.fields }, body.join(""))
+  return exchange
+}
+
+/** Reads one answer into its exchange. */
+class Reading implements Line {
+  readonly #exchange: Exchange
+  readonly #place: Place
+  readonly #cancelling = new AbortController()
+  /** While the exchange has enough. */
+  #pause: PromiseWithResolvers<void> | null = null
+
+  constructor(exchange: Exchange, place: Place) {
+    this.#exchange = exchange
+    this.#place = place
+  }
+
+  /** Never rejects. */
+  async run(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<void> {
+    try {
+      const { signal } = this.#cancelling
+      const response = await sessionOf(this.#place).fetch(url, { ...INIT, headers, body, signal })
+      // In a tunnel, the answer to `CONNECT` is an error of its own.
+      if (response.status === 407 && this.#place.proxy !== null && url.startsWith("http:"))
+        throw new ConnectFailed("PROXY_407")
+      this.#exchange.answered(headOf(response))
+      if (response.body !== null) await this.#read(response.body)
+      this.#exchange.end()
+    } catch (error) {
+      this.#exchange.fail(failureOf(error))
+    }
+  }
+
+  async #read(body: ReadableStream<Uint8Array>): Promise<void> {
+    const reader = body.getReader()
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      this.#exchange.push(part.value)
+      if (this.#pause !== null) await this.#pause.promise
+    }
+  }
+
+  pause(): void {
+    this.#pause = Promise.withResolvers()
+  }
+
+  resume(): void {
+    this.#pause?.resolve()
+    this.#pause = null
+  }
+
+  destroy(): void {
+    this.#cancelling.abort()
+    this.resume()
+  }
+}
+
+/** The gateway decodes and times answers itself, and follows no redirect. */
+const INIT = { method: "POST", decompress: false, redirect: "manual", timeout: false } as const
+
+function headOf({ status, headers }: Response): AnswerHead {
+  let head_bytes = 0
+  headers.forEach((value, name) => {
+    head_bytes += name.length + value.length
+  })
+  const length = headers.get("content-length")
+  const is_announced = length !== null && /^\d{1,15}$/.test(length) && !headers.has("transfer-encoding")
+  return {
+    status,
+    length: is_announced ? Number(length) : null,
+    fields: headers,
+    fault: head_bytes > MAX_HEAD_BYTES ? "header section too large" : null,
+  }
+}
+
+/** Errors of the runtime before the request is sent: of the connection, of TLS, of a certificate. */
+const UNSENT =
+  /^(?:ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EPROTO|UNABLE_TO_[A-Z_]+|[A-Z_]*CERT[A-Z_]*|UnsupportedProxyProtocol)$/
+
+/** The status with which a proxy refused a tunnel stands in the message; nothing else of it is shown. */
+const REFUSED_TUNNEL = /^Proxy refused to open a tunnel: (\d{3})\b/
+
+function failureOf(error: unknown): Error {
+  if (!(error instanceof Error)) return new Error("the request failed")
+  const code = codeOf(error)
+  if (code === "ERR_PROXY_TUNNEL") {
+    const status = REFUSED_TUNNEL.exec(error.message)?.[1]
+    return new ConnectFailed(status === undefined ? code : `PROXY_${status}`)
+  }
+  return UNSENT.test(code) ? new ConnectFailed(code) : error
+}
+
+type Sought = Pick<Place, "base_url" | "proxy" | "tls" | "idle_connection_ms">
+
+/** By what they are opened with. Kept across reloads of the configuration, like those of the other transport. */
+const sessions = new Map<string, Bun.FetchSession>()
+
+/** Connections with the proxy, the certificates and the idle time of an upstream. */
+export function sessionOf({ base_url, proxy, tls, idle_connection_ms }: Sought): Bun.FetchSession {
+  const is_secured = base_url.startsWith("https:")
+  const idle_ms = idle_connection_ms ?? (is_secured ? DEFAULT_IDLE_MS.secured : DEFAULT_IDLE_MS.plain)
+  const id = JSON.stringify([proxy, tls, idle_ms])
+  let session = sessions.get(id)
+  if (session === undefined) {
+    const { ca = null, cert = null, key = null } = tls ?? {}
+    session = new Bun.FetchSession({
+      // Without these the runtime would read the environment itself.
+      proxy: proxy === null ? false : { url: proxy, respectNoProxy: false },
+      keepAlive: { idleTimeout: idle_ms / 1_000 },
+      tls: { ...(ca !== null && { ca }), ...(cert !== null && { cert }), ...(key !== null && { key }) },
+    })
+    sessions.set(id, session)
+  }
+  return session
+}
