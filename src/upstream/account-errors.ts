@@ -13,6 +13,15 @@ export function isJudgedByBody(status: number, { statuses }: ErrorMeanings): boo
   return statuses[status] === undefined && STATUSES.has(status)
 }
 
+/** The seconds to wait that a refusal names in its body, as Google's RetryInfo does (`46s`); NaN for none. */
+export function toldWait(body: string): number {
+  const details = [errorObject(body).details].flat().filter(isObject)
+  const delays = details.map(({ retryDelay }) => String(retryDelay)).filter((delay) => DELAY.test(delay))
+  return Number(delays[0]?.slice(0, -1) ?? Number.NaN)
+}
+
+const DELAY = /^\d{1,9}(?:\.\d{1,9})?s$/
+
 /** What a refusal means (D82): by its words, because the status of an empty account is anything from 400 to 500; null for what its status says. */
 export function meaningOf(status: number, body: string, errors: ErrorMeanings): Meaning | null {
   if (!isJudgedByBody(status, errors)) return errors.statuses[status] ?? null

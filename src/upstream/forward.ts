@@ -4,11 +4,11 @@ import { GatewayError } from "../errors.ts"
 import type { Meaning } from "../presets/preset.ts"
 import { startTimeout, type Timeout } from "../timeouts.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
-import { isJudgedByBody, meaningOf } from "./account-errors.ts"
+import { isJudgedByBody, meaningOf, toldWait } from "./account-errors.ts"
 import { type Candidate, candidatesOf } from "./choice.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
-import { requestLines, retryAfter } from "./headers.ts"
+import { requestLines, retryAfter, wholeSeconds } from "./headers.ts"
 import { postDirectly } from "./http/direct.ts"
 import type { Exchange } from "./http/exchange.ts"
 import { postByFetch } from "./http/fetch.ts"
@@ -224,7 +224,7 @@ async function refused(
   const read = body !== null && isJudgedByBody(status, errors) ? await refusalText(body, content_type) : null
   const meaning = body === null ? null : meaningOf(status, read ?? "", errors)
   const meant = meaning === null ? status : MEANT[meaning]
-  const retry_after = retryAfter(fields, Date.now())
+  const retry_after = retryAfter(fields, Date.now()) ?? wholeSeconds(toldWait(read ?? ""))
   const of_name = name === "" ? "" : `, key ${name}`
   const discard = () => {
     if (body !== null && read === null) void finish(body)

@@ -106,7 +106,11 @@ const MAX_RETRY_AFTER_S = 3_600
  * or in `Retry-After` as seconds, with a fraction or as a date (D17).
  */
 export function retryAfter(fields: Named, now_ms: number): string | null {
-  const seconds = waitOf(fields.get("retry-after-ms"), fields.get("retry-after"), now_ms)
+  return wholeSeconds(waitOf(fields.get("retry-after-ms"), fields.get("retry-after"), now_ms))
+}
+
+/** In whole seconds up to an hour, rounded up; otherwise null. */
+export function wholeSeconds(seconds: number): string | null {
   return seconds >= 0 && seconds <= MAX_RETRY_AFTER_S ? String(Math.ceil(seconds)) : null
 }
 

@@ -125,6 +125,20 @@ describe("D82 a key with 429 rests for its Retry-After", () => {
     expect(shown().slice(5)).toEqual(["a", "b"])
   })
 
+  test("or for the wait that Gemini names in the body, which the client is told too (D17)", async () => {
+    const details = [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "45.2s" }]
+    provider.reply(byKey({ a: json(429, [{ error: { code: 429, status: "RESOURCE_EXHAUSTED", details } }]) }))
+    const to = two()
+    await call(to)
+    await call(to)
+    expect(shown()).toEqual(["a", "b", "b"])
+    now_ms += 46_000
+    await call(to)
+    expect(shown().slice(3)).toEqual(["a", "b"])
+    provider.reply(json(429, [{ error: { details } }]))
+    expect((await failure(call(to))).detail.headers).toEqual({ "retry-after": "46" })
+  })
+
   test("without one it does not rest", async () => {
     provider.reply(byKey({ a: json(429, {}) }))
     const to = two()
