@@ -1,14 +1,16 @@
 # The image runs as an ordinary user on a read-only root file system, and writes only to /data and /tmp:
 #   docker run --read-only --tmpfs /tmp --volume tollgate:/data --publish 8080:8080 IMAGE
-# The tag of the base image equals the Bun version in package.json. To guard against moved tags, pin its digest.
+# The tag of the base image equals the Bun version in package.json. A tag can be moved: releases give its digest, as in
+#   docker build --build-arg BUN_IMAGE=oven/bun@sha256:… .
 
-FROM oven/bun:1.4.5-slim AS install
+ARG BUN_IMAGE=oven/bun:1.4.5-slim
+FROM $BUN_IMAGE AS install
 WORKDIR /app
 COPY package.json bun.lock bunfig.toml ./
 # Peer dependencies are a compiler and types: only development needs them.
 RUN bun install --frozen-lockfile --production --omit=peer
 
-FROM oven/bun:1.4.5-slim
+FROM $BUN_IMAGE
 WORKDIR /app
 RUN mkdir -m 0700 /data && chown 1000:1000 /data
 COPY --from=install /app/node_modules ./node_modules

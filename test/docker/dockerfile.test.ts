@@ -16,7 +16,8 @@ const copied = rests("COPY")
 describe("the Dockerfile", () => {
   test("has a stage that installs and a stage that runs, both on the very Bun that package.json names", () => {
     const bases = rests("FROM").map((rest) => rest.split(" ")[0])
-    expect(bases).toEqual([`oven/bun:${manifest.engines.bun}-slim`, `oven/bun:${manifest.engines.bun}-slim`])
+    expect(rests("ARG")).toEqual([`BUN_IMAGE=oven/bun:${manifest.engines.bun}-slim`])
+    expect(bases).toEqual(["$BUN_IMAGE", "$BUN_IMAGE"])
   })
 
   test("installs what the lock file says, without what only development needs", () => {

@@ -45,6 +45,8 @@ export async function buildImage(context: string, dockerfile: string): Promise<I
       stage = new Stage(join(scratch, name))
       stages.set(name, stage)
     } else if (stage === undefined) {
+      // The base image: this machine stands for it.
+      if (word === "ARG") continue
       throw new Error(`${word} before FROM`)
     } else if (word === "COPY") {
       await copy(rest, stage, stages, context)
