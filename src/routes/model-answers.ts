@@ -37,18 +37,14 @@ export interface Answering {
  * Answers a JSON call (rules 1-3): the provider's bytes unchanged, once the settlement is durable (D32), or an error. Valid
  * usage includes the charge if the client asked for it (D49).
  */
-export async function answerJson(answering: Answering, wants_cost: boolean): Promise<Response> {
+export function answerJson(answering: Answering, wants_cost: boolean): Promise<Response> {
   const { gateway, call, reply } = answering
   const { limits } = gateway.config
   const length = Math.min(reply.length ?? 0, limits.response_bytes)
   if (length < LARGE_BYTES) return answerJsonIn(answering, wants_cost)
   const memory = gateway.memory.of(call.hold.account_id, limits)
   memory.add(length)
-  try {
-    return await answerJsonIn(answering, wants_cost)
-  } finally {
-    memory.free()
-  }
+  return answerJsonIn(answering, wants_cost).finally(() => memory.free())
 }
 
 /** The same, once there is room for the answer. */
