@@ -101,7 +101,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/operations/": [
     ...COMMON,
     "src/operation.ts",
-    "src/admission/request-headers.ts",
+    "src/admission/key.ts",
     "src/usage/",
     "src/meter/",
     "src/upstream/refusal.ts",

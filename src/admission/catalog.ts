@@ -1,11 +1,12 @@
 import type { Family, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
+import { recordOf } from "../kinds.ts"
 import type { Terms } from "../ledger/entries.ts"
 import type { Rate } from "../money.ts"
 import { type OperationName, operationNames } from "../wire/call.ts"
 
-/** The endpoint of each operation, for error messages. */
-const ENTRY: Readonly<Record<OperationName, string>> = {
+/** For error messages. */
+const ENDPOINTS: Readonly<Record<OperationName, string>> = {
   chat: "POST /v1/chat/completions",
   embeddings: "POST /v1/embeddings",
   messages: "POST /v1/messages",
@@ -15,27 +16,24 @@ const ENTRY: Readonly<Record<OperationName, string>> = {
 /** The configured models by operation and name: exact, byte for byte, in Maps, so that no name is special (D19). */
 export class Catalog {
   readonly #models: readonly Model[]
-  readonly #offers: Readonly<Record<OperationName, ReadonlyMap<string, Offer>>>
+  readonly #offers: Readonly<Record<OperationName, Map<string, Offer>>>
 
   /** `terms_ids` are the ids of `termsOf(models)` in each shard of the ledger (D74), in that order. */
   constructor(models: readonly Model[], terms_ids: readonly (readonly number[])[]) {
     this.#models = models
-    const offers: Record<OperationName, Map<string, Offer>> = {
-      chat: new Map(),
-      embeddings: new Map(),
-      messages: new Map(),
-      responses: new Map(),
-    }
+    this.#offers = recordOf(operationNames, () => new Map())
     let at = 0
     for (const model of models) {
       const count = termsOf([model]).length / model.operations.length
       for (const operation of model.operations) {
         const [from, to] = [at, at + count]
-        offers[operation].set(model.name, { model, terms_ids: terms_ids.map((ids) => someOf(ids, from, to)) })
+        this.#offers[operation].set(model.name, {
+          model,
+          terms_ids: terms_ids.map((ids) => someOf(ids, from, to)),
+        })
         at += count
       }
     }
-    this.#offers = offers
   }
 
   /** The model of this name that offers the operation; the error if there is none, or if it offers only others (D15, D63). */
@@ -44,10 +42,10 @@ export class Catalog {
     if (offer !== undefined) return offer.model
     const others = operationNames.filter((other) => this.#offers[other].has(name))
     if (others.length === 0) return new GatewayError("model_not_found", { param: "model" })
-    const entries = others.map((other) => ENTRY[other])
+    const endpoints = others.map((other) => ENDPOINTS[other])
     return new GatewayError("model_not_allowed", {
       param: "model",
-      message: `This model does not support ${operation}. Call it with ${entries.join(" or ")}.`,
+      message: `This model does not support ${operation}. Call it with ${endpoints.join(" or ")}.`,
     })
   }
 

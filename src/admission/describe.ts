@@ -1,4 +1,5 @@
-import type { OperationName } from "../wire/call.ts"
+import { recordOf } from "../kinds.ts"
+import { type OperationName, operationNames } from "../wire/call.ts"
 import { countedTokens } from "../wire/embeddings-request.ts"
 import { invalidField } from "../wire/fault.ts"
 import {
@@ -13,7 +14,7 @@ import {
   TTLS,
 } from "../wire/fields.ts"
 import type { FieldTexts } from "../wire/json.ts"
-import { isIdle, type Known, knownAt, type Meaning, namesIn } from "../wire/known-fields.ts"
+import { isIdle, type Known, knownAt, type Meaning, namesIn, placeNamed } from "../wire/known-fields.ts"
 import { type MediaKind, mediaIn, PICTURE_ELSEWHERE } from "../wire/media.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { type Described, Description } from "./described.ts"
@@ -38,20 +39,8 @@ export function describe(
   return found
 }
 
-const KNOWN: Readonly<Record<OperationName, Known>> = {
-  chat: knownAt("all", "chat"),
-  responses: knownAt("all", "responses"),
-  messages: knownAt("all", "messages"),
-  embeddings: knownAt("all", "embeddings"),
-}
-/** Places within a request, by the argument of a row. */
-const WITHIN: ReadonlyMap<string, Known> = new Map(
-  (
-    ["usage", "stream_options", "kwargs", "context_management", "reasoning", "cache", "function"] as const
-  ).map((place) => [place, knownAt(place)]),
-)
-const [PART, SOURCE, TOOL] = [knownAt("part"), knownAt("source"), knownAt("tool")]
-const PLUGIN = knownAt("plugin")
+const KNOWN = recordOf(operationNames, (operation) => knownAt("all", operation))
+const [PART, SOURCE, TOOL] = [placeNamed("part"), placeNamed("source"), placeNamed("tool")]
 const PART_TYPES = namesIn(PARTS)
 
 /** Fields at the top whose bytes are a part of the prompt; so are those of unknown fields. */
@@ -59,7 +48,15 @@ const COUNTED: ReadonlySet<Means> = new Set(["text", "opaque", "parts", "tools",
 /** Objects at the top that are none. */
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
 /** What only the top of a request may say. */
-const ONLY_TOP: ReadonlySet<Means> = new Set(["ours", "limit", "times", "parts", "embedded", "route"])
+const ONLY_TOP: ReadonlySet<Means> = new Set([
+  "ours",
+  "limit",
+  "times",
+  "rounds",
+  "parts",
+  "embedded",
+  "route",
+])
 
 const MEDIA_KINDS: ReadonlyMap<string, MediaKind> = new Map([
   ["image", "image"],
@@ -196,7 +193,7 @@ class Walk {
     if (Array.isArray(value)) this.#elements(value, (one) => this.object(place, one))
     if (!isObject(value)) return
     if (place === "all") this.#within(value)
-    else this.#fields(value, WITHIN.get(place) ?? PLUGIN)
+    else this.#fields(value, placeNamed(place))
   }
 
   #within(request: JsonObject): void {
@@ -231,21 +228,13 @@ class Walk {
 
   parts(value: unknown, is_input: boolean): void {
     if (isObject(value)) this.#part(value, is_input)
-    else if (Array.isArray(value)) {
-      for (let at = 0; at < value.length; at++) {
-        const one: unknown = value[at]
-        if (typeof one !== "object" || one === null) continue
-        this.found.keys.push(String(at))
-        this.parts(one, is_input)
-        this.found.keys.pop()
-      }
-    }
+    else if (Array.isArray(value)) this.#elements(value, (one) => this.parts(one, is_input))
   }
 
   #part(part: JsonObject, is_item: boolean): void {
     const { found } = this
-    const { type } = part
-    const [says = "", fields = ""] = typeof type === "string" ? (PART_TYPES.get(type) ?? typeNamed(type)) : []
+    const type = typeof part.type === "string" ? part.type : ""
+    const [says, fields = ""] = PART_TYPES.get(type) ?? [NAMING_TYPE.test(type) ? "file" : ""]
     if (says === "opaque") return
     if (says === "hidden" || says === "work") found.ask(says, found.path)
     if (says === "audio") found.ask("audio_input")
@@ -314,7 +303,7 @@ class Walk {
   plugins(value: unknown): void {
     for (const plugin of Array.isArray(value) ? value : [value]) {
       this.each([isObject(plugin) ? plugin.id : plugin], PLUGINS, "plugin")
-      if (isObject(plugin)) this.#fields(plugin, PLUGIN)
+      if (isObject(plugin)) this.#fields(plugin, placeNamed("plugin"))
     }
   }
 }
@@ -326,10 +315,6 @@ function isCounted(meaning: Meaning | undefined): boolean {
 
 function isCalls(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0
-}
-
-function typeNamed(type: string): readonly [meaning?: string, fields?: string] {
-  return NAMING_TYPE.test(type) ? ["file"] : []
 }
 
 /** Whether a part is only the id of what the provider has. */

@@ -1,4 +1,3 @@
-import { chatCredential } from "../admission/request-headers.ts"
 import { errorBody } from "../errors.ts"
 import { ChatLargeOutput, ChatReading } from "../meter/chat-reading.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
@@ -12,6 +11,7 @@ import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from 
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { ChatAssembly } from "./assembled.ts"
+import { chatCredential } from "./request-headers.ts"
 
 const encoder = new TextEncoder()
 

@@ -1,4 +1,3 @@
-import { chatCredential } from "../admission/request-headers.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer, type LargeOutput } from "../meter/large-answer.ts"
 import { reportsError } from "../meter/reading.ts"
@@ -9,6 +8,7 @@ import { wantsCost, withoutOurs } from "../wire/chat-request.ts"
 import { type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings-request.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
+import { chatCredential } from "./request-headers.ts"
 
 /** Some providers report only `total_tokens`. An input has at least one token, so 0 is not usage (D67). */
 function usageOf({ usage }: JsonObject, rules: UsageRules): UsageReading {

@@ -1,10 +1,3 @@
-import {
-  messagesCredential,
-  passedHeaders,
-  passedQuery,
-  sessionOf,
-  vendorVersion,
-} from "../admission/request-headers.ts"
 import { errorBody } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer } from "../meter/large-answer.ts"
@@ -22,6 +15,13 @@ import { FieldTexts } from "../wire/json.ts"
 import { type MessagesRequest, parseMessages } from "../wire/messages-request.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
 import { MessageAssembly } from "./assembled.ts"
+import {
+  messagesCredential,
+  passedHeaders,
+  passedQuery,
+  sessionOf,
+  vendorVersion,
+} from "./request-headers.ts"
 
 const encoder = new TextEncoder()
 

@@ -1,4 +1,3 @@
-import { chatCredential } from "../admission/request-headers.ts"
 import { errorBody } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer } from "../meter/large-answer.ts"
@@ -12,6 +11,7 @@ import { FieldTexts } from "../wire/json.ts"
 import { parseResponses, type ResponsesRequest } from "../wire/responses-request.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
 import { ResponseAssembly } from "./assembled.ts"
+import { chatCredential } from "./request-headers.ts"
 
 const encoder = new TextEncoder()
 

@@ -2,12 +2,6 @@ import { Elysia } from "elysia"
 import { activeKey, checkAllowed } from "../admission/admit.ts"
 import { checkSuspension } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
-import {
-  messagesCredential,
-  passedHeaders,
-  vendorInPath,
-  vendorVersion,
-} from "../admission/request-headers.ts"
 import type { Model } from "../config/config.ts"
 import { NEVER } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
@@ -16,6 +10,12 @@ import { requestId } from "../id.ts"
 import type { Standing } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { messages } from "../operations/messages.ts"
+import {
+  messagesCredential,
+  passedHeaders,
+  vendorInPath,
+  vendorVersion,
+} from "../operations/request-headers.ts"
 import { ClientDeadline } from "../upstream/client-deadline.ts"
 import { sentTo } from "../upstream/edits.ts"
 import { forward } from "../upstream/forward.ts"

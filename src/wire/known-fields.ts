@@ -18,16 +18,30 @@ export interface Known {
   readonly spellings: ReadonlyMap<string, string>
 }
 
+type Row = readonly [names: string, means: Means, argument?: string, idle?: string]
+const ROWS: Readonly<Record<Place, readonly Row[]>> = FIELDS
+
 /** The fields of these places together. Of two rows for a name the later one counts. */
 export function knownAt(...places: readonly Place[]): Known {
+  return knownIn(places.flatMap((place) => ROWS[place]))
+}
+
+function knownIn(rows: readonly Row[]): Known {
   const meanings = new Map<string, Meaning>()
-  for (const [names, means, argument = "", idle = ""] of places.flatMap((place) => ROWS[place])) {
-    for (const name of names.split(" ")) meanings.set(name, { means, argument, idle: words(idle) })
+  for (const [names, means, argument = "", idle = ""] of rows) {
+    for (const name of words(names)) meanings.set(name, { means, argument, idle: words(idle) })
   }
   return { meanings, spellings: new Map([...meanings.keys()].map((name) => [folded(name), name])) }
 }
 
-const ROWS: Readonly<Record<Place, readonly (readonly [string, Means, string?, string?])[]>> = FIELDS
+/** The fields of a place that the argument of a row names. */
+export function placeNamed(name: string): Known {
+  const known = PLACES.get(name)
+  if (known === undefined) throw new Error(`the table of fields has no place ${name}`)
+  return known
+}
+
+const PLACES = new Map(Object.entries(ROWS).map(([place, rows]) => [place, knownIn(rows)]))
 
 /** The known names of a list in the table, each with its meaning. */
 export function namesIn<Rest extends readonly unknown[]>(

@@ -468,9 +468,12 @@ describe("D19 another model or provider is refused", () => {
     },
   )
 
-  test.each(["n", "max_tokens", "messages", "models", "stream"])("%s within extra_body", (name) => {
-    expect(faultOf("chat", { extra_body: { [name]: 9 } }).detail.param).toBe(`extra_body.${name}`)
-  })
+  test.each(["n", "max_tokens", "max_tool_calls", "messages", "models", "stream"])(
+    "%s within extra_body",
+    (name) => {
+      expect(faultOf("chat", { extra_body: { [name]: 9 } }).detail.param).toBe(`extra_body.${name}`)
+    },
+  )
 })
 
 describe("D12 the limit, the choices and the reasoning of a request", () => {

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test"
+import { GatewayError } from "../../src/errors.ts"
 import {
   hasVersionHeader,
   passedHeaders,
   passedQuery,
   type VendorVersion,
   vendorVersion,
-} from "../../src/admission/request-headers.ts"
-import { GatewayError } from "../../src/errors.ts"
+} from "../../src/operations/request-headers.ts"
 
 const vendors = ["anthropic", "acme"]
 

@@ -1,12 +1,12 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "node:net"
 import { makeKey } from "../../src/admission/key.ts"
+import { GatewayError } from "../../src/errors.ts"
 import {
   chatCredential,
   messagesCredential,
   modelListCredential,
-} from "../../src/admission/request-headers.ts"
-import { GatewayError } from "../../src/errors.ts"
+} from "../../src/operations/request-headers.ts"
 
 const key = makeKey()
 const other = makeKey()

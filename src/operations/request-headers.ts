@@ -1,9 +1,9 @@
+import { checksumHolds } from "../admission/key.ts"
 import { GatewayError } from "../errors.ts"
 import type { Session } from "../wire/call.ts"
-import { checksumHolds } from "./key.ts"
 
 /**
- * What admission reads from the headers of a request: its key (D20), its API version (D21), and what is forwarded (D65).
+ * What is read from the headers of a request: its key (D20), its API version (D21), and what is forwarded (D65).
  *
  * The functions for credentials check only the form of a key, and throw `invalid_api_key`. A header that is sent twice
  * arrives as one value with a comma, which no key contains. Query strings are never read.
