@@ -73,3 +73,16 @@ export const fireworks: Preset = {
   hosts: ["api.fireworks.ai"],
   errors: errors([], [/^Account .{0,80}is suspended/i]),
 }
+
+/** docs.api.nvidia.com, "LLM APIs"; with `stream_options` a call never ends: DeepTutor#420. */
+export const nvidia: Preset = {
+  chat: { origin: "https://integrate.api.nvidia.com", path: "/v1" },
+  hosts: ["integrate.api.nvidia.com"],
+  stream_usage: "unasked",
+}
+
+/** huggingface.co/docs, "Inference Providers". */
+export const huggingface: Preset = {
+  chat: { origin: "https://router.huggingface.co", path: "/v1" },
+  hosts: ["router.huggingface.co"],
+}

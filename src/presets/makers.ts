@@ -110,3 +110,18 @@ export const dashscope: Preset = {
   hosts: ["dashscope-intl.aliyuncs.com", "dashscope-us.aliyuncs.com", "dashscope.aliyuncs.com"],
   errors: errors(["Arrearage"]),
 }
+
+/** docs.z.ai, "API Error Codes"; the Chinese platform is open.bigmodel.cn. */
+export const zhipu: Preset = {
+  chat: { origin: "https://api.z.ai", path: "/api/paas/v4" },
+  hosts: ["api.z.ai", "open.bigmodel.cn"],
+  errors: errors(["1113"]),
+}
+
+/** platform.minimax.io, "Error code"; an empty account: MiniMax-M2#62, modelscope#1691. */
+export const minimax: Preset = {
+  chat: { origin: "https://api.minimax.io", path: "/v1" },
+  messages: { origin: "https://api.minimax.io", path: "/anthropic", auth: "bearer" },
+  hosts: ["api.minimax.io", "api.minimaxi.com"],
+  errors: errors(["1008", "insufficient_balance_error"], [/^insufficient balance\b/i]),
+}

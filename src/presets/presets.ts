@@ -40,12 +40,7 @@ function isWithin(address: string, place: string): boolean {
 
 /** Where an upstream without a preset, or with one that names no meanings, says them: in the words of any provider. */
 export const anyErrors: ErrorMeanings = {
-  account: new Set([
-    ...named(({ account }) => [...account]),
-    // Zhipu and MiniMax.
-    "1113",
-    "1008",
-  ]),
+  account: new Set(named(({ account }) => [...account])),
   account_messages: named(({ account_messages }) => account_messages),
   statuses: {},
 }

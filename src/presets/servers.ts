@@ -2,7 +2,7 @@ import type { Preset } from "./preset.ts"
 
 /** Programs that serve models on the operator's own machines. Their ports are no proof of them, so they have no hosts. */
 
-/** uvicorn, under vLLM and SGLang, and the library of llama.cpp close an idle connection after 5 s. */
+/** uvicorn, under vLLM, SGLang and LiteLLM, and the library of llama.cpp close an idle connection after 5 s. */
 const SHORT_IDLE_MS = 4_000
 
 /** docs.vllm.ai, "OpenAI-compatible server"; vllm#18472; messages accept only Bearer: vllm#51572. */
@@ -41,4 +41,12 @@ export const lmstudio: Preset = {
   chat: { origin: "http://127.0.0.1:1234", path: "/v1" },
   messages: { origin: "http://127.0.0.1:1234", path: "", auth: "bearer" },
   hosts: [],
+}
+
+/** docs.litellm.ai, "Proxy". */
+export const litellm: Preset = {
+  chat: { origin: "http://127.0.0.1:4000", path: "/v1" },
+  messages: { origin: "http://127.0.0.1:4000", path: "", auth: "bearer" },
+  hosts: [],
+  idle_connection_ms: SHORT_IDLE_MS,
 }
