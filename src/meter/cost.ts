@@ -1,5 +1,6 @@
 import { printUsd } from "../money.ts"
 import { EACH, edited, memberText, withMember } from "./json-text.ts"
+import type { UsageSpan } from "./large-answer.ts"
 import type { SseEvent } from "./sse.ts"
 
 /** What a client sees of the usage in an answer: what it asked for (D24), the charge (D49), and not the provider's own cost. */
@@ -20,7 +21,13 @@ const USAGES: readonly (readonly string[])[] = [
 ]
 
 /** Members of a usage that say what the provider charges for the call. */
-const COSTS = ["cost", "cost_details", "cost_in_usd_ticks", "estimated_cost", "is_byok"]
+const COSTS: ReadonlySet<string> = new Set([
+  "cost",
+  "cost_details",
+  "cost_in_usd_ticks",
+  "estimated_cost",
+  "is_byok",
+])
 
 /** One of these is in every text with such a member. */
 const COST_MARKS = ['cost"', '"cost_in_usd_ticks"']
@@ -29,16 +36,51 @@ const COST_BYTES = Buffer.from("cost")
 
 /**
  * A JSON answer as its client sees it: with the charge in its usage, which is valid, unless `charge_nano` is null, and
- * without the provider's own cost, unless the operator passes it on.
+ * without the provider's own cost, unless the operator passes it on. `usages`: where they stand in an answer that is too large to
+ * look for them now.
  */
-export function shownBody(body: Uint8Array, pass_cost: boolean, charge_nano: bigint | null): Uint8Array {
+export function shownBody(
+  body: Uint8Array,
+  pass_cost: boolean,
+  charge_nano: bigint | null,
+  usages?: readonly UsageSpan[],
+): Uint8Array {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   const hides = !pass_cost && bytes.includes(COST_BYTES)
   if (!hides && charge_nano === null) return body
+  if (usages !== undefined) return shownLarge(body, hides, charge_nano, usages)
   const text = decoder.decode(body)
-  const shown = hides ? withoutCostsIfValid(text) : text
+  const shown = hides ? withoutCosts(text) : text
   if (charge_nano === null && shown === text) return body
   return encoder.encode(charge_nano === null ? shown : withCost(shown, charge_nano))
+}
+
+function shownLarge(
+  body: Uint8Array,
+  hides: boolean,
+  charge_nano: bigint | null,
+  usages: readonly UsageSpan[],
+): Uint8Array {
+  const told = usages.findLast(({ is_top }) => is_top)
+  const parts: Uint8Array[] = []
+  let done = 0
+  for (const span of usages) {
+    const text = decoder.decode(body.subarray(span.start, span.end))
+    const shown = shownUsage(text, hides, span === told ? charge_nano : null)
+    parts.push(body.subarray(done, span.start), encoder.encode(shown))
+    done = span.end
+  }
+  return Buffer.concat([...parts, body.subarray(done)])
+}
+
+/** A large answer was not parsed (D41), so its usage may be no JSON. Then it is not changed. */
+function shownUsage(usage: string, hides: boolean, charge_nano: bigint | null): string {
+  try {
+    const shown = hides ? withoutCost(usage) : usage
+    return charge_nano === null ? shown : withMember(shown, "cost", printUsd(charge_nano))
+  } catch {
+    return usage
+  }
 }
 
 /** What the client of a stream asked for. */
@@ -113,8 +155,8 @@ function usageText(payload: string): string | null {
       if (isObjectText(value)) found.push(value)
       return value
     })
-    // They are visited from the last to the first.
-    if (found[0] !== undefined) return found[0]
+    const last = found.at(-1)
+    if (last !== undefined) return last
   }
   return null
 }
@@ -125,17 +167,11 @@ function withoutUsage(payload: string): string {
 
 function withoutCosts(payload: string): string {
   if (!COST_MARKS.some((mark) => payload.includes(mark))) return payload
-  const withoutCost = (usage: string) => COSTS.reduce((text, name) => edited(text, [name], () => null), usage)
   return usagesIn(payload).reduce((text, path) => edited(text, path, withoutCost), payload)
 }
 
-/** A large answer was not parsed (D41), so it may be invalid JSON. Then it is not changed. */
-function withoutCostsIfValid(payload: string): string {
-  try {
-    return withoutCosts(payload)
-  } catch {
-    return payload
-  }
+function withoutCost(usage: string): string {
+  return edited(usage, [COSTS], () => null)
 }
 
 function usagesIn(payload: string): typeof USAGES {

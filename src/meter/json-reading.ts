@@ -51,7 +51,7 @@ const PARSED_BYTES = SLICE_BYTES
 
 /**
  * Reads an answer of any size. A large one is not parsed, but read as one over the limit is, so that other calls go on
- * meanwhile. `is_parsed`: it must be valid in every detail, because it will be changed.
+ * meanwhile.
  */
 export function readAnswer(
   form: JsonForm,
@@ -59,9 +59,8 @@ export function readAnswer(
   ending: Ending,
   cut: boolean,
   rules: UsageRules,
-  is_parsed: boolean,
 ): JsonEvidence | Promise<JsonEvidence> {
-  if (is_parsed || cut || body.byteLength <= PARSED_BYTES) return readJson(form, body, ending, cut, rules)
+  if (cut || body.byteLength <= PARSED_BYTES) return readJson(form, body, ending, cut, rules)
   return readInSlices(form, body, ending, rules)
 }
 
@@ -83,7 +82,8 @@ async function readInSlices(
     return withoutObject("malformed", ending)
   }
   if (large.blank) return withoutObject("blank", ending)
-  return { ...readLarge(form, large, ending, !large.whole, rules), too_large: false }
+  const { usages } = large
+  return { ...readLarge(form, large, ending, !large.whole, rules), too_large: false, usages }
 }
 
 /** The same for an answer over the limit, which may have been read in part (D5). */

@@ -35,6 +35,20 @@ export interface Place {
   readonly name: string
 }
 
+/** Where a usage object stands in the bytes of an answer. */
+export interface UsageSpan {
+  readonly start: number
+  readonly end: number
+  /** Whether it is the usage of the answer itself, in which SDKs read a cost. */
+  readonly is_top: boolean
+}
+
+/** More are not looked for: a request may ask for 128 choices (D12). */
+const MAX_USAGES = 256
+/** The deepest place of a usage is a choice. */
+const USAGE_DEPTH = 3
+const HOLDERS: ReadonlySet<string> = new Set(["x_groq", "message", "response"])
+
 /** Counts the output (D7) of a large answer. One for each operation (D63). */
 export interface LargeOutput {
   /** Whether the keys at this place are needed. Top-level keys always are. */
@@ -69,6 +83,13 @@ export class LargeAnswer implements Place {
   #capturing: Uint8Array[] | null = null
   #captured_bytes = 0
   readonly #kept = new Map<string, string>()
+  /** The usage objects of the answer (D87). */
+  readonly usages: UsageSpan[] = []
+  #usage_start = 0
+  /** The depth of the usage that is being read; 0 for none. */
+  #usage_depth = 0
+  /** Bytes of the chunks before. */
+  #read_bytes = 0
 
   constructor(output: LargeOutput) {
     this.#output = output
@@ -132,12 +153,18 @@ export class LargeAnswer implements Place {
           break
         case OPEN_OBJECT:
         case OPEN_LIST:
+          if (byte === OPEN_OBJECT && this.#isUsage()) {
+            this.#usage_depth = this.depth
+            this.#usage_start = this.#read_bytes + at
+          }
           this.#open(byte === OPEN_LIST)
           break
         case CLOSE_OBJECT:
         case CLOSE_LIST:
           if (this.depth === 1) this.#capture(chunk, capture_start, at, true)
           this.#close()
+          if (this.depth === this.#usage_depth && this.#usage_depth > 0)
+            this.#endUsage(this.#read_bytes + at + 1)
           break
         case COLON:
           this.#expects_key = false
@@ -157,6 +184,23 @@ export class LargeAnswer implements Place {
       at += 1
     }
     this.#capture(chunk, capture_start, chunk.byteLength, false)
+    this.#read_bytes += chunk.byteLength
+  }
+
+  /** Whether an object that begins here is a usage. */
+  #isUsage(): boolean {
+    const { depth, keys, lists } = this
+    if (depth === 0 || depth > USAGE_DEPTH || lists[depth - 1] === true || keys[depth - 1] !== "usage")
+      return false
+    if (depth === USAGE_DEPTH) return keys[0] === "choices" && lists[1] === true
+    return depth === 1 || HOLDERS.has(keys[0] ?? "")
+  }
+
+  #endUsage(end: number): void {
+    const start = this.#usage_start
+    if (this.usages.length < MAX_USAGES && end - start <= MAX_USAGE_BYTES)
+      this.usages.push({ start, end, is_top: this.#usage_depth === 1 })
+    this.#usage_depth = 0
   }
 
   /** Checks a byte outside the object: white space, or a BOM before it. */
@@ -203,7 +247,7 @@ export class LargeAnswer implements Place {
     if (
       this.#is_key &&
       this.#key.length < MAX_KEY_BYTES &&
-      (this.depth === 1 || this.#output.readsKeys(this))
+      (this.depth <= USAGE_DEPTH || this.#output.readsKeys(this))
     ) {
       this.#key += Buffer.from(
         chunk.buffer,

@@ -1,6 +1,6 @@
 import type { Ending } from "../wire/call.ts"
 import type { JsonObject, Usage, UsageReading } from "../wire/usage.ts"
-import type { LargeAnswer } from "./large-answer.ts"
+import type { LargeAnswer, UsageSpan } from "./large-answer.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
 /** What a provider delivered, for the settlement. */
@@ -20,6 +20,8 @@ export interface JsonEvidence {
   readonly too_large: boolean
   /** The service tier that the provider reported as served (D70). Undefined if it reported none. */
   readonly service_tier?: string | undefined
+  /** Where its usages stand, of a large answer, which is not parsed (D41). Absent for any other. */
+  readonly usages?: readonly UsageSpan[]
 }
 
 export interface StreamEvidence {

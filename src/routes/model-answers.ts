@@ -75,7 +75,7 @@ async function answerJsonIn(
     events !== null
       ? { ...events.evidence, ending }
       : body.large === null
-        ? readAnswer(json, body.bytes, ending, body.cut, rules, wants_cost)
+        ? readAnswer(json, body.bytes, ending, body.cut, rules)
         : readLarge(json, body.large, ending, body.cut, rules)
   const evidence = read instanceof Promise ? await read : read
   if (evidence.output_bytes > 0) call.noteOutput()
@@ -85,7 +85,8 @@ async function answerJsonIn(
   const is_sent = end.outcome === "settled" && !evidence.too_large
   const charge_nano = wants_cost && evidence.usage.state === "valid" ? end.charge_nano : null
   const { pass_cost } = reply.route.upstream
-  const bytes = is_sent ? shownBody(events?.bytes ?? body.bytes, pass_cost, charge_nano) : null
+  const answer = events?.bytes ?? body.bytes
+  const bytes = is_sent ? shownBody(answer, pass_cost, charge_nano, evidence.usages) : null
   await durable
   noteDurable(gateway, call, settled_ms)
   if (bytes !== null && call.hold.idempotency !== null) await keepAnswer(gateway, call, bytes)

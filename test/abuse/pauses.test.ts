@@ -169,6 +169,7 @@ describe("D41 no answer keeps the event loop", () => {
       () => `{"data":[${filling("-0.0123456789,", 20)}1],"usage":{"prompt_tokens":1,"completion_tokens":1}}`,
     ],
     ["escapes", () => `{"choices":[{"message":{"content":"${filling('\\"', 20)}"}}]}`],
+    ["costs (D24)", () => `{"choices":[${filling('{"usage":{"cost":1}},', 20)}{}],"usage":{"cost":1}}`],
   ]
   test.each(answers)(
     "a JSON answer of 20 MiB: %s",

@@ -1,8 +1,17 @@
 import { describe, expect, test } from "bun:test"
 import { shownBody } from "../../src/meter/cost.ts"
+import { chat } from "../../src/operations/chat.ts"
+import { everyCut } from "./cuts.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
+
+/** Where the usages of an answer stand that comes in these chunks. */
+function usagesIn(chunks: readonly Uint8Array[]) {
+  const large = chat.json.openLarge()
+  for (const chunk of chunks) large.take(chunk)
+  return large.usages
+}
 
 describe("D49 the cost in a JSON answer", () => {
   test.each<[string, string, bigint, string]>([
@@ -35,7 +44,18 @@ describe("D49 the cost in a JSON answer", () => {
       '\uFEFF { "n" : 1e400, "seed":12345678901234567890,\n"usage" : {"a" :1 ,"cost":0.000000005} ,"s":"é\\u00e9" }\n',
     ],
   ])("%s", (_, body, charge_nano, expected) => {
-    expect(decoder.decode(shownBody(encoder.encode(body), true, charge_nano))).toBe(expected)
+    const bytes = encoder.encode(body)
+    expect(decoder.decode(shownBody(bytes, true, charge_nano))).toBe(expected)
+    const usages = usagesIn([bytes])
+    // Of a large answer only the usage at the top is read.
+    if (usages.some(({ is_top }) => is_top))
+      expect(decoder.decode(shownBody(bytes, true, charge_nano, usages))).toBe(expected)
+  })
+
+  test("D41 the cost of a large answer replaces the provider's own, and a choice's is removed", () => {
+    const bytes = encoder.encode('{"choices":[{"usage":{"cost":9}}],"usage":{"a":1,"cost":9}}')
+    const shown = shownBody(bytes, false, 5n, usagesIn([bytes]))
+    expect(decoder.decode(shown)).toBe('{"choices":[{"usage":{}}],"usage":{"a":1,"cost":0.000000005}}')
   })
 })
 
@@ -67,6 +87,8 @@ describe("D24 the provider's own cost in a JSON answer", () => {
     const bytes = encoder.encode(body)
     expect(decoder.decode(shownBody(bytes, false, null))).toBe(expected)
     expect(shownBody(bytes, true, null)).toBe(bytes)
+    for (const chunks of everyCut(bytes))
+      expect(decoder.decode(shownBody(bytes, false, null, usagesIn(chunks)))).toBe(expected)
   })
 
   test("an answer without one is the same bytes", () => {
@@ -74,9 +96,15 @@ describe("D24 the provider's own cost in a JSON answer", () => {
     expect(shownBody(bytes, false, null)).toBe(bytes)
   })
 
-  test("an answer that is no JSON in its details passes as it is", () => {
-    const bytes = encoder.encode('{"usage":{"cost":1},oops:1}')
-    expect(decoder.decode(shownBody(bytes, false, null))).toBe(decoder.decode(bytes))
+  test.each([
+    ['{"usage":{"cost":1},oops:1}', '{"usage":{},oops:1}'],
+    [
+      '{"usage":{"cost":1,oops},"x_groq":{"usage":{"cost":1}}}',
+      '{"usage":{"cost":1,oops},"x_groq":{"usage":{}}}',
+    ],
+  ])("a large answer that is no JSON in its details: %s", (body, expected) => {
+    const bytes = encoder.encode(body)
+    expect(decoder.decode(shownBody(bytes, false, null, usagesIn([bytes])))).toBe(expected)
   })
 
   test("the charge takes its place", () => {
