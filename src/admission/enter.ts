@@ -78,15 +78,16 @@ function enterAs(
 /** The standing of a key that may call now, read from the ledger. Throws `invalid_api_key`, `key_suspended` or `account_suspended`. */
 export async function usableKey(ledger: Pick<CallLedger, "standing">, key_hash: string): Promise<Standing> {
   const standing = await ledger.standing(key_hash)
-  if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")
+  if (standing === null) throw new GatewayError("invalid_api_key")
+  if (!standing.active) throw new GatewayError("invalid_api_key", { owner: standing })
   checkSuspension(standing)
   return standing
 }
 
 /** Throws if a key may not call because it or its account is suspended (D42). */
 export function checkSuspension(standing: Standing): void {
-  if (standing.key_suspended) throw new GatewayError("key_suspended")
-  if (standing.account_suspended) throw new GatewayError("account_suspended")
+  if (standing.key_suspended) throw new GatewayError("key_suspended", { owner: standing })
+  if (standing.account_suspended) throw new GatewayError("account_suspended", { owner: standing })
 }
 
 /** Faults that are found after the key was accepted, and reported only if the key may still call (D30). */

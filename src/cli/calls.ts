@@ -74,7 +74,8 @@ export async function callQuery<Name extends string>(
 }
 
 function callsTable(data: readonly CallBody[], { screen }: AdminContext, now_ms: number): string {
-  if (data.length === 0) return "No calls found. Refused requests and token counts are in the metrics only."
+  if (data.length === 0)
+    return "No calls found. Refused calls: tollgate refusals. Token counts are in the metrics only."
   return table(
     [
       { title: "STARTED" },

@@ -12,6 +12,7 @@ import { helpOf } from "./help.ts"
 import { journal } from "./journal.ts"
 import { keys } from "./keys.ts"
 import { prices } from "./prices.ts"
+import { refusals } from "./refusals.ts"
 import type { Runtime } from "./screen.ts"
 import { bench, serve } from "./serve.ts"
 import { sums } from "./sums.ts"
@@ -28,6 +29,7 @@ export const root: Group = group("Tollgate, an LLM gateway with exact billing by
   receipt,
   prices,
   usage,
+  refusals,
   estimates,
   audit,
   sums,

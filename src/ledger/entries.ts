@@ -128,6 +128,14 @@ export interface Measure {
   readonly hidden_output: number
 }
 
+/** A call that was refused before anything was held (D80). */
+export interface Refusal {
+  /** Null without a key that the ledger knows. */
+  readonly owner: Pick<Owner, "account_id" | "key_id"> | null
+  /** The error code. */
+  readonly code: string
+}
+
 /** Whose key it is and what it may do now, read from the ledger in one snapshot (D22, D26, D30). */
 export interface Standing extends Margined {
   /** As that of an owner. */
@@ -216,6 +224,8 @@ export interface CallLedger {
   spooled(call_id: string, shard: number): Promise<void>
   /** Adds the call to the sums about estimates, which are written once a minute (D92). */
   measure(measure: Measure, shard: number): void
+  /** Counts a call that was refused (D80). Counts are written once a minute. */
+  refused(refusal: Refusal, shard: number): void
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void>
   /** The answer that is kept of a call; null when there is none. */

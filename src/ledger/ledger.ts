@@ -15,6 +15,7 @@ import {
   LedgerUnavailable,
   type Measure,
   type Owner,
+  type Refusal,
   type Standing,
   type Terms,
 } from "./entries.ts"
@@ -33,6 +34,7 @@ import { unheldViolation, type Violation } from "./journal/violations.ts"
 import { EndQueue } from "./queue/ends.ts"
 import { HoldQueue } from "./queue/holds.ts"
 import { Outstanding } from "./queue/outstanding.ts"
+import { RefusalQueue } from "./refusals.ts"
 import { sumHours } from "./reports/sum-hours.ts"
 import { registerTerms } from "./terms.ts"
 
@@ -74,6 +76,7 @@ export class Ledger implements CallLedger {
   readonly #outstanding = new Outstanding()
   readonly #used = new LastUsed()
   readonly #estimates = new EstimateQueue()
+  readonly #refusals = new RefusalQueue()
   readonly #lease: Lease
   readonly #spool: Spool
   readonly #owners: Owners
@@ -175,6 +178,10 @@ export class Ledger implements CallLedger {
     this.#estimates.add(measure)
   }
 
+  refused(refusal: Refusal): void {
+    this.#refusals.add(refusal)
+  }
+
   keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void> {
     return this.#answers.keep({ call_id, body, keep_ms })
   }
@@ -239,6 +246,7 @@ export class Ledger implements CallLedger {
     if (!this.#availability.answering) return
     await this.#used.write(this.#background_connection)
     await this.#writeEstimates().catch(() => {})
+    await this.#writeRefusals().catch(() => {})
     if (this.#outstanding.size > 0) return
     await this.#background_connection.run(forgetCheckpoints, [this.#lease.gateway_id], STOP_MS)
     await this.#lease.giveBack()
@@ -268,6 +276,7 @@ export class Ledger implements CallLedger {
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(this.#options.database.upkeep) },
       { name: "sums", every_ms: UPKEEP_MS, run: () => this.#sumHours() },
       { name: "estimates", every_ms: UPKEEP_MS, run: () => this.#writeEstimates() },
+      { name: "refusals", every_ms: UPKEEP_MS, run: () => this.#writeRefusals() },
       { name: "seals", every_ms: SEAL_MS, run: () => this.#sealMonths() },
       { name: "archive", every_ms: SEAL_MS, run: () => this.#detachMonths() },
     ]
@@ -275,6 +284,10 @@ export class Ledger implements CallLedger {
 
   #writeEstimates(): Promise<void> {
     return this.#estimates.write(this.#background_connection, STOP_MS)
+  }
+
+  #writeRefusals(): Promise<void> {
+    return this.#refusals.write(this.#background_connection, STOP_MS)
   }
 
   async #sumHours(): Promise<void> {

@@ -3,7 +3,17 @@ import { inArray } from "drizzle-orm"
 import { Owners } from "./accounts/standings.ts"
 import type { Address } from "./database/address.ts"
 import { type Database, openLedgerDatabase } from "./database/database.ts"
-import type { CallLedger, End, Hold, HoldResult, Measure, Owner, Standing, Terms } from "./entries.ts"
+import type {
+  CallLedger,
+  End,
+  Hold,
+  HoldResult,
+  Measure,
+  Owner,
+  Refusal,
+  Standing,
+  Terms,
+} from "./entries.ts"
 import type { Log } from "./events.ts"
 import { Ledger, type LedgerOptions } from "./ledger.ts"
 import { gateways } from "./schema.ts"
@@ -148,6 +158,10 @@ export class Shards implements CallLedger {
 
   measure(measure: Measure, shard: number): void {
     this.#ledgerOf(shard).measure(measure)
+  }
+
+  refused(refusal: Refusal, shard: number): void {
+    this.#ledgerOf(shard).refused(refusal)
   }
 
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void> {

@@ -69,19 +69,18 @@ export async function keepAnswer(
 
 /**
  * The response to a request that `admit` refused with `error`: the kept answer of the call with the same
- * `Idempotency-Key`, under that call's id (D43). Throws `error` if there is none, or if the request was refused for
- * another reason.
+ * `Idempotency-Key`, under that call's id (D43). Null if there is none, or if the request was refused for another reason.
  */
 export async function replayAnswer(
   { ledger, config, metrics }: Gateway,
   { owner }: Accepted,
   error: unknown,
-): Promise<Response> {
-  if (!(error instanceof GatewayError) || error.code !== "idempotency_key_used") throw error
+): Promise<Response | null> {
+  if (!(error instanceof GatewayError) || error.code !== "idempotency_key_used") return null
   metrics.repeated()
   const call_id = error.detail.fields?.call
-  if (typeof call_id !== "string" || config.idempotency.keep_answers_ms === null) throw error
+  if (typeof call_id !== "string" || config.idempotency.keep_answers_ms === null) return null
   const body = await ledger.keptAnswer(call_id, owner.shard)
-  if (body === null) throw error
+  if (body === null) return null
   return new Response(body, { headers: { ...jsonHeaders(call_id), "idempotent-replayed": "true" } })
 }

@@ -2,7 +2,7 @@ import { Elysia } from "elysia"
 import { admit } from "../admission/admit.ts"
 import { describe } from "../admission/describe.ts"
 import type { Described } from "../admission/described.ts"
-import { enter, faultOf } from "../admission/enter.ts"
+import { type Accepted, enter, faultOf } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
 import type { MemoryPart } from "../admission/memory.ts"
 import type { Call } from "../call.ts"
@@ -29,6 +29,7 @@ import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
 import { createResponse, createResponseCompatible } from "./docs/responses.ts"
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
 import { answerJson, answerStream, drainOf, stoppedError } from "./model-answers.ts"
+import { refused } from "./refusals.ts"
 import { readBody } from "./request-body.ts"
 
 /** The calls of models: each operation (D63) on the path of its SDK, and on a second path. */
@@ -67,9 +68,15 @@ async function modelCall<Body extends Named>(
   const arrived_ms = performance.now()
   const id = requestId(request)
   const trace = traceOf(gateway, request)
-  const key_hash = hashOf(operation.credential(request.headers))
-  const entering = enter(gateway, key_hash)
-  const accepted = entering instanceof Promise ? await entering : entering
+  let accepted: Accepted
+  let key_hash = ""
+  try {
+    key_hash = hashOf(operation.credential(request.headers))
+    const entering = enter(gateway, key_hash)
+    accepted = entering instanceof Promise ? await entering : entering
+  } catch (error) {
+    throw refused(gateway, gateway.ledger.owner(key_hash), error)
+  }
   let asked: Asked<Body>
   let call: Call
   try {
@@ -79,7 +86,10 @@ async function modelCall<Body extends Named>(
     call = await admit(gateway, operation, id, accepted, body, texts, described, idempotency, passed)
   } catch (error) {
     accepted.leave()
-    return await replayAnswer(gateway, accepted, await faultOf(gateway.ledger, key_hash, error))
+    const fault = await faultOf(gateway.ledger, key_hash, error)
+    const kept = await replayAnswer(gateway, accepted, fault)
+    if (kept === null) throw refused(gateway, accepted.owner, fault)
+    return kept
   }
   const { body, texts, passed } = asked
   call.trace = trace

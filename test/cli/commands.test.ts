@@ -20,6 +20,7 @@ import {
 } from "../../src/wire/admin.ts"
 import { EstimatesBody } from "../../src/wire/estimates.ts"
 import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"
+import { RefusalsBody } from "../../src/wire/refusals.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
 import { freshDatabase } from "../support/database.ts"
@@ -183,7 +184,9 @@ describe("what people read", () => {
   test("no colours in a pipe, and what is empty is said", async () => {
     const { id } = await gateway.account("0")
     const none = await printed(`tollgate calls --account ${id}`)
-    expect(none).toBe("No calls found. Refused requests and token counts are in the metrics only.\n")
+    expect(none).toBe(
+      "No calls found. Refused calls: tollgate refusals. Token counts are in the metrics only.\n",
+    )
     expect(await printed("tollgate accounts")).not.toContain("\u001b")
   })
 })
@@ -265,6 +268,14 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
     [
       "estimates",
       { line: () => "estimates --days 30", schema: EstimatesBody, path: () => "/estimates?days=30" },
+    ],
+    [
+      "refusals",
+      {
+        line: () => "refusals --from 2026-01-01 --to 2027-01-01",
+        schema: RefusalsBody,
+        path: () => "/refusals?from=2026-01-01&to=2027-01-01",
+      },
     ],
     ["sums", { line: () => "sums", schema: Type.Object({ differed: Type.Literal(0) }), path: null }],
   ]

@@ -249,6 +249,25 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   )
 
   test(
+    "D80: refused calls are shown beside accounts",
+    async () => {
+      const client = connect(gateway.address, { max: 1, onnotice: () => {} })
+      const [made] = await client<{ account_id: string }[]>`INSERT INTO tollgate.refusals
+        SELECT date_trunc('hour', now()), id, id, 'insufficient_balance', 222, now() FROM tollgate.accounts LIMIT 1
+        RETURNING account_id`
+      for (const path of ["#/accounts", `#/accounts/${made?.account_id}`]) {
+        await visit(path)
+        const row = page.getByRole("table", { name: "Refused calls" }).locator("tr", { hasText: "222" })
+        const cells = await row.locator("td").allInnerTexts()
+        expect([cells[0], cells[2], cells[3]]).toEqual([HOSTILE, "insufficient_balance", "222"])
+      }
+      await client`DELETE FROM tollgate.refusals`
+      await client.end()
+    },
+    TEST_MS,
+  )
+
+  test(
     "calls are narrowed by the filters of the ledger, and the way back leads back",
     async () => {
       await visit("#/calls")

@@ -61,6 +61,7 @@ const PROMISED = [
   "GET /admin/latency",
   "GET /admin/outcomes",
   "GET /admin/estimates",
+  "GET /admin/refusals",
   "GET /admin/usage-notes",
   "GET /admin/upstreams",
   "POST /admin/session",

@@ -33,6 +33,7 @@ to the operator when you report a problem. When the gateway passes on a provider
 - The status of a stream cannot change after it has started. An error is then the last event, \`data: {"error": …}\`, and no \`[DONE]\` follows.
 - A call that ends with one of these errors is not charged. There are two exceptions: a stream that had started is charged for what it
   delivered, and \`response_too_large\` is charged although nothing was delivered.
+- Operators see refused calls by account, key and code: \`tollgate refusals\`.
 - The reference at \`/docs\` of every gateway lists the errors of each operation, with an example of each.
 
 ${errorTable()}

@@ -33,6 +33,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       end: unasked,
       spooled: unasked,
       measure: unasked,
+      refused: () => {},
       keepAnswer: unasked,
       keptAnswer: unasked,
     },

@@ -117,6 +117,15 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await client.end()
     return [answer]
   },
+  "listRefusals 200": async (stage, entry) => {
+    const world = await stage.world()
+    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    await client`INSERT INTO tollgate.refusals
+      VALUES (date_trunc('hour', now()), ${world.account_id}, ${world.key_id}, 'insufficient_balance', 222, now())`
+    const answer = await stage.ask(entry, world)
+    await client.end()
+    return [answer]
+  },
   "listUsageNotes 200": async (stage, entry) => {
     const world = await stage.world()
     const reported = { ...usage(10, 5), citation_tokens: 7 }

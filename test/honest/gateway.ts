@@ -110,6 +110,7 @@ const LEDGER: CallLedger = {
   elsewhere: unused,
   hold: unused,
   measure() {},
+  refused() {},
   keepAnswer: unused,
   keptAnswer: unused,
   end: () => Promise.resolve(),

@@ -7,6 +7,7 @@ import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as schema from "../../src/ledger/schema.ts"
 import * as claims from "../../src/ledger/schema-claims.ts"
 import * as estimates from "../../src/ledger/schema-estimates.ts"
+import * as refusals from "../../src/ledger/schema-refusals.ts"
 import * as sessions from "../../src/ledger/schema-sessions.ts"
 import * as sums from "../../src/ledger/schema-sums.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
@@ -73,7 +74,7 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = [schema, claims, estimates, sessions, sums]
+const tables = [schema, claims, estimates, refusals, sessions, sums]
   .flatMap(Object.values)
   .filter((made) => is(made, PgTable))
 

@@ -15,6 +15,7 @@ export type StatementKind =
   | "sweep"
   | "answers"
   | "estimates"
+  | "refusals"
 
 /**
  * One SQL text, compiled once. Drizzle builds the text, so that tables and columns come from the schema; it does not run

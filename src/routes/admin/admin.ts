@@ -13,6 +13,7 @@ import { keyRoutes } from "./keys.ts"
 import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import { moveRoutes } from "./moves.ts"
 import type { Operators } from "./operators.ts"
+import { refusalRoutes } from "./refusals.ts"
 import { reportRoutes } from "./reports.ts"
 import { operatorsOrConsole, sessionRoutes } from "./session.ts"
 import { upstreamRoutes } from "./upstreams.ts"
@@ -43,6 +44,7 @@ export function adminRoutes(operators: Operators) {
     .use(callRoutes(operators))
     .use(reportRoutes(operators))
     .use(estimateRoutes(operators))
+    .use(refusalRoutes(operators))
     .use(usageNoteRoutes(operators))
     .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))

@@ -60,7 +60,7 @@ const listing = {
     tag: "Ledger",
     summary: "List calls",
     description:
-      "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. Refused requests and token counts are in the metrics only.",
+      "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. `GET /admin/refusals` counts refused calls. Token counts are in the metrics only.",
     credentials: ["adminToken"],
     errors: [fieldFault("state", `one of ${states.join(", ")}`), ...ERRORS],
   }),

@@ -13,6 +13,7 @@ import { stateChip } from "./accounts.ts"
 import { callColumns } from "./calls.ts"
 import { keysPart } from "./keys.ts"
 import { plotOf } from "./overview.ts"
+import { refusalsPart } from "./refusals.ts"
 
 const RECENT = 10
 
@@ -30,6 +31,7 @@ export function account(visit: Visit, id: string): HTMLElement {
     keysPart(visit, id),
     credits,
     recentPart(visit, id),
+    refusalsPart(visit, id),
   ]
   async function reload(): Promise<void> {
     await Promise.all([head.load(), credits.load()])

@@ -11,6 +11,7 @@ import { ago, chip, pages, usd } from "../figures.ts"
 import { spark } from "../plot.ts"
 import { table } from "../table.ts"
 import { part, type Visit } from "../visit.ts"
+import { refusalsPart } from "./refusals.ts"
 
 const PAGE = 50
 /** How many steps of 15 minutes a sparkline combines into one point. */
@@ -52,7 +53,9 @@ export function accounts(visit: Visit): HTMLElement {
       return el("div", {}, rows.element, pages("accounts", {}, after, page.next))
     },
   })
+  const refusals = refusalsPart(visit, null)
   void list.load()
+  void refusals.load()
   return el(
     "div",
     {},
@@ -63,6 +66,7 @@ export function accounts(visit: Visit): HTMLElement {
       el("button", { type: "button", class: "primary", click: openAccount }, "Create account"),
     ),
     list.element,
+    refusals.element,
   )
 }
 

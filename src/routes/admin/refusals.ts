@@ -1,0 +1,67 @@
+import { Elysia } from "elysia"
+import { ledgerTime } from "../../id.ts"
+import { addRefusals, type RefusalSum, readRefusals } from "../../ledger/refusals.ts"
+import { type RefusalBody, RefusalsBody, RefusalsQuery, refusalSpan } from "../../wire/refusals.ts"
+import { printTime } from "../../wire/time.ts"
+import { accountExample, ERRORS, fieldFault, keyExample } from "../docs/examples.ts"
+import { answer, operation } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
+import { askAll } from "./shards.ts"
+
+/** `/admin/refusals`: which calls were refused, and why (D80). */
+export function refusalRoutes(operators: Operators) {
+  return new Elysia({ name: "admin-refusals" }).get(
+    "/refusals",
+    async ({ query: { account, key, code, ...asked } }) => {
+      const span = refusalSpan(asked, ledgerTime())
+      const filter = { ...span, account_id: account, key_id: key, code }
+      const found = await askAll(operators, (database) => readRefusals(database, filter))
+      return {
+        from: printTime(span.from),
+        to: printTime(span.to),
+        data: addRefusals(found).map(refusalBody),
+      }
+    },
+    showing,
+  )
+}
+
+function refusalBody({ account_id, key_id, last_at, ...sum }: RefusalSum): RefusalBody {
+  return {
+    account: account_id,
+    account_name: sum.account_name,
+    key: key_id,
+    key_name: sum.key_name,
+    code: sum.code,
+    requests: sum.requests,
+    last_at: printTime(last_at),
+  }
+}
+
+const example: RefusalBody = {
+  account: accountExample.id,
+  account_name: accountExample.name,
+  key: keyExample.id,
+  key_name: keyExample.name,
+  code: "insufficient_balance",
+  requests: 222,
+  last_at: "2026-11-21T11:58:00.000Z",
+}
+
+const showing = {
+  query: RefusalsQuery,
+  response: {
+    200: answer("The refused calls.", RefusalsBody, {
+      refusals: { from: "2026-11-14T12:00:00.000Z", to: "2026-11-21T12:00:00.000Z", data: [example] },
+    }),
+  },
+  detail: operation({
+    operationId: "listRefusals",
+    tag: "Ledger",
+    summary: "List refused calls",
+    description:
+      "Shows how many calls were refused before anything was held or sent to a provider, by account, key and error code. Each process adds its refusals once a minute. Hours are kept for 30 days.",
+    credentials: ["adminToken"],
+    errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
+  }),
+}
