@@ -327,6 +327,22 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
     expect(provider.connections.opened).toBe(opened)
   })
 
+  test("a server that closes right after each answer fails no call; the first that does not costs 20 ms", async () => {
+    provider.reply(async (exchange) => {
+      await answers(exchange)
+      setTimeout(() => exchange.close(), 2)
+    })
+    const rounds = Array.from({ length: 8 }, async () => {
+      for (let n = 0; n < 5; n++) await textOf((await call()).body)
+    })
+    await Promise.all(rounds)
+    expect(provider.requests).toHaveLength(40)
+    expect(provider.connections.opened).toBe(40)
+    provider.reply(answers)
+    for (let n = 0; n < 5; n++) await textOf((await call()).body)
+    expect(provider.connections.opened).toBe(41)
+  })
+
   test("its end is noticed before it is used: at once after the answer, and after some time", async () => {
     for (const idle_ms of [0, 600]) {
       provider.reply(answers)

@@ -17,6 +17,10 @@ export class Connection implements Line, AnswerSink, SocketOwner {
   /** How long the server keeps the connection, in seconds; null if it does not say. */
   #keep_s: number | null = null
   #closed = false
+  /** When its last answer ended, by the clock of `performance.now`. */
+  freed_ms = Number.NEGATIVE_INFINITY
+  /** Called when it closes while a request waits for it. */
+  onLost: (() => void) | null = null
 
   /** Takes over an open socket. */
   constructor(socket: Socket<SocketOwner>, pool: ConnectionPool) {
@@ -38,6 +42,7 @@ export class Connection implements Line, AnswerSink, SocketOwner {
 
   /** Sends a request: its head and its body, in parts. */
   send(exchange: Exchange, parts: readonly (string | Uint8Array)[]): void {
+    this.onLost = null
     if (!exchange.begin(this)) {
       this.#release(true)
       return
@@ -131,8 +136,10 @@ export class Connection implements Line, AnswerSink, SocketOwner {
   }
 
   #lose(): void {
+    const is_theirs = !this.#closed
     this.destroy()
-    this.#pool.forget(this)
+    this.#pool.forget(this, is_theirs)
+    this.onLost?.()
   }
 }
 
@@ -143,5 +150,6 @@ function bytesOf(part: string | Uint8Array): Uint8Array {
 /** The idle connections. */
 export interface ConnectionPool {
   free(connection: Connection): void
-  forget(connection: Connection): void
+  /** It is closed; `is_theirs`: not by the gateway. */
+  forget(connection: Connection, is_theirs: boolean): void
 }

@@ -1,7 +1,8 @@
+import { startTimeout } from "../../timeouts.ts"
 import { Connection } from "./connection.ts"
 import { Exchange } from "./exchange.ts"
 import { Opening, type Origin } from "./opening.ts"
-import { Pool } from "./pool.ts"
+import { Pool, PROOF_MS } from "./pool.ts"
 import { namesModel, type Place, type Post, refuse, type Tls, urlOf } from "./transport.ts"
 
 /** An address, parsed once. */
@@ -45,12 +46,41 @@ function dispatch(target: Target, exchange: Exchange, message: readonly (string 
       open: (socket) => new Connection(socket, pool).send(exchange, message),
       fail: (error) => exchange.fail(error),
     })
-  } else if (!waiting.is_doubtful) waiting.connection.send(exchange, message)
+    return
+  }
+  const { connection, is_doubtful, unproven_since_ms } = waiting
+  if (!is_doubtful && unproven_since_ms === null) {
+    connection.send(exchange, message)
+    return
+  }
+  const use = () => {
+    if (connection.closed) dispatch(target, exchange, message)
+    else connection.send(exchange, message)
+  }
+  if (unproven_since_ms === null) afterReading(use)
   else {
-    afterReading(() => {
-      if (waiting.connection.closed) dispatch(target, exchange, message)
-      else waiting.connection.send(exchange, message)
+    whenProven(connection, unproven_since_ms, () => {
+      if (!connection.closed) pool.prove()
+      use()
     })
+  }
+}
+
+/** Once the connection has been idle for `PROOF_MS`, or is closed. */
+function whenProven(connection: Connection, since_ms: number, next: () => void): void {
+  const timeout = startTimeout(
+    PROOF_MS,
+    () =>
+      afterReading(() => {
+        connection.onLost = null
+        next()
+      }),
+    since_ms,
+  )
+  connection.onLost = () => {
+    if (timeout.queue === null) return
+    timeout.clear()
+    next()
   }
 }
 

@@ -14,11 +14,19 @@ interface Idle {
   readonly until_ms: number
 }
 
+/**
+ * Some servers close each connection right after its answer, without saying so. Until one to this origin has outlived an
+ * answer by this time, no other is used sooner.
+ */
+export const PROOF_MS = 20
+
 /** A connection for the next request. */
 export interface Taken {
   readonly connection: Connection
   /** Whether the server may have closed it unnoticed, so that what has arrived must be read first. */
   readonly is_doubtful: boolean
+  /** Since when it must have been idle for `PROOF_MS`; null if it can be used at once. */
+  readonly unproven_since_ms: number | null
 }
 
 /** The idle connections to one origin. The one used last is used next. A closed connection is removed at once. */
@@ -29,6 +37,8 @@ export class Pool implements ConnectionPool {
   /** Whose answers have just ended. */
   readonly #freed: Connection[] = []
   #is_reading = false
+  /** Whether connections outlive their answers. */
+  #is_proven = false
 
   /** `idle_ms` is the configured time; null for none. */
   constructor(idle_ms: number | null, is_secured: boolean) {
@@ -43,16 +53,28 @@ export class Pool implements ConnectionPool {
       const { connection, since_ms, until_ms } = idle
       if (now_ms < until_ms) {
         connection.closeAfter(0)
-        return { connection, is_doubtful: now_ms - since_ms > RESTED_MS }
+        if (now_ms - since_ms >= PROOF_MS) this.#is_proven = true
+        return this.#taken(connection, now_ms - since_ms > RESTED_MS, since_ms)
       }
       connection.destroy()
     }
     const connection = this.#freed.pop()
-    return connection === undefined ? null : { connection, is_doubtful: true }
+    return connection === undefined ? null : this.#taken(connection, true, connection.freed_ms)
+  }
+
+  #taken(connection: Connection, is_doubtful: boolean, since_ms: number): Taken {
+    const is_proven = this.#is_proven || connection.keep_s !== null
+    return { connection, is_doubtful, unproven_since_ms: is_proven ? null : since_ms }
+  }
+
+  /** A connection has outlived its answer. */
+  prove(): void {
+    this.#is_proven = true
   }
 
   /** The connection is idle once the event loop has read what came behind the answer: some servers close right after it. */
   free(connection: Connection): void {
+    connection.freed_ms = performance.now()
     this.#freed.push(connection)
     if (this.#is_reading) return
     this.#is_reading = true
@@ -61,19 +83,20 @@ export class Pool implements ConnectionPool {
 
   readonly #keep = (): void => {
     this.#is_reading = false
-    const since_ms = performance.now()
     for (const connection of this.#freed.splice(0)) {
+      const since_ms = connection.freed_ms
       const keep_ms = this.#keepFor(connection.keep_s)
       connection.closeAfter(Math.min(MAX_TIMEOUT_S, Math.max(1, Math.ceil(keep_ms / 1_000))))
       this.#idle.push({ connection, since_ms, until_ms: since_ms + keep_ms })
     }
   }
 
-  forget(connection: Connection): void {
+  forget(connection: Connection, is_theirs: boolean): void {
     const at = this.#idle.findLastIndex((idle) => idle.connection === connection)
     if (at !== -1) this.#idle.splice(at, 1)
     const freed_at = this.#freed.lastIndexOf(connection)
     if (freed_at !== -1) this.#freed.splice(freed_at, 1)
+    if (is_theirs && performance.now() - connection.freed_ms < RESTED_MS) this.#is_proven = false
   }
 
   /** The server's time less a margin, but not more than the configured one. */
