@@ -88,13 +88,17 @@ const FORMS: readonly (readonly [start: string, form: Form])[] = [
   ["GkXfo", unmeasured("file")],
 ]
 
+/** MPEG audio begins with two characters that a comment or a name may begin with too. */
+const LEAST_SOUND_BYTES = 48
+
 function formOf(data: Base64Data): Form | null {
   const known = FORMS.find(([start]) => data.startsWith(start))
   if (known !== undefined) return known[1]
   if (data.startsWith("UklGR")) return data.text(0, 4) === "RIFF" ? riffForm(data.text(8, 4)) : null
   if (data.startsWith("AAAA") && data.text(4, 4) === "ftyp") return unmeasured("file")
   if (data.startsWith("SUQz")) return mp3At(data, 10 + syncSafe(data))
-  return data.startsWith("//") || data.startsWith("__") ? mp3At(data, 0) : null
+  const may_be_sound = data.startsWith("//") || data.startsWith("__")
+  return may_be_sound && data.bytes >= LEAST_SOUND_BYTES && data.isClean() ? mp3At(data, 0) : null
 }
 
 function riffForm(type: string): Form {
@@ -171,6 +175,7 @@ function waveTokens(data: Base64Data): number | null {
 class Base64Data {
   readonly #text: string
   readonly #from: number
+  #is_clean: boolean | null = null
 
   constructor(text: string, from: number) {
     this.#text = text
@@ -184,9 +189,11 @@ class Base64Data {
 
   /** Whether nothing in it is skipped: decoding takes an eighth of the time of a regular expression. */
   isClean(): boolean {
+    if (this.#is_clean !== null) return this.#is_clean
     const data = this.#text.slice(this.#from)
     const characters = data.length - (data.endsWith("==") ? 2 : data.endsWith("=") ? 1 : 0)
-    return Buffer.from(data, "base64").length === Math.floor((characters * 3) / 4)
+    this.#is_clean = Buffer.from(data, "base64").length === Math.floor((characters * 3) / 4)
+    return this.#is_clean
   }
 
   startsWith(start: string): boolean {

@@ -164,6 +164,11 @@ describe("D12 everything else is text, byte by byte, whatever its field is calle
     expect(described(part).bytes).toBe(AROUND + JSON.stringify([part]).length)
   })
 
+  test.each([`// ${"what this part is for ".repeat(9)}`, "__start__"])("%s is no sound by chance", (note) => {
+    const { media, asks } = described({ type: "text", text: "x", note })
+    expect([media, asks.size]).toEqual([[], 0])
+  })
+
   test("a medium beside the text of an item (R2)", () => {
     const item = { role: "user", content: [{ type: "input_text", text: long }], image_url: ADDRESS }
     const request = parseResponses({ model: "m", input: [item] })
