@@ -63,7 +63,9 @@ function notReachable(what: string, upstream: Upstream, code: string): Finding {
   const found = late ? `no connection within ${timeouts.connect_ms / 1_000} s` : `not reachable (${code})`
   const fix = /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code)
     ? `Set upstreams.${name}.tls.ca to the authority that signed its certificate, or correct base_url.`
-    : addressFix(upstream)
+    : /EPROTO|SSL/.test(code) && upstream.proxy === null
+      ? `The server does not speak TLS there: write http:// in upstreams.${name}.base_url if that is right, or correct its port.`
+      : addressFix(upstream)
   return wrong(what, `${found}; ${presetWords(upstream)}`, fix)
 }
 

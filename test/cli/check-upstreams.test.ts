@@ -154,6 +154,17 @@ describe("D84 the smallest request that costs nothing", () => {
     expect(provider.requests.at(-1)?.path).toBe(target)
   })
 
+  test("a server without TLS", async () => {
+    const data = (socket: Bun.Socket<undefined>) => void socket.end("HTTP/1.1 400 Bad\r\n\r\n")
+    const plain = Bun.listen<undefined>({ hostname: "127.0.0.1", port: 0, socket: { data } })
+    const base_url = `https://127.0.0.1:${plain.port}/v1`
+    const [line] = await check({ upstream: { base_url } }, true)
+    expect(line).toMatch(
+      /^false upstream first: not reachable \(\w+\); no preset \| The server does not speak TLS there/,
+    )
+    plain.stop(true)
+  })
+
   test("a port that is silent in the TLS handshake costs timeouts.connect, and no call is tried", async () => {
     const silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
     const upstream = { base_url: `https://127.0.0.1:${silent.port}/v1`, timeouts: { connect: "100ms" } }
