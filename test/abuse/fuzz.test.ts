@@ -4,20 +4,27 @@ import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { CANARY, chatBody, type Harness, openHarness } from "../http/harness.ts"
-import { ADMIN_TOKEN, CHAT, PROVIDER_KEY, until } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, type Exchange, json, sse, usage } from "../support/provider.ts"
 import type { RawClient } from "../support/raw-client.ts"
 import { requestBytes } from "../support/request.ts"
+import { FUZZ_MS, fuzzing } from "./fuzz-cases.ts"
+import { type HostileAnswer, hostileAnswer } from "./hostile-answers.ts"
 import { bodyLike, damaged, operatorsRequest, request } from "./noise.ts"
 
-/** A property that fails prints its seed; `fc.assert(…, { seed })` runs it again. */
-const RUNS = 200
 /** Requests of one run, on connections of their own, all at once. */
 const AT_ONCE = 4
+const options = fuzzing(AT_ONCE)
 /** A body that never comes is given up after 100 ms; what has no answer much later has no end. */
 const PATIENCE_MS = 400
 /** What takes longer hangs. */
 const HANG_MS = 4_000
+
+const MESSAGE = {
+  type: "message",
+  content: [{ type: "text", text: "hello" }],
+  usage: { input_tokens: 10, output_tokens: 5 },
+}
 
 let harness: Harness
 let account: { id: string; key: string; key_id: string }
@@ -26,16 +33,39 @@ beforeAll(async () => {
   harness = await openHarness({ limits: { body: "64KiB", body_timeout: "100ms" } })
   account = await harness.account("1000000")
   other = await harness.account("1")
-  harness.provider.reply((exchange) => {
-    const { path, json: asked } = exchange.request
-    if (path.endsWith("/count_tokens")) return json(200, { input_tokens: 7 })(exchange)
-    const is_stream =
-      typeof asked === "object" && asked !== null && "stream" in asked && asked.stream === true
-    if (is_stream) return sse(chatWords("hello"), { usage: usage(10, 5) })(exchange)
-    return json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
-  })
+  harness.provider.reply(rightly)
 })
 afterAll(() => harness.close())
+
+/** Answers as a provider should. */
+function rightly(exchange: Exchange): Promise<void> | void {
+  const { path, json: asked } = exchange.request
+  if (path.endsWith("/count_tokens")) return json(200, { input_tokens: 7 })(exchange)
+  if (path.endsWith("/messages")) return json(200, MESSAGE)(exchange)
+  const is_stream = typeof asked === "object" && asked !== null && "stream" in asked && asked.stream === true
+  if (is_stream) return sse(chatWords("hello"), { usage: usage(10, 5) })(exchange)
+  return json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
+}
+
+/** A call of a model of either family. */
+function callOf(model: string, fields: object) {
+  return {
+    method: "POST",
+    target: model === CHAT ? "/v1/chat/completions" : "/v1/messages",
+    headers: [
+      `authorization: Bearer ${account.key}`,
+      "content-type: application/json",
+      "anthropic-version: 2023-06-01",
+    ],
+    body: chatBody({ model, max_tokens: 100, ...fields }),
+  }
+}
+
+async function sends({ pieces, is_reset }: HostileAnswer, exchange: Exchange): Promise<void> {
+  for (const piece of pieces) await exchange.raw(Buffer.from(piece, "latin1"))
+  if (is_reset) exchange.reset()
+  else exchange.close()
+}
 
 /** What comes back for these bytes: an answer, or all that came before the connection was over. */
 async function exchange(bytes: Uint8Array): Promise<string> {
@@ -127,67 +157,113 @@ const credentials = () => [
 ]
 
 describe("anything at all is answered: no 500, no crash, no hang, no leak, and the ledger is exact", () => {
-  test("D15 requests to every address", async () => {
-    statuses.clear()
-    await leavesNothing(() =>
-      fc.assert(
-        fc.asyncProperty(several(request(credentials(), chatBody())), (drafts) =>
-          sendAll(drafts.map(requestBytes)),
+  test(
+    "D15 requests to every address",
+    async () => {
+      statuses.clear()
+      await leavesNothing(() =>
+        fc.assert(
+          fc.asyncProperty(several(request(credentials(), chatBody())), (drafts) =>
+            sendAll(drafts.map(requestBytes)),
+          ),
+          options,
         ),
-        { numRuns: RUNS },
-      ),
-    )
-    for (const status of ["200", "400", "401", "404", "405", "415"])
-      expect([...statuses.keys()]).toContain(status)
-  })
+      )
+      for (const status of ["200", "400", "401", "404", "405", "415"])
+        expect([...statuses.keys()]).toContain(status)
+    },
+    FUZZ_MS,
+  )
 
-  test("bytes that were damaged on the way", async () => {
-    statuses.clear()
-    await leavesNothing(() =>
-      fc.assert(
-        fc.asyncProperty(several(damaged(request(credentials(), chatBody()).map(requestBytes))), sendAll),
-        { numRuns: RUNS },
-      ),
-    )
-    for (const status of ["200", "400", "401", "404", "408"]) expect([...statuses.keys()]).toContain(status)
-  })
+  test(
+    "bytes that were damaged on the way",
+    async () => {
+      statuses.clear()
+      await leavesNothing(() =>
+        fc.assert(
+          fc.asyncProperty(several(damaged(request(credentials(), chatBody()).map(requestBytes))), sendAll),
+          options,
+        ),
+      )
+      for (const status of ["200", "400", "401", "404"]) expect([...statuses.keys()]).toContain(status)
+    },
+    FUZZ_MS,
+  )
 
-  test("D18 spoiled bodies: each 200 is one call of the provider and one in the ledger, nothing else is any", async () => {
-    const before = await callsOf(account.id)
-    let taken = 0
-    await leavesNothing(() =>
-      fc.assert(
-        fc.asyncProperty(several(bodyLike(chatBody())), async (bodies) => {
-          const headers = [`authorization: Bearer ${account.key}`, "content-type: application/json"]
-          const asked = harness.provider.requests.length
-          const target = "/v1/chat/completions"
-          const answers = await Promise.all(
-            bodies.map((body) => harness.ask({ method: "POST", target, headers, body })),
-          )
-          const whole = answers.filter(({ status }) => status === 200).length
-          expect(answers.filter(({ status }) => ![200, 400, 403, 404].includes(status))).toEqual([])
-          expect(harness.provider.requests.length - asked).toBe(whole)
-          taken += whole
-        }),
-        { numRuns: RUNS },
-      ),
-    )
-    expect(taken).toBeGreaterThan(RUNS / 10)
-    expect(await callsOf(account.id)).toBe(before + taken)
-  })
+  test(
+    "D18 spoiled bodies: each 200 is one call of the provider and one in the ledger, nothing else is any",
+    async () => {
+      const before = await callsOf(account.id)
+      let taken = 0
+      await leavesNothing(() =>
+        fc.assert(
+          fc.asyncProperty(several(bodyLike(chatBody())), async (bodies) => {
+            const headers = [`authorization: Bearer ${account.key}`, "content-type: application/json"]
+            const asked = harness.provider.requests.length
+            const target = "/v1/chat/completions"
+            const answers = await Promise.all(
+              bodies.map((body) => harness.ask({ method: "POST", target, headers, body })),
+            )
+            const whole = answers.filter(({ status }) => status === 200).length
+            expect(answers.filter(({ status }) => ![200, 400, 403, 404].includes(status))).toEqual([])
+            expect(harness.provider.requests.length - asked).toBe(whole)
+            taken += whole
+          }),
+          options,
+        ),
+      )
+      expect(taken).toBeGreaterThan(options.numRuns / 10)
+      expect(await callsOf(account.id)).toBe(before + taken)
+    },
+    FUZZ_MS,
+  )
 
-  test("what operators may send", async () => {
-    const ids = [other.id, account.id, "01a1fdba-bbb4-7000-889f-26dc4478d767"]
-    const headers = [`authorization: Bearer ${ADMIN_TOKEN}`, "content-type: application/json"]
-    await leavesNothing(() =>
-      fc.assert(
-        fc.asyncProperty(several(operatorsRequest(ids)), async (drafts) => {
-          const answers = await Promise.all(drafts.map((draft) => harness.ask({ ...draft, headers })))
-          expect(answers.filter(({ status }) => ![200, 201, 204, 400, 404, 405].includes(status))).toEqual([])
-        }),
-        { numRuns: RUNS },
-      ),
-    )
-    expect((await harness.chat(account.key, { model: CHAT })).status).toBe(200)
-  })
+  test(
+    "answers of a provider that are broken anywhere, in pieces that end anywhere",
+    async () => {
+      statuses.clear()
+      const asking = fc.tuple(fc.constantFrom(CHAT, CHAT, MESSAGES), fc.boolean(), hostileAnswer)
+      await leavesNothing(() =>
+        fc.assert(
+          fc.asyncProperty(fc.array(asking, { minLength: 2, maxLength: 2 }), async (asked) => {
+            const answers = asked.map(([, , answer]) => answer)
+            harness.provider.reply((exchange) => {
+              const answer = answers.shift()
+              return answer === undefined ? rightly(exchange) : sends(answer, exchange)
+            })
+            await sendAll(asked.map(([model, stream]) => requestBytes(callOf(model, { stream }))))
+            // A right answer keeps the circuit breakers closed.
+            harness.provider.reply(rightly)
+            for (const model of [CHAT, MESSAGES])
+              expect(await exchange(requestBytes(callOf(model, {})))).toStartWith("200 ")
+          }),
+          fuzzing(2),
+        ),
+      )
+      for (const status of ["200", "400", "404", "429", "502", "503"])
+        expect([...statuses.keys()]).toContain(status)
+    },
+    FUZZ_MS,
+  )
+
+  test(
+    "what operators may send",
+    async () => {
+      const ids = [other.id, account.id, "01a1fdba-bbb4-7000-889f-26dc4478d767"]
+      const headers = [`authorization: Bearer ${ADMIN_TOKEN}`, "content-type: application/json"]
+      await leavesNothing(() =>
+        fc.assert(
+          fc.asyncProperty(several(operatorsRequest(ids)), async (drafts) => {
+            const answers = await Promise.all(drafts.map((draft) => harness.ask({ ...draft, headers })))
+            expect(answers.filter(({ status }) => ![200, 201, 204, 400, 404, 405].includes(status))).toEqual(
+              [],
+            )
+          }),
+          options,
+        ),
+      )
+      expect((await harness.chat(account.key, { model: CHAT })).status).toBe(200)
+    },
+    FUZZ_MS,
+  )
 })

@@ -79,7 +79,7 @@ const name = fc.oneof(
 )
 const header = fc.tuple(name, value).map(([key, text]) => `${key}: ${text}`)
 
-const anything = fc.oneof(
+export const anything = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
   fc.constantFrom<unknown>(true, null, 0, -1, 1.5, 129, 2 ** 53, "", "10", [], {}, [[]], [null]),
   fc.array(fc.record({ role: word, content: fc.jsonValue({ maxDepth: 2 }) }), { minLength: 1, maxLength: 3 }),
@@ -148,12 +148,14 @@ export function damaged(whole: fc.Arbitrary<Buffer>): fc.Arbitrary<Buffer> {
 export function operatorsRequest(ids: readonly string[]): fc.Arbitrary<Draft> {
   const id = fc.oneof(fc.constantFrom(...ids), word.map(escaped))
   const paths = words(
-    "accounts accounts/ID accounts/ID/credits accounts/ID/keys keys/ID calls calls/ID audit",
+    "accounts accounts/ID accounts/ID/credits accounts/ID/balance accounts/ID/keys keys/ID calls calls/ID audit usage timeline latency outcomes estimates usage-notes upstreams journal sums/check session",
   )
   const path = fc
     .tuple(fc.constantFrom(...paths), id)
     .map(([place, text]) => `/admin/${place.replace("ID", () => text)}`)
-  const filter = fc.constantFrom(...words("account key model state failure from to limit after"))
+  const filter = fc.constantFrom(
+    ...words("account key model state failure from to limit after at by step operation session full"),
+  )
   const filters = fc
     .array(fc.tuple(filter, fc.oneof(word.map(escaped), id)), { maxLength: 3 })
     .map((pairs) => pairs.map(([key, text]) => `${key}=${text}`).join("&"))
