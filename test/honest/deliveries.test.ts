@@ -116,6 +116,9 @@ describe("Q18 answers over limits.response", () => {
   )
   test.each<[what: string, body: object, text: string, record: { charge: string; notes: string[] }]>([
     ["whole, to a JSON call", HELLO, large, { charge: CHARGE, notes: ["response_too_large"] }],
+    ["whole, to a stream", STREAM, large, { charge: CHARGE, notes: ["response_too_large"] }],
+    ["truncated, to a JSON call", HELLO, large.slice(0, -2), { charge: "0", notes: [] }],
+    ["truncated, to a stream", STREAM, large.slice(0, -2), { charge: "0", notes: [] }],
   ])("%s", async (_, body, text, record) => {
     const { call } = await stage.run(callOf({ body, script: json(200, text) }))
     expect({ charge: call.charge, notes: call.notes }).toEqual(record)

@@ -7,6 +7,7 @@ import type { Evidence, StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import { atMargin, PAR_BP, parseMargin } from "../../src/money.ts"
 import type { Named, Operation, OperationOn } from "../../src/operation.ts"
+import { assembled } from "../../src/operations/assembled.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
 import { messages } from "../../src/operations/messages.ts"
@@ -119,6 +120,20 @@ const LEDGER: CallLedger = {
 
 export function jsonEvidence({ operation, rules }: Admitted, text: string): Evidence {
   return readJson(operation.json, Buffer.from(text), "completed", false, rules)
+}
+
+/** What a stream in answer to a JSON call proves, and what its client gets. */
+export async function asJson({ operation, rules, choices }: Admitted, text: string) {
+  if (operation.stream === null) throw new Error("this operation does not stream")
+  const { evidence, bytes } = await assembled(
+    operation.stream,
+    Buffer.from(text),
+    choices,
+    EVENT_BYTES,
+    rules,
+  )
+  const json: unknown = JSON.parse(Buffer.from(bytes).toString())
+  return { evidence, json }
 }
 
 /** What the reading of a stream says after one of its events. */
