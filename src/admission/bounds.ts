@@ -58,9 +58,8 @@ function estimateOf({ kind, bytes }: Media, { part_tokens }: Model): number {
 /** Whether only the provider knows how large the prompt is: it is open, or a medium may be more than an estimate counts (D9). */
 export function hidesPrompt(described: Described, model: Model): boolean {
   const isHiding = (part: Media) => {
-    if (part.kind === "file") return part.tokens === null
     const most = (part.kind === "image" ? model.part_tokens : null) ?? part.tokens ?? Number.POSITIVE_INFINITY
-    return most > estimateOf(part, model) / model.bytes_per_token
+    return part.kind !== "file" && most > estimateOf(part, model) / model.bytes_per_token
   }
   return openingField(described, model) !== null || described.media.some(isHiding)
 }

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
+import { type } from "../cli/command.ts"
 import { expectError } from "../http/errors.ts"
 import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
-import { until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, until } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -266,6 +267,10 @@ describe("D91 limits.per_key.abandoned_per_minute", () => {
         { calls: 1, abandoned: 0 },
       ],
     })
+    const env = { TOLLGATE_URL: harness.gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
+    const { out } = await type(["usage", "--by", "key", "--account", account.id], env)
+    expect(out).toMatch(/^KEY +NAME +CALLS +LEFT /)
+    expect(out).toMatch(/\ntotal +5 +2 /)
   })
 
   test("without the limit they are only counted", async () => {
