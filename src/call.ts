@@ -5,7 +5,7 @@ import type { Evidence } from "./meter/reading.ts"
 import type { Price, Rate, ServiceTier } from "./money.ts"
 import type { Operation } from "./operation.ts"
 import type { Trace } from "./trace.ts"
-import type { Ending } from "./wire/call.ts"
+import type { Asking, Ending, LostAttempt } from "./wire/call.ts"
 import type { UsageLimits } from "./wire/usage.ts"
 
 /** The parts of a request that bound its cost. */
@@ -52,6 +52,10 @@ export class Call {
   readonly admitted_ms = performance.now()
   /** The upstream that answers, once one does. */
   upstream: string | null = null
+  /** How that was asked (D86). */
+  asking: Asking = NOTHING
+  /** The first attempts whose answers are not that of the call (D86); null for none. */
+  lost: LostAttempt[] | null = null
   /** Milliseconds from admission to the first output; null while there is none. */
   ttft_ms: number | null = null
   /** Its trace; null for none (D54). */
@@ -98,8 +102,9 @@ export class Call {
   }
 
   /** A provider answers with a 2xx. Each route has the same number of terms (D56). */
-  answeredBy(route: Route): void {
+  answeredBy(route: Route, asking: Asking = NOTHING): void {
     this.upstream = route.upstream.name
+    this.asking = asking
     this.#first_terms = this.model.routes.indexOf(route) * (this.#terms_ids.length / this.model.routes.length)
   }
 
@@ -118,6 +123,11 @@ export class Call {
 
   get key_hash(): string {
     return this.#accepted.key_hash
+  }
+
+  lose(attempt: LostAttempt): void {
+    this.lost ??= []
+    if (this.lost.length < MAX_LOST) this.lost.push(attempt)
   }
 
   noteOutput(): void {
@@ -142,6 +152,10 @@ export class Call {
     this.#accepted.leave()
   }
 }
+
+const NOTHING: Asking = {}
+/** So many lost attempts of a call are kept. */
+const MAX_LOST = 16
 
 /** The number of terms of a route before those of a service tier; 0 for the model's own. */
 function termsBefore({ tiers, service_tiers }: Model, tier: ServiceTier | null): number {

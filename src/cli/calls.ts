@@ -159,8 +159,11 @@ function outcomeLine(call: CallBody): string {
   return `${outcomeOf(call)}, ${call.state}, ${BASES[call.basis] ?? call.basis}${notes}`
 }
 
-function detailLines({ estimate, unread, unexplained_tokens, provider_cost }: CallBody): [string, string][] {
-  const lines: [string, string][] = []
+function detailLines(call: CallBody): [string, string][] {
+  const { estimate, unread, unexplained_tokens, provider_cost, upstream_key, provider_request_id } = call
+  const lines: [string, string][] = call.attempts.map((attempt) => ["not answered by", attemptLine(attempt)])
+  if (upstream_key !== null) lines.push(["upstream's key", upstream_key])
+  if (provider_request_id !== null) lines.push(["provider's id", provider_request_id])
   if (estimate !== null)
     lines.push([
       "estimated",
@@ -170,6 +173,14 @@ function detailLines({ estimate, unread, unexplained_tokens, provider_cost }: Ca
   if (unexplained_tokens !== 0) lines.push(["total", `${unexplained_tokens} tokens more than its parts`])
   if (provider_cost !== null) lines.push(["provider's cost", `${usd(provider_cost)} USD`])
   return lines
+}
+
+/** An attempt whose answer is not that of the call. */
+function attemptLine(attempt: CallBody["attempts"][number]): string {
+  const { upstream, upstream_key, status, failure, ms, provider_request_id } = attempt
+  const by = upstream_key === null ? upstream : `${upstream}, key ${upstream_key}`
+  const id = provider_request_id === null ? "" : `, ${provider_request_id}`
+  return `${by}: ${status ?? failure} after ${span(ms)}${id}`
 }
 
 /** The basis of a charge, in words. */

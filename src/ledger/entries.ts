@@ -1,5 +1,5 @@
 import type { Price } from "../money.ts"
-import type { Basis, Ending, Failure, Note, Period, Session } from "../wire/call.ts"
+import type { Asking, Basis, Ending, Failure, LostAttempt, Note, Period, Session } from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
 
 /** What a call asks the ledger to hold. `id` is its UUIDv7: the same id again never holds twice. */
@@ -72,8 +72,9 @@ export interface End {
   readonly freed_key_hash: string | null
 }
 
-/** What a receipt says besides the charge (D87, D90). A field is absent if there is nothing to say. */
-export interface EndDetails {
+/** What a call's record says besides the charge (D86, D87, D90). A field is absent if there is nothing to say. */
+export interface EndDetails extends Asking {
+  readonly attempts?: readonly LostAttempt[]
   /** Paths of numbers in the provider's usage that Tollgate does not know: of ASCII letters, digits and `_ . - [ ] ?`. */
   readonly unread?: readonly string[]
   /** The provider's total less its parts. */

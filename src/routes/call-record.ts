@@ -5,6 +5,7 @@ import { requestId } from "../id.ts"
 import type { OnSettled } from "../settlement/settle.ts"
 import { passedOn, type Trace } from "../trace.ts"
 import type { Attempts, Outcome } from "../upstream/forward.ts"
+import type { LostAttempt } from "../wire/call.ts"
 import { readTraceContext, type TraceHeaders } from "../wire/trace-context.ts"
 
 /** The trace of a request: recorded here, or only passed on from the client's headers; null for neither (D54). */
@@ -20,17 +21,29 @@ export class RecordedAttempts implements Attempts {
   readonly #request_id: string
   readonly #trace: Trace | null
   readonly #operation: string
+  readonly #call: Call | null
 
-  /** `operation` is the name in the GenAI conventions (D54). */
-  constructor(gateway: Gateway, request_id: string, trace: Trace | null, operation: string) {
+  /** `operation` is the name in the GenAI conventions (D54). `call` is null for a token count, which has no end. */
+  constructor(
+    gateway: Gateway,
+    request_id: string,
+    trace: Trace | null,
+    operation: string,
+    call: Call | null = null,
+  ) {
     this.#gateway = gateway
     this.#request_id = request_id
     this.#trace = trace
     this.#operation = operation
+    this.#call = call
   }
 
   attempting(route: Route): TraceHeaders | null {
     return this.#trace?.attempting(route, this.#operation) ?? null
+  }
+
+  lost(attempt: LostAttempt): void {
+    this.#call?.lose(attempt)
   }
 
   attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void {

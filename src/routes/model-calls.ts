@@ -102,10 +102,10 @@ async function modelCall<Body extends Named>(
       call.model.routes,
       outgoing(call, operation.changes(body), texts, passed, client_deadline),
       gateway.breakers,
-      new RecordedAttempts(gateway, id, trace, genAiOperation(operation.name)),
+      new RecordedAttempts(gateway, id, trace, genAiOperation(operation.name), call),
     )
     accepted.memory.free()
-    call.answeredBy(reply.route)
+    call.answeredBy(reply.route, reply.asking)
     const answering = { gateway, call, reply, client_deadline, request }
     const form = call.hold.stream ? operation.stream : null
     if (form === null) return await answerJson(answering, operation.wantsCost(body))

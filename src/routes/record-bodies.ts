@@ -18,6 +18,8 @@ import {
 } from "../money.ts"
 import { type Line, linesOf } from "../settlement/price.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
+import type { Asking } from "../wire/call.ts"
+import type { callDetails } from "../wire/call-details.ts"
 import type { Prices } from "../wire/prices.ts"
 import { printTime } from "../wire/time.ts"
 import type { Usage } from "../wire/usage.ts"
@@ -102,16 +104,27 @@ export function callBody(call: CallRecord, margin_bp: number = PAR_BP): CallBody
   }
 }
 
-function detailsBody(
-  details: CallRecord["details"],
-): Pick<CallBody, "estimate" | "unread" | "unexplained_tokens" | "provider_cost"> {
+function detailsBody(details: CallRecord["details"]): Pick<CallBody, keyof typeof callDetails> {
   const { estimate = null, unread = [], unexplained_tokens = 0, provider_cost_nano } = details ?? {}
+  const { attempts = [], ...asking } = details ?? {}
   return {
     estimate,
     unread: [...unread],
     unexplained_tokens,
     provider_cost: provider_cost_nano === undefined ? null : printUsd(BigInt(provider_cost_nano)),
+    ...askingBody(asking),
+    attempts: attempts.map((attempt) => ({
+      upstream: attempt.upstream,
+      ...askingBody(attempt),
+      status: attempt.status ?? null,
+      failure: attempt.failure ?? null,
+      ms: attempt.ms,
+    })),
   }
+}
+
+function askingBody({ key, request_id }: Asking) {
+  return { upstream_key: key ?? null, provider_request_id: request_id ?? null }
 }
 
 /** The fields of a charge are null until there is one. */

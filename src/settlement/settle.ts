@@ -33,7 +33,7 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
     failure: verdict.failure,
     notes,
     usage,
-    ...detailsOf(call, verdict, evidence),
+    ...detailsOf(call, chargeDetails(call, verdict, evidence)),
     terms_id,
     freed_key_hash: null,
   })
@@ -60,32 +60,38 @@ export function release(
     failure,
     notes: [],
     usage: null,
+    ...detailsOf(call, null),
     terms_id: call.termsId(0),
     freed_key_hash: call.hold.idempotency?.key_hash ?? null,
   })
 }
 
-/** What the receipt says besides the charge (D87, D90). */
-function detailsOf(
+/** What the journal says besides the charge: of the requests to providers (D86), and of the charge. */
+function detailsOf({ asking, lost }: Call, of_charge: EndDetails | null): { readonly details?: EndDetails } {
+  if (of_charge === null && lost === null && asking.key === undefined && asking.request_id === undefined)
+    return NO_DETAILS
+  return { details: { ...asking, ...(lost !== null && { attempts: lost }), ...of_charge } }
+}
+
+/** What the receipt says besides the charge (D87, D90); null for nothing. */
+function chargeDetails(
   { asked, model }: Call,
   verdict: Verdict,
   { usage, output_bytes }: Evidence,
-): { readonly details?: EndDetails } {
-  if (verdict.outcome === "released") return NO_DETAILS
+): EndDetails | null {
+  if (verdict.outcome === "released") return null
   const { prompt_tokens, completion_tokens } = verdict.estimated
   const is_estimate = prompt_tokens > 0 || completion_tokens > 0
   const aside = usage.state === "valid" ? usage.aside : undefined
-  if (!is_estimate && aside === undefined) return NO_DETAILS
+  if (!is_estimate && aside === undefined) return null
   const { unread = [], unexplained_tokens = 0, provider_cost_nano = null } = aside ?? {}
   const { bytes_per_token } = model
   const estimate = { output_bytes, prompt_bytes: Math.round(asked.estimate_bytes), bytes_per_token }
   return {
-    details: {
-      ...(unread.length > 0 && { unread }),
-      ...(unexplained_tokens !== 0 && { unexplained_tokens }),
-      ...(provider_cost_nano !== null && { provider_cost_nano: String(provider_cost_nano) }),
-      ...(is_estimate && { estimate }),
-    },
+    ...(unread.length > 0 && { unread }),
+    ...(unexplained_tokens !== 0 && { unexplained_tokens }),
+    ...(provider_cost_nano !== null && { provider_cost_nano: String(provider_cost_nano) }),
+    ...(is_estimate && { estimate }),
   }
 }
 

@@ -3,12 +3,13 @@ import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { Meaning } from "../presets/preset.ts"
 import { startTimeout, type Timeout } from "../timeouts.ts"
+import type { Asking, LostAttempt } from "../wire/call.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
 import { isJudgedByBody, meaningOf, toldWait } from "./account-errors.ts"
 import { type Candidate, candidatesOf } from "./choice.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
-import { requestLines, retryAfter, wholeSeconds } from "./headers.ts"
+import { providerRequestId, requestLines, retryAfter, wholeSeconds } from "./headers.ts"
 import { postDirectly } from "./http/direct.ts"
 import type { Exchange } from "./http/exchange.ts"
 import { postByFetch } from "./http/fetch.ts"
@@ -25,6 +26,8 @@ export interface Attempts {
    * the log: it contains nothing that either side sent.
    */
   attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void
+  /** That attempt may have reached the provider, which can bill it, but its answer is not that of the call (D86). */
+  lost?(attempt: LostAttempt): void
 }
 
 /**
@@ -48,6 +51,9 @@ export async function forward(
     const report = breakers.enter(route.upstream.name, outgoing.account_id)
     if (report === null) continue
     last?.discard()
+    outgoing.asking?.()
+    if (outgoing.signal.aborted) report("abandoned")
+    outgoing.signal.throwIfAborted()
     const trace_headers = attempts?.attempting?.(route) ?? null
     const started_ms = performance.now()
     const over = (result: AttemptResult, outcome: Outcome, fault: string | null) => {
@@ -59,6 +65,7 @@ export async function forward(
       came = await attempt(candidate, outgoing, began_ms, trace_headers)
     } catch (error) {
       over("abandoned", "abandoned", null)
+      attempts?.lost?.(lostAttempt(candidate, "abandoned", started_ms))
       throw error
     }
     if (came.kind === "reply") {
@@ -67,6 +74,8 @@ export async function forward(
       return came
     }
     over(attemptResultOf(came), came.outcome, came.fault)
+    if (came.outcome !== "unreachable")
+      attempts?.lost?.(lostAttempt(candidate, came.outcome, started_ms, came.request_id))
     last = came
     if (!came.passes_on) break
     if (came.of_key === null) failed = route
@@ -77,6 +86,26 @@ export async function forward(
   const error = await last.error()
   outgoing.signal.throwIfAborted()
   throw error
+}
+
+/** An attempt for the journal. */
+function lostAttempt(
+  { route, key }: Candidate,
+  outcome: Exclude<Outcome, "unreachable">,
+  started_ms: number,
+  request_id: string | null = null,
+): LostAttempt {
+  return {
+    upstream: route.upstream.name,
+    ...(typeof outcome === "number" ? { status: outcome } : { failure: outcome }),
+    ms: Math.round(performance.now() - started_ms),
+    ...askingOf(key, request_id),
+  }
+}
+
+/** What the journal says of a request. */
+function askingOf({ name }: Credential, request_id: string | null): Asking {
+  return { ...(name !== "" && { key: name }), ...(request_id !== null && { request_id }) }
 }
 
 /** How a failed attempt counts for the circuit breakers (D33). */
@@ -121,6 +150,8 @@ export interface FailedAttempt {
   readonly outcome: Exclude<Outcome, "abandoned">
   /** What the upstream did wrong, for the log. Null if the request was at fault (D17). */
   readonly fault: string | null
+  /** The provider's own id of the request; null for none. */
+  readonly request_id: string | null
   /** Whether another upstream may be tried: nothing of a 2xx was received (D14). */
   readonly passes_on: boolean
   /** What it says about the key that was used, so that another one of the upstream is tried (D82); null for nothing. */
@@ -146,8 +177,6 @@ export async function attempt(
   const { route, key } = candidate
   const { upstream, model } = route
   const { signal, stream } = outgoing
-  outgoing.asking?.()
-  signal.throwIfAborted()
   const body = outgoing.body(route)
   const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
   const { common, own } = requestLines(upstream, key, outgoing.request_id, stream, further)
@@ -161,7 +190,7 @@ export async function attempt(
   try {
     const head = await exchange.head
     signal.throwIfAborted()
-    return await judge(candidate, head, exchange, began_ms, outgoing.refusals)
+    return await judge(candidate, head, exchange, began_ms, outgoing)
   } catch (error) {
     signal.throwIfAborted()
     return unanswered(late ? "timeout" : noAnswerOf(error), stream, codeOf(error))
@@ -194,16 +223,17 @@ function judge(
   head: AnswerHead,
   exchange: Exchange,
   began_ms: number,
-  refusals: RefusalForm,
+  outgoing: Pick<Outgoing, "request_id" | "refusals">,
 ): Reply | Promise<FailedAttempt> {
   const { status, fields } = head
+  const request_id = providerRequestId(fields, outgoing.request_id)
   const body = head.fault === null ? decoded(exchange, fields) : null
   if (body === null) exchange.cancel()
   else if (status >= 200 && status < 300) {
     const length = body === exchange ? head.length : null
-    return { kind: "reply", route, status, length, body, began_ms }
+    return { kind: "reply", route, asking: askingOf(key, request_id), status, length, body, began_ms }
   }
-  return refused(route.upstream, key, head, body, refusals)
+  return refused(route.upstream, key, head, body, request_id, outgoing.refusals)
 }
 
 /** The status that says what a refusal means. */
@@ -218,6 +248,7 @@ async function refused(
   { name }: Credential,
   { status, fields, fault }: AnswerHead,
   body: Body | null,
+  request_id: string | null,
   refusals: RefusalForm,
 ): Promise<FailedAttempt> {
   const content_type = fields.get("content-type")
@@ -232,6 +263,7 @@ async function refused(
   return {
     kind: "failure",
     outcome: status,
+    request_id,
     fault:
       body === null
         ? (fault ?? "body in an unknown coding")
@@ -265,6 +297,7 @@ function unanswered(outcome: NoAnswer, stream: boolean, code: string): FailedAtt
   return {
     kind: "failure",
     outcome,
+    request_id: null,
     fault: outcome === "timeout" ? outcome : `${outcome} (${code})`,
     passes_on: outcome !== "timeout" || stream,
     of_key: null,

@@ -99,6 +99,19 @@ export function streamHeaders(request_id: string): Record<string, string> {
   }
 }
 
+/** Headers with a provider's own id of a request: of OpenAI and most others, of Anthropic, AWS and Mistral. */
+const REQUEST_IDS = ["x-request-id", "request-id", "x-amzn-requestid", "mistral-correlation-id"] as const
+const REQUEST_ID = /^[\w.:/+=-]{1,128}$/
+
+/** The provider's own id of a request, to ask its support about (D86). Null for none, and if it only repeats ours. */
+export function providerRequestId(fields: Named, request_id: string): string | null {
+  for (const name of REQUEST_IDS) {
+    const id = fields.get(name)
+    if (id !== null && id !== request_id) return REQUEST_ID.test(id) ? id : null
+  }
+  return null
+}
+
 const MAX_RETRY_AFTER_S = 3_600
 
 /**

@@ -1,4 +1,5 @@
 import type { Route, Upstream } from "../config/config.ts"
+import type { Asking } from "../wire/call.ts"
 
 /** The body of an answer, read either part by part or all at once. */
 export interface Body {
@@ -17,6 +18,7 @@ export interface Reply {
   readonly kind: "reply"
   /** The route that answered. */
   readonly route: Route
+  readonly asking: Asking
   readonly status: number
   /** The `content-length`; null if there is none. */
   readonly length: number | null

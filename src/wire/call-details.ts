@@ -1,6 +1,17 @@
 import { Type } from "@sinclair/typebox"
+import { type AttemptFailure, attemptFailures } from "./call.ts"
 
-/** What a receipt says besides the charge (D6, D87, D90). */
+/** How a provider was asked (D86). */
+const asking = {
+  upstream_key: Type.Union([Type.String(), Type.Null()], {
+    description: "The name of the upstream's key; null for an upstream with a single key.",
+  }),
+  provider_request_id: Type.Union([Type.String(), Type.Null()], {
+    description: "The provider's own id of the request, for its support; null if it sent none.",
+  }),
+}
+
+/** What a call's record says besides the charge (D6, D86, D87, D90). */
 export const callDetails = {
   estimate: Type.Union(
     [
@@ -25,4 +36,22 @@ export const callDetails = {
   provider_cost: Type.Union([Type.String({ pattern: "^\\d+(?:\\.\\d{1,9})?$" }), Type.Null()], {
     description: "What the provider says that the call costs, in USD; null if it does not say.",
   }),
+  ...asking,
+  attempts: Type.Array(
+    Type.Object({
+      upstream: Type.String(),
+      ...asking,
+      status: Type.Union([Type.Integer(), Type.Null()]),
+      failure: Type.Unsafe<AttemptFailure | null>(
+        Type.Union([...attemptFailures.map((word) => Type.Literal(word)), Type.Null()], {
+          description: "Why there was no status.",
+        }),
+      ),
+      ms: Type.Integer({ minimum: 0, description: "How long it took." }),
+    }),
+    {
+      description:
+        "The first 16 attempts that may have reached a provider, and whose answer is not that of the call. The provider may bill them.",
+    },
+  ),
 }

@@ -109,6 +109,9 @@ describe("what people read", () => {
     expect(field(made.out, "models")).toBe(`${CHAT}, other`)
     expect(field(made.out, "limit")).toBe("5.00 USD per day")
 
+    provider.replyOnce(
+      json(200, chatCompletion("hi", { usage: usage(1_200, 5, 200) }), { "request-id": "req_1" }),
+    )
     const answer = await chat(gateway, key)
     expect(answer.status).toBe(200)
     const call = answer.headers.get("x-request-id")
@@ -120,6 +123,7 @@ describe("what people read", () => {
     expect(field(receipt, "outcome")).toBe(
       "completed, settled, charged by the usage that the provider reported",
     )
+    expect(field(receipt, "provider's id")).toBe("req_1")
     expect(receipt.slice(receipt.indexOf("\n\n")).replace(/held .*/, "held")).toBe(
       [
         "\n",

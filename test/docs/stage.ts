@@ -155,7 +155,7 @@ async function answer(exchange: Exchange, cache: PrefixCache): Promise<void> {
     return await json(200, embed({ ...body, model: embeddingsModel }))(exchange)
   const completion = completed(exchange.request.path, body, cache)
   if ("json" in completion) return await json(200, completion.json)(exchange)
-  await exchange.head(200, { "content-type": "text/event-stream" })
+  await exchange.head(200, { "content-type": "text/event-stream", "x-request-id": "req_7f3a9c1e" })
   for (const burst of completion.bursts) await exchange.chunk(burst)
   await exchange.end()
 }

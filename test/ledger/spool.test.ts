@@ -6,7 +6,7 @@ import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import { lineOf, parseLine, Spool } from "../../src/ledger/journal/spool.ts"
-import { bases, endings, failures, notes } from "../../src/wire/call.ts"
+import { attemptFailures, bases, endings, failures, notes } from "../../src/wire/call.ts"
 import { openTestDatabase, settled, silent, type TestDatabase } from "./test-database.ts"
 
 /** D27: an end that the ledger does not take is on the disk, survives its process, and is read by others. */
@@ -40,6 +40,10 @@ describe("a line", () => {
     notes: fc.array(words(notes)),
     usage: fc.option(fc.record({ prompt_tokens: count, cached_tokens: count, completion_tokens: count })),
     details: fc.record({
+      request_id: fc.string(),
+      attempts: fc.array(
+        fc.record({ upstream: fc.string(), key: fc.string(), failure: words(attemptFailures), ms: count }),
+      ),
       unread: fc.array(fc.string()),
       unexplained_tokens: fc.integer(),
       provider_cost_nano: fc.bigInt(0n, 2n ** 63n - 1n).map(String),

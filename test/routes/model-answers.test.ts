@@ -83,6 +83,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
       reply: {
         kind: "reply",
         route,
+        asking: {},
         status: 200,
         length: null,
         body,

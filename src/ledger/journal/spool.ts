@@ -4,7 +4,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { isId, nextId } from "../../id.ts"
 import { buckets } from "../../kinds.ts"
-import { bases, endings, failures, notes } from "../../wire/call.ts"
+import { attemptFailures, bases, endings, failures, notes } from "../../wire/call.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { jsonOf } from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
@@ -37,7 +37,20 @@ const Count = Type.Integer({ minimum: 0 })
 const Buckets = Type.Partial(Type.Record(Type.Union(buckets.map((word) => Type.Literal(word))), Count), {
   additionalProperties: false,
 })
+const asking = { key: Type.Optional(Type.String()), request_id: Type.Optional(Type.String()) }
 const Details = Type.Object({
+  ...asking,
+  attempts: Type.Optional(
+    Type.Array(
+      Type.Object({
+        ...asking,
+        upstream: Type.String(),
+        status: Type.Optional(Count),
+        failure: Type.Optional(Type.Union(attemptFailures.map((word) => Type.Literal(word)))),
+        ms: Count,
+      }),
+    ),
+  ),
   unread: Type.Optional(Type.Array(Type.String())),
   unexplained_tokens: Type.Optional(Type.Integer()),
   provider_cost_nano: Type.Optional(Type.String({ pattern: "^\\d{1,19}$" })),

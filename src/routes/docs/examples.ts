@@ -102,6 +102,9 @@ export const callExample: CallBody = {
   unread: [],
   unexplained_tokens: 0,
   provider_cost: null,
+  upstream_key: null,
+  provider_request_id: "req_7f3a9c1e",
+  attempts: [],
   prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
   lines: [
     { kind: "input", count: 40, price: "0.25", cost: "0.00001" },

@@ -142,11 +142,14 @@ function money(call: CallBody): HTMLElement {
 function facts(call: CallBody): HTMLElement {
   const { account_id, key_id, model, upstream, operation, stream, session_id, agent_id, ending } = call
   const { failure, notes, unread, unexplained_tokens, estimate } = call
+  const { upstream_key, provider_request_id, attempts } = call
   return list([
     ["Account", accountLink(account_id)],
     ["Key", keyLink(account_id, key_id)],
     ["Model", named(model)],
-    ["Upstream", named(upstream)],
+    ["Upstream", named(upstream_key === null ? upstream : `${upstream}, key ${upstream_key}`)],
+    ...(provider_request_id === null ? [] : [["Provider's id", named(provider_request_id)] as const]),
+    ...attempts.map((attempt) => ["Not answered by", named(attemptWords(attempt))] as const),
     ["Operation", `${operation}, ${stream ? "stream" : "JSON"}`],
     ...(session_id === null ? [] : [["Session", sessionLink(session_id)] as const]),
     ...(agent_id === null ? [] : [["Agent", named(agent_id)] as const]),
@@ -164,6 +167,12 @@ function facts(call: CallBody): HTMLElement {
           ] as const,
         ]),
   ])
+}
+
+function attemptWords(attempt: CallBody["attempts"][number]): string {
+  const { upstream, upstream_key, status, failure, ms, provider_request_id } = attempt
+  const by = upstream_key === null ? upstream : `${upstream}, key ${upstream_key}`
+  return [`${by}: ${status ?? failure} after ${ms} ms`, provider_request_id ?? []].flat().join(", ")
 }
 
 function sessionLink(session: string): HTMLElement {
