@@ -57,8 +57,10 @@ export const getReadiness = {
   }),
 }
 
+const UNCHANGED = answer("The file has not changed since it was last fetched.", Type.Void())
+
 export const getReference = {
-  response: { 200: answer("The page.", text("text/html")) },
+  response: { 200: answer("The page.", text("text/html")), 304: UNCHANGED },
   detail: operation({
     operationId: "getReference",
     tag: "Service",
@@ -89,6 +91,7 @@ export const getOpenApi = {
       description: "The document.",
       content: { "application/json": { schema: shown(Document, { Document: { openapi: "3.0.3" } }) } },
     },
+    304: { description: "The document has not changed since it was last fetched." },
   },
 }
 
@@ -98,7 +101,7 @@ export const getReferenceAsset = {
   params: File,
   response: {
     200: answer("The file.", text("text/css")),
-    304: answer("The file has not changed since it was last fetched.", Type.Void()),
+    304: UNCHANGED,
   },
   detail: operation({
     operationId: "getReferenceAsset",
@@ -110,7 +113,7 @@ export const getReferenceAsset = {
 }
 
 export const getConsole = {
-  response: { 200: answer("The page.", text("text/html")) },
+  response: { 200: answer("The page.", text("text/html")), 304: UNCHANGED },
   detail: operation({
     operationId: "getConsole",
     tag: "Service",
