@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import { randomBytes } from "node:crypto"
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
 import type { Upstream } from "../../src/config/config.ts"
@@ -327,6 +327,22 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
     expect(provider.connections.opened).toBe(opened)
   })
 
+  test("for 4 s where neither says a time, without TLS", async () => {
+    provider.reply(answers)
+    const real = performance.now.bind(performance)
+    for (const [later_ms, opened] of [
+      [3_000, 1],
+      [5_000, 2],
+    ] as const) {
+      await textOf((await call()).body)
+      await arrival()
+      const clock = spyOn(performance, "now").mockImplementation(() => real() + later_ms)
+      await textOf((await call()).body)
+      clock.mockRestore()
+      expect(provider.connections.opened).toBe(opened)
+    }
+  })
+
   test("a server that closes right after each answer fails no call; the first that does not costs 20 ms", async () => {
     provider.reply(async (exchange) => {
       await answers(exchange)
@@ -353,6 +369,25 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
       await textOf((await call()).body)
     }
     expect(provider.requests.map(({ connection }) => connection)).toEqual([1, 2, 2, 3])
+  })
+})
+
+describe("D59 a body that does not come whole is an error", () => {
+  const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n"
+  const rows: [name: string, answer: string, end: "close" | "reset"][] = [
+    ["that ends with the connection, by a reset", "HTTP/1.1 200 OK\r\n\r\n{}", "reset"],
+    ["in chunks without the last one", CHUNKED, "close"],
+    ["in chunks without the last line break", `${CHUNKED}0\r\n`, "close"],
+    ["shorter than its length", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}", "close"],
+  ]
+  test.each(rows)("%s", async (_name, answer, end) => {
+    provider.reply(async (exchange) => {
+      await exchange.raw(answer)
+      await arrival()
+      exchange[end]()
+    })
+    const { body } = await call()
+    await expect((async () => await body.bytes())()).rejects.toMatchObject({ code: "ECONNRESET" })
   })
 })
 

@@ -7,7 +7,7 @@ import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { type Attempts, forward } from "../../src/upstream/forward.ts"
 import { and, sources } from "../config/small.ts"
 import { chatWords, json, type Provider, sse, startProvider } from "../support/provider.ts"
-import { answers, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
+import { answers, failure, hasty, outgoing, routes, textOf, upstream } from "./calling.ts"
 import { type Certificates, certificates } from "./certificates.ts"
 
 const PASSWORD = "proxy-canary/5e1"
@@ -140,6 +140,17 @@ describe.each(["http", "https"])("D59 an upstream behind a proxy (%s)", (scheme)
       expect(faults).toEqual(["unreachable (ECONNREFUSED)", null, "unreachable (PROXY_407)", null])
     },
   )
+
+  test("one that is silent costs a stream first_byte, and a JSON call total (D31)", async () => {
+    const silent = `http://127.0.0.1:${await listen(createServer())}`
+    const both = () =>
+      routes(behind(scheme, { proxy: silent, ...hasty }), upstream(second.url, { name: "second" }))
+    const reply = await forward(both(), outgoing({ stream: true }), new CircuitBreakers())
+    expect(reply.route.upstream.name).toBe("second")
+    await textOf(reply.body)
+    const json_call = forward(both(), outgoing(), new CircuitBreakers())
+    expect((await failure(json_call)).code).toBe("upstream_timeout")
+  })
 })
 
 describe("D59 which proxy, and which transport", () => {
