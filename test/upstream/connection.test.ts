@@ -327,6 +327,17 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
     expect(provider.connections.opened).toBe(opened)
   })
 
+  test("by fetch, but for a minute no more once one was lost", async () => {
+    provider.reply(answers)
+    provider.replyOnce(answers, (exchange) => exchange.reset())
+    const place = routes(upstream(provider.url, { transport: "fetch" }))
+    const once = async () => await textOf((await forward(place, outgoing(), new CircuitBreakers())).body)
+    await once()
+    await expect(once()).rejects.toMatchObject({ code: "upstream_error" })
+    for (let n = 0; n < 2; n++) await once()
+    expect(provider.requests.map(({ connection }) => connection)).toEqual([1, 1, 2, 3])
+  })
+
   test("for 4 s where neither says a time, without TLS", async () => {
     provider.reply(answers)
     const real = performance.now.bind(performance)

@@ -42,7 +42,8 @@ class Reading implements Line {
   async run(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<void> {
     try {
       const { signal } = this.#cancelling
-      const response = await sessionOf(this.#place).fetch(url, { ...INIT, headers, body, signal })
+      const keepalive = performance.now() >= (closing_until_ms.get(this.#place) ?? 0)
+      const response = await sessionOf(this.#place).fetch(url, { ...INIT, headers, body, signal, keepalive })
       // In a tunnel, the answer to `CONNECT` is an error of its own.
       if (response.status === 407 && this.#place.proxy !== null && url.startsWith("http:"))
         throw new ConnectFailed("PROXY_407")
@@ -50,6 +51,7 @@ class Reading implements Line {
       if (response.body !== null) await this.#read(response.body)
       this.#exchange.end()
     } catch (error) {
+      if (codeOf(error) === "ECONNRESET") closing_until_ms.set(this.#place, performance.now() + CLOSING_MS)
       this.#exchange.fail(failureOf(error))
     }
   }
@@ -76,6 +78,13 @@ class Reading implements Line {
     this.resume()
   }
 }
+
+/**
+ * Until when each request to an upstream gets a connection of its own, because one was lost: the runtime does not tell whether
+ * it was a kept one, and some servers close them right after an answer.
+ */
+const closing_until_ms = new WeakMap<Place, number>()
+const CLOSING_MS = 60_000
 
 /** The gateway decodes and times answers itself, and follows no redirect. */
 const INIT = { method: "POST", decompress: false, redirect: "manual", timeout: false } as const
