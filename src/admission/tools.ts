@@ -1,7 +1,7 @@
 import type { OperationName } from "../wire/call.ts"
 import { TOOLS } from "../wire/fields.ts"
 import { namesIn } from "../wire/known-fields.ts"
-import { isObject } from "../wire/usage.ts"
+import { isObject, type JsonObject } from "../wire/usage.ts"
 
 const TYPES = namesIn(TOOLS)
 type ToolRow = readonly [who: string, client_if?: string, tokens?: number]
@@ -11,27 +11,27 @@ const UNKNOWN: ToolRow = ["hosted_tool"]
 const DATE = /_(?:\d{8}|\d{4}_\d{2}_\d{2})$/
 
 /**
- * What the table says of a tool. A tool without a type is one of the client in the messages family; elsewhere it may have several
- * names, such as `google_search`.
+ * What the table says of a tool, by its type and by the names in it: a tool of the client that has `google_search` too is a search
+ * for some provider. A tool without a type is one of the client in the messages family.
  */
 export function rowsOf(tool: unknown, operation: OperationName): readonly ToolRow[] {
   if (!isObject(tool)) return [UNKNOWN]
-  const { type = null } = tool
-  if (typeof type === "string") {
-    const row = rowOf(type) ?? UNKNOWN
-    const [field = "", client] = (row[1] ?? "").split("=")
-    const at = tool[field]
-    return [client !== undefined && (isObject(at) ? at.type : at) === client ? CLIENT : row]
-  }
-  if (type !== null) return [UNKNOWN]
-  if (operation === "messages" || "function" in tool || typeof tool.name === "string") return [CLIENT]
-  const rows = Object.keys(tool).flatMap((name) => {
-    const row = rowOf(name)
+  const named = Object.keys(tool).flatMap((name) => {
+    const row = (tool[name] ?? false) === false ? undefined : TYPES.get(name)
     return row === undefined ? [] : [row]
   })
-  return rows.length === 0 ? [UNKNOWN] : rows
+  const hosted = named.filter(([who]) => who !== "client")
+  const { type = null } = tool
+  if (typeof type === "string") return [...new Set([typedRow(tool, type), ...hosted])]
+  if (type !== null) return [UNKNOWN]
+  if (operation === "messages" || "function" in tool || typeof tool.name === "string")
+    return [CLIENT, ...hosted]
+  return named.length === 0 ? [UNKNOWN] : named
 }
 
-function rowOf(type: string): ToolRow | undefined {
-  return TYPES.get(type) ?? TYPES.get(type.replace(DATE, ""))
+function typedRow(tool: JsonObject, type: string): ToolRow {
+  const row = TYPES.get(type) ?? TYPES.get(type.replace(DATE, "")) ?? UNKNOWN
+  const [field = "", client] = (row[1] ?? "").split("=")
+  const at = tool[field]
+  return client !== undefined && (isObject(at) ? at.type : at) === client ? CLIENT : row
 }

@@ -76,10 +76,10 @@ const unmeasured = (kind: MediaKind): Form => ({ kind, tokens: () => null })
 
 /** The first Base64 characters of files, and what bounds their tokens. What is compressed and not here holds the context. */
 const FORMS: readonly (readonly [start: string, form: Form])[] = [
-  ["iVBORw0KGgo", { kind: "image", tokens: (data) => pixels(data.big(16, 4), data.big(20, 4)) }],
+  ["iVBORw0KGgo", { kind: "image", tokens: pngTokens }],
   ["/9j/", { kind: "image", tokens: jpegTokens }],
   ["_9j_", { kind: "image", tokens: jpegTokens }],
-  ["R0lGOD", { kind: "image", tokens: (data) => pixels(data.little(6, 2), data.little(8, 2)) }],
+  ["R0lGOD", { kind: "image", tokens: gifTokens }],
   ["JVBERi0", unmeasured("file")],
   ["UEsDB", unmeasured("file")],
   ["H4sI", unmeasured("file")],
@@ -126,8 +126,43 @@ function pixels(width: number | null, height: number | null): number | null {
   return Math.ceil(width / TOKEN_PIXELS) * Math.ceil(height / TOKEN_PIXELS)
 }
 
-/** The most segments before the size of a JPEG. */
+/** Some decoders pass over other chunks before the one with the size. */
+function pngTokens(data: Base64Data): number | null {
+  return data.text(12, 4) === "IHDR" ? pixels(data.big(16, 4), data.big(20, 4)) : null
+}
+
+/** The most segments before the size of a JPEG, and parts before the first frame of a GIF. */
 const MAX_SEGMENTS = 128
+
+/** A GIF is as large as it says, or as its first frame where that goes beyond: decoders make room for it. */
+function gifTokens(data: Base64Data): number | null {
+  const flags = data.big(10, 1) ?? 0
+  let at = 13 + (flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0)
+  let is_in_extension = false
+  for (let parts = 0; parts < MAX_SEGMENTS; parts++) {
+    const next = data.big(at, 1)
+    if (next === null) return null
+    if (is_in_extension) {
+      at += 1 + next
+      is_in_extension = next > 0
+    } else if (next === GIF_EXTENSION) {
+      at += 2
+      is_in_extension = true
+    } else return next === GIF_FRAME ? pixels(gifSide(data, 6, at + 1), gifSide(data, 8, at + 3)) : null
+  }
+  return null
+}
+
+const GIF_FRAME = 0x2c
+const GIF_EXTENSION = 0x21
+
+/** A side as the file says it, or the end of the frame on that side: its offset, and 4 bytes behind that its own length. */
+function gifSide(data: Base64Data, said_at: number, frame_at: number): number | null {
+  const said = data.little(said_at, 2)
+  const offset = data.little(frame_at, 2)
+  const length = data.little(frame_at + 4, 2)
+  return said === null || offset === null || length === null ? null : Math.max(said, offset + length)
+}
 
 /** A JPEG has its size in the first segment that begins a frame. */
 function jpegTokens(data: Base64Data): number | null {
@@ -137,6 +172,8 @@ function jpegTokens(data: Base64Data): number | null {
     const length = data.big(at + 2, 2)
     if (marker === null || length === null || marker < 0xff00) return null
     const code = marker & 0xff
+    // Marks without a length (RFC 2435 section 3.1.9): a decoder goes on right behind them.
+    if (code === 0x01 || (code >= 0xd0 && code <= 0xd9)) return null
     const is_frame = code >= 0xc0 && code <= 0xcf && code !== 0xc4 && code !== 0xc8 && code !== 0xcc
     if (is_frame) return pixels(data.big(at + 7, 2), data.big(at + 5, 2))
     at += code === 0xff ? 1 : 2 + length

@@ -224,6 +224,7 @@ describe("D60 what a request asks for besides text", () => {
 })
 
 describe("D61 tools by their type without its date", () => {
+  const FUNCTION = { type: "function", function: { name: "f" } }
   const rows: [string, OperationName, object, object][] = [
     ["a function", "chat", { type: "function", function: { name: "web_search" } }, {}],
     ["a function without a type", "chat", { function: { name: "f" } }, {}],
@@ -238,6 +239,15 @@ describe("D61 tools by their type without its date", () => {
       { function_declarations: [], google_search: {} },
       { web_search: "tools" },
     ],
+    ["a search in a function", "chat", { ...FUNCTION, google_search: {} }, { web_search: "tools" }],
+    [
+      "a search in a function without a type",
+      "chat",
+      { name: "f", googleSearch: {} },
+      { web_search: "tools" },
+    ],
+    ["a search in a tool", "messages", { name: "f", web_search: {} }, { web_search: "tools[0]" }],
+    ["no search in a function", "chat", { ...FUNCTION, google_search: null }, {}],
     ["tokens alone", "chat", { url_context: {} }, { work: "tools" }],
     ["a fee", "chat", { type: "x_search" }, { "tool_run:x_search": "tools" }],
     ["nobody's", "chat", { type: "anything_20270101" }, { hosted_tool: "tools" }],

@@ -11,8 +11,37 @@ const PNG = [0x89, ...ascii("PNG\r\n"), 0x1a, 0x0a, ...big(13, 4), ...ascii("IHD
 
 export const png = (width = 28, height = 28, bytes = 20) =>
   base64([...PNG, ...big(width, 4), ...big(height, 4)], bytes)
-export const gif = (width: number, height: number) =>
-  base64([...ascii("GIF89a"), ...little(width, 2), ...little(height, 2)], 9)
+const frame = (width: number, height: number) => [
+  0x2c,
+  ...little(0, 4),
+  ...little(width, 2),
+  ...little(height, 2),
+]
+/** With colours and a comment before the first frame, which is as large unless `first` says another size. */
+export const gif = (width: number, height: number, first = frame(width, height)) =>
+  base64(
+    [
+      ...[...ascii("GIF89a"), ...little(width, 2), ...little(height, 2), 0x80, 0, 0, ...big(0, 6)],
+      ...[0x21, 0xfe, 1, 0x2c, 0, ...first],
+    ],
+    9,
+  )
+/** Pictures whose size some decoders read elsewhere than the first look finds it. */
+export const disguised = {
+  "a GIF that its first frame enlarges": gif(1, 1, frame(280, 56)),
+  "a GIF without a frame": gif(1, 1, [0x3b]),
+  "a PNG whose first chunk is another": base64(
+    [0x89, ...ascii("PNG\r\n"), 0x1a, 0x0a, ...big(13, 4), ...ascii("tEXt"), ...big(1, 4), ...big(1, 4)],
+    60,
+  ),
+  "a JPEG with a mark without a length": base64(
+    [
+      ...[0xff, 0xd8, 0xff, 0x01, 0xff, 0xc0, 0, 17, 8, ...big(8_000, 2), ...big(8_000, 2)],
+      ...[...new Array<number>(0xffc0 - 9).fill(0), 0xff, 0xc0, 0, 17, 8, ...big(1, 2), ...big(1, 2)],
+    ],
+    20,
+  ),
+}
 /** With a segment of metadata, in which there is another picture, before the frame. */
 export const jpeg = (width: number, height: number) =>
   base64(

@@ -9,7 +9,7 @@ import { responses } from "../../src/operations/responses.ts"
 import { parseChat } from "../../src/wire/chat-request.ts"
 import type { Media } from "../../src/wire/media.ts"
 import { parseResponses } from "../../src/wire/responses-request.ts"
-import { compressed, gif, jpeg, mp3, png, tagged, wav, webp } from "./files.ts"
+import { compressed, disguised, gif, jpeg, mp3, png, tagged, wav, webp } from "./files.ts"
 import { aModel, quoteOf } from "./model.ts"
 
 const url = (type: string, data: string) => `data:${type};base64,${data}`
@@ -44,6 +44,11 @@ describe("D12 a picture counts its pixels, at most a token for 28 by 28", () => 
     ] satisfies Media[])
     expect(held({ context_tokens: CONTEXT }, picture(data))).toBe(Math.max(4_096, tokens))
     expect(held({ context_tokens: CONTEXT, part_tokens: 300 }, picture(data))).toBe(300)
+  })
+
+  test.each(Object.entries(disguised))("%s counts as what a decoder can make of it", (name, data) => {
+    const [media] = described(picture(data)).media
+    expect(media?.tokens ?? null).toBe(name.endsWith("enlarges") ? 20 : null)
   })
 
   test("a picture elsewhere is 4,096 tokens, or part_tokens", () => {

@@ -15,11 +15,14 @@ export function png(width: number, height: number): Buffer {
 }
 
 export function gif(width: number, height: number): Buffer {
-  const header = Buffer.alloc(13)
-  header.write("GIF89a", "latin1")
-  header.writeUInt16LE(width, 6)
-  header.writeUInt16LE(height, 8)
-  return header
+  const file = Buffer.alloc(23)
+  file.write("GIF89a", "latin1")
+  file.writeUInt8(0x2c, 13)
+  for (const at of [6, 18]) {
+    file.writeUInt16LE(width, at)
+    file.writeUInt16LE(height, at + 2)
+  }
+  return file
 }
 
 /** With `metadata_bytes` before the frame. */
