@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
+import { drizzle } from "drizzle-orm/postgres-js"
+import { connect } from "../../src/ledger/database/address.ts"
 import { type AdminHarness, mount, openAdminHarness, TOKEN } from "./admin-harness.ts"
 
 type App = AdminHarness["app"]
@@ -37,7 +39,7 @@ test("D50 the cookie is for /admin alone, out of reach of pages, for 12 hours, a
   expect(plain.attributes).toEqual(["Path=/admin", "Max-Age=43200", "HttpOnly", "SameSite=Strict"])
   expect((await signIn("https://gateway.test")).attributes).toEqual([...plain.attributes, "Secure"])
   expect(plain.answer.headers.get("cache-control")).toBe("no-store")
-  expect(plain.cookie).toMatch(/^tollgate_session=[\w-]{43}$/)
+  expect(plain.cookie).toMatch(/^tollgate_session=[\w-]{86}$/)
   expect(plain.cookie).not.toBe((await signIn()).cookie)
 })
 
@@ -90,3 +92,15 @@ test.each<[string, string, Record<string, string>, number]>([
   const answer = await ask(adminApi.app, method, path, { cookie: `other=1; ${cookie}`, ...headers })
   expect(answer.status).toBe(status)
 })
+
+test.each(["x", "A".repeat(86), ""])(
+  "D50 a cookie that no gateway has made is refused without the ledger: %p",
+  async (secret) => {
+    const nowhere = { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" }
+    const app = another({ database: drizzle(connect(nowhere, { backoff: () => 0 })), deadline_ms: 1_000 })
+    expect(await statusOf(app, `tollgate_session=${secret}`)).toBe(401)
+    const { cookie } = await signIn()
+    expect(await statusOf(app, cookie)).toBe(503)
+    expect(await statusOf(app, `${cookie}x`)).toBe(401)
+  },
+)
