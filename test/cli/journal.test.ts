@@ -1,4 +1,7 @@
 import { afterAll, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, statSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { type } from "./command.ts"
 
 /** `tollgate journal` with an API whose sealed month has two hours, of which the second was changed (D71). */
@@ -30,6 +33,8 @@ const api = Bun.serve({
           },
         ],
       })
+    if (request.url.endsWith("/dump"))
+      return Response.json({ lines: ['{"seal":{"month":"2026-10","hash":"00","entries":0}}'], next: null })
     const { month, from }: { month: string; from?: string } = JSON.parse(await request.text())
     if (month !== "2026-10") return new Response(null, { status: 404 })
     return Response.json(
@@ -66,4 +71,15 @@ test("--verify says that nothing was changed", async () => {
   const { code, out } = await say("--verify")
   expect(code).toBe(0)
   expect(out).toContain("unchanged")
+})
+
+test("D75 a dump is readable by its owner only, whatever the umask is, and is refused if it is not what was sealed", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-dump-"))
+  const file = join(folder, "2026-10.gz")
+  const umask = process.umask(0)
+  const { code, err } = await say("--dump", "2026-10", "--to", file)
+  process.umask(umask)
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  expect([code, err]).toEqual([1, expect.stringContaining("is not the month 2026-10 as it was sealed")])
+  rmSync(folder, { recursive: true })
 })
