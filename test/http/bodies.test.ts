@@ -283,6 +283,22 @@ test("D77 what a body decodes to takes its memory as it is decoded, and stops wi
   await expect(read(250_000)).rejects.toMatchObject({ code: "overloaded" })
 })
 
+test.each(["gzip", "zstd"])("D77 a decoder of %s takes memory before anything has come", async (coding) => {
+  const limits = { body_bytes: 200_000, memory_bytes: 1_000_000, body_timeout_ms: 100 }
+  const memory = new Memory(0)
+  const headers = { "content-type": "application/json", "content-encoding": coding }
+  const waiting = Array.from({ length: 10 }, async () => {
+    const body = new ReadableStream({ pull: () => Promise.withResolvers<void>().promise })
+    return await readBody(
+      new Request("http://x/", { method: "POST", headers, body }),
+      limits,
+      memory.of("a", limits),
+    )
+  })
+  const ends = (await Promise.allSettled(waiting)).map((end) => end.status === "rejected" && end.reason.code)
+  expect(ends).toEqual([...Array(7).fill("request_timeout"), ...Array(3).fill("overloaded")])
+})
+
 test("D18 a zstd window that needs more than 8 MiB is a 400", async () => {
   const lines = ["content-type: application/json", "content-encoding: zstd"]
   for (const [log, status] of [

@@ -1,3 +1,4 @@
+import { timingSafeEqual } from "node:crypto"
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { endSession, isOpenSession, openSession } from "../../ledger/console-sessions.ts"
@@ -11,6 +12,8 @@ import { askShard } from "./shards.ts"
 /** How long a session of the console lasts. */
 const SESSION_S = 12 * 3_600
 const SECRET_BYTES = 32
+/** Of so many bytes in Base64. */
+const RANDOM_CHARACTERS = 43
 
 type Asked = { readonly request: Request }
 
@@ -22,7 +25,7 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
     .post(
       "/session",
       async ({ request, set, status }) => {
-        const secret = crypto.getRandomValues(Buffer.alloc(SECRET_BYTES)).toString("base64url")
+        const secret = newSecret(admin_token)
         const hash = hashOf(secret, admin_token)
         await askShard(operators, shard, (database) => openSession(database, hash, SESSION_S))
         set.headers["set-cookie"] = cookie(secret, SESSION_S, request.headers)
@@ -33,7 +36,7 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
     .delete(
       "/session",
       async ({ request, set, status }) => {
-        const secret = secretOf(request)
+        const secret = secretOf(request, admin_token)
         if (secret !== null) {
           const hash = hashOf(secret, admin_token)
           await askShard(operators, shard, (database) => endSession(database, hash))
@@ -50,7 +53,7 @@ export function operatorsOrConsole(operators: Operators, admin_token: string) {
   const tokenOnly = operatorsOnly(admin_token)
   const [shard] = operators.shards
   return async ({ request }: Asked): Promise<void> => {
-    const secret = request.headers.has("authorization") ? null : secretOf(request)
+    const secret = request.headers.has("authorization") ? null : secretOf(request, admin_token)
     if (secret !== null) {
       const hash = hashOf(secret, admin_token)
       if (await askShard(operators, shard, (database) => isOpenSession(database, hash))) return
@@ -59,11 +62,32 @@ export function operatorsOrConsole(operators: Operators, admin_token: string) {
   }
 }
 
-/** The secret of the cookie; null without one, and for a request that another site or origin has caused. */
-function secretOf({ headers, method }: Request): string | null {
+/**
+ * The secret of the cookie; null without one that a gateway with this token has made, and for a request that another site or
+ * origin has caused.
+ */
+function secretOf({ headers, method }: Request, admin_token: string): string | null {
   if (!isOwnOrigin(headers, method)) return null
   const pairs = (headers.get("cookie") ?? "").split(";").map((pair) => pair.trim().split("="))
-  return pairs.find(([name]) => name === SESSION_COOKIE)?.[1] ?? null
+  const secret = pairs.find(([name]) => name === SESSION_COOKIE)?.[1] ?? null
+  return secret !== null && isSigned(secret, admin_token) ? secret : null
+}
+
+/** A random text and its signature, so that a cookie which no gateway has made costs the ledger no question. */
+function newSecret(admin_token: string): string {
+  const random = crypto.getRandomValues(Buffer.alloc(SECRET_BYTES)).toString("base64url")
+  return random + signatureOf(random, admin_token)
+}
+
+function isSigned(secret: string, admin_token: string): boolean {
+  const random = secret.slice(0, RANDOM_CHARACTERS)
+  const given = Buffer.from(secret.slice(RANDOM_CHARACTERS))
+  const expected = Buffer.from(signatureOf(random, admin_token))
+  return given.byteLength === expected.byteLength && timingSafeEqual(given, expected)
+}
+
+function signatureOf(random: string, admin_token: string): string {
+  return new Bun.CryptoHasher("sha256", admin_token).update(`session ${random}`).digest("base64url")
 }
 
 /**
