@@ -2,6 +2,7 @@ import { totalmem } from "node:os"
 import { COPIES, type Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { FairShare } from "../fair-share.ts"
+import { Pace } from "./pace.ts"
 
 type Limits = Pick<Config["limits"], "memory_bytes" | "body_bytes">
 /** What is smaller is freed by the runtime soon enough. */
@@ -24,6 +25,7 @@ export function defaultMemoryBytes(processes: number): number {
  * the runtime has collected it.
  */
 export class Memory {
+  readonly pace = new Pace()
   readonly #default_bytes: number
   readonly #share = new FairShare()
   #freed_bytes = 0
@@ -93,6 +95,11 @@ export class MemoryPart {
       })
     }
     this.#bytes += bytes
+  }
+
+  /** Counts bytes of a large body that were read. Resolves when its reader may go on; null if it may at once. */
+  read(bytes: number): Promise<void> | null {
+    return this.#memory.pace.read(this.#account_id, bytes)
   }
 
   /** Takes the memory for an answer of a provider. */

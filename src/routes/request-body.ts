@@ -87,6 +87,8 @@ async function readCounted(
     if (size > limit_bytes) throw new GatewayError("request_too_large")
     memory?.take(chunk.byteLength)
     chunks.push(chunk)
+    const turn = memory?.read(chunk.byteLength) ?? null
+    if (turn !== null) await turn
   }
   return Buffer.concat(chunks)
 }

@@ -1,0 +1,43 @@
+/** How many bytes of large bodies are read in a turn of the event loop. It takes about 2 ms, mostly for new memory. */
+const TURN_BYTES = 1_048_576
+/** About as many come at a time. */
+const PART_BYTES = 131_072
+
+/**
+ * Bounds what is read of large bodies in a turn of the event loop, so that calls wait little while many bodies arrive (D78).
+ * Accounts take turns.
+ */
+export class Pace {
+  #left_bytes = TURN_BYTES
+  #is_ticking = false
+  /** By account; the one whose turn is next is first. */
+  readonly #waiting = new Map<string, (() => void)[]>()
+
+  /** Counts what was read. Resolves when its reader may go on; null if it may at once. */
+  read(account_id: string, bytes: number): Promise<void> | null {
+    this.#left_bytes -= bytes
+    if (!this.#is_ticking) setImmediate(this.#tick)
+    this.#is_ticking = true
+    if (this.#left_bytes > 0) return null
+    return new Promise((resolve) => {
+      const own = this.#waiting.get(account_id)
+      if (own === undefined) this.#waiting.set(account_id, [resolve])
+      else own.push(resolve)
+    })
+  }
+
+  readonly #tick = (): void => {
+    this.#left_bytes = Math.min(this.#left_bytes + TURN_BYTES, TURN_BYTES)
+    let room = Math.ceil(this.#left_bytes / PART_BYTES)
+    // An account that has more comes again, at the end.
+    for (const [account_id, own] of this.#waiting) {
+      if (room <= 0) break
+      room -= 1
+      own.shift()?.()
+      this.#waiting.delete(account_id)
+      if (own.length > 0) this.#waiting.set(account_id, own)
+    }
+    this.#is_ticking = this.#waiting.size > 0 || this.#left_bytes < TURN_BYTES
+    if (this.#is_ticking) setImmediate(this.#tick)
+  }
+}

@@ -1,0 +1,49 @@
+import { describe, expect, test } from "bun:test"
+import { Pace } from "../../src/admission/pace.ts"
+
+const MIB = 1_048_576
+const PART = 131_072
+
+/** Reads so many parts, and notes each. */
+async function read(pace: Pace, account: string, parts: number, noted: string[]): Promise<void> {
+  for (let part = 0; part < parts; part++) {
+    noted.push(account)
+    const turn = pace.read(account, PART)
+    if (turn !== null) await turn
+  }
+}
+
+describe("D78 reading large bodies", () => {
+  test("a body that fits in a turn waits for nothing", () => {
+    const pace = new Pace()
+    for (let part = 1; part < 8; part++) expect(pace.read("one", PART)).toBeNull()
+    expect(pace.read("one", PART)).toBeInstanceOf(Promise)
+  })
+
+  test("in a turn of the event loop not much more than 1 MiB is read, however many bodies arrive", async () => {
+    const [pace, noted] = [new Pace(), [] as string[]]
+    const readers = Array.from({ length: 100 }, () => read(pace, "one", 10, noted))
+    let is_done = false
+    const all = Promise.all(readers).then(() => {
+      is_done = true
+    })
+    // The first parts have come before anybody waits.
+    expect(noted).toHaveLength(107)
+    let most = 0
+    for (let before = noted.length; !is_done; before = noted.length) {
+      await new Promise((resolve) => setImmediate(resolve))
+      most = Math.max(most, noted.length - before)
+    }
+    await all
+    expect(most * PART).toBeLessThanOrEqual(2 * MIB)
+    expect(noted).toHaveLength(1_000)
+  })
+
+  test("the body of another account gets its turn beside a hundred of one", async () => {
+    const [pace, noted] = [new Pace(), [] as string[]]
+    const readers = Array.from({ length: 100 }, () => read(pace, "hot", 50, noted))
+    await read(pace, "cold", 10, noted)
+    expect(noted.filter((account) => account === "hot").length).toBeLessThan(107 + 10 * 16)
+    await Promise.all(readers)
+  })
+})
