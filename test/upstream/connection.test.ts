@@ -357,7 +357,7 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
   test("a server that closes right after each answer fails no call; the first that does not costs 20 ms", async () => {
     provider.reply(async (exchange) => {
       await answers(exchange)
-      setTimeout(() => exchange.close(), 2)
+      setTimeout(() => exchange.close(), 8)
     })
     const rounds = Array.from({ length: 8 }, async () => {
       for (let n = 0; n < 5; n++) await textOf((await call()).body)
