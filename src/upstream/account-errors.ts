@@ -22,11 +22,17 @@ export function toldWait(body: string): number {
 
 const DELAY = /^\d{1,9}(?:\.\d{1,9})?s$/
 
+/** Whether a refusal is a page for people: a firewall before the provider sends one, often for words in the request. */
+export function isPage(body: string): boolean {
+  return /^\s*</.test(body)
+}
+
 /** What a refusal means (D82): by its words, because the status of an empty account is anything from 400 to 500; null for what its status says. */
 export function meaningOf(status: number, body: string, errors: ErrorMeanings): Meaning | null {
   if (!isJudgedByBody(status, errors)) return errors.statuses[status] ?? null
   const { message, code, type, details } = errorObject(body)
   if (status === 401 || status === 402) return "account"
+  if (status === 403 && isPage(body)) return null
   if (status === 403) return CONTENT.test(`${message} ${code} ${type}`) ? null : "account"
   const told = [
     code,

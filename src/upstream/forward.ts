@@ -5,7 +5,7 @@ import type { Meaning } from "../presets/preset.ts"
 import { startTimeout, type Timeout } from "../timeouts.ts"
 import type { Asking, LostAttempt } from "../wire/call.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
-import { isJudgedByBody, meaningOf, toldWait } from "./account-errors.ts"
+import { isJudgedByBody, isPage, meaningOf, toldWait } from "./account-errors.ts"
 import { type Candidate, candidatesOf } from "./choice.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
@@ -272,7 +272,7 @@ async function refused(
           : isSpoken(meant)
             ? null
             : `status ${status}${of_name}`,
-    passes_on: meaning === "account" || PASSES_ON.has(meant),
+    passes_on: meaning === "account" || PASSES_ON.has(meant) || (status === 403 && isPage(read ?? "")),
     of_key:
       meaning === "account" ? "refused" : meant === 429 ? { limited_ms: Number(retry_after) * 1_000 } : null,
     discard,

@@ -110,6 +110,17 @@ describe("D82 a key that the provider refuses is out for a minute, and the next 
   })
 })
 
+test("D82 a page of a firewall, which a client's words can cause, goes to the next upstream, and no key is out", async () => {
+  provider.reply(
+    byKey({ a: json(403, "\n<!DOCTYPE html><title>Blocked</title>", { "content-type": "text/html" }) }),
+  )
+  const to = two(backup())
+  expect(await call(to)).toBe("second")
+  expect(shown()).toEqual(["a"])
+  await call(to)
+  expect(shown()).toEqual(["a", "a"])
+})
+
 describe("D82 a key with 429 rests for its Retry-After", () => {
   test("for the model alone, and the next key is asked in the same call", async () => {
     provider.reply(byKey({ a: json(429, {}, { "retry-after": "20" }) }))
