@@ -66,17 +66,20 @@ export class KeyRests {
   }
 }
 
+/** It is hashed for every upstream and key, and a client may send one of 20 MiB. */
+const MAX_AFFINITY_CHARACTERS = 1_024
+
 /** The candidates of models that leave no choice. */
 const only = new WeakMap<Model["routes"], readonly Candidate[]>()
 
 /**
  * The upstreams and keys of a model in the order in which a call asks them (D82): by priority, and among equals by weighted
- * chance. Calls with the same `affinity` get the same order, so that the provider's prompt cache serves them. Those that rest
+ * chance. Calls that have `said` the same get the same order, so that the provider's prompt cache serves them. Those that rest
  * are left out, unless all do.
  */
 export function candidatesOf(
   routes: Model["routes"],
-  affinity: string | null,
+  said: string | null,
   rests: KeyRests,
 ): readonly Candidate[] {
   const known = only.get(routes)
@@ -87,6 +90,7 @@ export function candidatesOf(
     only.set(routes, candidates)
     return candidates
   }
+  const affinity = said?.slice(0, MAX_AFFINITY_CHARACTERS) ?? null
   const chance = affinity === null ? Math.random : null
   const all = byWeight(routes, ({ upstream, model }) => `${upstream.name}/${model}`, affinity, chance)
     .toSorted((one, other) => one.priority - other.priority)

@@ -235,6 +235,14 @@ describe("D82 the order of upstreams and keys", () => {
     }
   })
 
+  test("only the beginning of a long affinity counts, so that it costs no more than a short one", () => {
+    const to = [route("one", 1), route("two", 1)] as const
+    const long = (n: number, end: string) => `${n}${"x".repeat(1_024)}${end}`
+    for (let n = 0; n < 20; n++) expect(firstOf(to, long(n, "a"))).toBe(firstOf(to, long(n, "b")) ?? "")
+    const firsts = Array.from({ length: 20 }, (_, n) => firstOf(to, long(n, "")))
+    expect(new Set(firsts).size).toBe(2)
+  })
+
   test("without an affinity it is chance", () => {
     const to = [route("one", 1), route("two", 1)] as const
     expect(new Set(Array.from({ length: 200 }, () => firstOf(to, null))).size).toBe(2)
