@@ -77,6 +77,12 @@ export class KeyLoads {
     this.#rates.requests_per_minute.note(key_hash, limits.requests_per_minute, performance.now())
   }
 
+  /** What a key has left of its requests (D85); null without a limit. */
+  rate(key_hash: string, { requests_per_minute }: KeyLimits): RequestRate | null {
+    if (requests_per_minute === null) return null
+    return this.#rates.requests_per_minute.left(key_hash, requests_per_minute, performance.now())
+  }
+
   /** Counts a call that was left before output (D91). */
   abandoned(key_hash: string, { abandoned_per_minute }: KeyLimits): void {
     if (abandoned_per_minute !== null)
@@ -97,6 +103,15 @@ export class KeyLoads {
 }
 
 const WINDOW_MS = 60_000
+
+/** A request rate as clients are told of it. */
+export interface RequestRate {
+  readonly limit: number
+  /** Requests that may come now. */
+  readonly remaining: number
+  /** Until all of the limit may come at once. */
+  readonly reset_ms: number
+}
 
 /** How full the bucket of a key was when it was last used. */
 interface Use {
@@ -129,6 +144,15 @@ export class Rate {
   wait(key: string, per_minute: number, now_ms: number): number {
     const excess = this.#level(key, per_minute, now_ms) + 1 - per_minute
     return excess <= 0 ? 0 : (excess * WINDOW_MS) / per_minute
+  }
+
+  left(key: string, per_minute: number, now_ms: number): RequestRate {
+    const level = this.#level(key, per_minute, now_ms)
+    return {
+      limit: per_minute,
+      remaining: Math.max(0, Math.floor(per_minute - level)),
+      reset_ms: (level * WINDOW_MS) / per_minute,
+    }
   }
 
   /** Counts a request of `key`. */

@@ -63,9 +63,14 @@ const PRINTABLE = /^[\x20-\x7e]*$/
 /** A key of this gateway must not reach a provider. */
 const OWN_KEY = /tg_live_/i
 
+/** The first configured vendor whose version header is there. */
+export function vendorOf(headers: Headers, vendors: readonly string[]): string | undefined {
+  return vendors.find((vendor) => headers.has(versionHeader(vendor)))
+}
+
 /** Whether any configured vendor's version header is there. */
 export function hasVersionHeader(headers: Headers, vendors: readonly string[]): boolean {
-  return vendors.some((vendor) => headers.has(versionHeader(vendor)))
+  return vendorOf(headers, vendors) !== undefined
 }
 
 /**

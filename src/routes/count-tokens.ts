@@ -24,6 +24,7 @@ import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-to
 import { FieldTexts, readLargeBody } from "../wire/json.ts"
 import { RecordedAttempts, traceOf } from "./call-record.ts"
 import * as reference from "./docs/messages.ts"
+import { rateHeaders } from "./rate-headers.ts"
 import { readBody } from "./request-body.ts"
 
 const PATH = "/v1/messages/count_tokens"
@@ -93,7 +94,8 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })
     checkTokenCount(answer.bytes)
     metrics.tokensCounted(model.name)
-    return new Response(answer.bytes, { headers: jsonHeaders(id) })
+    const rate = rateHeaders(gateway, key_hash, "messages", request)
+    return new Response(answer.bytes, { headers: { ...jsonHeaders(id), ...rate } })
   } catch (error) {
     if (!client_deadline.signal.aborted) throw error
     throw new GatewayError("overloaded", {

@@ -29,6 +29,7 @@ import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
 import { createResponse, createResponseCompatible } from "./docs/responses.ts"
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
 import { answerJson, answerStream, drainOf, stoppedError } from "./model-answers.ts"
+import { faultWithRate, rateHeaders, withRate } from "./rate-headers.ts"
 import { refused } from "./refusals.ts"
 import { readBody } from "./request-body.ts"
 
@@ -75,7 +76,8 @@ async function modelCall<Body extends Named>(
     const entering = enter(gateway, key_hash)
     accepted = entering instanceof Promise ? await entering : entering
   } catch (error) {
-    throw refused(gateway, gateway.ledger.owner(key_hash), error)
+    const fault = faultWithRate(error, () => rateHeaders(gateway, key_hash, operation.name, request))
+    throw refused(gateway, gateway.ledger.owner(key_hash), fault)
   }
   let asked: Asked<Body>
   let call: Call
@@ -108,11 +110,12 @@ async function modelCall<Body extends Named>(
     call.answeredBy(reply.route, reply.asking)
     const answering = { gateway, call, reply, client_deadline, request }
     const form = call.hold.stream ? operation.stream : null
-    if (form === null) return await answerJson(answering, operation.wantsCost(body))
-    return await answerStream(answering, form, {
-      usage: operation.wantsUsage(body),
-      cost: operation.wantsCost(body),
-    })
+    const cost = operation.wantsCost(body)
+    const answer =
+      form === null
+        ? await answerJson(answering, cost)
+        : await answerStream(answering, form, { usage: operation.wantsUsage(body), cost })
+    return withRate(answer, rateHeaders(gateway, key_hash, operation.name, request))
   } catch (error) {
     gateway.sockets.restore(request)
     throw await abandon(gateway, call, client_deadline, error)

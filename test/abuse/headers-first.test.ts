@@ -81,7 +81,11 @@ describe("D38 requests count before their bodies are read", () => {
     for (let request = 0; request < A_MINUTE; request++)
       expectError(await harness.chat(key, { messages: [] }), "invalid_request", { param: "messages" })
     for (const answer of await saidToHeads(key))
-      expectError(answer, "rate_limited", { headers: { "retry-after": expect.stringMatching(/^\d+$/) } })
+      expect(answer).toMatchObject({
+        status: 429,
+        headers: { "retry-after": expect.stringMatching(/^\d+$/) },
+        json: { error: { code: "rate_limited" } },
+      })
   })
 
   test("D33 a call whose body is on its way has a place, until it is gone", async () => {

@@ -165,19 +165,49 @@ describe("D38 limits.per_key.requests_per_minute", () => {
 
   /** A wait that is worth saying: at most the time in which one request flows off. */
   const later = { headers: { "retry-after": expect.stringMatching(/^(1?\d|20)$/) } }
+  /** A call is told what is left as well (D85). */
+  const none_left = {
+    headers: {
+      ...later.headers,
+      "x-ratelimit-limit-requests": String(A_MINUTE),
+      "x-ratelimit-remaining-requests": "0",
+      "x-ratelimit-reset-requests": expect.stringMatching(/^\d\ds$/),
+    },
+  }
   const list = (key: string) => harness.ask({ target: "/models", headers: [`authorization: Bearer ${key}`] })
+
+  test("D85 answers say what is left, in the words of each family", async () => {
+    const { key } = await harness.account()
+    const first = await harness.chat(key)
+    expect(first.headers).toMatchObject({
+      "x-ratelimit-limit-requests": String(A_MINUTE),
+      "x-ratelimit-remaining-requests": "2",
+      "x-ratelimit-reset-requests": expect.stringMatching(/^(1?\d|20)s$/),
+    })
+    const asked_ms = Date.now()
+    const second = await harness.count(key)
+    expect(second.headers).toMatchObject({
+      "anthropic-ratelimit-requests-limit": String(A_MINUTE),
+      "anthropic-ratelimit-requests-remaining": "1",
+    })
+    const reset_ms = Date.parse(second.headers["anthropic-ratelimit-requests-reset"] ?? "")
+    expect(reset_ms).toBeGreaterThan(asked_ms + 20_000)
+    expect(reset_ms).toBeLessThanOrEqual(Date.now() + 40_000)
+    expect((await harness.chat(key, { stream: true })).headers).toHaveProperty("x-ratelimit-limit-requests")
+    expectError(await harness.chat(key), "rate_limited", none_left)
+  })
 
   test("calls, counts and lists are counted alike; beyond the limit each is refused before any hold", async () => {
     const { id, key } = await harness.account()
     const answers = [await harness.chat(key), await harness.count(key), await list(key)]
     expect(tally(answers)).toEqual({ 200: A_MINUTE })
     await harness.untouched(id, async () => {
-      expectError(await harness.chat(key), "rate_limited", later)
-      expectError(await harness.chat(key, { model: "none" }), "rate_limited", later)
+      expectError(await harness.chat(key), "rate_limited", none_left)
+      expectError(await harness.chat(key, { model: "none" }), "rate_limited", none_left)
       expectError(await harness.count(key), "rate_limited", later)
       expectError(await list(key), "rate_limited", later)
       const [head = ""] = requestBytes(chatDraft(key)).toString().split("\r\n\r\n")
-      expectError(await harness.say(`${head}\r\n\r\n`, "POST"), "rate_limited", later)
+      expectError(await harness.say(`${head}\r\n\r\n`, "POST"), "rate_limited", none_left)
     })
     const { key: other } = await harness.key(id, {})
     expect((await harness.chat(other)).status).toBe(200)
