@@ -56,6 +56,11 @@ export class Memory {
     this.#share.add(account_id, bytes)
   }
 
+  /** Gives back what is free already. */
+  discard(account_id: string, bytes: number): void {
+    this.#share.give(account_id, bytes)
+  }
+
   give(account_id: string, bytes: number): void {
     this.#share.give(account_id, bytes)
     if (bytes < LARGE_BYTES) return
@@ -106,6 +111,12 @@ export class MemoryPart {
   add(answer_bytes: number): void {
     this.#bytes += answer_bytes
     this.#memory.add(this.#account_id, answer_bytes)
+  }
+
+  /** Gives the memory of a body back that was refused and freed by its reader: it needs no collection. */
+  discard(): void {
+    this.#memory.discard(this.#account_id, this.#bytes)
+    this.#bytes = 0
   }
 
   /** Gives everything back. Idempotent. */

@@ -1,0 +1,34 @@
+import { expect, spyOn, test } from "bun:test"
+import { Memory } from "../../src/admission/memory.ts"
+import { GatewayError } from "../../src/errors.ts"
+import { readBody } from "../../src/routes/request-body.ts"
+
+const BODY_BYTES = 8_388_608
+const LIMITS = { body_bytes: BODY_BYTES, body_timeout_ms: 5_000, memory_bytes: 4 * BODY_BYTES }
+
+test("D77 bodies that are refused while they arrive are freed without a collection", async () => {
+  const memory = new Memory(LIMITS.memory_bytes)
+  const collect = spyOn(Bun, "gc").mockImplementation(() => {})
+  const parts: Uint8Array[] = []
+  const refuse = async () => {
+    const part = memory.of("one", LIMITS)
+    const body = new ReadableStream({
+      pull(controller) {
+        const chunk = new Uint8Array(BODY_BYTES / 16)
+        parts.push(chunk)
+        controller.enqueue(chunk)
+      },
+    })
+    const headers = { "content-type": "application/json" }
+    const request = new Request("http://localhost", { method: "POST", body, headers })
+    const error = await readBody(request, LIMITS, part).catch((thrown: unknown) => thrown)
+    part.free()
+    return error instanceof GatewayError ? error.code : error
+  }
+  // An account gets 15/16 of the memory; the first refusal finds nothing to collect, and may look once.
+  for (let body = 0; body < 5; body++) expect(await refuse()).toBe("overloaded")
+  expect(collect.mock.calls.length).toBeLessThanOrEqual(1)
+  expect(parts.length).toBeGreaterThan(70)
+  expect(parts.filter(({ byteLength }) => byteLength > 0).length).toBeLessThanOrEqual(2 * 5)
+  collect.mockRestore()
+})
