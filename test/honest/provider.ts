@@ -147,7 +147,13 @@ function promptWork(
   const asks_hour = JSON.stringify(body.messages ?? null).includes('"ttl":"1h"')
   const written = part("cache_write", plan.written, text - cached_input)
   const for_an_hour = splits_writes ? plan.for_an_hour : 100
-  const cache_write_1h = asks_hour ? part("cache_write_1h", for_an_hour, written) : 0
+  // At least the part that the request asks it for.
+  const cache_write_1h = asks_hour
+    ? Math.max(
+        part("cache_write_1h", for_an_hour, written),
+        part("cache_write_1h", 100, Math.min(1, written)),
+      )
+    : 0
   const told_image = tells.has("image_input") ? image : 0
   const told_audio = tells.has("audio_input") ? audio - cached_audio_input : 0
   const input = text + image + audio - cached_input - cached_audio_input - written - told_image - told_audio
