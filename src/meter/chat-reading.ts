@@ -1,30 +1,17 @@
 import { ANY_USAGE, type Counted, type UsageRules, usageIn, WITH_OUTPUT } from "../usage/reading.ts"
 import { StreamUsage } from "../usage/stream-usage.ts"
-import type { Ending } from "../wire/call.ts"
-import { isMissing, isObject, type JsonObject, readServiceTier } from "../wire/usage.ts"
-import type { LargeAnswer, LargeOutput, Place } from "./large-answer.ts"
-import { type Abridged, abridge } from "./long-text.ts"
-import { choicesOf, countedBytes, outputBytes, parsePayload, REASONING } from "./output.ts"
-import {
-  DONE,
-  EMPTY,
-  type EventKind,
-  isUsable,
-  NOTHING,
-  OUTPUT,
-  reportsError,
-  type StreamEvidence,
-  type StreamReading,
-} from "./reading.ts"
+import { isMissing, isObject, type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
+import { EventReading } from "./event-reading.ts"
+import type { Abridged } from "./long-text.ts"
+import { choicesOf, outputBytes } from "./output.ts"
+import { DONE, type EventKind, isUsable, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
-import type { Recurring, SseEvent } from "./sse.ts"
 
 /** Reads a stream of chat chunks, which `[DONE]` ends. */
-export class ChatReading implements StreamReading {
+export class ChatReading extends EventReading {
   readonly #choices: Choices
   readonly #rules: UsageRules
   readonly #usage: StreamUsage
-  readonly #repetition = new Repetition(textOf, outputBytes)
   #output_bytes = 0
   /** Output up to the last valid usage; null before there is any. */
   #counted_bytes: number | null = null
@@ -32,56 +19,25 @@ export class ChatReading implements StreamReading {
   #closed_bytes = -1
   /** Output in whole messages, each of which repeats what deltas said before. */
   readonly #snapshots = new Map<number, number>()
-  #done = false
-  #error = false
-  /** The first one, so that recurring events need not be read for it. */
-  #service_tier: string | undefined
 
   /** `requested` is how many choices the request asks for (D12). */
   constructor(requested = 1, rules: UsageRules = ANY_USAGE) {
+    super(new Repetition(textOf, outputBytes))
     this.#choices = new Choices(requested)
     this.#rules = rules
     this.#usage = new StreamUsage(rules)
   }
 
-  /** Events that the stream has sent before, for the framer: equal events need not be read. */
-  get recurring(): Recurring {
-    return this.#repetition
+  protected readDone(): EventKind {
+    this.done = true
+    return DONE
   }
 
-  /** Reads an event, or several that recur: with output, and nothing else that counts. */
-  take(event: SseEvent): EventKind {
-    // Before its data is asked for: what will not be read need not be decoded.
-    if (this.#done || this.#error) return NOTHING
-    if (event.recurring_bytes !== null) {
-      this.#output_bytes += event.recurring_bytes
-      return event.recurring_bytes > 0 ? OUTPUT : EMPTY
-    }
-    const long = abridge(event)
-    const read = long === null ? this.read(event.data) : this.#readPayload(long.payload, long)
-    if (read.kind === "chunk" && read.output && !read.with_usage) this.#repetition.learn(event)
-    if (provesNothing(read)) this.#repetition.learnIdle(event)
-    return read
-  }
-
-  /**
-   * Reads the payload of one event and returns its kind. After `[DONE]` or an error everything is `nothing` (D4, D8).
-   */
-  read(data: string | null): EventKind {
-    if (data === null || this.#done || this.#error) return NOTHING
-    if (data.trim() === "[DONE]") {
-      this.#done = true
-      return DONE
-    }
-    const payload = parsePayload(data)
-    return payload === null ? NOTHING : this.#readPayload(payload)
-  }
-
-  /** `long`: the payload is of this event, without its long text. */
-  #readPayload(payload: JsonObject, long: Abridged | null = null): EventKind {
-    this.#service_tier ??= readServiceTier(payload)
+  protected readPayload(payload: JsonObject, long: Abridged | null): EventKind {
+    // The first one, so that recurring events need not be read for it.
+    this.service_tier ??= readServiceTier(payload)
     if (reportsError(payload)) {
-      this.#error = true
+      this.error = true
       return { kind: "error", trusted_usage: this.#count(payload, true), shown: false }
     }
     const choices = choicesOf(payload)
@@ -110,10 +66,7 @@ export class ChatReading implements StreamReading {
 
   /** Reads the usage of a payload. Returns whether it is valid. `closing`: it is in the place of final usage (D4). */
   #count(payload: JsonObject, closing: boolean): boolean {
-    return this.#keep(usageIn(payload, this.#rules), closing)
-  }
-
-  #keep(counted: Counted | "missing" | "invalid", closing: boolean): boolean {
+    const counted = usageIn(payload, this.#rules)
     if (!this.#usage.take(counted, WITH_OUTPUT, false)) return false
     // After other usage, 0/0 erases nothing and counts no output (D2).
     if (this.#counted_bytes !== null && isPlaceholder(counted)) return true
@@ -134,13 +87,13 @@ export class ChatReading implements StreamReading {
     return Math.max(0, whole - this.#output_bytes)
   }
 
-  /** Reads an object over the limit, as far as it came (D5, D29). Returns whether it has evidence. */
-  takeLarge(large: LargeAnswer): boolean {
-    if (!large.object) return false
-    large.stop()
-    this.#output_bytes += large.output_bytes
-    this.#service_tier ??= large.service_tier
-    return this.#keep(usageIn(large.members, this.#rules), true) || this.#output_bytes > 0
+  protected addRecurring(bytes: number): void {
+    this.#output_bytes += bytes
+  }
+
+  protected addLarge(output_bytes: number, members: JsonObject): boolean {
+    this.#output_bytes += output_bytes
+    return this.#count(members, true)
   }
 
   /**
@@ -151,41 +104,25 @@ export class ChatReading implements StreamReading {
     return this.#choices.finished || (this.#choices.paused && this.usage_final)
   }
 
-  /**
-   * Whether every choice that began has its finish_reason, so that the answer may be complete except for its usage
-   * (D9).
-   */
+  /** Whether every choice that began has its finish_reason, so that the answer may be complete except for its usage (D9). */
   get paused(): boolean {
     return this.#choices.paused
   }
 
-  /** The provider failed without an error event. Nothing more is read. */
-  fail(): void {
-    this.#error = true
-  }
-
-  /** Whether `[DONE]` was read. */
-  get done(): boolean {
-    return this.#done
-  }
-
-  /** Whether the usage that counts is final (D4). */
   get usage_final(): boolean {
-    return this.#closed_bytes === this.#output_bytes && isUsable(this.#usage.reading, this.#output_bytes)
+    return this.#closed_bytes === this.#output_bytes && isUsable(this.usage, this.#output_bytes)
   }
 
-  /** What was delivered, if the stream ends now with `ending`. */
-  evidence(ending: Ending): StreamEvidence {
-    return {
-      shape: "stream",
-      ending,
-      usage: this.#usage.reading,
-      usage_final: this.usage_final,
-      output_bytes: this.#output_bytes,
-      output_bytes_after_usage: this.#output_bytes - (this.#counted_bytes ?? this.#output_bytes),
-      error: this.#error,
-      service_tier: this.#service_tier,
-    }
+  protected get usage(): UsageReading {
+    return this.#usage.reading
+  }
+
+  protected get output_bytes(): number {
+    return this.#output_bytes
+  }
+
+  protected get later_bytes(): number {
+    return this.#output_bytes - (this.#counted_bytes ?? this.#output_bytes)
   }
 }
 
@@ -246,11 +183,6 @@ function hasUsage({ usage, x_groq }: JsonObject, choices: readonly JsonObject[])
   )
 }
 
-/** Whether an equal event changes nothing: its choices and its invalid usage are already known. */
-function provesNothing(read: EventKind): boolean {
-  return read.kind === "nothing" || (read.kind === "chunk" && !read.output && !read.with_usage)
-}
-
 /** The text of a chunk with one choice that has text; null for any other chunk. */
 function textOf(payload: JsonObject): string | null {
   const [choice, ...others] = choicesOf(payload)
@@ -261,35 +193,4 @@ function textOf(payload: JsonObject): string | null {
 
 function said(text: unknown): string | null {
   return typeof text === "string" && text !== "" ? text : null
-}
-
-/** The depth of a field of a message: `choices`, the index, `message`, the field. */
-const FIELD_DEPTH = 4
-
-/** Counts the output of a chat completion: `choices[…].message` and below, or `choices[…].text`. */
-export class ChatLargeOutput implements LargeOutput {
-  #bytes = 0
-  /** Bytes of reasoning by field name. The first name with any counts. */
-  readonly #reasoning = new Map<string, number>()
-
-  get bytes(): number {
-    const reasoning = REASONING.map((name) => this.#reasoning.get(name) ?? 0)
-    return this.#bytes + (reasoning.find((bytes) => bytes > 0) ?? 0)
-  }
-
-  /** The keys of a choice and within its message. */
-  readsKeys({ depth, keys }: Place): boolean {
-    if (depth < FIELD_DEPTH - 1 || keys[0] !== "choices") return false
-    return depth === FIELD_DEPTH - 1 || keys[2] === "message" || keys[2] === "delta"
-  }
-
-  take({ depth, keys, lists, name }: Place, bytes: number): void {
-    if (keys[0] !== "choices" || lists[1] !== true) return
-    if (depth === FIELD_DEPTH - 1 && keys[2] === "text") this.#bytes += bytes
-    if (depth < FIELD_DEPTH || (keys[2] !== "message" && keys[2] !== "delta")) return
-    const counted = countedBytes(name, bytes)
-    const field = keys[FIELD_DEPTH - 1] ?? ""
-    if (REASONING.includes(field)) this.#reasoning.set(field, (this.#reasoning.get(field) ?? 0) + counted)
-    else this.#bytes += counted
-  }
 }

@@ -1,5 +1,6 @@
 import { type Bounds, Shape } from "../wire/shape.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
+import type { LargeOutput, Place } from "./large-answer.ts"
 
 /** A payload with fewer characters is parsed without measuring it: no shape of it takes long. */
 const SMALL_PAYLOAD = 65_536
@@ -58,7 +59,7 @@ function choiceBytes({ delta, message, text }: JsonObject): number {
 }
 
 /** Field names for the same reasoning. The first one with text counts. */
-export const REASONING: readonly string[] = ["reasoning_content", "reasoning", "reasoning_details"]
+const REASONING: readonly string[] = ["reasoning_content", "reasoning", "reasoning_details"]
 
 function messageBytes(message: JsonObject): number {
   let bytes = 0
@@ -144,4 +145,35 @@ export function jsonBytes(value: object): number {
 /** Tokens estimated from UTF-8 bytes of output: rounded down, at least one (rule 2, D6). */
 export function estimateTokens(bytes: number, bytes_per_token: number): number {
   return Math.max(1, Math.floor(bytes / bytes_per_token))
+}
+
+/** The depth of a field of a message: `choices`, the index, `message`, the field. */
+const FIELD_DEPTH = 4
+
+/** Counts the output of a chat completion: `choices[…].message` and below, or `choices[…].text`. */
+export class ChatLargeOutput implements LargeOutput {
+  #bytes = 0
+  /** Bytes of reasoning by field name. The first name with any counts. */
+  readonly #reasoning = new Map<string, number>()
+
+  get bytes(): number {
+    const reasoning = REASONING.map((name) => this.#reasoning.get(name) ?? 0)
+    return this.#bytes + (reasoning.find((bytes) => bytes > 0) ?? 0)
+  }
+
+  /** The keys of a choice and within its message. */
+  readsKeys({ depth, keys }: Place): boolean {
+    if (depth < FIELD_DEPTH - 1 || keys[0] !== "choices") return false
+    return depth === FIELD_DEPTH - 1 || keys[2] === "message" || keys[2] === "delta"
+  }
+
+  take({ depth, keys, lists, name }: Place, bytes: number): void {
+    if (keys[0] !== "choices" || lists[1] !== true) return
+    if (depth === FIELD_DEPTH - 1 && keys[2] === "text") this.#bytes += bytes
+    if (depth < FIELD_DEPTH || (keys[2] !== "message" && keys[2] !== "delta")) return
+    const counted = countedBytes(name, bytes)
+    const field = keys[FIELD_DEPTH - 1] ?? ""
+    if (REASONING.includes(field)) this.#reasoning.set(field, (this.#reasoning.get(field) ?? 0) + counted)
+    else this.#bytes += counted
+  }
 }

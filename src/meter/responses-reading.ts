@@ -1,21 +1,10 @@
 import { ANY_USAGE, readUsage, type UsageRules } from "../usage/reading.ts"
-import type { Ending } from "../wire/call.ts"
 import { isMissing, isObject, type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
-import type { LargeAnswer } from "./large-answer.ts"
-import { parsePayload } from "./output.ts"
-import {
-  EMPTY,
-  type EventKind,
-  isUsable,
-  NOTHING,
-  OUTPUT,
-  reportsError,
-  type StreamEvidence,
-  type StreamReading,
-} from "./reading.ts"
+import { EventReading } from "./event-reading.ts"
+import { EMPTY, type EventKind, isUsable, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 import { ResponsesOutput, type ToolRuns } from "./responses-output.ts"
-import type { Recurring, SseEvent } from "./sse.ts"
+import type { SseEvent } from "./sse.ts"
 
 const ERROR: EventKind = { kind: "error", trusted_usage: false, shown: true }
 /** A stream that ends without its last event. */
@@ -25,119 +14,91 @@ const ENDLESS: EventKind = { ...ERROR, shown: false }
 const LAST: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete", "response.failed"])
 
 /** Reads a stream of response events (D66), which one of three events ends. */
-export class ResponsesReading implements StreamReading {
+export class ResponsesReading extends EventReading {
+  protected readonly later_bytes = 0
+  protected usage: UsageReading = { state: "missing" }
   readonly #rules: UsageRules
   readonly #output = new ResponsesOutput()
-  readonly #repetition = new Repetition(deltaOf, addedBytes)
   /** Counts the bytes of recurring events. */
   #addRecurring: ((bytes: number) => void) | null = null
-  #usage: UsageReading = { state: "missing" }
-  /** That of the last event if it has one, otherwise the first one. */
-  #service_tier: string | undefined
-  #done = false
-  /** Whether the stream has ended; nothing more is read. */
-  #over = false
-  #error = false
+  /** Whether the stream ended without its last event. */
+  #is_endless = false
 
   constructor(rules: UsageRules = ANY_USAGE) {
+    super(new Repetition(deltaOf, addedBytes))
     this.#rules = rules
-  }
-
-  get recurring(): Recurring {
-    return this.#repetition
-  }
-
-  take(event: SseEvent): EventKind {
-    if (this.#over) return NOTHING
-    if (event.recurring_bytes !== null) {
-      this.#addRecurring?.(event.recurring_bytes)
-      return event.recurring_bytes > 0 ? OUTPUT : EMPTY
-    }
-    const read = this.read(event.data)
-    const { last } = this.#output
-    // The same event once more changes nothing.
-    if (read === NOTHING || read === EMPTY) this.#repetition.learnIdle(event)
-    if (read.kind === "chunk" && read.output && last !== null && this.#repetition.learn(event))
-      this.#addRecurring = last
-    return read
-  }
-
-  /** Reads the payload of one event and returns its kind. */
-  read(data: string | null): EventKind {
-    if (data === null || this.#over) return NOTHING
-    const payload = parsePayload(data)
-    if (payload === null) return this.#readText(data)
-    if (LAST.has(payload.type)) return this.#readLast(payload)
-    if (payload.type === "error" || reportsError(payload)) {
-      this.fail()
-      return ERROR
-    }
-    if (isObject(payload.response)) this.#service_tier ??= readServiceTier(payload.response)
-    return this.#output.take(payload) > 0 ? OUTPUT : EMPTY
-  }
-
-  /** This API has no `[DONE]`. A `[DONE]` before the last event ends the stream as incomplete. */
-  #readText(data: string): EventKind {
-    if (data.trim() !== "[DONE]") return NOTHING
-    this.#over = true
-    return ENDLESS
-  }
-
-  #readLast(payload: JsonObject): EventKind {
-    this.#over = true
-    this.#done = true
-    const failed = payload.type === "response.failed"
-    if (failed) this.#error = true
-    const output = this.#output.take(payload) > 0
-    const response = isObject(payload.response) ? payload.response : {}
-    this.#usage = responseUsage(response, this.#rules, this.#output.runs)
-    this.#service_tier = readServiceTier(response) ?? this.#service_tier
-    return { kind: "done", output, trusted_usage: this.#usage.state === "valid", failed, shown: true }
-  }
-
-  takeLarge(large: LargeAnswer): boolean {
-    if (!large.object) return false
-    large.stop()
-    this.#over = true
-    this.#output.bytes += large.output_bytes
-    this.#usage = readUsage(large.members.usage, this.#rules)
-    this.#service_tier ??= large.service_tier
-    return this.#usage.state === "valid" || this.#output.bytes > 0
   }
 
   /** A stream is complete only with its last event. */
   get answered(): boolean {
-    return this.#done && !this.#error
+    return this.done && !this.error
   }
 
   get paused(): boolean {
     return this.#output.paused
   }
 
-  fail(): void {
-    this.#over = true
-    this.#error = true
-  }
-
-  get done(): boolean {
-    return this.#done
-  }
-
   get usage_final(): boolean {
-    return isUsable(this.#usage, this.#output.bytes)
+    return isUsable(this.usage, this.#output.bytes)
   }
 
-  evidence(ending: Ending): StreamEvidence {
-    return {
-      shape: "stream",
-      ending,
-      usage: this.#usage,
-      usage_final: this.usage_final,
-      output_bytes: this.#output.bytes,
-      output_bytes_after_usage: 0,
-      error: this.#error,
-      service_tier: this.#service_tier,
+  protected get output_bytes(): number {
+    return this.#output.bytes
+  }
+
+  protected override get over(): boolean {
+    return this.#is_endless || super.over
+  }
+
+  protected addRecurring(bytes: number): void {
+    this.#addRecurring?.(bytes)
+  }
+
+  protected override learn(event: SseEvent): boolean {
+    const { last } = this.#output
+    if (last === null || !super.learn(event)) return false
+    this.#addRecurring = last
+    return true
+  }
+
+  /** A text may be a snapshot, which counts only for what is new in it. */
+  protected override shorten(): null {
+    return null
+  }
+
+  protected addLarge(output_bytes: number, { usage }: JsonObject): boolean {
+    this.#is_endless = true
+    this.#output.bytes += output_bytes
+    this.usage = readUsage(usage, this.#rules)
+    return this.usage.state === "valid"
+  }
+
+  /** This API has no `[DONE]`. A `[DONE]` before the last event ends the stream as incomplete. */
+  protected readDone(): EventKind {
+    this.#is_endless = true
+    return ENDLESS
+  }
+
+  protected readPayload(payload: JsonObject): EventKind {
+    if (LAST.has(payload.type)) return this.#readLast(payload)
+    if (payload.type === "error" || reportsError(payload)) {
+      this.fail()
+      return ERROR
     }
+    if (isObject(payload.response)) this.service_tier ??= readServiceTier(payload.response)
+    return this.#output.take(payload) > 0 ? OUTPUT : EMPTY
+  }
+
+  #readLast(payload: JsonObject): EventKind {
+    this.done = true
+    const failed = payload.type === "response.failed"
+    if (failed) this.error = true
+    const output = this.#output.take(payload) > 0
+    const response = isObject(payload.response) ? payload.response : {}
+    this.usage = responseUsage(response, this.#rules, this.#output.runs)
+    // That of the last event if it has one, otherwise the first one.
+    this.service_tier = readServiceTier(response) ?? this.service_tier
+    return { kind: "done", output, trusted_usage: this.usage.state === "valid", failed, shown: true }
   }
 }
 

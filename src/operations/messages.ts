@@ -1,12 +1,8 @@
 import { errorBody } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer } from "../meter/large-answer.ts"
-import {
-  MessagesLargeOutput,
-  MessagesReading,
-  messageBytes,
-  WHOLE_MESSAGE,
-} from "../meter/messages-reading.ts"
+import { MessagesLargeOutput, messageBytes } from "../meter/messages-output.ts"
+import { MessagesReading, WHOLE_MESSAGE } from "../meter/messages-reading.ts"
 import { reportsError } from "../meter/reading.ts"
 import type { EventForm, OperationOn } from "../operation.ts"
 import { isShown, shownRefusal } from "../upstream/refusal.ts"

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { LargeAnswer } from "../../src/meter/large-answer.ts"
-import { MessagesReading, messageBytes } from "../../src/meter/messages-reading.ts"
+import { messageBytes } from "../../src/meter/messages-output.ts"
+import { MessagesReading } from "../../src/meter/messages-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import { messages } from "../../src/operations/messages.ts"
