@@ -238,7 +238,7 @@ describe("the rotation of secrets, by docs/operating.md", () => {
     }
     expect(await shown()).toBe("Bearer sk-old")
     await play(block("Rotating a provider's key"), here({ NEW_KEY: "sk-new" }))
-    await gateway.prints("the configuration was reloaded")
+    await gateway.prints("its new content is in use")
     expect(await shown()).toBe("Bearer sk-new")
   })
 

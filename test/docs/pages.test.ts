@@ -118,7 +118,7 @@ describe("docs/getting-started.md", () => {
 
   test("from the demo to real providers: the file is one, and `check` finds nothing wrong", async () => {
     const [yaml] = take(PAGE, "yaml")
-    const [steps] = take(PAGE, "sh", "From the demo to real providers")
+    const [steps, ...next] = take(PAGE, "sh", "From the demo to real providers")
     const provider = await startProvider()
     provider.reply(json(200, { object: "list", data: [{ id: "gpt-5-mini-2025-08-07", object: "model" }] }))
     const other = new Workplace()
@@ -134,6 +134,14 @@ describe("docs/getting-started.md", () => {
     expect(said).toContain("would start")
     await other.clear()
     await provider.stop()
+    // The second terminal has the token from its file only. The demo stands for the gateway that was started.
+    writeFileSync(join(place.data_dir, "admin-token"), admin_token)
+    const demo = here({ KEY: "none", TOLLGATE_ADMIN_TOKEN: "" })
+    const words = { ...demo.words, Acme: "Umbrella", "gpt-5-mini": "demo-small" }
+    const made = await play(next, { ...demo, words })
+    expect(made).toMatch(/tg_live_\w{36}/)
+    expect(made).toContain('"role":"assistant"')
+    expect(made).toContain("demo-small")
   }, 30_000)
 })
 
