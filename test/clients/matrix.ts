@@ -14,14 +14,17 @@ export class Matrix {
     cells.set(column, text)
   }
 
-  /** As Markdown. What nobody noted shows as `?`, which the page never says. */
+  /** As Markdown, without the rulings that rows name. What nobody noted shows as `?`, which the page never says. */
   toString(): string {
     const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`
     return [
       line(["", ...this.#columns]),
       line(["", ...this.#columns].map(() => "---")),
       ...[...this.#rows].map(([row, cells]) =>
-        line([row, ...this.#columns.map((column) => cells.get(column) ?? "?")]),
+        line([
+          row.replace(/ \((?:D\d+|rule \d)\)/, ""),
+          ...this.#columns.map((column) => cells.get(column) ?? "?"),
+        ]),
       ),
     ].join("\n")
   }

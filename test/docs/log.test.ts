@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { endings, failures } from "../../src/wire/call.ts"
 import { type Harness, openHarness } from "../http/harness.ts"
 import { json } from "../support/provider.ts"
 import { textOf } from "./blocks.ts"
@@ -30,6 +31,17 @@ test("D54 docs/log.md has every field of a call's line, and no other", async () 
   expect(["level", "time", "msg", ...told].sort()).toEqual(Object.keys(line("call")).sort())
   await harness.chat(key)
   expect(line("call")).not.toHaveProperty("trace_id")
+})
+
+test("D8, D28 docs/log.md has every ending and failure, and no other", () => {
+  const section = page.slice(page.indexOf("## How a call ended"))
+  const words = (column: string) => {
+    const table = section.slice(section.indexOf(`| \`${column}\` | `))
+    const rows = table.slice(0, table.indexOf("\n\n")).split("\n").slice(2)
+    return rows.flatMap((row) => backticked(row.split("|")[1] ?? "")).sort()
+  }
+  expect(words("ending")).toEqual([...endings].sort())
+  expect(words("failure")).toEqual([...failures].sort())
 })
 
 test("docs/log.md has every field of the warning of an attempt that failed", async () => {
