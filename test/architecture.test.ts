@@ -71,7 +71,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/errors.ts": [],
   "src/wire/": COMMON,
   "src/usage/": ["src/wire/", "src/kinds.ts", "src/money.ts"],
-  "src/presets/": ["src/usage/readers.ts"],
+  "src/presets/": ["src/usage/readers.ts", "src/wire/call.ts"],
   "src/config/": [...COMMON, "src/database-url.ts", "src/usage/readers.ts", "src/presets/"],
   "src/meter/": [...COMMON, "src/usage/"],
   "src/ledger/": [

@@ -1,6 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { databaseUrlFault } from "../database-url.ts"
+import { presets } from "../presets/presets.ts"
 import type { OperationName } from "../wire/call.ts"
 import { type Fault, faults } from "../wire/fault.ts"
 import {
@@ -156,7 +157,7 @@ function modelOf(
   report: Report,
 ): Model | null {
   const { name, family, bytes_per_token, estimate } = model
-  const operations = operationsIn(model, path, report)
+  const operations = operationsIn(model, path, upstreams, report)
   const generates = haveOutput(operations)
   const { max_output_tokens, hold_output_tokens } = outputOf(model, generates, path, report)
   const [first, ...others] = routesOf(model, path, upstreams, report)
@@ -183,19 +184,31 @@ function modelOf(
   }
 }
 
-/** The operations that clients can call it for; by default all of its family (D63). */
+/** The operations that clients can call it for; by default those of its family that each upstream has (D63, D83). */
 function operationsIn(
-  { family, operations }: ConfigFile["models"][number],
+  { family, operations, upstreams: ways }: ConfigFile["models"][number],
   path: string,
+  upstreams: Upstreams,
   report: Report,
 ): readonly OperationName[] {
   const known = operationsOf[family]
-  if (operations === undefined) return known
+  if (operations === undefined) {
+    const offers = ways.map(({ use }) => offeredBy(upstreams.get(use)) ?? known)
+    const common = known.filter((operation) => offers.every((offer) => offer.includes(operation)))
+    if (common.length > 0) return common
+    report(`${path}.operations`, "a list of operations, because no operation is one of all its upstreams")
+    return known
+  }
   operations.forEach((operation, at) => {
     if (!known.includes(operation))
       report(`${path}.operations[${at}]`, `an operation of the family ${family}: ${known.join(", ")}`)
   })
   return operations
+}
+
+/** What the preset of an upstream says; undefined for nothing. */
+function offeredBy(upstream: Upstream | undefined): readonly OperationName[] | undefined {
+  return presets[upstream?.preset?.name ?? ""]?.[upstream?.family ?? "chat"]?.operations
 }
 
 /** The limits of a model's output; a model that only makes embeddings has none (D67). */
@@ -232,7 +245,7 @@ function routesOf(
   return ways.flatMap(({ use, model, weight, priority }, at) => {
     const upstream = upstreams.get(use)
     if (upstream === undefined || upstream.family !== family) {
-      report(`${path}.upstreams[${at}].use`, oneOf(upstreams, family))
+      report(`${path}.upstreams[${at}].use`, oneOf(upstreams, use, family))
       return []
     }
     return {
@@ -244,10 +257,14 @@ function routesOf(
   })
 }
 
-function oneOf(upstreams: Upstreams, family: Upstream["family"]): string {
+function oneOf(upstreams: Upstreams, use: string, family: Upstream["family"]): string {
   const known = [...upstreams.values()].filter((upstream) => upstream.family === family)
-  if (known.length === 0) return `an upstream of the family ${family}, but none is configured`
-  return `an upstream of the family ${family}: ${known.map(({ name }) => name).join(", ")}`
+  const names =
+    known.length === 0 ? ", but none is configured" : `: ${known.map(({ name }) => name).join(", ")}`
+  const other = upstreams.get(use)
+  const hint =
+    other === undefined ? "" : `; ${use} is for ${other.family}: add an upstream with family: ${family}`
+  return `an upstream of the family ${family}${names}${hint}`
 }
 
 /** The raw configuration: the text of the file, and of all files that it references, by path. */

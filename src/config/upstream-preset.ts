@@ -1,5 +1,5 @@
 import type { Auth, Endpoint, Preset } from "../presets/preset.ts"
-import { anyErrors, presetAt, presets } from "../presets/presets.ts"
+import { anyErrors, presetAt, presets, presetsOfHost } from "../presets/presets.ts"
 import type { Family, Upstream } from "./config.ts"
 import type { ConfigFile } from "./file.ts"
 import { type Report, withoutSlashes } from "./values.ts"
@@ -23,7 +23,7 @@ export function filled(section: Section, path: string, report: Report): Filled {
   return {
     preset: named === null ? null : { name: named.name, from: named.from },
     family,
-    base_url: addressOf(section, endpoint, path, report),
+    base_url: addressOf(section, named?.name ?? null, endpoint, path, report),
     auth: section.auth ?? endpoint?.auth ?? (family === "chat" ? "bearer" : "x-api-key"),
     query: { ...preset.query, ...section.query },
     drop: section.drop ?? [...unasked, ...(preset.drop ?? [])],
@@ -47,7 +47,7 @@ function presetOf({ provider, base_url = "", family }: Section) {
 }
 
 function familyOf(
-  { family }: Section,
+  { family, base_url = "" }: Section,
   name: string | null,
   preset: Preset,
   path: string,
@@ -55,7 +55,7 @@ function familyOf(
 ): Family {
   const offered = families.filter((each) => preset[each] !== undefined)
   const taken = family ?? offered[0]
-  if (taken === undefined) report(`${path}.family`, "chat or messages")
+  if (taken === undefined) report(`${path}.family`, `chat or messages${orProvider(base_url)}`)
   else if (name !== null && !offered.includes(taken))
     report(`${path}.family`, `${offered.join(" or ")}, because ${name} offers no other`)
   return taken ?? "chat"
@@ -63,18 +63,38 @@ function familyOf(
 
 const families = ["chat", "messages"] as const
 
+/** The presets of a host that more than one has, or whose path decides. */
+function orProvider(base_url: string): string {
+  const names = presetsOfHost(base_url)
+  return names.length === 0 ? "" : `, or provider: ${names.join(" or ")}, which has this host`
+}
+
+/** In the address of a preset, a word that only the operator knows. */
+const OPERATORS_OWN = /[A-Z]/
+
 /** The address of the file, with the preset's path if it has none; or the preset's own. */
-function addressOf({ base_url }: Section, endpoint: Endpoint | null, path: string, report: Report): string {
-  const origin = base_url ?? endpoint?.origin ?? null
-  if (origin === null) {
-    report(`${path}.base_url`, "an http or https URL without credentials, query or fragment")
+function addressOf(
+  { base_url }: Section,
+  name: string | null,
+  endpoint: Endpoint | null,
+  path: string,
+  report: Report,
+): string {
+  const example = endpoint !== null && OPERATORS_OWN.test(endpoint.origin) ? endpoint.origin : null
+  const origin = base_url ?? (example === null ? endpoint?.origin : undefined)
+  if (origin === undefined) {
+    if (example !== null)
+      report(`${path}.base_url`, `your own address, such as ${example}, because ${name} has none for all`)
+    // A provider that does not offer the family is reported there.
+    else if (name === null)
+      report(`${path}.base_url`, "an http or https URL without credentials, query or fragment")
     return ""
   }
   const given = withoutSlashes(origin)
   if (!URL.canParse(given)) report(`${path}.base_url`, "a URL")
   else if (new URL(given).pathname === "/" && endpoint !== null) {
     if (endpoint.path !== null) return given + endpoint.path
-    report(`${path}.base_url`, "a URL with the path of your account or project, as docs/providers.md shows")
+    report(`${path}.base_url`, `a URL with the path of your account or project, such as ${endpoint.origin}`)
   }
   return given
 }

@@ -15,7 +15,10 @@ export function parseYaml(text: string): unknown {
     uniqueKeys: false,
   })
   const [error] = document.errors
-  const faults = error === undefined ? repeatedKeys(document, lines) : [at(error.pos[0], lines, "valid YAML")]
+  const faults =
+    error === undefined
+      ? repeatedKeys(document, lines)
+      : [at(error.pos[0], lines, `valid YAML${quoteHint(text, error.pos[0])}`)]
   if (faults.length > 0) throw new ConfigError(faults)
   return valueIn(document)
 }
@@ -35,6 +38,13 @@ function repeatedKeys(document: Document.Parsed, lines: LineCounter): Fault[] {
     },
   })
   return faults
+}
+
+/** In braces and brackets, YAML reads the braces of a reference as its own. */
+function quoteHint(text: string, offset: number): string {
+  const line = text.slice(text.lastIndexOf("\n", offset - 1) + 1).split("\n", 1)[0] ?? ""
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the message shows what people write
+  return line.includes("${") ? '; inside { } and [ ] quote a reference: "${NAME}"' : ""
 }
 
 function at(offset: number, lines: LineCounter, expected: string): Fault {

@@ -1,4 +1,5 @@
 import type { ReaderName } from "../usage/readers.ts"
+import type { OperationName } from "../wire/call.ts"
 
 /**
  * What the gateway knows of a provider (D83): a value for each key of an upstream that differs from the default. Data only.
@@ -26,14 +27,18 @@ export interface Preset {
 }
 
 export interface Endpoint {
-  /** Scheme and host; null for the operator's own. */
-  readonly origin: string | null
+  /** Scheme and host. With words in capitals, it is an example: only the operator knows the address. */
+  readonly origin: string
   /** Follows the host of a `base_url` that has no path; null for a path that only the operator knows. */
   readonly path: string | null
   /** By default that of the family: `bearer` for chat, `x-api-key` for messages. */
   readonly auth?: Auth
   /** What `tollgate check` gets with the credential, at no cost: relative to the base URL. By default the list of models. */
   readonly probe?: string
+  /** Whether the list of models leaves out what is called: names of deployments. */
+  readonly unlisted?: true
+  /** What its models can be called for (D63). By default every operation of the family. */
+  readonly operations?: readonly OperationName[]
 }
 
 /** Which header has the credential (D81). */

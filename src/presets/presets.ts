@@ -23,6 +23,15 @@ export function presetAt(base_url: string): string | null {
   return presetNames.find((name) => presets[name]?.hosts.some((host) => isWithin(address, host))) ?? null
 }
 
+/** The presets that have the host of an address, whatever its path. */
+export function presetsOfHost(base_url: string): readonly string[] {
+  if (!URL.canParse(base_url)) return []
+  const address = `${new URL(base_url).hostname}/`
+  return presetNames.filter((name) =>
+    presets[name]?.hosts.some((host) => isWithin(address, host.split("/", 1)[0] ?? "")),
+  )
+}
+
 /** Whether an address begins with a host, which may have one `*`, and with its path if it has one. */
 function isWithin(address: string, place: string): boolean {
   const [host = "", ...path] = place.split("/")

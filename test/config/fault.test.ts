@@ -380,7 +380,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an upstream of the other family",
       model({ family: "messages" }),
-      "models[0].upstreams[0].use: expected an upstream of the family messages, but none is configured",
+      "models[0].upstreams[0].use: expected an upstream of the family messages, but none is configured; openai is for chat: add an upstream with family: messages",
     ],
     [
       "two models of one name",
@@ -531,12 +531,17 @@ describe("what is no YAML stops the start with the line", () => {
     ["a quote that is not closed", 'a: 1\nb: "SECRET\nc: 2\nd: "e"\n', 2],
     ["wrong indentation", "a: 1\nb: 2\n c: 3\nd: 4\n", 2],
     ["a reserved character", "a: 1\nb: 2\nc: @SECRET\n", 3],
-    ["an unquoted reference in braces", "a:\n  b: { key: ${SECRET} }\n", 2],
     ["a tab", "a:\n\t- b\n", 2],
     ["a second document", "a: 1\n---\nb: 2\n", 2],
     ["in the first line", "]", 1],
   ])("%s", (_, text, line) => {
     expect(refusal(text)).toBe(`line ${line}: expected valid YAML`)
+  })
+
+  test.each(["b: { key: ${SECRET} }", "b: [1, ${SECRET}]"])("an unquoted reference: %s", (line) => {
+    expect(refusal(`a:\n  ${line}\n`)).toBe(
+      'line 2: expected valid YAML; inside { } and [ ] quote a reference: "${NAME}"',
+    )
   })
 
   test.each([

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { Meaning } from "../../src/presets/preset.ts"
 import { presetAt, presetNames, presets } from "../../src/presets/presets.ts"
 import { meaningOf } from "../../src/upstream/account-errors.ts"
+import type { OperationName } from "../../src/wire/call.ts"
 import { load, refusal } from "../config/small.ts"
 
 /** D83: a preset fills in what the file does not say, and nothing else. */
@@ -109,16 +110,28 @@ describe("D83 what a preset fills in", () => {
     ],
     [{ base_url: "http://127.0.0.1:9" }, "upstreams.openai.family: expected chat or messages"],
     [
+      { base_url: "https://acme.openai.azure.com" },
+      "upstreams.openai.family: expected chat or messages, or provider: azure or azure-v1, which has this host",
+    ],
+    [
+      { provider: "gemini", family: "messages" },
+      "upstreams.openai.family: expected chat, because gemini offers no other",
+    ],
+    [
       { provider: "azure" },
-      "upstreams.openai.base_url: expected an http or https URL without credentials, query or fragment",
+      "upstreams.openai.base_url: expected your own address, such as https://RESOURCE.openai.azure.com, because azure has none for all",
+    ],
+    [
+      { provider: "bedrock", family: "messages" },
+      "upstreams.openai.base_url: expected your own address, such as https://bedrock-mantle.REGION.api.aws, because bedrock has none for all",
     ],
     [
       { provider: "vertex", base_url: "https://us-central1-aiplatform.googleapis.com" },
-      "upstreams.openai.base_url: expected a URL with the path of your account or project, as docs/providers.md shows",
+      "upstreams.openai.base_url: expected a URL with the path of your account or project, such as https://LOCATION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION/endpoints/openapi",
     ],
   ]
   test.each(faults)("%j is refused", (fields, message) => {
-    expect(refusal(entry(fields))).toContain(message)
+    expect(refusal(entry(fields))).toBe(message)
   })
 
   test("is what an operator could write: no field that decides what a call can cost, no other key of a request", () => {
@@ -134,6 +147,49 @@ describe("D83 what a preset fills in", () => {
         offers: true,
       })
     }
+  })
+})
+
+describe("D83 D63 what a model can be called for", () => {
+  const upstreams = {
+    all: { family: "chat", base_url: "http://127.0.0.1:9" },
+    gemini: { provider: "gemini" },
+    groq: { provider: "groq" },
+    vertex: { family: "chat", base_url: "https://aiplatform.googleapis.com/v1/projects/p/endpoints/openapi" },
+    perplexity: { provider: "perplexity" },
+    anthropic: { provider: "anthropic" },
+  }
+  const modelAt = (uses: readonly string[], fields: object = {}) =>
+    JSON.stringify({
+      upstreams,
+      models: [
+        {
+          name: "m",
+          family: "chat",
+          upstreams: uses.map((use) => ({ use })),
+          free: true,
+          max_output_tokens: 9,
+          ...fields,
+        },
+      ],
+    })
+  const rows: [uses: string[], fields: object, operations: OperationName[]][] = [
+    [["all"], {}, ["chat", "embeddings", "responses"]],
+    [["gemini"], {}, ["chat", "embeddings"]],
+    [["vertex"], {}, ["chat"]],
+    [["perplexity"], {}, ["embeddings", "responses"]],
+    [["all", "gemini", "groq"], {}, ["chat"]],
+    [["gemini"], { operations: ["responses"] }, ["responses"]],
+    [["anthropic"], { family: "messages" }, ["messages"]],
+  ]
+  test.each(rows)("at %j with %j: %j", (uses, fields, operations) => {
+    expect(load(modelAt(uses, fields)).models[0]?.operations).toEqual(operations)
+  })
+
+  test("is said in the file where its upstreams have nothing in common", () => {
+    expect(refusal(modelAt(["vertex", "perplexity"]))).toBe(
+      "models[0].operations: expected a list of operations, because no operation is one of all its upstreams",
+    )
   })
 })
 
@@ -162,7 +218,7 @@ describe("D83 what refusals mean", () => {
   test.each(rows)("%s: %d %j is %p", (provider, status, body, meaning) => {
     const upstream = loaded({
       provider,
-      ...(presets[provider]?.chat?.origin === null && { base_url: "http://h/v1" }),
+      ...(/[A-Z]/.test(presets[provider]?.chat?.origin ?? "") && { base_url: "http://h/v1" }),
     })
     if (upstream === undefined) throw new Error("no upstream")
     expect(meaningOf(status, JSON.stringify(body), upstream.errors)).toBe(meaning)

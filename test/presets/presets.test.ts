@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { operationsOf } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
-import { presetNames } from "../../src/presets/presets.ts"
+import { presetNames, presets } from "../../src/presets/presets.ts"
 import { PRICE, startGateway, type TestGateway } from "../support/gateway.ts"
 import { aMessage } from "../support/messages.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
@@ -166,6 +167,21 @@ describe("docs/providers.md", () => {
   test("shows each preset in five lines", () => {
     expect(new Set(shown.map(({ entry }) => entry.provider))).toEqual(new Set(presetNames))
     expect(shown.filter(({ name, lines }) => lines > (name === "bedrock-claude" ? 6 : 5))).toEqual([])
+  })
+
+  test("says of each preset what its chat endpoint offers", async () => {
+    const page = await Bun.file("docs/providers.md").text()
+    const said = page.split("\n## ").flatMap((text) => {
+      const name = /provider: ([a-z0-9-]+)/.exec(text)?.[1]
+      const offers = /^- ([^.:;]*)/m.exec(text)?.[1]?.toLowerCase() ?? ""
+      const operations = ["chat", "embeddings", "responses"].filter((one) => offers.includes(one))
+      return name === undefined || text.startsWith("#") ? [] : [[name, operations] as const]
+    })
+    const offered = presetNames.map((name) => {
+      const { chat } = presets[name] ?? {}
+      return [name, chat === undefined ? [] : [...(chat.operations ?? operationsOf.chat)].sort()] as const
+    })
+    expect(Object.fromEntries(said)).toEqual(Object.fromEntries(offered))
   })
 
   test("its lines are ones that the loader takes as they stand, and so is its whole file", () => {
