@@ -12,7 +12,7 @@ import type { OperationName } from "../wire/call.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, objectOf, type UsageReading } from "../wire/usage.ts"
 import { type Finding, right, wrong } from "./finding.ts"
-import { keyFix, LATER, misplacedPath, refusedThing, said } from "./provider-words.ts"
+import { keyFinding, LATER, misplacedPath, said } from "./provider-words.ts"
 
 /** The smallest call of each operation (D84). The responses operation of OpenAI takes no lower limit than 16. */
 const CALLS: Readonly<Record<OperationName, { readonly path: string; readonly body: object }>> = {
@@ -36,8 +36,13 @@ const CALLS: Readonly<Record<OperationName, { readonly path: string; readonly bo
 /** How long the answer may take. */
 const MOST_MS = 30_000
 
-/** What is called at an upstream: the first model that uses it, for its first operation. */
+/** Upstream's names of models that are called, with each key: a call costs what the provider bills. */
+const MOST_MODELS = 10
+
+/** What is called at an upstream: a model that uses it, for its first operation. */
 interface Target {
+  /** In the finding. */
+  readonly what: string
   readonly upstream: Upstream
   readonly key: Credential
   readonly route: Route
@@ -45,24 +50,51 @@ interface Target {
   readonly operation: OperationName
 }
 
-/** One call of one token with a key of an upstream, sent as the gateway sends it; null if no model uses the upstream. */
+/**
+ * One call of one token for each of the first models of an upstream with one of its keys, sent as the gateway sends it. `what`
+ * names the upstream and the key.
+ */
 export async function callUpstream(
   what: string,
   upstream: Upstream,
   key: Credential,
   { models, vendors }: Config,
-): Promise<Finding | null> {
-  const model = models.find(({ routes }) => routes.some((route) => route.upstream === upstream))
-  const route = model?.routes.find((route) => route.upstream === upstream)
-  const operation = model?.operations[0]
-  if (model === undefined || route === undefined || operation === undefined) return null
-  const target = { upstream, key, route, model, operation }
-  const { body } = CALLS[operation]
+): Promise<readonly Finding[]> {
+  const targets = new Map<string, Target>()
+  for (const model of models) {
+    for (const route of model.routes) {
+      const [operation] = model.operations
+      const called = `${operation} ${route.model}`
+      if (route.upstream !== upstream || operation === undefined || targets.has(called)) continue
+      const named = `call of ${what}, model ${route.model}`
+      targets.set(called, { what: named, upstream, key, route, model, operation })
+    }
+  }
+  const tried = [...targets.values()]
+  const untried = tried.splice(MOST_MODELS).map(({ route }) => route.model)
+  const findings = await Promise.all(tried.map((target) => callOf(target, vendors)))
+  return untried.length === 0
+    ? findings
+    : [
+        ...findings,
+        right(`calls of ${what}`, `not tried, after ${MOST_MODELS} models: ${untried.join(", ")}`),
+      ]
+}
+
+async function callOf(target: Target, vendors: readonly string[]): Promise<Finding> {
+  const { body } = CALLS[target.operation]
   const first = await answerOf(target, vendors, body)
   // Models that think take the limit under its newer name alone.
   const renamed = first.kind === "refused" && /max_completion_tokens/.test(first.refusal.body)
   const answer = renamed ? await answerOf(target, vendors, withNewerLimit(body)) : first
-  return findingOf(what, target, answer)
+  switch (answer.kind) {
+    case "none":
+      return wrong(target.what, answer.fault, LATER)
+    case "refused":
+      return refusalFinding(target, answer.status, answer.refusal)
+    case "answered":
+      return usageFinding(target, answer.text)
+  }
 }
 
 type Answer =
@@ -128,29 +160,17 @@ async function bytesOf(body: { bytes(): Uint8Array | Promise<Uint8Array> }): Pro
   }
 }
 
-function findingOf(what: string, target: Target, answer: Answer): Finding {
-  switch (answer.kind) {
-    case "none":
-      return wrong(what, answer.fault, LATER)
-    case "refused":
-      return refusalFinding(what, target, answer.status, answer.refusal)
-    case "answered":
-      return usageFinding(what, target, answer.text)
-  }
-}
-
 /** Words of a refusal that is about the name of the model. */
 const UNKNOWN_MODEL =
-  /(?:model|deployment|endpoint)\b.{0,200}(?:not (?:found|exist|available|a valid)|n't (?:exist|found|supported on this route))|(?:unknown|invalid|no such) (?:model|deployment)|(?:model_?|deployment)not_?found/is
+  /(?:models?|deployment|endpoint)\b.{0,200}(?:not (?:found|exist|available|a valid)|n't (?:exist|found|supported on this route))|(?:unknown|invalid|no such) (?:model|deployment)|(?:model_?|deployment)not_?found/is
 /** What OpenAI says where thinking does not end within the limit: the call was made. */
 const LIMIT_REACHED = /max_tokens or model output limit was reached/
 
-function refusalFinding(what: string, target: Target, status: number, { body, ...told }: Refusal): Finding {
-  const { upstream, key, route, model, operation } = target
+function refusalFinding(target: Target, status: number, { body, ...told }: Refusal): Finding {
+  const { what, upstream, key, route, model, operation } = target
   const words = `(status ${status})${said(body, upstream.secrets)}`
   const { code, message } = errorObject(body)
-  if (told.status === 402)
-    return wrong(what, `refuses the ${refusedThing(status)} ${words}`, keyFix(status, upstream, key))
+  if (told.status === 402) return keyFinding(what, upstream, key, status, body)
   if (LIMIT_REACHED.test(body)) return right(what, `answers as ${route.model}, and needs more than a token`)
   if (told.status === 429) return right(what, "limits the rate now, so the call was not made")
   if (status >= 500) return wrong(what, `answers with an error ${words}`, LATER)
@@ -161,9 +181,10 @@ function refusalFinding(what: string, target: Target, status: number, { body, ..
       `Correct \`model\` of this upstream at the model ${model.name}.`,
     )
   if (status === 404 || status === 405) {
+    const settings = [...new URLSearchParams(upstream.query).keys()].map((name) => `query.${name}`)
     const [found, fix] = misplacedPath(upstream) ?? [
       `has no ${CALLS[operation].path} below ${upstream.base_url} ${words}`,
-      `Correct base_url or family of upstreams.${upstream.name}, or the operations of the model ${model.name}.`,
+      `Correct ${["base_url", ...settings].join(", ")} or family of upstreams.${upstream.name}, or the operations of the model ${model.name}.`,
     ]
     return wrong(what, found, fix)
   }
@@ -173,8 +194,8 @@ function refusalFinding(what: string, target: Target, status: number, { body, ..
   return wrong(what, `refuses the request ${words}`, fix)
 }
 
-function usageFinding(what: string, target: Target, text: string): Finding {
-  const { upstream, route, operation } = target
+function usageFinding(target: Target, text: string): Finding {
+  const { what, upstream, route, operation } = target
   const payloads = payloadsOf(text)
   if (payloads.length === 0)
     return wrong(

@@ -15,7 +15,7 @@ export const check = leaf({
     call: {
       type: "boolean",
       description:
-        "also make one call of one token with each key of each upstream, and say what is wrong with its answer",
+        "also make one call of one token for each model of each upstream (at most 10) with each of its keys, and say what is wrong with the answers",
     },
     calls: {
       type: "boolean",
@@ -26,7 +26,7 @@ export const check = leaf({
   },
   examples: [
     ["tollgate check", "works before the start and while a gateway runs"],
-    ["tollgate check --call", "also one call to each upstream: its path, key, model and usage"],
+    ["tollgate check --call", "also one call for each model of each upstream: its path, key, name and usage"],
     ["tollgate check --calls", "also models whose usage has unknown numbers, or costs more than the charge"],
     ["tollgate check --config tollgate.yaml --json", "as JSON, for scripts"],
   ],

@@ -9,11 +9,11 @@ import { Opening } from "../upstream/http/opening.ts"
 import { objectOf } from "../wire/usage.ts"
 import { callUpstream } from "./call-upstream.ts"
 import { type Finding, right, wrong } from "./finding.ts"
-import { keyFix, LATER, misplacedPath, refusedThing, said } from "./provider-words.ts"
+import { keyFinding, LATER, misplacedPath, said } from "./provider-words.ts"
 
 /**
  * Each upstream with each of its keys (D84): which preset it has, and what it answers to the smallest request that costs
- * nothing. `calls`: also to one call.
+ * nothing. `calls`: also to one call for each of its models.
  */
 export async function inspectUpstreams(config: Config, calls: boolean): Promise<readonly Finding[]> {
   const each = config.upstreams.flatMap((upstream) => upstream.keys.map((key) => [upstream, key] as const))
@@ -24,8 +24,7 @@ export async function inspectUpstreams(config: Config, calls: boolean): Promise<
       const unreachable = await connect(upstream)
       if (unreachable !== null) return [notReachable(what, upstream, unreachable)]
       const probed = await probe(what, upstream, key, config)
-      const call = calls ? await callUpstream(`call of ${what}`, upstream, key, config) : null
-      return call === null ? [probed] : [probed, call]
+      return calls ? [probed, ...(await callUpstream(what, upstream, key, config))] : [probed]
     }),
   )
   return findings.flat()
@@ -91,12 +90,14 @@ async function probe(what: string, upstream: Upstream, key: Credential, config: 
     const text = await answer.text()
     const words = `(status ${status})${said(text, secrets)}; ${preset}`
     if (status === 401 || status === 403 || meaningOf(status, text, errors) === "account")
-      return wrong(what, `refuses the ${refusedThing(status)} ${words}`, keyFix(status, upstream, key))
+      return keyFinding(what, upstream, key, status, text, `; ${preset}`)
     if (status === 429) return right(what, `reachable, and limits the rate of the key now; ${preset}`)
     if (status >= 500) return wrong(what, `answers with an error ${words}`, LATER)
     if (status < 300) {
-      const accepted = key.api_key === null ? "reachable, without a key" : "reachable, and accepts the key"
-      return right(what, `${accepted}${missingWords(text, upstream, config)}; ${preset}`)
+      return right(
+        what,
+        `reachable, ${acceptedWords(upstream, key)}${missingWords(text, upstream, config)}; ${preset}`,
+      )
     }
     const misplaced = status === 404 ? misplacedPath(upstream) : null
     if (misplaced !== null) return wrong(what, `${misplaced[0]}; ${preset}`, misplaced[1])
@@ -111,25 +112,38 @@ async function probe(what: string, upstream: Upstream, key: Credential, config: 
   }
 }
 
-function probeUrl({ preset, family, base_url, query }: Upstream): string {
-  const named = preset === null ? undefined : presets[preset.name]?.[family]?.probe
-  const url = new URL(named ?? (family === "chat" ? "models" : "v1/models"), `${base_url}/`)
-  url.search = query
+/** What a success says of the key. Where there is no preset, nothing is known of the list. */
+function acceptedWords({ preset }: Upstream, { api_key }: Credential): string {
+  if (api_key === null) return "without a key"
+  return preset === null
+    ? "and lists its models, which may be public: only --call tests the key"
+    : "and accepts the key"
+}
+
+function endpointOf({ preset, family }: Upstream) {
+  return presets[preset?.name ?? ""]?.[family]
+}
+
+function probeUrl(upstream: Upstream): string {
+  const named = endpointOf(upstream)?.probe
+  const url = new URL(named ?? (upstream.family === "chat" ? "models" : "v1/models"), `${upstream.base_url}/`)
+  url.search = upstream.query
   return url.href
 }
 
 /** The models of this upstream that its list does not have, in words. Some lists add a vendor or a version to a name. */
-function missingWords(text: string, { name }: Upstream, { models }: Config): string {
+function missingWords(text: string, upstream: Upstream, { models }: Config): string {
+  if (endpointOf(upstream)?.unlisted === true) return ""
   const data: unknown = objectOf(parse(text)).data
   const listed = Array.isArray(data) ? data.map((entry) => objectOf(entry).id) : []
   const ids = listed.filter((id) => typeof id === "string")
   if (ids.length === 0) return ""
-  const used = models.flatMap(({ routes }) => routes).filter(({ upstream }) => upstream.name === name)
+  const used = models.flatMap(({ routes }) => routes).filter((route) => route.upstream.name === upstream.name)
   const missing = new Set(used.map(({ model }) => model)).values()
   const unknown = [...missing].filter(
     (model) => !ids.some((id) => id === model || id.endsWith(`/${model}`) || id.startsWith(`${model}:`)),
   )
-  return unknown.length === 0 ? "" : `, but does not list ${unknown.join(", ")}`
+  return unknown.length === 0 ? "" : `; it does not list ${unknown.join(", ")}`
 }
 
 function parse(text: string): unknown {

@@ -1,5 +1,6 @@
 import type { Credential, Upstream } from "../config/config.ts"
 import { errorObject, redacted } from "../upstream/refusal.ts"
+import { type Finding, wrong } from "./finding.ts"
 
 /** What `tollgate check` says of a provider's refusal, and of settings that cause one. */
 
@@ -15,15 +16,26 @@ export function said(body: string, secrets: readonly string[]): string {
 
 export const LATER = "Try again later, or ask the provider."
 
-/** A 402, and the words of an account that is empty, are not about the key itself. */
-export function refusedThing(status: number): "key" | "account" {
-  return status === 401 || status === 403 ? "key" : "account"
-}
+/** What a provider says of a wrong key with a status that is not about keys (Gemini). */
+const WRONG_KEY = /\bapi[ _]key[ _](?:not[ _]valid|invalid|expired)/i
 
-export function keyFix(status: number, { name }: Upstream, key: Credential): string {
-  if (key.api_key === null) return `Set upstreams.${name}.api_key.`
+/** A refusal of the key or the account. A 402, and the words of an account that is empty, are not about the key itself. */
+export function keyFinding(
+  what: string,
+  { name, secrets }: Upstream,
+  key: Credential,
+  status: number,
+  body: string,
+  more = "",
+): Finding {
+  const is_key = status === 401 || status === 403 || WRONG_KEY.test(body)
   const correct = `Correct ${key.name === "" ? `upstreams.${name}.api_key` : "this key"}.`
-  return refusedThing(status) === "key" ? correct : `Settle the account at the provider. ${correct}`
+  const settle = is_key ? correct : `Settle the account at the provider. ${correct}`
+  return wrong(
+    what,
+    `refuses the ${is_key ? "key" : "account"} (status ${status})${said(body, secrets)}${more}`,
+    key.api_key === null ? `Set upstreams.${name}.api_key.` : settle,
+  )
 }
 
 /** What is wrong with the path of a `base_url` that has no model list, and what to do; null if it may be right. */

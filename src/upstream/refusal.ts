@@ -131,12 +131,27 @@ function isClean(value: unknown, form: RegExp, secrets: readonly string[]): valu
   return typeof value === "string" && form.test(value) && redacted(value, secrets) === value
 }
 
+/** A shorter secret, such as `k` or `EMPTY`, is redacted only where it is a word of its own. */
+const LONG_CHARACTERS = 8
+
 /** The text without the secrets of an upstream (D17). */
 export function redacted(text: string, secrets: readonly string[]): string {
-  return secrets.reduce(
-    (left, secret) => (secret === "" ? left : left.replaceAll(secret, "[redacted]")),
-    text,
-  )
+  return secrets.reduce((left, secret) => {
+    if (secret === "" || !left.includes(secret)) return left
+    return secret.length < LONG_CHARACTERS ? withoutWord(left, secret) : left.replaceAll(secret, REDACTED)
+  }, text)
+}
+
+const REDACTED = "[redacted]"
+
+function withoutWord(text: string, secret: string): string {
+  return text
+    .split(secret)
+    .reduce((left, right) => left + (isLetter(left.at(-1)) || isLetter(right[0]) ? secret : REDACTED) + right)
+}
+
+function isLetter(character = ""): boolean {
+  return /^[\p{L}\p{N}]$/u.test(character)
 }
 
 /**

@@ -79,7 +79,7 @@ describe("D84 the smallest request that costs nothing", () => {
       "lists the model",
       json(200, { data: [{ id: "models/theirs" }] }),
       {},
-      "true upstream first: reachable, and accepts the key; no preset",
+      "true upstream first: reachable, and lists its models, which may be public: only --call tests the key; no preset",
     ],
     [
       "without a key",
@@ -90,8 +90,28 @@ describe("D84 the smallest request that costs nothing", () => {
     [
       "does not list the model",
       json(200, { data: [{ id: "another" }] }),
-      {},
-      "true upstream first: reachable, and accepts the key, but does not list theirs; no preset",
+      { upstream: { provider: "groq" } },
+      "true upstream first: reachable, and accepts the key; it does not list theirs; preset groq, by provider",
+    ],
+    [
+      "does not list deployments",
+      json(200, { data: [{ id: "another" }] }),
+      { upstream: { provider: "azure" } },
+      "true upstream first: reachable, and accepts the key; preset azure, by provider",
+    ],
+    [
+      "a key that is refused with a status for requests",
+      refused(400, "API key not valid. Please pass a valid API key.", {
+        details: [{ reason: "API_KEY_INVALID" }],
+      }),
+      { upstream: { provider: "gemini" } },
+      "false upstream first: refuses the key (status 400): API key not valid. Please pass a valid API key.; preset gemini, by provider | Correct upstreams.first.api_key.",
+    ],
+    [
+      "a short key is a word of its own",
+      refused(401, "please check k: (k) k"),
+      { upstream: { api_key: "k" } },
+      "false upstream first: refuses the key (status 401): please check [redacted]: ([redacted]) [redacted]; no preset | Correct upstreams.first.api_key.",
     ],
     [
       "a preset that is named",
@@ -199,6 +219,12 @@ describe("D84 a call", () => {
       "false has no /chat/completions below HERE/v1 (status 404): Not Found | Correct base_url or family of upstreams.first, or the operations of the model sold.",
     ],
     [
+      "with a query that may be wrong",
+      json(404, { error: { code: "404", message: "Resource not found" } }),
+      "false has no /chat/completions below HERE/v1 (status 404): Resource not found | Correct base_url, query.api-version or family of upstreams.first, or the operations of the model sold.",
+      { upstream: { query: { "api-version": "2020" } } },
+    ],
+    [
       "below an address without a path",
       json(404, {}),
       "false base_url has no path, and the gateway appends /chat/completions to it | Add the path of the provider's API to upstreams.first.base_url: usually /v1.",
@@ -218,6 +244,11 @@ describe("D84 a call", () => {
       "for an unknown model",
       refused(404, "The model `theirs` does not exist", { code: "model_not_found" }),
       "false does not know the model theirs (status 404): The model `theirs` does not exist | Correct `model` of this upstream at the model sold.",
+    ],
+    [
+      "for an unknown model of Gemini",
+      json(404, [{ error: { message: "models/theirs is not found for API version v1main" } }]),
+      "false does not know the model theirs (status 404): models/theirs is not found for API version v1main | Correct `model` of this upstream at the model sold.",
     ],
     [
       "that a strict server refuses",
@@ -255,7 +286,7 @@ describe("D84 a call", () => {
     provider.reply(calledBy(script))
     const placed = JSON.parse(JSON.stringify({ upstream }).replace("HERE", provider.url))
     const [, call] = await check(placed, true)
-    expect(call?.replace(HERE, "HERE").replace(" call of upstream first:", "")).toBe(found)
+    expect(call?.replace(HERE, "HERE").replace(" call of upstream first, model theirs:", "")).toBe(found)
   })
 
   test("takes the newer name of the limit where the provider asks for it", async () => {
@@ -270,6 +301,28 @@ describe("D84 a call", () => {
     expect((await check({}, true))[1]).toStartWith("true")
     expect(asked).toMatchObject([{ max_tokens: 1 }, { max_completion_tokens: 1 }])
     expect(asked[1]).not.toHaveProperty("max_tokens")
+  })
+
+  test("is made once for each of the upstream's names, and the rest is named", async () => {
+    const names = Array.from({ length: 12 }, (_, at) => `m${at}`)
+    const called: unknown[] = []
+    provider.reply(
+      calledBy((exchange) => {
+        called.push(exchange.request.json)
+        return streamed(USAGE)(exchange)
+      }),
+    )
+    const { models, ...config } = configOf({})
+    const each = models.flatMap((model) =>
+      ["m0", ...names].map((name) => ({ ...model, routes: [{ ...model.routes[0], model: name }] as const })),
+    )
+    const findings = await inspectUpstreams({ ...config, models: each }, true)
+    expect(findings.slice(1).map(({ what }) => what)).toEqual([
+      ...names.slice(0, 10).map((name) => `call of upstream first, model ${name}`),
+      "calls of upstream first",
+    ])
+    expect(findings.at(-1)?.found).toBe("not tried, after 10 models: m10, m11")
+    expect(called).toHaveLength(10)
   })
 
   test("is not made to an upstream that no model uses", async () => {

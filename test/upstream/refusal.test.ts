@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { errorBody, errorResponse } from "../../src/errors.ts"
-import { isSpoken, type Refusal, refusalError } from "../../src/upstream/refusal.ts"
+import { isSpoken, type Refusal, redacted, refusalError } from "../../src/upstream/refusal.ts"
 import { API_KEY } from "./calling.ts"
 
 const BODY = JSON.stringify({
@@ -220,6 +220,12 @@ describe("an upstream's credential is never shown", () => {
   test("it is taken out of the message", () => {
     const body = JSON.stringify({ error: { message: `Key ${API_KEY} and ${API_KEY}!` } })
     expect(told({ status: 400, body }).message).toBe("Key [redacted] and [redacted]!")
+  })
+
+  test("D17 a short one is taken out where it is a word of its own", () => {
+    expect(redacted("check k, k-1 and (k) ok", ["k"])).toBe(
+      "check [redacted], [redacted]-1 and ([redacted]) ok",
+    )
   })
 
   test("it is not shown in part where the message is cut", () => {
