@@ -1,5 +1,6 @@
 import { nextId, parseId } from "../id.ts"
-import { AccountBody, BalanceBody, CreditBody, CreditedBody } from "../wire/admin.ts"
+import { AccountBody, BalanceBody, CreditBody } from "../wire/admin.ts"
+import { MAX_PAGE } from "../wire/admin-query.ts"
 import { MoveBody } from "../wire/moves.ts"
 import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNext } from "./admin-command.ts"
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
@@ -95,7 +96,11 @@ const create = adminCommand({
     const id = given.text("id") ?? nextId()
     const margin = given.text("margin")
     const body = { id, name: given.word("name"), ...(margin !== null && { margin }) }
-    showAccount(context, await withRetryHint(id, () => context.client.post("/accounts", body, AccountBody)))
+    const made = await withRetryHint(id, () => context.client.post("/accounts", body, AccountBody))
+    showAccount(context, made)
+    const latest = await listAll(context, "/accounts", {}, AccountBody, { limit: MAX_PAGE, after: null })
+    if (latest.data.some((other) => other.name === made.name && other.id !== made.id))
+      context.remark("Another account has the same name: commands take only the ids of these accounts.")
   },
 })
 
@@ -301,47 +306,3 @@ export async function accountId(context: AdminContext, word: string): Promise<st
   const ids = [found, ...others].map((account) => account.id).join(", ")
   throw new CliError(`${others.length + 1} accounts are named "${word}": use the id of one of them: ${ids}`)
 }
-
-/** `tollgate credit`: credits and corrections. */
-export const credit = adminCommand({
-  summary: "Credit an account, or correct its balance",
-  args: {
-    account: ACCOUNT,
-    amount: {
-      type: "positional",
-      description: "USD with at most nine decimals; a negative amount is a correction",
-    },
-    reason: { type: "string", valueHint: "TEXT", description: "the reason, recorded in the journal" },
-    id: {
-      type: "string",
-      valueHint: "UUID",
-      description: "your own id for the credit: a repeat with the same id moves no money",
-    },
-  },
-  examples: [
-    ["tollgate credit Acme 25 --reason 'Invoice 118'", "adds 25 USD"],
-    ["tollgate credit Acme -2.50 --reason 'Credited twice'", "a correction"],
-  ],
-  async run(given, context) {
-    const account_id = await accountId(context, given.word("account"))
-    const id = given.text("id") ?? nextId()
-    const reason = given.text("reason")
-    const body = { id, amount: given.word("amount"), ...(reason === null ? {} : { reason }) }
-    const credited = await withRetryHint(id, () =>
-      context.client.post(`/accounts/${account_id}/credits`, body, CreditedBody),
-    )
-    const { account } = credited
-    context.show(credited, () =>
-      card(
-        [
-          ["credit", credited.id],
-          ["account", `${account.name} (${account.id})`],
-          ["amount", `${usd(credited.amount)} USD`],
-          ["balance", `${usd(account.balance)} USD`],
-          ["available", `${usd(account.available)} USD`],
-        ],
-        context.screen.paint,
-      ),
-    )
-  },
-})

@@ -187,7 +187,7 @@ function attemptLine(attempt: CallBody["attempts"][number]): string {
 const BASES: Readonly<Record<string, string>> = {
   usage: "charged by the usage that the provider reported",
   partial: "charged by the last reported usage, plus an estimate of the output after it",
-  estimate: "charged by an estimate of the output, or of the input of embeddings",
+  estimate: "charged by an estimate of its tokens",
   none: "not charged",
 }
 

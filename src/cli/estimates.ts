@@ -1,4 +1,4 @@
-import { DEFAULT_DAYS, EstimatesBody, MAX_DAYS } from "../wire/estimates.ts"
+import { DEFAULT_DAYS, ENOUGH_CALLS, EstimatesBody, MAX_DAYS } from "../wire/estimates.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { count, table, visible } from "./screen.ts"
 
@@ -6,7 +6,7 @@ import { count, table, visible } from "./screen.ts"
 export const estimates = adminCommand({
   summary: "Compare estimates with the usage that providers report",
   details:
-    "Shows for each model what its calls with usage say that the settings for estimates should be: bytes_per_token and estimate.hidden_output. OUTPUT OFF and PROMPT OFF say by how much estimates with the configured settings would be too high, or too low if negative.",
+    "Shows for each model what its calls with usage say that the settings for estimates should be: bytes_per_token (BYTES SET) and estimate.hidden_output (HIDDEN SET). BYTES/TOKEN is that of the output, and IN PROMPTS that of the prompts. HIDDEN/CALL is the number of reasoning tokens of a call that clients are not shown. OUTPUT OFF and PROMPT OFF say by how much estimates with the configured settings would be too high, or too low if negative.",
   args: {
     days: {
       type: "string",
@@ -32,6 +32,10 @@ export const estimates = adminCommand({
     }
     const report = await context.client.get(`/estimates?${query}`, EstimatesBody)
     context.show(report, () => [estimatesTable(report, context), ...suggestions(report)].join("\n"))
+    if (report.data.some(({ calls }) => calls < ENOUGH_CALLS))
+      context.remark(
+        `Fewer than ${ENOUGH_CALLS} calls of a model say little: there is no suggestion for them.`,
+      )
   },
 })
 
@@ -43,10 +47,10 @@ function estimatesTable({ data }: EstimatesBody, { screen }: AdminContext): stri
       { title: "OPERATION", spare: 1 },
       { title: "CALLS", align: "right" },
       { title: "BYTES/TOKEN", align: "right" },
-      { title: "CONFIGURED", align: "right", spare: 5 },
+      { title: "BYTES SET", align: "right", spare: 5 },
       { title: "IN PROMPTS", align: "right", spare: 3 },
       { title: "HIDDEN/CALL", align: "right" },
-      { title: "CONFIGURED", align: "right", spare: 4 },
+      { title: "HIDDEN SET", align: "right", spare: 4 },
       { title: "OUTPUT OFF", align: "right" },
       { title: "PROMPT OFF", align: "right", spare: 2 },
     ],

@@ -10,7 +10,7 @@ const { account, key, from, to } = CALL_ARGS
 export const refusals = adminCommand({
   summary: "Show refused calls by account, key and error code",
   details:
-    "Default: the last 7 days. Whole hours are counted. A call without a key that the ledger knows has no account.",
+    "Default: the last 7 days. Whole hours are counted. LAST is when the last one was counted, up to a minute after it was refused. A call without a key that the ledger knows has no account. Token counts, model lists, quotes and lookups are not counted.",
   args: {
     account,
     key,

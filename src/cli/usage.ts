@@ -8,7 +8,8 @@ import { count, table, usd } from "./screen.ts"
 /** `tollgate usage`: what the calls of a time range used and cost (D48). */
 export const usage = adminCommand({
   summary: "Show token usage and charges of a time range",
-  details: "Default: the last 30 days, by day. A call counts at the time it ended.",
+  details:
+    "Default: the last 30 days, by day. A call counts at the time it ended. ABANDONED counts calls whose client left before output; they are not charged.",
   args: {
     by: { type: "enum", options: [...operatorGroupings], description: "what to group by" },
     ...CALL_ARGS,
@@ -40,7 +41,7 @@ function usageTable({ by, data, total }: OperatorUsageReport, { screen }: AdminC
       { title: by.toUpperCase(), ...(by === "model" ? { least: 8 } : {}) },
       ...name,
       { title: "CALLS", align: "right" },
-      ...(total.abandoned === 0 ? [] : [{ title: "LEFT", align: "right" as const, spare: 5 }]),
+      ...(total.abandoned === 0 ? [] : [{ title: "ABANDONED", align: "right" as const, spare: 5 }]),
       { title: "PROMPT", align: "right" },
       { title: "CACHED", align: "right", spare: 2 },
       { title: "OUTPUT", align: "right" },

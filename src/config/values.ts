@@ -185,7 +185,9 @@ function lookUp(name: string, sources: Sources): Found {
 
 function fileText(path: string, { readFile }: Sources): Found {
   const text = textOf(path, readFile)
-  return text === null ? { expected: `the file ${path} to be readable and not empty` } : { text }
+  if (text !== null) return { text }
+  const named = path.startsWith("/") ? path : `${path} (from the working directory of the gateway)`
+  return { expected: `the file ${named} to be readable and not empty` }
 }
 
 /** The state of an environment variable. */

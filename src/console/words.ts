@@ -15,7 +15,7 @@ const STATES: Words = {
 const BASES: Words = {
   usage: "the usage that the provider reported",
   partial: "the last usage that the provider reported, plus an estimate of the output after it",
-  estimate: "an estimate of the output, or of the input of embeddings",
+  estimate: "an estimate of its tokens",
   none: "nothing",
 }
 
@@ -31,7 +31,7 @@ const ENDINGS: Words = {
 }
 
 const FAILURES: Words = {
-  usage_missing: "The response had no usage",
+  usage_missing: "The response had no usage, or none for all of its output",
   usage_invalid: "The response had invalid usage",
   upstream_error: "The provider failed",
   upstream_timeout: "The provider did not answer in time",

@@ -193,7 +193,7 @@ export async function attempt(
     return await judge(candidate, head, exchange, began_ms, outgoing)
   } catch (error) {
     signal.throwIfAborted()
-    return unanswered(late ? "timeout" : noAnswerOf(error), stream, codeOf(error))
+    return unanswered(upstream, late ? "timeout" : noAnswerOf(error), stream, codeOf(error))
   } finally {
     deadline.clear()
   }
@@ -288,7 +288,7 @@ async function refused(
 }
 
 /** No answer. After the timeout of a JSON call no other upstream is tried: the first may still answer, and bill (D31). */
-function unanswered(outcome: NoAnswer, stream: boolean, code: string): FailedAttempt {
+function unanswered({ proxy }: Upstream, outcome: NoAnswer, stream: boolean, code: string): FailedAttempt {
   const errors = {
     unreachable: "upstream_unavailable",
     broken: "upstream_error",
@@ -298,7 +298,8 @@ function unanswered(outcome: NoAnswer, stream: boolean, code: string): FailedAtt
     kind: "failure",
     outcome,
     request_id: null,
-    fault: outcome === "timeout" ? outcome : `${outcome} (${code})`,
+    // The host alone: the URL may have a password.
+    fault: `${outcome === "timeout" ? outcome : `${outcome} (${code})`}${proxy === null ? "" : `, by the proxy ${new URL(proxy).host}`}`,
     passes_on: outcome !== "timeout" || stream,
     of_key: null,
     error: async () => new GatewayError(errors[outcome]),

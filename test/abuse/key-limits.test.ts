@@ -299,7 +299,7 @@ describe("D91 limits.per_key.abandoned_per_minute", () => {
     })
     const env = { TOLLGATE_URL: harness.gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
     const { out } = await type(["usage", "--by", "key", "--account", account.id], env)
-    expect(out).toMatch(/^KEY +NAME +CALLS +LEFT /)
+    expect(out).toMatch(/^KEY +NAME +CALLS +ABANDONED /)
     expect(out).toMatch(/\ntotal +5 +2 /)
   })
 

@@ -92,6 +92,12 @@ describe("what people read", () => {
       "available  0.00 USD",
     ])
 
+    const again = await run("tollgate accounts create One")
+    expect(again).toMatchObject({ code: 0, err: "" })
+    expect((await run("tollgate accounts create One")).err).toBe(
+      "Another account has the same name: commands take only the ids of these accounts.\n",
+    )
+
     const credited = await printed("tollgate credit 'Wile E. Coyote' 25 --reason 'Invoice 118'")
     expect(field(credited, "balance")).toBe("25.00 USD")
     expect(field(await printed("tollgate credit 'Wile E. Coyote' -0.5"), "balance")).toBe("24.50 USD")

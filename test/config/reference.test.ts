@@ -84,6 +84,11 @@ describe("references", () => {
     ],
     ["a missing file", "${file:/nope}", `${missing} file /nope to be readable and not empty`],
     [
+      "a missing file below the working directory",
+      "${file:nope}",
+      `${missing} file nope (from the working directory of the gateway) to be readable and not empty`,
+    ],
+    [
       "a blank file",
       "${file:/run/secrets/blank}",
       `${missing} file /run/secrets/blank to be readable and not empty`,

@@ -137,7 +137,12 @@ describe.each(["http", "https"])("D59 an upstream behind a proxy (%s)", (scheme)
         expect(alone.code).toBe("upstream_unavailable")
         expect(Bun.inspect(alone)).not.toContain("canary")
       }
-      expect(faults).toEqual(["unreachable (ECONNREFUSED)", null, "unreachable (PROXY_407)", null])
+      expect(faults).toEqual([
+        "unreachable (ECONNREFUSED), by the proxy 127.0.0.1:1",
+        null,
+        `unreachable (PROXY_407), by the proxy ${new URL(refusing.url).host}`,
+        null,
+      ])
     },
   )
 

@@ -1,13 +1,17 @@
 import { Elysia } from "elysia"
 import { addEstimates, type EstimateSums, readEstimates } from "../../ledger/estimates.ts"
-import { DEFAULT_DAYS, type EstimateBody, EstimatesBody, EstimatesQuery } from "../../wire/estimates.ts"
+import {
+  DEFAULT_DAYS,
+  ENOUGH_CALLS,
+  type EstimateBody,
+  EstimatesBody,
+  EstimatesQuery,
+} from "../../wire/estimates.ts"
 import { ERRORS, fieldFault } from "../docs/examples.ts"
 import { answer, operation } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
 import { askAll } from "./shards.ts"
 
-/** From this many calls on there is a suggestion. */
-const ENOUGH_CALLS = 20
 /** And if a setting is off by more than this share. */
 const TOLERANCE = 0.1
 /** What `bytes_per_token` can be. */

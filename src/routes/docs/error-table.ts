@@ -80,8 +80,9 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
     cure: "Send UTF-8 JSON with `content-type: application/json`, uncompressed or with `content-encoding: gzip` or `zstd`.",
   },
   rate_limited: {
-    cause: "The key reached a limit in `limits.per_key`, or the provider rate-limits the gateway.",
-    cure: "Wait for the number of seconds in `retry-after`. SDKs do this automatically.",
+    cause:
+      "The key reached a limit in `limits.per_key`: too many calls at a time, too many requests a minute, or too many calls that were left before output. Or the provider rate-limits the gateway.",
+    cure: "Wait for the number of seconds in `retry-after`. SDKs do this automatically. If calls are left too often, give them a longer timeout in the client.",
   },
   internal_error: {
     cause: "A bug in the gateway. Its log has the cause, with the request id.",
@@ -89,7 +90,7 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
   },
   usage_missing: {
     cause:
-      "The provider returned status 2xx with an empty body. There is nothing to deliver and nothing to charge for.",
+      "The provider returned status 2xx with an empty body. There is nothing to deliver and nothing to charge for. (On the receipt of a call that was charged, `usage_missing` means that the delivered answer lacked usage, and an estimate was charged.)",
     cure: "Retry only if the provider may run the call twice: it may already have processed it. `x-should-retry: false` tells SDKs not to retry.",
   },
   usage_invalid: {
