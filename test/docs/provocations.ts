@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../src/errors.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, until } from "../support/gateway.ts"
 import { chatCompletion, json, silent } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { requestBytes } from "../support/request.ts"
@@ -24,11 +24,6 @@ const SMALL_BODY = { limits: { body: "1KiB" } }
 const SMALL_RESPONSE = { limits: { response: "1KiB" } }
 const IMPATIENT = { limits: { body_timeout: "50ms" } }
 const ONE_A_MINUTE = { limits: { per_key: { requests_per_minute: 1 } } }
-/** The browser of an operator, with a session that the database would have to know (D50). */
-const CONSOLE = {
-  credential: null,
-  headers: { cookie: "tollgate_session=any", "sec-fetch-site": "same-origin" },
-}
 const ONE_AT_A_TIME = { limits: { in_flight: 1 } }
 
 /** One for every code: a new code of the catalogue needs its own to compile. */
@@ -163,7 +158,8 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   ledger_unavailable: {
     async *attempts(stage, entry) {
       yield await stage.ask(entry, await sharedWorld(stage), plain(entry))
-      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), ...CONSOLE })
+      const headers = { cookie: session, "sec-fetch-site": "same-origin" }
+      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), credential: null, headers })
     },
     around: withoutDatabase,
     together: true,
@@ -323,10 +319,16 @@ async function sharedWorld(stage: Stage): Promise<World> {
   return shared
 }
 
+/** The cookie of an operator's browser that signed in, which only the database knows to be open (D50). */
+let session = ""
+
 /** Runs `work` while Postgres lets nobody in; afterwards the gateway has found it again. */
 async function withoutDatabase<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
   await sharedWorld(stage)
-  const { address } = stage.gateway
+  const { address, url } = stage.gateway
+  const authorization = `Bearer ${ADMIN_TOKEN}`
+  const signed_in = await fetch(`${url}/admin/session`, { method: "POST", headers: { authorization } })
+  session = signed_in.headers.get("set-cookie")?.split(";")[0] ?? "none"
   if ("url" in address) throw new Error("the test cluster is reached by its socket")
   const client = connect({ ...address, database: "postgres" }, { max: 1, onnotice: () => {} })
   const open = (yes: boolean) =>
