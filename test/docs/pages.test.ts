@@ -233,6 +233,11 @@ describe("the other blocks", () => {
 
 /** Pages outside docs/, which have no code to run. */
 const ROOT_PAGES = ["CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
+/** Pages for those who use, operate or install the gateway, not for those who change it. */
+const USER_PAGES = [
+  ...["getting-started", "clients", "billing", "errors", "providers", "configuration", "administration"],
+  ...["deploying", "operating", "log", "metrics", "traces"],
+]
 /** Pages of the web, and the form for private reports on the site that hosts the repository. */
 const OUTSIDE = /^https?:|^\.\.\/\.\.\/security\//
 
@@ -251,6 +256,17 @@ describe("links and names", () => {
       return heading !== undefined && !anchorsOf(file).includes(heading)
     })
     expect(astray).toEqual([])
+  })
+
+  test("a page for users cites a ruling only as a link with words", () => {
+    const bare = USER_PAGES.flatMap((name) =>
+      textOf(`docs/${name}.md`)
+        .replace(/\[D\d+, [^\]]+\]\(decisions\.md#[^)]+\)/g, "")
+        .split("\n")
+        .filter((line) => /\bD\d+\b/.test(line))
+        .map((line) => `${name}: ${line}`),
+    )
+    expect(bare).toEqual([])
   })
 
   test("every page of docs/ is in the README's list", () => {
