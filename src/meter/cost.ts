@@ -31,8 +31,8 @@ const COSTS: ReadonlySet<string> = new Set([
 
 /** One of these is in every text with such a member. */
 const COST_MARKS = ['cost"', '"cost_in_usd_ticks"']
-/** The same for bytes: one search takes a third of the time of two, and few answers have the word. */
-const COST_BYTES = Buffer.from("cost")
+/** The same for bytes. Searched without making a Buffer of an answer: that and a second search took 4 us of each JSON call. */
+const COST_WORD = "cost"
 
 /**
  * A JSON answer as its client sees it: with the charge in its usage, which is valid, unless `charge_nano` is null, and
@@ -45,8 +45,7 @@ export function shownBody(
   charge_nano: bigint | null,
   usages?: readonly UsageSpan[],
 ): Uint8Array {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-  const hides = !pass_cost && bytes.includes(COST_BYTES)
+  const hides = !pass_cost && Buffer.prototype.indexOf.call(body, COST_WORD, 0, "latin1") !== -1
   if (!hides && charge_nano === null) return body
   if (usages !== undefined) return shownLarge(body, hides, charge_nano, usages)
   const text = decoder.decode(body)

@@ -48,12 +48,14 @@ export function tell(usage: JsonObject, reader: Reader, most: number): Told | nu
   return telling.is_invalid ? null : telling
 }
 
+const NONE: readonly never[] = []
+
 class Telling implements Told {
   readonly counts: Partial<Record<Count, number>> = {}
   runs: Record<string, number> | undefined
   cost_nano: bigint | null = null
-  readonly unread: string[] = []
-  readonly notes: Note[] = []
+  unread: readonly string[] = NONE
+  notes: readonly Note[] = NONE
   is_invalid = false
   readonly #most: number
   readonly #ranks: Partial<Record<Count | "cost", number>> = {}
@@ -124,12 +126,12 @@ class Telling implements Told {
   }
 
   #note(note: Note): void {
-    if (!this.notes.includes(note)) this.notes.push(note)
+    if (!this.notes.includes(note)) this.notes = [...this.notes, note]
   }
 
   #name(path: string): void {
     const name = path.slice(0, MAX_NAME_CHARS).replace(UNUSUAL, "?")
-    if (this.unread.length < MAX_NAMES && !this.unread.includes(name)) this.unread.push(name)
+    if (this.unread.length < MAX_NAMES && !this.unread.includes(name)) this.unread = [...this.unread, name]
   }
 }
 

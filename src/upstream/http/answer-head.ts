@@ -63,6 +63,7 @@ export function codingOf(fields: Fields): string | null {
 
 /** A content length. One that is sent several times must be the same each time (RFC 9112 section 6.3). */
 export function lengthOf(text: string): number {
+  if (LENGTH.test(text)) return Number(text)
   const [length = "", ...others] = text.split(",")
   const is_one = LENGTH.test(length) && others.every((other) => other.trim() === length)
   if (!is_one) throw new NotHttp("the content length is not one number")
