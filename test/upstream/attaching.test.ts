@@ -106,3 +106,78 @@ describe("D81 how an upstream is asked", () => {
     expect((await asked(keys)).json).toEqual(JSON.parse(JSON.stringify(body)))
   })
 })
+
+describe("D81 what docs/providers.md says beside the lines of a preset", () => {
+  const access = { "cf-access-client-id": "id", "cf-access-client-secret": "secret" }
+  const attribution = { "http-referer": "https://example.com", "x-openrouter-title": "Example" }
+  const management = { header: "ocp-apim-subscription-key" }
+  const gateway = { "cf-aig-gateway-id": "ours" }
+  const token = { "cf-aig-authorization": "Bearer token" }
+  const bearer = { authorization: "Bearer sk-key" }
+  const rows: [
+    what: string,
+    keys: Record<string, unknown>,
+    path: string,
+    target: string,
+    headers: Record<string, string>,
+  ][] = [
+    [
+      "Azure behind API Management",
+      { provider: "azure", auth: management, base_url: "/team/openai/deployments/{model}" },
+      "/chat/completions",
+      "/team/openai/deployments/their%2Fname/chat/completions?api-version=2024-10-21",
+      { "ocp-apim-subscription-key": "sk-key" },
+    ],
+    [
+      "Azure with a token of Entra",
+      { provider: "azure-v1", auth: "bearer", base_url: "" },
+      "/responses",
+      "/openai/v1/responses",
+      bearer,
+    ],
+    [
+      "Cloudflare with a gateway",
+      { provider: "cloudflare", headers: gateway, base_url: "/client/v4/accounts/ACCOUNT/ai/v1" },
+      "/chat/completions",
+      "/client/v4/accounts/ACCOUNT/ai/v1/chat/completions",
+      { ...bearer, ...gateway },
+    ],
+    [
+      "Cloudflare's gateway of another provider",
+      { base_url: "/v1/ACCOUNT/GATEWAY/openai", headers: token },
+      "/chat/completions",
+      "/v1/ACCOUNT/GATEWAY/openai/chat/completions",
+      { ...bearer, ...token },
+    ],
+    [
+      "Cloudflare Access",
+      { headers: access },
+      "/chat/completions",
+      "/v1/chat/completions",
+      { ...bearer, ...access },
+    ],
+    [
+      "OpenRouter with attribution",
+      { provider: "openrouter", base_url: "", headers: attribution },
+      "/chat/completions",
+      "/api/v1/chat/completions",
+      { ...bearer, ...attribution },
+    ],
+    [
+      "Hugging Face with who pays",
+      { provider: "huggingface", base_url: "", headers: { "x-hf-bill-to": "ORGANIZATION" } },
+      "/chat/completions",
+      "/v1/chat/completions",
+      { ...bearer, "x-hf-bill-to": "ORGANIZATION" },
+    ],
+  ]
+  test.each(rows)("%s", async (_what, keys, path, target, headers) => {
+    const request = await asked(keys, path)
+    expect(request.path).toBe(target)
+    expect(request.headers).toMatchObject(headers)
+    const credentials = ["authorization", "x-api-key", "api-key"]
+    expect(credentials.filter((name) => name in request.headers)).toEqual(
+      credentials.filter((name) => name in headers),
+    )
+  })
+})

@@ -2,15 +2,20 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
-interface Pair {
+export interface Pair {
   readonly cert: string
   readonly key: string
 }
 
-/** An authority, and what it vouches for: a server by the name `localhost` and an address, and a client. */
+/**
+ * An authority, and what it vouches for: a server by the name `localhost` and an address, the same until yesterday, all names
+ * one label below `provider.test`, and a client.
+ */
 export interface Certificates {
   readonly ca: Pair
   readonly server: Pair
+  readonly expired: Pair
+  readonly wildcard: Pair
   readonly client: Pair
 }
 
@@ -37,20 +42,24 @@ export async function certificates(address = "127.0.0.1"): Promise<Certificates>
     return { cert: await read("pem"), key: await read("key") }
   }
   try {
-    const by_ca = ["-CA", "ca.pem", "-CAkey", "ca.key"]
     const ca = await make("ca", "authority")
-    const names = `subjectAltName=DNS:localhost,IP:${address}`
-    const server = await make(
-      "server",
-      "server",
-      ...by_ca,
-      "-addext",
-      names,
-      "-addext",
-      "basicConstraints=CA:FALSE",
-    )
-    const client = await make("client", "gateway", ...by_ca, "-addext", "basicConstraints=CA:FALSE")
-    return { ca, server, client }
+    const by_ca = ["-CA", "ca.pem", "-CAkey", "ca.key"]
+    const leaf = (name: string, subject: string, names: string) => {
+      const extensions = [`subjectAltName=${names}`, "basicConstraints=CA:FALSE"]
+      return make(name, subject, ...by_ca, ...extensions.flatMap((extension) => ["-addext", extension]))
+    }
+    const [server, wildcard, client] = await Promise.all([
+      leaf("server", "server", `DNS:localhost,IP:${address}`),
+      leaf("wildcard", "server", "DNS:*.provider.test"),
+      leaf("client", "gateway", "DNS:gateway.test"),
+    ])
+    // Only `x509` makes a certificate that has ended.
+    const request = ["-key", "server.key", "-subj", "/CN=server", "-addext", "subjectAltName=DNS:localhost"]
+    await openssl("req", "-new", ...request, "-out", "expired.csr")
+    const ended = ["-days", "-1", "-set_serial", "2", "-copy_extensions", "copy"]
+    await openssl("x509", "-req", "-in", "expired.csr", ...by_ca, ...ended, "-out", "expired.pem")
+    const expired = { cert: await Bun.file(join(folder, "expired.pem")).text(), key: server.key }
+    return { ca, server, expired, wildcard, client }
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
-import { createServer as createTlsServer, type TLSSocket } from "node:tls"
 import type { Upstream } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { type Attempts, forward } from "../../src/upstream/forward.ts"
@@ -8,8 +7,7 @@ import { Opening } from "../../src/upstream/http/opening.ts"
 import type { ConnectFailed } from "../../src/upstream/http/transport.ts"
 import { takes } from "../support/fair-clock.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
-import { answers, describeBoth, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
-import { type Certificates, certificates } from "./certificates.ts"
+import { answers, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
 
 const CONNECT_MS = 300
 /** Besides `connect`, for the call itself, on a machine that does other things. */
@@ -144,88 +142,5 @@ describe("D59 the addresses of a name", () => {
     await look()
     await look()
     expect(asked).toEqual(["provider.test", "provider.test"])
-  })
-})
-
-describeBoth("D59 TLS", () => {
-  let made: Certificates
-  beforeEach(async () => {
-    made = await certificates()
-  })
-
-  /** A provider that speaks TLS and tells what it saw of the client. */
-  async function secured(wants_certificate: boolean) {
-    const seen: { name: unknown; protocol: unknown; client: unknown }[] = []
-    const body = JSON.stringify({ ok: true })
-    const server = createTlsServer(
-      {
-        cert: made.server.cert,
-        key: made.server.key,
-        ca: made.ca.cert,
-        ALPNProtocols: ["http/1.1"],
-        requestCert: wants_certificate,
-        rejectUnauthorized: wants_certificate,
-      },
-      (socket: TLSSocket) => {
-        seen.push({
-          name: Reflect.get(socket, "servername"),
-          protocol: socket.alpnProtocol,
-          client: socket.getPeerCertificate()?.subject?.CN,
-        })
-        socket.on("error", () => {})
-        socket.on(
-          "data",
-          () => void socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`),
-        )
-      },
-    )
-    return { port: await listen(server), seen }
-  }
-
-  const ask = async (base_url: string, tls: Upstream["tls"]) => {
-    const call = forward(routes(upstream(base_url, { tls })), outgoing(), new CircuitBreakers())
-    return await textOf((await call).body)
-  }
-
-  test("an authority of its own; the name is sent, HTTP/1.1 is agreed on", async () => {
-    const { port, seen } = await secured(false)
-    const tls = { ca: made.ca.cert, cert: null, key: null }
-    expect(await ask(`https://localhost:${port}`, tls)).toBe('{"ok":true}')
-    expect(seen).toMatchObject([{ name: "localhost", protocol: "http/1.1" }])
-  })
-
-  test("an address is not sent as a name (RFC 6066), and is compared with the certificate", async () => {
-    const { port, seen } = await secured(false)
-    const tls = { ca: made.ca.cert, cert: null, key: null }
-    expect(await ask(`https://127.0.0.1:${port}`, tls)).toBe('{"ok":true}')
-    expect(seen).toMatchObject([{ name: false, protocol: "http/1.1" }])
-  })
-
-  test("a certificate that is for another address, or that nobody vouches for, is refused", async () => {
-    const { port } = await secured(false)
-    const other = await certificates("127.0.0.7")
-    const rows: Upstream["tls"][] = [null, { ca: other.ca.cert, cert: null, key: null }]
-    for (const tls of rows) {
-      const call = forward(
-        routes(upstream(`https://127.0.0.1:${port}`, { tls })),
-        outgoing(),
-        new CircuitBreakers(),
-      )
-      expect((await failure(call)).code).toBe("upstream_unavailable")
-    }
-  })
-
-  test("the gateway's own certificate is sent where the provider wants one", async () => {
-    const { port, seen } = await secured(true)
-    const own = { ca: made.ca.cert, cert: made.client.cert, key: made.client.key }
-    expect(await ask(`https://localhost:${port}`, own)).toBe('{"ok":true}')
-    expect(seen).toMatchObject([{ client: "gateway" }])
-    await failure(
-      forward(
-        routes(upstream(`https://localhost:${port}`, { tls: { ...own, cert: null, key: null } })),
-        outgoing(),
-        new CircuitBreakers(),
-      ),
-    )
   })
 })

@@ -4,6 +4,7 @@ import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdC
 import type { Upstream } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { forward, type Outgoing } from "../../src/upstream/forward.ts"
+import { sessionOf } from "../../src/upstream/http/fetch.ts"
 import { finish } from "../../src/upstream/reply.ts"
 import { within } from "../support/fair-clock.ts"
 import {
@@ -338,6 +339,36 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
     expect(provider.requests.map(({ connection }) => connection)).toEqual([1, 1, 2, 3])
   })
 
+  test("by fetch, and one that the server has closed is not used", async () => {
+    provider.reply(answers)
+    const place = routes(upstream(provider.url, { transport: "fetch" }))
+    const once = async () => await textOf((await forward(place, outgoing(), new CircuitBreakers())).body)
+    for (let n = 0; n < 2; n++) {
+      await once()
+      await once()
+      const used = provider.exchanges.at(-1)
+      used?.close()
+      await used?.closed
+    }
+    expect(provider.requests.map(({ connection }) => connection)).toEqual([1, 1, 2, 2])
+  })
+
+  test.each([
+    ["https://provider.test", null, 30],
+    ["http://provider.test", null, 4],
+    ["https://provider.test", 9_000, 9],
+  ])("by fetch: %s with idle_connection %p", (base_url, idle_connection_ms, idle_s) => {
+    const options: unknown[] = []
+    const { FetchSession } = Bun
+    Reflect.set(Bun, "FetchSession", function Session(given: unknown) {
+      options.push(given)
+    })
+    // Sessions are kept by what they are opened with: this proxy is no other test's.
+    sessionOf({ base_url, proxy: "http://idle.test:1", tls: null, idle_connection_ms })
+    Reflect.set(Bun, "FetchSession", FetchSession)
+    expect(options).toMatchObject([{ keepAlive: { idleTimeout: idle_s } }])
+  })
+
   test("for 4 s where neither says a time, without TLS", async () => {
     provider.reply(answers)
     const real = performance.now.bind(performance)
@@ -400,6 +431,25 @@ describe("D59 a body that does not come whole is an error", () => {
     const { body } = await call()
     await expect((async () => await body.bytes())()).rejects.toMatchObject({ code: "ECONNRESET" })
   })
+})
+
+test("D59 an answer that came before the body was read, and a reset behind it: the answer is told", async () => {
+  const refusal = '{"error":{"message":"Too big"}}'
+  const early = Bun.listen({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: {
+      data(socket) {
+        socket.write(`HTTP/1.1 413 No\r\ncontent-length: ${refusal.length}\r\n\r\n${refusal}`)
+        socket.terminate()
+      },
+    },
+  })
+  const place = upstream(`http://127.0.0.1:${early.port}`)
+  const body = () => ["x".repeat(4_000_000)]
+  const error = await failure(forward(routes(place), outgoing({ body }), new CircuitBreakers()))
+  expect(error).toMatchObject({ code: "request_too_large", message: "Too big" })
+  early.stop(true)
 })
 
 describe("D25 an answer that is compressed all the same is decoded", () => {
