@@ -38,9 +38,9 @@ export function readBody(
   memory: MemoryPart | null,
 ): Promise<Uint8Array> {
   const decoder = checkedDecoder(request.headers)
-  const announced = request.headers.get("content-length")
-  const length = announced === null ? Number.POSITIVE_INFINITY : Number(announced)
-  if (announced !== null && length > limits.body_bytes) throw new GatewayError("request_too_large")
+  const announced = announcedBytes(request.headers)
+  if (announced !== null && announced > limits.body_bytes) throw new GatewayError("request_too_large")
+  const length = announced ?? Number.POSITIVE_INFINITY
   if (decoder !== null) memory?.take(DECODER_BYTES)
   if (decoder !== null || length > STREAMED_BYTES) {
     const parts = decoder === null ? request.body : decoded(request.body, decoder, limits.body_bytes)
@@ -48,6 +48,12 @@ export function readBody(
   }
   memory?.take(length)
   return arrived(request.bytes(), limits.body_timeout_ms)
+}
+
+/** The content length; null for none, and for a list, which the server accepts if its numbers are equal (RFC 9110 section 8.6). */
+function announcedBytes(headers: Headers): number | null {
+  const bytes = Number(headers.get("content-length") ?? Number.NaN)
+  return Number.isNaN(bytes) ? null : bytes
 }
 
 /** Waits for the body. An error after the timeout is ignored. */
