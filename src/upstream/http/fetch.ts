@@ -106,7 +106,7 @@ function headOf({ status, headers }: Response): AnswerHead {
 
 /** Errors of the runtime before the request is sent: of the connection, of TLS, of a certificate. */
 const UNSENT =
-  /^(?:ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EPROTO|UNABLE_TO_[A-Z_]+|[A-Z_]*CERT[A-Z_]*|UnsupportedProxyProtocol)$/
+  /^(?:ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EPROTO|UNABLE_TO_[A-Z_]+|UnsupportedProxyProtocol)$/
 
 /** The status with which a proxy refused a tunnel stands in the message; nothing else of it is shown. */
 const REFUSED_TUNNEL = /^Proxy refused to open a tunnel: (\d{3})\b/
@@ -118,7 +118,7 @@ function failureOf(error: unknown): Error {
     const status = REFUSED_TUNNEL.exec(error.message)?.[1]
     return new ConnectFailed(status === undefined ? code : `PROXY_${status}`)
   }
-  return UNSENT.test(code) ? new ConnectFailed(code) : error
+  return UNSENT.test(code) || code.includes("CERT") ? new ConnectFailed(code) : error
 }
 
 type Sought = Pick<Place, "base_url" | "proxy" | "tls" | "idle_connection_ms">
