@@ -78,6 +78,8 @@ function reconciled(told: Told, { rest }: Reader): Counted {
     return { ...by_name, counts: { ...counts, output: left, ...thought }, output_unknown: left === 0 }
   }
   const cache = cacheOf(counts)
+  const parts = prompt + output + (cache_beside ? cache : 0)
+  if (parts === total && (cache_beside || cache <= prompt)) return by_name
   for (const is_beside of [cache_beside, !cache_beside]) {
     for (const reasoning_beside of [false, true]) {
       const sum = prompt + output + (is_beside ? cache : 0) + (reasoning_beside ? reasoning : 0)
@@ -85,7 +87,7 @@ function reconciled(told: Told, { rest }: Reader): Counted {
         return { ...by_name, cache_beside: is_beside, reasoning_beside }
     }
   }
-  const unexplained_tokens = total - prompt - output - (cache_beside ? cache : 0)
+  const unexplained_tokens = total - parts
   if (rest === "unknown" || unexplained_tokens < 0) return { ...by_name, unexplained_tokens }
   const whole = {
     ...counts,
