@@ -213,20 +213,19 @@ describe("owner and standing", () => {
 })
 
 describe("limits and states", () => {
-  test("D33 a queue that is full refuses at once, and what it holds is served", async () => {
+  test("D33, D78 beyond its share of the queue an account is refused at once; what waits is served", async () => {
+    const share = (QUEUE_LIMIT * 15) / 16
     const ledger = await db.ledger()
     const account = await db.account(10_000_000n)
     const lock = await lockAccount(db.sql, account.account_id)
-    const ends = Promise.allSettled(
-      Array.from({ length: QUEUE_LIMIT + 5 }, () => ledger.hold(holdOf(account, 1n))),
-    )
-    expect(ledger.depths().hold).toBe(QUEUE_LIMIT)
+    const ends = Promise.allSettled(Array.from({ length: share + 5 }, () => ledger.hold(holdOf(account, 1n))))
+    expect(ledger.depths().hold).toBe(share)
     expect(await failureOf(ledger.hold(holdOf(account, 1n)))).toBe("LedgerBusy")
     await lock.unlock()
     const refused = (await ends).filter((end) => end.status === "rejected")
     expect(refused).toHaveLength(5)
     const [row] = await db.sql`SELECT held_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
-    expect(row?.held_nano).toBe(String(QUEUE_LIMIT))
+    expect(row?.held_nano).toBe(String(share))
   })
 
   test("D35 a call whose id is older than the process may hold nothing: no sweeper would find it", async () => {
