@@ -20,7 +20,7 @@ export interface Asked {
   readonly searches: number
   /** The service tier, as the request names it; null where it names none, or `auto` (D70). */
   readonly service_tier: string | null
-  /** Whether it may cost what its client is not shown (D9). */
+  /** Whether it may cost tokens that its client does not see (D9). */
   readonly is_hiding: boolean
   /** Whether it asks for writes to a cache for one hour (D60). */
   readonly writes_for_an_hour: boolean
@@ -54,7 +54,7 @@ export class Call {
   upstream: string | null = null
   /** How that was asked (D86). */
   asking: Asking = NOTHING
-  /** The first attempts whose answers are not that of the call (D86); null for none. */
+  /** The first attempts that did not become the answer of the call (D86); null if there are none. */
   lost: LostAttempt[] | null = null
   /** Milliseconds from admission to the first output; null while there is none. */
   ttft_ms: number | null = null
@@ -154,7 +154,7 @@ export class Call {
 }
 
 const NOTHING: Asking = {}
-/** So many lost attempts of a call are kept. */
+/** The most attempts of a call that are recorded. */
 const MAX_LOST = 16
 
 /** The number of terms of a route before those of a service tier; 0 for the model's own. */

@@ -22,14 +22,14 @@ interface ReloadsOptions {
 interface Change {
   /** Null if it cannot be read. */
   readonly text: string | null
-  /** Whether the configuration is invalid with it. If not, it is tried again. */
+  /** Whether the configuration is invalid with it. After any other failure it is tried again. */
   is_refused: boolean
   is_told: boolean
 }
 
 /**
- * Reloads the configuration of a running gateway: at a SIGHUP, and when a file that it references has changed (D82). One reload
- * at a time. What is refused changes nothing.
+ * Reloads the configuration of a running gateway: at a SIGHUP, and when a referenced file has changed (D82). One reload runs at a
+ * time. A refused configuration changes nothing.
  */
 export class Reloads {
   readonly #options: ReloadsOptions
@@ -44,7 +44,7 @@ export class Reloads {
     this.#current = options.started
   }
 
-  /** Looks for changed files from now on. */
+  /** Starts to check the files for changes. */
   watch(): void {
     setInterval(() => void this.look(), LOOK_MS).unref()
   }
@@ -95,7 +95,7 @@ export class Reloads {
     this.#looking = null
   }
 
-  /** Uses the new content of a file once it was read twice: the first time it may be half written. Each file is taken alone. */
+  /** Uses new content once it was read twice, because the file may be half written at first. Each file is applied separately. */
   async #take(path: string, text: string | null): Promise<void> {
     const change = this.#changes.get(path)
     if (change?.text !== text) {

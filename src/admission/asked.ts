@@ -38,8 +38,8 @@ export function askedOf(
 }
 
 /**
- * The error for a request that asks for something without a price (D61), or whose prompt has no bound (D12, D89); null if all of
- * it has one. A free model needs none (D44).
+ * The error for a request that asks for something without a price (D61), or whose prompt has no bound (D12, D89); otherwise null.
+ * A free model refuses nothing (D44).
  */
 function unpriced(described: Described, model: Model): GatewayError | null {
   const { asks, service_tier } = described
@@ -48,9 +48,9 @@ function unpriced(described: Described, model: Model): GatewayError | null {
   for (const [ask, field] of asks) {
     const { price, what } = switchOf(ask)
     if (price === null || hasPrice(model, price, service_tier)) continue
-    const cure = price === NONE ? "Tollgate cannot charge for it." : "or ask the operator to set a price."
-    const leave = price === NONE ? "Leave it out:" : "Leave it out,"
-    return refusal(field, `the model ${name} has no price for ${what}. ${leave} ${cure}`, ask)
+    const cure =
+      price === NONE ? "because Tollgate cannot charge for it" : "or ask the operator to set a price"
+    return refusal(field, `the model ${name} has no price for ${what}. Leave it out, ${cure}.`, ask)
   }
   const opening = context_tokens === null ? openingField(described, model) : null
   if (opening === null) return null

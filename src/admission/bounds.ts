@@ -22,7 +22,7 @@ export function promptBound(described: Described, model: Model): number {
   return Math.min(most, context_tokens ?? Number.POSITIVE_INFINITY)
 }
 
-/** The most tokens of a medium that something bounds (D12). */
+/** The most tokens of a medium that has a bound (D12). */
 function partBound({ kind, tokens }: Media, { part_tokens }: Model): number {
   if (kind === "image" && part_tokens !== null) return part_tokens
   return Math.max(part_tokens ?? PICTURE_TOKENS, tokens ?? 0)
@@ -55,7 +55,7 @@ function estimateOf({ kind, bytes }: Media, { part_tokens }: Model): number {
   return kind === "file" && bytes !== null ? bytes : (part_tokens ?? PICTURE_TOKENS)
 }
 
-/** Whether only the provider knows how large the prompt is: it is open, or a medium may be more than an estimate counts (D9). */
+/** Whether only the provider knows the size of the prompt: it is open, or an estimate may undercount a medium (D9). */
 export function hidesPrompt(described: Described, model: Model): boolean {
   const isHiding = (part: Media) => {
     const most = (part.kind === "image" ? model.part_tokens : null) ?? part.tokens ?? Number.POSITIVE_INFINITY

@@ -27,7 +27,7 @@ export class Description {
   readonly embedded: Found[] = []
   /** The first field that makes pictures larger; null for none. */
   knob: string | null = null
-  /** What it asks for that needs a price, or that opens the prompt (`SWITCHES`), and the first field that does so. */
+  /** The switches (`SWITCHES`) that the request sets, each with the first field that sets it. */
   readonly asks = new Map<string, string>()
   /** The service tier that it names; null for none, and for `auto` (D70). */
   service_tier: string | null = null
@@ -35,7 +35,7 @@ export class Description {
   max_tokens = 0
   /** How many choices it asks for (D12). */
   choices = 1
-  /** Whether it asks for reasoning, which a client may not be shown. */
+  /** Whether it asks for reasoning, which the provider may hide from the client. */
   reasons = false
   /** The most runs of tools that the request allows the provider. */
   most_calls = Number.POSITIVE_INFINITY
@@ -46,7 +46,7 @@ export class Description {
   /** The runs of each tool of the provider that the request allows, together. */
   #uses = 0
 
-  /** How often the provider may read the prompt, by the request's own bounds; infinite without (D89). */
+  /** How often the provider may read the prompt, within the request's own bounds; infinite if it has none (D89). */
   get rounds(): number {
     return Math.min(this.most_calls, this.#uses) + 1
   }
@@ -89,12 +89,12 @@ export class Description {
 
 const SWITCH_NAMED: ReadonlyMap<string, Switch> = new Map(Object.entries(SWITCHES))
 
-/** What something that is asked for needs. Runs of tools have a switch each, by the tool's name. */
+/** The needs of a switch. Each tool with a fee per run has its own switch, by the tool's name. */
 export function switchOf(ask: string): Switch {
   return SWITCH_NAMED.get(ask) ?? { ...SWITCHES.tool_run, price: ask }
 }
 
-/** The first field because of which only the context bounds the prompt; null for none (D12, D89). */
+/** The first field that opens the prompt, so that only the context bounds it (D12, D89); null if there is none. */
 export function openingField({ asks }: Pick<Described, "asks">, { part_tokens }: Model): string | null {
   for (const [ask, field] of asks) {
     const { opens, unless_part_tokens } = switchOf(ask)

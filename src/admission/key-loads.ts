@@ -12,17 +12,17 @@ const REFUSALS: Readonly<Record<KeyLimit, string>> = {
   requests_per_minute:
     "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
   abandoned_per_minute:
-    "Too many calls of this key were left before any output. Wait for the time in the retry-after header, then retry.",
+    "Too many calls of this key were abandoned before any output. Wait for the time in the retry-after header, then retry.",
 }
 /** `retry-after` in seconds. It is short, because a running call can end at any moment and a retry costs little. */
 const PLACE_RETRY_S = 1
-/** Calls that were left together are waited for this long at most. */
+/** The longest wait after many calls were abandoned at once (D91). */
 const ABANDONED_MS = 600_000
 
 /**
- * What each key uses of this process: running calls and token counts, requests per minute (D38), and calls that were left
- * before output (D91). Keys are known by their hashes. It remembers running calls, the requests of the last two minutes, and
- * what was left in the last twenty. Unknown keys take no memory.
+ * What each key uses of this process: running calls and token counts, requests per minute (D38), and abandoned calls
+ * (D91). Keys are identified by their hashes. It remembers running calls, the requests of the last two minutes, and the calls
+ * abandoned in the last twenty. Unknown keys take no memory.
  */
 export class KeyLoads {
   readonly #running = new Map<string, number>()
@@ -77,13 +77,13 @@ export class KeyLoads {
     this.#rates.requests_per_minute.note(key_hash, limits.requests_per_minute, performance.now())
   }
 
-  /** What a key has left of its requests (D85); null without a limit. */
+  /** The requests that a key has left (D85); null if there is no limit. */
   rate(key_hash: string, { requests_per_minute }: KeyLimits): RequestRate | null {
     if (requests_per_minute === null) return null
     return this.#rates.requests_per_minute.left(key_hash, requests_per_minute, performance.now())
   }
 
-  /** Counts a call that was left before output (D91). */
+  /** Counts an abandoned call (D91). */
   abandoned(key_hash: string, { abandoned_per_minute }: KeyLimits): void {
     if (abandoned_per_minute !== null)
       this.#rates.abandoned_per_minute.note(key_hash, abandoned_per_minute, performance.now())
@@ -104,12 +104,12 @@ export class KeyLoads {
 
 const WINDOW_MS = 60_000
 
-/** A request rate as clients are told of it. */
+/** A request rate, for the headers of answers. */
 export interface RequestRate {
   readonly limit: number
-  /** Requests that may come now. */
+  /** The number of requests that are accepted now. */
   readonly remaining: number
-  /** Until all of the limit may come at once. */
+  /** The time until the whole limit is available again. */
   readonly reset_ms: number
 }
 
@@ -121,8 +121,8 @@ interface Use {
 }
 
 /**
- * The request rate of each key: a leaky bucket from which the requests of one minute flow off within a minute (D38). It counts
- * what flows off within `keep_ms`. Every step costs the same for any number of keys, and no timer runs. Buckets that were not
+ * The request rate of each key: a leaky bucket that drains the requests of one minute within a minute (D38). It counts at most the
+ * requests that drain within `keep_ms`. Every step costs the same for any number of keys, and no timer runs. Buckets that were not
  * used for twice that time are empty, and are dropped together.
  */
 export class Rate {

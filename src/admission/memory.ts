@@ -56,7 +56,7 @@ export class Memory {
     this.#share.add(account_id, bytes)
   }
 
-  /** Gives back what is free already. */
+  /** Gives back memory that is already free. */
   discard(account_id: string, bytes: number): void {
     this.#share.give(account_id, bytes)
   }
@@ -102,7 +102,7 @@ export class MemoryPart {
     this.#bytes += bytes
   }
 
-  /** Counts bytes of a large body that were read. Resolves when its reader may go on; null if it may at once. */
+  /** Counts bytes of a large body that were read. Resolves when its reader may continue; null if it may continue now. */
   read(bytes: number): Promise<void> | null {
     return this.#memory.pace.read(this.#account_id, bytes)
   }
@@ -113,7 +113,7 @@ export class MemoryPart {
     this.#memory.add(this.#account_id, answer_bytes)
   }
 
-  /** Gives the memory of a body back that was refused and freed by its reader: it needs no collection. */
+  /** Gives back the memory of a refused body. Its reader has freed it, so no collection is needed. */
   discard(): void {
     this.#memory.discard(this.#account_id, this.#bytes)
     this.#bytes = 0

@@ -4,7 +4,7 @@ const TURN_BYTES = 1_048_576
 const PART_BYTES = 131_072
 
 /**
- * Bounds what is read of large bodies in a turn of the event loop, so that calls wait little while many bodies arrive (D78).
+ * Bounds what is read of large bodies in a turn of the event loop, so that calls do not wait while many bodies arrive (D78).
  * Accounts take turns.
  */
 export class Pace {
@@ -13,7 +13,7 @@ export class Pace {
   /** By account; the one whose turn is next is first. */
   readonly #waiting = new Map<string, (() => void)[]>()
 
-  /** Counts what was read. Resolves when its reader may go on; null if it may at once. */
+  /** Counts bytes that were read. Resolves when the reader may continue; null if it may continue now. */
   read(account_id: string, bytes: number): Promise<void> | null {
     this.#left_bytes -= bytes
     if (!this.#is_ticking) setImmediate(this.#tick)
@@ -29,7 +29,7 @@ export class Pace {
   readonly #tick = (): void => {
     this.#left_bytes = Math.min(this.#left_bytes + TURN_BYTES, TURN_BYTES)
     let room = Math.ceil(this.#left_bytes / PART_BYTES)
-    // An account that has more comes again, at the end.
+    // An account with more readers goes to the end.
     for (const [account_id, own] of this.#waiting) {
       if (room <= 0) break
       room -= 1

@@ -11,8 +11,8 @@ const UNKNOWN: ToolRow = ["hosted_tool"]
 const DATE = /_(?:\d{8}|\d{4}_\d{2}_\d{2})$/
 
 /**
- * What the table says of a tool, by its type and by the names in it: a tool of the client that has `google_search` too is a search
- * for some provider. A tool without a type is one of the client in the messages family.
+ * The switches of a tool, by its type and by the names in it, because some providers take a client's tool with `google_search` in it
+ * for a search. In the messages family, a tool without a type is a tool of the client.
  */
 export function rowsOf(tool: unknown, operation: OperationName): readonly ToolRow[] {
   if (!isObject(tool)) return [UNKNOWN]

@@ -100,7 +100,7 @@ const create = adminCommand({
     showAccount(context, made)
     const latest = await listAll(context, "/accounts", {}, AccountBody, { limit: MAX_PAGE, after: null })
     if (latest.data.some((other) => other.name === made.name && other.id !== made.id))
-      context.remark("Another account has the same name: commands take only the ids of these accounts.")
+      context.remark("Another account has the same name, so commands accept only the ids of these accounts.")
   },
 })
 

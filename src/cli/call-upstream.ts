@@ -33,13 +33,13 @@ const CALLS: Readonly<Record<OperationName, { readonly path: string; readonly bo
   },
 }
 
-/** How long the answer may take. */
+/** The time limit for the answer. */
 const MOST_MS = 30_000
 
-/** Upstream's names of models that are called, with each key: a call costs what the provider bills. */
+/** The most model names that are called with each key, because the provider may bill each call. */
 const MOST_MODELS = 10
 
-/** What is called at an upstream: a model that uses it, for its first operation. */
+/** A call to try: a model at an upstream, for the model's first operation. */
 interface Target {
   /** In the finding. */
   readonly what: string
@@ -77,14 +77,14 @@ export async function callUpstream(
     ? findings
     : [
         ...findings,
-        right(`calls of ${what}`, `not tried, after ${MOST_MODELS} models: ${untried.join(", ")}`),
+        right(`calls of ${what}`, `not tried (at most ${MOST_MODELS} models): ${untried.join(", ")}`),
       ]
 }
 
 async function callOf(target: Target, vendors: readonly string[]): Promise<Finding> {
   const { body } = CALLS[target.operation]
   const first = await answerOf(target, vendors, body)
-  // Models that think take the limit under its newer name alone.
+  // Reasoning models accept the limit only under its newer name.
   const renamed = first.kind === "refused" && /max_completion_tokens/.test(first.refusal.body)
   const answer = renamed ? await answerOf(target, vendors, withNewerLimit(body)) : first
   switch (answer.kind) {
@@ -160,10 +160,10 @@ async function bytesOf(body: { bytes(): Uint8Array | Promise<Uint8Array> }): Pro
   }
 }
 
-/** Words of a refusal that is about the name of the model. */
+/** Words of a refusal because of the model's name. */
 const UNKNOWN_MODEL =
   /(?:models?|deployment|endpoint)\b.{0,200}(?:not (?:found|exist|available|a valid)|n't (?:exist|found|supported on this route))|(?:unknown|invalid|no such) (?:model|deployment)|(?:model_?|deployment)not_?found/is
-/** What OpenAI says where thinking does not end within the limit: the call was made. */
+/** OpenAI's error if reasoning does not end within the limit. The call was made. */
 const LIMIT_REACHED = /max_tokens or model output limit was reached/
 
 function refusalFinding(target: Target, status: number, { body, ...told }: Refusal): Finding {
@@ -171,14 +171,14 @@ function refusalFinding(target: Target, status: number, { body, ...told }: Refus
   const words = `(status ${status})${said(body, upstream.secrets)}`
   const { code, message } = errorObject(body)
   if (told.status === 402) return keyFinding(what, upstream, key, status, body)
-  if (LIMIT_REACHED.test(body)) return right(what, `answers as ${route.model}, and needs more than a token`)
-  if (told.status === 429) return right(what, "limits the rate now, so the call was not made")
+  if (LIMIT_REACHED.test(body)) return right(what, `answers as ${route.model}, but needs more than one token`)
+  if (told.status === 429) return right(what, "is rate-limited now, so the call was not made")
   if (status >= 500) return wrong(what, `answers with an error ${words}`, LATER)
   if ((status === 404 || status === 400) && UNKNOWN_MODEL.test(`${code} ${message}`))
     return wrong(
       what,
       `does not know the model ${route.model} ${words}`,
-      `Correct \`model\` of this upstream at the model ${model.name}.`,
+      `Correct \`model\` of this upstream in the model ${model.name}.`,
     )
   if (status === 404 || status === 405) {
     const settings = [...new URLSearchParams(upstream.query).keys()].map((name) => `query.${name}`)
@@ -205,7 +205,7 @@ function usageFinding(target: Target, text: string): Finding {
     )
   const failed = payloads.find((payload) => !("choices" in payload) && isObject(payload.error))
   if (failed !== undefined)
-    return wrong(what, `fails after its status 200${said(JSON.stringify(failed), upstream.secrets)}`, LATER)
+    return wrong(what, `fails after status 200${said(JSON.stringify(failed), upstream.secrets)}`, LATER)
   const reading = readingOf(payloads, upstream, operation)
   if (reading.state !== "valid")
     return wrong(
@@ -219,13 +219,13 @@ function usageFinding(target: Target, text: string): Finding {
   if (unread.length > 0)
     return wrong(
       what,
-      `${found}, and unknown numbers: ${unread.join(", ")}`,
+      `${found}, with unknown numbers: ${unread.join(", ")}`,
       "Ask the provider what the numbers cost, and report the names to the project.",
     )
   if (reading.notes.includes("total_unexplained"))
     return wrong(
       what,
-      `${found}, which is not its total`,
+      `${found}, but its parts do not add up to its total`,
       "If the provider reports thinking only in the total, set `usage: gemini` at the upstream.",
     )
   return right(what, found)
@@ -246,7 +246,7 @@ function readingOf(
   return usage.reading
 }
 
-/** The objects of an answer: of its events, or the whole. */
+/** The JSON objects of an answer: one for each event, or the whole body. */
 function payloadsOf(text: string): readonly Record<string, unknown>[] {
   const events = text.split(/\r\n|\n|\r/).flatMap((line) => (line.startsWith("data:") ? line.slice(5) : []))
   return (events.length > 0 ? events : [text]).flatMap((event) => {

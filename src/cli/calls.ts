@@ -161,9 +161,9 @@ function outcomeLine(call: CallBody): string {
 
 function detailLines(call: CallBody): [string, string][] {
   const { estimate, unread, unexplained_tokens, provider_cost, upstream_key, provider_request_id } = call
-  const lines: [string, string][] = call.attempts.map((attempt) => ["not answered by", attemptLine(attempt)])
-  if (upstream_key !== null) lines.push(["upstream's key", upstream_key])
-  if (provider_request_id !== null) lines.push(["provider's id", provider_request_id])
+  const lines: [string, string][] = call.attempts.map((attempt) => ["other attempt", attemptLine(attempt)])
+  if (upstream_key !== null) lines.push(["upstream key", upstream_key])
+  if (provider_request_id !== null) lines.push(["provider request id", provider_request_id])
   if (estimate !== null)
     lines.push([
       "estimated",
@@ -175,7 +175,7 @@ function detailLines(call: CallBody): [string, string][] {
   return lines
 }
 
-/** An attempt whose answer is not that of the call. */
+/** An attempt that did not become the answer of the call. */
 function attemptLine(attempt: CallBody["attempts"][number]): string {
   const { upstream, upstream_key, status, failure, ms, provider_request_id } = attempt
   const by = upstream_key === null ? upstream : `${upstream}, key ${upstream_key}`

@@ -9,13 +9,13 @@ import { START_ARGS, variablesOf } from "./serve.ts"
 export const check = leaf({
   summary: "Check everything that the gateway needs to start",
   details:
-    "Reads the environment and the configuration, connects to the database, asks each upstream for its list of models with each key, and tries the port. Says which preset each upstream has. Changes nothing and costs nothing without --call. The exit code is 1 if a check fails.",
+    "Reads the environment and the configuration, connects to the database, requests the model list of each upstream with each key, and binds the port. Shows the preset of each upstream. Changes nothing, and costs nothing without --call. The exit code is 1 if a check fails.",
   args: {
     ...START_ARGS,
     call: {
       type: "boolean",
       description:
-        "also make one call of one token for each model of each upstream (at most 10) with each of its keys, and say what is wrong with the answers",
+        "also make one call of one token for each model of each upstream (at most 10) with each of its keys, and report faults of the answers",
     },
     calls: {
       type: "boolean",

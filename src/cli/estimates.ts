@@ -6,7 +6,7 @@ import { count, table, visible } from "./screen.ts"
 export const estimates = adminCommand({
   summary: "Compare estimates with the usage that providers report",
   details:
-    "Shows for each model what its calls with usage say that the settings for estimates should be: bytes_per_token (BYTES SET) and estimate.hidden_output (HIDDEN SET). BYTES/TOKEN is that of the output, and IN PROMPTS that of the prompts. HIDDEN/CALL is the number of reasoning tokens of a call that clients are not shown. OUTPUT OFF and PROMPT OFF say by how much estimates with the configured settings would be too high, or too low if negative.",
+    "Compares the settings for estimates with the usage that providers reported for each model. BYTES/TOKEN is the reported value for the output, IN PROMPTS for the prompts, and BYTES SET is the configured bytes_per_token. HIDDEN/CALL is the reported number of reasoning tokens of a call that clients do not see, and HIDDEN SET the configured estimate.hidden_output. OUTPUT OFF and PROMPT OFF show by how many percent estimates with the configured settings are too high, or too low if negative.",
   args: {
     days: {
       type: "string",
@@ -33,9 +33,7 @@ export const estimates = adminCommand({
     const report = await context.client.get(`/estimates?${query}`, EstimatesBody)
     context.show(report, () => [estimatesTable(report, context), ...suggestions(report)].join("\n"))
     if (report.data.some(({ calls }) => calls < ENOUGH_CALLS))
-      context.remark(
-        `Fewer than ${ENOUGH_CALLS} calls of a model say little: there is no suggestion for them.`,
-      )
+      context.remark(`Models with fewer than ${ENOUGH_CALLS} calls get no suggestion.`)
   },
 })
 

@@ -1,4 +1,4 @@
-/** The result of one check; `fix` says what to do if it failed. */
+/** The result of one check. `fix` is the correction if it failed. */
 export interface Finding {
   readonly what: string
   readonly ok: boolean

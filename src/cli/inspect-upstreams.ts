@@ -12,8 +12,8 @@ import { type Finding, right, wrong } from "./finding.ts"
 import { keyFinding, LATER, misplacedPath, said } from "./provider-words.ts"
 
 /**
- * Each upstream with each of its keys (D84): which preset it has, and what it answers to the smallest request that costs
- * nothing. `calls`: also to one call for each of its models.
+ * Checks each upstream with each of its keys (D84): its preset, a connection, and the answer to a request that costs nothing.
+ * `calls`: also makes one call for each of its models.
  */
 export async function inspectUpstreams(config: Config, calls: boolean): Promise<readonly Finding[]> {
   const each = config.upstreams.flatMap((upstream) => upstream.keys.map((key) => [upstream, key] as const))
@@ -30,13 +30,13 @@ export async function inspectUpstreams(config: Config, calls: boolean): Promise<
   return findings.flat()
 }
 
-/** Which preset was taken, and why (D83). */
+/** The preset of an upstream and the reason for it (D83), in words. */
 function presetWords({ preset }: Upstream): string {
   if (preset === null) return "no preset"
   return `preset ${preset.name}, by ${preset.from === "provider" ? "provider" : "the host of base_url"}`
 }
 
-/** Opens a connection, to the proxy if there is one, and closes it. Returns why there is none; null if there is one. */
+/** Opens a connection, to the proxy if there is one, and closes it. Returns the reason if it fails, otherwise null. */
 async function connect({ base_url, proxy, timeouts, tls }: Upstream): Promise<string | null> {
   const { protocol, hostname, port } = new URL(proxy ?? base_url)
   const is_secured = protocol === "https:"
@@ -75,7 +75,7 @@ function addressFix({ name, proxy }: Upstream): string {
 
 const PROBE_MS = 10_000
 
-/** Gets what the preset names, or the list of models, with the key. */
+/** Requests the path that the preset names, or the list of models, with the key. */
 async function probe(what: string, upstream: Upstream, key: Credential, config: Config): Promise<Finding> {
   const { family, secrets, errors } = upstream
   const versions = Object.fromEntries(config.vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
@@ -91,7 +91,7 @@ async function probe(what: string, upstream: Upstream, key: Credential, config: 
     const words = `(status ${status})${said(text, secrets)}; ${preset}`
     if (status === 401 || status === 403 || meaningOf(status, text, errors) === "account")
       return keyFinding(what, upstream, key, status, text, `; ${preset}`)
-    if (status === 429) return right(what, `reachable, and limits the rate of the key now; ${preset}`)
+    if (status === 429) return right(what, `reachable, but the key is rate-limited now; ${preset}`)
     if (status >= 500) return wrong(what, `answers with an error ${words}`, LATER)
     if (status < 300) {
       return right(
@@ -112,11 +112,11 @@ async function probe(what: string, upstream: Upstream, key: Credential, config: 
   }
 }
 
-/** What a success says of the key. Where there is no preset, nothing is known of the list. */
+/** The meaning of a success for the key. Without a preset, the list may be public. */
 function acceptedWords({ preset }: Upstream, { api_key }: Credential): string {
   if (api_key === null) return "without a key"
   return preset === null
-    ? "and lists its models, which may be public: only --call tests the key"
+    ? "and lists its models, but the list may be public; --call tests the key"
     : "and accepts the key"
 }
 
@@ -131,7 +131,7 @@ function probeUrl(upstream: Upstream): string {
   return url.href
 }
 
-/** The models of this upstream that its list does not have, in words. Some lists add a vendor or a version to a name. */
+/** The models of this upstream that are not in its list, in words. Some lists add a vendor or a version to a name. */
 function missingWords(text: string, upstream: Upstream, { models }: Config): string {
   if (endpointOf(upstream)?.unlisted === true) return ""
   const data: unknown = objectOf(parse(text)).data

@@ -16,7 +16,7 @@ import { inspectUpstreams } from "./inspect-upstreams.ts"
 
 /**
  * Checks everything that the gateway needs to start, and changes nothing. Skips checks that depend on a failed one. `calls`:
- * makes a call for each model of each upstream too.
+ * also makes a call for each model of each upstream.
  */
 export async function inspect(sources: Sources, calls: boolean): Promise<Finding[]> {
   const environment = attempt("environment", FIX_VARIABLE, () => readEnvironment(sources))

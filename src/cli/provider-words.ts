@@ -2,11 +2,11 @@ import type { Credential, Upstream } from "../config/config.ts"
 import { errorObject, redacted } from "../upstream/refusal.ts"
 import { type Finding, wrong } from "./finding.ts"
 
-/** What `tollgate check` says of a provider's refusal, and of settings that cause one. */
+/** Words of `tollgate check` for a provider's refusal, and for settings that cause one. */
 
 const MAX_CHARACTERS = 200
 
-/** The provider's own words, behind a colon and without the upstream's secrets; `""` for none. */
+/** The provider's error message, after a colon and without the upstream's secrets; `""` if there is none. */
 export function said(body: string, secrets: readonly string[]): string {
   const { message } = errorObject(body)
   if (typeof message !== "string" || message.trim() === "") return ""
@@ -16,10 +16,10 @@ export function said(body: string, secrets: readonly string[]): string {
 
 export const LATER = "Try again later, or ask the provider."
 
-/** What a provider says of a wrong key with a status that is not about keys (Gemini). */
+/** Messages about a wrong key whose status is not about keys (Gemini). */
 const WRONG_KEY = /\bapi[ _]key[ _](?:not[ _]valid|invalid|expired)/i
 
-/** A refusal of the key or the account. A 402, and the words of an account that is empty, are not about the key itself. */
+/** A refusal of the key or the account. A 402 and messages about an empty account are not about the key itself. */
 export function keyFinding(
   what: string,
   { name, secrets }: Upstream,
@@ -38,7 +38,7 @@ export function keyFinding(
   )
 }
 
-/** What is wrong with the path of a `base_url` that has no model list, and what to do; null if it may be right. */
+/** The fault in the path of a `base_url` without a model list, and its fix; null if the path may be right. */
 export function misplacedPath({
   name,
   family,

@@ -10,7 +10,7 @@ const { account, key, from, to } = CALL_ARGS
 export const refusals = adminCommand({
   summary: "Show refused calls by account, key and error code",
   details:
-    "Default: the last 7 days. Whole hours are counted. LAST is when the last one was counted, up to a minute after it was refused. A call without a key that the ledger knows has no account. Token counts, model lists, quotes and lookups are not counted.",
+    "Default: the last 7 days. Whole hours are counted. LAST is the time when the last refusal was counted, up to a minute after it. Calls with an unknown key, or without one, have no account. Token counts, model lists, quotes and lookups are not counted.",
   args: {
     account,
     key,
@@ -19,7 +19,7 @@ export const refusals = adminCommand({
     to,
   },
   examples: [
-    ["tollgate refusals --from 24h", "who was refused in the last day"],
+    ["tollgate refusals --from 24h", "all refused calls of the last day"],
     ["tollgate refusals --account Acme --code insufficient_balance", "one account and one code"],
   ],
   async run(given, context) {

@@ -41,9 +41,9 @@ export interface Upstream {
   readonly query: string
   /** What is changed in the body of every request; null for nothing (D81). */
   readonly edits: Edits | null
-  /** The preset that filled what the file does not say (D83), and the key of the file that named it; null for none. */
+  /** The preset of the upstream (D83), and the key of the file that selected it; null if there is none. */
   readonly preset: { readonly name: string; readonly from: "provider" | "base_url" } | null
-  /** What its refusals mean, where their status does not say it (D82). */
+  /** The meaning of its refusals, if their status does not tell it (D82). */
   readonly errors: ErrorMeanings
   /** What no client may be shown: the credential, and long values of headers and the query. */
   readonly secrets: readonly string[]
@@ -56,7 +56,7 @@ export interface Upstream {
   }
   /** How long a connection without a request is kept (D59); null for the default. */
   readonly idle_connection_ms: number | null
-  /** How it is reached (D59): by the gateway's own client, or by the runtime's. */
+  /** The HTTP client (D59): the gateway's own (`direct`) or the runtime's (`fetch`). */
   readonly transport: "direct" | "fetch"
   /** The URL of its proxy, with the credentials (D59); null for none. */
   readonly proxy: string | null

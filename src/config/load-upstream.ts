@@ -20,7 +20,7 @@ export function upstreamOf(
   checkRequest(upstream, `upstreams.${name}`, report)
   const is_direct = upstream.transport === "direct"
   if (is_direct && upstream.proxy !== undefined && upstream.proxy !== "none")
-    report(`upstreams.${name}.transport`, "fetch, because direct uses no proxy")
+    report(`upstreams.${name}.transport`, "fetch, because direct supports no proxy")
   const proxy = is_direct ? null : proxyOf(taken.base_url, upstream.proxy, proxies, report)
   return {
     name,

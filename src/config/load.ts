@@ -184,7 +184,7 @@ function modelOf(
   }
 }
 
-/** The operations that clients can call it for; by default those of its family that each upstream has (D63, D83). */
+/** The operations of a model; by default those of its family that all its upstreams offer (D63, D83). */
 function operationsIn(
   { family, operations, upstreams: ways }: ConfigFile["models"][number],
   path: string,
@@ -196,7 +196,7 @@ function operationsIn(
     const offers = ways.map(({ use }) => offeredBy(upstreams.get(use)) ?? known)
     const common = known.filter((operation) => offers.every((offer) => offer.includes(operation)))
     if (common.length > 0) return common
-    report(`${path}.operations`, "a list of operations, because no operation is one of all its upstreams")
+    report(`${path}.operations`, "a list of operations, because its upstreams have no operation in common")
     return known
   }
   operations.forEach((operation, at) => {
@@ -206,7 +206,7 @@ function operationsIn(
   return operations
 }
 
-/** What the preset of an upstream says; undefined for nothing. */
+/** The operations in the preset of an upstream; undefined if it names none. */
 function offeredBy(upstream: Upstream | undefined): readonly OperationName[] | undefined {
   return presets[upstream?.preset?.name ?? ""]?.[upstream?.family ?? "chat"]?.operations
 }

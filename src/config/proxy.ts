@@ -1,14 +1,14 @@
 import { BlockList, isIP } from "node:net"
 import type { Environ, Report } from "./values.ts"
 
-/** Which proxy an upstream is reached through (D59). */
+/** The choice of an upstream's proxy (D59). */
 
-/** What `proxy:` may be; `none` is no proxy. */
+/** The values of `proxy:`; `none` means no proxy. */
 export const PROXY = /^(?:none|https?:\/\/[^\s/?#]+\/?)$/
 export const PROXY_EXPECTED =
   "http://HOST:PORT, https://HOST:PORT, with USER:PASSWORD@ before HOST if needed, or none"
 
-/** What the configuration and the environment say of proxies. */
+/** The proxy settings that all upstreams share. */
 export interface ProxySettings {
   /** The `proxy` of the whole file; undefined if it has none. */
   readonly common: string | undefined
@@ -16,8 +16,8 @@ export interface ProxySettings {
 }
 
 /**
- * The proxy of an upstream: its own, or that of the file, or that of the environment, whose `NO_PROXY` exempts from the last
- * two. Null for none. Loopback addresses are behind no proxy unless the upstream itself says so.
+ * The proxy of an upstream: its own, otherwise that of the file, otherwise that of the environment. `NO_PROXY` exempts from the
+ * last two. Null if there is none. Loopback addresses have no proxy unless the upstream itself sets one.
  */
 export function proxyOf(
   base_url: string,
@@ -40,7 +40,7 @@ export function proxyOf(
   return proxy
 }
 
-/** What a client must not be shown of a proxy's URL. */
+/** The secrets in a proxy's URL, which clients must not see. */
 export function proxySecrets(proxy: string | null): readonly string[] {
   if (proxy === null || !URL.canParse(proxy)) return []
   const { password } = new URL(proxy)
@@ -63,8 +63,8 @@ function variable(name: string, env: Environ): string | undefined {
 }
 
 /**
- * Whether a list of hosts separated by commas has this one: `*`, a name for itself and what is below it, an address, or a
- * range of addresses; each may have a port.
+ * Whether a comma-separated list contains this host. Entries are `*`, a name (which includes its subdomains), an address, or a range
+ * of addresses; each may have a port.
  */
 function isExempt(url: URL, hostname: string, list: string): boolean {
   const port = url.port || (url.protocol === "https:" ? "443" : "80")

@@ -4,7 +4,7 @@ import type { Family, Upstream } from "./config.ts"
 import type { ConfigFile } from "./file.ts"
 import { type Report, withoutSlashes } from "./values.ts"
 
-/** An upstream of the file, with what its preset fills in (D83): what the file says wins. */
+/** An upstream of the file, completed by its preset (D83). The file overrides the preset. */
 
 type Section = ConfigFile["upstreams"][string]
 
@@ -35,7 +35,7 @@ export function filled(section: Section, path: string, report: Report): Filled {
 
 const NONE: Preset = { hosts: [] }
 
-/** That of `provider`, or the one that the address can only belong to and that offers the family. */
+/** The preset of `provider`; otherwise the one whose address this is, if it offers the family. */
 function presetOf({ provider, base_url = "", family }: Section) {
   const name = provider ?? presetAt(base_url)
   const preset = name === null ? undefined : presets[name]
@@ -63,16 +63,16 @@ function familyOf(
 
 const families = ["chat", "messages"] as const
 
-/** The presets of a host that more than one has, or whose path decides. */
+/** A hint for a host that several presets share, or whose path decides. */
 function orProvider(base_url: string): string {
   const names = presetsOfHost(base_url)
   return names.length === 0 ? "" : `, or provider: ${names.join(" or ")}, which has this host`
 }
 
-/** In the address of a preset, a word that only the operator knows. */
+/** A word in the address of a preset that the operator replaces, such as REGION. */
 const OPERATORS_OWN = /[A-Z]/
 
-/** The address of the file, with the preset's path if it has none; or the preset's own. */
+/** The `base_url` of the file, with the preset's path if it has none; otherwise the preset's address. */
 function addressOf(
   { base_url }: Section,
   name: string | null,
@@ -84,7 +84,10 @@ function addressOf(
   const origin = base_url ?? (example === null ? endpoint?.origin : undefined)
   if (origin === undefined) {
     if (example !== null)
-      report(`${path}.base_url`, `your own address, such as ${example}, because ${name} has none for all`)
+      report(
+        `${path}.base_url`,
+        `your own address, such as ${example}, because ${name} has no common address`,
+      )
     // A provider that does not offer the family is reported there.
     else if (name === null)
       report(`${path}.base_url`, "an http or https URL without credentials, query or fragment")

@@ -186,7 +186,7 @@ function lookUp(name: string, sources: Sources): Found {
 function fileText(path: string, { readFile }: Sources): Found {
   const text = textOf(path, readFile)
   if (text !== null) return { text }
-  const named = path.startsWith("/") ? path : `${path} (from the working directory of the gateway)`
+  const named = path.startsWith("/") ? path : `${path} (relative to the working directory of the gateway)`
   return { expected: `the file ${named} to be readable and not empty` }
 }
 

@@ -40,7 +40,7 @@ function repeatedKeys(document: Document.Parsed, lines: LineCounter): Fault[] {
   return faults
 }
 
-/** In braces and brackets, YAML reads the braces of a reference as its own. */
+/** A hint to quote a reference: inside braces and brackets, YAML reads the braces of the reference as a mapping. */
 function quoteHint(text: string, offset: number): string {
   const line = text.slice(text.lastIndexOf("\n", offset - 1) + 1).split("\n", 1)[0] ?? ""
   // biome-ignore lint/suspicious/noTemplateCurlyInString: the message shows what people write

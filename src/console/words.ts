@@ -31,7 +31,7 @@ const ENDINGS: Words = {
 }
 
 const FAILURES: Words = {
-  usage_missing: "The response had no usage, or none for all of its output",
+  usage_missing: "The response had no usage, or its usage did not cover all of its output",
   usage_invalid: "The response had invalid usage",
   upstream_error: "The provider failed",
   upstream_timeout: "The provider did not answer in time",

@@ -4,7 +4,7 @@ import { console_sessions as sessions } from "./schema-sessions.ts"
 
 /** The open sessions of the console (D50), by the hash of their secret. The ledger's clock ends them. */
 
-/** Opens a session for `last_s`, and forgets those that have expired. */
+/** Opens a session for `last_s` seconds, and deletes those that have expired. */
 export async function openSession(database: PostgresJsDatabase, hash: string, last_s: number): Promise<void> {
   await database.execute(sql`
     WITH forgotten AS (DELETE FROM ${sessions} WHERE expires_at <= now())

@@ -72,7 +72,7 @@ export interface End {
   readonly freed_key_hash: string | null
 }
 
-/** What a call's record says besides the charge (D86, D87, D90). A field is absent if there is nothing to say. */
+/** Details of a call besides its charge (D86, D87, D90). A field without a value is absent. */
 export interface EndDetails extends Asking {
   readonly attempts?: readonly LostAttempt[]
   /** Paths of numbers in the provider's usage that Tollgate does not know: of ASCII letters, digits and `_ . - [ ] ?`. */
@@ -131,7 +131,7 @@ export interface Measure {
 
 /** A call that was refused before anything was held (D80). */
 export interface Refusal {
-  /** Null without a key that the ledger knows. */
+  /** Null for an unknown key, or without one. */
   readonly owner: Pick<Owner, "account_id" | "key_id"> | null
   /** The error code. */
   readonly code: string

@@ -6,14 +6,14 @@ import type { Refusal } from "./entries.ts"
 import { accounts, keys } from "./schema.ts"
 import { refusals } from "./schema-refusals.ts"
 
-/** The most keys and codes that are counted apart between two writes. What comes beyond counts without its key. */
+/** The most keys and codes that are counted separately between two writes. Further refusals count without their key. */
 const MAX_COUNTS = 10_000
 /** The most rows of an answer. */
 const MAX_ROWS = 1_000
-/** Stands for no account and no key. */
+/** The id for no account and no key. */
 const NIL = "00000000-0000-0000-0000-000000000000"
 
-/** Adds to the rows of this hour, in one order so that gateways do not wait for each other in a circle. */
+/** Adds to the rows of this hour, in a fixed order so that gateways do not deadlock. */
 const write = statement(
   "refusals",
   sql`
@@ -34,7 +34,7 @@ interface Counted {
   requests: number
 }
 
-/** The calls that this process has refused since they were last written (D80). A refusal only adds to a number. */
+/** The calls that this process has refused since the last write (D80). A refusal only increments a counter. */
 export class RefusalQueue {
   readonly #counts = new Map<string, Counted>()
 
@@ -47,7 +47,7 @@ export class RefusalQueue {
     else this.#counts.set(place, { account_id, key_id, code, requests: 1 })
   }
 
-  /** Writes what there is. It is not written again if it fails: it may be done. */
+  /** Writes the counts. A failed write is not repeated, because it may have been committed. */
   async write(connection: Runner, within_ms: number): Promise<void> {
     const counts = [...this.#counts.values()]
     this.#counts.clear()
@@ -55,7 +55,7 @@ export class RefusalQueue {
   }
 }
 
-/** Which refusals are asked for; what is absent is not asked about. */
+/** Filters for refusals; an absent field does not filter. */
 export interface RefusalFilter {
   readonly from: Date
   readonly to: Date
@@ -64,7 +64,7 @@ export interface RefusalFilter {
   readonly code?: string | undefined
 }
 
-/** The refused calls of a key with one code; null for calls without a key that the ledger knows. */
+/** The refused calls of a key with one code; the ids are null for calls with an unknown key, or without one. */
 export interface RefusalSum {
   readonly account_id: string | null
   readonly account_name: string | null
@@ -75,7 +75,7 @@ export interface RefusalSum {
   readonly last_at: Date
 }
 
-/** Of the hours that have a part in the time, most requests first. */
+/** Sums of all hours that overlap the time, most requests first. */
 export async function readRefusals(
   database: PostgresJsDatabase,
   { from, to, account_id, key_id, code }: RefusalFilter,

@@ -223,7 +223,7 @@ export const ends = ledger.table(
     buckets: integer("buckets").array(),
     /** That of the hold, which is in the charge (D69); null for 1. */
     margin_bp: integer("margin_bp"),
-    /** What is said besides the charge (D86, D87, D90); null for nothing. */
+    /** Details besides the charge (D86, D87, D90); null if there are none. */
     details: details(),
   },
   (end) => [

@@ -34,7 +34,7 @@ export class ChatReading extends EventReading {
   }
 
   protected readPayload(payload: JsonObject, long: Abridged | null): EventKind {
-    // The first one, so that recurring events need not be read for it.
+    // The first tier counts, so that recurring events need not be read for it.
     this.service_tier ??= readServiceTier(payload)
     if (reportsError(payload)) {
       this.error = true
@@ -175,7 +175,7 @@ function isSnapshot({ delta, message }: JsonObject): boolean {
   return isMissing(delta) && isObject(message)
 }
 
-/** Whether anything stands in a place of usage. Most chunks have nothing there: their events cost a fifth less so. */
+/** Whether a chunk has anything in a place of usage. Most have not; the check saves a fifth of their time. */
 function mayHaveUsage({ usage, x_groq }: JsonObject, choices: readonly JsonObject[]): boolean {
   return !isMissing(usage) || !isMissing(x_groq) || choices.some((choice) => !isMissing(choice.usage))
 }

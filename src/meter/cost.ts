@@ -72,7 +72,7 @@ function shownLarge(
   return Buffer.concat([...parts, body.subarray(done)])
 }
 
-/** A large answer was not parsed (D41), so its usage may be no JSON. Then it is not changed. */
+/** A large answer was not parsed (D41), so its usage may not be valid JSON. Such an answer is not changed. */
 function shownUsage(usage: string, hides: boolean, charge_nano: bigint | null): string {
   try {
     const shown = hides ? withoutCost(usage) : usage

@@ -7,15 +7,15 @@ import { EMPTY, type EventKind, NOTHING, OUTPUT, type StreamEvidence, type Strea
 import type { Repetition } from "./repetition.ts"
 import type { SseEvent } from "./sse.ts"
 
-/** What the readings of all operations have in common. Their own are the meaning of a payload, its output and its usage. */
+/** The common part of the readings of all operations. Each adds the meaning of a payload, its output and its usage. */
 export abstract class EventReading implements StreamReading {
-  /** Events that the stream has sent before, for the framer: equal events need not be read. */
+  /** Events that the stream has sent before; the framer need not read equal events. */
   readonly recurring: Repetition
   /** Whether the last event of the stream was read. */
   done = false
   /** Whether the provider failed. */
   protected error = false
-  /** The service tier that was served, as far as the stream has said it (D70). */
+  /** The service tier that the stream reported as served so far (D70). */
   protected service_tier: string | undefined
 
   constructor(recurring: Repetition) {
@@ -37,7 +37,7 @@ export abstract class EventReading implements StreamReading {
   protected abstract readDone(): EventKind
   /** Counts the output of events that recur. */
   protected abstract addRecurring(bytes: number): void
-  /** Counts an answer over the limit: its output, and its usage. Returns whether that is valid. */
+  /** Counts the output and the usage of an answer over the limit. Returns whether the usage is valid. */
   protected abstract addLarge(output_bytes: number, members: JsonObject): boolean
 
   /** Whether the stream has ended; nothing more is read. */
@@ -46,7 +46,7 @@ export abstract class EventReading implements StreamReading {
   }
 
   take(event: SseEvent): EventKind {
-    // Before its data is asked for: what will not be read need not be decoded.
+    // Checked before the data is decoded, because decoding is wasted on events that are not read.
     if (this.over) return NOTHING
     if (event.recurring_bytes !== null) {
       this.addRecurring(event.recurring_bytes)
@@ -101,7 +101,7 @@ export abstract class EventReading implements StreamReading {
   }
 }
 
-/** Whether an equal event changes nothing: what it says is known, and it has no output. */
+/** Whether a repetition of the event changes nothing: it has no output and no usage. */
 function provesNothing(read: EventKind): boolean {
   return read.kind === "nothing" || (read.kind === "chunk" && !read.output && !read.with_usage)
 }

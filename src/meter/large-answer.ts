@@ -39,11 +39,11 @@ export interface Place {
 export interface UsageSpan {
   readonly start: number
   readonly end: number
-  /** Whether it is the usage of the answer itself, in which SDKs read a cost. */
+  /** Whether it is the usage of the answer itself, where SDKs read a cost. */
   readonly is_top: boolean
 }
 
-/** More are not looked for: a request may ask for 128 choices (D12). */
+/** The most usage objects that are found, because a request may ask for 128 choices (D12). */
 const MAX_USAGES = 256
 /** The deepest place of a usage is a choice. */
 const USAGE_DEPTH = 3

@@ -2,7 +2,7 @@ import { isObject, type JsonObject } from "../wire/usage.ts"
 import type { LargeOutput, Place } from "./large-answer.ts"
 import { countedBytes, valueBytes } from "./output.ts"
 
-/** UTF-8 bytes of the output (D7, D64) in a whole message: what the model said in its blocks. */
+/** UTF-8 bytes of the output (D7, D64) in a whole message: the texts of its blocks. */
 export function messageBytes({ content }: JsonObject): number {
   if (typeof content === "string") return Buffer.byteLength(content)
   if (!Array.isArray(content)) return 0

@@ -20,7 +20,7 @@ export function parsePayload(text: string, bounds = EVENT_BOUNDS): JsonObject | 
   }
 }
 
-/** The same for a payload that is printed again: `JSON.stringify` takes 2.5 s for 64 KiB of lists within lists. */
+/** The same for a payload that is printed again, because `JSON.stringify` takes 2.5 s for 64 KiB of lists within lists. */
 export function parsePrintable(text: string): JsonObject | null {
   return fits(text, EVENT_BOUNDS) ? parsePayload(text) : null
 }

@@ -14,13 +14,13 @@ export interface JsonEvidence {
   readonly usage: UsageReading
   /** UTF-8 bytes of extractable output (D7). */
   readonly output_bytes: number
-  /** Those that came after the usage, of an answer that came as events (D5). Absent for any other. */
+  /** Output bytes after the usage, in an answer that came as events (D5). Absent for other answers. */
   readonly output_bytes_after_usage?: number
   /** An object over the limit: charged, and not delivered (D5). */
   readonly too_large: boolean
   /** The service tier that the provider reported as served (D70). Undefined if it reported none. */
   readonly service_tier?: string | undefined
-  /** Where its usages stand, of a large answer, which is not parsed (D41). Absent for any other. */
+  /** The positions of the usage objects in a large answer, which is not parsed (D41). Absent for other answers. */
   readonly usages?: readonly UsageSpan[]
 }
 

@@ -61,7 +61,7 @@ export class ResponsesReading extends EventReading {
     return true
   }
 
-  /** A text may be a snapshot, which counts only for what is new in it. */
+  /** A text may be a snapshot; only its new part counts. */
   protected override shorten(): null {
     return null
   }

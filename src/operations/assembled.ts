@@ -7,20 +7,20 @@ import { type UsageRules, usageValuesOf } from "../usage/reading.ts"
 import { nextTurn, slices } from "../wire/shape.ts"
 import { isMissing, isObject, isWhole, type JsonObject, objectOf } from "../wire/usage.ts"
 
-/** An event stream in answer to a JSON call (D5): what it proves, and the JSON answer that its events make. */
+/** An event stream in answer to a JSON call (D5): its evidence, and the JSON answer made from its events. */
 
-/** So many small events are read between two turns of other calls. */
+/** The number of small events that are read before other calls get a turn. */
 const EVENTS_PER_TURN = 1_000
 
 const encoder = new TextEncoder()
 
-/** What such an answer proves, and what its client is sent. */
+/** The evidence of such an answer, and the bytes for the client. */
 export interface Assembled {
   readonly evidence: JsonEvidence
   readonly bytes: Uint8Array
 }
 
-/** Reads a body that is whole and no JSON object. Without an event that is one it is malformed. */
+/** Reads a whole body that is not a JSON object. It is malformed if none of its events is a JSON object. */
 export async function assembled(
   form: EventForm,
   body: Uint8Array,
@@ -80,14 +80,14 @@ export async function assembled(
 
 /** Texts that an event repeats as a whole. All others continue the text before them. */
 const REPEATED: ReadonlySet<string> = new Set(["id", "type", "role", "name", "format", "finish_reason"])
-/** Nothing deeper is put together: a later value replaces the earlier one. */
+/** Deeper values are not merged: a later value replaces the earlier one. */
 const MAX_DEPTH = 16
-/** How many elements of a list are looked through for the one that an event continues. */
+/** How many elements of a list are searched for the one that an event continues. */
 const MAX_SEARCHED = 128
 
 /**
- * Adds what an event says to what was said before. Null says nothing, and neither does a 0 after a number. `continues`:
- * texts and lists go on; otherwise they are repeated as a whole.
+ * Merges the value of an event with the earlier value. Null changes nothing, and neither does a 0 after a number. `continues`: texts
+ * and lists are appended; otherwise they replace the earlier ones.
  */
 function add(to: JsonObject, said: JsonObject, continues: boolean, depth = 0): void {
   for (const [name, value] of Object.entries(said)) {
@@ -112,7 +112,7 @@ function joined(name: string, before: unknown, value: unknown, continues: boolea
   return list
 }
 
-/** Some providers say the reasoning as a list of parts and then the answer as a text. */
+/** Some providers send the reasoning as a list of parts, and then the answer as a text. */
 function partsOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : value === "" ? [] : [{ type: "text", text: value }]
 }

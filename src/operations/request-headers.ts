@@ -3,7 +3,7 @@ import { GatewayError } from "../errors.ts"
 import type { Session } from "../wire/call.ts"
 
 /**
- * What is read from the headers of a request: its key (D20), its API version (D21), and what is forwarded (D65).
+ * Reads the headers of a request: its key (D20), its API version (D21), and the headers to forward (D65).
  *
  * The functions for credentials check only the form of a key, and throw `invalid_api_key`. A header that is sent twice
  * arrives as one value with a comma, which no key contains. Query strings are never read.
@@ -63,7 +63,7 @@ const PRINTABLE = /^[\x20-\x7e]*$/
 /** A key of this gateway must not reach a provider. */
 const OWN_KEY = /tg_live_/i
 
-/** The first configured vendor whose version header is there. */
+/** The first configured vendor whose version header is present. */
 export function vendorOf(headers: Headers, vendors: readonly string[]): string | undefined {
   return vendors.find((vendor) => headers.has(versionHeader(vendor)))
 }

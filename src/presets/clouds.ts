@@ -11,7 +11,7 @@ export const bedrock: Preset = {
   },
   messages: { origin: "https://bedrock-mantle.REGION.api.aws", path: "/anthropic", auth: "bearer" },
   hosts: ["bedrock-runtime.*.amazonaws.com", "bedrock-mantle.*.api.aws"],
-  // "Troubleshooting Amazon Bedrock API Error Codes": a 403 is a key without the permission, and may speak of IAM policies.
+  // "Troubleshooting Amazon Bedrock API Error Codes": a 403 is a key without the permission, and its message may mention IAM policies.
   errors: errors([], [], { 403: "account" }),
 }
 
@@ -64,7 +64,7 @@ export const databricks: Preset = {
   hosts: ["*.cloud.databricks.com", "*.azuredatabricks.net", "*.gcp.databricks.com"],
 }
 
-/** openrouter.ai/docs: "API keys", "Limits", "Usage accounting". Its list of models is public, so the key's own page is asked. */
+/** openrouter.ai/docs: "API keys", "Limits", "Usage accounting". Its list of models is public, so the key's own page is requested. */
 export const openrouter: Preset = {
   chat: { origin: "https://openrouter.ai", path: "/api/v1", probe: "key" },
   messages: { origin: "https://openrouter.ai", path: "/api", auth: "bearer", probe: "v1/key" },

@@ -111,7 +111,7 @@ export const cohere: Preset = {
   errors: errors([], [], { 498: "content" }),
 }
 
-/** alibabacloud.com, "Model Studio: OpenAI compatible" and "Error codes". There an `insufficient_quota` is a rate. */
+/** alibabacloud.com, "Model Studio: OpenAI compatible" and "Error codes". There `insufficient_quota` means a rate limit. */
 export const dashscope: Preset = {
   chat: {
     origin: "https://dashscope-intl.aliyuncs.com",

@@ -5,7 +5,7 @@ import * as servers from "./servers.ts"
 
 const { azureV1, ...others } = makers
 
-/** By the name that an upstream gives: `provider: openai` (D83). */
+/** Presets by the name in `provider: openai` (D83). */
 export const presets: Readonly<Record<string, Preset>> = {
   ...others,
   "azure-v1": azureV1,
@@ -15,7 +15,7 @@ export const presets: Readonly<Record<string, Preset>> = {
 
 export const presetNames: readonly string[] = Object.keys(presets)
 
-/** The name of the preset that an address can only belong to; null for none. */
+/** The name of the preset whose address this is; null if there is none. */
 export function presetAt(base_url: string): string | null {
   if (!URL.canParse(base_url)) return null
   const { hostname, pathname } = new URL(base_url)
@@ -47,7 +47,7 @@ function isWithin(address: string, place: string): boolean {
   return is_host && address.slice(end + 1).startsWith(path.join("/"))
 }
 
-/** Where an upstream without a preset, or with one that names no meanings, says them: in the words of any provider. */
+/** The codes and messages of all providers, for an upstream without a preset or with one that names none. */
 export const anyErrors: ErrorMeanings = {
   account: new Set(named(({ account }) => [...account])),
   account_messages: named(({ account_messages }) => account_messages),

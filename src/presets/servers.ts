@@ -1,6 +1,6 @@
 import type { Preset } from "./preset.ts"
 
-/** Programs that serve models on the operator's own machines. Their ports are no proof of them, so they have no hosts. */
+/** Programs that serve models on the operator's own machines. They have no hosts, because a port does not identify a program. */
 
 /** uvicorn, under vLLM, SGLang and LiteLLM, and the library of llama.cpp close an idle connection after 5 s. */
 const SHORT_IDLE_MS = 4_000

@@ -7,7 +7,7 @@ import * as reference from "./docs/service-routes.ts"
 import { getMetrics, getOpenMetrics } from "./docs/service-routes.ts"
 
 /**
- * `GET /livez`, or `/health` as load testers ask: the process works. `GET /readyz`: it accepts calls. `GET /`: the product (D33).
+ * `GET /livez`, or its alias `/health`: the process works. `GET /readyz`: it accepts calls. `GET /`: the product (D33).
  * `OPTIONS` too, which some load balancers use by default.
  */
 export function health(gateway: Gateway) {

@@ -21,7 +21,7 @@ type Responses = NonNullable<DocumentDecoration["responses"]>
 /** The cookie of a session of the console (D50). */
 export const SESSION_COOKIE = "tollgate_session"
 
-/** Who may call: a client's key as a bearer token or as `x-api-key` (D20), the operator's token, or the console. */
+/** The accepted credentials: a client's key as a bearer token or as `x-api-key` (D20), the operator's token, or the console. */
 export type Credential = "apiKey" | "xApiKey" | "adminToken" | "adminSession"
 
 const securitySchemes: Record<Credential, NonNullable<Components["securitySchemes"]>[string]> = {

@@ -4,8 +4,8 @@ import { vendorOf } from "../operations/request-headers.ts"
 import type { OperationName } from "../wire/call.ts"
 
 /**
- * What a key has left of its `requests_per_minute`, by the names of the API's family (D85): in the messages family with the prefix
- * of the vendor whose version the request names. Null for a key without that limit.
+ * Headers with the rest of a key's `requests_per_minute` (D85), named as the API's family names them. In the messages family the
+ * prefix is the vendor of the request's version header. Null for a key without that limit.
  */
 export function rateHeaders(
   { key_loads, config }: Pick<Gateway, "key_loads" | "config">,
@@ -31,13 +31,13 @@ export function rateHeaders(
   }
 }
 
-/** An answer with them. */
+/** The answer with these headers. */
 export function withRate(answer: Response, rate: Readonly<Record<string, string>> | null): Response {
   if (rate !== null) for (const [name, value] of Object.entries(rate)) answer.headers.set(name, value)
   return answer
 }
 
-/** An error with them, if it is a refusal by a limit of the key. */
+/** The error with these headers, if a limit of the key caused it. */
 export function faultWithRate(error: unknown, rate: () => Readonly<Record<string, string>> | null): unknown {
   if (!(error instanceof GatewayError) || error.code !== "rate_limited") return error
   return new GatewayError(error.code, {

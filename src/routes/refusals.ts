@@ -3,8 +3,8 @@ import type { Owner } from "../ledger/entries.ts"
 import { faultOf } from "./routing.ts"
 
 /**
- * Counts a call that was refused before anything was held (D80), for the key that its error names, or else for its owner if
- * that is known. Returns its error, to be thrown.
+ * Counts a call that was refused before anything was held (D80), for the key that its error names, otherwise for its owner if
+ * known. Returns the error, for the caller to throw.
  */
 export function refused({ ledger }: Pick<Gateway, "ledger">, owner: Owner | null, error: unknown): unknown {
   const { code, detail } = faultOf(error)

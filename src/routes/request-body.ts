@@ -10,11 +10,11 @@ const STREAMED_BYTES = 1_048_576
 
 type Decoder = () => Transform
 
-/** What a decoder gives at a time. */
+/** The size of a decoder's output chunks. */
 const PART_BYTES = 65_536
-/** What a decoder takes from its first byte on; measured: 92 KiB for gzip, with its stream. A body's byte counts as four (D77). */
+/** The memory of a decoder. Measured: 92 KiB for gzip, with its stream. A body's byte counts as four (D77). */
 const DECODER_BYTES = 131_072 / COPIES
-/** The most that a zstd decoder must support (RFC 8878 section 3.1.1.1.2): 8 MiB. */
+/** The largest zstd window that decoders must support (RFC 8878 section 3.1.1.1.2): 8 MiB. */
 const ZSTD_WINDOW_LOG = 23
 
 /** Content codings of requests. They decode outside of the event loop. */
@@ -101,7 +101,7 @@ async function readCounted(
     return Buffer.concat(chunks)
   } catch (error) {
     if (is_decoded) throw error
-    // What the server gave belongs to nobody else. A collection for each refused body would stop the event loop for 50 ms.
+    // Nothing else uses these buffers. A collection for each refused body would stop the event loop for 50 ms.
     for (const { buffer } of chunks) if (buffer instanceof ArrayBuffer) buffer.transfer(0)
     memory?.discard()
     throw error
@@ -125,13 +125,13 @@ async function* decoded(
   } catch (cause) {
     if (cause instanceof GatewayError) throw cause
     throw new GatewayError("invalid_request", {
-      message: "The request body does not have the encoding that its content-encoding header names.",
+      message: "The request body is not in the encoding that its content-encoding header names.",
       cause,
     })
   }
 }
 
-/** What arrives of a compressed body, within the limit too: much of it may decode to nothing. */
+/** The compressed bytes. They are limited too, because many of them may decode to nothing. */
 async function* encoded(
   body: AsyncIterable<Uint8Array> | null,
   limit_bytes: number,

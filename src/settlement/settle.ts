@@ -66,14 +66,14 @@ export function release(
   })
 }
 
-/** What the journal says besides the charge: of the requests to providers (D86), and of the charge. */
+/** Details for the journal besides the charge: the requests to providers (D86), and the reading of the usage. */
 function detailsOf({ asking, lost }: Call, of_charge: EndDetails | null): { readonly details?: EndDetails } {
   if (of_charge === null && lost === null && asking.key === undefined && asking.request_id === undefined)
     return NO_DETAILS
   return { details: { ...asking, ...(lost !== null && { attempts: lost }), ...of_charge } }
 }
 
-/** What the receipt says besides the charge (D87, D90); null for nothing. */
+/** Details for the receipt besides the charge (D87, D90); null if there are none. */
 function chargeDetails(
   { asked, model }: Call,
   verdict: Verdict,

@@ -2,7 +2,7 @@ import type { ErrorMeanings, Meaning } from "../presets/preset.ts"
 import { isObject } from "../wire/usage.ts"
 import { errorObject } from "./refusal.ts"
 
-/** Statuses with which providers say that the operator's account is empty, or over a limit that the operator set. */
+/** Statuses for an operator's account that is empty, or over a limit that the operator set. */
 const STATUSES: ReadonlySet<number> = new Set([400, 401, 402, 403, 412, 429, 500])
 
 /** Words of a 403 that is about what the request says. */
@@ -22,12 +22,15 @@ export function toldWait(body: string): number {
 
 const DELAY = /^\d{1,9}(?:\.\d{1,9})?s$/
 
-/** Whether a refusal is a page for people: a firewall before the provider sends one, often for words in the request. */
+/** Whether a refusal is an HTML page, which a firewall before the provider sends, often because of words in the request. */
 export function isPage(body: string): boolean {
   return /^\s*</.test(body)
 }
 
-/** What a refusal means (D82): by its words, because the status of an empty account is anything from 400 to 500; null for what its status says. */
+/**
+ * The meaning of a refusal (D82) by its code and message, because an empty account can be any status from 400 to 500; null if the
+ * status decides.
+ */
 export function meaningOf(status: number, body: string, errors: ErrorMeanings): Meaning | null {
   if (!isJudgedByBody(status, errors)) return errors.statuses[status] ?? null
   const { message, code, type, details } = errorObject(body)

@@ -66,7 +66,7 @@ export class KeyRests {
   }
 }
 
-/** It is hashed for every upstream and key, and a client may send one of 20 MiB. */
+/** Bounded because it is hashed for every upstream and key, and a client may send one of 20 MiB. */
 const MAX_AFFINITY_CHARACTERS = 1_024
 
 /** The candidates of models that leave no choice. */

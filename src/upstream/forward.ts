@@ -26,7 +26,7 @@ export interface Attempts {
    * the log: it contains nothing that either side sent.
    */
   attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void
-  /** That attempt may have reached the provider, which can bill it, but its answer is not that of the call (D86). */
+  /** An attempt that did not become the answer of the call, but may have reached the provider, which can bill it (D86). */
   lost?(attempt: LostAttempt): void
 }
 
@@ -103,7 +103,7 @@ function lostAttempt(
   }
 }
 
-/** What the journal says of a request. */
+/** The record of a request in the journal. */
 function askingOf({ name }: Credential, request_id: string | null): Asking {
   return { ...(name !== "" && { key: name }), ...(request_id !== null && { request_id }) }
 }
@@ -299,7 +299,7 @@ function unanswered({ proxy }: Upstream, outcome: NoAnswer, stream: boolean, cod
     outcome,
     request_id: null,
     // The host alone: the URL may have a password.
-    fault: `${outcome === "timeout" ? outcome : `${outcome} (${code})`}${proxy === null ? "" : `, by the proxy ${new URL(proxy).host}`}`,
+    fault: `${outcome === "timeout" ? outcome : `${outcome} (${code})`}${proxy === null ? "" : `, through the proxy ${new URL(proxy).host}`}`,
     passes_on: outcome !== "timeout" || stream,
     of_key: null,
     error: async () => new GatewayError(errors[outcome]),

@@ -103,7 +103,7 @@ export function streamHeaders(request_id: string): Record<string, string> {
 const REQUEST_IDS = ["x-request-id", "request-id", "x-amzn-requestid", "mistral-correlation-id"] as const
 const REQUEST_ID = /^[\w.:/+=-]{1,128}$/
 
-/** The provider's own id of a request, to ask its support about (D86). Null for none, and if it only repeats ours. */
+/** The provider's own id of a request, for questions to its support (D86). Null if there is none or it only repeats ours. */
 export function providerRequestId(fields: Named, request_id: string): string | null {
   for (const name of REQUEST_IDS) {
     const id = fields.get(name)

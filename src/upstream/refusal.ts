@@ -131,7 +131,7 @@ function isClean(value: unknown, form: RegExp, secrets: readonly string[]): valu
   return typeof value === "string" && form.test(value) && redacted(value, secrets) === value
 }
 
-/** A shorter secret, such as `k` or `EMPTY`, is redacted only where it is a word of its own. */
+/** A shorter secret, such as `k` or `EMPTY`, is redacted only as a separate word. */
 const LONG_CHARACTERS = 8
 
 /** The text without the secrets of an upstream (D17). */
@@ -169,7 +169,7 @@ export function errorObject(body: string): Record<string, unknown> {
 
 const SHOWN_FAULTS = 3
 
-/** Faults as one text: where, and what. Never their `input`, which is what the client sent. Some wrap the list once more (Mistral). */
+/** Faults as one text: path and message, without their `input`, which the client sent. Some wrap the list once more (Mistral). */
 function wordsOf(told: unknown): unknown {
   const list = isObject(told) ? told.detail : told
   if (!Array.isArray(list)) return told

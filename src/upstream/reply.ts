@@ -49,7 +49,7 @@ export async function finish(body: Body): Promise<void> {
 const REFUSAL = { bytes: 65_536, ms: 2_000 }
 
 /**
- * The text of a refusal's body, or `""` when it did not come whole and in time. Plain text becomes the JSON that other providers
+ * The text of a refusal's body, or `""` if it did not arrive whole and in time. Plain text becomes the JSON that other providers
  * send (D17). Never rejects.
  */
 export async function refusalText(body: Body, content_type: string | null): Promise<string> {

@@ -19,7 +19,7 @@ import { MAX_NAMES, type Told, tell } from "./told.ts"
 export interface UsageRules {
   readonly reader: Reader
   readonly limits: UsageLimits
-  /** Whether cache writes are for one hour where the provider does not say for how long they are (D60). */
+  /** Whether cache writes count as writes for one hour if the provider does not report their lifetime (D60). */
   readonly writes_for_an_hour: boolean
 }
 

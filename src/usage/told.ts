@@ -22,7 +22,7 @@ type Mark =
   | { readonly is: "run" | "known" | "unpriced" }
   | { readonly is: "group"; readonly note: Note }
 
-/** What is known at a path of a usage, and below it. */
+/** The known names at a path of a usage, and below it. */
 interface Known {
   mark: Mark | undefined
   readonly below: Map<string, Known>

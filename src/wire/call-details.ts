@@ -1,17 +1,17 @@
 import { Type } from "@sinclair/typebox"
 import { type AttemptFailure, attemptFailures } from "./call.ts"
 
-/** How a provider was asked (D86). */
+/** The upstream key and request id of a provider's answer (D86). */
 const asking = {
   upstream_key: Type.Union([Type.String(), Type.Null()], {
     description: "The name of the upstream's key; null for an upstream with a single key.",
   }),
   provider_request_id: Type.Union([Type.String(), Type.Null()], {
-    description: "The provider's own id of the request, for its support; null if it sent none.",
+    description: "The provider's own request id, for questions to its support; null if it sent none.",
   }),
 }
 
-/** What a call's record says besides the charge (D6, D86, D87, D90). */
+/** Details of a call besides its charge (D6, D86, D87, D90). */
 export const callDetails = {
   estimate: Type.Union(
     [
@@ -44,14 +44,14 @@ export const callDetails = {
       status: Type.Union([Type.Integer(), Type.Null()]),
       failure: Type.Unsafe<AttemptFailure | null>(
         Type.Union([...attemptFailures.map((word) => Type.Literal(word)), Type.Null()], {
-          description: "Why there was no status.",
+          description: "The reason for a missing status.",
         }),
       ),
-      ms: Type.Integer({ minimum: 0, description: "How long it took." }),
+      ms: Type.Integer({ minimum: 0, description: "Duration in milliseconds." }),
     }),
     {
       description:
-        "The first 16 attempts that may have reached a provider, and whose answer is not that of the call. The provider may bill them.",
+        "The first 16 attempts that may have reached a provider but did not become the answer of the call. The provider may bill them.",
     },
   ),
 }

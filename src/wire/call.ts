@@ -79,17 +79,17 @@ export const usageNotes = [
 ] as const satisfies readonly Note[]
 export type UsageNote = (typeof usageNotes)[number]
 
-/** How an attempt ends that has no answer, although its request may have reached the provider (D86). */
+/** Failures of an attempt without an answer whose request may have reached the provider (D86). */
 export const attemptFailures = ["broken", "timeout", "abandoned"] as const
 export type AttemptFailure = (typeof attemptFailures)[number]
 
-/** Which key asked a provider, and the provider's own id of the request. A field is absent if there is nothing to say (D86). */
+/** The upstream key of a request, and the provider's own request id. A field without a value is absent (D86). */
 export interface Asking {
   readonly key?: string
   readonly request_id?: string
 }
 
-/** An attempt that may have reached a provider, and whose answer is not that of the call: with a status or a failure (D86). */
+/** An attempt that may have reached a provider but did not become the answer of the call, with a status or a failure (D86). */
 export interface LostAttempt extends Asking {
   readonly upstream: string
   readonly status?: number

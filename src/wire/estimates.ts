@@ -6,7 +6,7 @@ import { model, query, wholeNumber } from "./parameter.ts"
 
 export const MAX_DAYS = 30
 export const DEFAULT_DAYS = 7
-/** From this many calls on there is a suggestion. */
+/** The fewest calls for a suggestion. */
 export const ENOUGH_CALLS = 20
 
 export const EstimatesQuery = query({

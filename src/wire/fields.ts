@@ -231,7 +231,7 @@ export interface Switch {
   readonly what: string
   /** The price that it needs: `NONE` if no model can have it, null if it needs none. */
   readonly price: string | null
-  /** Whether only the context bounds what the provider reads: in every round of what it runs, or once (D12, D89). */
+  /** Set if only the context bounds the prompt: read in every round of tools, or once (D12, D89). */
   readonly opens?: "rounds" | "once"
   /** Unless the model's `part_tokens` bounds it. */
   readonly unless_part_tokens?: true
@@ -239,10 +239,10 @@ export interface Switch {
 
 /** A price that no model can have. */
 export const NONE = ""
-/** What begins the name of a switch for a tool with a fee for each run. */
+/** The prefix of a switch for a tool with a fee for each run. */
 export const TOOL_RUN = "tool_run:"
 
-/** What a request can ask for besides plain tokens, and what that needs (D61, D89). */
+/** Things that a request can ask for besides plain tokens, and their needs (D61, D89). */
 export const SWITCHES = {
   service_tier: { what: "this service tier", price: "service_tiers" },
   speed: { what: "this speed", price: NONE },

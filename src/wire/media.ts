@@ -88,7 +88,7 @@ const FORMS: readonly (readonly [start: string, form: Form])[] = [
   ["GkXfo", unmeasured("file")],
 ]
 
-/** MPEG audio begins with two characters that a comment or a name may begin with too. */
+/** MPEG audio in Base64 can begin with `//` or `__`, and so can a comment or a name. */
 const LEAST_SOUND_BYTES = 48
 
 function formOf(data: Base64Data): Form | null {
@@ -134,7 +134,7 @@ function pngTokens(data: Base64Data): number | null {
 /** The most segments before the size of a JPEG, and parts before the first frame of a GIF. */
 const MAX_SEGMENTS = 128
 
-/** A GIF is as large as it says, or as its first frame where that goes beyond: decoders make room for it. */
+/** A GIF is as large as its screen, or as its first frame if that is larger, because decoders allocate that size. */
 function gifTokens(data: Base64Data): number | null {
   const flags = data.big(10, 1) ?? 0
   let at = 13 + (flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0)
@@ -172,7 +172,7 @@ function jpegTokens(data: Base64Data): number | null {
     const length = data.big(at + 2, 2)
     if (marker === null || length === null || marker < 0xff00) return null
     const code = marker & 0xff
-    // Marks without a length (RFC 2435 section 3.1.9): a decoder goes on right behind them.
+    // Markers without a length (RFC 2435 section 3.1.9): a decoder continues right after them.
     if (code === 0x01 || (code >= 0xd0 && code <= 0xd9)) return null
     const is_frame = code >= 0xc0 && code <= 0xcf && code !== 0xc4 && code !== 0xc8 && code !== 0xcc
     if (is_frame) return pixels(data.big(at + 7, 2), data.big(at + 5, 2))

@@ -17,7 +17,7 @@ export const RefusalsQuery = query({
   code: Type.Optional(word(refusalCodes, "Only calls refused with this error code.")),
   from: Type.Optional(
     moment(
-      `The start: an RFC 3339 time, or a day in UTC. The hour in which it lies counts. Default: ${DEFAULT_DAYS} days before \`to\`.`,
+      `The start: an RFC 3339 time, or a day in UTC. The whole hour that contains it is included. Default: ${DEFAULT_DAYS} days before \`to\`.`,
     ),
   ),
   to: Type.Optional(moment("The end, exclusive. Default: now.")),
@@ -29,7 +29,7 @@ const TextOrNull = Type.Union([Type.String(), Type.Null()])
 export const RefusalBody = Type.Object({
   account: Type.Unsafe<string | null>({
     ...IdOrNull,
-    description: "Null for calls without a key that the ledger knows.",
+    description: "Null for calls with an unknown key, or without one.",
   }),
   account_name: TextOrNull,
   key: IdOrNull,
@@ -38,7 +38,7 @@ export const RefusalBody = Type.Object({
   requests: Type.Integer({ minimum: 1 }),
   last_at: Type.String({
     format: "date-time",
-    description: "When the last of them was counted, up to a minute after it was refused.",
+    description: "When the last refusal was counted, up to a minute after it.",
   }),
 })
 export type RefusalBody = Static<typeof RefusalBody>
@@ -52,7 +52,7 @@ export const RefusalsBody = Type.Object({
 })
 export type RefusalsBody = Static<typeof RefusalsBody>
 
-/** The time that is asked for. Throws `invalid_request` if it ends before it starts. */
+/** The requested time range. Throws `invalid_request` if it ends before it starts. */
 export function refusalSpan(asked: { from?: Date; to?: Date }, now: Date): { from: Date; to: Date } {
   const { to = now } = asked
   const { from = new Date(to.getTime() - DEFAULT_DAYS * DAY_MS) } = asked

@@ -106,7 +106,7 @@ const operatorSums = {
   ...sums,
   abandoned: Type.Integer({
     minimum: 0,
-    description: "Calls that their clients left before any output, and that were not charged (D91).",
+    description: "Calls whose clients left before any output. They were not charged (D91).",
   }),
   cost: Type.String({
     ...Money,

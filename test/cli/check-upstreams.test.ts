@@ -79,7 +79,7 @@ describe("D84 the smallest request that costs nothing", () => {
       "lists the model",
       json(200, { data: [{ id: "models/theirs" }] }),
       {},
-      "true upstream first: reachable, and lists its models, which may be public: only --call tests the key; no preset",
+      "true upstream first: reachable, and lists its models, but the list may be public; --call tests the key; no preset",
     ],
     [
       "without a key",
@@ -135,7 +135,7 @@ describe("D84 the smallest request that costs nothing", () => {
       "a rate",
       refused(429, "slow"),
       {},
-      "true upstream first: reachable, and limits the rate of the key now; no preset",
+      "true upstream first: reachable, but the key is rate-limited now; no preset",
     ],
     [
       "another key of several",
@@ -201,12 +201,12 @@ describe("D84 a call", () => {
     [
       "with unknown numbers in the usage",
       streamed({ ...USAGE, odd_tokens: 5 }),
-      "false answers as theirs; usage 8 tokens in, 1 out, and unknown numbers: odd_tokens | Ask the provider what the numbers cost, and report the names to the project.",
+      "false answers as theirs; usage 8 tokens in, 1 out, with unknown numbers: odd_tokens | Ask the provider what the numbers cost, and report the names to the project.",
     ],
     [
       "whose total is more than its parts",
       streamed({ ...USAGE, total_tokens: 90 }),
-      "false answers as theirs; usage 8 tokens in, 1 out, which is not its total | If the provider reports thinking only in the total, set `usage: gemini` at the upstream.",
+      "false answers as theirs; usage 8 tokens in, 1 out, but its parts do not add up to its total | If the provider reports thinking only in the total, set `usage: gemini` at the upstream.",
     ],
     [
       "without usage",
@@ -243,19 +243,19 @@ describe("D84 a call", () => {
     [
       "for an unknown model",
       refused(404, "The model `theirs` does not exist", { code: "model_not_found" }),
-      "false does not know the model theirs (status 404): The model `theirs` does not exist | Correct `model` of this upstream at the model sold.",
+      "false does not know the model theirs (status 404): The model `theirs` does not exist | Correct `model` of this upstream in the model sold.",
     ],
     [
       "for an unknown model of Gemini",
       json(404, [{ error: { message: "models/theirs is not found for API version v1main" } }]),
-      "false does not know the model theirs (status 404): models/theirs is not found for API version v1main | Correct `model` of this upstream at the model sold.",
+      "false does not know the model theirs (status 404): models/theirs is not found for API version v1main | Correct `model` of this upstream in the model sold.",
     ],
     [
       "that a strict server refuses",
       json(422, { detail: [{ loc: ["body", "stream_options"], msg: "Extra inputs are not permitted" }] }),
       "false refuses the request (status 422): body.stream_options: Extra inputs are not permitted | Add `drop: [stream_options]` to upstreams.first.",
     ],
-    ["at a limited rate", refused(429, "slow"), "true limits the rate now, so the call was not made"],
+    ["at a limited rate", refused(429, "slow"), "true is rate-limited now, so the call was not made"],
     [
       "that fails",
       refused(500, "oops"),
@@ -264,7 +264,7 @@ describe("D84 a call", () => {
     [
       "that fails in its stream",
       sse([{ error: { message: "overloaded" } }]),
-      "false fails after its status 200: overloaded | Try again later, or ask the provider.",
+      "false fails after status 200: overloaded | Try again later, or ask the provider.",
     ],
     [
       "to a page for people",
@@ -274,7 +274,7 @@ describe("D84 a call", () => {
     [
       "whose thinking needs more",
       refused(400, "Could not finish the message because max_tokens or model output limit was reached."),
-      "true answers as theirs, and needs more than a token",
+      "true answers as theirs, but needs more than one token",
     ],
     [
       "that is broken off",
@@ -321,7 +321,7 @@ describe("D84 a call", () => {
       ...names.slice(0, 10).map((name) => `call of upstream first, model ${name}`),
       "calls of upstream first",
     ])
-    expect(findings.at(-1)?.found).toBe("not tried, after 10 models: m10, m11")
+    expect(findings.at(-1)?.found).toBe("not tried (at most 10 models): m10, m11")
     expect(called).toHaveLength(10)
   })
 

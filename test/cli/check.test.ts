@@ -134,8 +134,8 @@ describe("tollgate check", () => {
       "true configuration: FILE: 2 models, 2 upstreams",
       "true operators: /admin shares the port of the clients",
       "true database: reachable, and its tables match this version",
-      "true upstream first: reachable, and lists its models, which may be public: only --call tests the key; no preset",
-      "true upstream counter: reachable, and lists its models, which may be public: only --call tests the key; no preset",
+      "true upstream first: reachable, and lists its models, but the list may be public; --call tests the key; no preset",
+      "true upstream counter: reachable, and lists its models, but the list may be public; --call tests the key; no preset",
       "true port 0: the gateway picks a free port",
     ])
     expect(new Set(asked)).toEqual(new Set(["GET /v1/models -", "GET /v1/models 2023-06-01"]))

@@ -95,7 +95,7 @@ describe("what people read", () => {
     const again = await run("tollgate accounts create One")
     expect(again).toMatchObject({ code: 0, err: "" })
     expect((await run("tollgate accounts create One")).err).toBe(
-      "Another account has the same name: commands take only the ids of these accounts.\n",
+      "Another account has the same name, so commands accept only the ids of these accounts.\n",
     )
 
     const credited = await printed("tollgate credit 'Wile E. Coyote' 25 --reason 'Invoice 118'")
@@ -129,7 +129,7 @@ describe("what people read", () => {
     expect(field(receipt, "outcome")).toBe(
       "completed, settled, charged by the usage that the provider reported",
     )
-    expect(field(receipt, "provider's id")).toBe("req_1")
+    expect(field(receipt, "provider request id")).toBe("req_1")
     expect(receipt.slice(receipt.indexOf("\n\n")).replace(/held .*/, "held")).toBe(
       [
         "\n",

@@ -86,7 +86,7 @@ describe("references", () => {
     [
       "a missing file below the working directory",
       "${file:nope}",
-      `${missing} file nope (from the working directory of the gateway) to be readable and not empty`,
+      `${missing} file nope (relative to the working directory of the gateway) to be readable and not empty`,
     ],
     [
       "a blank file",

@@ -184,7 +184,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await visit("#/accounts")
       await page.getByRole("link", { name: "onerror" }).click()
       const row = page.getByRole("table", { name: "Keys" }).locator("tbody tr")
-      await page.getByRole("columnheader", { name: "Left before output, 30 days" }).waitFor()
+      await page.getByRole("columnheader", { name: "Abandoned calls, 30 days" }).waitFor()
       await row.getByRole("button", { name: "Suspend production" }).click()
       await page.keyboard.press("Escape")
       await inDialog().waitFor({ state: "detached" })

@@ -119,11 +119,11 @@ describe("D83 what a preset fills in", () => {
     ],
     [
       { provider: "azure" },
-      "upstreams.openai.base_url: expected your own address, such as https://RESOURCE.openai.azure.com, because azure has none for all",
+      "upstreams.openai.base_url: expected your own address, such as https://RESOURCE.openai.azure.com, because azure has no common address",
     ],
     [
       { provider: "bedrock", family: "messages" },
-      "upstreams.openai.base_url: expected your own address, such as https://bedrock-mantle.REGION.api.aws, because bedrock has none for all",
+      "upstreams.openai.base_url: expected your own address, such as https://bedrock-mantle.REGION.api.aws, because bedrock has no common address",
     ],
     [
       { provider: "vertex", base_url: "https://us-central1-aiplatform.googleapis.com" },
@@ -188,7 +188,7 @@ describe("D83 D63 what a model can be called for", () => {
 
   test("is said in the file where its upstreams have nothing in common", () => {
     expect(refusal(modelAt(["vertex", "perplexity"]))).toBe(
-      "models[0].operations: expected a list of operations, because no operation is one of all its upstreams",
+      "models[0].operations: expected a list of operations, because its upstreams have no operation in common",
     )
   })
 })

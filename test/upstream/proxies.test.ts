@@ -138,9 +138,9 @@ describe.each(["http", "https"])("D59 an upstream behind a proxy (%s)", (scheme)
         expect(Bun.inspect(alone)).not.toContain("canary")
       }
       expect(faults).toEqual([
-        "unreachable (ECONNREFUSED), by the proxy 127.0.0.1:1",
+        "unreachable (ECONNREFUSED), through the proxy 127.0.0.1:1",
         null,
-        `unreachable (PROXY_407), by the proxy ${new URL(refusing.url).host}`,
+        `unreachable (PROXY_407), through the proxy ${new URL(refusing.url).host}`,
         null,
       ])
     },

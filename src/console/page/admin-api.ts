@@ -1,4 +1,4 @@
-/** Asks `/admin`. The browser adds the cookie of the session, which this page cannot read (D50). */
+/** Sends a request to `/admin`. The browser adds the cookie of the session, which this page cannot read (D50). */
 
 let is_signed_in = false
 let onClose: (reason: string) => void = () => {}
@@ -7,7 +7,7 @@ export function isSignedIn(): boolean {
   return is_signed_in
 }
 
-/** Finds out whether the browser has an open session. If the gateway does not say, views are shown, and say why. */
+/** Finds out whether the browser has an open session. If the gateway does not answer, the views are shown with the error. */
 export async function findSession(): Promise<boolean> {
   const answer = await request("GET", "/accounts?limit=1").catch(() => null)
   is_signed_in = answer?.status !== 401

@@ -45,7 +45,7 @@ export function shell(): Shell {
     main,
   )
 
-  /** If the gateway did not end the session, the button says so: the browser still has the cookie. */
+  /** If the gateway did not end the session, the button shows it, because the browser still has the cookie. */
   function leave(): void {
     endSession().catch((error: unknown) => setText(signOut, `Still signed in: ${faultWords(error)}`))
   }
@@ -141,7 +141,7 @@ export function signIn(reason: string | null, opened: () => void): HTMLElement {
       fieldRow({
         name: "token",
         label: "Admin token",
-        hint: "You stay signed in until you sign out, for 12 hours at most.",
+        hint: "The session ends when you sign out, or after 12 hours.",
         input,
       }),
       fault,

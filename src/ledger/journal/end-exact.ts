@@ -137,7 +137,7 @@ export const moveSums = sql`moved AS (
 
 /**
  * Settles and releases, each hold once (D13). An end of a hold that has ended changes nothing, except that a settlement
- * after expiry is added as a correction; it frees nothing, because nothing is held any more. It takes back the
+ * after expiry is added as a correction; it frees nothing, because nothing is held any longer. It takes back the
  * `Idempotency-Key` that the expiry has freed, and changes nothing if another call has it (D43). Of several ends of one
  * hold in a batch, the first that is due counts. The statement locks the accounts first. Every statement that ends one
  * of their calls needs that lock, so an end that this snapshot does not contain violates the primary key, and the call

@@ -66,8 +66,8 @@ interface Aside<Item, Result> {
 }
 
 /**
- * Batches items into statements, one at a time: what has come to this process by the end of one forms the next batch, or
- * an equal part of each account if that is too much for one (D78). No timer gathers items, so an idle queue adds no wait.
+ * Batches items into statements, one at a time. The items that have arrived when a statement ends form the next batch; if they are
+ * too many for one statement, each account gets an equal part of it (D78). No timer gathers items, so an idle queue adds no wait.
  * Several queues may share a connection: the server runs their statements one after another, and starts the next without
  * waiting for this process. Every item is tried until it is done or withdrawn. A failure for one item never affects the
  * others.

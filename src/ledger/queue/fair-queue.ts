@@ -1,6 +1,6 @@
 import { isLive, type Queued } from "./queued.ts"
 
-/** What waits of one account. */
+/** The waiting items of one account. */
 interface Line<Item, Result> {
   entries: Queued<Item, Result>[]
   /** Since when the account has waited for its turn. */
@@ -8,14 +8,14 @@ interface Line<Item, Result> {
 }
 
 /**
- * What waits for a statement, in fair order (D78): accounts take turns, and the items of one account keep their order. While
- * everything fits in one batch there are no turns, and items are not sorted by account: that would cost 1 us each.
+ * The items that wait for a statement, in fair order (D78): accounts take turns, and the items of one account keep their order. While
+ * all items fit in one batch they are not sorted by account, which would cost 1 us each.
  */
 export class FairQueue<Item, Result> {
   /** By account; the one whose turn is next is first. */
   #lines = new Map<string, Line<Item, Result>>()
   #in_lines = 0
-  /** What came since the last batch was taken. */
+  /** Items added since the last batch was taken. */
   #arrivals: Queued<Item, Result>[] = []
 
   get size(): number {
@@ -33,8 +33,8 @@ export class FairQueue<Item, Result> {
   }
 
   /**
-   * How long the item before a new one of this account has waited for its first attempt: the first one of the account, or of
-   * whose turn is next. 0 if it was tried already.
+   * How long the item ahead of a new one of this account has waited for its first attempt, in milliseconds: the first item of the
+   * account, or of the account whose turn is next. 0 if it was tried already.
    */
   waited_ms(account: string, now_ms: number): number {
     const own = this.#lines.get(account)
@@ -49,16 +49,16 @@ export class FairQueue<Item, Result> {
   }
 
   /**
-   * Removes the next batch: everything, or an equal part of each account and more where others have less. Items that may be
-   * done already do not share a batch with new ones: the snapshot may lack a hold that is in the balance already, which would
-   * count twice against its neighbours.
+   * Removes the next batch: all items, or an equal part of each account, where unused parts go to the others. Items that may be done
+   * already do not share a batch with new ones, because the snapshot may lack a hold that is already in the balance, which would
+   * then count twice against the new ones.
    */
   take(cap: number): Queued<Item, Result>[] {
     if (this.#in_lines === 0 && this.#arrivals.length <= cap) return takeAlike(this.#arrivals, cap)
     this.#sort()
     const batch: Queued<Item, Result>[] = []
     const now_ms = performance.now()
-    // An account that has more comes again, at the end.
+    // An account with more items goes to the end.
     for (const [account, line] of this.#lines) {
       const room = cap - batch.length
       if (room <= 0) break
@@ -87,7 +87,7 @@ export class FairQueue<Item, Result> {
     }
   }
 
-  /** Removes what waits of an account. */
+  /** Removes the waiting items of an account. */
   remove(account: string): Queued<Item, Result>[] {
     this.#sort()
     const entries = this.#lines.get(account)?.entries ?? []

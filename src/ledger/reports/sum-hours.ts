@@ -142,7 +142,7 @@ async function replaceDay(transaction: Transaction, day: Date, until: Date) {
   return { sums, differed }
 }
 
-/** A kind that is newer than a sum is null in it. If a correction changed nothing of that kind, it would be 0 now. */
+/** A kind that is newer than a sum is null in it, but 0 in a new sum if a correction changed nothing of that kind. */
 const compared = sql.raw(
   ["from_at", ...summedColumns]
     .map((name) => (counts.includes(name) ? `coalesce(${name}, 0)` : name))

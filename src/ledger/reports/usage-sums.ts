@@ -17,7 +17,7 @@ export interface UsageRange extends Span {
 /** Sums over calls that have ended. A correction of an earlier charge may make them negative. */
 export interface UsageSums {
   readonly calls: number
-  /** Calls that were left before output, and released (D91). */
+  /** Abandoned calls, which were released (D91). */
   readonly abandoned: number
   readonly prompt_tokens: number
   readonly cached_tokens: number

@@ -12,12 +12,12 @@ import { askShard } from "./shards.ts"
 /** How long a session of the console lasts. */
 const SESSION_S = 12 * 3_600
 const SECRET_BYTES = 32
-/** Of so many bytes in Base64. */
+/** The length of `SECRET_BYTES` bytes in Base64url. */
 const RANDOM_CHARACTERS = 43
 
 type Asked = { readonly request: Request }
 
-/** `/admin/session`: the console signs in with the admin token, and has a cookie from then on (D50). */
+/** `/admin/session`: the console signs in with the admin token and gets a session cookie (D50). */
 export function sessionRoutes(operators: Operators, admin_token: string) {
   const [shard] = operators.shards
   return new Elysia({ name: "admin-session" })
@@ -48,7 +48,7 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
     )
 }
 
-/** A hook that throws unless the request has the admin token, or the cookie of an open session and no other origin. */
+/** A hook that throws unless the request has the admin token, or the cookie of an open session from the same origin. */
 export function operatorsOrConsole(operators: Operators, admin_token: string) {
   const tokenOnly = operatorsOnly(admin_token)
   const [shard] = operators.shards
@@ -63,8 +63,8 @@ export function operatorsOrConsole(operators: Operators, admin_token: string) {
 }
 
 /**
- * The secret of the cookie; null without one that a gateway with this token has made, and for a request that another site or
- * origin has caused.
+ * The secret in the cookie. Null if there is none, if it is not signed with this token, or if the request comes from another
+ * origin.
  */
 function secretOf({ headers, method }: Request, admin_token: string): string | null {
   if (!isOwnOrigin(headers, method)) return null
@@ -73,7 +73,7 @@ function secretOf({ headers, method }: Request, admin_token: string): string | n
   return secret !== null && isSigned(secret, admin_token) ? secret : null
 }
 
-/** A random text and its signature, so that a cookie which no gateway has made costs the ledger no question. */
+/** A random text and its signature, so that a forged cookie is refused without a query. */
 function newSecret(admin_token: string): string {
   const random = crypto.getRandomValues(Buffer.alloc(SECRET_BYTES)).toString("base64url")
   return random + signatureOf(random, admin_token)
@@ -91,8 +91,8 @@ function signatureOf(random: string, admin_token: string): string {
 }
 
 /**
- * Whether a request comes from a page of this gateway. Browsers say so in `Sec-Fetch-Site`, though not over plain HTTP to
- * another machine. There they still send `Origin` with whatever can change something.
+ * Whether a request comes from a page of this gateway. Browsers send `Sec-Fetch-Site`, but not over plain HTTP to another machine.
+ * There they still send `Origin` with every request that is not a GET or HEAD.
  */
 function isOwnOrigin(headers: Headers, method: string): boolean {
   const site = headers.get("sec-fetch-site")
@@ -102,7 +102,7 @@ function isOwnOrigin(headers: Headers, method: string): boolean {
   return URL.canParse(origin) && new URL(origin).host === headers.get("host")
 }
 
-/** A page of another address cannot know the secret, and `/admin` alone gets it. `Origin` says whether the page came by HTTPS. */
+/** Scripts cannot read the cookie, and only `/admin` gets it. `Origin` tells whether the page came by HTTPS. */
 function cookie(secret: string, last_s: number, headers: Headers): string {
   const secure = headers.get("origin")?.startsWith("https://") ? "; Secure" : ""
   return `${SESSION_COOKIE}=${secret}; Path=/admin; Max-Age=${last_s}; HttpOnly; SameSite=Strict${secure}`

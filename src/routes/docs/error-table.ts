@@ -76,13 +76,13 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
   },
   unsupported_media_type: {
     cause:
-      "The content type is missing or is not JSON, the charset is not UTF-8, or the body is encoded in another way than gzip or zstd.",
+      "The content type is missing or is not JSON, the charset is not UTF-8, or the content encoding is neither gzip nor zstd.",
     cure: "Send UTF-8 JSON with `content-type: application/json`, uncompressed or with `content-encoding: gzip` or `zstd`.",
   },
   rate_limited: {
     cause:
-      "The key reached a limit in `limits.per_key`: too many calls at a time, too many requests a minute, or too many calls that were left before output. Or the provider rate-limits the gateway.",
-    cure: "Wait for the number of seconds in `retry-after`. SDKs do this automatically. If calls are left too often, give them a longer timeout in the client.",
+      "The key reached a limit in `limits.per_key`: too many calls at a time, too many requests a minute, or too many abandoned calls (the client left before output). Or the provider rate-limits the gateway.",
+    cure: "Wait for the number of seconds in `retry-after`. SDKs do this automatically. If too many calls are abandoned, set a longer timeout in the client.",
   },
   internal_error: {
     cause: "A bug in the gateway. Its log has the cause, with the request id.",

@@ -87,7 +87,7 @@ export const listModelsCompatibleSlash = modelList(
 const model = (operationId: string, summary: string) => ({
   params: Type.Object({
     model: Type.String({
-      description: "The name of the model. A slash in it can be escaped or not.",
+      description: "The name of the model. A slash in it may be escaped.",
       examples: ["gpt-5-mini"],
     }),
   }),

@@ -150,6 +150,6 @@ function bytesOf(part: string | Uint8Array): Uint8Array {
 /** The idle connections. */
 export interface ConnectionPool {
   free(connection: Connection): void
-  /** It is closed; `is_theirs`: not by the gateway. */
+  /** Called when it is closed; `is_theirs`: by the server. */
   forget(connection: Connection, is_theirs: boolean): void
 }

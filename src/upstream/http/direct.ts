@@ -19,7 +19,7 @@ const targets = new WeakMap<Place, Map<string, Target>>()
 /** Kept across reloads of the configuration. */
 const pools = new Map<string, Pool>()
 
-/** The gateway's own client as a transport (D59, RFC 9112): on an open connection where there is one. */
+/** The gateway's own client as a transport (D59, RFC 9112): on an open connection if there is one. */
 export const postDirectly: Post = (place, path, model, common, own, body) => {
   const exchange = new Exchange()
   if (refuse(exchange, common, own)) return exchange
@@ -66,7 +66,7 @@ function dispatch(target: Target, exchange: Exchange, message: readonly (string 
   }
 }
 
-/** Once the connection has been idle for `PROOF_MS`, or is closed. */
+/** Resolves once the connection has been idle for `PROOF_MS`, or is closed. */
 function whenProven(connection: Connection, since_ms: number, next: () => void): void {
   const timeout = startTimeout(
     PROOF_MS,

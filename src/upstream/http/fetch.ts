@@ -12,9 +12,9 @@ import {
 } from "./transport.ts"
 
 /**
- * The runtime's `fetch` as a transport (D59): for upstreams behind a proxy, and where the configuration says so. It does not
- * tell when a connection is open, so a connection that is not made counts against `first_byte` and `total`. Of an answer that
- * breaks off it loses the bytes that the event loop has not read yet.
+ * The runtime's `fetch` as a transport (D59): for upstreams behind a proxy, and with `transport: fetch`. It does not report
+ * when a connection is open, so connecting counts toward `first_byte` and `total`. If an answer breaks off, it loses the bytes that
+ * the event loop has not read yet.
  */
 export const postByFetch: Post = (place, path, model, common, own, body) => {
   const exchange = new Exchange()
@@ -80,8 +80,8 @@ class Reading implements Line {
 }
 
 /**
- * Until when each request to an upstream gets a connection of its own, because one was lost: the runtime does not tell whether
- * it was a kept one, and some servers close them right after an answer.
+ * The time until which each request to an upstream opens a new connection, because one was lost. The runtime does not report
+ * whether that was a reused one, and some servers close connections right after an answer.
  */
 const closing_until_ms = new WeakMap<Place, number>()
 const CLOSING_MS = 60_000
@@ -108,7 +108,7 @@ function headOf({ status, headers }: Response): AnswerHead {
 const UNSENT =
   /^(?:ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EPROTO|UNABLE_TO_[A-Z_]+|UnsupportedProxyProtocol)$/
 
-/** The status with which a proxy refused a tunnel stands in the message; nothing else of it is shown. */
+/** The message has the status with which a proxy refused a tunnel. Nothing else of it is shown. */
 const REFUSED_TUNNEL = /^Proxy refused to open a tunnel: (\d{3})\b/
 
 function failureOf(error: unknown): Error {
@@ -123,7 +123,7 @@ function failureOf(error: unknown): Error {
 
 type Sought = Pick<Place, "base_url" | "proxy" | "tls" | "idle_connection_ms">
 
-/** By what they are opened with. Kept across reloads of the configuration, like those of the other transport. */
+/** Sessions by their settings. They survive reloads of the configuration, like the connections of the other transport. */
 const sessions = new Map<string, Bun.FetchSession>()
 
 /** Connections with the proxy, the certificates and the idle time of an upstream. */

@@ -15,8 +15,8 @@ interface Idle {
 }
 
 /**
- * Some servers close each connection right after its answer, without saying so. Until one to this origin has outlived an
- * answer by this time, no other is used sooner.
+ * Some servers close each connection right after its answer without announcing it. Until one connection to this origin has stayed
+ * open this long after an answer, connections wait this long before reuse.
  */
 export const PROOF_MS = 20
 
@@ -25,7 +25,7 @@ export interface Taken {
   readonly connection: Connection
   /** Whether the server may have closed it unnoticed, so that what has arrived must be read first. */
   readonly is_doubtful: boolean
-  /** Since when it must have been idle for `PROOF_MS`; null if it can be used at once. */
+  /** The end of its last answer, if it must be idle for `PROOF_MS` first; null if it can be used immediately. */
   readonly unproven_since_ms: number | null
 }
 
@@ -67,7 +67,7 @@ export class Pool implements ConnectionPool {
     return { connection, is_doubtful, unproven_since_ms: is_proven ? null : since_ms }
   }
 
-  /** A connection has outlived its answer. */
+  /** Called when a connection has outlived its answer. */
   prove(): void {
     this.#is_proven = true
   }

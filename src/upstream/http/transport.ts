@@ -1,8 +1,8 @@
 import type { Exchange } from "./exchange.ts"
 
 /**
- * What the rest of the gateway knows of a transport (D59): a request goes in, and an exchange comes out at once, which gets
- * the answer as it arrives. `direct.ts` is the gateway's own client, and `fetch.ts` the runtime's.
+ * The interface of a transport (D59): it takes a request and immediately returns an exchange, which receives the answer as it
+ * arrives. `direct.ts` is the gateway's own client, and `fetch.ts` the runtime's.
  */
 
 /**
@@ -19,11 +19,11 @@ export type Post = (
   body: readonly string[],
 ) => Exchange
 
-/** What a transport needs to know of an upstream. */
+/** The settings of an upstream that a transport needs. */
 export interface Place {
   /** `{model}` in it stands for the upstream's name of the model. */
   readonly base_url: string
-  /** What every request adds to its query; `""` for nothing. */
+  /** Added to the query of every request; `""` if empty. */
   readonly query: string
   /** The URL of the proxy, with its credentials; null for none. Only `fetch` uses one. */
   readonly proxy: string | null
@@ -42,8 +42,8 @@ export interface Tls {
 }
 
 /**
- * How long a connection without a request is kept if neither the configuration nor the server says it (D59): a TLS handshake
- * delays a first token by more than a stale connection does, and local servers close theirs after 5 s.
+ * How long a connection without a request is kept if neither the configuration nor the server sets it (D59). Long with TLS, because a
+ * handshake delays the first token; short without it, because local servers close theirs after 5 s.
  */
 export const DEFAULT_IDLE_MS = { secured: 30_000, plain: 4_000 }
 
@@ -53,7 +53,7 @@ export interface AnswerHead {
   /** The announced length of the body in bytes; null if there is none, or if the body comes in chunks. */
   readonly length: number | null
   readonly fields: Named
-  /** Why the answer must not be read, or null: its head is over a limit. */
+  /** The reason not to read the answer, such as a head over a limit; otherwise null. */
   readonly fault: string | null
 }
 
@@ -65,7 +65,7 @@ export interface Named {
   get(name: string): string | null
 }
 
-/** No connection: nothing was sent. `code` says why: refused, no such name, late, a certificate that is not trusted. */
+/** No connection, so nothing was sent. `code` is the reason, such as refused, unknown name, timeout or untrusted certificate. */
 export class ConnectFailed extends Error {
   override readonly name = "ConnectFailed"
   readonly code: string
@@ -81,7 +81,7 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "unknown"
 }
 
-/** Header fields as they are sent, checked once. Requests that have most fields in common cost 1 to 2 us less each with it. */
+/** Header fields as they are sent, checked once. Saves 1 to 2 us for each request that shares most fields. */
 export class FieldLines {
   readonly fields: Readonly<Record<string, string>>
   readonly text: string

@@ -38,7 +38,7 @@ export function keysPart(visit: Visit, account_id: string): Part {
           models === null ? "all" : el("span", { class: "names" }, ...models.map(named)),
       },
       { title: "Spending limit", right: true, cell: limitOf },
-      { title: "Left before output, 30 days", right: true, cell: ({ id }) => String(left.get(id) ?? 0) },
+      { title: "Abandoned calls, 30 days", right: true, cell: ({ id }) => String(left.get(id) ?? 0) },
       { title: "Last used", cell: ({ last_used_at }) => ago(last_used_at) },
       { title: "Expires", cell: ({ expires_at }) => ago(expires_at) },
       { title: "Actions", right: true, cell: (key) => actions(key, reload) },
