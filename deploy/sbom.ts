@@ -23,7 +23,7 @@ interface Manifest {
 }
 
 interface LockFile {
-  /** `name@version`, its source, what it depends on, its hash; by name, or by the path to a version of its own. */
+  /** `name@version`, source, dependencies and hash; by name, or by path for a nested version. */
   readonly packages: Readonly<Record<string, readonly [string, string, Depends, string]>>
 }
 
@@ -76,7 +76,7 @@ export function sbom(manifest: Manifest, lock: LockFile) {
   }
 }
 
-/** What a production install without peers takes, by its path in the lock file. */
+/** The packages of a production install without peers, by their path in the lock file. */
 function productionPackages(manifest: Manifest, { packages }: LockFile): Map<string, Locked> {
   const found = new Map<string, Locked>()
   const visit = (path: string, is_optional: boolean) => {

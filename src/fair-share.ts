@@ -3,7 +3,7 @@ const SHARE = 15
 
 /**
  * Whether an account may use more of a capacity that accounts share (D78): only while it uses less than 15 times what is free.
- * So one account alone gets 15/16 of it, and whoever comes then still gets a part.
+ * So one account alone gets 15/16 of it, and a later account still gets a part.
  */
 export function isWithinShare(used: number, free: number): boolean {
   return used < SHARE * free

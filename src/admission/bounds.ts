@@ -32,7 +32,7 @@ function partBound({ kind, tokens }: Media, { part_tokens }: Model): number {
 const UNSEEN_PROMPT_TOKENS = 131_072
 const PLAUSIBLE_PART_TOKENS = 65_536
 
-/** The most prompt tokens that a provider can have counted (D1): what the hold is for, whatever part of it is held. */
+/** The most prompt tokens that a provider can have counted (D1), even if only a part of them is held. */
 export function plausiblePrompt(described: Described, model: Model): number {
   const { bytes, tokens, media, rounds } = described
   const { context_tokens, open } = model

@@ -217,7 +217,7 @@ class Walk {
     }
   }
 
-  /** Texts are texts for the hold, whatever is in them. */
+  /** For the hold, texts count as text even if they contain media. */
   embedded(value: unknown): void {
     this.found.tokens += countedTokens(value) ?? 0
     for (const one of Array.isArray(value) ? value : [value]) {

@@ -176,7 +176,7 @@ export class AccountMoving extends LedgerUnavailable {
   }
 }
 
-/** As many calls wait for the ledger as may. */
+/** Thrown when the ledger's queue is full. */
 export class LedgerBusy extends Error {
   override readonly name = "LedgerBusy"
 
@@ -185,7 +185,7 @@ export class LedgerBusy extends Error {
   }
 }
 
-/** What was asked needs entries that are not in the journal any more (D75). */
+/** Thrown when a request needs entries that are no longer in the journal (D75). */
 export class EntriesArchived extends Error {
   override readonly name = "EntriesArchived"
   /** Before this moment only sums of whole hours are there. */
@@ -206,9 +206,9 @@ export interface CallLedger {
    * within a bound (D26). Null where that is not known.
    */
   owner(key_hash: string): Owner | null
-  /** Forgets the owner of a key that may not call any more. */
+  /** Forgets the owner of a key that may no longer call. */
   forget(key_hash: string): void
-  /** Where a key is that its shard does not have any more, because accounts can move (D74); null when nowhere else. */
+  /** The shard of a key that its former shard no longer has, because accounts can move (D74); null if no shard has it. */
   elsewhere(key_hash: string, owner: Owner): Promise<Owner | null> | null
   /**
    * Holds or says why not, within 2 s. What may have been held for a caller that was refused is closed behind it (D27).

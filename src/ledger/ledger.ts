@@ -40,9 +40,9 @@ import { registerTerms } from "./terms.ts"
 
 /** A call's first output is in a checkpoint within a second (D57). */
 const CHECKPOINT_MS = 900
-/** How often hours that are over are looked for. */
+/** How often to look for hours that have ended. */
 const UPKEEP_MS = 60_000
-/** How often months that are over are looked for. */
+/** How often to look for months that have ended. */
 const SEAL_MS = 3_600_000
 /** How long `stop` waits for what is being written; the rest is in the spool. */
 const STOP_MS = 1_000
@@ -204,7 +204,7 @@ export class Ledger implements CallLedger {
     return this.#ends.unheld.map(unheldViolation)
   }
 
-  /** Open holds that nobody can end any more, as an audit found them: the next sweep expires them (D73). */
+  /** Open holds that no gateway can end, found by an audit. The next sweep expires them (D73). */
   expire(violations: readonly Violation[]): void {
     this.#sweeper.add(
       violations.flatMap(({ kind, id, account_id }) =>

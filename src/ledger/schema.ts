@@ -139,7 +139,7 @@ export const gateways = ledger.table("gateways", {
   floor_id: uuid("floor_id").notNull(),
   lease_until: moment("lease_until").notNull(),
   dead_at: moment("dead_at"),
-  /** Set once a dead gateway has no open hold and cannot get one any more. */
+  /** Set once a dead gateway has no open hold and can no longer get one. */
   swept_at: moment("swept_at"),
   started_at: moment("started_at").notNull().defaultNow(),
 })

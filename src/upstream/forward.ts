@@ -133,13 +133,13 @@ export interface Outgoing {
   readonly refusals: RefusalForm
   /** Called right before a provider is asked, to abort the call of a client that has left (D9). */
   asking?(): void
-  /** Aborted when nobody waits for the answer any more. Closes the connection, before and during the answer. */
+  /** Aborted when nobody waits for the answer any longer. Closes the connection, before and during the answer. */
   readonly signal: Signal
 }
 
 /**
  * The result of an attempt: the status, or why there is none. `unreachable`: refused, DNS, TLS. `broken`: closed before
- * the headers, or not HTTP. `timeout`: no headers in time. `abandoned`: nobody waits for the answer any more.
+ * the headers, or not HTTP. `timeout`: no headers in time. `abandoned`: nobody waits for the answer any longer.
  */
 export type Outcome = number | NoAnswer | "abandoned"
 type NoAnswer = "unreachable" | "broken" | "timeout"
@@ -281,7 +281,7 @@ async function refused(
       if (body !== null && read === null && refusals.isRead(meant))
         text = await refusalText(body, content_type)
       else discard()
-      // What is about the operator's account is not the client's fault, whatever its status.
+      // A refusal of the operator's account is not the client's fault, even if its status is a 4xx.
       return refusals.errorOf({ status: meant, retry_after, body: text, secrets })
     },
   }

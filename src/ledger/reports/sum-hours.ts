@@ -55,7 +55,7 @@ async function closeHour(transaction: Transaction, close_ms: number): Promise<bo
   return true
 }
 
-/** The latest of these moments before which nothing can be written any more. A statement of its own, so that what follows sees all of it. */
+/** The latest of these moments before which no entry can be written any longer. A separate statement, so that the next one sees all entries. */
 async function lastClosed(
   transaction: Transaction,
   ends_at: readonly Date[],

@@ -66,7 +66,7 @@ async function bodyOf(operators: Operators, found: readonly Audit[]): Promise<Au
   return auditBody(operators, audits)
 }
 
-/** An audit as lines of JSON, from its first slice on, shard by shard. It ends when nobody reads them any more. */
+/** An audit as lines of JSON, from its first slice on, shard by shard. It ends when nobody reads them any longer. */
 async function linesOf(
   operators: Operators,
   options: Pick<AuditOptions, "full" | "share">,
