@@ -191,7 +191,7 @@ test("D60 what has no price is charged as plain tokens, noted, and logged as a w
     notes: ["unpriced"],
     prices: { input: "1", cached_input: "0.1", output: "4", per_call: "0" },
   })
-  const warned = gateway.lines.filter((line) => line.includes(id) && line.includes("no price for"))
+  const warned = gateway.lines.filter((line) => line.includes(id) && line.includes("without a price"))
   expect(warned.map((line) => JSON.parse(line))).toMatchObject([{ model: CHAT, upstream: "first" }])
 })
 
@@ -340,7 +340,7 @@ describe("D70 a model with prices for service tiers", () => {
     const answer = await chat(gateway, key, { model, ...(asked && { service_tier: asked }) })
     expect(await receipt(key, idOf(answer))).toMatchObject({ charge, notes: ["unpriced"] })
     expect(
-      gateway.lines.filter((line) => line.includes(idOf(answer)) && line.includes("no price for")),
+      gateway.lines.filter((line) => line.includes(idOf(answer)) && line.includes("without a price")),
     ).toHaveLength(1)
   })
 
