@@ -79,7 +79,7 @@ export interface Exposure {
 }
 
 /** Loopback addresses. */
-const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
+export const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
 
 /**
  * Throws a `ConfigError` if other machines could reach the gateway and no token is set, or if the admin listener has the same

@@ -1,4 +1,5 @@
 import { BlockList, isIP } from "node:net"
+import { LOOPBACK } from "./environment.ts"
 import type { Environ, Report } from "./values.ts"
 
 /** The choice of an upstream's proxy (D59). */
@@ -54,8 +55,6 @@ function decoded(text: string): string {
     return text
   }
 }
-
-const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
 
 /** An environment variable, in lower case or in capitals; curl takes them in this order too. An empty one is unset. */
 function variable(name: string, env: Environ): string | undefined {

@@ -1,6 +1,6 @@
 import type { StatementKind } from "./database/statement.ts"
 
-/** What the ledger tells whoever counts. */
+/** Hooks for metrics. */
 export interface LedgerEvents {
   /** A statement served `size` items, or failed; it took `duration_ms`. */
   statement?(kind: StatementKind, size: number, duration_ms: number): void

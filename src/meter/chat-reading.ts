@@ -44,11 +44,12 @@ export class ChatReading extends EventReading {
     for (let place = 0; place < choices.length; place++) this.#choices.note(choices[place] ?? {}, place)
     const output_bytes = this.#newBytes(choices, long?.bytes(outputBytes) ?? outputBytes(payload))
     this.#output_bytes += output_bytes
-    if (!mayHaveUsage(payload, choices)) return output_bytes > 0 ? OUTPUT : EMPTY
+    // Most chunks have none. The check saves a fifth of their time.
+    if (!someUsage(payload, choices, isPresent)) return output_bytes > 0 ? OUTPUT : EMPTY
     const closing =
       choices.length === 0 || this.#choices.finished || this.#closed_bytes === this.#output_bytes
     const trusted_usage = this.#count(payload, closing)
-    const with_usage = hasUsage(payload, choices)
+    const with_usage = someUsage(payload, choices, isObject)
     return {
       kind: "chunk",
       output: output_bytes > 0,
@@ -175,18 +176,17 @@ function isSnapshot({ delta, message }: JsonObject): boolean {
   return isMissing(delta) && isObject(message)
 }
 
-/** Whether a chunk has anything in a place of usage. Most have not; the check saves a fifth of their time. */
-function mayHaveUsage({ usage, x_groq }: JsonObject, choices: readonly JsonObject[]): boolean {
-  return !isMissing(usage) || !isMissing(x_groq) || choices.some((choice) => !isMissing(choice.usage))
+/** Whether a chunk has, in a place of usage (D87), something that `is` accepts. */
+function someUsage(
+  { usage, x_groq }: JsonObject,
+  choices: readonly JsonObject[],
+  is: (usage: unknown) => boolean,
+): boolean {
+  return is(usage) || choices.some((choice) => is(choice.usage)) || (isObject(x_groq) && is(x_groq.usage))
 }
 
-/** Whether there is a usage object in one of its places (D87). */
-function hasUsage({ usage, x_groq }: JsonObject, choices: readonly JsonObject[]): boolean {
-  return (
-    isObject(usage) ||
-    choices.some((choice) => isObject(choice.usage)) ||
-    (isObject(x_groq) && isObject(x_groq.usage))
-  )
+function isPresent(value: unknown): boolean {
+  return !isMissing(value)
 }
 
 /** The text of a chunk with one choice that has text; null for any other chunk. */

@@ -11,6 +11,7 @@ import {
 } from "../kinds.ts"
 import { ceilToNano, costWithin, isFree, PICO_PER_NANO, type Price, type ServiceTier } from "../money.ts"
 import type { Note } from "../wire/call.ts"
+import { OWN_TIERS_SERVED } from "../wire/fields.ts"
 import type { Buckets, Usage } from "../wire/usage.ts"
 import type { Verdict } from "./decide.ts"
 
@@ -217,9 +218,6 @@ export function linesOf(usage: Usage, price: Price): readonly Line[] {
   ]
 }
 
-/** What providers call the tier that a model's own price is for. */
-const OWN_TIERS: ReadonlySet<string> = new Set(["default", "standard", "on_demand"])
-
 /** The service tier whose price counts; null for the model's own price. */
 export interface ServedTier {
   readonly tier: ServiceTier | null
@@ -239,7 +237,7 @@ export function servedTier(model: Model, asked: string | null, served: string | 
   if (served !== null) {
     const tier = tierOf(model, served)
     if (tier !== null) return { tier, is_presumed: false, is_unpriced: false }
-    if (OWN_TIERS.has(served)) return OWN
+    if (OWN_TIERS_SERVED.has(served)) return OWN
   }
   const tier = asked === null ? null : tierOf(model, asked)
   return { tier, is_presumed: tier !== null, is_unpriced: served !== null && !isFree(model.price) }

@@ -214,9 +214,10 @@ export const FIELDS = {
 
 export type Place = keyof typeof FIELDS
 
-/** The service tier of a model's own price, and its names. */
+/** The service tier of a model's own price, and its names: in answers, and in requests. */
 export const OWN_TIER = "default"
-export const OWN_TIERS: ReadonlySet<unknown> = new Set([OWN_TIER, "standard_only", "standard", "on_demand"])
+export const OWN_TIERS_SERVED: ReadonlySet<unknown> = new Set([OWN_TIER, "standard", "on_demand"])
+export const OWN_TIERS: ReadonlySet<unknown> = new Set([...OWN_TIERS_SERVED, "standard_only"])
 /** Values of a field that have a meaning of their own: 5 minutes is what every model charges as `cache_write`. */
 export const TTLS: Readonly<Record<string, string>> = { "5m": "", "30m": "", "1h": "cache_write_1h" }
 /** Kinds of output. */
