@@ -5,7 +5,7 @@ import { presets } from "../presets/presets.ts"
 import { meaningOf } from "../upstream/account-errors.ts"
 import { requestHeaders } from "../upstream/headers.ts"
 import { sessionOf } from "../upstream/http/fetch.ts"
-import { Opening } from "../upstream/http/opening.ts"
+import { Opening, originOf } from "../upstream/http/opening.ts"
 import { objectOf } from "../wire/usage.ts"
 import { callUpstream } from "./call-upstream.ts"
 import { type Finding, right, wrong } from "./finding.ts"
@@ -38,13 +38,7 @@ function presetWords({ preset }: Upstream): string {
 
 /** Opens a connection, to the proxy if there is one, and closes it. Returns the reason if it fails, otherwise null. */
 async function connect({ base_url, proxy, timeouts, tls }: Upstream): Promise<string | null> {
-  const { protocol, hostname, port } = new URL(proxy ?? base_url)
-  const is_secured = protocol === "https:"
-  const origin = {
-    hostname: hostname.replace(/^\[(.*)\]$/, "$1"),
-    port: port === "" ? (is_secured ? 443 : 80) : Number(port),
-    tls: is_secured ? (tls ?? { ca: null, cert: null, key: null }) : null,
-  }
+  const origin = originOf(new URL(proxy ?? base_url), tls)
   const { promise, resolve } = Promise.withResolvers<string | null>()
   new Opening(origin, timeouts.connect_ms, {
     open(socket) {

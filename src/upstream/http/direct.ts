@@ -1,7 +1,7 @@
 import { startTimeout } from "../../timeouts.ts"
 import { Connection } from "./connection.ts"
 import { Exchange } from "./exchange.ts"
-import { Opening, type Origin } from "./opening.ts"
+import { Opening, type Origin, originOf } from "./opening.ts"
 import { Pool, PROOF_MS } from "./pool.ts"
 import { namesModel, type Place, type Post, refuse, type Tls, urlOf } from "./transport.ts"
 
@@ -96,22 +96,18 @@ function targetOf(place: Place, path: string, model: string): Target {
   if (known !== undefined) return known
   const { timeouts, idle_connection_ms, tls } = place
   const url = new URL(urlOf(place, path, model))
-  const is_secured = url.protocol === "https:"
-  const port = url.port === "" ? (is_secured ? 443 : 80) : Number(url.port)
-  const hostname = url.hostname.replace(/^\[(.*)\]$/, "$1")
+  const origin = originOf(url, tls)
   const head = `POST ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n`
   const target = {
-    origin: { hostname, port, tls: is_secured ? (tls ?? NO_TLS) : null },
+    origin,
     connect_ms: timeouts.connect_ms,
     head,
-    pool: poolOf(url.origin, idle_connection_ms, is_secured, tls),
+    pool: poolOf(url.origin, idle_connection_ms, origin.tls !== null, tls),
   }
   // A query comes from a client, who could fill the memory with them.
   if (!path.includes("?")) targets.set(place, below.set(address, target))
   return target
 }
-
-const NO_TLS: Tls = { ca: null, cert: null, key: null }
 
 /** Connections are shared by upstreams at one origin that open and keep them in the same way. */
 function poolOf(origin: string, idle_ms: number | null, is_secured: boolean, tls: Tls | null): Pool {

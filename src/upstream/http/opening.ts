@@ -13,6 +13,18 @@ export interface Origin {
   readonly tls: Tls | null
 }
 
+/** The origin of a URL, with the settings for its TLS; null for the default. */
+export function originOf(url: URL, tls: Tls | null): Origin {
+  const is_secured = url.protocol === "https:"
+  return {
+    hostname: url.hostname.replace(/^\[(.*)\]$/, "$1"),
+    port: url.port === "" ? (is_secured ? 443 : 80) : Number(url.port),
+    tls: is_secured ? (tls ?? NO_TLS) : null,
+  }
+}
+
+const NO_TLS: Tls = { ca: null, cert: null, key: null }
+
 /** How long one address of a name may take before the next is tried as well (RFC 8305 section 8). */
 const STAGGER_MS = 250
 
