@@ -26,8 +26,10 @@ export function operatorsConsole() {
     known.catch(() => files.delete(name))
     return known
   }
+  const page = ({ request }: { request: Request }) => serveFile(request, once("page.html", loadPage), POLICY)
   return new Elysia({ name: "console" })
-    .get("/console", ({ request }) => serveFile(request, once("page.html", loadPage), POLICY), getConsole)
+    .get("/console", page, getConsole)
+    .get("/console/", page, { detail: { hide: true } })
     .get(
       "/console/assets/:file",
       ({ request, params }) => {

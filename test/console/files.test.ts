@@ -11,6 +11,7 @@ const ask = (path: string, headers: Record<string, string> = {}) =>
 
 test.each([
   ["/console", "text/html; charset=utf-8"],
+  ["/console/", "text/html; charset=utf-8"],
   ["/console/assets/page.js", "text/javascript; charset=utf-8"],
   ["/console/assets/page.css", "text/css; charset=utf-8"],
   ["/console/assets/plot.css", "text/css; charset=utf-8"],
@@ -50,7 +51,7 @@ test("the page is small", async () => {
 })
 
 test.each([
-  "/console/",
+  "/console/assets/",
   "/console/assets/page.html",
   "/console/assets/main.ts",
   "/console/assets/constructor",

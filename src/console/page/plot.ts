@@ -109,7 +109,7 @@ function optionsOf(place: HTMLElement, options: PlotOptions, tip: HTMLElement): 
     },
     axes: [
       { ...axis, grid: { show: false }, space: 72, values: (_, ticks) => [...showAxisTimes(ticks)] },
-      { ...axis, size: 56, values: (_, ticks) => [...show(ticks)] },
+      { ...axis, size: (_, labels) => widthFor(labels ?? []), values: (_, ticks) => [...show(ticks)] },
     ],
     series: [
       {},
@@ -127,6 +127,11 @@ function optionsOf(place: HTMLElement, options: PlotOptions, tip: HTMLElement): 
     ],
     hooks: { setCursor: [(plot) => showTip(plot, options, tip)] },
   }
+}
+
+/** In pixels: digits of 12 px are at most 7 px wide, and 20 px separate the labels from the plot. */
+function widthFor(labels: readonly string[]): number {
+  return Math.max(56, 20 + 7 * Math.max(...labels.map(({ length }) => length)))
 }
 
 const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1 }
