@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { addMonths } from "../src/ledger/journal/months.ts"
-import { accounts, ends, holds } from "../src/ledger/schema.ts"
-import { months } from "../src/ledger/schema-sums.ts"
+import { addMonths } from "../src/ledger/archive/months.ts"
+import { months } from "../src/ledger/schema/sums.ts"
+import { accounts, ends, holds } from "../src/ledger/schema/tables.ts"
 
 /** A quarter of a year of calls, written by SQL into the tables of the ledger. */
 

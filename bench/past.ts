@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { accounts, ends, holds } from "../src/ledger/schema.ts"
+import { accounts, ends, holds } from "../src/ledger/schema/tables.ts"
 
 /** The charge of each past call in nano-USD: its tokens at the benchmark's prices. */
 const CHARGE_NANO = 416_400

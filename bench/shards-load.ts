@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { audit } from "../src/ledger/journal/audit.ts"
+import { audit } from "../src/ledger/archive/audit.ts"
 import { openShards, Shards } from "../src/ledger/shards.ts"
 import {
   type AuditAnswer,

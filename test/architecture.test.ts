@@ -54,6 +54,33 @@ const COMMON = [
   "src/presets/preset.ts",
 ]
 
+const LEDGER_COMMON = [
+  "src/wire/",
+  "src/kinds.ts",
+  "src/money.ts",
+  "src/id.ts",
+  "src/fair-share.ts",
+  "src/database-url.ts",
+  "src/ledger/entries.ts",
+  "src/ledger/events.ts",
+]
+
+/** The folders of the ledger in their order: each imports only those of the rows above its own. */
+const LEDGER_FOLDERS = [
+  ["schema"],
+  ["database"],
+  ["money"],
+  ["queue", "accounts"],
+  ["archive"],
+  ["reports", "moves"],
+].map((row) => row.map((folder) => `src/ledger/${folder}/`))
+
+const LEDGER_ARROWS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  LEDGER_FOLDERS.flatMap((row, index) =>
+    row.map((folder) => [folder, [...LEDGER_COMMON, ...LEDGER_FOLDERS.slice(0, index).flat()]]),
+  ),
+)
+
 /**
  * Which files each room may import besides itself; a path that ends in a slash is a whole room. The way of a call goes
  * routes, admission, upstream, meter, settlement, ledger, and never back. The one look back is at the `Call`, which
@@ -74,14 +101,11 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/presets/": ["src/usage/readers.ts", "src/wire/call.ts"],
   "src/config/": [...COMMON, "src/database-url.ts", "src/usage/readers.ts", "src/presets/"],
   "src/meter/": [...COMMON, "src/usage/"],
-  "src/ledger/": [
-    "src/wire/",
-    "src/kinds.ts",
-    "src/money.ts",
-    "src/id.ts",
-    "src/fair-share.ts",
-    "src/database-url.ts",
-  ],
+  "src/ledger/entries.ts": LEDGER_COMMON,
+  "src/ledger/events.ts": LEDGER_COMMON,
+  ...LEDGER_ARROWS,
+  "src/ledger/ledger.ts": [...LEDGER_COMMON, ...LEDGER_FOLDERS.flat()],
+  "src/ledger/shards.ts": [...LEDGER_COMMON, ...LEDGER_FOLDERS.flat(), "src/ledger/ledger.ts"],
   "src/embedded/": ["src/ledger/database/address.ts", "src/ledger/events.ts"],
   "src/upstream/": COMMON,
   "src/trace.ts": [...COMMON, "src/ledger/entries.ts"],

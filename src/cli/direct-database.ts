@@ -4,11 +4,11 @@ import { loadConfig } from "../config/load.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
 import { errorResponse, GatewayError } from "../errors.ts"
 import { nextId } from "../id.ts"
+import { findUnheld } from "../ledger/archive/violations.ts"
 import type { Address } from "../ledger/database/address.ts"
 import { connectDatabase, databaseReason } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/migration.ts"
-import { Spool } from "../ledger/journal/spool.ts"
-import { findUnheld } from "../ledger/journal/violations.ts"
+import { Spool } from "../ledger/queue/spool.ts"
 import {
   allOrNone,
   dataDirOf,

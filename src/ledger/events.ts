@@ -1,4 +1,18 @@
-import type { StatementKind } from "./database/statement.ts"
+/** What a statement of the ledger is for: its name in metrics and logs. */
+export type StatementKind =
+  | "hold"
+  | "end"
+  | "standing"
+  | "tombstone"
+  | "restore"
+  | "expire"
+  | "checkpoint"
+  | "last_used"
+  | "lease"
+  | "sweep"
+  | "answers"
+  | "estimates"
+  | "refusals"
 
 /** Hooks for metrics. */
 export interface LedgerEvents {

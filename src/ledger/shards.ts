@@ -1,6 +1,5 @@
 import { join } from "node:path"
 import { inArray } from "drizzle-orm"
-import { Owners } from "./accounts/standings.ts"
 import type { Address } from "./database/address.ts"
 import { type Database, openLedgerDatabase } from "./database/database.ts"
 import type {
@@ -16,7 +15,8 @@ import type {
 } from "./entries.ts"
 import type { Log } from "./events.ts"
 import { Ledger, type LedgerOptions } from "./ledger.ts"
-import { gateways } from "./schema.ts"
+import { Owners } from "./queue/standings.ts"
+import { gateways } from "./schema/tables.ts"
 
 /** The name of the only shard, where the configuration lists none (D74). */
 export const MAIN = "main"

@@ -1,8 +1,8 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
 import { GatewayError } from "../errors.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
+import { HOUR_MS } from "../ledger/database/span.ts"
 import { EntriesArchived } from "../ledger/entries.ts"
-import { HOUR_MS } from "../ledger/reports/span.ts"
 import { printTime } from "../wire/time.ts"
 
 /** How long the caller waits. */

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test"
+import { BatchQueue, QUEUE_LIMIT } from "../../src/ledger/database/batch-queue.ts"
 import { Connection } from "../../src/ledger/database/connection.ts"
+import { Withdrawn } from "../../src/ledger/database/queued.ts"
 import { LedgerUnavailable } from "../../src/ledger/entries.ts"
-import { BatchQueue, QUEUE_LIMIT } from "../../src/ledger/queue/batch-queue.ts"
 import { ANSWER_MS } from "../../src/ledger/queue/holds.ts"
-import { Withdrawn } from "../../src/ledger/queue/queued.ts"
 
 /** How many items one statement takes. */
 const BATCH = 128

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { eq } from "drizzle-orm"
 import { isId, nextId } from "../../src/id.ts"
 import { createAccount, getAccount } from "../../src/ledger/accounts/accounts.ts"
-import { accounts } from "../../src/ledger/schema.ts"
+import { accounts } from "../../src/ledger/schema/tables.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { type AdminHarness, openAdminHarness, refusal } from "./admin-harness.ts"
 

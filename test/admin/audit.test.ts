@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { type SQL, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
-import { MAX_VIOLATIONS } from "../../src/ledger/journal/violations.ts"
+import { MAX_VIOLATIONS } from "../../src/ledger/archive/violations.ts"
 import {
   accounts,
   checkpoints,
@@ -12,7 +12,7 @@ import {
   holds,
   keys,
   terms,
-} from "../../src/ledger/schema.ts"
+} from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { type AdminHarness, falsify, openAdminHarness, plantCall, TOKEN } from "./admin-harness.ts"

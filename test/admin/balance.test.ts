@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
-import { accounts, credits } from "../../src/ledger/schema.ts"
+import { accounts, credits } from "../../src/ledger/schema/tables.ts"
 import { type AdminHarness, openAdminHarness, plantCall, refusal } from "./admin-harness.ts"
 
 /** What an account had at a moment (D55). */

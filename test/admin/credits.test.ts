@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { eq, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { credit, MAX_BALANCE_NANO } from "../../src/ledger/accounts/credits.ts"
-import { accounts, credits } from "../../src/ledger/schema.ts"
+import { accounts, credits } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { type AdminHarness, mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
-import type { EstimateSums } from "../../src/ledger/estimates.ts"
+import type { EstimateSums } from "../../src/ledger/queue/estimates.ts"
 import { estimateBody } from "../../src/routes/admin/estimates.ts"
 import type { EstimatesBody } from "../../src/wire/estimates.ts"
 import { type AdminHarness, openAdminHarness, refusal } from "./admin-harness.ts"

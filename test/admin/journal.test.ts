@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { floorId, nextId } from "../../src/id.ts"
-import { addMonths } from "../../src/ledger/journal/months.ts"
-import { sealMonth } from "../../src/ledger/journal/seals.ts"
-import { holds } from "../../src/ledger/schema.ts"
-import { seals } from "../../src/ledger/schema-sums.ts"
+import { addMonths } from "../../src/ledger/archive/months.ts"
+import { sealMonth } from "../../src/ledger/archive/seals.ts"
+import { seals } from "../../src/ledger/schema/sums.ts"
+import { holds } from "../../src/ledger/schema/tables.ts"
 import { type AdminHarness, falsify, openAdminHarness } from "./admin-harness.ts"
 
 /** `/admin/journal` (D71). */

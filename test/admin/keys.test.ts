@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { eq } from "drizzle-orm"
 import { checksumHolds, hashOf } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
-import { keys } from "../../src/ledger/schema.ts"
+import { keys } from "../../src/ledger/schema/tables.ts"
 import { type AdminHarness, openAdminHarness, refusal } from "./admin-harness.ts"
 
 let adminApi: AdminHarness

@@ -4,7 +4,7 @@ import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { countedKinds, recordOf } from "../../src/kinds.ts"
 import { MAX_GROUPS } from "../../src/ledger/reports/usage-sums.ts"
-import { corrections, ends, holds } from "../../src/ledger/schema.ts"
+import { corrections, ends, holds } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import type { OperatorUsageReport, OperatorUsageSums } from "../../src/wire/usage-report.ts"
 import {

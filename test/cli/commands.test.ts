@@ -7,7 +7,7 @@ import { Value } from "@sinclair/typebox/value"
 import { knowFormats } from "../../src/cli/admin-client.ts"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { nextId } from "../../src/id.ts"
-import { lineOf } from "../../src/ledger/journal/spool.ts"
+import { lineOf } from "../../src/ledger/queue/spool.ts"
 import {
   AccountBody,
   BalanceBody,

@@ -4,8 +4,8 @@ import { join } from "node:path"
 import { drizzle } from "drizzle-orm/postgres-js"
 import type { Command, Leaf } from "../../src/cli/command.ts"
 import { root } from "../../src/cli/program.ts"
+import { sealMonth } from "../../src/ledger/archive/seals.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { sealMonth } from "../../src/ledger/journal/seals.ts"
 import {
   ADMIN_TOKEN,
   CHAT,

@@ -8,9 +8,9 @@ import { nextId } from "../../src/id.ts"
 import { createAccount, listAccounts } from "../../src/ledger/accounts/accounts.ts"
 import { credit, listCredits } from "../../src/ledger/accounts/credits.ts"
 import { listKeys } from "../../src/ledger/accounts/keys.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
-import { audit } from "../../src/ledger/journal/audit.ts"
-import { keys } from "../../src/ledger/schema.ts"
+import { keys } from "../../src/ledger/schema/tables.ts"
 import { freshDatabase } from "../support/database.ts"
 
 const PAGE = { limit: 100, after: null }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { endOne } from "../../src/ledger/journal/end.ts"
-import { holdOneKey } from "../../src/ledger/journal/hold.ts"
+import { endOne } from "../../src/ledger/money/end.ts"
+import { holdOneKey } from "../../src/ledger/money/hold.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { text } from "../process/stream.ts"
 import { until } from "../support/gateway.ts"

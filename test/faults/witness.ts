@@ -1,8 +1,8 @@
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Sql } from "postgres"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
+import type { Listed } from "../../src/ledger/database/page.ts"
 import { type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
-import type { Listed } from "../../src/ledger/reports/page.ts"
 
 /** The entries of a call in the order in which they were made: `held`, then how it ended, then `corrected`. */
 export interface Story {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Runner } from "../../src/ledger/database/connection.ts"
-import { RefusalQueue } from "../../src/ledger/refusals.ts"
+import { RefusalQueue } from "../../src/ledger/queue/refusals.ts"
 import type { RefusalsBody } from "../../src/wire/refusals.ts"
 import { type } from "../cli/command.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
-import { Spool } from "../../src/ledger/journal/spool.ts"
+import { Spool } from "../../src/ledger/queue/spool.ts"
 import { printUsd } from "../../src/money.ts"
 import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
 import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"

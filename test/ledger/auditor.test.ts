@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
-import { endBatch } from "../../src/ledger/journal/end.ts"
-import { expireBatch } from "../../src/ledger/journal/expire.ts"
-import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { closeIds } from "../../src/ledger/journal/tombstone.ts"
+import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { Auditor } from "./auditor.ts"
 import {
   type Account,

@@ -1,7 +1,7 @@
 import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
-import type { Ended } from "../../src/ledger/journal/end-exact.ts"
-import type { Held } from "../../src/ledger/journal/hold-exact.ts"
-import type { Closed } from "../../src/ledger/journal/tombstone.ts"
+import type { Ended } from "../../src/ledger/money/end-exact.ts"
+import type { Held } from "../../src/ledger/money/hold-exact.ts"
+import type { Closed } from "../../src/ledger/money/tombstone.ts"
 
 /** The entries of one call. */
 export interface AuditedCall {

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { buckets, recordOf } from "../../src/kinds.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { End } from "../../src/ledger/entries.ts"
-import { audit } from "../../src/ledger/journal/audit.ts"
-import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
-import { endBatch } from "../../src/ledger/journal/end.ts"
-import { expireBatch } from "../../src/ledger/journal/expire.ts"
-import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { lineOf, parseLine } from "../../src/ledger/journal/spool.ts"
+import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { registerTerms } from "../../src/ledger/money/terms.ts"
+import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
-import { registerTerms } from "../../src/ledger/terms.ts"
 import {
   type Account,
   call,

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { readMigrationFiles } from "drizzle-orm/migrator"
 import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
-import { endOne, endOneAccount } from "../../src/ledger/journal/end.ts"
-import { holdOneKey } from "../../src/ledger/journal/hold.ts"
+import { endOne, endOneAccount } from "../../src/ledger/money/end.ts"
+import { holdOneKey } from "../../src/ledger/money/hold.ts"
 
 /**
  * Forms that Citus 13 refuses on distributed tables, looked for in the text of every statement: Citus is not in Debian, so

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import fc from "fast-check"
 import type { Measure } from "../../src/ledger/entries.ts"
-import { addEstimates, EstimateQueue, KEPT_DAYS, readEstimates } from "../../src/ledger/estimates.ts"
 import type { Ledger } from "../../src/ledger/ledger.ts"
+import { addEstimates, EstimateQueue, KEPT_DAYS, readEstimates } from "../../src/ledger/queue/estimates.ts"
 import { until } from "../support/gateway.ts"
 import { openTestDatabase, type TestDatabase } from "./test-database.ts"
 

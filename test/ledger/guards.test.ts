@@ -10,11 +10,11 @@ import {
   endOneAccount,
   oneValues as endOneValues,
   oneAccountValues,
-} from "../../src/ledger/journal/end.ts"
-import { endExact, endExactly } from "../../src/ledger/journal/end-exact.ts"
-import { expire, expireBatch } from "../../src/ledger/journal/expire.ts"
-import { holdLean, holdOneKey, leanValues, oneKeyValues } from "../../src/ledger/journal/hold.ts"
-import { holdExact, holdExactly } from "../../src/ledger/journal/hold-exact.ts"
+} from "../../src/ledger/money/end.ts"
+import { endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
+import { expire, expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdLean, holdOneKey, leanValues, oneKeyValues } from "../../src/ledger/money/hold.ts"
+import { holdExact, holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import {
   type Account,
   falsify,

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import fc from "fast-check"
-import { audit } from "../../src/ledger/journal/audit.ts"
-import { Lease } from "../../src/ledger/journal/lease.ts"
-import { Sweeper } from "../../src/ledger/journal/sweep.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
+import { Lease } from "../../src/ledger/money/lease.ts"
+import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import { linesOf, type Part, type Played, Player } from "./player.ts"
 import {
   type Account,

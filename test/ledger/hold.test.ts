@@ -3,9 +3,9 @@ import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import type { Held } from "../../src/ledger/journal/hold-exact.ts"
-import { registerTerms } from "../../src/ledger/terms.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import type { Held } from "../../src/ledger/money/hold-exact.ts"
+import { registerTerms } from "../../src/ledger/money/terms.ts"
 import {
   call,
   falsify,

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempotency-claims.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
-import { endBatch } from "../../src/ledger/journal/end.ts"
-import { expireBatch } from "../../src/ledger/journal/expire.ts"
-import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { forgetIdempotency, KeptAnswers } from "../../src/ledger/money/idempotency-claims.ts"
 import {
   type Account,
   call,

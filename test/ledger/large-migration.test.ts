@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Sql } from "postgres"
 import { nextId } from "../../src/id.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { audit } from "../../src/ledger/journal/audit.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { createOldLedger } from "./old-ledger.ts"
 

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import type { Ledger, LedgerOptions } from "../../src/ledger/ledger.ts"
-import { registerTerms } from "../../src/ledger/terms.ts"
+import { registerTerms } from "../../src/ledger/money/terms.ts"
 import {
   call,
   failureOf,

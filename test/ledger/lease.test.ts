@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { alignIds, nextId } from "../../src/id.ts"
 import { type Hold, LedgerUnavailable } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
-import { endBatch } from "../../src/ledger/journal/end.ts"
-import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { Lease } from "../../src/ledger/journal/lease.ts"
-import { Sweeper } from "../../src/ledger/journal/sweep.ts"
+import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { Lease } from "../../src/ledger/money/lease.ts"
 import { Outstanding } from "../../src/ledger/queue/outstanding.ts"
+import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import {
   call,
   holdOf,

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
+import { QUEUE_LIMIT } from "../../src/ledger/database/batch-queue.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import type { StatementKind } from "../../src/ledger/database/statement.ts"
+import type { StatementKind } from "../../src/ledger/events.ts"
 import type { LedgerOptions } from "../../src/ledger/ledger.ts"
-import { QUEUE_LIMIT } from "../../src/ledger/queue/batch-queue.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
   call,

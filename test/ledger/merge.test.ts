@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { countedKinds, recordOf } from "../../src/kinds.ts"
+import type { Listed, Page } from "../../src/ledger/database/page.ts"
 import { addLatencies, addUsage, mergePages } from "../../src/ledger/reports/merge.ts"
-import type { Listed, Page } from "../../src/ledger/reports/page.ts"
 import { MAX_GROUPS, type UsageSummary } from "../../src/ledger/reports/usage-sums.ts"
 
 /** D74: the answers of several shards as one. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { floorId } from "../../src/id.ts"
+import { addMonths } from "../../src/ledger/archive/months.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
@@ -12,11 +13,10 @@ import {
   leanValues,
   oneAccountValues,
   oneValues,
-} from "../../src/ledger/journal/end.ts"
-import { endExact } from "../../src/ledger/journal/end-exact.ts"
-import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { holdExactly } from "../../src/ledger/journal/hold-exact.ts"
-import { addMonths } from "../../src/ledger/journal/months.ts"
+} from "../../src/ledger/money/end.ts"
+import { endExact } from "../../src/ledger/money/end-exact.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import {
   type Account,
   call,

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { audit } from "../../src/ledger/journal/audit.ts"
-import { restoreBatch } from "../../src/ledger/journal/restore.ts"
 import type { Ledger } from "../../src/ledger/ledger.ts"
+import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
   type Account,

@@ -3,8 +3,8 @@ import { appendFile, mkdir, readdir, readFile, rename, writeFile } from "node:fs
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
-import { lineOf, Spool } from "../../src/ledger/journal/spool.ts"
 import type { LedgerOptions } from "../../src/ledger/ledger.ts"
+import { lineOf, Spool } from "../../src/ledger/queue/spool.ts"
 import {
   type Account,
   call,

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
+import { addMonths } from "../../src/ledger/archive/months.ts"
+import { checkSeal, type Sealed, sealMonth } from "../../src/ledger/archive/seals.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { audit } from "../../src/ledger/journal/audit.ts"
-import { endBatch } from "../../src/ledger/journal/end.ts"
-import { expireBatch } from "../../src/ledger/journal/expire.ts"
-import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { addMonths } from "../../src/ledger/journal/months.ts"
-import { checkSeal, type Sealed, sealMonth } from "../../src/ledger/journal/seals.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
 import {
   type Account,
   call,

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
-import { readStandings } from "../../src/ledger/accounts/standings.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
-import { endBatch } from "../../src/ledger/journal/end.ts"
-import { expireBatch } from "../../src/ledger/journal/expire.ts"
-import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { readStandings } from "../../src/ledger/queue/standings.ts"
 import {
   type Account,
   call,

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
-import { lineOf, parseLine, Spool } from "../../src/ledger/journal/spool.ts"
+import { lineOf, parseLine, Spool } from "../../src/ledger/queue/spool.ts"
 import { attemptFailures, bases, endings, failures, notes } from "../../src/wire/call.ts"
 import { openTestDatabase, settled, silent, type TestDatabase } from "./test-database.ts"
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import type { Terms } from "../../src/ledger/entries.ts"
-import { registerTerms } from "../../src/ledger/terms.ts"
+import { registerTerms } from "../../src/ledger/money/terms.ts"
 import {
   call,
   FIRST,

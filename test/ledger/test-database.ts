@@ -8,9 +8,9 @@ import { Connection, type Runner } from "../../src/ledger/database/connection.ts
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold, Terms } from "../../src/ledger/entries.ts"
-import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Ledger, type LedgerOptions } from "../../src/ledger/ledger.ts"
-import { registerTerms } from "../../src/ledger/terms.ts"
+import { Lease } from "../../src/ledger/money/lease.ts"
+import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { freshDatabase, setUp } from "../support/database.ts"
 
 export const HASH = "0".repeat(64)

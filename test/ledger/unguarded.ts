@@ -1,9 +1,9 @@
 import type { Statement } from "../../src/ledger/database/statement.ts"
-import { endLean, endOne, endOneAccount } from "../../src/ledger/journal/end.ts"
-import { endExact } from "../../src/ledger/journal/end-exact.ts"
-import { expire } from "../../src/ledger/journal/expire.ts"
-import { holdLean, holdOneKey } from "../../src/ledger/journal/hold.ts"
-import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
+import { endLean, endOne, endOneAccount } from "../../src/ledger/money/end.ts"
+import { endExact } from "../../src/ledger/money/end-exact.ts"
+import { expire } from "../../src/ledger/money/expire.ts"
+import { holdLean, holdOneKey } from "../../src/ledger/money/hold.ts"
+import { holdExact } from "../../src/ledger/money/hold-exact.ts"
 
 /**
  * The statements of the ledger, each without one of its guards. They are cut from the real ones, so that they cannot

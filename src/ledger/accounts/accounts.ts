@@ -1,8 +1,8 @@
 import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { type Listed, type Page, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
-import { type Listed, type Page, paged } from "../reports/page.ts"
-import { accounts, type keys } from "../schema.ts"
+import { accounts, type keys } from "../schema/tables.ts"
 
 export type Account = typeof accounts.$inferSelect
 

@@ -1,10 +1,10 @@
 import { and, desc, eq, getTableColumns, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { type Listed, type Page, paged } from "../database/page.ts"
 import { names } from "../database/statement.ts"
 import { AccountMoving } from "../entries.ts"
-import { type Listed, type Page, paged } from "../reports/page.ts"
-import { accounts, credits } from "../schema.ts"
+import { accounts, credits } from "../schema/tables.ts"
 import type { Account } from "./accounts.ts"
 
 export type Credit = typeof credits.$inferSelect

@@ -2,11 +2,11 @@ import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Period } from "../../wire/call.ts"
+import { type Listed, type Page, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
-import { type Listed, type Page, paged } from "../reports/page.ts"
-import { accounts, keys } from "../schema.ts"
+import { isPeriod, spentIn, spentSince } from "../money/spending.ts"
+import { accounts, keys } from "../schema/tables.ts"
 import { suspendedAt } from "./accounts.ts"
-import { isPeriod, spentIn, spentSince } from "./spending.ts"
 
 /** A key as operators see it: never with its hash (D26). */
 export interface Key

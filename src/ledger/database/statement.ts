@@ -1,21 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import { type PgColumn, PgDialect, PgEnumColumn } from "drizzle-orm/pg-core"
-
-/** What a statement of the ledger is for: its name in metrics and logs. */
-export type StatementKind =
-  | "hold"
-  | "end"
-  | "standing"
-  | "tombstone"
-  | "restore"
-  | "expire"
-  | "checkpoint"
-  | "last_used"
-  | "lease"
-  | "sweep"
-  | "answers"
-  | "estimates"
-  | "refusals"
+import type { StatementKind } from "../events.ts"
 
 /**
  * One SQL text, compiled once. Drizzle builds the text, so that tables and columns come from the schema; it does not run

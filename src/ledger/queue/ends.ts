@@ -1,14 +1,14 @@
+import { BatchQueue, capFor } from "../database/batch-queue.ts"
 import type { Connection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
+import { type Waiter, Withdrawn } from "../database/queued.ts"
 import type { End, Hold } from "../entries.ts"
 import type { LedgerEvents, Log } from "../events.ts"
-import { endBatch } from "../journal/end.ts"
-import type { Ended } from "../journal/end-exact.ts"
-import { restoreBatch } from "../journal/restore.ts"
-import type { Spool, SpooledEnd } from "../journal/spool.ts"
-import { BatchQueue, capFor } from "./batch-queue.ts"
+import { endBatch } from "../money/end.ts"
+import type { Ended } from "../money/end-exact.ts"
+import { restoreBatch } from "../money/restore.ts"
 import type { Outstanding } from "./outstanding.ts"
-import { type Waiter, Withdrawn } from "./queued.ts"
+import type { Spool, SpooledEnd } from "./spool.ts"
 
 /**
  * An end that takes longer goes to the spool, early enough to be on the disk in most cases when the last byte of its answer

@@ -1,16 +1,16 @@
 import { atMargin } from "../../money.ts"
-import type { LastUsed } from "../accounts/last-used.ts"
+import { BatchQueue, capFor, QUEUE_LIMIT } from "../database/batch-queue.ts"
 import type { Connection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
+import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { AccountMoving, type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
-import { holdBatch, type KnownAccounts } from "../journal/hold.ts"
-import type { Held } from "../journal/hold-exact.ts"
-import type { Lease } from "../journal/lease.ts"
-import { type Closed, closeIds, releaseOf } from "../journal/tombstone.ts"
-import { BatchQueue, capFor, QUEUE_LIMIT } from "./batch-queue.ts"
+import { holdBatch, type KnownAccounts } from "../money/hold.ts"
+import type { Held } from "../money/hold-exact.ts"
+import type { LastUsed } from "../money/last-used.ts"
+import type { Lease } from "../money/lease.ts"
+import { type Closed, closeIds, releaseOf } from "../money/tombstone.ts"
 import type { EndQueue } from "./ends.ts"
 import type { Outstanding } from "./outstanding.ts"
-import { type Waiter, Withdrawn } from "./queued.ts"
 
 /** How long a call waits for the ledger (D27). */
 export const ANSWER_MS = 2_000

@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { accounts, credits } from "../schema.ts"
+import { piecesOf, scan } from "../database/span.ts"
+import { accounts, credits } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
-import { piecesOf, scan } from "./span.ts"
 
 /** What an account had at a moment. */
 export interface PastBalance {

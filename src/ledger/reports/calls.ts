@@ -2,9 +2,9 @@ import { and, desc, eq, gte, inArray, isNull, lt, type SQL, sql } from "drizzle-
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
 import type { Failure, OperationName, State } from "../../wire/call.ts"
-import { calls, gateways, holds, keys } from "../schema.ts"
+import { type Listed, type Page, paged } from "../database/page.ts"
+import { calls, gateways, holds, keys } from "../schema/tables.ts"
 import { termsOf } from "./changes.ts"
-import { type Listed, type Page, paged } from "./page.ts"
 
 /** How many calls one page looks at: that takes the database some tenths of a second, however rare what is looked for is. */
 const LOOK = 100_000

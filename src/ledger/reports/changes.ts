@@ -1,11 +1,11 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { buckets, countedKinds } from "../../kinds.ts"
+import type { Piece, Span } from "../database/span.ts"
 import { of } from "../database/statement.ts"
-import { costOf, hasRuns, runsOf } from "../journal/charge.ts"
-import { corrections, ends, holds, keys, terms } from "../schema.ts"
-import { day_latencies, days, hour_latencies, hours } from "../schema-sums.ts"
-import type { Piece, Span } from "./span.ts"
+import { costOf, hasRuns, runsOf } from "../money/charge.ts"
+import { day_latencies, days, hour_latencies, hours } from "../schema/sums.ts"
+import { corrections, ends, holds, keys, terms } from "../schema/tables.ts"
 
 /** The account and the key that the sums of everybody stand under. */
 export const EVERYBODY = "00000000-0000-0000-0000-000000000000"

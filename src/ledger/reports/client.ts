@@ -1,8 +1,8 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type Account, getAccount } from "../accounts/accounts.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
+import { archiveOf } from "../archive/archive.ts"
 import { LedgerBusy } from "../entries.ts"
-import { archiveOf } from "../journal/archive.ts"
 import { type CallRecord, getCallOf } from "./calls.ts"
 import { type Grouping, groupNames, sumUsage, type UsageRange, type UsageSummary } from "./usage-sums.ts"
 

@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { piecesOf, type Span, scan } from "../database/span.ts"
 import { latenciesOf } from "./changes.ts"
 import type { Counted, Distribution } from "./distribution.ts"
-import { piecesOf, type Span, scan } from "./span.ts"
 
 export interface Latency {
   /** From admission to the first output, of the calls that had some. */

@@ -1,9 +1,9 @@
 import { countedKinds, recordOf } from "../../kinds.ts"
+import type { Listed, Page } from "../database/page.ts"
 import type { PastBalance } from "./balance.ts"
 import { type Counted, distribution } from "./distribution.ts"
 import type { Latency } from "./latency.ts"
 import type { OutcomeSums } from "./outcomes.ts"
-import type { Listed, Page } from "./page.ts"
 import type { Step, Timeline } from "./timeline.ts"
 import { MAX_GROUPS, type UsageGroup, type UsageSummary, type UsageSums } from "./usage-sums.ts"
 

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { piecesOf, type Span, scan } from "../database/span.ts"
 import { changesOf } from "./changes.ts"
-import { piecesOf, type Span, scan } from "./span.ts"
 
 /** How calls ended, how many, and what they were charged together. */
 export interface OutcomeSums {

@@ -1,9 +1,9 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { holds } from "../schema.ts"
-import { day_latencies, days, hour_latencies, hours, summed } from "../schema-sums.ts"
+import { archivedUntil, DAY_MS, HOUR_MS } from "../database/span.ts"
+import { day_latencies, days, hour_latencies, hours, summed } from "../schema/sums.ts"
+import { holds } from "../schema/tables.ts"
 import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries, summedColumns } from "./changes.ts"
-import { archivedUntil, DAY_MS, HOUR_MS } from "./span.ts"
 
 /** How long after its end an hour is closed at the earliest: the clock of a standby may be behind. */
 const CLOSE_MS = 60_000

@@ -1,9 +1,9 @@
 import { eq, inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Split } from "../../wire/statistics.ts"
-import { accounts, keys, terms } from "../schema.ts"
+import { periodAt, piecesOf, type Span, type SummedUntil, scan } from "../database/span.ts"
+import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
-import { periodAt, piecesOf, type Span, type SummedUntil, scan } from "./span.ts"
 
 /** What calls cost and used in one step of time. */
 export interface Step {

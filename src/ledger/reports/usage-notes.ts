@@ -3,9 +3,9 @@ import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import { type UsageNote, usageNotes } from "../../wire/call.ts"
-import { par } from "../accounts/margin.ts"
 import { type Row, textOf } from "../database/statement.ts"
-import { ends, terms } from "../schema.ts"
+import { par } from "../money/margin.ts"
+import { ends, terms } from "../schema/tables.ts"
 
 /** Calls of a model at an upstream with such a note, or with a charge below what the provider says that it costs (D90). */
 export interface NotedUsage {

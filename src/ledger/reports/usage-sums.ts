@@ -1,10 +1,10 @@
 import { inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type CountedKind, countedKinds, recordOf } from "../../kinds.ts"
+import { DAY_MS, HOUR_MS, periodAt, piecesOf, type Span, type SummedUntil, scan } from "../database/span.ts"
 import { type Row, textOf } from "../database/statement.ts"
-import { accounts, keys, terms } from "../schema.ts"
+import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
-import { DAY_MS, HOUR_MS, periodAt, piecesOf, type Span, type SummedUntil, scan } from "./span.ts"
 
 /** What calls are summed by: `day` and `hour` are those in which they were charged, in UTC (D48). */
 export type Grouping = "model" | "operation" | "key" | "account" | "session" | "day" | "hour"

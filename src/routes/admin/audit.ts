@@ -6,7 +6,7 @@ import {
   type AuditProgress,
   addAudits,
   audit,
-} from "../../ledger/journal/audit.ts"
+} from "../../ledger/archive/audit.ts"
 import { printUsd } from "../../money.ts"
 import { AuditBody, type AuditLine, AuditProgressQuery, AuditQuery } from "../../wire/ledger-checks.ts"
 import { printTime } from "../../wire/time.ts"

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { archiveOf } from "../../ledger/journal/archive.ts"
+import { archiveOf } from "../../ledger/archive/archive.ts"
 import { getCall, listCalls } from "../../ledger/reports/calls.ts"
 import { mergePages } from "../../ledger/reports/merge.ts"
 import { CallBody, listOf } from "../../wire/admin.ts"

@@ -12,7 +12,7 @@ import {
   listCredits,
   pageOfCredits,
 } from "../../ledger/accounts/credits.ts"
-import type { Listed, Page } from "../../ledger/reports/page.ts"
+import type { Listed, Page } from "../../ledger/database/page.ts"
 import { printUsd } from "../../money.ts"
 import { CreditBody, CreditedBody, listOf, NewCredit } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"

@@ -1,5 +1,5 @@
 import { Elysia } from "elysia"
-import { addEstimates, type EstimateSums, readEstimates } from "../../ledger/estimates.ts"
+import { addEstimates, type EstimateSums, readEstimates } from "../../ledger/queue/estimates.ts"
 import {
   DEFAULT_DAYS,
   ENOUGH_CALLS,

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { checkSeal, listMonths } from "../../ledger/journal/seals.ts"
+import { checkSeal, listMonths } from "../../ledger/archive/seals.ts"
 import { type CheckedDay, checkDay, firstDay } from "../../ledger/reports/sum-hours.ts"
 import { printUsd } from "../../money.ts"
 import {

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { type MoveState, Moves } from "../../ledger/accounts/moves.ts"
+import { type MoveState, Moves } from "../../ledger/moves/moves.ts"
 import { printUsd } from "../../money.ts"
 import { MoveBody, NewMove } from "../../wire/moves.ts"
 import { pathId } from "../../wire/parameter.ts"

@@ -1,6 +1,6 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Config } from "../../config/config.ts"
-import type { Audit } from "../../ledger/journal/audit.ts"
+import type { Audit } from "../../ledger/archive/audit.ts"
 import type { OneOrMore } from "../../ledger/shards.ts"
 import type { UpstreamBody } from "../../wire/statistics.ts"
 

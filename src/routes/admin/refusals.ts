@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
-import { addRefusals, type RefusalSum, readRefusals } from "../../ledger/refusals.ts"
+import { addRefusals, type RefusalSum, readRefusals } from "../../ledger/queue/refusals.ts"
 import { type RefusalBody, RefusalsBody, RefusalsQuery, refusalSpan } from "../../wire/refusals.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountExample, ERRORS, fieldFault, keyExample } from "../docs/examples.ts"

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto"
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { endSession, isOpenSession, openSession } from "../../ledger/console-sessions.ts"
+import { endSession, isOpenSession, openSession } from "../../ledger/accounts/console-sessions.ts"
 import { ERRORS } from "../docs/examples.ts"
 import { answer, operation, SESSION_COOKIE } from "../openapi.ts"
 import { forbidStoring } from "../routing.ts"

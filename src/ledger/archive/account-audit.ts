@@ -1,0 +1,69 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { spentSince } from "../money/spending.ts"
+import { months, seal_sums, seals } from "../schema/sums.ts"
+import { accounts, corrections, credits, ends, holds, keys } from "../schema/tables.ts"
+
+const a = alias(accounts, "a")
+const k = alias(keys, "k")
+const h = alias(holds, "h")
+const e = alias(ends, "e")
+const c = alias(corrections, "c")
+const m = alias(months, "m")
+const s = alias(seals, "s")
+
+/** What one account's row or a key of it says, and what its entries come to. */
+export interface Difference {
+  readonly kind: "balance" | "held" | "spent"
+  /** The key for `spent`, otherwise the account. */
+  readonly id: string
+  readonly recorded_nano: bigint
+  readonly expected_nano: bigint
+}
+
+/** The audit of one account, in one snapshot (D55): its entries, with the seals of sealed months, and its spending limits. */
+const question = (account_id: string) => {
+  const id = sql`${account_id}::uuid`
+  const since = sql`${k.spent_since}`
+  const spent = spentSince({ id: sql`${k.id}`, account_id: id, since, period: sql`${k.spend_period}` })
+  return sql`
+  WITH open AS MATERIALIZED (
+    SELECT coalesce(${m.from_id}, '00000000-0000-0000-0000-000000000000') AS from_id, ${m.month} FROM ${months} ${m}
+    WHERE NOT EXISTS (SELECT FROM ${seals} ${s} WHERE ${s.month} = ${m.month}) ORDER BY ${m.month} LIMIT 1
+  ), entry AS (
+    SELECT amount_nano::numeric AS balance, 0::numeric AS held FROM ${credits} WHERE account_id = ${id}
+    UNION ALL SELECT -charge_nano, 0 FROM ${seal_sums} WHERE account_id = ${id} AND month < (SELECT month FROM open)
+    UNION ALL SELECT -coalesce(${c.charge_nano}, ${e.charge_nano}, 0), CASE WHEN ${e.id} IS NULL THEN ${h.amount_nano} ELSE 0 END
+    FROM ${holds} ${h} LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id}
+    WHERE ${h.account_id} = ${id} AND ${h.id} >= (SELECT from_id FROM open)
+  ), found AS (
+    SELECT said.kind, ${a.id}, said.recorded, said.expected FROM ${accounts} ${a}
+    CROSS JOIN (SELECT coalesce(sum(balance), 0) AS balance, coalesce(sum(held), 0) AS held FROM entry) j
+    CROSS JOIN LATERAL (VALUES ('balance', ${a.balance_nano}, j.balance), ('held', ${a.held_nano}, j.held))
+      AS said (kind, recorded, expected)
+    WHERE ${a.id} = ${id}
+    UNION ALL SELECT 'spent', ${k.id}, ${k.spent_nano}, ${spent} FROM ${keys} ${k}
+    WHERE ${k.account_id} = ${id} AND ${k.spend_limit_nano} IS NOT NULL
+      AND ${since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
+  )
+  SELECT kind, id, recorded::text, expected::text FROM found WHERE recorded <> expected ORDER BY kind, id`
+}
+
+export async function differences(
+  database: Pick<PostgresJsDatabase, "execute">,
+  account_id: string,
+): Promise<readonly Difference[]> {
+  const rows = await database.execute<{
+    kind: Difference["kind"]
+    id: string
+    recorded: string
+    expected: string
+  }>(question(account_id))
+  return rows.map(({ kind, id, recorded, expected }) => ({
+    kind,
+    id,
+    recorded_nano: BigInt(recorded),
+    expected_nano: BigInt(expected),
+  }))
+}

@@ -1,0 +1,143 @@
+import { and, asc, eq, isNull, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Connection, Runner } from "../database/connection.ts"
+import { errorCode } from "../database/database-errors.ts"
+import { type Statement, statement, textOf } from "../database/statement.ts"
+import { months, seals, summed } from "../schema/sums.ts"
+import { JOURNAL_TABLES, partitionOf } from "./months.ts"
+
+/** How long older transactions are waited for; then the next hour completes what was begun. */
+const LOCK_MS = 2_000
+/** More than that: a statement that waits for a lock ends by itself. */
+const STATEMENT_MS = 30_000
+
+/**
+ * Detaches the first month that has been kept long enough (D75). Null if there is none. Detaching is no transaction, so
+ * nothing else can be done with it, and it needs a connection of its own: what that is set to is lost with it.
+ */
+export async function detachMonth(
+  database: PostgresJsDatabase,
+  connect: () => Connection,
+  keep_months: number,
+): Promise<string | null> {
+  const month = await dueMonth(database, keep_months)
+  if (month === null) return null
+  // From here on nobody reads its entries any more.
+  await database
+    .update(months)
+    .set({ detached_at: sql`now()` })
+    .where(and(eq(months.month, month), isNull(months.detached_at)))
+  const connection = connect()
+  try {
+    await connection.run(setLockTimeout, [], STATEMENT_MS)
+    for (const table of JOURNAL_TABLES) await detach(connection, table, month)
+  } finally {
+    await connection.end()
+  }
+  return month
+}
+
+const setLockTimeout = statement("sweep", sql.raw(`SET lock_timeout = '${LOCK_MS}ms'`))
+
+/** The first month that is attached, and was kept long enough or is being detached already. */
+async function dueMonth(database: PostgresJsDatabase, keep_months: number): Promise<string | null> {
+  const [row] = await database.execute<{ month: string; due: boolean }>(sql`
+    SELECT m.month::text AS month, m.detached_at IS NOT NULL OR (s.sealed_at < (SELECT days_until FROM ${summed})
+      AND (m.month + (1 + ${keep_months}::int) * interval '1 month') AT TIME ZONE 'UTC' <= now()) AS due
+    FROM ${months} m LEFT JOIN ${seals} s ON s.month = m.month
+    WHERE m.detached_at IS NULL OR EXISTS (SELECT FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhrelid
+      WHERE i.inhparent = ANY (ARRAY['tollgate.holds', 'tollgate.ends', 'tollgate.corrections']::regclass[])
+        AND p.relname ~ (to_char(m.month, 'YYYY_MM') || '$'))
+    ORDER BY m.month LIMIT 1`)
+  return row?.due === true ? row.month : null
+}
+
+/** Names are in the texts, because those are rewritten for another schema (D74). */
+const findAttached = (whole: string, partition: string): Statement =>
+  statement(
+    "sweep",
+    sql.raw(`SELECT i.inhdetachpending::text AS pending FROM pg_inherits i
+      WHERE i.inhrelid = to_regclass('${partition}') AND i.inhparent = to_regclass('${whole}')`),
+  )
+
+/** What is said when another gateway does the same: a deadlock, detaching has begun already, or has ended. */
+const RACED = new Set(["40P01", "55000", "42P01"])
+const TRIES = 3
+
+/** Another gateway may do the same at this time: then one of them finds the table detached. */
+async function detach(connection: Runner, table: string, month: string): Promise<void> {
+  const [whole, partition] = [`tollgate.${table}`, partitionOf(table, month)]
+  for (let tries = 1; ; tries += 1) {
+    const [found] = await connection.run(findAttached(whole, partition), [], STATEMENT_MS)
+    if (found === undefined) return
+    const how = textOf(found, "pending") === "true" ? "FINALIZE" : "CONCURRENTLY"
+    try {
+      await connection.run(detaching(whole, partition, how), [], STATEMENT_MS)
+      return
+    } catch (error) {
+      if (tries === TRIES || !RACED.has(errorCode(error))) throw error
+    }
+  }
+}
+
+const detaching = (whole: string, partition: string, how: string): Statement =>
+  statement("sweep", sql.raw(`ALTER TABLE ${whole} DETACH PARTITION ${partition} ${how}`))
+
+/** The detached month of a call with this id, and where its dump is; null if its month is attached. */
+export async function archiveOf(
+  database: PostgresJsDatabase,
+  id: string,
+): Promise<{ readonly month: string; readonly archive: string | null } | null> {
+  const [found] = await database
+    .select({ month: months.month, archive: months.archive, detached_at: months.detached_at })
+    .from(months)
+    .where(sql`${months.to_id} > ${id}::uuid`)
+    .orderBy(asc(months.to_id))
+    .limit(1)
+  return found === undefined || found.detached_at === null ? null : found
+}
+
+/** What became of a wish about a month's dump. `unsealed`: there is no seal. `different`: the dump's hash is not the seal's. */
+export type Archived = "done" | "unsealed" | "different" | "attached"
+
+/** Records that a dump with this hash was made of a sealed month, and where it is. */
+export async function noteDump(
+  database: PostgresJsDatabase,
+  dump: { readonly month: string; readonly hash: string; readonly archive: string },
+): Promise<Archived> {
+  const [seal] = await database.select().from(seals).where(eq(seals.month, dump.month))
+  if (seal === undefined) return "unsealed"
+  if (seal.hash !== dump.hash) return "different"
+  await database
+    .update(months)
+    .set({ dump_hash: dump.hash, archive: dump.archive })
+    .where(eq(months.month, dump.month))
+  return "done"
+}
+
+/** Drops the tables of a detached month whose dump had the hash of its seal. Done again, it changes nothing. */
+export async function dropMonth(database: PostgresJsDatabase, month: string): Promise<Archived> {
+  return database.transaction(async (transaction) => {
+    await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
+    const [found] = await transaction
+      .select({ seal: seals.hash, dump: months.dump_hash, detached_at: months.detached_at })
+      .from(months)
+      .innerJoin(seals, eq(seals.month, months.month))
+      .where(eq(months.month, month))
+      .for("update")
+    if (found === undefined) return "unsealed"
+    if (found.dump !== found.seal) return "different"
+    const partitions = JOURNAL_TABLES.map((table) => partitionOf(table, month))
+    const tables = partitions.map((name) => `to_regclass('${name}')`).join(", ")
+    const attached = await transaction.execute(
+      sql.raw(`SELECT FROM pg_inherits WHERE inhrelid IN (${tables})`),
+    )
+    if (found.detached_at === null || attached.length > 0) return "attached"
+    for (const name of partitions) await transaction.execute(sql.raw(`DROP TABLE IF EXISTS ${name}`))
+    await transaction
+      .update(months)
+      .set({ dropped_at: sql`now()` })
+      .where(and(eq(months.month, month), isNull(months.dropped_at)))
+    return "done"
+  })
+}

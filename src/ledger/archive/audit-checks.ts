@@ -1,0 +1,182 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import { arrayOf } from "../database/statement.ts"
+import { chargeOf } from "../money/charge.ts"
+import { carriedOf, spentSince } from "../money/spending.ts"
+import { seal_sums } from "../schema/sums.ts"
+import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
+import { type Ids, within } from "./slices.ts"
+
+/** What each check of the audit asks. Every question about entries names the ids that it is about (D71). */
+
+const a = alias(accounts, "a")
+const k = alias(keys, "k")
+const h = alias(holds, "h")
+const e = alias(ends, "e")
+const c = alias(corrections, "c")
+const t = alias(terms, "t")
+const g = alias(gateways, "g")
+
+/** An end frees what its hold held, once, at its margin; a correction follows an expiry and is the difference to it. */
+export const entriesWithoutHold = (ids: Ids) => sql`
+  SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
+  FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${within(h.id, ids)}
+  WHERE ${within(e.id, ids)} AND (${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp})
+    IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano}, ${e.margin_bp})
+  UNION ALL
+  SELECT 'entry', ${c.account_id}, ${c.id}, ${c.difference_nano}::text, (${c.charge_nano} - ${e.charge_nano})::text
+  FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired' AND ${within(e.id, ids)}
+  WHERE ${within(c.id, ids)} AND (${e.account_id}, ${e.key_id}, ${e.margin_bp}, ${c.charge_nano} - ${e.charge_nano})
+    IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.margin_bp}, ${c.difference_nano})`
+
+/** Open, and below the floor of its gateway, or of a gateway that was swept or is unknown (D35). */
+export const abandoned = (ids: Ids) => sql`
+  SELECT 'abandoned' AS kind, ${h.account_id}, ${h.id}, ${h.amount_nano}::text AS recorded, '0' AS expected
+  FROM ${holds} ${h} LEFT JOIN ${gateways} ${g} ON ${g.id} = ${h.gateway_id}
+  WHERE ${within(h.id, ids)} AND (${g.id} IS NULL OR ${g.swept_at} IS NOT NULL OR ${h.id} < ${g.floor_id})
+    AND NOT EXISTS (SELECT FROM ${ends} ${e} WHERE ${e.id} = ${h.id} AND ${within(e.id, ids)})`
+
+type Charged = typeof e | typeof c
+
+/**
+ * What an entry must charge (D55). Nothing can be right where reported usage has a prompt that is too small for the terms
+ * (D62).
+ */
+function expectedOf(entry: Charged): SQL {
+  return sql`CASE WHEN ${entry.basis} IN ('usage', 'partial') AND ${t.above_tokens} > 0
+    AND coalesce(${entry.prompt_tokens}, 0) <= ${t.above_tokens} THEN NULL ELSE ${chargeOf(entry, t)} END`
+}
+
+export const charges = (ids: Ids) => sql`
+  SELECT 'charge' AS kind, x.account_id, x.id, x.recorded::text, x.expected::text FROM (
+    SELECT ${e.account_id}, ${e.id}, ${e.charge_nano} AS recorded, ${expectedOf(e)} AS expected
+    FROM ${ends} ${e} LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id} WHERE ${within(e.id, ids)}
+    UNION ALL
+    SELECT ${c.account_id}, ${c.id}, ${c.charge_nano}, ${expectedOf(c)}
+    FROM ${corrections} ${c} LEFT JOIN ${terms} ${t} ON ${t.id} = ${c.terms_id} WHERE ${within(c.id, ids)}) x
+  WHERE x.recorded IS DISTINCT FROM x.expected`
+
+/**
+ * The moment before which no entry can be written any more: every transaction that began before it has ended, as for the
+ * sums of hours (D72).
+ */
+export const settledBefore = (settle_ms: number) => sql`
+  SELECT least(now() - ${settle_ms}::float8 * interval '1 millisecond', (
+    SELECT min(s.xact_start) FROM pg_stat_activity s WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
+      AND s.backend_type = 'client backend'))::text AS moment`
+
+/** The entries of calls, of which those at or after `moment` or those before it. */
+export interface Entries extends Ids {
+  readonly moment: string
+  readonly side: "before" | "after"
+}
+
+function at(time: SQL | typeof h.held_at, { moment, side }: Entries): SQL {
+  return sql`${time} ${side === "before" ? sql`<` : sql`>=`} ${moment}::timestamptz`
+}
+
+/** What entries change, one row each: `account_id`, `balance`, `held`, and `open`, by how many more calls were open. */
+const changesOf = (entries: Entries) => sql`
+  SELECT ${h.account_id}, 0::bigint AS balance, ${h.amount_nano} AS held, 1 AS open FROM ${holds} ${h}
+    WHERE ${within(h.id, entries)} AND ${at(h.held_at, entries)}
+  UNION ALL SELECT ${e.account_id}, -${e.charge_nano}, -${e.freed_nano}, -1 FROM ${ends} ${e}
+    WHERE ${within(e.id, entries)} AND ${at(sql`${e.ended_at}`, entries)}
+  UNION ALL SELECT ${c.account_id}, -${c.difference_nano}, 0, 0 FROM ${corrections} ${c}
+    WHERE ${within(c.id, entries)} AND ${at(sql`${c.corrected_at}`, entries)}`
+
+/** The same per account. */
+export const sumsOfEntries = (entries: Entries) => sql`
+  SELECT x.account_id, sum(x.balance)::text AS balance, sum(x.held)::text AS held, sum(x.open)::int AS open,
+    (count(*) FILTER (WHERE x.open = 1))::int AS calls
+  FROM (${changesOf(entries)}) x GROUP BY x.account_id`
+
+/** What the entries of an account, or of a key, were found to come to. */
+export type Found = ReadonlyMap<string, readonly [bigint, bigint]>
+
+const found = (name: string, sums: Found, columns: string) => {
+  const list = [...sums]
+  return sql`unnest(${arrayOf(list, ([id]) => id)}::uuid[], ${arrayOf(list, ([, [one]]) => one)}::numeric[],
+    ${arrayOf(list, ([, [, other]]) => other)}::numeric[]) AS ${sql.raw(`${name} (${columns})`)}`
+}
+
+/** Accounts in the order of their ids; null where there is no bound. */
+export interface Range {
+  readonly from: string | null
+  readonly to: string | null
+}
+
+const inside = (id: SQL, { from, to }: Range): SQL =>
+  sql`${from === null ? sql`true` : sql`${id} >= ${from}::uuid`} AND ${to === null ? sql`true` : sql`${id} < ${to}::uuid`}`
+
+/**
+ * Accounts that differ from their entries: credits, the seals of months before `open_month`, what was `found` in entries
+ * before a moment, and the entries since. One snapshot. Entries without an account are a violation even where they sum up
+ * to nothing.
+ */
+export const accountsThatDiffer = (range: Range, sums: Found, open_month: string, since: Entries) => sql`
+  WITH entry AS (
+    SELECT account_id, amount_nano::numeric AS balance, 0::numeric AS held FROM ${credits}
+      WHERE ${inside(sql`account_id`, range)}
+    UNION ALL SELECT account_id, -charge_nano, 0 FROM ${seal_sums}
+      WHERE month < ${open_month}::date AND ${inside(sql`account_id`, range)}
+    UNION ALL SELECT * FROM ${found("f", sums, "account_id, balance, held")}
+    UNION ALL SELECT x.account_id, x.balance, x.held FROM (${changesOf(since)}) x WHERE ${inside(sql`x.account_id`, range)}
+  ), summed AS MATERIALIZED (
+    SELECT account_id, sum(balance) AS balance, sum(held) AS held FROM entry GROUP BY account_id
+  )
+  SELECT said.kind, coalesce(${a.id}, j.account_id) AS account_id, NULL AS id, said.recorded::text, said.expected::text
+  FROM (SELECT * FROM ${accounts} WHERE ${inside(sql`id`, range)}) ${a} FULL JOIN summed j ON j.account_id = ${a.id}
+  CROSS JOIN LATERAL (
+    VALUES ('balance', ${a.balance_nano}, coalesce(j.balance, 0)), ('held', ${a.held_nano}, coalesce(j.held, 0))
+  ) AS said (kind, recorded, expected)
+  WHERE said.recorded IS DISTINCT FROM said.expected
+  ORDER BY 2, 1`
+
+/** Keys with a limit whose period is not wholly in sealed months: what those have counted says nothing any more (D42). */
+const isCounting = (open_month: string | null): SQL =>
+  sql`${k.spend_limit_nano} IS NOT NULL AND ${k.spent_since} >= ${open_month === null ? sql`'-infinity'` : sql`${open_month}::timestamp AT TIME ZONE 'UTC'`}`
+
+const periodOfKey = { id: sql`${k.id}`, since: sql`${k.spent_since}`, period: sql`${k.spend_period}` }
+
+/** What the calls of each key with a limit hold while they are open, and cost afterwards, by their entries before a moment. */
+export const spentBefore = (entries: Entries, open_month: string | null) => sql`
+  SELECT ${k.id}, sum(coalesce(${c.charge_nano}, ${e.charge_nano}, ${h.amount_nano}))::text AS spent
+  FROM ${keys} ${k} JOIN ${holds} ${h} ON ${h.key_id} = ${k.id} AND ${h.account_id} = ${k.account_id}
+      AND ${h.held_at} >= ${k.spent_since}
+    LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} AND ${within(e.id, entries)} AND ${at(sql`${e.ended_at}`, entries)}
+    LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id} AND ${within(c.id, entries)} AND ${at(sql`${c.corrected_at}`, entries)}
+  WHERE ${isCounting(open_month)} AND ${within(h.id, entries)} AND ${at(h.held_at, entries)} GROUP BY ${k.id}`
+
+/** Keys that seem to differ from what was `found` before a moment and the entries since. */
+export const keysThatMayDiffer = (sums: Found, open_month: string | null, since: Entries) => sql`
+  WITH later AS (
+    SELECT x.key_id, sum(x.spent) AS spent FROM (
+      SELECT ${h.account_id}, ${h.key_id}, ${h.held_at}, ${h.amount_nano} AS spent FROM ${holds} ${h}
+        WHERE ${within(h.id, since)} AND ${at(h.held_at, since)}
+      UNION ALL SELECT ${h.account_id}, ${h.key_id}, ${h.held_at}, ${e.charge_nano} - ${h.amount_nano}
+        FROM ${ends} ${e} JOIN ${holds} ${h} ON ${h.id} = ${e.id} WHERE ${within(e.id, since)} AND ${at(sql`${e.ended_at}`, since)}
+      UNION ALL SELECT ${h.account_id}, ${h.key_id}, ${h.held_at}, ${c.charge_nano} - ${e.charge_nano}
+        FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id} JOIN ${holds} ${h} ON ${h.id} = ${c.id}
+        WHERE ${within(c.id, since)} AND ${at(sql`${c.corrected_at}`, since)}) x
+      JOIN ${keys} ${k} ON ${k.id} = x.key_id AND ${k.account_id} = x.account_id AND ${isCounting(open_month)}
+        AND x.held_at >= ${k.spent_since}
+    GROUP BY x.key_id)
+  SELECT ${k.id} FROM ${keys} ${k} LEFT JOIN later ON later.key_id = ${k.id}
+    LEFT JOIN ${found("f", sums, "key_id, spent, none")} ON f.key_id = ${k.id}
+  WHERE ${isCounting(open_month)} AND ${k.spent_nano} <> coalesce(f.spent, 0) + coalesce(later.spent, 0)
+      + ${carriedOf(periodOfKey)}
+  ORDER BY ${k.id}`
+
+/** Of these keys, those that differ from the calls of their period: each in one snapshot (D42). */
+export const keysThatDiffer = (ids: readonly string[], open_month: string | null) => sql`
+  SELECT 'spent' AS kind, k.account_id, k.id, k.recorded::text, k.expected::text
+  FROM (
+    SELECT ${k.account_id}, ${k.id}, ${k.spent_nano} AS recorded,
+      ${spentSince({ account_id: sql`${k.account_id}`, ...periodOfKey })} AS expected
+    FROM ${keys} ${k} WHERE ${k.id} = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND ${isCounting(open_month)}) k
+  WHERE k.recorded <> k.expected ORDER BY k.id`
+
+/** How many accounts there are, and how many more calls are open since a moment. */
+export const counts = (since: Entries) => sql`
+  SELECT now() AS checked_at, (SELECT count(*)::int FROM ${accounts}) AS accounts,
+    (SELECT coalesce(sum(x.open), 0)::int FROM (${changesOf(since)}) x) AS open`

@@ -1,0 +1,287 @@
+import { type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { months, seals } from "../schema/sums.ts"
+import { accounts } from "../schema/tables.ts"
+import {
+  abandoned,
+  accountsThatDiffer,
+  charges,
+  counts,
+  type Entries,
+  entriesWithoutHold,
+  keysThatDiffer,
+  keysThatMayDiffer,
+  type Range,
+  settledBefore,
+  spentBefore,
+  sumsOfEntries,
+} from "./audit-checks.ts"
+import { type Ids, Pace, readSlice, slicesOf } from "./slices.ts"
+import { type Violation, type ViolationRow, Violations } from "./violations.ts"
+
+export interface Audit {
+  readonly checked_at: Date
+  readonly accounts: number
+  readonly open_holds: number
+  readonly violations: readonly Violation[]
+}
+
+/** How far an audit has come: first it reads calls, then it compares accounts. */
+export interface AuditProgress {
+  /** The month, as `2026-11`, in which the calls began that were read last. */
+  readonly month: string
+  /** How many calls were read, and how many accounts were compared. */
+  readonly calls: number
+  readonly accounts: number
+}
+
+export interface AuditOptions {
+  /** Reads the sealed months too, as far as they are attached, instead of their seals. */
+  readonly full?: boolean
+  /** The share of the time in which the audit works; it rests in between. Default: 1. */
+  readonly share?: number
+  readonly signal?: AbortSignal
+  onProgress?(progress: AuditProgress): void
+  /** Entries that are older are summed up slice by slice, those that are younger at once. */
+  readonly settle_ms?: number
+}
+
+/** The audits of several shards as one (D74): its time is that of the first. */
+export function addAudits([first, ...others]: readonly Audit[]): Audit {
+  if (first === undefined) throw new Error("there is no audit to add")
+  return others.reduce(
+    (sum, { checked_at, accounts, open_holds, violations }) => ({
+      checked_at: new Date(Math.min(checked_at.getTime(), sum.checked_at.getTime())),
+      accounts: sum.accounts + accounts,
+      open_holds: sum.open_holds + open_holds,
+      violations: [...sum.violations, ...violations],
+    }),
+    first,
+  )
+}
+
+/** How long one statement may take. */
+const STATEMENT_MS = 55_000
+/** As for sums of hours: the clock of a standby may be behind. */
+const SETTLE_MS = 60_000
+/** How many accounts are compared at a time. */
+const ACCOUNTS = 10_000
+/** How many keys are computed anew at a time. */
+const KEYS = 1_000
+
+/**
+ * Recomputes every account, key and call. Sealed months count by the sums of their seals, and the rest by their entries
+ * (D71). Entries before a moment that is over cannot become more, so they are summed up slice by slice, each in a short
+ * transaction. Then every account is compared in one snapshot with these sums and the entries since. So calls that are held
+ * or settled meanwhile do not disturb it, and it does not disturb vacuuming.
+ */
+export async function audit(database: PostgresJsDatabase, options: AuditOptions = {}): Promise<Audit> {
+  for (;;) {
+    const parts = await partsOf(database, options.full === true)
+    const found = await new Auditing(database, options, parts).run()
+    if (found.violations.length === 0 || !(await hasLost(database, parts))) return found
+  }
+}
+
+/** Whether a month that was to be read was detached meanwhile (D75): its entries seem to be missing. */
+async function hasLost(database: PostgresJsDatabase, { open_month }: Parts): Promise<boolean> {
+  const lost = await database.execute(
+    sql`SELECT FROM ${months} WHERE month >= ${open_month}::date AND detached_at IS NOT NULL LIMIT 1`,
+  )
+  return lost.length > 0
+}
+
+/** Whether the ends and corrections of these calls fit their holds and their terms. */
+export async function areRight(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
+  for (const check of [entriesWithoutHold, charges])
+    if ((await readSlice(database, sql`${check(ids)} LIMIT 1`)).length > 0) return false
+  return true
+}
+
+/** What is read of the journal: the calls in `ids`, and the seals of the months before `open_month`. */
+interface Parts {
+  readonly ids: Ids
+  readonly open_month: string
+  /** Null if the ids have no beginning. */
+  readonly from_month: string | null
+}
+
+async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<Parts> {
+  const [row] = await database.execute<{ month: string; from_id: string | null; to_id: string }>(sql`
+    SELECT m.month::text AS month, m.from_id, (SELECT max(l.to_id::text) FROM ${months} l) AS to_id
+    FROM ${months} m WHERE ${full ? sql`m.detached_at IS NULL` : sql`NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)`}
+    ORDER BY m.month LIMIT 1`)
+  if (row === undefined) throw new Error("the journal has no open month")
+  const { month, from_id, to_id } = row
+  return {
+    ids: { from_id: from_id ?? "00000000-0000-0000-0000-000000000000", to_id },
+    open_month: month,
+    from_month: from_id === null ? null : month,
+  }
+}
+
+/** One audit, while it runs. */
+class Auditing {
+  readonly #database: PostgresJsDatabase
+  readonly #options: AuditOptions
+  readonly #parts: Parts
+  readonly #pace: Pace
+  /** Balance and held amount of each account, by the entries before the moment. */
+  readonly #sums = new Map<string, [bigint, bigint]>()
+  /** What each key with a limit has spent, by the same entries. */
+  readonly #spent = new Map<string, [bigint, bigint]>()
+  readonly #found = { accounts: new Violations(), keys: new Violations(), entries: new Violations() }
+  readonly #calls = { charges: new Violations(), abandoned: new Violations() }
+  #open = 0
+  #has_limits = false
+  #progress: AuditProgress
+
+  constructor(database: PostgresJsDatabase, options: AuditOptions, parts: Parts) {
+    this.#database = database
+    this.#options = options
+    this.#parts = parts
+    this.#pace = new Pace(options.share ?? 1, () => options.signal?.aborted === true)
+    this.#progress = { month: parts.open_month.slice(0, 7), calls: 0, accounts: 0 }
+  }
+
+  async run(): Promise<Audit> {
+    const { ids } = this.#parts
+    const moment = await this.#moment()
+    const limited = await this.#read<{ id: string }>(sql`SELECT id FROM ${accounts} WHERE is_limited LIMIT 1`)
+    this.#has_limits = limited.length > 0
+    for await (const slice of slicesOf(this.#database, ids)) {
+      const calls = await this.#readSlice({ ...slice, moment, side: "before" })
+      await this.#pause({
+        calls: this.#progress.calls + calls,
+        month: monthOf(slice) ?? this.#progress.month,
+      })
+    }
+    const since: Entries = { ...ids, moment, side: "after" }
+    await this.#compareKeys(since)
+    for await (const range of this.#ranges()) await this.#compareAccounts(range, since)
+    const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(counts(since))
+    if (summary === undefined) throw new Error("the audit returned nothing")
+    const { entries, ...found } = this.#found
+    return {
+      checked_at: new Date(summary.checked_at),
+      accounts: summary.accounts,
+      open_holds: this.#open + summary.open,
+      violations: [found.accounts, found.keys, entries, this.#calls.charges, this.#calls.abandoned].flatMap(
+        ({ list }) => list,
+      ),
+    }
+  }
+
+  async #moment(): Promise<string> {
+    const [row] = await this.#read<{ moment: string }>(settledBefore(this.#options.settle_ms ?? SETTLE_MS))
+    if (row === undefined) throw new Error("the database did not return the time")
+    return row.moment
+  }
+
+  /** How many calls it has. */
+  async #readSlice(slice: Entries): Promise<number> {
+    const sums = await readSlice<SumsOfAccount>(this.#database, sumsOfEntries(slice))
+    for (const { account_id, balance, held, open } of sums) {
+      add(this.#sums, account_id, BigInt(balance), BigInt(held))
+      this.#open += open
+    }
+    if (this.#has_limits) await this.#addSpent(slice)
+    await this.#collect(this.#found.entries, entriesWithoutHold(slice), readSlice)
+    await this.#collect(this.#calls.charges, charges(slice), readSlice)
+    await this.#collect(this.#calls.abandoned, abandoned(slice), readSlice)
+    return sums.reduce((total, { calls }) => total + calls, 0)
+  }
+
+  async #addSpent(slice: Entries): Promise<void> {
+    const question = spentBefore(slice, this.#parts.from_month)
+    const rows = await readSlice<{ id: string; spent: string }>(this.#database, question)
+    for (const { id, spent } of rows) add(this.#spent, id, BigInt(spent), 0n)
+  }
+
+  /** A limit may be set, or a period begin, while the slices are read: what seems to differ is computed anew. */
+  async #compareKeys(since: Entries): Promise<void> {
+    const { from_month } = this.#parts
+    const suspects = await this.#read<{ id: string }>(keysThatMayDiffer(this.#spent, from_month, since))
+    for (let at = 0; at < suspects.length; at += KEYS) {
+      const ids = suspects.slice(at, at + KEYS).map(({ id }) => id)
+      await this.#collect(this.#found.keys, keysThatDiffer(ids, from_month))
+      await this.#pause({})
+    }
+  }
+
+  async *#ranges(): AsyncGenerator<Range> {
+    for (let from: string | null = null; ; ) {
+      const to: string | null = await this.#accountAfter(from)
+      yield { from, to }
+      if (to === null) return
+      from = to
+    }
+  }
+
+  async #accountAfter(from: string | null): Promise<string | null> {
+    const [row] = await this.#read<{ id: string }>(sql`
+      SELECT id FROM ${accounts} WHERE ${from === null ? sql`true` : sql`id >= ${from}::uuid`}
+      ORDER BY id OFFSET ${sql.raw(String(ACCOUNTS))} LIMIT 1`)
+    return row?.id ?? null
+  }
+
+  async #compareAccounts(range: Range, since: Entries): Promise<void> {
+    const { from, to } = range
+    const inside = [...this.#sums].filter(([id]) => (from === null || id >= from) && (to === null || id < to))
+    await this.#collect(
+      this.#found.accounts,
+      accountsThatDiffer(range, new Map(inside), this.#parts.open_month, since),
+    )
+    await this.#pause({ accounts: this.#progress.accounts + inside.length })
+  }
+
+  async #collect(into: Violations, check: SQL, ask: typeof read<ViolationRow> = read): Promise<void> {
+    if (into.left > 0) into.add(await ask(this.#database, sql`${check} LIMIT ${into.left}`))
+  }
+
+  async #pause(progress: Partial<AuditProgress>): Promise<void> {
+    this.#progress = { ...this.#progress, ...progress }
+    this.#options.onProgress?.(this.#progress)
+    await this.#pace.rest()
+    this.#options.signal?.throwIfAborted()
+  }
+
+  #read<Found extends Record<string, unknown>>(question: SQL) {
+    return read<Found>(this.#database, question)
+  }
+}
+
+/** On one core at most, so that calls keep the others. */
+function read<Found extends Record<string, unknown>>(database: PostgresJsDatabase, question: SQL) {
+  return database.transaction(
+    async (transaction) => {
+      await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
+        set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
+      return await transaction.execute<Found>(question)
+    },
+    { accessMode: "read only" },
+  )
+}
+
+function add(sums: Map<string, [bigint, bigint]>, id: string, one: bigint, other: bigint): void {
+  const sum = sums.get(id)
+  if (sum === undefined) sums.set(id, [one, other])
+  else {
+    sum[0] += one
+    sum[1] += other
+  }
+}
+
+/** The month in which the first call of a slice began; null for ids that have no time. */
+function monthOf({ from_id }: Ids): string | null {
+  const made_ms = Number.parseInt(from_id.replaceAll("-", "").slice(0, 12), 16)
+  return made_ms === 0 ? null : new Date(made_ms).toISOString().slice(0, 7)
+}
+
+interface SumsOfAccount extends Record<string, unknown> {
+  readonly account_id: string
+  readonly balance: string
+  readonly held: string
+  readonly open: number
+  readonly calls: number
+}

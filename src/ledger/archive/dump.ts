@@ -1,0 +1,145 @@
+import { sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { isObject } from "../../wire/usage.ts"
+import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
+import { ENTRY_KINDS, entriesIn, textOf } from "./entry-text.ts"
+import { partitionOf } from "./months.ts"
+import { limitTime } from "./seals.ts"
+
+/**
+ * The dump of a sealed month (D75): lines of JSON, each an object with one key. `seal`, `hour` and `sum` are the rows of
+ * the seal, and after them come `hold`, `end` and `correction`, in the order of their calls. The text of each value is the
+ * one that is hashed (D71), so that the file proves itself.
+ */
+
+/** How many calls one part of a dump has. */
+const PART_CALLS = 5_000
+
+const lineOf = (kind: string, text: string) => `{"${kind}":${text}}`
+
+/** A part of a dump, from the call `from_id` on, or from the beginning; `next` is null after the last. Null without a seal. */
+export async function dumpPart(
+  database: PostgresJsDatabase,
+  month: string,
+  from_id: string | null,
+): Promise<{ readonly lines: readonly string[]; readonly next: string | null } | null> {
+  return database.transaction(
+    async (transaction) => {
+      await limitTime(transaction)
+      const [bounds] = await transaction.execute<{ from_id: string; to_id: string; seal: string }>(sql`
+        SELECT coalesce(m.from_id, '00000000-0000-0000-0000-000000000000') AS from_id, m.to_id, ${textOf("s")} AS seal
+        FROM ${months} m JOIN ${seals} s ON s.month = m.month WHERE m.month = ${month}::date AND m.dropped_at IS NULL`)
+      if (bounds === undefined) return null
+      const from = from_id ?? bounds.from_id
+      const [next] = await transaction.execute<{ id: string }>(sql`
+        SELECT id FROM ${sql.raw(partitionOf("holds", month))} WHERE id >= ${from}::uuid ORDER BY id
+        OFFSET ${sql.raw(String(PART_CALLS))} LIMIT 1`)
+      const ids = { from_id: from, to_id: next?.id ?? bounds.to_id }
+      const entries = await transaction.execute<{ kind: number; entry: string }>(
+        sql`SELECT x.kind, x.entry FROM (${entriesIn(month, ids)}) x ORDER BY x.id, x.kind`,
+      )
+      const head =
+        from_id === null ? [lineOf("seal", bounds.seal), ...(await sealLines(transaction, month))] : []
+      const body = entries.map(({ kind, entry }) => lineOf(ENTRY_KINDS[kind - 1] ?? "", entry))
+      return { lines: [...head, ...body], next: next?.id ?? null }
+    },
+    { isolationLevel: "repeatable read", accessMode: "read only" },
+  )
+}
+
+async function sealLines(transaction: Pick<PostgresJsDatabase, "execute">, month: string): Promise<string[]> {
+  const rows = await transaction.execute<{ kind: string; text: string }>(sql`
+    SELECT 'hour' AS kind, ${textOf("s")} AS text, s.from_id AS at FROM ${seal_hours} s WHERE s.month = ${month}::date
+    UNION ALL SELECT 'sum', ${textOf("s")}, NULL FROM ${seal_sums} s WHERE s.month = ${month}::date ORDER BY kind, at`)
+  return rows.map(({ kind, text }) => lineOf(kind, text))
+}
+
+/** What a dump says of itself. `fault` is null if every hash that its seal names was found in it. */
+export interface CheckedDump {
+  readonly month: string
+  /** The hash of the seal. */
+  readonly hash: string
+  readonly entries: number
+  readonly fault: string | null
+}
+
+/** Computes every hash of a dump's seal from the dump. */
+export async function checkDump(lines: AsyncIterable<string>): Promise<CheckedDump> {
+  const check = new DumpCheck()
+  for await (const line of lines) if (line !== "") check.take(line)
+  return check.end()
+}
+
+interface Hour {
+  readonly from_id: string
+  readonly entries: number
+  readonly hash: string
+}
+
+class DumpCheck {
+  #seal: { month: string; hash: string; entries: number } | null = null
+  readonly #texts = { hour: [] as string[], sum: [] as string[] }
+  readonly #hours: Hour[] = []
+  #hour = 0
+  #digest = new Bun.CryptoHasher("sha256")
+  #of_hour = 0
+  #entries = 0
+  #fault: string | null = null
+
+  take(line: string): void {
+    const kind = /^\{"([a-z]+)":/.exec(line)?.[1] ?? ""
+    const text = line.slice(kind.length + 4, -1)
+    const value: unknown = JSON.parse(text)
+    if (!isObject(value)) throw new Error("the dump has a line that is no entry")
+    if (kind === "seal")
+      this.#seal = { month: word(value.month), hash: word(value.hash), entries: Number(value.entries) }
+    else if (kind === "hour" || kind === "sum") {
+      this.#texts[kind].push(text)
+      if (kind === "hour")
+        this.#hours.push({
+          from_id: word(value.from_id),
+          entries: Number(value.entries),
+          hash: word(value.hash),
+        })
+    } else this.#takeEntry(word(value.id), text)
+  }
+
+  end(): CheckedDump {
+    if (this.#seal === null) throw new Error("the file is no dump of a month")
+    while (this.#hour < this.#hours.length) this.#endHour()
+    const { month, hash, entries } = this.#seal
+    if (entries !== this.#entries) this.#fault ??= "it has another number of entries than its seal"
+    const seal = new Bun.CryptoHasher("sha256")
+    for (const texts of [this.#texts.hour, this.#texts.sum])
+      for (const text of texts.map((one) => Buffer.from(one)).sort(Buffer.compare)) seal.update(sha256(text))
+    if (seal.digest("hex") !== hash) this.#fault ??= "its hours and sums are not those of its seal"
+    return { month, hash, entries: this.#entries, fault: this.#fault }
+  }
+
+  #takeEntry(id: string, text: string): void {
+    for (let next = this.#hours[this.#hour + 1]; next !== undefined && id >= next.from_id; ) {
+      this.#endHour()
+      next = this.#hours[this.#hour + 1]
+    }
+    this.#digest.update(sha256(text))
+    this.#of_hour += 1
+    this.#entries += 1
+  }
+
+  #endHour(): void {
+    const hour = this.#hours[this.#hour]
+    if (hour === undefined) throw new Error("the dump has an entry outside its hours")
+    if (this.#digest.digest("hex") !== hour.hash || this.#of_hour !== hour.entries)
+      this.#fault ??= `the entries of the hour from ${hour.from_id} on are not those of its seal`
+    this.#digest = new Bun.CryptoHasher("sha256")
+    this.#of_hour = 0
+    this.#hour += 1
+  }
+}
+
+const sha256 = (text: string | Uint8Array) => new Bun.CryptoHasher("sha256").update(text).digest()
+
+function word(value: unknown): string {
+  if (typeof value !== "string") throw new Error("the dump has a line without its id, month or hash")
+  return value
+}

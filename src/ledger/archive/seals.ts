@@ -1,0 +1,342 @@
+import { desc, eq, type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { floorId } from "../../id.ts"
+import { HOUR_MS } from "../database/span.ts"
+import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
+import { corrections, ends, holds } from "../schema/tables.ts"
+import { areRight } from "./audit.ts"
+import { digestOf, entriesIn, textOf } from "./entry-text.ts"
+import { JOURNAL_TABLES, partitionOf } from "./months.ts"
+import { type Ids, Pace, readSlice, slicesOf, within } from "./slices.ts"
+
+/** How long after its end a month is sealed at the earliest: what was spooled has that long to come. */
+const SEAL_AFTER_MS = 7 * 24 * HOUR_MS
+/** Any number will do, as long as every gateway takes the same. */
+const SEALS_LOCK = 7_061_983
+/** How long one lock is waited for: who adds to an old month waits behind it. */
+const LOCK_MS = 200
+/** How long one statement may take. */
+const STATEMENT_MS = 60_000
+/** The share of the time in which a month is sealed, so that calls keep the rest of the database. */
+const SHARE = 0.25
+/** How many sums of a seal are written at a time. */
+const CHUNK = 5_000
+
+type Transaction = Parameters<Parameters<PostgresJsDatabase["transaction"]>[0]>[0]
+
+/** A month, by its first day. */
+interface Month extends Ids {
+  readonly month: string
+}
+
+/** `open`: some calls have not ended. `wrong`: the audit lists what is wrong. `busy`: another process seals it, or this one stops. */
+export type Sealed = "sealed" | "open" | "wrong" | "busy"
+
+/**
+ * Seals the first month that is over and has no seal (D71). Null if there is none. Before anything is read, the month's
+ * partitions refuse new entries, so what is read cannot change, and no lock is held while it is.
+ */
+export async function sealMonth(
+  database: PostgresJsDatabase,
+  stopped: () => boolean,
+  after_ms = SEAL_AFTER_MS,
+  share = SHARE,
+): Promise<{ month: string; sealed: Sealed } | null> {
+  const month = await dueMonth(database, after_ms)
+  if (month === null) return null
+  const sealed = await sealOne(database, month, stopped, share)
+  return { month: month.month, sealed }
+}
+
+async function sealOne(
+  database: PostgresJsDatabase,
+  month: Month,
+  stopped: () => boolean,
+  share: number,
+): Promise<Sealed> {
+  const pace = new Pace(share, stopped)
+  // Looked at first, so that nothing is refused in a month that cannot be sealed.
+  const obstacle = await obstacleIn(database, month, pace, stopped)
+  if (obstacle !== null) return obstacle
+  for (const table of JOURNAL_TABLES) if (!(await refuseEntries(database, table, month))) return "busy"
+  const late = await obstacleIn(database, month, pace, stopped)
+  if (late !== null) return late
+  for (let step: "next" | "last" | "busy" = "next"; step !== "last"; ) {
+    if (stopped()) return "busy"
+    step = await database.transaction((transaction) => sealHour(transaction, month))
+    if (step === "busy") return "busy"
+    await pace.rest()
+  }
+  const sums = await sumsOf(database, month, pace, stopped)
+  if (sums === null) return "busy"
+  return database.transaction(async (transaction) => {
+    if (!(await takeTurn(transaction)) || (await isSealed(transaction, month))) return "busy"
+    for (let at = 0; at < sums.length; at += CHUNK)
+      await transaction.insert(seal_sums).values(sums.slice(at, at + CHUNK))
+    await transaction.execute(sql`
+      INSERT INTO ${seals} (month, entries, calls, charge_nano, hash)
+      SELECT ${month.month}::date, (SELECT sum(entries) FROM ${seal_hours} WHERE month = ${month.month}::date),
+        coalesce(sum(calls), 0), coalesce(sum(charge_nano), 0), ${hashOfSeal(month.month)}
+      FROM ${seal_sums} WHERE month = ${month.month}::date`)
+    return "sealed"
+  })
+}
+
+/** Why a month cannot be sealed now; null if it can. Looked for slice by slice. */
+async function obstacleIn(
+  database: PostgresJsDatabase,
+  month: Month,
+  pace: Pace,
+  stopped: () => boolean,
+): Promise<Exclude<Sealed, "sealed"> | null> {
+  const is_mine = await database.transaction(
+    async (transaction) => (await takeTurn(transaction)) && !(await isSealed(transaction, month)),
+  )
+  if (!is_mine) return "busy"
+  let is_right = true
+  for await (const slice of slicesOf(database, month)) {
+    if (stopped()) return "busy"
+    if (await hasOpenCalls(database, slice)) return "open"
+    is_right &&= await areRight(database, slice)
+    await pace.rest()
+  }
+  return is_right ? null : "wrong"
+}
+
+async function isSealed(transaction: Transaction, { month }: Month): Promise<boolean> {
+  return (await transaction.select().from(seals).where(eq(seals.month, month))).length > 0
+}
+
+async function hasOpenCalls(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
+  const open = await readSlice(
+    database,
+    sql`
+    SELECT FROM ${holds} h WHERE ${within(sql`h.id`, ids)}
+      AND NOT EXISTS (SELECT FROM ${ends} e WHERE e.id = h.id AND ${within(sql`e.id`, ids)}) LIMIT 1`,
+  )
+  return open.length > 0
+}
+
+/** All months, latest first; `seal` is null for those that are not sealed. */
+export async function listMonths(database: PostgresJsDatabase) {
+  return database
+    .select({
+      month: months.month,
+      seal: seals,
+      detached_at: months.detached_at,
+      dropped_at: months.dropped_at,
+      archive: months.archive,
+    })
+    .from(months)
+    .leftJoin(seals, eq(seals.month, months.month))
+    .orderBy(desc(months.month))
+}
+
+/** What was found of a part of a seal. */
+export interface CheckedPart {
+  readonly entries: bigint
+  /** Whether the entries of the hour are those that were sealed; for the first hour, also whether the seal itself is whole. */
+  readonly matches: boolean
+  /** Where the next hour begins; null after the last one. */
+  readonly next: string | null
+}
+
+/**
+ * Compares the entries of a sealed hour with its seal, by default the first one of the month. Null if there is no such hour.
+ */
+export async function checkSeal(
+  database: PostgresJsDatabase,
+  month: string,
+  from_id: string | null,
+): Promise<CheckedPart | null> {
+  return database.transaction(
+    async (transaction) => {
+      await limitTime(transaction)
+      const [hour] = await transaction.execute<{
+        from_id: string
+        next: string | null
+        to_id: string
+        hash: string
+      }>(sql`
+        SELECT h.from_id, h.next, coalesce(h.next, m.to_id) AS to_id, h.hash
+        FROM (SELECT from_id, hash, lead(from_id) OVER (ORDER BY from_id) AS next FROM ${seal_hours} WHERE month = ${month}::date) h
+          JOIN ${months} m ON m.month = ${month}::date AND m.dropped_at IS NULL JOIN ${seals} s ON s.month = m.month
+        WHERE ${from_id === null ? sql`true` : sql`h.from_id = ${from_id}::uuid`} ORDER BY h.from_id LIMIT 1`)
+      if (hour === undefined) return null
+      const found = await hashOfEntries(transaction, month, hour)
+      const matches = found.hash === hour.hash && (from_id !== null || (await isWhole(transaction, month)))
+      return { entries: BigInt(found.entries), matches, next: hour.next }
+    },
+    { isolationLevel: "repeatable read", accessMode: "read only" },
+  )
+}
+
+async function isWhole(transaction: Transaction, month: string): Promise<boolean> {
+  const [row] = await transaction.execute<{ whole: boolean }>(sql`
+    SELECT hash = ${hashOfSeal(month)}
+      AND entries = (SELECT sum(entries) FROM ${seal_hours} WHERE month = ${month}::date)
+      AND (calls, charge_nano) = (SELECT coalesce(sum(calls), 0), coalesce(sum(charge_nano), 0)
+        FROM ${seal_sums} WHERE month = ${month}::date) AS whole
+    FROM ${seals} WHERE month = ${month}::date`)
+  return row?.whole === true
+}
+
+/** Months are sealed in their order, so what is before an open month is provable by seals alone. */
+async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise<Month | null> {
+  const [row] = await database.execute<{ month: string; from_id: string; to_id: string }>(sql`
+    SELECT next.month::text AS month, coalesce(next.from_id, '00000000-0000-0000-0000-000000000000') AS from_id, next.to_id
+    FROM (SELECT m.* FROM ${months} m WHERE NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)
+      ORDER BY m.month LIMIT 1) next
+    WHERE (next.month + interval '1 month') AT TIME ZONE 'UTC' + ${after_ms}::float8 * interval '1 millisecond' < now()`)
+  return row ?? null
+}
+
+/**
+ * From here on nothing is added to a table's partition; whether that is so. The lock waits for those who are writing to it,
+ * and is gone with this transaction.
+ */
+async function refuseEntries(database: PostgresJsDatabase, table: string, month: Month): Promise<boolean> {
+  return database.transaction(async (transaction) => {
+    await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
+    if (!(await takeTurn(transaction))) return false
+    const partition = partitionOf(table, month.month)
+    const there = await transaction.execute(
+      sql`SELECT FROM pg_trigger WHERE tgrelid = ${sql.raw(`'${partition}'`)}::regclass AND tgname = 'month_is_sealed'`,
+    )
+    if (there.length > 0) return true
+    await transaction.execute(
+      sql.raw(`CREATE TRIGGER month_is_sealed BEFORE INSERT ON ${partition}
+        FOR EACH ROW EXECUTE FUNCTION tollgate.refuse_entry()`),
+    )
+    return true
+  })
+}
+
+async function takeTurn(transaction: Transaction): Promise<boolean> {
+  await limitTime(transaction)
+  const [row] = await transaction.execute<{ mine: boolean }>(
+    sql`SELECT pg_try_advisory_xact_lock(${SEALS_LOCK}) AS mine`,
+  )
+  return row?.mine === true
+}
+
+/** The text of an entry must not depend on the server's time zone. */
+export async function limitTime(transaction: Pick<Transaction, "execute">): Promise<void> {
+  await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
+    set_config('statement_timeout', ${String(STATEMENT_MS)}, true), set_config('TimeZone', 'UTC', true)`)
+}
+
+/**
+ * Hashes the first hour in which calls began and that has no hash yet, in a transaction of its own: nothing waits for a long
+ * one, and whoever comes next goes on from there. The first hour reaches back to the beginning of the month and each to the
+ * next, so no id is in none. `last`: all hours have a hash.
+ */
+async function sealHour(transaction: Transaction, month: Month): Promise<"next" | "last" | "busy"> {
+  if (!(await takeTurn(transaction))) return "busy"
+  const [row] = await transaction
+    .select({ from_id: seal_hours.from_id })
+    .from(seal_hours)
+    .where(eq(seal_hours.month, month.month))
+    .orderBy(desc(seal_hours.from_id))
+    .limit(1)
+  const last = row?.from_id ?? null
+  const from_id = last === null ? month.from_id : await nextHour(transaction, month, last)
+  if (from_id === null) return "last"
+  const to_id = (await nextHour(transaction, month, from_id)) ?? month.to_id
+  const { entries, hash } = await hashOfEntries(transaction, month.month, { from_id, to_id })
+  await transaction.insert(seal_hours).values({ month: month.month, from_id, entries: BigInt(entries), hash })
+  return "next"
+}
+
+/** Where the hour begins that follows the one from `from_id` on; null after the last one in which calls began. */
+async function nextHour(transaction: Transaction, month: Month, from_id: string): Promise<string | null> {
+  const first = await firstCall(transaction, month, from_id)
+  const next = first === null ? null : await firstCall(transaction, month, hourOf(first, 1))
+  return next === null ? null : hourOf(next, 0)
+}
+
+async function firstCall(transaction: Transaction, month: Month, from_id: string): Promise<string | null> {
+  const [row] = await transaction.execute<{ id: string }>(sql`
+    SELECT h.id FROM ${holds} h WHERE ${within(sql`h.id`, { from_id, to_id: month.to_id })} ORDER BY h.id LIMIT 1`)
+  return row?.id ?? null
+}
+
+/** The lowest id of the hour of a call, or of one that is `ahead` of it. */
+function hourOf(id: string, ahead: number): string {
+  const made_ms = Number.parseInt(id.replaceAll("-", "").slice(0, 12), 16)
+  return floorId(new Date((Math.floor(made_ms / HOUR_MS) + ahead) * HOUR_MS))
+}
+
+/** Of holds, ends and corrections, in the order of their calls. */
+async function hashOfEntries(
+  transaction: Transaction,
+  month: string,
+  ids: Ids,
+): Promise<{ entries: string; hash: string }> {
+  const [row] = await transaction.execute<{ entries: string; hash: string }>(sql`
+    SELECT count(*)::text AS entries, ${digestOf(sql`x.entry`, sql`x.id, x.kind`)} AS hash FROM (${entriesIn(month, ids)}) x`)
+  if (row === undefined) throw new Error("the hash of entries returned nothing")
+  return row
+}
+
+/** Over the hours and the sums of a month. */
+const hashOfSeal = (month: string): SQL => sql`(
+  SELECT ${digestOf(sql`x.line`, sql`x.kind, x.line`)} FROM (
+    SELECT 1 AS kind, ${textOf("s")} COLLATE "C" AS line FROM ${seal_hours} s WHERE s.month = ${month}::date
+    UNION ALL SELECT 2, ${textOf("s")} COLLATE "C" FROM ${seal_sums} s WHERE s.month = ${month}::date) x)`
+
+type Sums = typeof seal_sums.$inferInsert
+
+/**
+ * The sums of a month whose entries do not change any more, slice by slice; null when it is to stop. A corrected call is
+ * charged at the terms of its correction, by that correction's tokens.
+ */
+async function sumsOf(
+  database: PostgresJsDatabase,
+  month: Month,
+  pace: Pace,
+  stopped: () => boolean,
+): Promise<readonly Sums[] | null> {
+  const sums = new Map<string, Sums>()
+  for await (const slice of slicesOf(database, month)) {
+    if (stopped()) return null
+    for (const row of await sumsOfSlice(database, slice)) {
+      const { account_id, key_id, terms_id } = row
+      const name = `${account_id}${key_id}${terms_id}`
+      const sum = sums.get(name) ?? { month: month.month, account_id, key_id, terms_id, ...NOTHING }
+      for (const column of SUMMED) sum[column] += BigInt(row[column])
+      sums.set(name, sum)
+    }
+    await pace.rest()
+  }
+  return [...sums.values()]
+}
+
+const SUMMED = ["calls", "charge_nano", "prompt_tokens", "cached_tokens", "completion_tokens"] as const
+const NOTHING = {
+  calls: 0n,
+  charge_nano: 0n,
+  prompt_tokens: 0n,
+  cached_tokens: 0n,
+  completion_tokens: 0n,
+}
+
+interface SumsOfSlice extends Record<string, unknown>, Record<(typeof SUMMED)[number], string> {
+  readonly account_id: string
+  readonly key_id: string
+  readonly terms_id: number
+}
+
+function sumsOfSlice(database: PostgresJsDatabase, ids: Ids) {
+  const tokens = ["prompt_tokens", "cached_tokens", "completion_tokens"].map((name) =>
+    sql.raw(`coalesce(sum(CASE WHEN c.id IS NULL THEN e.${name} ELSE c.${name} END), 0)::text AS ${name}`),
+  )
+  return readSlice<SumsOfSlice>(
+    database,
+    sql`
+    SELECT e.account_id, e.key_id, coalesce(c.terms_id, e.terms_id) AS terms_id, count(*)::text AS calls,
+      sum(e.charge_nano + coalesce(c.difference_nano, 0))::text AS charge_nano, ${sql.join(tokens, sql`, `)}
+    FROM ${ends} e LEFT JOIN ${corrections} c ON c.id = e.id AND ${within(sql`c.id`, ids)}
+    WHERE ${within(sql`e.id`, ids)} GROUP BY 1, 2, 3`,
+  )
+}

@@ -1,0 +1,79 @@
+import { type SQL, type SQLWrapper, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { holds } from "../schema/tables.ts"
+
+/** The calls whose ids are at or above `from_id` and below `to_id`. */
+export interface Ids {
+  readonly from_id: string
+  readonly to_id: string
+}
+
+/** Each table has its own condition, because the planner leaves months out of a table only by a condition on its id. */
+export const within = (id: SQLWrapper, { from_id, to_id }: Ids): SQL =>
+  sql`(${id} >= ${from_id}::uuid AND ${id} < ${to_id}::uuid)`
+
+/** How many calls are read at a time: some tenths of a second for each statement. */
+const SLICE_CALLS = 20_000
+/** How long one statement may take. */
+const STATEMENT_MS = 55_000
+/** Work that takes no longer than this needs no rest. */
+const BURST_MS = 500
+/** How long a rest lasts at most until it is asked again whether to stop. */
+const NAP_MS = 200
+
+/** Reads the entries of calls in slices, so that no statement and no snapshot lasts long. */
+export async function* slicesOf(database: PostgresJsDatabase, { from_id, to_id }: Ids): AsyncGenerator<Ids> {
+  for (let from = from_id; from < to_id; ) {
+    const [next] = await database.execute<{ id: string }>(sql`
+      SELECT h.id FROM ${holds} h WHERE ${within(sql`h.id`, { from_id: from, to_id })}
+      ORDER BY h.id OFFSET ${sql.raw(String(SLICE_CALLS))} LIMIT 1`)
+    const slice = { from_id: from, to_id: next?.id ?? to_id }
+    yield slice
+    from = slice.to_id
+  }
+}
+
+/**
+ * What is asked about the calls of a slice. The planner must not take the newest calls, of which its statistics know
+ * nothing, for a single row, and compare each with each other one.
+ */
+export function readSlice<Found extends Record<string, unknown>>(
+  database: PostgresJsDatabase,
+  question: SQL,
+) {
+  return database.transaction(
+    async (transaction) => {
+      await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
+        set_config('statement_timeout', ${String(STATEMENT_MS)}, true), set_config('enable_nestloop', 'off', true)`)
+      return await transaction.execute<Found>(question)
+    },
+    { accessMode: "read only" },
+  )
+}
+
+/** Keeps long work to a `share` of the time, so that calls keep the rest of the database. */
+export class Pace {
+  readonly #share: number
+  readonly #stopped: () => boolean
+  #worked_ms = 0
+  #since_ms = performance.now()
+
+  constructor(share: number, stopped: () => boolean) {
+    this.#share = share
+    this.#stopped = stopped
+  }
+
+  /** Rests after a piece of work, for as long as the share demands. */
+  async rest(): Promise<void> {
+    const busy_ms = performance.now() - this.#since_ms
+    this.#worked_ms += busy_ms
+    if (this.#worked_ms > BURST_MS) {
+      const until_ms = performance.now() + busy_ms * (1 / this.#share - 1)
+      for (let left_ms = until_ms - performance.now(); left_ms > 0 && !this.#stopped(); ) {
+        await Bun.sleep(Math.min(left_ms, NAP_MS))
+        left_ms = until_ms - performance.now()
+      }
+    }
+    this.#since_ms = performance.now()
+  }
+}

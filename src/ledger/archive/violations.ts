@@ -1,0 +1,78 @@
+import { inArray } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { SpooledEnd } from "../queue/spool.ts"
+import { holds } from "../schema/tables.ts"
+
+/**
+ * What is wrong, and what was expected instead.
+ * - `balance`, `held`: what an account's row says, and what its entries sum up to.
+ * - `spent`: what a spending limit has counted, and what the calls of its period hold and cost.
+ * - `charge`: what a call was charged, and its tokens at its terms and margin.
+ * - `entry`: an end or a correction that does not fit its hold.
+ * - `abandoned`: an open hold that no gateway can end any more (D73), and its amount.
+ * - `unheld`: a settlement without a hold, and its charge. It is in the spool; the journal knows nothing of it (D13).
+ */
+export interface Violation {
+  readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "abandoned" | "unheld"
+  readonly account_id: string
+  /** The key for `spent`; the call for `charge`, `entry`, `abandoned` and `unheld`; null for an account. */
+  readonly id: string | null
+  /** Null for entries of an account that does not exist. */
+  readonly recorded_nano: bigint | null
+  readonly expected_nano: bigint | null
+}
+
+/** How many violations of a kind one audit lists. */
+export const MAX_VIOLATIONS = 1_000
+
+/** A violation as a check finds it. */
+export interface ViolationRow extends Record<string, unknown> {
+  readonly kind: Violation["kind"]
+  readonly account_id: string
+  readonly id: string | null
+  readonly recorded: string | null
+  readonly expected: string | null
+}
+
+/** What one check has found. */
+export class Violations {
+  readonly list: Violation[] = []
+
+  get left(): number {
+    return MAX_VIOLATIONS - this.list.length
+  }
+
+  add(rows: readonly ViolationRow[]): void {
+    for (const { kind, account_id, id, recorded, expected } of rows)
+      this.list.push({ kind, account_id, id, recorded_nano: nano(recorded), expected_nano: nano(expected) })
+  }
+}
+
+function nano(text: string | null): bigint | null {
+  return text === null ? null : BigInt(text)
+}
+
+/** For a settlement whose hold is unknown. */
+const UNKNOWN_ACCOUNT = "00000000-0000-0000-0000-000000000000"
+
+/** A settlement without a hold, as the audit shows it. */
+export function unheldViolation({ account_id, end }: SpooledEnd): Violation {
+  return {
+    kind: "unheld",
+    account_id: account_id === "" ? UNKNOWN_ACCOUNT : account_id,
+    id: end.id,
+    recorded_nano: end.charge_nano,
+    expected_nano: null,
+  }
+}
+
+/** Which of these settlements have no hold. */
+export async function findUnheld(
+  database: PostgresJsDatabase,
+  spooled: readonly SpooledEnd[],
+): Promise<readonly Violation[]> {
+  const ids = spooled.map(({ end }) => end.id)
+  const rows = await database.select({ id: holds.id }).from(holds).where(inArray(holds.id, ids))
+  const held = new Set(rows.map(({ id }) => id))
+  return spooled.filter(({ end }) => !held.has(end.id)).map(unheldViolation)
+}

@@ -1,0 +1,312 @@
+import { isWithinShare } from "../../fair-share.ts"
+import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
+import type { Runner } from "./connection.ts"
+import { kindOf } from "./database-errors.ts"
+import { FairQueue, takeAlike } from "./fair-queue.ts"
+import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
+
+/** What a queue does for its items. */
+export interface Work<Item, Result> {
+  /** The account whose lock the item needs. Accounts take turns (D78). */
+  accountOf(item: Item): string
+  /** Runs all items, waiting at most `lock_ms` for a lock; results in their order. */
+  run(connection: Runner, items: readonly Item[], lock_ms: number): Promise<readonly Result[]>
+  /** Called when an item failed at its first attempt. The queue keeps trying. */
+  onSetback?(item: Item): void
+}
+
+/** How many items one statement takes. */
+const BATCH_CAP = 128
+/** With so many calls in flight or fewer, a batch takes only half of them, or this least number if that is more. */
+const FEW_CALLS = 64
+const LEAST_CAP = 8
+/** How long a batch waits for a lock; a batch of one account waits less, because others wait behind it. */
+const LOCK_MS = 300
+const LOCK_ALONE_MS = 100
+/**
+ * How long the next item may have waited for its first attempt before new items are refused. A queue as long as its
+ * callers' deadline would spend every statement on calls that give up while it runs.
+ */
+const BEHIND_MS = 500
+/** How many items may wait in a queue that can refuse them, shared by accounts (D78). */
+export const QUEUE_LIMIT = 4_096
+/** Backoff between attempts, doubled up to the second number: for an account that is locked, and for a database that does not answer. */
+const ASIDE_BACKOFF_MS = [100, 1_000] as const
+const BACKOFF_MS = [10, 1_000] as const
+/** How often deadlines are checked. One timer for all, because two per call would cost 1 us. */
+const TICK_MS = 20
+
+/**
+ * The most items of a batch while this many calls are in flight. Few calls would gather in one batch, so that the server and
+ * this process wait for each other. Measured with 32 in flight: two fifths of them 1.04 to 1.10 times the calls without a limit,
+ * half of them 1.00 to 1.08 times those with two fifths. With 128 in flight a limit gained nothing.
+ */
+export function batchCap(in_flight: number): number {
+  return in_flight > FEW_CALLS ? BATCH_CAP : Math.max(LEAST_CAP, Math.ceil(in_flight / 2))
+}
+
+/** The limit for a queue of these calls. Ends from the spool are not among them, so what waits counts if it is more. */
+export function capFor(calls: { readonly size: number }): (waiting: number) => number {
+  return (waiting) => batchCap(Math.max(calls.size, waiting))
+}
+
+/** The limits of a queue; without them it takes everything, in batches of any size. */
+export interface BatchLimits {
+  /** How many items may wait. */
+  readonly limit?: number
+  /** The most items of the next batch, while so many wait. */
+  readonly cap?: (waiting: number) => number
+}
+
+/** Items of an account that is locked or whose row was lost. They wait without holding up the others. */
+interface Aside<Item, Result> {
+  entries: Queued<Item, Result>[]
+  backoff_ms: number
+  due_ms: number
+}
+
+/**
+ * Batches items into statements, one at a time. The items that have arrived when a statement ends form the next batch; if they are
+ * too many for one statement, each account gets an equal part of it (D78). No timer gathers items, so an idle queue adds no wait.
+ * Several queues may share a connection: the server runs their statements one after another, and starts the next without
+ * waiting for this process. Every item is tried until it is done or withdrawn. A failure for one item never affects the
+ * others.
+ */
+export class BatchQueue<Item, Result> {
+  readonly #connection: Runner
+  readonly #work: Work<Item, Result>
+  readonly #limit: number
+  readonly #cap: (waiting: number) => number
+  readonly #waiting = new FairQueue<Item, Result>()
+  /** The current batch, until every item of it is done or waits again. */
+  #working: readonly Queued<Item, Result>[] = []
+  readonly #asides = new Map<string, Aside<Item, Result>>()
+  #running = false
+  #stopped = false
+  #backoff_ms = 0
+  #not_before_ms = 0
+  #wake: Timer | undefined
+  #tick: Timer | undefined
+
+  constructor(
+    connection: Runner,
+    work: Work<Item, Result>,
+    { limit = Number.POSITIVE_INFINITY, cap = () => BATCH_CAP }: BatchLimits = {},
+  ) {
+    this.#connection = connection
+    this.#work = work
+    this.#limit = limit
+    this.#cap = cap
+  }
+
+  /** Items that wait for a statement. */
+  get depth(): number {
+    let depth = this.#waiting.size
+    for (const { entries } of this.#asides.values()) depth += entries.length
+    return depth
+  }
+
+  /**
+   * Adds an item, and withdraws it at `until_ms`. `doubtful`: an earlier entry may have done it already. `waiter` is
+   * told the result. With a limit, throws `LedgerBusy` when the account has its share of it, and `LedgerUnavailable` when
+   * the database falls behind. Throws `Withdrawn` when the queue is stopped.
+   */
+  add(
+    item: Item,
+    until_ms = Number.POSITIVE_INFINITY,
+    doubtful = false,
+    waiter: Waiter<Item, Result> | null = null,
+  ): Queued<Item, Result> {
+    if (this.#stopped) throw new Withdrawn()
+    const entry = new Queued(item, this.#work.accountOf(item), until_ms, doubtful, waiter)
+    const aside = this.#asides.get(entry.account)
+    if (this.#limit < Number.POSITIVE_INFINITY) this.#checkRoom(entry, aside)
+    if (aside === undefined) this.#waiting.add(entry)
+    else aside.entries.push(entry)
+    if (until_ms < Number.POSITIVE_INFINITY) this.#tick ??= setTimeout(this.#withdrawOverdue, TICK_MS)
+    if (!this.#running) void this.#run()
+    return entry
+  }
+
+  #checkRoom({ account, added_ms }: Queued<Item, Result>, aside: Aside<Item, Result> | undefined): void {
+    const free = this.#limit - this.depth
+    const has_share =
+      !isWithinShare(this.depth, free) &&
+      !isWithinShare(aside?.entries.length ?? this.#waiting.sizeOf(account), free)
+    if (has_share) throw new LedgerBusy()
+    const waited_ms = this.#waiting.waited_ms(account, added_ms)
+    if (waited_ms > BEHIND_MS) throw new LedgerUnavailable("the database is behind")
+  }
+
+  /** Adds an item that is withdrawn after `within_ms`. Resolves with its result. */
+  async ask(item: Item, within_ms: number): Promise<Result> {
+    return this.add(item, performance.now() + within_ms).outcome
+  }
+
+  /** Withdraws everything, and leaves no timer. */
+  stop(): void {
+    this.#stopped = true
+    clearTimeout(this.#wake)
+    clearTimeout(this.#tick)
+    for (const entry of this.#queued()) entry.reject(new Withdrawn(entry.setback))
+    this.#waiting.clear()
+    this.#asides.clear()
+  }
+
+  *#queued(): Generator<Queued<Item, Result>> {
+    yield* this.#waiting.entries()
+    for (const { entries } of this.#asides.values()) yield* entries
+  }
+
+  readonly #withdrawOverdue = (): void => {
+    const now_ms = performance.now()
+    let has_deadlines = false
+    let withdrawn = 0
+    for (const entry of [...this.#working, ...this.#queued()]) {
+      if (entry.done) continue
+      if (entry.until_ms <= now_ms) {
+        entry.reject(new Withdrawn(entry.setback))
+        withdrawn += 1
+      } else has_deadlines ||= entry.until_ms < Number.POSITIVE_INFINITY
+    }
+    if (withdrawn > 0) {
+      this.#waiting.removeDone()
+      for (const aside of this.#asides.values()) aside.entries = aside.entries.filter(isLive)
+    }
+    this.#tick = has_deadlines ? setTimeout(this.#withdrawOverdue, TICK_MS) : undefined
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true
+    clearTimeout(this.#wake)
+    await undefined // what arrives in the same turn of the event loop goes in the same batch
+    while (!this.#stopped) {
+      const now_ms = performance.now()
+      if (now_ms < this.#not_before_ms) break
+      const account = this.#dueAside(now_ms)
+      if (account === null && this.#waiting.size === 0) break
+      if (account !== null) await this.#tryAside(account)
+      await this.#attempt(this.#waiting.take(this.#cap(this.#waiting.size)), LOCK_MS)
+      this.#working = []
+      await nextTurn()
+    }
+    this.#running = false
+    this.#sleep()
+  }
+
+  /** Comes back when the first backoff is over. */
+  #sleep(): void {
+    if (this.#stopped) return
+    let wake_ms = this.#waiting.size > 0 ? this.#not_before_ms : Number.POSITIVE_INFINITY
+    for (const { due_ms } of this.#asides.values())
+      wake_ms = Math.min(wake_ms, Math.max(due_ms, this.#not_before_ms))
+    if (wake_ms === Number.POSITIVE_INFINITY) return
+    this.#wake = setTimeout(() => void this.#run(), Math.max(0, wake_ms - performance.now()) + 1)
+  }
+
+  /** Runs a batch, and again what it failed for. */
+  async #attempt(taken: readonly Queued<Item, Result>[], lock_ms: number): Promise<void> {
+    const batch = taken.filter(isLive)
+    if (batch.length === 0) return
+    if (performance.now() < this.#not_before_ms) return this.#putBack(batch)
+    if (this.#working.length === 0) this.#working = batch
+    for (const entry of batch) entry.sent = true
+    const items = batch.map((entry) => entry.item)
+    let results: readonly Result[]
+    try {
+      results = await this.#work.run(this.#connection, items, lock_ms)
+    } catch (error) {
+      return this.#recover(batch, error)
+    }
+    this.#backoff_ms = 0
+    for (let at = 0; at < batch.length; at++) batch[at]?.resolve(resultAt(results, at))
+  }
+
+  async #recover(batch: readonly Queued<Item, Result>[], error: unknown): Promise<void> {
+    const kind = kindOf(error)
+    for (const entry of batch) {
+      entry.sent = false
+      entry.doubtful ||= kind === "unknown"
+      entry.setback = error
+      if (entry.attempts++ === 0) this.#work.onSetback?.(entry.item)
+    }
+    if (kind === "refused") await this.#isolate(batch, error)
+    else if (kind === "locked" || kind === "incomplete") await this.#separate(batch)
+    else this.#postpone(batch)
+  }
+
+  /** Finds the item whose data is not taken, by halves. */
+  async #isolate(batch: readonly Queued<Item, Result>[], error: unknown): Promise<void> {
+    const [only, ...others] = batch
+    if (only !== undefined && others.length === 0) return only.reject(error)
+    const half = Math.ceil(batch.length / 2)
+    await this.#attempt(batch.slice(0, half), LOCK_MS)
+    await this.#attempt(batch.slice(half), LOCK_MS)
+  }
+
+  /** Runs the batch account by account. The account that blocks is set aside, the others are done. */
+  async #separate(batch: readonly Queued<Item, Result>[]): Promise<void> {
+    const accounts = Map.groupBy(batch, (entry) => entry.account)
+    for (const [account, entries] of accounts) {
+      if (accounts.size === 1) this.#setAside(account, entries)
+      else await this.#attempt(entries, LOCK_ALONE_MS)
+    }
+  }
+
+  #setAside(account: string, entries: readonly Queued<Item, Result>[]): void {
+    const aside = this.#asides.get(account)
+    const backoff_ms =
+      aside === undefined ? ASIDE_BACKOFF_MS[0] : Math.min(aside.backoff_ms * 2, ASIDE_BACKOFF_MS[1])
+    const behind = aside?.entries ?? this.#waiting.remove(account)
+    this.#asides.set(account, {
+      entries: [...entries, ...behind].filter(isLive),
+      backoff_ms,
+      due_ms: performance.now() + backoff_ms,
+    })
+    if (this.#stopped) this.stop()
+  }
+
+  #dueAside(now_ms: number): string | null {
+    for (const [account, { due_ms }] of this.#asides) if (due_ms <= now_ms) return account
+    return null
+  }
+
+  /** One batch of an account that was set aside. When it succeeds, the rest of its items return to the queue. */
+  async #tryAside(account: string): Promise<void> {
+    const aside = this.#asides.get(account)
+    if (aside === undefined) return
+    aside.due_ms = Number.POSITIVE_INFINITY
+    const batch = takeAlike(aside.entries, this.#cap(aside.entries.length))
+    await this.#attempt(batch, LOCK_ALONE_MS)
+    this.#working = []
+    if (aside !== this.#asides.get(account)) return
+    this.#asides.delete(account)
+    this.#waiting.putBack(aside.entries)
+  }
+
+  /** The database did not answer: all items wait, in their order. */
+  #postpone(batch: readonly Queued<Item, Result>[]): void {
+    this.#backoff_ms = Math.min(Math.max(this.#backoff_ms * 2, BACKOFF_MS[0]), BACKOFF_MS[1])
+    this.#not_before_ms = performance.now() + this.#backoff_ms
+    this.#putBack(batch)
+  }
+
+  #putBack(batch: readonly Queued<Item, Result>[]): void {
+    this.#waiting.putBack(batch.filter(isLive))
+    if (this.#stopped) this.stop()
+  }
+}
+
+/**
+ * Resolves when the event loop has read what came to its sockets. Measured: with 32 calls in flight 1.08 times the calls
+ * at 0.96 of the CPU, with 1,000 accounts 1.07 and 0.94. Waiting for three turns loses 7 to 13 % of the calls.
+ */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+function resultAt<Result>(results: readonly Result[], at: number): Result {
+  const result = results[at]
+  if (result === undefined) throw new Error("a statement did not answer for each of its items")
+  return result
+}

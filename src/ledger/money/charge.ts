@@ -1,0 +1,69 @@
+import { type SQL, sql } from "drizzle-orm"
+import type { PgColumn } from "drizzle-orm/pg-core"
+import { type Bucket, buckets, FIRST_RUN, parentOf } from "../../kinds.ts"
+import { PICO_PER_NANO } from "../../money.ts"
+import { par } from "./margin.ts"
+
+type Columns<Name extends string> = Readonly<Record<Name, PgColumn>>
+/** What a charge follows from: columns of an end or a correction, of the table or an alias of it. */
+type Entry = Columns<"prompt_tokens" | "cached_tokens" | "completion_tokens" | "buckets" | "margin_bp">
+type Terms = Columns<
+  "input_pico" | "cached_input_pico" | "output_pico" | "per_call_nano" | "tool_run_pico" | `${Bucket}_pico`
+>
+
+const pico_per_nano = sql.raw(String(PICO_PER_NANO))
+
+/** Tokens at their terms and margin, rounded up once (D55, D69). */
+export function chargeOf(entry: Entry, terms: Terms): SQL {
+  return priced(entry, terms, sql`coalesce(${entry.margin_bp}, ${par})`)
+}
+
+/** The same at a margin of 1: what the provider costs. */
+export function costOf(entry: Entry, terms: Terms): SQL {
+  return priced(entry, terms, par)
+}
+
+/**
+ * Usage of 0, and a call without usage, cost nothing (D2, D44). A quotient of numerics would be rounded to some 16 digits;
+ * `div` is exact.
+ */
+function priced(entry: Entry, terms: Terms, margin_bp: SQL): SQL {
+  return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
+    div((${terms.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
+      + ${terms.cached_input_pico}::numeric * ${entry.cached_tokens}
+      + ${terms.output_pico}::numeric * ${entry.completion_tokens} + ${bucketsPico(entry, terms)} + ${runsPico(entry, terms)}
+      + ${terms.per_call_nano}::numeric * ${pico_per_nano}) * ${margin_bp}
+      + ${pico_per_nano} * ${par} - 1, ${pico_per_nano} * ${par}) END`
+}
+
+/** What buckets cost beyond what their tokens cost as a part of the prompt or the completion (D60). */
+function bucketsPico(entry: Entry, terms: Terms): SQL {
+  const differences = buckets.map((bucket, at) => {
+    const parent = parentOf(bucket)
+    const parent_pico = parent === null ? sql`0` : sql`${terms[`${parent}_pico`]}`
+    const price_pico = terms[`${bucket}_pico`]
+    return sql`(${entry.buckets})[${sql.raw(String(at + 1))}] * (coalesce(${price_pico}, ${parent_pico}) - ${parent_pico})::numeric`
+  })
+  return sql.join(
+    differences.map((difference) => sql`coalesce(${difference}, 0)`),
+    sql.raw(" + "),
+  )
+}
+
+const first_run = sql.raw(String(FIRST_RUN))
+
+/** How often tools of the provider ran, in the order of the terms' prices; none in most entries. */
+export function runsOf(buckets: PgColumn | SQL): SQL {
+  return sql`(${buckets})[${first_run} + 1 :]`
+}
+
+/** Whether an entry has counts of runs. */
+export function hasRuns(buckets: PgColumn | SQL): SQL {
+  return sql`cardinality(${buckets}) > ${first_run}`
+}
+
+function runsPico(entry: Entry, terms: Terms): SQL {
+  return sql`CASE WHEN ${hasRuns(sql`${entry.buckets}`)} THEN (
+    SELECT coalesce(sum(r.count * r.price_pico::numeric), 0)
+    FROM unnest(${runsOf(sql`${entry.buckets}`)}, ${terms.tool_run_pico}) AS r (count, price_pico)) ELSE 0 END`
+}

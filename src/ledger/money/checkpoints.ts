@@ -1,0 +1,86 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { Connection } from "../database/connection.ts"
+import { allOf, Batch, names, of, statement } from "../database/statement.ts"
+import type { Checkpoint } from "../entries.ts"
+import { checkpoints } from "../schema/tables.ts"
+import { bucketsOf } from "./end-exact.ts"
+
+const STATEMENT_MS = 2_000
+/** Rows of one statement: some milliseconds of the server. */
+const CHUNK = 500
+
+const batch = new Batch<Checkpoint>(3, [
+  [checkpoints.id, ({ id }) => id],
+  [checkpoints.charge_nano, ({ charge_nano }) => charge_nano],
+  [checkpoints.basis, ({ basis }) => basis],
+  [checkpoints.prompt_tokens, ({ usage }) => usage?.prompt_tokens ?? null],
+  [checkpoints.cached_tokens, ({ usage }) => usage?.cached_tokens ?? null],
+  [checkpoints.completion_tokens, ({ usage }) => usage?.completion_tokens ?? null],
+  [checkpoints.terms_id, ({ terms_id }) => terms_id],
+  [checkpoints.buckets, ({ usage }) => bucketsOf(usage), "text"],
+])
+
+const said = [
+  checkpoints.charge_nano,
+  checkpoints.basis,
+  checkpoints.prompt_tokens,
+  checkpoints.cached_tokens,
+  checkpoints.completion_tokens,
+  checkpoints.terms_id,
+] as const
+
+const p = alias(checkpoints, "p")
+
+/** Writes the changed checkpoints of running calls, and deletes those of calls that have ended. */
+const write = statement(
+  "checkpoint",
+  sql`
+WITH removed AS (
+  DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY ($2::uuid[])
+)
+INSERT INTO ${checkpoints} (${names(checkpoints.id, ...said, checkpoints.buckets, checkpoints.gateway_id)})
+SELECT ${allOf("x", checkpoints.id, ...said)}, ${of("x", checkpoints.buckets)}::int[], $1::uuid FROM ${batch.relation}
+ON CONFLICT (id) DO UPDATE SET (${names(...said, checkpoints.buckets)}) = (${allOf("excluded", ...said, checkpoints.buckets)})`,
+)
+
+/** Deletes the checkpoints of a gateway whose calls have all ended. */
+export const forgetCheckpoints = statement(
+  "checkpoint",
+  sql`DELETE FROM ${checkpoints} ${p} WHERE ${p.gateway_id} = $1::uuid`,
+)
+
+/**
+ * The checkpoints: what running calls would be charged if their gateway died now (D57). Written when something has
+ * changed, deleted when the call has ended.
+ */
+export class Checkpoints {
+  readonly #connection: Connection
+  readonly #gatewayId: () => string
+  /** The charge that was last written, for each call that has a row. */
+  #written = new Map<string, bigint>()
+
+  constructor(connection: Connection, gatewayId: () => string) {
+    this.#connection = connection
+    this.#gatewayId = gatewayId
+  }
+
+  /** The next write writes every checkpoint. */
+  forgetWritten(): void {
+    this.#written = new Map()
+  }
+
+  /** `running`: the checkpoints of the running calls that have something to charge. */
+  async write(running: readonly Checkpoint[]): Promise<void> {
+    const next = new Map(running.map(({ id, charge_nano }) => [id, charge_nano]))
+    const changed = running.filter(({ id, charge_nano }) => this.#written.get(id) !== charge_nano)
+    const ended = [...this.#written.keys()].filter((id) => !next.has(id))
+    // Statements without rows are not sent: an idle gateway writes nothing.
+    for (let at = 0; at < Math.max(changed.length, ended.length); at += CHUNK) {
+      const rows = changed.slice(at, at + CHUNK)
+      const values = [this.#gatewayId(), `{${ended.slice(at, at + CHUNK).join(",")}}`, ...batch.values(rows)]
+      await this.#connection.run(write, values, STATEMENT_MS, rows.length)
+    }
+    this.#written = next
+  }
+}

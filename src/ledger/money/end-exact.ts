@@ -1,0 +1,224 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import { buckets, FIRST_RUN, toolNames } from "../../kinds.ts"
+import type { Usage } from "../../wire/usage.ts"
+import type { Runner } from "../database/connection.ts"
+import {
+  allOf,
+  Batch,
+  type Field,
+  firstAndLast,
+  isItem,
+  lockTimeout,
+  names,
+  of,
+  type Row,
+  statement,
+  textOf,
+} from "../database/statement.ts"
+import type { End, Idempotency } from "../entries.ts"
+import { idempotency } from "../schema/claims.ts"
+import { accounts, corrections, ends, holds } from "../schema/tables.ts"
+import { countSpending } from "./spending.ts"
+
+/**
+ * The result of an end. `applied`. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another
+ * statement ended the hold while this one waited, so ask again.
+ */
+export type Ended = "applied" | "closed" | "none" | "conflict"
+
+/** All columns that every end says itself; `notes` are read as text, and cast where they are written. */
+export const endFields: readonly Field<End>[] = [
+  [ends.id, (end) => end.id],
+  [ends.charge_nano, (end) => end.charge_nano],
+  [ends.terms_id, (end) => end.terms_id],
+  [ends.prompt_tokens, (end) => end.usage?.prompt_tokens ?? null],
+  [ends.cached_tokens, (end) => end.usage?.cached_tokens ?? null],
+  [ends.completion_tokens, (end) => end.usage?.completion_tokens ?? null],
+  [ends.ttft_ms, (end) => end.ttft_ms],
+  [ends.duration_ms, (end) => end.duration_ms],
+  [ends.outcome, (end) => end.outcome],
+  [ends.basis, (end) => end.basis],
+  [ends.ending, (end) => end.ending],
+  [ends.failure, (end) => end.failure],
+  [ends.notes, (end) => (end.notes.length === 0 ? null : `"{${end.notes.join(",")}}"`), "text"],
+]
+
+const a = alias(accounts, "a")
+const h = alias(holds, "h")
+const e = alias(ends, "e")
+const c = alias(idempotency, "c")
+
+/** Counts of buckets, and of tool runs after them, as an array; null for none. */
+export function bucketArray(usage: Usage | null): string | null {
+  const { buckets: of = {}, tool_runs } = usage ?? {}
+  if (usage?.buckets === undefined && tool_runs === undefined) return null
+  const counts = buckets.map((bucket) => of[bucket] ?? 0)
+  if (tool_runs !== undefined) {
+    while (counts.length < FIRST_RUN) counts.push(0)
+    counts.push(...toolNames(tool_runs).map((tool) => tool_runs[tool] ?? 0))
+  }
+  return `{${counts.join(",")}}`
+}
+
+/** The same as one array of an array of texts. */
+export function bucketsOf(usage: Usage | null): string | null {
+  const counts = bucketArray(usage)
+  return counts === null ? null : `"${counts}"`
+}
+
+/** Read as text, like `notes`. */
+export const bucketField: Field<End> = [ends.buckets, (end) => bucketsOf(end.usage), "text"]
+
+/** What an end says besides the charge, as JSON; null for nothing. */
+export const detailsText = ({ details }: End): string | null =>
+  details === undefined ? null : JSON.stringify(details)
+
+/** Read as text, like `notes`. */
+export const detailsField: Field<End> = [
+  ends.details,
+  (end) => {
+    const text = detailsText(end)
+    return text && `"${text.replace(/["\\]/g, "\\$&")}"`
+  },
+  "text",
+]
+
+/** An end, and the `Idempotency-Key` of its call if that is known. */
+export interface ExactEnd extends End {
+  readonly idempotency?: Idempotency | null
+}
+
+const batch = new Batch<ExactEnd>(4, [
+  ...endFields,
+  bucketField,
+  detailsField,
+  [idempotency.key_hash, (end) => end.freed_key_hash ?? end.idempotency?.key_hash ?? null],
+  // Null for a key that the end frees.
+  [idempotency.body_hash, (end) => (end.freed_key_hash === null && end.idempotency?.body_hash) || null],
+])
+
+/** What an end and a correction have in common, and what the end says itself. */
+const said = [
+  ends.id,
+  ends.charge_nano,
+  ends.prompt_tokens,
+  ends.cached_tokens,
+  ends.completion_tokens,
+  ends.ttft_ms,
+  ends.duration_ms,
+  ends.basis,
+  ends.ending,
+  ends.failure,
+  ends.account_id,
+  ends.key_id,
+  ends.margin_bp,
+] as const
+
+/** `payers`: the accounts of `asked`, locked in the order of their ids, before anything is written about their calls. */
+export const lockPayers = sql`payers AS MATERIALIZED (
+  SELECT ${a.id}, ${a.is_limited} FROM ${accounts} ${a}
+  WHERE ${a.id} = ANY (ARRAY(SELECT q.account_id FROM asked q WHERE q.account_id IS NOT NULL)) AND ${lockTimeout}
+  ORDER BY ${a.id} FOR NO KEY UPDATE
+)`
+
+/**
+ * `moved`: the accounts' sums after `changed`, which has `account_id`, `paid_nano` and `freed_nano`; and what limits count.
+ * For `ANY (ARRAY(…))` see `holdExact`.
+ */
+export const moveSums = sql`moved AS (
+  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
+    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano)
+  FROM (
+    SELECT s.account_id, sum(s.paid_nano)::bigint AS paid_nano, sum(s.freed_nano)::bigint AS freed_nano
+    FROM changed s JOIN payers p ON p.id = s.account_id GROUP BY s.account_id) s
+  WHERE ${a.id} = s.account_id AND ${a.id} = ANY (ARRAY(SELECT account_id FROM changed)) RETURNING ${a.id}
+), ${countSpending}`
+
+/**
+ * Settles and releases, each hold once (D13). An end of a hold that has ended changes nothing, except that a settlement
+ * after expiry is added as a correction; it frees nothing, because nothing is held any longer. It takes back the
+ * `Idempotency-Key` that the expiry has freed, and changes nothing if another call has it (D43). Of several ends of one
+ * hold in a batch, the first that is due counts. The statement locks the accounts first. Every statement that ends one
+ * of their calls needs that lock, so an end that this snapshot does not contain violates the primary key, and the call
+ * is asked again. The divisions fail if an account was not found or not updated: its ends would be reported as `closed`.
+ */
+export const endExact = statement(
+  "end",
+  sql`
+WITH asked AS MATERIALIZED (
+  SELECT x.*, hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp, hold.held_at,
+    coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at, past.outcome AS past_outcome, past.charge_nano AS past_nano
+  FROM ${batch.ordered} LEFT JOIN LATERAL (
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
+    WHERE ${isItem(h.id, of("x", ends.id), 2)} OFFSET 0) hold ON true
+  LEFT JOIN LATERAL (
+    SELECT ${e.outcome}, ${e.charge_nano} FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true
+), ${lockPayers}, fitting AS MATERIALIZED (
+  SELECT DISTINCT ON (q.id) q.* FROM asked q JOIN payers p ON p.id = q.account_id
+  WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
+  ORDER BY q.id, q.place
+), claimed AS (
+  INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id, idempotency.claimed_at)})
+  SELECT f.account_id, f.key_hash, f.body_hash, f.id, f.held_at FROM fitting f
+  WHERE f.past_outcome IS NOT NULL AND f.body_hash IS NOT NULL ORDER BY f.account_id, f.key_hash
+  ON CONFLICT ON CONSTRAINT idempotency_pkey DO NOTHING RETURNING ${names(idempotency.call_id)}
+), due AS MATERIALIZED (
+  SELECT f.* FROM fitting f
+  WHERE f.past_outcome IS NULL OR f.body_hash IS NULL OR f.id IN (SELECT call_id FROM claimed)
+    OR f.id = (SELECT ${c.call_id} FROM ${idempotency} ${c} WHERE ${c.account_id} = f.account_id AND ${c.key_hash} = f.key_hash)
+), ended AS (
+  INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes, ends.buckets, ends.details)})
+  SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[], d.details::jsonb
+  FROM due d WHERE d.past_outcome IS NULL ORDER BY d.id
+  ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
+), corrected AS (
+  INSERT INTO ${corrections} (${names(...said, corrections.difference_nano, corrections.terms_id, corrections.notes, corrections.buckets, corrections.details)})
+  SELECT ${allOf("d", ...said)}, d.charge_nano - d.past_nano, d.sold_at, coalesce(d.notes::text[], '{}') || 'settled_late'::text,
+    d.buckets::int[], d.details::jsonb
+  FROM due d WHERE d.past_outcome IS NOT NULL ORDER BY d.id
+  ON CONFLICT (id) DO NOTHING RETURNING ${names(corrections.id)}
+), changed AS MATERIALIZED (
+  SELECT d.place, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano
+  FROM due d CROSS JOIN LATERAL (
+    SELECT d.charge_nano - coalesce(d.past_nano, 0) AS paid_nano,
+      CASE WHEN d.past_outcome IS NULL THEN d.amount_nano ELSE 0 END AS freed_nano) n
+  WHERE d.id IN (SELECT id FROM ended UNION ALL SELECT id FROM corrected)
+), ${moveSums}, freed_keys AS (
+  DELETE FROM ${idempotency} ${c} USING due d
+  WHERE d.key_hash IS NOT NULL AND d.body_hash IS NULL AND d.id IN (SELECT id FROM ended)
+    AND ${c.account_id} = d.account_id AND ${c.key_hash} = d.key_hash AND ${c.call_id} = d.id
+)
+SELECT
+  CASE
+    WHEN q.place IN (SELECT place FROM changed) THEN 'applied'
+    WHEN q.account_id IS NULL THEN 'none'
+    WHEN q.past_outcome IS NULL AND q.id IN (SELECT id FROM due) AND q.id NOT IN (SELECT id FROM ended) THEN 'conflict'
+    ELSE 'closed'
+  END AS ended,
+  1 / ((SELECT count(*) FROM payers) = (SELECT count(DISTINCT account_id) FROM asked))::int AS found,
+  1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
+FROM asked q ORDER BY q.place`,
+)
+
+/**
+ * Runs the exact statement, with results in the order of the ends. Of several ends of one hold, the first that is due is
+ * `applied` and the others are `closed`.
+ */
+export async function endExactly(
+  connection: Runner,
+  asked: readonly ExactEnd[],
+  lock_ms: number,
+  within_ms: number,
+): Promise<readonly Ended[]> {
+  const values = [String(lock_ms), ...firstAndLast(asked), ...batch.values(asked)]
+  const rows = await connection.run(endExact, values, within_ms, asked.length)
+  if (rows.length !== asked.length) throw new Error("the ending statement returned too few rows")
+  return rows.map(endedOf)
+}
+
+function endedOf(row: Row): Ended {
+  const ended = textOf(row, "ended")
+  if (ended === "applied" || ended === "closed" || ended === "none" || ended === "conflict") return ended
+  throw new Error("the ending statement returned an unknown outcome")
+}

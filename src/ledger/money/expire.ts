@@ -1,0 +1,94 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { Runner } from "../database/connection.ts"
+import { allOf, Batch, names, of, statement, textOf } from "../database/statement.ts"
+import { idempotency } from "../schema/claims.ts"
+import { checkpoints, ends, holds } from "../schema/tables.ts"
+import { lockPayers, moveSums } from "./end-exact.ts"
+
+const STATEMENT_MS = 5_000
+
+/** An open hold of a dead gateway. */
+export interface Orphan {
+  readonly id: string
+  readonly account_id: string
+}
+
+const h = alias(holds, "h")
+const e = alias(ends, "e")
+const p = alias(checkpoints, "p")
+const c = alias(idempotency, "c")
+
+const batch = new Batch<Orphan>(2, [[holds.id, (orphan) => orphan.id]])
+
+const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens, ends.buckets] as const
+
+/**
+ * Frees the holds of orphaned calls and charges their last checkpoints (D13), each once, however often it is named. A call
+ * that is charged nothing gives its `Idempotency-Key` back (D43), which was claimed in the transaction of the hold.
+ * Calls that have ended meanwhile are left alone. Locks as in `endExact`.
+ */
+export const expire = statement(
+  "expire",
+  sql`
+WITH asked AS MATERIALIZED (
+  SELECT hold.*, coalesce(seen.terms_id, hold.held_terms_id) AS terms_id, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
+  FROM (SELECT DISTINCT ${names(holds.id)} FROM ${batch.relation}) x CROSS JOIN LATERAL (
+    SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp}, ${h.held_at},
+      ${h.terms_id} AS held_terms_id FROM ${holds} ${h}
+    WHERE ${h.id} = ${of("x", holds.id)} AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL OFFSET 0) hold
+  LEFT JOIN LATERAL (
+    SELECT ${p.charge_nano}, ${p.basis}, ${p.prompt_tokens}, ${p.cached_tokens}, ${p.completion_tokens}, ${p.buckets}, ${p.terms_id}
+    FROM ${checkpoints} ${p} WHERE ${p.id} = hold.id OFFSET 0) seen ON true
+), ${lockPayers}, ended AS (
+  INSERT INTO ${ends} (${names(
+    ends.id,
+    ends.account_id,
+    ends.key_id,
+    ends.margin_bp,
+    ends.terms_id,
+    ends.charge_nano,
+    ends.basis,
+    ...usage,
+    ends.freed_nano,
+    ends.outcome,
+    ends.ending,
+    ends.failure,
+    ends.notes,
+  )})
+  SELECT ${allOf("q", ends.id, ends.account_id, ends.key_id, ends.margin_bp, ends.terms_id, ends.charge_nano, ends.basis, ...usage)},
+    q.amount_nano, 'expired', 'gateway_lost', 'gateway_lost', CASE WHEN q.charge_nano > q.amount_nano THEN ARRAY['overage'] END
+  FROM asked q JOIN payers y ON y.id = q.account_id ORDER BY q.id
+  ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
+), forgotten AS (
+  DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY (ARRAY(SELECT id FROM ended))
+), changed AS MATERIALIZED (
+  SELECT q.id, q.account_id, q.key_id, q.held_at, q.charge_nano AS paid_nano, q.amount_nano AS freed_nano,
+    q.charge_nano - q.amount_nano AS spent_nano
+  FROM asked q WHERE q.id IN (SELECT id FROM ended)
+), ${moveSums}, freed_keys AS (
+  DELETE FROM ${idempotency} WHERE ctid = ANY (ARRAY(
+    SELECT claim.ctid FROM changed d CROSS JOIN LATERAL (
+      SELECT c.ctid FROM ${idempotency} ${c}
+      WHERE ${c.claimed_at} = d.held_at AND ${c.call_id} = d.id OFFSET 0) claim
+    WHERE d.paid_nano = 0))
+)
+SELECT s.id, 1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
+FROM changed s`,
+)
+
+/** Expires a batch; whether each was expired by this statement, in the order of the orphans. */
+export async function expireBatch(
+  connection: Runner,
+  orphans: readonly Orphan[],
+  lock_ms: number,
+): Promise<readonly boolean[]> {
+  const rows = await connection.run(
+    expire,
+    [String(lock_ms), ...batch.values(orphans)],
+    STATEMENT_MS,
+    orphans.length,
+  )
+  const expired = new Set(rows.map((row) => textOf(row, "id")))
+  return orphans.map(({ id }) => expired.has(id))
+}

@@ -1,0 +1,259 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import { atMargin, PAR_BP } from "../../money.ts"
+import type { Runner } from "../database/connection.ts"
+import { Uncertain } from "../database/database-errors.ts"
+import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
+import type { Hold } from "../entries.ts"
+import { accounts, gateways, holds, keys, terms } from "../schema/tables.ts"
+import { type Held, holdExactly, holdFields, sessionFields } from "./hold-exact.ts"
+import { type DoneAccounts, NONE, runLean } from "./lean.ts"
+import { par } from "./margin.ts"
+
+/**
+ * How long one holding statement may take: half of what a call waits, so that there is time for a second attempt (D27).
+ */
+const STATEMENT_MS = 1_000
+
+const a = alias(accounts, "a")
+const k = alias(keys, "k")
+const g = alias(gateways, "g")
+const t = alias(terms, "t")
+
+/** Whether the key may hold for the model of these terms. A scalar subquery: the planner would make a join of an EXISTS, and read all keys. */
+function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL): SQL {
+  return sql`(SELECT true FROM ${keys} ${k} WHERE ${k.id} = ${key_id} AND ${k.account_id} = ${account_id}
+    AND ${k.revoked_at} IS NULL AND ${k.suspended_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now())
+    AND (${k.models} IS NULL OR (SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${terms_id}) = ANY (${k.models})))`
+}
+
+/**
+ * The condition on the account `a`, for an amount that contains this margin (D69). The UPDATE checks it again on the
+ * newest version of the row when another statement has changed it. Spending limits are left to the exact statement.
+ */
+function canHold(amount: SQL, margin_bp: SQL): SQL {
+  return sql`${a.balance_nano} - ${a.held_nano} >= ${amount} AND ${a.margin_bp} = ${margin_bp}
+    AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND NOT ${a.is_limited}
+    AND EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL)`
+}
+
+/** All columns but `held_at`, which is the ledger's own time. */
+const columns = [
+  ...holdFields.map(([column]) => column),
+  ...sessionFields.map(([column]) => column),
+  holds.margin_bp,
+]
+
+const batch = new Batch<Hold>(9, [
+  ...holdFields,
+  ...sessionFields,
+  [holds.margin_bp, (hold) => hold.margin_bp ?? null],
+])
+
+const owners = hidden("$3::uuid[]")
+
+/** The sum of the holds of an account, as the gateway computed it, and the margin that it contains. */
+const total = sql.raw(`($4::bigint[])[array_position($3::uuid[], a."id")]`)
+const margin = sql.raw(`($8::int[])[array_position($3::uuid[], a."id")]`)
+
+/**
+ * Makes all holds of an account, or none: if they do not fit together, the exact statement decides. An account is left
+ * out for a key that may not hold, too little money, another margin, a suspension, a spending limit or a move; all accounts
+ * are, for a dead gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
+ * in the order of their ids, so that statements cannot deadlock. The division fails when a row was lost on the way:
+ * better no statement than lost money.
+ */
+export const holdLean = statement(
+  "hold",
+  sql`
+WITH refused AS MATERIALIZED (
+  SELECT u.account_id FROM unnest(${hidden("$5::uuid[]")}, ${hidden("$6::uuid[]")}, ${hidden("$7::int[]")}) AS u (account_id, key_id, terms_id)
+  WHERE ${mayHold(sql`u.key_id`, sql`u.account_id`, sql`u.terms_id`)} IS NOT TRUE
+), locked AS MATERIALIZED (
+  SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY (${owners}::uuid[]) AND ${lockTimeout}
+  ORDER BY ${a.id} FOR NO KEY UPDATE
+), moved AS (
+  UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + ${total}
+  WHERE ${a.id} = ANY (${owners}::uuid[]) AND (SELECT count(*) FROM locked) > 0
+    AND (${a.id} IN (SELECT account_id FROM refused)) IS NOT TRUE AND ${canHold(total, margin)}
+  RETURNING ${a.id}, ${total} AS total_nano
+), inserted AS (
+  INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
+  SELECT ${allOf("x", ...columns)}, $2::uuid FROM ${batch.kept}
+  WHERE (${of("x", holds.account_id)} IN (SELECT id FROM moved)) IS TRUE
+  RETURNING ${names(holds.amount_nano)}
+)
+SELECT count(*)::int AS accounts, CASE WHEN count(*) < cardinality($3::uuid[]) THEN array_agg(id)::text END AS only,
+  1 / (coalesce(sum(total_nano), 0) = (SELECT coalesce(sum(amount_nano), 0) FROM inserted))::int AS whole
+FROM moved`,
+  true,
+)
+
+const own = new Batch<Hold>(8, [
+  [holds.id, (hold) => hold.id],
+  [holds.amount_nano, (hold) => hold.amount_nano],
+  [holds.stream, (hold) => hold.stream],
+  ...sessionFields,
+])
+
+/**
+ * The same for holds of one key for one model, which is most of a busy key's, and for a hold that is alone. Most of the cost of a
+ * batch does not depend on its size. Measured, CPU of the server without the commit: 0.13 ms for 1 hold and 0.19 for 10,
+ * where `holdLean` takes 0.21 and 0.30.
+ */
+export const holdOneKey = statement(
+  "hold",
+  sql`
+WITH moved AS (
+  UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + $6::bigint
+  WHERE ${a.id} = $3::uuid AND ${lockTimeout}
+    AND ${mayHold(sql`$4::uuid`, sql`$3::uuid`, sql`$5::int`)} AND ${canHold(sql`$6::bigint`, sql`$7::int`)}
+  RETURNING ${a.id}
+), inserted AS (
+  INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
+  SELECT ${of("x", holds.id)}, moved.id, $4::uuid, $5::int, ${of("x", holds.amount_nano)}, ${of("x", holds.stream)},
+    ${allOf("x", holds.session_id, holds.agent_id)}, nullif($7::int, ${par}), $2::uuid
+  FROM moved CROSS JOIN ${own.kept}
+  RETURNING ${names(holds.amount_nano)}
+)
+SELECT 1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::int AS whole FROM moved`,
+  true,
+)
+
+/**
+ * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock.
+ * The exact statement takes what the lean one leaves out, holds with an `Idempotency-Key`, and holds of accounts that had a
+ * spending limit. Both answer within `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for
+ * the second.
+ *
+ * `known` is what earlier holds returned about accounts, and may be out of date. The lean statement checks the margin (D69) and
+ * leaves out accounts with spending limits. The exact statement reads both, and `known` is updated from it.
+ */
+export async function holdBatch(
+  connection: Runner,
+  gateway_id: string,
+  batch: readonly Hold[],
+  lock_ms: number,
+  known: KnownAccounts = new Map(),
+): Promise<readonly Held[]> {
+  const until = performance.now() + STATEMENT_MS
+  const sold =
+    known.size === 0 ? batch : batch.map((hold) => atMargin(hold, known.get(hold.account_id)?.margin_bp))
+  // Once: another batch may change `known` while this one waits, and a hold that was not sent must not count as held.
+  const are_lean = sold.map((hold) => isLean(hold, known))
+  const lean = sold.filter((_, at) => are_lean[at])
+  const held = lean.length === 0 ? NONE : await heldAccounts(connection, gateway_id, lean, lock_ms)
+  const rest = batch.filter((hold, at) => !(are_lean[at] && held.has(hold.account_id)))
+  if (rest.length === 0) return sold.map(heldAs)
+  try {
+    const within_ms = Math.max(until - performance.now(), STATEMENT_MS / 2)
+    const results = await holdExactly(connection, gateway_id, rest, lock_ms, within_ms)
+    const exact = new Map(rest.map((hold, at) => [hold, results[at] ?? CONFLICT]))
+    for (const [hold, result] of exact) remember(known, hold.account_id, result)
+    return batch.map((hold, at) => exact.get(hold) ?? heldAs(sold[at] ?? hold))
+  } catch (error) {
+    // Holds of the lean statement are committed, so the batch must not count as rolled back.
+    throw rest.length < batch.length ? new Uncertain(error) : error
+  }
+}
+
+function isLean({ idempotency, account_id }: Hold, known: KnownAccounts): boolean {
+  return idempotency === null && known.get(account_id)?.is_limited !== true
+}
+
+/**
+ * For each account, the margin and whether it has a spending limit, as the exact statement last returned them. Accounts with a
+ * margin of 1 and no limit are not kept.
+ */
+export type KnownAccounts = Map<string, Pick<Hold, "margin_bp" | "is_limited">>
+
+/** How many are kept; the oldest make room. */
+const KNOWN_LIMIT = 50_000
+
+/** Other outcomes do not tell both. A repeated hold tells of no limit, which costs one lean attempt. */
+function remember(known: KnownAccounts, account_id: string, held: Held | undefined): void {
+  if (held?.outcome !== "held" && held?.outcome !== "spending_limit_reached") return
+  const { margin_bp } = held
+  const is_limited = held.outcome === "held" ? held.is_limited : true
+  known.delete(account_id)
+  if (margin_bp === undefined && is_limited !== true) return
+  for (const oldest of known.keys()) {
+    if (known.size < KNOWN_LIMIT) break
+    known.delete(oldest)
+  }
+  known.set(account_id, { ...(margin_bp !== undefined && { margin_bp }), ...(is_limited && { is_limited }) })
+}
+
+const HELD: Held = { outcome: "held" }
+const heldAs = ({ margin_bp }: Hold): Held =>
+  margin_bp === undefined ? HELD : { outcome: "held", margin_bp }
+const CONFLICT: Held = { outcome: "conflict" }
+/** The accounts for which the lean statements have held everything. */
+function heldAccounts(
+  connection: Runner,
+  gateway_id: string,
+  lean: readonly Hold[],
+  lock_ms: number,
+): Promise<DoneAccounts> {
+  const [first] = lean
+  const short =
+    first !== undefined && lean.every((hold) => isAlike(hold, first))
+      ? { statement: holdOneKey, values: oneKeyValues(first, lean, gateway_id, lock_ms) }
+      : null
+  const whole = () => ({ statement: holdLean, values: leanValues(lean, gateway_id, lock_ms) })
+  return runLean(connection, lean.length, STATEMENT_MS, short, whole)
+}
+
+function isAlike(hold: Hold, other: Hold): boolean {
+  return (
+    hold.key_id === other.key_id &&
+    hold.account_id === other.account_id &&
+    hold.terms_id === other.terms_id &&
+    hold.margin_bp === other.margin_bp
+  )
+}
+
+/** What goes into `holdOneKey`: `lean` are alike, and `first` is one of them. */
+export function oneKeyValues(
+  first: Hold,
+  lean: readonly Hold[],
+  gateway_id: string,
+  lock_ms: number,
+): string[] {
+  const amount_nano = lean.reduce((sum, hold) => sum + hold.amount_nano, 0n)
+  return [
+    String(lock_ms),
+    gateway_id,
+    first.account_id,
+    first.key_id,
+    String(first.terms_id),
+    String(amount_nano),
+    String(first.margin_bp ?? PAR_BP),
+    ...own.values(lean),
+  ]
+}
+
+/** What goes into `holdLean`. */
+export function leanValues(lean: readonly Hold[], gateway_id: string, lock_ms: number): string[] {
+  const totals = new Map<string, bigint>()
+  const margins = new Map<string, number>()
+  const uses = new Map<string, Hold>()
+  for (const hold of lean) {
+    totals.set(hold.account_id, (totals.get(hold.account_id) ?? 0n) + hold.amount_nano)
+    margins.set(hold.account_id, hold.margin_bp ?? PAR_BP)
+    uses.set(`${hold.key_id}${hold.terms_id}`, hold)
+  }
+  const owners = [...totals.keys()]
+  const keys = [...uses.values()]
+  return [
+    String(lock_ms),
+    gateway_id,
+    arrayOf(owners, (id) => id),
+    arrayOf([...totals.values()], (amount) => amount),
+    arrayOf(keys, (hold) => hold.account_id),
+    arrayOf(keys, (hold) => hold.key_id),
+    arrayOf(keys, (hold) => hold.terms_id),
+    arrayOf([...margins.values()], (margin_bp) => margin_bp),
+    ...batch.values(lean),
+  ]
+}

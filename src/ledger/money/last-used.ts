@@ -1,0 +1,42 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { Runner } from "../database/connection.ts"
+import { arrayOf, names, statement } from "../database/statement.ts"
+import { keys } from "../schema/tables.ts"
+
+const STATEMENT_MS = 5_000
+
+const k = alias(keys, "k")
+
+/** Keys that another gateway is writing at this moment are skipped: it writes the same time. */
+const touch = statement(
+  "last_used",
+  sql`
+WITH locked AS MATERIALIZED (
+  SELECT ${k.id} FROM ${keys} ${k}
+  WHERE ${k.id} = ANY ($1::uuid[])
+  ORDER BY ${k.id} FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE ${keys} ${k} SET ${names(keys.last_used_at)} = now() WHERE ${k.id} = ANY (ARRAY(SELECT id FROM locked))`,
+)
+
+/** Which keys were used since the last time this was written; one row a key, however many calls. */
+export class LastUsed {
+  #keys = new Set<string>()
+
+  note(key_id: string): void {
+    this.#keys.add(key_id)
+  }
+
+  async write(connection: Runner): Promise<void> {
+    if (this.#keys.size === 0) return
+    const keys = this.#keys
+    this.#keys = new Set()
+    try {
+      await connection.run(touch, [arrayOf([...keys], (id) => id)], STATEMENT_MS, keys.size)
+    } catch (error) {
+      for (const key of keys) this.#keys.add(key)
+      throw error
+    }
+  }
+}

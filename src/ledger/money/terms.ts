@@ -1,0 +1,59 @@
+import { sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { picoRecord, toolNames } from "../../kinds.ts"
+import type { Terms } from "../entries.ts"
+import { terms } from "../schema/tables.ts"
+
+/** Any number will do, as long as every gateway takes the same. */
+const TERMS_LOCK = 7_061_981
+
+/**
+ * The numbers of these terms, in their order (D56). What was never sold before gets a row; rows are never changed. Gateways
+ * that start together wait for one another, so that none makes a row twice.
+ */
+export async function registerTerms(
+  database: PostgresJsDatabase,
+  wanted: readonly Terms[],
+): Promise<readonly number[]> {
+  return database.transaction(async (transaction) => {
+    await transaction.execute(sql`SELECT pg_advisory_xact_lock(${TERMS_LOCK})`)
+    const known = new Map(
+      (await transaction.select().from(terms)).map(({ id, created_at: _, ...row }) => [nameOf(row), id]),
+    )
+    const numbers: number[] = []
+    for (const one of wanted) {
+      const row = rowOf(one)
+      const name = nameOf(row)
+      let id = known.get(name)
+      if (id === undefined) {
+        const [added] = await transaction.insert(terms).values(row).returning({ id: terms.id })
+        if (added === undefined) throw new Error("terms were not added")
+        id = added.id
+        known.set(name, id)
+      }
+      numbers.push(id)
+    }
+    return numbers
+  })
+}
+
+function rowOf({ price, above_tokens = 0, operation = "chat", service_tier, ...rest }: Terms) {
+  const { buckets = {}, tool_runs, ...plain } = price
+  const tools = tool_runs === undefined ? null : toolNames(tool_runs)
+  return {
+    ...rest,
+    ...plain,
+    ...picoRecord((bucket) => buckets[bucket] ?? null),
+    tool_runs: tools && [...tools],
+    tool_run_pico: tools?.map((tool) => tool_runs?.[tool] ?? 0n) ?? null,
+    above_tokens,
+    operation,
+    service_tier: service_tier ?? null,
+  }
+}
+
+/** A text that is the same for the same terms only. */
+function nameOf(row: Omit<typeof terms.$inferInsert, "id" | "created_at">): string {
+  const entries = Object.entries(row).sort(([one], [other]) => (one < other ? -1 : 1))
+  return JSON.stringify(entries.map(([name, value]) => [name, String(value)]))
+}

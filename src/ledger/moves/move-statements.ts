@@ -1,0 +1,266 @@
+import { getTableColumns, type SQL, sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import { names } from "../database/statement.ts"
+import { claimLasts } from "../money/idempotency-claims.ts"
+import { carriedOf, idsSince, periodStart, spentHere, spentIn } from "../money/spending.ts"
+import { answers, idempotency } from "../schema/claims.ts"
+import {
+  accounts,
+  carried_spending,
+  corrections,
+  credits,
+  ends,
+  gateways,
+  holds,
+  keys,
+} from "../schema/tables.ts"
+
+/**
+ * The statements that move an account (D76). Each changes one database, and does nothing if it was done before, or if the move
+ * with `move_id` has come further.
+ */
+export interface Move {
+  readonly account_id: string
+  readonly move_id: string
+  /** The names of the shards. */
+  readonly from: string
+  readonly to: string
+}
+
+const a = alias(accounts, "a")
+const k = alias(keys, "k")
+const h = alias(holds, "h")
+const e = alias(ends, "e")
+const c = alias(corrections, "c")
+const g = alias(gateways, "g")
+const i = alias(idempotency, "i")
+const w = alias(answers, "w")
+
+/** How many claims are copied at a time, and how many answers: each may have 1 MiB. */
+const CLAIMS = sql.raw("200")
+const ANSWERS = sql.raw("8")
+
+/** A lock is waited for no longer than this; then the statement fails, and the move can be continued. */
+const in_time = sql.raw(`set_config('lock_timeout', '5000', true) IS NOT NULL`)
+
+/** The account in one shard. */
+export const row = (account_id: string) => sql`
+  SELECT ${a.moved_to}, ${a.moving_to}, ${a.moving_id}, ${a.held_nano}::text AS held_nano, now()::text AS at
+  FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid`
+
+/** From here on nothing holds, and nobody changes the account or its keys, unless another move was first. */
+export const mark = ({ account_id, move_id, to }: Move) => sql`
+  UPDATE ${accounts} ${a} SET (${names(accounts.moving_to, accounts.moving_id)}) = (${to}::text, ${move_id}::uuid)
+  WHERE ${a.id} = ${account_id}::uuid AND ${a.moved_to} IS NULL AND ${a.moving_to} IS NULL AND ${in_time}`
+
+/** The account is live again where it was, unless the move has come too far. */
+export const unmark = (account_id: string) => sql`
+  UPDATE ${accounts} ${a} SET (${names(accounts.moving_to, accounts.moving_id)}) = (NULL, NULL)
+  WHERE ${a.id} = ${account_id}::uuid AND ${a.moved_to} IS NULL AND ${a.moving_to} IS NOT NULL AND ${in_time}
+  RETURNING ${a.id}`
+
+/**
+ * Makes the account's row at its new place, which nobody can use. One that was left there by an earlier move is used again;
+ * what is left of other claims goes. The old row is read first, because the INSERT asks for it. No row if a newer move, or a live account, is there.
+ */
+export const prepare = ({ account_id, move_id, from, to }: Move) => sql`
+  WITH earlier AS MATERIALIZED (
+    SELECT ${a.moving_id} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid AND ${in_time} FOR NO KEY UPDATE
+  ), prepared AS (
+    INSERT INTO ${accounts} AS a (${names(accounts.id, accounts.name, accounts.moved_to, accounts.moving_to, accounts.moving_id)})
+    SELECT ${account_id}::uuid, '', ${from}::text, ${to}::text, ${move_id}::uuid WHERE (SELECT count(*) FROM earlier) >= 0
+    ON CONFLICT (id) DO UPDATE SET (${names(accounts.moved_to, accounts.moving_to, accounts.moving_id)})
+      = (${from}::text, ${to}::text, ${move_id}::uuid)
+    WHERE ${a.moved_to} IS NOT NULL AND (${a.moving_id} IS NULL OR ${a.moving_id} <= ${move_id}::uuid)
+    RETURNING ${a.id}
+  ), cleared AS (
+    DELETE FROM ${idempotency} ${i} WHERE ${i.account_id} = (SELECT id FROM prepared)
+      AND EXISTS (SELECT FROM earlier WHERE earlier.moving_id IS DISTINCT FROM ${move_id}::uuid)
+  )
+  SELECT id FROM prepared`
+
+/** The account where it arrives, locked; none once it has arrived, or for another move. */
+const arriving = ({ account_id, move_id, from }: Move) => sql`arriving AS MATERIALIZED (
+    SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid AND ${a.moving_id} = ${move_id}::uuid
+      AND ${a.moved_to} = ${from}::text AND ${in_time} FOR NO KEY UPDATE
+  )`
+
+const populated = (
+  table: typeof accounts | typeof keys | typeof carried_spending | typeof idempotency | typeof answers,
+  text: SQL,
+) => sql`json_populate_recordset(null::${table}, ${text})`
+
+/** The keys as they are known by, which never changes, so that they are found here before they are gone there. */
+export const copyHashes = (move: Move, picture: string) => sql`
+  WITH ${arriving(move)}
+  INSERT INTO ${keys} (${names(keys.id, keys.account_id, keys.hash, keys.prefix)})
+  SELECT p.id, p.account_id, p.hash, p.prefix FROM ${populated(keys, sql`${picture}::text::json->'keys'`)} p, arriving
+  ON CONFLICT (id) DO UPDATE SET ${names(keys.hash)} = excluded.hash`
+
+/** A call of the account that is open, also one that holds nothing. Those before every floor are in what is held. */
+export const openCalls = (account_id: string) => sql`
+  SELECT EXISTS (
+    SELECT FROM ${holds} ${h} WHERE ${h.account_id} = ${account_id}::uuid
+      AND ${h.id} >= (SELECT min(${g.floor_id}::text)::uuid FROM ${gateways} ${g} WHERE ${g.swept_at} IS NULL)
+      AND NOT EXISTS (SELECT FROM ${ends} ${e} WHERE ${e.id} = ${h.id})) AS open`
+
+/**
+ * Everything that moves but money, claims and answers, by what is true at the moment `at`: as a JSON text that is the same in
+ * both shards once it was copied. `used`: when the keys were last used, which may still be written.
+ */
+export const picture = (account_id: string, at: string) => {
+  const id = sql`${account_id}::uuid`
+  const moment = sql`${at}::timestamptz`
+  const month = sql`date_trunc('month', ${moment}, 'UTC')`
+  const day = sql`date_trunc('day', ${moment}, 'UTC')`
+  const spent = sql`coalesce(${c.charge_nano}, ${e.charge_nano}, ${h.amount_nano})`
+  return sql`
+  WITH here AS MATERIALIZED (
+    SELECT ${h.key_id}, sum(${spent}) AS month, sum(${spent}) FILTER (WHERE ${h.held_at} >= ${day}) AS day
+    FROM ${holds} ${h} LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id}
+    WHERE ${h.account_id} = ${id} AND ${h.held_at} >= ${month} AND ${h.id} >= ${idsSince(month)}
+    GROUP BY ${h.key_id}
+  )
+  SELECT jsonb_build_object(
+    'accounts', (SELECT jsonb_agg(jsonb_build_object('id', ${a.id}, 'name', ${a.name}, 'created_at', ${a.created_at},
+      'suspended_at', ${a.suspended_at}, 'margin_bp', ${a.margin_bp}, 'is_limited', ${a.is_limited}))
+      FROM ${accounts} ${a} WHERE ${a.id} = ${id}),
+    'keys', (SELECT coalesce(jsonb_agg(to_jsonb(k) - 'last_used_at' || jsonb_build_object('spent_since', ${periodStart(k, moment)},
+        'spent_nano', ${spentIn(k, moment)}) ORDER BY ${k.id}), '[]') FROM ${keys} ${k} WHERE ${k.account_id} = ${id}),
+    'spent', (SELECT coalesce(jsonb_agg(jsonb_build_object('key_id', ${k.id}, 'period', p.period, 'since', p.since,
+        'spent_nano', coalesce(CASE p.period WHEN 'day' THEN here.day ELSE here.month END, 0)
+          + ${carriedOf({ id: sql`${k.id}`, since: sql`p.since`, period: sql`p.period` })}) ORDER BY ${k.id}, p.period), '[]')
+      FROM ${keys} ${k} CROSS JOIN (VALUES ('day', ${day}), ('month', ${month})) p (period, since)
+        LEFT JOIN here ON here.key_id = ${k.id} WHERE ${k.account_id} = ${id}),
+    'claims', (SELECT jsonb_build_array(count(*), sum(hashtextextended(concat(${i.key_hash}, ${i.body_hash}, ${i.call_id}), 0)))
+      FROM ${idempotency} ${i} WHERE ${i.account_id} = ${id} AND ${i.claimed_at} > ${moment} - ${claimLasts})
+    )::text AS picture,
+    (SELECT coalesce(json_object_agg(${k.id}, ${k.last_used_at}), '{}')::text FROM ${keys} ${k}
+      WHERE ${k.account_id} = ${id} AND ${k.last_used_at} IS NOT NULL) AS used,
+    EXISTS (SELECT FROM ${accounts} ${a} WHERE ${a.id} = ${id} AND ${a.moved_to} IS NULL) AS is_here`
+}
+
+const key_columns = Object.values(getTableColumns(keys))
+const copied = [
+  accounts.name,
+  accounts.created_at,
+  accounts.suspended_at,
+  accounts.margin_bp,
+  accounts.is_limited,
+] as const
+const carried = Object.values(getTableColumns(carried_spending))
+
+const fromAlias = (alias: string, columns: readonly { readonly name: string }[]) =>
+  sql.raw(columns.map(({ name }) => `${alias}."${name}"`).join(", "))
+
+/**
+ * Writes what a picture shows. What a key has spent elsewhere is what it has spent less what its calls here say, which it
+ * has if the account was here before.
+ */
+export const copy = (move: Move, picture: string, used: string) => {
+  const part = (name: string) => sql`${picture}::text::json->${sql.raw(`'${name}'`)}`
+  const others = key_columns.filter(({ name }) => name !== keys.id.name)
+  const unread = key_columns.filter(({ name }) => name !== keys.last_used_at.name)
+  const here = spentHere({ id: sql`p.key_id`, account_id: sql`arriving.id`, since: sql`p.since` })
+  return sql`
+  WITH ${arriving(move)}, told AS (
+    UPDATE ${accounts} ${a} SET (${names(...copied)}) = (${fromAlias("p", copied)})
+    FROM ${populated(accounts, part("accounts"))} p, arriving WHERE ${a.id} = arriving.id
+  ), keyed AS (
+    INSERT INTO ${keys} (${names(...unread, keys.last_used_at)})
+    SELECT ${fromAlias("p", unread)}, (${used}::text::json->>p.id::text)::timestamptz
+    FROM ${populated(keys, part("keys"))} p, arriving
+    ON CONFLICT (id) DO UPDATE SET (${names(...others)}) = (${fromAlias("excluded", others)})
+  )
+  INSERT INTO ${carried_spending} AS m (${names(...carried)})
+  SELECT p.key_id, p.period, p.since, p.spent_nano - ${here} FROM ${populated(carried_spending, part("spent"))} p, arriving
+  ON CONFLICT (key_id, period) DO UPDATE SET (${names(carried_spending.since, carried_spending.spent_nano)})
+    = (excluded.since, excluded.spent_nano)`
+}
+
+/** The next claims that still count, in the order of their hashes, and the ids of their calls. */
+export const claimsAfter = (account_id: string, after: string) => sql`
+  SELECT json_agg(x)::text AS rows, max(x.key_hash) AS last, array_agg(x.call_id)::text AS call_ids FROM (
+    SELECT ${i}.* FROM ${idempotency} ${i} WHERE ${i.account_id} = ${account_id}::uuid AND ${i.key_hash} > ${after}
+      AND ${i.claimed_at} > now() - ${claimLasts} ORDER BY ${i.key_hash} LIMIT ${CLAIMS}) x`
+
+export const copyClaims = (move: Move, rows: string) => {
+  const columns = Object.values(getTableColumns(idempotency))
+  return sql`
+  WITH ${arriving(move)}
+  INSERT INTO ${idempotency} (${names(...columns)})
+  SELECT ${fromAlias("p", columns)} FROM ${populated(idempotency, sql`${rows}::text::json`)} p, arriving
+  ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE
+    SET (${names(...columns.slice(2))}) = (${fromAlias("excluded", columns.slice(2))})`
+}
+
+/** The next kept answers of these calls, in the order of their ids. */
+export const answersAfter = (call_ids: string, after: string) => sql`
+  SELECT json_agg(x)::text AS rows, max(x.call_id::text) AS last FROM (
+    SELECT ${w}.* FROM ${answers} ${w} WHERE ${w.call_id} = ANY (${call_ids}::uuid[]) AND ${w.call_id} > ${after}::uuid
+      AND ${w.expires_at} > now() ORDER BY ${w.call_id} LIMIT ${ANSWERS}) x`
+
+export const copyAnswers = (move: Move, rows: string) => {
+  const columns = Object.values(getTableColumns(answers))
+  return sql`
+  WITH ${arriving(move)}
+  INSERT INTO ${answers} (${names(...columns)})
+  SELECT ${fromAlias("p", columns)} FROM ${populated(answers, sql`${rows}::text::json`)} p, arriving
+  ON CONFLICT (call_id) DO NOTHING`
+}
+
+/** The leaving of all money, with the account or after it. */
+function leave(move: Move, credit_id: string, is_switch: boolean): SQL {
+  const { account_id, move_id, to } = move
+  const condition = is_switch
+    ? sql`${a.moved_to} IS NULL AND ${a.held_nano} = 0`
+    : sql`${a.moved_to} = ${to}::text AND ${a.balance_nano} <> 0`
+  return sql`left_here AS MATERIALIZED (
+    SELECT ${a.id}, ${a.balance_nano} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid
+      AND ${a.moving_id} = ${move_id}::uuid AND ${a.moving_to} = ${to}::text AND ${condition} AND ${in_time} FOR NO KEY UPDATE
+  ), gone AS (
+    INSERT INTO ${credits} (${names(credits.id, credits.account_id, credits.amount_nano, credits.reason)})
+    SELECT ${credit_id}::uuid, l.id, -l.balance_nano, ${`Moved to shard ${to}`}::text FROM left_here l
+  )`
+}
+
+/**
+ * The one statement that decides where the account is. Its keys stay by their ids, for reports of their calls, and are found
+ * by no hash any more.
+ */
+export const switchOver = (move: Move) => sql`
+  WITH ${leave(move, move.move_id, true)}, silenced AS (
+    UPDATE ${keys} ${k} SET ${names(keys.hash)} = 'moved ' || ${k.id}::text FROM left_here l WHERE ${k.account_id} = l.id
+  ), cleared AS (
+    DELETE FROM ${idempotency} ${i} USING left_here l WHERE ${i.account_id} = l.id
+  )
+  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.moved_to)}) = (${a.balance_nano} - l.balance_nano, ${move.to}::text)
+  FROM left_here l WHERE ${a.id} = l.id RETURNING ${a.id}`
+
+/** What has come together where the account was, by calls that were settled late. */
+export const leaveRest = (move: Move, credit_id: string) => sql`
+  WITH ${leave(move, credit_id, false)}
+  UPDATE ${accounts} ${a} SET ${names(accounts.balance_nano)} = ${a.balance_nano} - l.balance_nano
+  FROM left_here l WHERE ${a.id} = l.id RETURNING (-l.balance_nano)::text AS amount_nano`
+
+/** What has left with this credit; none if it was not made. */
+export const leftWith = (credit_id: string) => sql`
+  SELECT ${credits.amount_nano}::text AS amount_nano FROM ${credits} WHERE ${credits.id} = ${credit_id}::uuid`
+
+/** The same money, where the account is now: once, by the id of the credit. */
+export const arrive = ({ account_id, from }: Move, credit_id: string, amount_nano: bigint) => sql`
+  WITH payee AS MATERIALIZED (
+    SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid AND ${in_time} FOR NO KEY UPDATE
+  ), come AS (
+    INSERT INTO ${credits} (${names(credits.id, credits.account_id, credits.amount_nano, credits.reason)})
+    SELECT ${credit_id}::uuid, y.id, ${amount_nano.toString()}::bigint, ${`Moved from shard ${from}`}::text FROM payee y
+    ON CONFLICT (id) DO NOTHING RETURNING ${names(credits.account_id, credits.amount_nano)}
+  )
+  UPDATE ${accounts} ${a} SET ${names(accounts.balance_nano)} = ${a.balance_nano} + come.amount_nano
+  FROM come WHERE ${a.id} = come.account_id`
+
+/** From here on the account is live at its new place, if its money is there. */
+export const open = (move: Move, credit_id: string) => sql`
+  UPDATE ${accounts} ${a} SET (${names(accounts.moved_to, accounts.moving_to)}) = (NULL, NULL)
+  WHERE ${a.id} = ${move.account_id}::uuid AND ${a.moving_id} = ${move.move_id}::uuid AND ${a.moved_to} = ${move.from}::text
+    AND EXISTS (SELECT FROM ${credits} WHERE ${credits.id} = ${credit_id}::uuid) AND ${in_time}`

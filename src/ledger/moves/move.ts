@@ -1,0 +1,270 @@
+import { type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { nextId } from "../../id.ts"
+import { type Difference, differences } from "../archive/account-audit.ts"
+import type { Move } from "./move-statements.ts"
+import * as statements from "./move-statements.ts"
+
+/** A shard between which accounts move (D76). */
+export interface Place {
+  readonly name: string
+  readonly database: Pick<PostgresJsDatabase, "execute" | "transaction">
+}
+
+/**
+ * How far a move is. `draining`: it waits for the open calls of the account. `copying`, `comparing`: nothing of it is open.
+ * `switching`: from here on it goes on at the new place. `auditing`: calls are served there.
+ */
+export type MoveStep = "draining" | "copying" | "comparing" | "switching" | "auditing"
+
+export interface MoveProgress {
+  readonly step: MoveStep
+  /** What the open calls of the account hold. */
+  readonly held_nano: bigint
+}
+
+export type MoveResult =
+  /** Also if it was moved before. `differences`: what both audits of the account say is wrong. */
+  | { readonly outcome: "moved"; readonly differences: readonly Difference[] }
+  | { readonly outcome: "no_account" }
+  /** It is in another shard, or is being moved to another one. */
+  | { readonly outcome: "elsewhere"; readonly shard: string }
+  /** Another account of the new shard has its id. */
+  | { readonly outcome: "taken" }
+
+export interface MoveOptions {
+  readonly signal?: AbortSignal
+  onProgress?(progress: MoveProgress): void
+  /** How long the keys are in both shards before they can only be found in the new one. */
+  readonly rest_ms?: number
+}
+
+/**
+ * As long as a gateway waits for the shards that it asks for a key: none of them was asked so long ago that it did not have the
+ * key yet when another one does not have it any more. Answers that are kept for Idempotency-Keys come sooner, too.
+ */
+const REST_MS = 2_500
+/** How often it looks whether the account's calls have ended. */
+const LOOK_MS = 200
+/** How often the copy is compared: at the end of a day, a limit begins to count anew in between. */
+const COMPARISONS = 3
+
+/**
+ * Moves an account, with its keys and its money, or goes on with it: each step is found out from the two databases, and does
+ * nothing if it was done (D76). Rejects with the driver's error if one of them cannot be reached, and can be called again.
+ */
+export async function moveAccount(
+  from: Place,
+  to: Place,
+  account_id: string,
+  options: MoveOptions = {},
+): Promise<MoveResult> {
+  const there = await rowOf(to, account_id)
+  const is_free = there === null || there.moved_to !== null
+  const asked: Move = { account_id, move_id: nextId(), from: from.name, to: to.name }
+  if (is_free) await from.database.execute(statements.mark(asked))
+  const here = await rowOf(from, account_id)
+  if (here === null) return { outcome: "no_account" }
+  const shard = here.moved_to ?? here.moving_to
+  if (shard === null) return { outcome: "taken" }
+  if (shard !== to.name) return { outcome: "elsewhere", shard }
+  const { moving_id } = here
+  if (moving_id === null) throw new Error("an account moves without an id of its move")
+  const move: Move = { ...asked, move_id: moving_id }
+  const moving = new Moving(from, to, move, options)
+  if (here.moved_to === null) {
+    if (there?.moved_to === from.name) await carry(to, from, account_id)
+    await moving.untilSwitched()
+  }
+  return moving.untilLive()
+}
+
+/** Ends a move that has not switched yet: the account is live where it was. Whether there was one. */
+export async function cancelMove({ database }: Place, account_id: string): Promise<boolean> {
+  return (await database.execute(statements.unmark(account_id))).length > 0
+}
+
+/**
+ * Brings what came together at the old place after the account, by calls that were settled late, to the new one. The credits
+ * of a move have ids that follow from each other, so that each is found again and made once.
+ */
+export async function carry(from: Place, to: Place, account_id: string): Promise<void> {
+  const here = await rowOf(from, account_id)
+  if (here === null || here.moving_id === null || here.moved_to !== to.name) return
+  const move = { account_id, move_id: here.moving_id, from: from.name, to: to.name }
+  for (let credit_id = move.move_id; ; credit_id = idAfter(credit_id, "next")) {
+    const left = await amountOf(from, statements.leftWith(credit_id))
+    const amount_nano = left ?? (await amountOf(from, statements.leaveRest(move, credit_id)))
+    if (amount_nano === null) return
+    await to.database.execute(statements.arrive(move, arrivalOf(credit_id), -amount_nano))
+  }
+}
+
+/** One run of a move. */
+class Moving {
+  readonly #from: Place
+  readonly #to: Place
+  readonly #move: Move
+  readonly #options: MoveOptions
+
+  constructor(from: Place, to: Place, move: Move, options: MoveOptions) {
+    this.#from = from
+    this.#to = to
+    this.#move = move
+    this.#options = options
+  }
+
+  /** Resolves once the account is not live where it was, which may be by another run. */
+  async untilSwitched(): Promise<void> {
+    const move = this.#move
+    const [prepared] = await this.#to.database.execute(statements.prepare(move))
+    if (prepared === undefined) throw new Error("the account was moved by another run meanwhile")
+    const before = await this.#pictureOf(this.#from)
+    if (!before.is_here) return
+    await this.#to.database.execute(statements.copyHashes(move, before.picture))
+    await this.#drain()
+    await Bun.sleep(this.#options.rest_ms ?? REST_MS)
+    await this.#copy()
+    this.#tell("switching")
+    await this.#from.database.execute(statements.switchOver(move))
+    const here = await rowOf(this.#from, move.account_id)
+    if (here?.moved_to !== move.to)
+      throw new Error("the account could not be switched: its move was cancelled")
+  }
+
+  async untilLive(): Promise<MoveResult> {
+    const move = this.#move
+    await carry(this.#from, this.#to, move.account_id)
+    await this.#to.database.execute(statements.open(move, arrivalOf(move.move_id)))
+    this.#tell("auditing")
+    const found: Difference[] = []
+    for (const place of [this.#from, this.#to])
+      found.push(...(await differences(place.database, move.account_id)))
+    return { outcome: "moved", differences: found }
+  }
+
+  async #drain(): Promise<void> {
+    for (;;) {
+      const here = await rowOf(this.#from, this.#move.account_id)
+      const [calls] = await this.#from.database.execute<{ open: boolean }>(
+        statements.openCalls(this.#move.account_id),
+      )
+      const held_nano = BigInt(here?.held_nano ?? "0")
+      if (held_nano === 0n && calls?.open === false) return
+      this.#tell("draining", held_nano)
+      await Bun.sleep(LOOK_MS)
+    }
+  }
+
+  async #copy(): Promise<void> {
+    for (let comparison = 0; comparison < COMPARISONS; comparison++) {
+      this.#tell("copying")
+      const source = await this.#pictureOf(this.#from)
+      if (!source.is_here) return
+      await this.#to.database.execute(statements.copy(this.#move, source.picture, source.used))
+      await this.#copyClaims()
+      this.#tell("comparing")
+      const copied = await this.#pictureOf(this.#to, source.at)
+      if (copied.picture === source.picture) return
+    }
+    throw new Error("the copy of the account is not what was copied: nothing was switched")
+  }
+
+  async #copyClaims(): Promise<void> {
+    for (let after = ""; ; ) {
+      const page = await this.#page(statements.claimsAfter(this.#move.account_id, after))
+      if (page === null) return
+      await this.#to.database.execute(statements.copyClaims(this.#move, page.rows))
+      await this.#copyAnswers(page.call_ids)
+      after = page.last
+    }
+  }
+
+  async #copyAnswers(call_ids: string): Promise<void> {
+    for (let after = "00000000-0000-0000-0000-000000000000"; ; ) {
+      const page = await this.#page(statements.answersAfter(call_ids, after))
+      if (page === null) return
+      await this.#to.database.execute(statements.copyAnswers(this.#move, page.rows))
+      after = page.last
+    }
+  }
+
+  async #page(question: SQL): Promise<Copied | null> {
+    const [page] = await this.#from.database.execute<Copied>(question)
+    return page === undefined || page.rows === null ? null : page
+  }
+
+  /** Times of one zone, so that both texts can be compared. */
+  async #pictureOf({ database }: Place, at?: string): Promise<Picture> {
+    this.#options.signal?.throwIfAborted()
+    return database.transaction(
+      async (transaction) => {
+        await transaction.execute(sql`SELECT set_config('TimeZone', 'UTC', true)`)
+        const moment = at ?? (await momentOf(transaction))
+        const [found] = await transaction.execute<{ picture: string; used: string; is_here: boolean }>(
+          statements.picture(this.#move.account_id, moment),
+        )
+        if (found === undefined) throw new Error("the database did not tell the account")
+        return { ...found, at: moment }
+      },
+      { accessMode: "read only" },
+    )
+  }
+
+  #tell(step: MoveStep, held_nano = 0n): void {
+    this.#options.signal?.throwIfAborted()
+    this.#options.onProgress?.({ step, held_nano })
+  }
+}
+
+interface Picture {
+  readonly picture: string
+  readonly used: string
+  /** Whether the account is there; otherwise its keys are not known by their hashes any more. */
+  readonly is_here: boolean
+  /** The moment that it is of. */
+  readonly at: string
+}
+
+/** Some rows, as a JSON text; null for none. */
+interface Copied extends Record<string, unknown> {
+  readonly rows: string
+  readonly last: string
+  readonly call_ids: string
+}
+
+/** What a shard says of where an account is. */
+export interface Row extends Record<string, unknown> {
+  readonly moved_to: string | null
+  readonly moving_to: string | null
+  readonly moving_id: string | null
+  readonly held_nano: string
+}
+
+/** The account in one shard; null if it was never there. */
+export async function rowOf({ database }: Place, account_id: string): Promise<Row | null> {
+  const [row] = await database.execute<Row>(statements.row(account_id))
+  return row ?? null
+}
+
+async function momentOf(database: Pick<PostgresJsDatabase, "execute">): Promise<string> {
+  const [row] = await database.execute<{ at: string }>(sql`SELECT now()::text AS at`)
+  if (row === undefined) throw new Error("the database did not tell its time")
+  return row.at
+}
+
+async function amountOf({ database }: Place, question: SQL): Promise<bigint | null> {
+  const [row] = await database.execute<{ amount_nano: string }>(question)
+  return row === undefined ? null : BigInt(row.amount_nano)
+}
+
+/** The credit at the new place for the one at the old. */
+function arrivalOf(credit_id: string): string {
+  return idAfter(credit_id, "arrival")
+}
+
+/** A UUID (RFC 9562, version 8) that is always the same for the same two. */
+function idAfter(id: string, word: string): string {
+  const hash = Bun.SHA256.hash(`${id} ${word}`, "hex")
+  return `${hash.slice(0, 8)}-${hash.slice(8, 12)}-8${hash.slice(13, 16)}-8${hash.slice(17, 20)}-${hash.slice(20, 32)}`
+}

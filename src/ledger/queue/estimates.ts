@@ -1,0 +1,158 @@
+import { sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Runner } from "../database/connection.ts"
+import { allOf, jsonOf, names, statement } from "../database/statement.ts"
+import type { Measure } from "../entries.ts"
+import { estimates } from "../schema/estimates.ts"
+
+/** How many days are kept (D92). */
+export const KEPT_DAYS = 30
+
+/** What is summed. */
+const counts = [
+  "calls",
+  "prompt_bytes",
+  "prompt_tokens",
+  "output_bytes",
+  "output_tokens",
+  "reasoning_tokens",
+  "reasoning_calls",
+] as const
+type Count = (typeof counts)[number]
+
+/** Sums over the calls of one model and operation. */
+export interface EstimateSums
+  extends Readonly<Record<Count, number>>,
+    Pick<Measure, "model" | "operation" | "bytes_per_token" | "hidden_output"> {}
+
+type Adding = { -readonly [Name in keyof EstimateSums]: EstimateSums[Name] }
+
+const NOTHING: Readonly<Record<Count, number>> = {
+  calls: 0,
+  prompt_bytes: 0,
+  prompt_tokens: 0,
+  output_bytes: 0,
+  output_tokens: 0,
+  reasoning_tokens: 0,
+  reasoning_calls: 0,
+}
+
+const kept_days = sql.raw(String(KEPT_DAYS))
+const today = sql.raw("(now() AT TIME ZONE 'UTC')::date")
+const summed = counts.map((name) => estimates[name])
+const settings = [estimates.bytes_per_token, estimates.hidden_output] as const
+
+/** Adds to the rows of today, in one order so that gateways do not wait for each other in a circle. */
+const write = statement(
+  "estimates",
+  sql`
+WITH forgotten AS (
+  DELETE FROM ${estimates} WHERE "day" <= ${today} - ${kept_days}
+)
+INSERT INTO ${estimates} AS e (${names(estimates.day, estimates.model, estimates.operation, ...summed, ...settings)})
+SELECT ${today}, ${allOf("r", estimates.model, estimates.operation, ...summed, ...settings)}
+FROM json_to_recordset($1::text::json) AS r (model text, operation text, ${sql.raw(counts.map((name) => `${name} bigint`).join(", "))},
+  bytes_per_token float8, hidden_output int)
+ORDER BY 2, 3
+ON CONFLICT (day, model, operation) DO UPDATE SET
+  ${sql.raw(counts.map((name) => `${name} = e.${name} + excluded.${name}`).join(", "))},
+  (${names(...settings)}) = (${allOf("excluded", ...settings)})`,
+)
+
+/**
+ * The sums of this process since they were last written (D92). A call only adds to them. There is one entry for each
+ * configured model and operation, however many calls.
+ */
+export class EstimateQueue {
+  readonly #operations = new Map<string, Map<string, Adding>>()
+
+  add(measure: Measure): void {
+    const sums = this.#sumsOf(measure)
+    sums.calls += 1
+    sums.prompt_bytes += measure.prompt_bytes
+    sums.prompt_tokens += measure.prompt_tokens
+    sums.output_bytes += measure.output_bytes
+    sums.output_tokens += measure.output_tokens
+    sums.reasoning_tokens += measure.reasoning_tokens
+    if (measure.reasoning_tokens > 0) sums.reasoning_calls += 1
+    sums.bytes_per_token = measure.bytes_per_token
+    sums.hidden_output = measure.hidden_output
+  }
+
+  /** Writes the sums, if there are any. They are not written again if it fails: it may be done. */
+  async write(connection: Runner, within_ms: number): Promise<void> {
+    const sums = [...this.#operations.values()].flatMap((models) => [...models.values()])
+    this.#operations.clear()
+    if (sums.length > 0) await connection.run(write, [jsonOf(sums)], within_ms, sums.length)
+  }
+
+  #sumsOf({ model, operation, bytes_per_token, hidden_output }: Measure): Adding {
+    let models = this.#operations.get(operation)
+    if (models === undefined) {
+      models = new Map()
+      this.#operations.set(operation, models)
+    }
+    let sums = models.get(model)
+    if (sums === undefined) {
+      sums = { ...NOTHING, model, operation, bytes_per_token, hidden_output }
+      models.set(model, sums)
+    }
+    return sums
+  }
+}
+
+interface Row extends Record<string, unknown>, Readonly<Record<Count, string>> {
+  readonly model: string
+  readonly operation: string
+  readonly day: string
+  readonly bytes_per_token: number
+  readonly hidden_output: number
+}
+
+/** The sums of one shard, and the day of the settings in them. */
+export interface DatedSums extends EstimateSums {
+  readonly day: string
+}
+
+/** The sums of today and of the days before, `days` in all; of every model, or of one. */
+export async function readEstimates(
+  database: PostgresJsDatabase,
+  days: number,
+  model: string | undefined,
+): Promise<readonly DatedSums[]> {
+  const rows = await database.execute<Row>(sql`
+    SELECT model, operation, max(day)::text AS day, ${sql.raw(counts.map((name) => `sum(${name})::text AS ${name}`).join(", "))},
+      (array_agg(bytes_per_token ORDER BY day DESC))[1] AS bytes_per_token,
+      (array_agg(hidden_output ORDER BY day DESC))[1] AS hidden_output
+    FROM ${estimates}
+    WHERE day > ${today} - ${days}::int AND (${model ?? null}::text IS NULL OR model = ${model ?? null}::text)
+    GROUP BY model, operation`)
+  return rows.map((row) => ({
+    model: row.model,
+    operation: row.operation,
+    day: row.day,
+    calls: Number(row.calls),
+    prompt_bytes: Number(row.prompt_bytes),
+    prompt_tokens: Number(row.prompt_tokens),
+    output_bytes: Number(row.output_bytes),
+    output_tokens: Number(row.output_tokens),
+    reasoning_tokens: Number(row.reasoning_tokens),
+    reasoning_calls: Number(row.reasoning_calls),
+    bytes_per_token: row.bytes_per_token,
+    hidden_output: row.hidden_output,
+  }))
+}
+
+/** The sums of several shards together (D74), with the latest settings; the most calls first. */
+export function addEstimates(parts: readonly (readonly DatedSums[])[]): readonly EstimateSums[] {
+  const same = Map.groupBy(parts.flat(), ({ model, operation }) => JSON.stringify([model, operation]))
+  return [...same.values()]
+    .map((found) => found.reduce(addSums))
+    .sort((left, right) => right.calls - left.calls || (left.model < right.model ? -1 : 1))
+}
+
+function addSums(one: DatedSums, other: DatedSums): DatedSums {
+  const sum: Record<string, number> = {}
+  for (const name of counts) sum[name] = one[name] + other[name]
+  return { ...(one.day < other.day ? other : one), ...sum }
+}

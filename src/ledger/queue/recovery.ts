@@ -1,0 +1,83 @@
+import { sql } from "drizzle-orm"
+import type { Availability } from "../database/availability.ts"
+import type { Connection } from "../database/connection.ts"
+import { isAnswer } from "../database/database-errors.ts"
+import { statement, textOf } from "../database/statement.ts"
+import type { Log } from "../events.ts"
+import { findForgotten } from "../money/restore.ts"
+import type { EndQueue } from "./ends.ts"
+
+const STATEMENT_MS = 2_000
+
+/** The first digits of a WAL file's name are the timeline. Every promotion begins a new one. */
+const readTimeline = statement(
+  "restore",
+  sql`SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline`,
+)
+
+/** What must be written again to a database that may have lost commits, besides ends. */
+export interface Repair {
+  /** Writes the checkpoints of all running calls. */
+  rewriteCheckpoints(): void
+  /** Expires the open holds of this process that it does not know of. */
+  expireUnknown(): Promise<void>
+}
+
+/** Checks whether the database has lost acknowledged settlements, and writes them again (D73). */
+export class Recovery {
+  readonly #connection: Connection
+  readonly #ends: EndQueue
+  readonly #availability: Availability
+  readonly #repair: Repair
+  readonly #log: Log
+  #outages = 0
+  /** Null before it was read, and where the server does not tell it. */
+  #timeline: string | null = null
+  #tells_timeline = true
+
+  constructor(connection: Connection, ends: EndQueue, availability: Availability, repair: Repair, log: Log) {
+    this.#connection = connection
+    this.#ends = ends
+    this.#availability = availability
+    this.#repair = repair
+    this.#log = log
+  }
+
+  /** Called after each renewal of the lease. What fails is done again after the next one. */
+  async run(): Promise<void> {
+    const { outages } = this.#availability
+    const timeline = await this.#readTimeline()
+    const is_promoted = this.#timeline !== null && timeline !== this.#timeline
+    if (is_promoted || outages !== this.#outages) await this.#writeAgain()
+    if (is_promoted) {
+      this.#repair.rewriteCheckpoints()
+      await this.#repair.expireUnknown()
+    }
+    this.#outages = outages
+    this.#timeline = timeline
+    this.#ends.forgetEarlier()
+  }
+
+  async #writeAgain(): Promise<void> {
+    const { recent } = this.#ends
+    const lost = await findForgotten(
+      this.#connection,
+      recent.map(({ end }) => end.id),
+    )
+    if (lost.size === 0) return
+    this.#log.warn({ ends: lost.size }, "the database has lost acknowledged settlements: writing them again")
+    for (const spooled of recent) if (lost.has(spooled.end.id)) this.#ends.again(spooled)
+  }
+
+  async #readTimeline(): Promise<string | null> {
+    if (!this.#tells_timeline) return null
+    try {
+      const [row] = await this.#connection.run(readTimeline, [], STATEMENT_MS)
+      return row === undefined ? null : textOf(row, "timeline")
+    } catch (error) {
+      if (!isAnswer(error)) throw error
+      this.#tells_timeline = false
+      return null
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import { sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Runner } from "../database/connection.ts"
+import { jsonOf, type Row, statement, textOf } from "../database/statement.ts"
+import type { Refusal } from "../entries.ts"
+import { refusals } from "../schema/refusals.ts"
+import { accounts, keys } from "../schema/tables.ts"
+
+/** The most keys and codes that are counted separately between two writes. Further refusals count without their key. */
+const MAX_COUNTS = 10_000
+/** The most rows of an answer. */
+const MAX_ROWS = 1_000
+/** The id for no account and no key. */
+const NIL = "00000000-0000-0000-0000-000000000000"
+
+/** Adds to the rows of this hour, in a fixed order so that gateways do not deadlock. */
+const write = statement(
+  "refusals",
+  sql`
+WITH forgotten AS (
+  DELETE FROM ${refusals} WHERE "hour" < now() - interval '30 days'
+)
+INSERT INTO ${refusals} AS e ("hour", "account_id", "key_id", "code", "requests", "last_at")
+SELECT date_trunc('hour', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC', r.account_id, r.key_id, r.code, r.requests, now()
+FROM json_to_recordset($1::text::json) AS r (account_id uuid, key_id uuid, code text, requests bigint)
+ORDER BY 2, 3, 4
+ON CONFLICT ON CONSTRAINT refusals_pkey DO UPDATE SET requests = e.requests + excluded.requests, last_at = excluded.last_at`,
+)
+
+interface Counted {
+  readonly account_id: string
+  readonly key_id: string
+  readonly code: string
+  requests: number
+}
+
+/** The calls that this process has refused since the last write (D80). A refusal only increments a counter. */
+export class RefusalQueue {
+  readonly #counts = new Map<string, Counted>()
+
+  add({ owner, code }: Refusal): void {
+    const { account_id, key_id } = owner ?? { account_id: NIL, key_id: NIL }
+    const place = `${key_id} ${code}`
+    const counted = this.#counts.get(place)
+    if (counted !== undefined) counted.requests += 1
+    else if (owner !== null && this.#counts.size >= MAX_COUNTS) this.add({ owner: null, code })
+    else this.#counts.set(place, { account_id, key_id, code, requests: 1 })
+  }
+
+  /** Writes the counts. A failed write is not repeated, because it may have been committed. */
+  async write(connection: Runner, within_ms: number): Promise<void> {
+    const counts = [...this.#counts.values()]
+    this.#counts.clear()
+    if (counts.length > 0) await connection.run(write, [jsonOf(counts)], within_ms, counts.length)
+  }
+}
+
+/** Filters for refusals; an absent field does not filter. */
+export interface RefusalFilter {
+  readonly from: Date
+  readonly to: Date
+  readonly account_id?: string | undefined
+  readonly key_id?: string | undefined
+  readonly code?: string | undefined
+}
+
+/** The refused calls of a key with one code; the ids are null for calls with an unknown key, or without one. */
+export interface RefusalSum {
+  readonly account_id: string | null
+  readonly account_name: string | null
+  readonly key_id: string | null
+  readonly key_name: string | null
+  readonly code: string
+  readonly requests: number
+  readonly last_at: Date
+}
+
+/** Sums of all hours that overlap the time, most requests first. */
+export async function readRefusals(
+  database: PostgresJsDatabase,
+  { from, to, account_id, key_id, code }: RefusalFilter,
+): Promise<RefusalSum[]> {
+  const rows = await database.execute<Row>(sql`
+WITH x AS (
+  SELECT account_id, key_id, code, sum(requests) AS requests, max(last_at) AS last_at FROM ${refusals}
+  WHERE hour > ${from.toISOString()}::timestamptz - interval '1 hour' AND hour < ${to.toISOString()}::timestamptz
+    AND (${account_id ?? null}::uuid IS NULL OR account_id = ${account_id ?? null}::uuid)
+    AND (${key_id ?? null}::uuid IS NULL OR key_id = ${key_id ?? null}::uuid)
+    AND (${code ?? null}::text IS NULL OR code = ${code ?? null}::text)
+  GROUP BY account_id, key_id, code ORDER BY requests DESC, last_at DESC LIMIT ${MAX_ROWS}
+)
+SELECT nullif(x.account_id, ${NIL}::uuid) AS account_id, nullif(x.key_id, ${NIL}::uuid) AS key_id, x.code, x.requests::text,
+  (extract(epoch FROM x.last_at) * 1000)::bigint::text AS last_ms,
+  (SELECT name FROM ${accounts} WHERE id = x.account_id) AS account_name,
+  (SELECT name FROM ${keys} WHERE id = x.key_id) AS key_name
+FROM x`)
+  return rows.map((row) => ({
+    account_id: textOrNull(row, "account_id"),
+    account_name: textOrNull(row, "account_name"),
+    key_id: textOrNull(row, "key_id"),
+    key_name: textOrNull(row, "key_name"),
+    code: textOf(row, "code"),
+    requests: Number(textOf(row, "requests")),
+    last_at: new Date(Number(textOf(row, "last_ms"))),
+  }))
+}
+
+function textOrNull(row: Row, column: string): string | null {
+  return row[column] === null ? null : textOf(row, column)
+}
+
+/** The sums of several shards together (D74): an account that has moved has refusals in both. */
+export function addRefusals(parts: readonly (readonly RefusalSum[])[]): RefusalSum[] {
+  const groups = Map.groupBy(parts.flat(), ({ key_id, code }) => `${key_id} ${code}`)
+  const sum = (one: RefusalSum, other: RefusalSum): RefusalSum => ({
+    ...one,
+    account_name: one.account_name ?? other.account_name,
+    key_name: one.key_name ?? other.key_name,
+    requests: one.requests + other.requests,
+    last_at: new Date(Math.max(one.last_at.getTime(), other.last_at.getTime())),
+  })
+  const sums = [...groups.values()].map((same) => same.reduce(sum))
+  return sums.sort((one, other) => other.requests - one.requests).slice(0, MAX_ROWS)
+}

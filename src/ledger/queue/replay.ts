@@ -1,0 +1,70 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { Connection } from "../database/connection.ts"
+import { statement } from "../database/statement.ts"
+import type { Log } from "../events.ts"
+import { gateways } from "../schema/tables.ts"
+import type { EndQueue, Written } from "./ends.ts"
+import type { Spool, SpoolFile } from "./spool.ts"
+
+const STATEMENT_MS = 5_000
+
+const g = alias(gateways, "g")
+
+const isDead = statement(
+  "sweep",
+  sql`SELECT ${g.id} FROM ${gateways} ${g} WHERE ${g.id} = $1::uuid AND ${g.dead_at} IS NOT NULL`,
+)
+
+/**
+ * Writes into the ledger the spooled ends of other processes of this data directory (D27), and deletes their files once
+ * the processes are dead. A file with a line that was not applied stays, because somebody is owed that money.
+ */
+export class Replay {
+  readonly #spool: Spool
+  readonly #ends: EndQueue
+  readonly #connection: Connection
+  readonly #log: Log
+  /** The content of each file when it was replayed, and whether all of it is in the ledger. */
+  readonly #replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
+
+  constructor(spool: Spool, ends: EndQueue, connection: Connection, log: Log) {
+    this.#spool = spool
+    this.#ends = ends
+    this.#connection = connection
+    this.#log = log
+  }
+
+  async run(): Promise<void> {
+    for (const file of await this.#spool.others()) {
+      if (!(await this.#replay(file))) continue
+      const dead = await this.#connection.run(isDead, [file.gateway_id], STATEMENT_MS)
+      if (dead.length > 0) await this.#spool.remove(file)
+    }
+  }
+
+  /** Whether all of the file is in the ledger. */
+  async #replay({ path, digest, unreadable, ends }: SpoolFile): Promise<boolean> {
+    const before = this.#replayed.get(path)
+    if (before?.digest === digest) return before.whole
+    if (unreadable > 0) {
+      this.#log.error(
+        { path, lines: unreadable },
+        "the spool has lines that this version cannot read: the file is kept",
+      )
+    }
+    const results = await Promise.all(ends.map((spooled) => this.#ends.replay(spooled)))
+    const count = (written: Written) => results.filter((result) => result === written).length
+    const applied = count("applied")
+    if (applied > 0)
+      this.#log.info({ path, ends: applied }, "wrote the spooled settlements of another process")
+    const foreign = count("none")
+    if (foreign > 0) {
+      this.#log.error({ path, ends: foreign }, "the spool has settlements without a hold: the file is kept")
+    }
+    if (count("unwritten") > 0) return false
+    const whole = unreadable === 0 && foreign === 0 && count("refused") === 0
+    this.#replayed.set(path, { digest, whole })
+    return whole
+  }
+}

@@ -1,0 +1,174 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
+import type { Connection, Runner } from "../database/connection.ts"
+import { errorCode } from "../database/database-errors.ts"
+import { type Waiter, Withdrawn } from "../database/queued.ts"
+import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
+import { AccountMoving, LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
+import type { LastUsed } from "../money/last-used.ts"
+import { marginOf } from "../money/margin.ts"
+import { periodOf, remainingOf } from "../money/spending.ts"
+import { accounts, keys } from "../schema/tables.ts"
+import { ANSWER_MS } from "./holds.ts"
+
+const STATEMENT_MS = 1_000
+/** How many keys' owners are kept; the oldest make room. */
+const OWNERS_LIMIT = 50_000
+
+/** Whose keys they are that could call when they were last asked for. A hash that is unknown today may be a key tomorrow. */
+export class Owners {
+  readonly #owners = new Map<string, Owner>()
+
+  get(key_hash: string): Owner | null {
+    return this.#owners.get(key_hash) ?? null
+  }
+
+  /** Keeps what never changes of a key that may call, and forgets any other. */
+  note(key_hash: string, { shard, account_id, key_id, ...now }: Standing): void {
+    if (!now.active || now.key_suspended || now.account_suspended) this.#owners.delete(key_hash)
+    else if (this.#owners.get(key_hash)?.shard !== shard) this.#keep(key_hash, { shard, account_id, key_id })
+  }
+
+  #keep(key_hash: string, owner: Owner): void {
+    for (const oldest of this.#owners.keys()) {
+      if (this.#owners.size < OWNERS_LIMIT) break
+      this.#owners.delete(oldest)
+    }
+    this.#owners.set(key_hash, owner)
+  }
+
+  forget(key_hash: string): void {
+    this.#owners.delete(key_hash)
+  }
+}
+
+const k = alias(keys, "k")
+const a = alias(accounts, "a")
+
+/**
+ * What keys may do now, in one snapshot (D22, D26). `$1` is a JSON array of hashes. With a join, a plan that was made for
+ * one account would read all of them for each key.
+ */
+export const standing = statement(
+  "standing",
+  sql`
+SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
+  ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
+  (${a.balance_nano} - ${a.held_nano})::text AS available_nano, ${a.margin_bp},
+  ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
+  ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano
+FROM ${keys} ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}
+WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
+)
+
+/** The standing of each hash in the database of a shard, in their order; null where there is no such key, `moving` during a move (D76). */
+export async function readStandings(
+  connection: Runner,
+  hashes: readonly string[],
+  shard: number,
+): Promise<(Standing | "moving" | null)[]> {
+  const rows = await connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS, hashes.length)
+  const results = new Map(
+    rows.map((row) => [
+      textOf(row, "hash"),
+      booleanOf(row, "moving") ? ("moving" as const) : standingOf(row, shard),
+    ]),
+  )
+  return hashes.map((hash) => results.get(hash) ?? null)
+}
+
+/** A key's hash, and who waits for its standing. */
+interface Asking {
+  readonly key_hash: string
+  resolve(standing: Standing | null): void
+  reject(error: unknown): void
+}
+
+/** Whose keys they are in one shard, and what they may do now. */
+export class Standings {
+  readonly #queue: BatchQueue<Asking, Standing | "moving" | null>
+  readonly #used: LastUsed
+  readonly #owners: Owners
+  readonly #waiter: Waiter<Asking, Standing | "moving" | null> = {
+    resolve({ item }, standing) {
+      if (standing === "moving") item.reject(new AccountMoving())
+      else item.resolve(standing)
+    },
+    reject({ item }, error) {
+      item.reject(refusalOf(error))
+    },
+  }
+
+  constructor(connection: Connection, used: LastUsed, shard: number, owners: Owners) {
+    const run = (runner: Runner, askings: readonly Asking[]) => {
+      const hashes = askings.map(({ key_hash }) => key_hash)
+      return readStandings(runner, hashes, shard)
+    }
+    this.#queue = new BatchQueue(
+      connection,
+      { accountOf: ({ key_hash }) => key_hash, run },
+      { limit: QUEUE_LIMIT },
+    )
+    this.#used = used
+    this.#owners = owners
+  }
+
+  get depth(): number {
+    return this.#queue.depth
+  }
+
+  /** Read from the ledger, in a batch with the others that wait. */
+  async read(key_hash: string): Promise<Standing | null> {
+    const standing = await this.#ask(key_hash)
+    if (standing === null) return null
+    this.#owners.note(key_hash, standing)
+    if (standing.active) this.#used.note(standing.key_id)
+    return standing
+  }
+
+  stop(): void {
+    this.#queue.stop()
+  }
+
+  #ask(key_hash: string): Promise<Standing | null> {
+    return new Promise((resolve, reject) => {
+      try {
+        this.#queue.add({ key_hash, resolve, reject }, performance.now() + ANSWER_MS, false, this.#waiter)
+      } catch (error) {
+        reject(refusalOf(error))
+      }
+    })
+  }
+}
+
+/** What the caller is told when a standing could not be read. */
+function refusalOf(error: unknown): unknown {
+  return error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
+}
+
+function standingOf(row: Row, shard: number): Standing {
+  return {
+    shard,
+    account_id: textOf(row, "account_id"),
+    key_id: textOf(row, "key_id"),
+    active: booleanOf(row, "active"),
+    models: row.models === null ? null : modelsOf(JSON.parse(textOf(row, "models"))),
+    available_nano: nanoOf(row, "available_nano"),
+    ...marginOf(row),
+    key_suspended: booleanOf(row, "key_suspended"),
+    account_suspended: booleanOf(row, "account_suspended"),
+    spending:
+      row.period === null
+        ? null
+        : { remaining_nano: nanoOf(row, "remaining_nano"), period: periodOf(row, "period") },
+  }
+}
+
+function modelsOf(value: unknown): string[] {
+  if (!Array.isArray(value)) throw new Error("models is not a list")
+  return value.map((name) => {
+    if (typeof name !== "string") throw new Error("a model's name is not a text")
+    return name
+  })
+}

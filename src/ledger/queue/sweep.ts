@@ -1,0 +1,145 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import { BatchQueue } from "../database/batch-queue.ts"
+import type { Connection } from "../database/connection.ts"
+import { names, type Row, type Statement, statement, textOf } from "../database/statement.ts"
+import { forgetCheckpoints } from "../money/checkpoints.ts"
+import { expireBatch, type Orphan } from "../money/expire.ts"
+import { type Lease, nothingOpen, openHolds } from "../money/lease.ts"
+import { gateways, holds } from "../schema/tables.ts"
+import type { Outstanding } from "./outstanding.ts"
+
+const STATEMENT_MS = 10_000
+/** How many orphans are read at a time. */
+const PAGE = 1_000
+/** How long one page waits for locked accounts. What it leaves is found again. */
+const PAGE_MS = 5_000
+/** How long after a gateway's death its late holds are looked for, at least. */
+const LATE_MS = 60_000
+
+const g = alias(gateways, "g")
+const h = alias(holds, "h")
+
+/**
+ * Declares one gateway dead whose lease has expired, in one locked row: a renewal that comes first wins, one that comes
+ * later finds the gateway dead. The sweeper's own lease must have been renewed within `$2` milliseconds, in case its
+ * process was suspended since it decided to act (D35).
+ */
+const declareDead = statement(
+  "sweep",
+  sql`
+WITH lapsed AS MATERIALIZED (
+  SELECT ${g.id}, now() AS dead_at FROM ${gateways} ${g} WHERE ${g.dead_at} IS NULL AND ${g.lease_until} < now()
+    AND EXISTS (SELECT FROM ${gateways} me WHERE me.id = $1::uuid AND me.dead_at IS NULL
+      AND me.lease_until > now() + $2::int * interval '1 millisecond')
+  ORDER BY ${g.id} LIMIT 1 FOR UPDATE OF g SKIP LOCKED
+)
+UPDATE ${gateways} ${g} SET ${names(gateways.dead_at)} = l.dead_at FROM lapsed l WHERE ${g.id} = l.id RETURNING ${g.id}`,
+)
+
+const findDead = statement(
+  "sweep",
+  sql`SELECT ${g.id}, ${g.floor_id} FROM ${gateways} ${g}
+    WHERE ${g.dead_at} IS NOT NULL AND ${g.swept_at} IS NULL ORDER BY ${g.id}`,
+)
+
+const findOrphans = statement(
+  "sweep",
+  sql`SELECT ${h.id}, ${h.account_id} FROM ${openHolds(sql`$1::uuid`, sql`$2::uuid`)}
+    ORDER BY ${h.id} LIMIT ${sql.raw(String(PAGE))}`,
+)
+
+/**
+ * A gateway is swept once it has no open hold and cannot get one. A holding statement that began before the gateway was
+ * declared dead may still insert a hold, so that moment must be long ago, and every older transaction must have ended.
+ */
+const markSwept = statement(
+  "sweep",
+  sql`
+UPDATE ${gateways} ${g} SET ${names(gateways.swept_at)} = now()
+WHERE ${g.id} = $1::uuid AND ${g.swept_at} IS NULL AND ${g.dead_at} < now() - $2::int * interval '1 millisecond'
+  AND ${nothingOpen}
+  AND NOT EXISTS (SELECT FROM pg_stat_activity s WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
+    AND s.backend_type = 'client backend' AND s.xact_start < ${g.dead_at} + $2::int / 2 * interval '1 millisecond')
+RETURNING ${g.id}`,
+)
+
+/** Expires the open holds of dead gateways (D13, D35). Any number of processes may sweep at once. */
+export class Sweeper {
+  readonly #connection: Connection
+  readonly #lease: Lease
+  readonly #expiries: BatchQueue<Orphan, boolean>
+  readonly #onExpired: (count: number) => void
+  readonly #late_ms: number
+  /** Holds that an audit found (D73). */
+  #abandoned: readonly Orphan[] = []
+
+  /** `onExpired` is told how many holds were expired. */
+  constructor(connection: Connection, lease: Lease, onExpired: (count: number) => void, late_ms = LATE_MS) {
+    this.#connection = connection
+    this.#lease = lease
+    this.#onExpired = onExpired
+    this.#late_ms = late_ms
+    this.#expiries = new BatchQueue(connection, {
+      accountOf: ({ account_id }) => account_id,
+      run: expireBatch,
+    })
+  }
+
+  /** Open holds that nobody can end any more: they are expired by the next run. */
+  add(abandoned: readonly Orphan[]): void {
+    this.#abandoned = [...this.#abandoned, ...abandoned]
+  }
+
+  /** Expires the open holds of this process that it does not know of: a failover has lost their ends (D73). */
+  async expireUnknown(outstanding: Outstanding): Promise<void> {
+    const is_unknown = ({ id }: Orphan) => outstanding.find(id) === undefined
+    await this.#sweep(this.#lease.gateway_id, outstanding.floor, is_unknown)
+  }
+
+  async run(): Promise<void> {
+    const abandoned = this.#abandoned
+    this.#abandoned = []
+    await this.#expire(abandoned)
+    if (this.#lease.steady) await this.#declareDead()
+    for (const row of await this.#query(findDead)) {
+      const gateway_id = textOf(row, "id")
+      await this.#sweep(gateway_id, textOf(row, "floor_id"))
+      const swept = await this.#query(markSwept, gateway_id, String(this.#late_ms))
+      if (swept.length > 0) await this.#query(forgetCheckpoints, gateway_id)
+    }
+  }
+
+  stop(): void {
+    this.#expiries.stop()
+  }
+
+  async #declareDead(): Promise<void> {
+    const { gateway_id, fresh_ms } = this.#lease
+    for (;;) {
+      const declared = await this.#query(declareDead, gateway_id, String(Math.round(fresh_ms)))
+      if (declared.length === 0) return
+    }
+  }
+
+  async #sweep(gateway_id: string, floor_id: string, isDue = (_: Orphan) => true): Promise<void> {
+    for (let from = floor_id; ; ) {
+      const rows = await this.#query(findOrphans, gateway_id, from)
+      const orphans = rows.map((row) => ({ id: textOf(row, "id"), account_id: textOf(row, "account_id") }))
+      await this.#expire(orphans.filter(isDue))
+      const last = orphans.at(-1)
+      if (last === undefined || orphans.length < PAGE) return
+      from = last.id
+    }
+  }
+
+  async #expire(orphans: readonly Orphan[]): Promise<void> {
+    const results = await Promise.allSettled(orphans.map((orphan) => this.#expiries.ask(orphan, PAGE_MS)))
+    const count = results.filter((result) => result.status === "fulfilled" && result.value).length
+    if (count > 0) this.#onExpired(count)
+  }
+
+  #query(statement: Statement, ...values: readonly string[]): Promise<readonly Row[]> {
+    return this.#connection.run(statement, values, STATEMENT_MS)
+  }
+}

@@ -1,0 +1,139 @@
+import { bigint, boolean, date, index, integer, primaryKey, text, uuid } from "drizzle-orm/pg-core"
+import { countedKinds, recordOf } from "../../kinds.ts"
+import { basis, endOutcome, failure, ledger, moment, nano } from "./tables.ts"
+
+/** Sums over the entries of the journal (D72), from which they can be computed again; and its months (D71). */
+
+const count = (name: string) => bigint(name, { mode: "bigint" })
+
+/** What entries changed in one hour or one day of UTC, from `from_at` on (D72). */
+const sums = (name: string) =>
+  ledger.table(
+    name,
+    {
+      from_at: moment("from_at").notNull(),
+      /** The nil UUID for both: the sums of everybody. */
+      account_id: uuid("account_id").notNull(),
+      key_id: uuid("key_id").notNull(),
+      terms_id: integer("terms_id").notNull(),
+      /** How the calls ended; null for what was held. A correction is `settled`, and no call. */
+      outcome: endOutcome("outcome"),
+      basis: basis("basis"),
+      failure: failure("failure"),
+      calls: bigint("calls", { mode: "bigint" }).notNull(),
+      charge_nano: nano("charge_nano").notNull(),
+      overage_nano: nano("overage_nano").notNull(),
+      /** By how much more was held afterwards; what was freed is negative. */
+      held_nano: nano("held_nano").notNull(),
+      prompt_tokens: bigint("prompt_tokens", { mode: "bigint" }).notNull(),
+      cached_tokens: bigint("cached_tokens", { mode: "bigint" }).notNull(),
+      completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
+      /** The charge less what it would be without the margins (D69); null where there were none. */
+      profit_nano: nano("profit_nano"),
+      /** What was charged of each of these kinds (D60); null where there was none. */
+      ...recordOf(countedKinds, count),
+      /** What the providers say that the calls cost (D90); null where none said it. */
+      provider_cost_nano: nano("provider_cost_nano"),
+    },
+    (sum) => [
+      index(`${name}_of_account`).on(sum.account_id, sum.from_at),
+      index(`${name}_by_time`).using("brin", sum.from_at),
+    ],
+  )
+
+/** How often which times were taken by the calls of one hour or day, as `sums` has their charges. */
+const latencies = (name: string) =>
+  ledger.table(
+    name,
+    {
+      from_at: moment("from_at").notNull(),
+      account_id: uuid("account_id").notNull(),
+      key_id: uuid("key_id").notNull(),
+      terms_id: integer("terms_id").notNull(),
+      /** Of the first output; otherwise of the whole call. */
+      is_ttft: boolean("is_ttft").notNull(),
+      /** Ascending, and how many calls took each. */
+      ms: integer("ms").array().notNull(),
+      calls: integer("calls").array().notNull(),
+    },
+    (latency) => [
+      index(`${name}_of_account`).on(latency.account_id, latency.from_at),
+      index(`${name}_by_time`).using("brin", latency.from_at),
+    ],
+  )
+
+export const hours = sums("hours")
+export const days = sums("days")
+export const hour_latencies = latencies("hour_latencies")
+export const day_latencies = latencies("day_latencies")
+
+/** Up to where the sums of hours and days are complete; one row. Null: there are none yet, so reports read entries. */
+export const summed = ledger.table("summed", {
+  id: boolean("id").primaryKey().default(true),
+  hours_until: moment("hours_until"),
+  days_until: moment("days_until"),
+})
+
+const entries = () => bigint("entries", { mode: "bigint" }).notNull()
+
+/**
+ * The months of the journal (D71): `holds`, `ends` and `corrections` have one partition each for the calls whose ids are at
+ * or above `from_id` and below `to_id`. Ids begin with their time, so they are those of a UTC month; the first one has no
+ * beginning.
+ */
+export const months = ledger.table("months", {
+  month: date("month", { mode: "string" }).primaryKey(),
+  from_id: uuid("from_id"),
+  to_id: uuid("to_id").notNull(),
+  /** From when on its tables are no partitions any more, or are about to be none (D75). */
+  detached_at: moment("detached_at"),
+  /** The hash of the dump that was made of it, and where an operator says it is. */
+  dump_hash: text("dump_hash"),
+  archive: text("archive"),
+  /** When its tables were dropped. */
+  dropped_at: moment("dropped_at"),
+})
+
+/** The seals of months that are over (D71). Never changed, like the entries that they are made from. */
+export const seals = ledger.table("seals", {
+  month: date("month", { mode: "string" }).primaryKey(),
+  sealed_at: moment("sealed_at").notNull().defaultNow(),
+  entries: entries(),
+  calls: bigint("calls", { mode: "bigint" }).notNull(),
+  charge_nano: nano("charge_nano").notNull(),
+  /** SHA-256 in hex, over the hashes of its hours and its sums. */
+  hash: text("hash").notNull(),
+})
+
+/** The hours of a sealed month: each reaches from `from_id` to that of the next, or to the end of the month. */
+export const seal_hours = ledger.table(
+  "seal_hours",
+  {
+    month: date("month", { mode: "string" }).notNull(),
+    from_id: uuid("from_id").notNull(),
+    entries: entries(),
+    /** SHA-256 in hex, over its holds, ends and corrections. */
+    hash: text("hash").notNull(),
+  },
+  (hour) => [primaryKey({ columns: [hour.month, hour.from_id] })],
+)
+
+/** What the calls of a sealed month were charged in the end, by the terms that they were charged at. */
+export const seal_sums = ledger.table(
+  "seal_sums",
+  {
+    month: date("month", { mode: "string" }).notNull(),
+    account_id: uuid("account_id").notNull(),
+    key_id: uuid("key_id").notNull(),
+    terms_id: integer("terms_id").notNull(),
+    calls: bigint("calls", { mode: "bigint" }).notNull(),
+    charge_nano: nano("charge_nano").notNull(),
+    prompt_tokens: bigint("prompt_tokens", { mode: "bigint" }).notNull(),
+    cached_tokens: bigint("cached_tokens", { mode: "bigint" }).notNull(),
+    completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
+  },
+  (sum) => [
+    primaryKey({ columns: [sum.month, sum.account_id, sum.key_id, sum.terms_id] }),
+    index("seal_sums_of_account").on(sum.account_id),
+  ],
+)

@@ -1,0 +1,344 @@
+import { sql } from "drizzle-orm"
+import {
+  bigint,
+  boolean,
+  check,
+  index,
+  integer,
+  jsonb,
+  pgSchema,
+  primaryKey,
+  text,
+  timestamp,
+  uniqueIndex,
+  uuid,
+} from "drizzle-orm/pg-core"
+import { buckets, picoRecord } from "../../kinds.ts"
+import { bases, endings, endOutcomes, failures, periods } from "../../wire/call.ts"
+import type { EndDetails } from "../entries.ts"
+
+/**
+ * The tables of the ledger. Entries of the journal (credits, terms, holds, ends, corrections) are added and never
+ * changed: triggers refuse UPDATE, DELETE and TRUNCATE (D55). Everything else is state. There are no foreign keys: they
+ * would lock the rows of busy accounts; the audit checks what they would.
+ */
+export const ledger = pgSchema("tollgate")
+
+export const nano = (name: string) => bigint(name, { mode: "bigint" })
+const pico = nano
+export const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" })
+const details = () => jsonb("details").$type<EndDetails>()
+const bucketPrices = () => picoRecord((bucket) => pico(`${bucket}_pico`))
+/** The provider's names of its tools in their order, and the price of a run of each in the same order; null for none (D60). */
+const toolPrices = () => ({
+  tool_runs: text("tool_runs").array(),
+  tool_run_pico: pico("tool_run_pico").array(),
+})
+const words = (list: readonly string[]) => sql.raw(list.map((word) => `'${word}'`).join(", "))
+
+export const endOutcome = ledger.enum("end_outcome", endOutcomes)
+export const basis = ledger.enum("basis", bases)
+export const ending = ledger.enum("ending", endings)
+export const failure = ledger.enum("failure", failures)
+
+/** Who pays. `available = balance - held`; both are sums over the journal, kept beside it (D55). */
+export const accounts = ledger.table(
+  "accounts",
+  {
+    id: uuid("id").primaryKey(),
+    name: text("name").notNull(),
+    balance_nano: nano("balance_nano").notNull().default(sql`0`),
+    held_nano: nano("held_nano").notNull().default(sql`0`),
+    created_at: moment("created_at").notNull().defaultNow(),
+    suspended_at: moment("suspended_at"),
+    /** Whether a key of the account has a spending limit: only the exact statements count those (D42). */
+    is_limited: boolean("is_limited").notNull().default(false),
+    /** What the account's calls are sold at, in basis points of what they cost (D69). */
+    margin_bp: integer("margin_bp").notNull().default(10_000),
+    /** The name of the shard where the account is; null if it is here (D76). */
+    moved_to: text("moved_to"),
+    /** The name of the shard to which the account is, or was, moved from here, or of this one while it arrives; null: calls can be held. */
+    moving_to: text("moving_to"),
+    /** Of that move: what its credits are derived from. */
+    moving_id: uuid("moving_id"),
+  },
+  (account) => [
+    index("accounts_moved").on(account.id).where(sql`${account.moved_to} IS NOT NULL`),
+    check("held_not_negative", sql`${account.held_nano} >= 0`),
+    check("margin_positive", sql`${account.margin_bp} > 0`),
+  ],
+)
+
+/** Money put on an account, or taken off it by a negative amount. The id is the caller's. */
+export const credits = ledger.table(
+  "credits",
+  {
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    amount_nano: nano("amount_nano").notNull(),
+    reason: text("reason"),
+    created_at: moment("created_at").notNull().defaultNow(),
+  },
+  (credit) => [index("credits_of_account").on(credit.account_id, credit.created_at)],
+)
+
+/** API keys: only the SHA-256 (hex) and a displayable prefix are kept (D26). */
+export const keys = ledger.table(
+  "keys",
+  {
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    name: text("name"),
+    hash: text("hash").notNull(),
+    prefix: text("prefix").notNull(),
+    /** Null: every model. */
+    models: text("models").array(),
+    expires_at: moment("expires_at"),
+    revoked_at: moment("revoked_at"),
+    last_used_at: moment("last_used_at"),
+    created_at: moment("created_at").notNull().defaultNow(),
+    suspended_at: moment("suspended_at"),
+    /** What the key's calls may cost in one period (D42); null for no limit. */
+    spend_limit_nano: nano("spend_limit_nano"),
+    spend_period: text("spend_period"),
+    /** What the calls held since `spent_since` hold while they are open, and cost afterwards. Kept only with a limit. */
+    spent_nano: nano("spent_nano").notNull().default(sql`0`),
+    spent_since: moment("spent_since"),
+  },
+  (key) => [
+    uniqueIndex("key_by_hash").on(key.hash),
+    index("keys_of_account").on(key.account_id, key.id),
+    check("period_known", sql`${key.spend_period} IN (${words(periods)})`),
+    check("limit_has_period", sql`(${key.spend_limit_nano} IS NULL) = (${key.spend_period} IS NULL)`),
+    check("limit_not_negative", sql`${key.spend_limit_nano} >= 0`),
+  ],
+)
+
+/**
+ * What the calls of a key that moved here with its account held and cost elsewhere, in the day and the month of the move (D76):
+ * a spending limit of that period counts it.
+ */
+export const carried_spending = ledger.table(
+  "carried_spending",
+  {
+    key_id: uuid("key_id").notNull(),
+    period: text("period").notNull(),
+    /** The beginning of the period. */
+    since: moment("since").notNull(),
+    spent_nano: nano("spent_nano").notNull(),
+  },
+  (carried) => [
+    primaryKey({ columns: [carried.key_id, carried.period] }),
+    check("carried_period_known", sql`${carried.period} IN (${words(periods)})`),
+  ],
+)
+
+/** Gateway processes and their leases (D35). `floor_id` is at or below every id of a call that the process has open. */
+export const gateways = ledger.table("gateways", {
+  id: uuid("id").primaryKey(),
+  floor_id: uuid("floor_id").notNull(),
+  lease_until: moment("lease_until").notNull(),
+  dead_at: moment("dead_at"),
+  /** Set once a dead gateway has no open hold and can no longer get one. */
+  swept_at: moment("swept_at"),
+  started_at: moment("started_at").notNull().defaultNow(),
+})
+
+/** What a call was sold at: one immutable row for each model, upstream and set of prices that was ever configured (D56). */
+export const terms = ledger.table("terms", {
+  id: integer("id").primaryKey().generatedAlwaysAsIdentity(),
+  family: text("family").notNull(),
+  model: text("model").notNull(),
+  upstream: text("upstream").notNull(),
+  input_pico: pico("input_pico").notNull(),
+  cached_input_pico: pico("cached_input_pico").notNull(),
+  output_pico: pico("output_pico").notNull(),
+  per_call_nano: nano("per_call_nano").notNull(),
+  created_at: moment("created_at").notNull().defaultNow(),
+  /** Null for what has no price of its own (D60). */
+  ...bucketPrices(),
+  /** The prices of prompts with more tokens than this (D62). */
+  above_tokens: integer("above_tokens").notNull().default(0),
+  /** What the call asks the model for (D63). */
+  operation: text("operation").notNull().default("chat"),
+  /** The service tier that the prices are for (D70); null for the model's own. */
+  service_tier: text("service_tier"),
+  ...toolPrices(),
+})
+
+/** Money held for a call. The id is the call's, a UUIDv7 of the gateway; `held_at` is the ledger's time. */
+export const holds = ledger.table(
+  "holds",
+  {
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    key_id: uuid("key_id").notNull(),
+    gateway_id: uuid("gateway_id").notNull(),
+    amount_nano: nano("amount_nano").notNull(),
+    held_at: moment("held_at").notNull().defaultNow(),
+    /** Of the first upstream that is tried. */
+    terms_id: integer("terms_id").notNull(),
+    stream: boolean("stream").notNull(),
+    /** The account's margin, which is in the amount (D69); null for 1. */
+    margin_bp: integer("margin_bp"),
+    /** What the client says it belongs to (D65); null for most calls. */
+    session_id: text("session_id"),
+    agent_id: text("agent_id"),
+  },
+  (hold) => [
+    index("holds_of_session").on(hold.session_id, hold.id).where(sql`${hold.session_id} IS NOT NULL`),
+    index("holds_of_account").on(hold.account_id, hold.id),
+    index("holds_by_time").using("brin", hold.held_at),
+    check("amount_not_negative", sql`${hold.amount_nano} >= 0`),
+  ],
+)
+
+/** How a hold ended: exactly once, because the primary key is the call's id (D13). */
+export const ends = ledger.table(
+  "ends",
+  {
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    key_id: uuid("key_id").notNull(),
+    charge_nano: nano("charge_nano").notNull(),
+    /** The amount of the hold, which is free again. */
+    freed_nano: nano("freed_nano").notNull(),
+    ended_at: moment("ended_at").notNull().defaultNow(),
+    /** Of the upstream that answered. */
+    terms_id: integer("terms_id").notNull(),
+    prompt_tokens: integer("prompt_tokens"),
+    cached_tokens: integer("cached_tokens"),
+    completion_tokens: integer("completion_tokens"),
+    ttft_ms: integer("ttft_ms"),
+    duration_ms: integer("duration_ms"),
+    outcome: endOutcome("outcome").notNull(),
+    basis: basis("basis").notNull(),
+    ending: ending("ending"),
+    failure: failure("failure"),
+    notes: text("notes").array(),
+    /**
+     * How many were charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms.
+     * Null where there was none.
+     */
+    buckets: integer("buckets").array(),
+    /** That of the hold, which is in the charge (D69); null for 1. */
+    margin_bp: integer("margin_bp"),
+    /** Details besides the charge (D86, D87, D90); null if there are none. */
+    details: details(),
+  },
+  (end) => [
+    index("ends_by_time").using("brin", end.ended_at),
+    check("charge_not_negative", sql`${end.charge_nano} >= 0`),
+  ],
+)
+
+/** A settlement that came after the expiry of its hold (D13): what the call was charged in the end, and the difference. */
+export const corrections = ledger.table(
+  "corrections",
+  {
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    key_id: uuid("key_id").notNull(),
+    charge_nano: nano("charge_nano").notNull(),
+    /** `charge_nano` less what the expiry charged: what the balance changes by. */
+    difference_nano: nano("difference_nano").notNull(),
+    corrected_at: moment("corrected_at").notNull().defaultNow(),
+    terms_id: integer("terms_id").notNull(),
+    prompt_tokens: integer("prompt_tokens"),
+    cached_tokens: integer("cached_tokens"),
+    completion_tokens: integer("completion_tokens"),
+    ttft_ms: integer("ttft_ms"),
+    duration_ms: integer("duration_ms"),
+    basis: basis("basis").notNull(),
+    ending: ending("ending"),
+    failure: failure("failure"),
+    notes: text("notes").array(),
+    /**
+     * How many were charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms.
+     * Null where there was none.
+     */
+    buckets: integer("buckets").array(),
+    /** That of the hold, which is in the charge (D69); null for 1. */
+    margin_bp: integer("margin_bp"),
+    details: details(),
+  },
+  (correction) => [
+    index("corrections_by_time").on(correction.corrected_at),
+    check("correction_not_negative", sql`${correction.charge_nano} >= 0`),
+  ],
+)
+
+/** What expiry would charge a running call (D57): overwritten while the call runs, removed when it has ended. No entry. */
+export const checkpoints = ledger.table("checkpoints", {
+  id: uuid("id").primaryKey(),
+  gateway_id: uuid("gateway_id").notNull(),
+  charge_nano: nano("charge_nano").notNull(),
+  basis: basis("basis").notNull(),
+  prompt_tokens: integer("prompt_tokens"),
+  cached_tokens: integer("cached_tokens"),
+  completion_tokens: integer("completion_tokens"),
+  buckets: integer("buckets").array(),
+  /** Of the upstream that answers; null before version 0.3 and where none does yet: then those of the hold stand. */
+  terms_id: integer("terms_id"),
+})
+
+/** One row for a call: its hold, its end and its correction together, as receipts and lists show it. */
+export const calls = ledger
+  .view("calls", {
+    id: uuid("id").notNull(),
+    account_id: uuid("account_id").notNull(),
+    key_id: uuid("key_id").notNull(),
+    gateway_id: uuid("gateway_id").notNull(),
+    amount_nano: nano("amount_nano").notNull(),
+    charge_nano: nano("charge_nano"),
+    held_at: moment("held_at").notNull(),
+    ended_at: moment("ended_at"),
+    prompt_tokens: integer("prompt_tokens"),
+    cached_tokens: integer("cached_tokens"),
+    completion_tokens: integer("completion_tokens"),
+    ttft_ms: integer("ttft_ms"),
+    duration_ms: integer("duration_ms"),
+    stream: boolean("stream").notNull(),
+    state: text("state").notNull(),
+    family: text("family").notNull(),
+    model: text("model").notNull(),
+    upstream: text("upstream").notNull(),
+    input_pico: pico("input_pico").notNull(),
+    cached_input_pico: pico("cached_input_pico").notNull(),
+    output_pico: pico("output_pico").notNull(),
+    per_call_nano: nano("per_call_nano").notNull(),
+    basis: text("basis"),
+    ending: text("ending"),
+    failure: text("failure"),
+    notes: text("notes").array().notNull(),
+    buckets: integer("buckets").array(),
+    above_tokens: integer("above_tokens").notNull(),
+    operation: text("operation").notNull(),
+    margin_bp: integer("margin_bp"),
+    service_tier: text("service_tier"),
+    session_id: text("session_id"),
+    agent_id: text("agent_id"),
+    details: details(),
+    ...toolPrices(),
+    ...bucketPrices(),
+  })
+  .as(sql`
+    SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
+      h.held_at, coalesce(c.corrected_at, e.ended_at) AS ended_at,
+      CASE WHEN c.id IS NULL THEN e.prompt_tokens ELSE c.prompt_tokens END AS prompt_tokens,
+      CASE WHEN c.id IS NULL THEN e.cached_tokens ELSE c.cached_tokens END AS cached_tokens,
+      CASE WHEN c.id IS NULL THEN e.completion_tokens ELSE c.completion_tokens END AS completion_tokens,
+      coalesce(c.ttft_ms, e.ttft_ms) AS ttft_ms, coalesce(c.duration_ms, e.duration_ms) AS duration_ms, h.stream,
+      CASE WHEN e.id IS NULL THEN 'open' WHEN c.id IS NULL THEN e.outcome::text ELSE 'settled' END AS state,
+      t.family, t.model, t.upstream, t.input_pico, t.cached_input_pico, t.output_pico, t.per_call_nano,
+      coalesce(c.basis, e.basis)::text AS basis,
+      (CASE WHEN c.id IS NULL THEN e.ending ELSE c.ending END)::text AS ending,
+      (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
+      coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
+      t.above_tokens, t.operation, h.margin_bp, t.service_tier, h.session_id, h.agent_id,
+      CASE WHEN c.id IS NULL THEN e.details ELSE c.details END AS details,
+      t.tool_runs, t.tool_run_pico, ${sql.raw(buckets.map((bucket) => `t.${bucket}_pico`).join(", "))}
+    FROM tollgate.holds h
+    LEFT JOIN tollgate.ends e ON e.id = h.id
+    LEFT JOIN tollgate.corrections c ON c.id = h.id
+    JOIN tollgate.terms t ON t.id = coalesce(c.terms_id, e.terms_id, h.terms_id)`)
