@@ -1,7 +1,7 @@
 import type { AdminAddress } from "./config/config.ts"
 import type { Paint } from "./paint.ts"
 
-/** What the start message shows about a running gateway. */
+/** The facts that the start message shows about a running gateway. */
 export interface Facts {
   readonly host: string
   readonly port: number
@@ -11,7 +11,7 @@ export interface Facts {
   readonly admin_token: string | null
   /** A chat model for the example call; null if there is none. */
   readonly model: string | null
-  /** How to run the command line here: `bun run tollgate`. */
+  /** The command line's command here: `bun run tollgate`. */
   readonly command: string
   /** The demo's key, token and data directory; null without a demo. */
   readonly demo: { readonly key: string; readonly made_token: boolean; readonly data_dir: string } | null

@@ -20,15 +20,15 @@ export interface Asked {
   readonly searches: number
   /** The service tier, as the request names it; null where it names none, or `auto` (D70). */
   readonly service_tier: string | null
-  /** Whether it may cost tokens that its client does not see (D9). */
+  /** True if it may cost tokens that its client does not see (D9). */
   readonly is_hiding: boolean
-  /** Whether it asks for writes to a cache for one hour (D60). */
+  /** True if it asks for writes to a cache for one hour (D60). */
   readonly writes_for_an_hour: boolean
 }
 
 /** An answer that is being delivered. */
 export interface Observed {
-  /** What was delivered so far, if it ended now with `ending`. */
+  /** The delivery so far, if it ended now with `ending`. */
   evidence(ending: Ending): Evidence
 }
 
@@ -52,7 +52,7 @@ export class Call {
   readonly admitted_ms = performance.now()
   /** The upstream that answers, once one does. */
   upstream: string | null = null
-  /** How that was asked (D86). */
+  /** The attempt that was answered (D86). */
   asking: Asking = NOTHING
   /** The first attempts that did not become the answer of the call (D86); null if there are none. */
   lost: LostAttempt[] | null = null

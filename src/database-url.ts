@@ -2,7 +2,7 @@
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/
 const ATTRIBUTES = "target_session_attrs"
 
-/** What is wrong with a database URL, as an expectation; null for a valid one. */
+/** The fault of a database URL, as an expectation; null for a valid one. */
 export function databaseUrlFault(url: string): string | null {
   const urls = hostUrls(url)
   if (urls.length === 0 || /\s/.test(url) || !urls.every((text) => URL.canParse(text))) {
@@ -16,7 +16,7 @@ export function databaseUrlFault(url: string): string | null {
   return is_known ? null : `a URL whose ${ATTRIBUTES} is primary or read-write`
 }
 
-/** Whether the URL asks for the primary among its hosts: it names several, or says `target_session_attrs`. */
+/** True if the URL asks for the primary among its hosts: it names several, or says `target_session_attrs`. */
 export function asksForPrimary(url: string): boolean {
   const [first, ...others] = hostUrls(url)
   return others.length > 0 || (first !== undefined && new URL(first).searchParams.has(ATTRIBUTES))

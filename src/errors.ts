@@ -178,7 +178,7 @@ export interface Detail {
   shown?: { code?: string; type?: string }
   /** The provider's own answer, sent in place of ours (D64). */
   provider?: { status: number; body: string }
-  /** Whose key was refused, for the count of refusals (D80) only. */
+  /** The owner of the refused key, only for the count of refusals (D80). */
   owner?: { readonly shard: number; readonly account_id: string; readonly key_id: string }
   /** The internal cause, for the log only. */
   cause?: unknown

@@ -1,8 +1,8 @@
-/** How many times what is free an account may use. */
+/** An account may use this many times the free capacity. */
 const SHARE = 15
 
 /**
- * Whether an account may use more of a capacity that accounts share (D78): only while it uses less than 15 times what is free.
+ * True if an account may use more of a capacity that accounts share (D78): only while it uses less than 15 times what is free.
  * So one account alone gets 15/16 of it, and a later account still gets a part.
  */
 export function isWithinShare(used: number, free: number): boolean {

@@ -12,13 +12,13 @@ import type { CircuitBreakers } from "./upstream/circuit-breakers.ts"
 import type { HiddenOutput } from "./upstream/hidden-output.ts"
 import type { UsageWarnings } from "./usage-warnings.ts"
 
-/** What the routes work with. One object per process, given to `createApp`. */
+/** The dependencies of the routes. One object per process, given to `createApp`. */
 export interface Gateway {
   /** The configuration. A reload replaces it; calls in flight keep the one of their admission. */
   readonly config: Config
   readonly catalog: Catalog
   readonly ledger: CallLedger
-  /** What clients read of their own account in each shard (D47, D74). */
+  /** The clients' view of their own account in each shard (D47, D74). */
   readonly reports: readonly ClientReports[]
   readonly breakers: CircuitBreakers
   readonly hidden_output: HiddenOutput
@@ -30,7 +30,7 @@ export interface Gateway {
   readonly log: Log
   /** Null without tracing (D54). */
   readonly tracer: Tracer | null
-  /** What a route may do with the sockets of requests. */
+  /** The sockets of requests, as routes may use them. */
   readonly sockets: Sockets
   /** Why the gateway takes no new calls: it drains, or the ledger cannot be written. Null when it is ready. */
   notReady(): string | null

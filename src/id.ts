@@ -4,7 +4,7 @@ let last_ms = 0
 /** The first two groups of an id, for `last_ms`. */
 let time = ""
 let counter = 0
-/** How far the ledger's clock is ahead of this machine's. */
+/** The lead of the ledger's clock over this machine's. */
 let ahead_ms = 0
 
 /**
@@ -43,7 +43,7 @@ export function ledgerTime(): Date {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** Whether `text` is a UUID in the canonical lower-case form, of any version. */
+/** True if `text` is a UUID in the canonical lower-case form, of any version. */
 export function isId(text: string): boolean {
   return UUID.test(text)
 }

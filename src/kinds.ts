@@ -1,5 +1,5 @@
 /**
- * What a price can name besides the plain prices of input, cached input, output and the call (D60): one row for each kind.
+ * The kinds that a price can name besides the plain prices of input, cached input, output and the call (D60): one row for each kind.
  * Configuration, hold, charge, terms, sums, receipts, reports and the comparison of prices follow from it. A new kind is a row
  * at the end, a migration that adds its columns to `terms`, `hours`, `days` and `calls`, and a line in docs/billing.md.
  */
@@ -111,7 +111,7 @@ export function picoRecord<Value>(toValue: (bucket: Bucket) => Value): Record<`$
   return Object.fromEntries(entries) as Record<`${Bucket}_pico`, Value>
 }
 
-/** What the tokens of a bucket are part of; null for other units. */
+/** The count that the tokens of a bucket are part of; null for other units. */
 export function parentOf(bucket: Bucket): Plain | null {
   return rows[bucket].part_of
 }
@@ -125,11 +125,11 @@ export function isBucket(kind: string): kind is Bucket {
   return Object.hasOwn(rows, kind)
 }
 
-/** What is counted beside tokens as charged: the runs of all tools of the provider together are one count. */
+/** The charged counts that are not tokens: the runs of all tools of the provider together are one count. */
 export type CountedKind = Bucket | "tool_run"
 export const countedKinds: readonly CountedKind[] = [...buckets, "tool_run"]
 
-/** What a line of a receipt can be for. */
+/** The kinds of lines of a receipt. */
 export type Kind = Plain | CountedKind | "per_call"
 export const kinds: readonly Kind[] = ["input", "cached_input", "output", ...countedKinds, "per_call"]
 
@@ -146,7 +146,7 @@ export function unitOf(kind: Kind): Unit {
   return shown[kind].unit
 }
 
-/** What the price on a line of a receipt is for: `1M` tokens, or one of another unit. */
+/** The unit of the price on a line of a receipt: `1M` tokens, or one of another unit. */
 export function priceUnit(kind: string): string {
   const unit = isKind(kind) ? shown[kind].unit : "token"
   return unit === "token" ? "1M" : unit
@@ -157,7 +157,7 @@ export function titleOf(kind: Kind): string {
   return shown[kind].title
 }
 
-/** How the line of a receipt is called; a kind that a newer gateway shows has its name. */
+/** The label of a receipt's line; for a kind of a newer gateway, its name. */
 export function lineLabel({ kind, tool }: { readonly kind: string; readonly tool?: string }): string {
   const label = isKind(kind) ? shown[kind].label : kind
   return tool === undefined ? label : `${label}: ${tool}`
@@ -172,5 +172,5 @@ export function toolNames(tools: Readonly<Record<string, unknown>>): readonly st
   return Object.keys(tools).sort()
 }
 
-/** Where the counts of tool runs begin in an entry's `buckets`, after those of the table: a row may be added up to here. */
+/** The first index of tool runs in an entry's `buckets`, after those of the table, which may grow up to here. */
 export const FIRST_RUN = 32

@@ -18,7 +18,7 @@ import { configPath, configuredShards, readConfig, readWorkers, sourcesWith } fr
 import { hearSignals } from "./shutdown.ts"
 import { Supervisor } from "./workers/supervisor.ts"
 
-/** How many calls of `fetch` the runtime makes at a time. It reads this at its own start, so it cannot be set here. */
+/** The number of calls of `fetch` that the runtime makes at a time. It reads this at its own start, so it cannot be set here. */
 const FETCH_LIMIT = "BUN_CONFIG_MAX_HTTP_REQUESTS"
 
 const sources = sourcesWith(process.env)
@@ -145,7 +145,7 @@ function announce(facts: Facts): void {
   if (facts.demo !== null || isTTY) console.log(banner(facts, painter(isTTY, process.env)))
 }
 
-/** How to run the command line, in the way that the gateway was started. */
+/** The command line's command, in the way that the gateway was started. */
 function commandLine(): string {
   return process.execPath.includes("/_npx/") ? `npx -y bun@${Bun.version} run tollgate` : "bun run tollgate"
 }

@@ -17,7 +17,7 @@ export interface Price {
   readonly tool_runs?: Readonly<Record<string, bigint>>
 }
 
-/** Whether every price is 0. */
+/** True if every price is 0. */
 export function isFree({ buckets: named = {}, tool_runs = {}, ...plain }: Price): boolean {
   return [plain, named, tool_runs].every((prices) => Object.values(prices).every((part) => part === 0n))
 }
@@ -115,7 +115,7 @@ export function ceilToNano(amount_pico: bigint, margin_bp: number = PAR_BP): big
 /** The largest value of a bigint column. No balance comes near it, so such a hold is refused instead of failing. */
 const MAX_AMOUNT_NANO = 2n ** 63n - 1n
 
-/** What an account with this margin holds for a cost in pico-USD, rounded up once (D69). */
+/** The hold of an account with this margin for a cost in pico-USD, rounded up once (D69). */
 export function heldFor(cost_pico: bigint, margin_bp?: number): bigint {
   const amount_nano = ceilToNano(cost_pico, margin_bp)
   return amount_nano > MAX_AMOUNT_NANO ? MAX_AMOUNT_NANO : amount_nano

@@ -17,7 +17,7 @@ export interface Operation {
   readonly family: Family
   /** Below the `base_url` of an upstream: `/chat/completions`. */
   readonly path: string
-  /** Whether its answers have output tokens, which are held, limited and estimated. */
+  /** True if its answers have output tokens, which are held, limited and estimated. */
   readonly generates: boolean
   /** The field of a request that limits its output tokens, for the message of a 402 (D12); null where there are none. */
   readonly limit_field: string | null
@@ -42,11 +42,11 @@ export interface OperationOn<Request extends Named> extends Operation {
   texts(request: Request): FieldTexts
   /** The fields that are sent with another value, besides the model's name. */
   changes(request: Request): Readonly<Record<string, unknown>>
-  /** Whether the client wants events. */
+  /** True if the client wants events. */
   streams(request: Request): boolean
-  /** Whether the client wants the usage of a stream (D24). */
+  /** True if the client wants the usage of a stream (D24). */
   wantsUsage(request: Request): boolean
-  /** Whether the client wants the charge in the usage of the answer (D49). */
+  /** True if the client wants the charge in the usage of the answer (D49). */
   wantsCost(request: Request): boolean
 }
 
@@ -55,7 +55,7 @@ export interface Named {
   readonly model: string
 }
 
-/** What is forwarded of a request besides its body. */
+/** The parts of a request that are forwarded besides its body. */
 export interface Passed {
   readonly headers: Readonly<Record<string, string>>
   /** With its question mark; `""` for none. */
@@ -64,7 +64,7 @@ export interface Passed {
   readonly session: Session | null
 }
 
-/** How streams are read and framed, and the end of a broken one. */
+/** The reading and framing of streams, and the end of a broken one. */
 export interface EventForm extends StreamForm {
   /** For a stream in answer to a JSON call (D5). */
   assembly(): Assembly

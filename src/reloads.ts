@@ -5,7 +5,7 @@ import type { Sources } from "./config/values.ts"
 import type { Log } from "./log.ts"
 import { needRestart, refuseOtherShards } from "./setup.ts"
 
-/** How often the files that the configuration references are read. */
+/** The interval at which the files of the configuration are read. */
 const LOOK_MS = 1_000
 
 interface ReloadsOptions {
@@ -22,7 +22,7 @@ interface ReloadsOptions {
 interface Change {
   /** Null if it cannot be read. */
   readonly text: string | null
-  /** Whether the configuration is invalid with it. After any other failure it is tried again. */
+  /** True if the configuration is invalid with it. After any other failure it is tried again. */
   is_refused: boolean
   is_told: boolean
 }

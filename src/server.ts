@@ -7,7 +7,7 @@ import { requestId } from "./id.ts"
  * headers 12 s in any case.
  */
 const IDLE_S = 60
-/** How often the server checks for requests that may be silent for long. Two intervals are well below `IDLE_S`. */
+/** The interval of the check for requests that may be silent for long. Two intervals are well below `IDLE_S`. */
 const LOOK_MS = 15_000
 const KEPT_OPEN = Number.NEGATIVE_INFINITY
 /** Bun's own limit would answer with a bare 413, even to an announced length. The route enforces `limits.body`. */
@@ -21,7 +21,7 @@ export interface Listening {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
-  /** Whether other processes of this user may listen on the same port. The kernel distributes the connections. */
+  /** True if other processes of this user may listen on the same port. The kernel distributes the connections. */
   readonly shared?: boolean
   /** Patterns of paths that are served only if the request sends them in their normal form (D39). */
   readonly literal?: readonly string[]
@@ -162,14 +162,14 @@ function probeOf({ url, method, headers }: Request): Request | null {
   return new Request(`http://localhost${url}`, { method })
 }
 
-/** Whether the path of a URL is one of `places`, or below one. */
+/** True if the path of a URL is one of `places`, or below one. */
 function isBelow(url: string, places: readonly string[]): boolean {
   const at = url.indexOf("/", "http://".length)
   return places.some((place) => url.startsWith(place, at) && /^[/?#]?$/.test(url.charAt(at + place.length)))
 }
 
 /**
- * Whether the segments of a path are its normal form too. Bun matches its routes with the path as it was sent, but
+ * True if the segments of a path are its normal form too. Bun matches its routes with the path as it was sent, but
  * `request.url` has the normal form, and a proxy in front may compute another one (RFC 3986, 6.2.2.3).
  */
 function isPlain(params: Readonly<Record<string, string>>): boolean {

@@ -21,11 +21,11 @@ import { HiddenOutput } from "./upstream/hidden-output.ts"
 import { UsageWarnings } from "./usage-warnings.ts"
 import type { UpstreamBody } from "./wire/statistics.ts"
 
-/** How long an operator waits for the database: as long as a call does (D27). */
+/** An operator's wait for the database, which is that of a call (D27). */
 const OPERATOR_DEADLINE_MS = 2_000
-/** How long an operator waits for sums; their statements may take 8 s (D48). */
+/** An operator's wait for sums; their statements may take 8 s (D48). */
 const SUMS_DEADLINE_MS = 10_000
-/** How long an audit may take: less than the idle timeout of a connection. */
+/** The time limit of an audit, below the idle timeout of a connection. */
 const AUDIT_DEADLINE_MS = 55_000
 
 /** For a process that shares its port with others: its number, and how to ask all of them. */

@@ -10,7 +10,7 @@ import { type Address, USUAL_SCHEMA } from "./ledger/database/address.ts"
 import type { ShardAddress } from "./ledger/shards.ts"
 import { isObject } from "./wire/usage.ts"
 
-/** Where a start finds its configuration, for the gateway and for `tollgate check`. */
+/** The place of the configuration, for the gateway and for `tollgate check`. */
 
 const DEFAULT_CONFIG = "tollgate.yaml"
 

@@ -3,11 +3,11 @@ import type { InFlight } from "./admission/in-flight.ts"
 import type { Config } from "./config/config.ts"
 import type { Server } from "./server.ts"
 
-/** How long sending the last bytes of cut and settled answers may take. */
+/** The time limit for sending the last bytes of cut and settled answers. */
 const FLUSH_MS = 1_000
-/** How often to check whether the last answers are sent. */
+/** The interval of the check that the last answers are sent. */
 const LOOK_MS = 10
-/** How long a second signal waits for the cut calls' settlements to be written or spooled. */
+/** The wait of a second signal for the cut calls' settlements to be written or spooled. */
 const HURRY_MS = 1_500
 
 interface ShutdownOptions {
@@ -26,7 +26,7 @@ interface ShutdownOptions {
 /**
  * D34. The first signal drains: not ready, `connection: close`, new calls still served for `ready_delay`, then no new
  * connections; streams end by themselves until `drain`, then they are cut and settled; exit 0. A second one refuses
- * connections and cuts at once; exit 1.
+ * connections and cuts immediately; exit 1.
  */
 export class Shutdown {
   readonly #options: ShutdownOptions
@@ -44,7 +44,7 @@ export class Shutdown {
     return this.#signals > 0
   }
 
-  /** Whether a second signal hurries the shutdown. */
+  /** True if a second signal hurries the shutdown. */
   get #hurried(): boolean {
     return this.#signals > 1
   }
@@ -138,7 +138,7 @@ async function allSent(server: Server): Promise<void> {
 /** Ctrl-C reaches the gateway twice: from the terminal, and passed on by `bun run`. */
 const SAME_SIGNAL_MS = 500
 
-/** What the signals control. */
+/** The parts that the signals control. */
 interface Signalled {
   /** SIGTERM or SIGINT: the first drains, a second one hurries (D34). */
   signal(): void

@@ -5,7 +5,7 @@
 
 const queues = new Map<number, TimeoutQueue>()
 
-/** How long the timer may stay set after the last timeout was cleared, because clearing one does not touch it. */
+/** The time for which the timer may stay set after the last timeout was cleared, because clearing one does not touch it. */
 const LOOK_MS = 1_000
 let timer: Timer | undefined
 let wakes_ms = Number.POSITIVE_INFINITY

@@ -8,7 +8,7 @@ const HOUR_MS = 3_600_000
 
 /** Warns about usage that may be charged other than the provider bills it, once an hour for each model (D87, D90). */
 export class UsageWarnings {
-  /** When each model was last warned about, by the kind of warning. Models come from the configuration. */
+  /** The time of the last warning about each model, by the kind of warning. Models come from the configuration. */
   readonly #warned_ms = new Map<string, number>()
 
   note(

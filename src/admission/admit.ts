@@ -15,7 +15,7 @@ import { moneyRefusal, type Quote, quote } from "./quote.ts"
 export interface Admitting extends Entering {
   readonly ledger: CallLedger
   readonly catalog: Catalog
-  /** Whether any of these routes may be tried now (D33). */
+  /** True if any of these routes may be tried now (D33). */
   readonly breakers: { ready(routes: Model["routes"], account_id: string): boolean }
 }
 

@@ -9,7 +9,7 @@ import { describe } from "./describe.ts"
 import { type Described, openingField, switchOf } from "./described.ts"
 
 /**
- * What a request asks of a model, with the fields that the operator sets (D61); the error if the operator refuses it, or if
+ * A request as its model gets it, with the fields that the operator sets (D61); the error if the operator refuses it, or if
  * something in it has no price or no bound. Changes `texts` where fields are set.
  */
 export function askedOf(

@@ -55,7 +55,7 @@ function estimateOf({ kind, bytes }: Media, { part_tokens }: Model): number {
   return kind === "file" && bytes !== null ? bytes : (part_tokens ?? PICTURE_TOKENS)
 }
 
-/** Whether only the provider knows the size of the prompt: it is open, or an estimate may undercount a medium (D9). */
+/** True if only the provider knows the size of the prompt: it is open, or an estimate may undercount a medium (D9). */
 export function hidesPrompt(described: Described, model: Model): boolean {
   const isHiding = (part: Media) => {
     const most = (part.kind === "image" ? model.part_tokens : null) ?? part.tokens ?? Number.POSITIVE_INFINITY

@@ -47,7 +47,7 @@ const PART_TYPES = namesIn(PARTS)
 const COUNTED: ReadonlySet<Means> = new Set(["text", "opaque", "parts", "tools", "plugins", "object"])
 /** Objects at the top that are none. */
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
-/** What only the top of a request may say. */
+/** The meanings that only fields at the top of a request may have. */
 const ONLY_TOP: ReadonlySet<Means> = new Set([
   "ours",
   "limit",
@@ -70,7 +70,7 @@ const ADDRESS = /^\s*[a-z][a-z0-9+.-]*:/i
 /** A longer text without a scheme is neither an address nor an id. */
 const MAX_ID_CHARACTERS = 256
 
-/** What is done with a field of each meaning. `kind` is that of the part around it. */
+/** The handler of each meaning of a field. `kind` is that of the part around it. */
 type Handler = (walk: Walk, value: unknown, argument: string, kind: MediaKind | null) => void
 
 const HANDLERS: Readonly<Record<Means, Handler | null>> = {
@@ -269,7 +269,7 @@ class Walk {
     else this.found.ask("hidden", this.found.path)
   }
 
-  /** Whether it is a medium. */
+  /** True if it is a medium. */
   data(value: string, kind: MediaKind | null, is_data: boolean): boolean {
     const found = mediaIn(value, kind, is_data && !this.found.is_text)
     if (found !== null) this.found.add(found)
@@ -317,7 +317,7 @@ function isCalls(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 }
 
-/** Whether a part is only the id of what the provider has. */
+/** True if a part is only the id of what the provider has. */
 function isKept(part: JsonObject, fields: string): boolean {
   return typeof part.id === "string" && fields.split(" ").every((field) => !part[field])
 }

@@ -14,7 +14,7 @@ export type Described = Readonly<
 
 const SHOWN_CHARACTERS = 100
 
-/** What a walk over a request has collected, and where it is. */
+/** The results of a walk over a request, and its position. */
 export class Description {
   /** UTF-8 bytes of the JSON text of the prompt fields, without the data of media. */
   bytes = 0
@@ -33,20 +33,20 @@ export class Description {
   service_tier: string | null = null
   /** The limit of its output tokens, of each choice (D12); 0 for none. */
   max_tokens = 0
-  /** How many choices it asks for (D12). */
+  /** The number of choices that it asks for (D12). */
   choices = 1
-  /** Whether it asks for reasoning, which the provider may hide from the client. */
+  /** True if it asks for reasoning, which the provider may hide from the client. */
   reasons = false
   /** The most runs of tools that the request allows the provider. */
   most_calls = Number.POSITIVE_INFINITY
   /** The names and places from the top to where the walk is. */
   readonly keys: string[] = []
-  /** Whether the part that the walk is in has only text, by its type. */
+  /** True if the part that the walk is in has only text, by its type. */
   is_text = false
   /** The runs of each tool of the provider that the request allows, together. */
   #uses = 0
 
-  /** How often the provider may read the prompt, within the request's own bounds; infinite if it has none (D89). */
+  /** The number of times that the provider may read the prompt, within the request's own bounds; infinite if it has none (D89). */
   get rounds(): number {
     return Math.min(this.most_calls, this.#uses) + 1
   }
@@ -73,7 +73,7 @@ export class Description {
     if (media.tokens === null) this.ask("unmeasured", this.path)
   }
 
-  /** What the field means that the walk is at; undefined for an unknown one. Throws for a known name in another spelling (D18). */
+  /** The meaning of the current field; undefined for an unknown one. Throws for a known name in another spelling (D18). */
   meaning({ meanings, spellings }: Known, name: string): Meaning | undefined {
     const meaning = meanings.get(name)
     if (meaning !== undefined) return meaning

@@ -55,7 +55,7 @@ export class InFlight implements Places {
     this.#rest()
   }
 
-  /** How many calls have ended so far, by themselves and by a cut. */
+  /** The number of calls that have ended, by themselves and by a cut. */
   get ended(): { readonly finished: number; readonly cut: number } {
     return { finished: this.#finished_calls, cut: this.#cut_calls }
   }

@@ -16,11 +16,11 @@ const REFUSALS: Readonly<Record<KeyLimit, string>> = {
 }
 /** `retry-after` in seconds. It is short, because a running call can end at any moment and a retry costs little. */
 const PLACE_RETRY_S = 1
-/** The longest wait after many calls were abandoned at once (D91). */
+/** The longest wait after many calls were abandoned together (D91). */
 const ABANDONED_MS = 600_000
 
 /**
- * What each key uses of this process: running calls and token counts, requests per minute (D38), and abandoned calls
+ * The load of each key on this process: running calls and token counts, requests per minute (D38), and abandoned calls
  * (D91). Keys are identified by their hashes. It remembers running calls, the requests of the last two minutes, and the calls
  * abandoned in the last twenty. Unknown keys take no memory.
  */
@@ -113,7 +113,7 @@ export interface RequestRate {
   readonly reset_ms: number
 }
 
-/** How full the bucket of a key was when it was last used. */
+/** The fill of a key's bucket when it was last used. */
 interface Use {
   /** In requests. */
   readonly level: number
@@ -140,7 +140,7 @@ export class Rate {
     return this.#recent.size + this.#older.size
   }
 
-  /** How long `key` has to wait for its next request, in milliseconds; 0 if it may come now. */
+  /** Milliseconds until the next request of `key` is accepted; 0 for now. */
   wait(key: string, per_minute: number, now_ms: number): number {
     const excess = this.#level(key, per_minute, now_ms) + 1 - per_minute
     return excess <= 0 ? 0 : (excess * WINDOW_MS) / per_minute

@@ -13,7 +13,7 @@ export function makeKey(): string {
   return body + checksum(body)
 }
 
-/** Whether `key` has the form of a key and its checksum: a mistyped key is refused without the database. */
+/** True if `key` has the form of a key and its checksum: a mistyped key is refused without the database. */
 export function checksumHolds(key: string): boolean {
   return FORM.test(key) && key.endsWith(checksum(key.slice(0, -CHECKSUM_CHARS)))
 }

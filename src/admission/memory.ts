@@ -5,9 +5,9 @@ import { FairShare } from "../fair-share.ts"
 import { Pace } from "./pace.ts"
 
 type Limits = Pick<Config["limits"], "memory_bytes" | "body_bytes">
-/** What is smaller is freed by the runtime soon enough. */
+/** Smaller bodies are freed by the runtime soon enough. */
 export const LARGE_BYTES = 65_536
-/** What was given back may still be there. It is collected after a second if it is so much, and earlier if somebody needs it. */
+/** Freed memory may not be collected yet. This much is collected after a second, or earlier if a request needs it. */
 const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
@@ -77,7 +77,7 @@ export class Memory {
   }
 }
 
-/** What one request uses of the memory, until it is freed. */
+/** The memory of one request, until it is freed. */
 export class MemoryPart {
   readonly #memory: Memory
   readonly #account_id: string

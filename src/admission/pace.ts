@@ -1,4 +1,4 @@
-/** How many bytes of large bodies are read in a turn of the event loop. It takes about 2 ms, mostly for new memory. */
+/** The bytes of large bodies that are read in a turn of the event loop. It takes about 2 ms, mostly for new memory. */
 const TURN_BYTES = 1_048_576
 /** About as many come at a time. */
 const PART_BYTES = 131_072

@@ -14,11 +14,11 @@ import {
 } from "./bounds.ts"
 import type { Described } from "./described.ts"
 
-/** What a call must hold, and the bounds it follows from (D12). */
+/** The hold of a call, and the bounds that it follows from (D12). */
 export interface Quote extends Asked {
   /** The most that the call can cost, at least 1, before the margin and the one rounding (D69). */
   readonly cost_pico: bigint
-  /** What is held for that at a margin of 1. */
+  /** The hold for that at a margin of 1. */
   readonly amount_nano: bigint
   /** UTF-8 bytes of the JSON text of the prompt fields, without the data of media. */
   readonly prompt_bytes: number

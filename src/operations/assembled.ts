@@ -82,7 +82,7 @@ export async function assembled(
 const REPEATED: ReadonlySet<string> = new Set(["id", "type", "role", "name", "format", "finish_reason"])
 /** Deeper values are not merged: a later value replaces the earlier one. */
 const MAX_DEPTH = 16
-/** How many elements of a list are searched for the one that an event continues. */
+/** The number of elements of a list that are searched for the one that an event continues. */
 const MAX_SEARCHED = 128
 
 /**

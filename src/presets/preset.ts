@@ -20,7 +20,7 @@ export interface Preset {
    * `asked`.
    */
   readonly stream_usage?: "asked" | "unasked"
-  /** How long it keeps an idle connection, less a second. Default: D59. */
+  /** Time for which it keeps an idle connection, less a second. Default: D59. */
   readonly idle_connection_ms?: number
   /** Default: the codes and messages of all providers. */
   readonly errors?: ErrorMeanings
@@ -41,10 +41,10 @@ export interface Endpoint {
   readonly operations?: readonly OperationName[]
 }
 
-/** Which header has the credential (D81). */
+/** The header that has the credential (D81). */
 export type Auth = "bearer" | "x-api-key" | "api-key" | { readonly header: string }
 
-/** What a refusal means: the operator's key or account, the rate or the capacity, or the content of the request. */
+/** The meaning of a refusal: the operator's key or account, the rate or the capacity, or the content of the request. */
 export type Meaning = "account" | "rate" | "content"
 
 /** Codes, messages and statuses that give a refusal its meaning, where the usual meaning of the status does not (D82). */

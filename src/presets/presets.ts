@@ -32,7 +32,7 @@ export function presetsOfHost(base_url: string): readonly string[] {
   )
 }
 
-/** Whether an address begins with a host, which may have one `*`, and with its path if it has one. */
+/** True if an address begins with a host, which may have one `*`, and with its path if it has one. */
 function isWithin(address: string, place: string): boolean {
   const [host = "", ...path] = place.split("/")
   const end = address.indexOf("/")

@@ -22,11 +22,11 @@ export interface Terms {
   readonly bytes_per_token: number
   /** The prompt tokens of an estimate, where it charges any. */
   readonly prompt_tokens_estimate: number
-  /** When an estimate charges the prompt. */
+  /** The condition under which an estimate charges the prompt. */
   readonly estimate_prompt: EstimatePrompt
   /** Tokens of hidden reasoning, added if the client cut its stream. */
   readonly hidden_output_tokens?: number | undefined
-  /** Whether an estimate charges output. If not, it charges the prompt of every answer (D67). */
+  /** True if an estimate charges output. If not, it charges the prompt of every answer (D67). */
   readonly estimate_output: boolean
 }
 
@@ -77,7 +77,7 @@ function bytesAfterUsage({ output_bytes_after_usage = 0 }: Evidence): number {
   return output_bytes_after_usage
 }
 
-/** Whether an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream. */
+/** True if an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream. */
 function chargesPrompt(evidence: Evidence, { estimate_prompt, estimate_output }: Terms): boolean {
   const is_client_cut = estimate_prompt === "client_cut" && isCutByClient(evidence)
   return !estimate_output || estimate_prompt === "always" || is_client_cut

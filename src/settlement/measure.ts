@@ -13,7 +13,7 @@ export interface Reported {
 }
 
 /**
- * What a call says about estimates (D92); null unless it was settled by final and plausible usage, did not fail, and had
+ * The evidence of a call about estimates (D92); null unless it was settled by final and plausible usage, did not fail, and had
  * output if its operation `generates` any.
  */
 export function reportedIn(

@@ -73,7 +73,7 @@ function runsPico(runs: ToolRuns, { tool_runs: prices = {} }: Price): bigint {
   return Object.entries(runs).reduce((sum, [tool, count]) => sum + BigInt(count) * (prices[tool] ?? 0n), 0n)
 }
 
-/** What tokens of buckets cost more than other tokens of the prompt or the completion. */
+/** The extra cost of tokens of buckets, above other tokens of the prompt or the completion. */
 function bucketsPico(counts: Buckets, price: Price): bigint {
   let sum_pico = 0n
   for (const bucket of buckets) {
@@ -169,7 +169,7 @@ export function bucketed(usage: Usage, price: Price, searches: number): Bucketed
 }
 
 /**
- * How often each tool ran that the price names, also those that did not run: the journal has the counts without the names.
+ * The runs of each tool that the price names, with 0 for those that did not run: the journal has the counts without the names.
  * Null if none of them ran.
  */
 function pricedRuns(said: ToolRuns, price: Price, notes: Set<Note>): ToolRuns | null {
@@ -221,9 +221,9 @@ export function linesOf(usage: Usage, price: Price): readonly Line[] {
 /** The service tier whose price counts; null for the model's own price. */
 export interface ServedTier {
   readonly tier: ServiceTier | null
-  /** Whether it is the tier that was asked for, and the provider does not say that it served it. */
+  /** True if it is the tier that was asked for, and the provider does not say that it served it. */
   readonly is_presumed: boolean
-  /** Whether the provider served a tier that has no price. */
+  /** True if the provider served a tier that has no price. */
   readonly is_unpriced: boolean
 }
 

@@ -8,7 +8,7 @@ import { decide, type Terms, type Verdict } from "./decide.ts"
 import { type Reported, reportedIn } from "./measure.ts"
 import { type Priced, priceVerdict, servedTier } from "./price.ts"
 
-/** How long the last byte of an answer waits for its settlement to be in the ledger (D32). */
+/** The wait of an answer's last byte for its settlement in the ledger (D32). */
 export const SETTLE_WAIT_MS = 250
 
 /** The result of a call, for the answer, the log and the metrics. */
@@ -97,7 +97,7 @@ function chargeDetails(
 
 const NO_DETAILS = {}
 
-/** What a running call would be charged if its gateway died now (D13); null if nothing yet. */
+/** The charge of a running call if its gateway died now (D13); null for none yet. */
 export function checkpoint(call: Call): Checkpoint | null {
   const evidence = call.observed?.evidence("gateway_lost")
   if (evidence === undefined) return null

@@ -8,7 +8,7 @@ const STATUSES: ReadonlySet<number> = new Set([400, 401, 402, 403, 412, 429, 500
 /** Words of a 403 that is about what the request says. */
 const CONTENT = /moderat|guardrail|content|policy|safety|context|flagged/i
 
-/** Whether the body of an answer with this status decides whose fault it is. */
+/** True if the body of an answer with this status decides whose fault it is. */
 export function isJudgedByBody(status: number, { statuses }: ErrorMeanings): boolean {
   return statuses[status] === undefined && STATUSES.has(status)
 }
@@ -22,7 +22,7 @@ export function toldWait(body: string): number {
 
 const DELAY = /^\d{1,9}(?:\.\d{1,9})?s$/
 
-/** Whether a refusal is an HTML page, which a firewall before the provider sends, often because of words in the request. */
+/** True if a refusal is an HTML page, which a firewall before the provider sends, often because of words in the request. */
 export function isPage(body: string): boolean {
   return /^\s*</.test(body)
 }

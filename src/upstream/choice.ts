@@ -6,7 +6,7 @@ export interface Candidate {
   readonly key: Credential
 }
 
-/** How long a key that the provider refuses is not asked again (D82). */
+/** The rest of a key that the provider refuses (D82). */
 const OUT_MS = 60_000
 
 /** Why a key is not asked for some time. */
@@ -17,7 +17,7 @@ interface Rest {
   readonly until_ms: number
 }
 
-/** Which keys rest, in this process (D82). A changed key is another object, and is asked at once. */
+/** The keys that rest in this process (D82). A changed key is another object, and is used immediately. */
 export class KeyRests {
   readonly #refused = new WeakMap<Credential, Rest>()
   /** By the upstream's name of the model: providers limit the rate of each. */

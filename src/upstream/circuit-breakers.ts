@@ -31,7 +31,7 @@ interface Breaker {
   failures: number
   /** The first account whose calls failed after they were sent, among these failures. */
   failed_account: string | null
-  /** Whether these failures open it. */
+  /** True if these failures open it. */
   opens: boolean
   /** Used while the breaker is open. */
   open_until_ms: number
@@ -60,13 +60,13 @@ export class CircuitBreakers {
     this.keys = new KeyRests(now_ms)
   }
 
-  /** Whether a call of the account would try any of these routes now. If not, it is refused with a 503 before anything is held. */
+  /** True if a call of the account would try any of these routes now. If not, it is refused with a 503 before anything is held. */
   ready(routes: readonly Route[], account_id: string): boolean {
     for (const { upstream } of routes) if (this.admits(upstream.name, account_id)) return true
     return false
   }
 
-  /** Whether a call would try this upstream now; of any account that has no breaker of its own if it is null. */
+  /** True if a call would try this upstream now; of any account that has no breaker of its own if it is null. */
   admits(upstream: string, account_id: string | null = null): boolean {
     if (!this.#admits(this.#shared.get(upstream))) return false
     return account_id === null || this.#admits(this.#own.get(upstream)?.get(account_id))

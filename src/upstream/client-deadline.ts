@@ -6,13 +6,13 @@ import { startTimeout, type Timeout } from "../timeouts.ts"
 export type AbandonReason = "client_left" | "gateway_stopped"
 
 /**
- * When it begins to listen whether the client leaves. Most token counts and many JSON calls have ended by then: to add a
+ * Delay before it watches for a client that leaves. Most token counts and many JSON calls have ended by then: to add a
  * listener and to remove it is 5 to 8 % of their CPU, in 20 interleaved pairs of runs.
  */
 const LISTEN_AFTER_MS = 20
 
 /**
- * How long the gateway waits for a provider's answer: until the client leaves, plus `drain_ms` where the upstream's policy
+ * The wait for a provider's answer: until the client leaves, plus `drain_ms` where the upstream's policy
  * is to drain (D9), or until a shutdown stops the call (D34).
  */
 export class ClientDeadline {
@@ -24,7 +24,7 @@ export class ClientDeadline {
   #is_listening = false
   #drain: Timer | undefined
   #reason: AbandonReason | null = null
-  /** When the client left. */
+  /** The time at which the client left. */
   #left_ms: number | null = null
 
   constructor(client: Signal, stopped: Signal, drain_ms: number | null) {
@@ -60,7 +60,7 @@ export class ClientDeadline {
     if (this.reason !== null) this.#over.abort()
   }
 
-  /** How long the client has been gone, in milliseconds; 0 while it waits. */
+  /** Milliseconds since the client left; 0 while it waits. */
   get gone_for_ms(): number {
     return this.#left_ms === null ? 0 : performance.now() - this.#left_ms
   }
@@ -97,7 +97,7 @@ export class ClientDeadline {
 }
 
 /**
- * How long an upstream's JSON answer is read on after the client has left, in milliseconds; null: it is cut at once (D9). It
+ * Milliseconds for which an upstream's JSON answer is read on after the client has left; null if it is cut immediately (D9). It
  * says nothing before its end, so it is read to the end, or until `total` is over.
  */
 export function jsonDrain({ on_disconnect, timeouts }: Upstream): number | null {

@@ -108,7 +108,7 @@ function askingOf({ name }: Credential, request_id: string | null): Asking {
   return { ...(name !== "" && { key: name }), ...(request_id !== null && { request_id }) }
 }
 
-/** How a failed attempt counts for the circuit breakers (D33). */
+/** The effect of a failed attempt on the circuit breakers (D33). */
 function attemptResultOf({ outcome, of_key }: FailedAttempt): AttemptResult {
   if (of_key !== null) return "answered"
   if (typeof outcome !== "number") return outcome === "unreachable" ? "unreachable" : "failed"
@@ -129,7 +129,7 @@ export interface Outgoing {
   body(route: Route): readonly string[]
   /** The version headers of a messages-style call, else null. */
   readonly headers: Readonly<Record<string, string>> | null
-  /** What the client is told when the provider refuses (D17). */
+  /** The client's answer when the provider refuses (D17). */
   readonly refusals: RefusalForm
   /** Called right before a provider is asked, to abort the call of a client that has left (D9). */
   asking?(): void
@@ -148,13 +148,13 @@ type NoAnswer = "unreachable" | "broken" | "timeout"
 export interface FailedAttempt {
   readonly kind: "failure"
   readonly outcome: Exclude<Outcome, "abandoned">
-  /** What the upstream did wrong, for the log. Null if the request was at fault (D17). */
+  /** The upstream's fault, for the log. Null if the request was at fault (D17). */
   readonly fault: string | null
   /** The provider's own id of the request; null for none. */
   readonly request_id: string | null
-  /** Whether another upstream may be tried: nothing of a 2xx was received (D14). */
+  /** True if another upstream may be tried: nothing of a 2xx was received (D14). */
   readonly passes_on: boolean
-  /** What it says about the key that was used, so that another one of the upstream is tried (D82); null for nothing. */
+  /** Its verdict on the key that was used, so that another key of the upstream is tried (D82); null for none. */
   readonly of_key: "refused" | { readonly limited_ms: number } | null
   /** The error for the client (D17), with the provider's message if that may be shown. */
   error(): Promise<GatewayError>
@@ -217,7 +217,7 @@ function startDeadline(upstream: Upstream, stream: boolean, began_ms: number, ex
   return startTimeout(total_ms, expire, began_ms)
 }
 
-/** Whether an answer is a 2xx whose body may be read (D14, D25). */
+/** True if an answer is a 2xx whose body may be read (D14, D25). */
 function judge(
   { route, key }: Candidate,
   head: AnswerHead,

@@ -84,12 +84,12 @@ function credential({ auth }: Upstream, { api_key }: Credential): HeaderFields {
   return api_key === null ? {} : { [auth.header]: auth.prefix + api_key }
 }
 
-/** What a client is sent with a JSON answer (D24). */
+/** The response headers of a JSON answer (D24). */
 export function jsonHeaders(request_id: string): Record<string, string> {
   return { ...idHeaders(request_id), "content-type": "application/json" }
 }
 
-/** What a client is sent with a stream (D24); `x-accel-buffering` keeps a proxy in front from collecting it. */
+/** The response headers of a stream (D24); `x-accel-buffering` keeps a proxy in front from collecting it. */
 export function streamHeaders(request_id: string): Record<string, string> {
   return {
     ...idHeaders(request_id),
@@ -115,7 +115,7 @@ export function providerRequestId(fields: Named, request_id: string): string | n
 const MAX_RETRY_AFTER_S = 3_600
 
 /**
- * How long a provider asks to wait, in whole seconds up to an hour, rounded up; otherwise null. It may say so in `retry-after-ms`,
+ * The wait that a provider asks for, in whole seconds up to an hour, rounded up; otherwise null. It may say so in `retry-after-ms`,
  * or in `Retry-After` as seconds, with a fraction or as a date (D17).
  */
 export function retryAfter(fields: Named, now_ms: number): string | null {

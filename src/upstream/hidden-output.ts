@@ -1,7 +1,7 @@
 import type { Model } from "../config/config.ts"
 import type { UsageReading } from "../wire/usage.ts"
 
-/** Which models may make output that their clients are not shown: reasoning (D9). */
+/** The models that may make output that clients are not shown, which is reasoning (D9). */
 export class HiddenOutput {
   /** Models whose usage has counted reasoning in this process. At most as many as were ever configured. */
   readonly #reported = new Set<string>()
@@ -13,7 +13,7 @@ export class HiddenOutput {
     return is_told
   }
 
-  /** Whether the model has a price for reasoning, or has reported some. */
+  /** True if the model has a price for reasoning, or has reported some. */
   isOf({ family, name, price, service_tiers }: Model): boolean {
     return (
       price.buckets?.reasoning !== undefined ||

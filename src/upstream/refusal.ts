@@ -13,9 +13,9 @@ export interface Refusal {
   readonly secrets: readonly string[]
 }
 
-/** How a provider's refusal is shown to the client (D17). */
+/** A provider's refusal, as the client sees it (D17). */
 export interface RefusalForm {
-  /** Whether the body of an answer with this status is read. */
+  /** True if the body of an answer with this status is read. */
   isRead(status: number): boolean
   errorOf(refusal: Refusal): GatewayError
 }
@@ -56,7 +56,7 @@ export function shownRefusal(refusal: Refusal): GatewayError {
   })
 }
 
-/** Whether this status is about the request or the provider, not about the gateway's credential, and one of HTTP. */
+/** True if this status is about the request or the provider, not about the gateway's credential, and one of HTTP. */
 export function isShown(status: number): boolean {
   return status >= 400 && status < 600 && status !== 401 && status !== 402 && status !== 403
 }
@@ -66,7 +66,7 @@ export function eventError(body: string, secrets: readonly string[]): GatewayErr
   return new GatewayError("upstream_error", spoken({ body, secrets }))
 }
 
-/** Whether the body of an answer with this status is shown to the client. If not, it need not be read. */
+/** True if the body of an answer with this status is shown to the client. If not, it need not be read. */
 export function isSpoken(status: number): boolean {
   return codeForStatus(status) in OWN_MESSAGE
 }

@@ -1,13 +1,13 @@
 import type { Route, Upstream } from "../config/config.ts"
 import type { Asking } from "../wire/call.ts"
 
-/** The body of an answer, read either part by part or all at once. */
+/** The body of an answer, read either part by part or as a whole. */
 export interface Body {
-  /** Whether all of it has come. */
+  /** True if all of it has come. */
   readonly arrived: boolean
-  /** The next part, at once if it has come already; null at the end. Rejects when the body does not arrive whole. */
+  /** The next part, without waiting if it has come already; null at the end. Rejects when the body does not arrive whole. */
   read(): Uint8Array | null | Promise<Uint8Array | null>
-  /** All of it, at once if it has come already; rejects when it does not arrive whole. */
+  /** The whole body, without waiting if it has come already; rejects when it does not arrive whole. */
   bytes(): Uint8Array | Promise<Uint8Array>
   /** Closes the provider's connection, unless the body has ended. Idempotent; never throws. */
   cancel(): void
@@ -27,12 +27,12 @@ export interface Reply {
   readonly began_ms: number
 }
 
-/** What is left of an upstream's total timeout (D31) for a call whose first attempt began at `began_ms`, in milliseconds. */
+/** The rest of an upstream's total timeout (D31) for a call whose first attempt began at `began_ms`, in milliseconds. */
 export function leftMs({ timeouts }: Upstream, began_ms: number): number {
   return timeouts.total_ms - (performance.now() - began_ms)
 }
 
-/** What is left of a reply's total timeout (D31), in milliseconds. */
+/** The rest of a reply's total timeout (D31), in milliseconds. */
 export function remainingMs({ route, began_ms }: Reply): number {
   return leftMs(route.upstream, began_ms)
 }

@@ -31,7 +31,7 @@ export class Fields {
   }
 }
 
-/** Whether the line that begins at `start` is of the field `name`. Compared in place: a copy of each name would cost more than the rest. */
+/** True if the line that begins at `start` is of the field `name`. Compared in place: a copy of each name would cost more than the rest. */
 function isNamed(head: string, start: number, name: string): boolean {
   if (head.charCodeAt(start + name.length) !== COLON) return false
   for (let at = 0; at < name.length; at++) {
@@ -48,7 +48,7 @@ const LOWER_CASE = 32
 const COLON = 58
 
 const STATUS = /^HTTP\/1\.[01] \d{3}(?: [\t\x20-\x7e\x80-\xff]*)?(?=\r\n|$)/
-/** Where the three digits of a status are. */
+/** The position of the three digits of a status. */
 const STATUS_AT = "HTTP/1.1 ".length
 const FIELD = /\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*/y
 
@@ -70,7 +70,7 @@ export function lengthOf(text: string): number {
   return Number.parseInt(length, 10)
 }
 
-/** How long the server keeps an idle connection, in seconds (RFC 2068 section 19.7.1.1); null if it does not say. */
+/** Seconds for which the server keeps an idle connection (RFC 2068 section 19.7.1.1); null if it does not say. */
 export function keptFor(head: string, fields: Fields): number | null {
   // Most heads do not have it, and one search costs less than one in each line.
   if (!head.includes("imeout=")) return null

@@ -47,7 +47,7 @@ type State = "head" | "fixed" | "until_close" | "size" | "chunk" | "chunk_end" |
 export class AnswerParser {
   readonly #sink: AnswerSink
   #state: State = "head"
-  /** What has come of a head that is not whole, in Latin-1. */
+  /** The received part of an incomplete head, in Latin-1. */
   #partial = ""
   /** Bytes left of a body of known length or of a chunk. */
   #left = 0
@@ -58,7 +58,7 @@ export class AnswerParser {
   #has_size = false
   #in_extension = false
   #line_is_empty = true
-  /** Whether a request was sent whose answer has not ended. */
+  /** True if a request was sent whose answer has not ended. */
   #is_expecting = false
 
   constructor(sink: AnswerSink) {
@@ -127,7 +127,7 @@ export class AnswerParser {
     return bytes.length
   }
 
-  /** How the body is framed (RFC 9112 section 6.3). */
+  /** The framing of the body (RFC 9112 section 6.3). */
   #begin(head: string, status: number): void {
     const fields = new Fields(head)
     const length = fields.get("content-length")
@@ -264,7 +264,7 @@ function latin1(bytes: Uint8Array, start: number, length: number): string {
 }
 
 /**
- * How many of the next bytes may be of a head of which `partial` has come: up to the blank line, if it ends in these bytes. What
+ * The number of next bytes that may belong to a head of which `partial` has come: up to the blank line, if it ends in these bytes. What
  * follows is not decoded, because it would stay in memory with the head, as long as the answer lasts.
  */
 function headBytes(partial: string, bytes: Uint8Array, start: number): number {

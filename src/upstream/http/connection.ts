@@ -14,10 +14,10 @@ export class Connection implements Line, AnswerSink, SocketOwner {
   #exchange: Exchange | null = null
   /** The part of the request that the socket has not taken yet. */
   #unsent: Uint8Array | null = null
-  /** How long the server keeps the connection, in seconds; null if it does not say. */
+  /** Seconds for which the server keeps the connection; null if it does not say. */
   #keep_s: number | null = null
   #closed = false
-  /** When its last answer ended, by the clock of `performance.now`. */
+  /** The end of its last answer, by the clock of `performance.now`. */
   freed_ms = Number.NEGATIVE_INFINITY
   /** Called when it closes while a request waits for it. */
   onLost: (() => void) | null = null
@@ -35,7 +35,7 @@ export class Connection implements Line, AnswerSink, SocketOwner {
     return this.#closed
   }
 
-  /** How long the server keeps it without a request, in seconds; null if it does not say. */
+  /** Seconds for which the server keeps it idle; null if it does not say. */
   get keep_s(): number | null {
     return this.#keep_s
   }

@@ -1,10 +1,10 @@
 import type { AnswerHead } from "./transport.ts"
 
-/** What an exchange may do with its connection. */
+/** The connection, as an exchange may use it. */
 export interface Line {
   pause(): void
   resume(): void
-  /** Closes it at once. */
+  /** Closes it immediately. */
   destroy(): void
 }
 
@@ -23,7 +23,7 @@ export class Cancelled extends Error {
 }
 
 /**
- * One request and its answer. Await the head first, then read the body, either part by part or all at once, with one
+ * One request and its answer. Await the head first, then read the body, either part by part or as a whole, with one
  * reader at a time. An early end of the exchange rejects every current and later read.
  */
 export class Exchange {
@@ -41,18 +41,18 @@ export class Exchange {
     return this.#head.promise
   }
 
-  /** Whether nothing more comes: the body has ended or broken off. */
+  /** True if nothing more comes: the body has ended or broken off. */
   get over(): boolean {
     return this.#ended || this.#error !== null
   }
 
-  /** Whether all of the body has come. */
+  /** True if all of the body has come. */
   get arrived(): boolean {
     return this.#ended
   }
 
   /**
-   * The next part of the body, at once if it has come already; null at its end. Rejects when the body does not arrive
+   * The next part of the body, without waiting if it has come already; null at its end. Rejects when the body does not arrive
    * whole.
    */
   read(): Uint8Array | null | Promise<Uint8Array | null> {
@@ -69,7 +69,7 @@ export class Exchange {
     })
   }
 
-  /** All of the body, at once if it has come already. Rejects when it does not arrive whole. */
+  /** The whole body, without waiting if it has come already. Rejects when it does not arrive whole. */
   bytes(): Uint8Array | Promise<Uint8Array> {
     if (this.#paused) this.#resume()
     if (this.#error !== null) return Promise.reject(this.#error)

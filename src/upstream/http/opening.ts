@@ -5,7 +5,7 @@ import { startTimeout, type Timeout } from "../../timeouts.ts"
 import { ConnectionClosed, plain_events, type SocketOwner, secured_events } from "./socket.ts"
 import { ConnectFailed, codeOf, type Tls } from "./transport.ts"
 
-/** Where connections go. */
+/** The address of a server, and how to connect to it. */
 export interface Origin {
   readonly hostname: string
   readonly port: number
@@ -25,7 +25,7 @@ export function originOf(url: URL, tls: Tls | null): Origin {
 
 const NO_TLS: Tls = { ca: null, cert: null, key: null }
 
-/** How long one address of a name may take before the next is tried as well (RFC 8305 section 8). */
+/** The time after which the next address of a name is tried as well (RFC 8305 section 8). */
 const STAGGER_MS = 250
 
 /** The addresses of a name. */
@@ -67,7 +67,7 @@ export class Opening {
     this.#done.open(socket)
   }
 
-  /** An attempt has failed: the next address is tried at once. */
+  /** An attempt has failed: the next address is tried immediately. */
   failed(attempt: Attempt, code: string): void {
     if (!this.#attempts.delete(attempt) || this.#over) return
     if (this.#addresses.length > 0) this.#next()

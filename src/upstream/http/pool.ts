@@ -1,7 +1,7 @@
 import type { Connection, ConnectionPool } from "./connection.ts"
 import { DEFAULT_IDLE_MS } from "./transport.ts"
 
-/** How long before the server the gateway closes an idle connection. */
+/** The gateway closes an idle connection this long before the server does. */
 const MARGIN_MS = 1_000
 /** A connection that was idle for so long may have been closed by the server without the gateway having seen it yet. */
 const RESTED_MS = 500
@@ -23,21 +23,21 @@ export const PROOF_MS = 20
 /** A connection for the next request. */
 export interface Taken {
   readonly connection: Connection
-  /** Whether the server may have closed it unnoticed, so that what has arrived must be read first. */
+  /** True if the server may have closed it unnoticed, so that what has arrived must be read first. */
   readonly is_doubtful: boolean
   /** The end of its last answer, if it must be idle for `PROOF_MS` first; null if it can be used immediately. */
   readonly unproven_since_ms: number | null
 }
 
-/** The idle connections to one origin. The one used last is used next. A closed connection is removed at once. */
+/** The idle connections to one origin. The one used last is used next. A closed connection is removed immediately. */
 export class Pool implements ConnectionPool {
   readonly #idle_ms: number | null
   readonly #default_ms: number
   readonly #idle: Idle[] = []
-  /** Whose answers have just ended. */
+  /** Connections whose answers have just ended. */
   readonly #freed: Connection[] = []
   #is_reading = false
-  /** Whether connections outlive their answers. */
+  /** True if connections outlive their answers. */
   #is_proven = false
 
   /** `idle_ms` is the configured time; null for none. */

@@ -21,14 +21,14 @@ export type Post = (
 
 /** The settings of an upstream that a transport needs. */
 export interface Place {
-  /** `{model}` in it stands for the upstream's name of the model. */
+  /** `{model}` in it is replaced by the upstream's name of the model. */
   readonly base_url: string
   /** Added to the query of every request; `""` if empty. */
   readonly query: string
   /** The URL of the proxy, with its credentials; null for none. Only `fetch` uses one. */
   readonly proxy: string | null
   readonly timeouts: { readonly connect_ms: number }
-  /** How long a connection without a request is kept; null for the default. */
+  /** Time for which an idle connection is kept; null for the default. */
   readonly idle_connection_ms: number | null
   /** Null for the system's certificates and no own one. */
   readonly tls: Tls | null
@@ -42,7 +42,7 @@ export interface Tls {
 }
 
 /**
- * How long a connection without a request is kept if neither the configuration nor the server sets it (D59). Long with TLS, because a
+ * Time for which an idle connection is kept if neither the configuration nor the server sets it (D59). Long with TLS, because a
  * handshake delays the first token; short without it, because local servers close theirs after 5 s.
  */
 export const DEFAULT_IDLE_MS = { secured: 30_000, plain: 4_000 }
@@ -122,7 +122,7 @@ export function refuse(exchange: Exchange, common: FieldLines, own: FieldLines):
 
 const MODEL = "{model}"
 
-/** Whether the address depends on the model. */
+/** True if the address depends on the model. */
 export function namesModel({ base_url }: Pick<Place, "base_url">): boolean {
   return base_url.includes(MODEL)
 }
