@@ -359,7 +359,7 @@ const PURE = [
   "src/routes/openapi-document.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
-  "src/cli/{arguments,help,completion,moment,price-list}.ts",
+  "src/cli/{completion,moment,price-list}.ts",
   "src/console/*.ts",
   "bench/{answer-parser,event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
   "bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",

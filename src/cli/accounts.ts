@@ -1,47 +1,46 @@
 import { nextId, parseId } from "../id.ts"
-import { AccountBody, BalanceBody, CreditBody } from "../wire/admin.ts"
+import { AccountBody, BalanceBody, CreditBody, CreditedBody } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
 import { MoveBody } from "../wire/moves.ts"
-import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNext } from "./admin-command.ts"
+import { type AdminContext, adminCommand, listAll, listCommand, timeOf } from "./admin-command.ts"
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
-import { group } from "./command.ts"
-import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { card, table, usd } from "./screen.ts"
+import type { Group } from "./command.ts"
+import { briefMoment } from "./moment.ts"
+import { type CardLine, usd } from "./screen.ts"
 
 /** `tollgate accounts`: the accounts that pay for calls. */
 
 /** The argument that names an account. */
-export const ACCOUNT = {
-  type: "positional",
-  description: "the id of the account, or its name if the name is unique",
-} as const
+export const ACCOUNT = { "<account>": "the id of the account, or its name if the name is unique" } as const
+const NAME = { "<name>": "the name of the account" } as const
 
-const NAME = { type: "positional", description: "the name of the account" } as const
-const SELF = [
-  "tollgate accounts show Acme",
-  "its balance, what open calls hold, and what is available",
-] as const
-
-const list = adminCommand({
+const list = listCommand({
   summary: "List accounts, newest first",
-  args: LIST_ARGS,
+  words: {},
   examples: [
     ["tollgate accounts", "the latest 20"],
     ["tollgate accounts list --all --json", "all accounts, as JSON"],
   ],
-  async run(given, context) {
-    const accounts = await listAll(context, "/accounts", {}, AccountBody, extentOf(given))
-    context.show(accounts, () => accountsTable(accounts.data, context))
-    remarkNext(context, accounts)
-  },
+  entry: AccountBody,
+  columns: [
+    { title: "ID", of: ({ id }) => id },
+    { title: "NAME", of: ({ name }) => name, least: 12 },
+    { title: "STATE", of: stateOf, spare: 2 },
+    { title: "BALANCE", of: ({ balance }) => balance, as: "usd" },
+    { title: "HELD", of: ({ held }) => held, as: "usd", spare: 1 },
+    { title: "AVAILABLE", of: ({ available }) => available, as: "usd" },
+    { title: "CREATED", of: ({ created_at }) => created_at, as: "time", spare: 3 },
+  ],
+  empty: "No accounts yet. Create one: tollgate accounts create NAME",
+  path: async () => ["/accounts"],
 })
 
 const show = adminCommand({
   summary: "Show an account",
-  args: { account: ACCOUNT },
-  examples: [SELF],
-  async run(given, context) {
-    const id = await accountId(context, given.word("account"))
+  words: ACCOUNT,
+  examples: [["tollgate accounts show Acme", "its balance, what open calls hold, and what is available"]],
+  async run({ account }, context) {
+    const id = await accountId(context, account)
     showAccount(context, await context.client.get(`/accounts/${id}`, AccountBody))
   },
 })
@@ -49,54 +48,33 @@ const show = adminCommand({
 const balance = adminCommand({
   summary: "Show the balance of an account at a time in the past",
   details: "Takes the current balance and subtracts the entries since that time.",
-  args: {
-    account: ACCOUNT,
-    at: {
-      type: "string",
-      valueHint: "TIME",
-      description: "the time: 2026-11-21, an RFC 3339 time, or 24h (ago)",
-    },
-  },
+  words: { ...ACCOUNT, "--at <TIME>": "the time: 2026-11-21, an RFC 3339 time, or 24h (ago)" },
   examples: [["tollgate accounts balance Acme --at 2026-11-01", "the balance at the start of a month"]],
-  async run(given, context) {
-    const text = given.text("at")
-    if (text === null)
+  async run({ account, at }, context) {
+    if (at === undefined)
       throw new UsageError('--at is required; "tollgate accounts show" shows the current balance')
-    const at = parseMoment(text, Date.now())
-    if (at === null) throw new UsageError("--at: expected 2026-11-21, an RFC 3339 time, or 24h")
-    const id = await accountId(context, given.word("account"))
-    const found = await context.client.get(
-      `/accounts/${id}/balance?${new URLSearchParams({ at })}`,
-      BalanceBody,
-    )
-    context.show(found, () => balanceCard(found, context))
+    const query = new URLSearchParams({ at: timeOf("--at", at) })
+    const id = await accountId(context, account)
+    const found = await context.client.get(`/accounts/${id}/balance?${query}`, BalanceBody)
+    context.showCard(found, () => [["account", id], ["at", found.at, "time"], ...amountLines(found)])
   },
 })
 
 const create = adminCommand({
   summary: "Create an account with a balance of 0",
-  args: {
-    name: NAME,
-    id: {
-      type: "string",
-      valueHint: "UUID",
-      description: "your own id for the account: a repeat with the same id creates nothing",
-    },
-    margin: {
-      type: "string",
-      valueHint: "NUMBER",
-      description: "factor for the prices (default: 1)",
-    },
+  words: {
+    ...NAME,
+    "--id <UUID>": "your own id for the account: a repeat with the same id creates nothing",
+    "--margin <NUMBER>": "factor for the prices (default: 1)",
   },
   examples: [
     ["tollgate accounts create Acme", "then add money: tollgate credit Acme 25"],
     ["tollgate accounts create Acme --margin 1.25", "its calls are charged 25 % more than they cost"],
   ],
-  async run(given, context) {
-    const id = given.text("id") ?? nextId()
-    const margin = given.text("margin")
-    const body = { id, name: given.word("name"), ...(margin !== null && { margin }) }
-    const made = await withRetryHint(id, () => context.client.post("/accounts", body, AccountBody))
+  async run({ name, id = nextId(), margin }, context) {
+    const made = await withRetryHint(id, () =>
+      context.client.post("/accounts", { id, name, margin }, AccountBody),
+    )
     showAccount(context, made)
     const latest = await listAll(context, "/accounts", {}, AccountBody, { limit: MAX_PAGE, after: null })
     if (latest.data.some((other) => other.name === made.name && other.id !== made.id))
@@ -104,50 +82,48 @@ const create = adminCommand({
   },
 })
 
-const credits = adminCommand({
+const credits = listCommand({
   summary: "List the credits and corrections of an account, newest first",
-  args: { account: ACCOUNT, ...LIST_ARGS },
+  words: ACCOUNT,
   examples: [["tollgate accounts credits Acme --all", "all credits and corrections, with their reasons"]],
-  async run(given, context) {
-    const id = await accountId(context, given.word("account"))
-    const list = await listAll(context, `/accounts/${id}/credits`, {}, CreditBody, extentOf(given))
-    context.show(list, () => creditsTable(list.data, context, Date.now()))
-    remarkNext(context, list)
-  },
+  entry: CreditBody,
+  columns: [
+    { title: "ID", of: ({ id }) => id, spare: 1 },
+    { title: "MADE", of: ({ created_at }) => briefMoment(created_at, Date.now()) },
+    { title: "AMOUNT", of: ({ amount }) => amount, as: "usd" },
+    { title: "REASON", of: ({ reason }) => reason, least: 20 },
+  ],
+  empty: "No credits yet. Add one: tollgate credit ACCOUNT AMOUNT",
+  path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/credits`],
 })
 
 const rename = adminCommand({
   summary: "Rename an account",
-  args: { account: ACCOUNT, name: NAME },
+  words: { ...ACCOUNT, ...NAME },
   examples: [["tollgate accounts rename Acme 'Acme Ltd'", "its keys and its history stay the same"]],
-  async run(given, context) {
-    await change(context, given.word("account"), { name: given.word("name") })
-  },
+  run: ({ account, name }, context) => change(context, account, { name }),
 })
 
 const suspend = adminCommand({
   summary: "Suspend an account: refuse its new calls",
-  args: { account: ACCOUNT },
+  words: ACCOUNT,
   examples: [["tollgate accounts suspend Acme", "calls in progress continue, new ones get 403"]],
-  run: (given, context) => change(context, given.word("account"), { suspended: true }),
+  run: ({ account }, context) => change(context, account, { suspended: true }),
 })
 
 const resume = adminCommand({
   summary: "Resume a suspended account",
-  args: { account: ACCOUNT },
+  words: ACCOUNT,
   examples: [["tollgate accounts resume Acme", "its keys work again"]],
-  run: (given, context) => change(context, given.word("account"), { suspended: false }),
+  run: ({ account }, context) => change(context, account, { suspended: false }),
 })
 
 const margin = adminCommand({
   summary: "Set the margin of an account: the factor by which its prices are multiplied",
   details: "Applies to calls that start after the change.",
-  args: {
-    account: ACCOUNT,
-    margin: { type: "positional", required: true, description: "a number such as 1.25; 1 for no margin" },
-  },
+  words: { ...ACCOUNT, "<margin>": "a number such as 1.25; 1 for no margin" },
   examples: [["tollgate accounts margin Acme 1.25", "its calls are charged 25 % more than they cost"]],
-  run: (given, context) => change(context, given.word("account"), { margin: given.word("margin") }),
+  run: ({ account, margin }, context) => change(context, account, { margin }),
 })
 
 /** How often the progress of a move is shown. */
@@ -157,16 +133,11 @@ const move = adminCommand({
   summary: "Move an account to another shard",
   details:
     "Waits for the open calls of the account; until the end its new calls get a 503 and are to be repeated. The same command continues a move that was interrupted. The present shard as --to cancels a move. The exit code is 1 if the account does not match its journal afterwards.",
-  args: {
-    account: ACCOUNT,
-    to: { type: "string", valueHint: "SHARD", description: "the name of the shard" },
-  },
+  words: { ...ACCOUNT, "--to <SHARD>": "the name of the shard" },
   examples: [["tollgate accounts move Acme --to b", "its keys, balance and limits go to shard b"]],
-  async run(given, context) {
-    const to = given.text("to")
-    if (to === null) throw new UsageError("--to is required: the name of the shard")
-    const id = await accountId(context, given.word("account"))
-    const moved = await followed(context, id, to)
+  async run({ account, to }, context) {
+    if (to === undefined) throw new UsageError("--to is required: the name of the shard")
+    const moved = await followed(context, await accountId(context, account), to)
     context.show(moved, () =>
       moved.step === "cancelled"
         ? `The move was cancelled: the account is live in shard ${to}.`
@@ -177,11 +148,11 @@ const move = adminCommand({
   },
 })
 
-export const accounts = group(
-  "List, create, rename, suspend, resume and move accounts, and set margins",
-  { list, show, balance, create, credits, rename, margin, suspend, resume, move },
-  "list",
-)
+export const accounts: Group = {
+  summary: "List, create, rename, suspend, resume and move accounts, and set margins",
+  commands: { list, show, balance, create, credits, rename, margin, suspend, resume, move },
+  standard: "list",
+}
 
 /** Repeats the request until the move has ended, and says every few seconds how far it is. */
 async function followed({ client, remark }: AdminContext, id: string, to: string): Promise<MoveBody> {
@@ -198,96 +169,61 @@ async function followed({ client, remark }: AdminContext, id: string, to: string
   }
 }
 
-async function change(context: AdminContext, word: string, body: object): Promise<void> {
+/** `tollgate credit`: credits and corrections. */
+export const credit = adminCommand({
+  summary: "Credit an account, or correct its balance",
+  words: {
+    ...ACCOUNT,
+    "<amount>": "USD with at most nine decimals; a negative amount is a correction",
+    "--reason <TEXT>": "the reason, recorded in the journal",
+    "--id <UUID>": "your own id for the credit: a repeat with the same id moves no money",
+  },
+  examples: [
+    ["tollgate credit Acme 25 --reason 'Invoice 118'", "adds 25 USD"],
+    ["tollgate credit Acme -2.50 --reason 'Credited twice'", "a correction"],
+  ],
+  async run({ account: word, amount, reason, id = nextId() }, context) {
+    const account_id = await accountId(context, word)
+    const credited = await withRetryHint(id, () =>
+      context.client.post(`/accounts/${account_id}/credits`, { id, amount, reason }, CreditedBody),
+    )
+    const { account } = credited
+    context.showCard(credited, () => [
+      ["credit", credited.id],
+      ["account", `${account.name} (${account.id})`],
+      ["amount", credited.amount, "usd"],
+      ["balance", account.balance, "usd"],
+      ["available", account.available, "usd"],
+    ])
+  },
+})
+
+async function change(context: AdminContext, word: string, fields: object): Promise<void> {
   const id = await accountId(context, word)
-  showAccount(context, await context.client.patch(`/accounts/${id}`, body, AccountBody))
+  showAccount(context, await context.client.patch(`/accounts/${id}`, fields, AccountBody))
 }
 
 function showAccount(context: AdminContext, account: AccountBody): void {
-  context.show(account, () => accountCard(account, context))
+  context.showCard(account, () => [
+    ["account", account.id],
+    ["name", account.name],
+    ["state", stateOf(account)],
+    ...amountLines(account),
+    ["margin", account.margin],
+    ["created", account.created_at, "time"],
+    ["shard", account.shard],
+  ])
 }
 
-function accountCard(account: AccountBody, { screen }: AdminContext): string {
-  const { id, name, balance, held, available, margin, suspended, created_at, shard } = account
-  return card(
-    [
-      ["account", id],
-      ["name", name],
-      ["state", stateOf(suspended)],
-      ["balance", `${usd(balance)} USD`],
-      ["held", `${usd(held)} USD`],
-      ["available", `${usd(available)} USD`],
-      ["margin", margin],
-      ["created", moment(created_at)],
-      ...(shard === undefined ? [] : [["shard", shard] as const]),
-    ],
-    screen.paint,
-  )
+function amountLines({ balance, held, available }: Omit<BalanceBody, "account_id" | "at">): CardLine[] {
+  return [
+    ["balance", balance, "usd"],
+    ["held", held, "usd"],
+    ["available", available, "usd"],
+  ]
 }
 
-function balanceCard(
-  { account_id, at, balance, held, available }: BalanceBody,
-  { screen }: AdminContext,
-): string {
-  return card(
-    [
-      ["account", account_id],
-      ["at", moment(at)],
-      ["balance", `${usd(balance)} USD`],
-      ["held", `${usd(held)} USD`],
-      ["available", `${usd(available)} USD`],
-    ],
-    screen.paint,
-  )
-}
-
-function accountsTable(data: readonly AccountBody[], { screen }: AdminContext): string {
-  if (data.length === 0) return "No accounts yet. Create one: tollgate accounts create NAME"
-  return table(
-    [
-      { title: "ID" },
-      { title: "NAME", least: 12 },
-      { title: "STATE", spare: 2 },
-      { title: "BALANCE", align: "point" },
-      { title: "HELD", align: "point", spare: 1 },
-      { title: "AVAILABLE", align: "point" },
-      { title: "CREATED", spare: 3 },
-    ],
-    data.map(({ id, name, suspended, balance, held, available, created_at }) => [
-      id,
-      name,
-      stateOf(suspended),
-      usd(balance),
-      usd(held),
-      usd(available),
-      moment(created_at),
-    ]),
-    screen.width,
-    screen.paint,
-  )
-}
-
-function creditsTable(data: readonly CreditBody[], { screen }: AdminContext, now_ms: number): string {
-  if (data.length === 0) return "No credits yet. Add one: tollgate credit ACCOUNT AMOUNT"
-  return table(
-    [
-      { title: "ID", spare: 1 },
-      { title: "MADE" },
-      { title: "AMOUNT", align: "point" },
-      { title: "REASON", least: 20 },
-    ],
-    data.map(({ id, created_at, amount, reason }) => [
-      id,
-      briefMoment(created_at, now_ms),
-      usd(amount),
-      reason ?? "-",
-    ]),
-    screen.width,
-    screen.paint,
-  )
-}
-
-function stateOf(suspended: boolean): string {
+function stateOf({ suspended }: AccountBody): string {
   return suspended ? "suspended" : "active"
 }
 
@@ -295,14 +231,15 @@ function stateOf(suspended: boolean): string {
 export async function accountId(context: AdminContext, word: string): Promise<string> {
   const id = parseId(word)
   if (id !== null) return id
-  const { data } = await listAll(context, "/accounts", {}, AccountBody, {
-    limit: Number.POSITIVE_INFINITY,
-    after: null,
-  })
-  const [found, ...others] = data.filter(({ name }) => name === word)
+  const { data } = await listAll(context, "/accounts", {}, AccountBody, EVERY)
+  const ids = data.filter(({ name }) => name === word).map(({ id }) => id)
+  const [found] = ids
   if (found === undefined)
     throw new CliError(`no account is named "${word}": "tollgate accounts" lists all accounts`)
-  if (others.length === 0) return found.id
-  const ids = [found, ...others].map((account) => account.id).join(", ")
-  throw new CliError(`${others.length + 1} accounts are named "${word}": use the id of one of them: ${ids}`)
+  if (ids.length === 1) return found
+  throw new CliError(
+    `${ids.length} accounts are named "${word}": use the id of one of them: ${ids.join(", ")}`,
+  )
 }
+
+const EVERY = { limit: Number.POSITIVE_INFINITY, after: null }

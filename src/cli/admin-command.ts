@@ -1,11 +1,12 @@
-import type { TSchema } from "@sinclair/typebox"
+import type { Static, TSchema } from "@sinclair/typebox"
 import { sourcesWith } from "../setup.ts"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
 import { type AdminClient, DEFAULT_URL, findTarget, openAdminClient } from "./admin-client.ts"
 import { UsageError } from "./cli-error.ts"
-import { type Arguments, type Example, type Given, type Leaf, leaf } from "./command.ts"
-import type { Screen } from "./screen.ts"
+import { type Given, type Leaf, type LeafDefinition, typed, type Words } from "./command.ts"
+import { parseMoment } from "./moment.ts"
+import { type CardLine, type Column, card, type Screen, table } from "./screen.ts"
 
 /** What an admin command works with. */
 export interface AdminContext {
@@ -13,86 +14,99 @@ export interface AdminContext {
   readonly screen: Screen
   /** Prints an answer: as text, or as JSON with `--json`. */
   show(answer: unknown, text: () => string): void
+  /** Prints an answer as a card, or as JSON with `--json`. */
+  showCard(answer: unknown, lines: () => readonly CardLine[]): void
+  /** Prints an answer with rows as a table, or as JSON with `--json`. */
+  showTable<Row>(answer: unknown, shown: Shown<Row>): void
   /** Prints a remark to standard error, unless `--json` is given. */
   remark(text: string): void
 }
 
-/** The flags of every admin command. */
-const ADMIN_ARGS = {
-  json: { type: "boolean", description: "print the API response as JSON" },
-  url: {
-    type: "string",
-    valueHint: "URL",
-    description: `address of the gateway (default: TOLLGATE_URL, then a running demo, then ${DEFAULT_URL})`,
-  },
-  database: {
-    type: "boolean",
-    description:
-      "use the database directly: DATABASE_URL, the shards of the configuration, or the embedded one of the data directory",
-  },
-  "data-dir": {
-    type: "string",
-    valueHint: "DIR",
-    description: "the data directory (default: TOLLGATE_DATA_DIR, then .tollgate)",
-  },
-} as const satisfies Arguments
+interface Shown<Row> {
+  readonly rows: readonly Row[]
+  readonly columns: readonly Column<Row>[]
+  /** What is printed if there are no rows. */
+  readonly empty: string
+}
 
-interface AdminCommandDefinition<Args extends Arguments> {
-  readonly summary: string
-  readonly details?: string
-  readonly args: Args
-  readonly examples: readonly [Example, ...Example[]]
-  run(given: Given<keyof Args & string>, context: AdminContext): Promise<void>
+/** The flags of every admin command. */
+const ADMIN_WORDS = {
+  "--json": "print the API response as JSON",
+  "--url <URL>": `address of the gateway (default: TOLLGATE_URL, then a running demo, then ${DEFAULT_URL})`,
+  "--database":
+    "use the database directly: DATABASE_URL, the shards of the configuration, or the embedded one of the data directory",
+  "--data-dir <DIR>": "the data directory (default: TOLLGATE_DATA_DIR, then .tollgate)",
+} as const satisfies Words
+
+type AdminDefinition<W> = Omit<LeafDefinition<W>, "run"> & {
+  run(given: Given<W>, context: AdminContext): Promise<void>
 }
 
 /** A command that opens an admin client and closes it at its end. */
-export function adminCommand<const Args extends Arguments>(definition: AdminCommandDefinition<Args>): Leaf {
-  return leaf({
+export function adminCommand<const W extends Words>(definition: AdminDefinition<W>): Leaf {
+  return {
     ...definition,
-    args: { ...definition.args, ...ADMIN_ARGS },
+    words: { ...definition.words, ...ADMIN_WORDS },
     async run(given, screen) {
-      const target = findTarget(
-        { url: given.text("url"), database: given.has("database"), data_dir: given.text("data-dir") },
-        sourcesWith(screen.env),
-      )
-      const is_json = given.has("json")
+      const { json, url = null, database, "data-dir": data_dir = null } = typed(ADMIN_WORDS, given)
+      const target = findTarget({ url, database: database === true, data_dir }, sourcesWith(screen.env))
       const client = await openAdminClient(target)
+      const show = (answer: unknown, text: () => string) =>
+        screen.print(json ? JSON.stringify(answer, null, 2) : text())
       try {
-        await definition.run(given, {
+        await definition.run(typed(definition.words, given), {
           client,
           screen,
-          show: (answer, text) => screen.print(is_json ? JSON.stringify(answer, null, 2) : text()),
-          remark: (text) => (is_json ? undefined : screen.remark(text)),
+          show,
+          showCard: (answer, lines) => show(answer, () => card(lines(), screen)),
+          showTable: (answer, { rows, columns, empty }) =>
+            show(answer, () => (rows.length === 0 ? empty : table(columns, rows, screen))),
+          remark: (text) => (json ? undefined : screen.remark(text)),
         })
       } finally {
         await client.close()
       }
     },
-  })
+  }
 }
 
-/** Reads paginated lists of the API. */
-
-export const LIST_ARGS = {
-  limit: {
-    type: "string",
-    valueHint: "N",
-    description: "the maximum number of entries to show (default: 20)",
-  },
-  all: { type: "boolean", description: "show all entries" },
-  after: {
-    type: "string",
-    valueHint: "ID",
-    description: "continue after this entry (the `next` of an earlier list)",
-  },
-} as const satisfies Arguments
+/** The flags of a list that the API gives page by page. */
+const LIST_WORDS = {
+  "--limit <N>": "the maximum number of entries to show (default: 20)",
+  "--all": "show all entries",
+  "--after <ID>": "continue after this entry (the `next` of an earlier list)",
+} as const satisfies Words
 
 const DEFAULT_LIMIT = 20
 
-export interface Listed<Entry> {
-  readonly data: readonly Entry[]
-  /** Where the next page starts; null at the end. */
-  readonly next: string | null
+type ListDefinition<W, S extends TSchema> = Omit<LeafDefinition<W>, "run"> & {
+  readonly entry: S
+  readonly columns: readonly Column<Static<S>>[]
+  /** What is printed if there are no entries. */
+  readonly empty: string
+  /** The path of the list, and its query. */
+  path(given: Given<W>, context: AdminContext): Promise<readonly [path: string, query?: Query]>
+}
+
+type Query = Readonly<Record<string, string>>
+
+/** A command that lists the entries of the API at a path. */
+export function listCommand<const W extends Words, S extends TSchema>(
+  definition: ListDefinition<W, S>,
+): Leaf {
+  const { words, columns, empty, entry } = definition
+  const all: Words = { ...words, ...LIST_WORDS }
+  return adminCommand({
+    ...definition,
+    words: all,
+    async run(given, context) {
+      const extent = extentOf(typed(LIST_WORDS, given))
+      const [path, query = {}] = await definition.path(typed(words, given), context)
+      const list = await listAll(context, path, query, entry, extent)
+      context.showTable(list, { rows: list.data, columns, empty })
+      if (list.next !== null) context.remark("There are more entries: use --all or --limit N to see them.")
+    },
+  })
 }
 
 /** How many entries to read, and from where. */
@@ -102,45 +116,38 @@ interface Extent {
   readonly after: string | null
 }
 
-export function extentOf(given: Given<keyof typeof LIST_ARGS>): Extent {
-  const text = given.text("limit")
-  const after = given.text("after")
-  if (given.has("all")) {
-    if (text !== null) throw new UsageError("--all and --limit cannot be combined")
-    return { limit: Number.POSITIVE_INFINITY, after }
-  }
-  if (text === null) return { limit: DEFAULT_LIMIT, after }
-  if (!/^[1-9]\d{0,6}$/.test(text)) throw new UsageError("--limit: expected an integer from 1 to 9999999")
-  return { limit: Number(text), after }
+function extentOf({ limit, all, ...given }: Given<typeof LIST_WORDS>): Extent {
+  const after = given.after ?? null
+  if (all && limit !== undefined) throw new UsageError("--all and --limit cannot be combined")
+  if (all) return { limit: Number.POSITIVE_INFINITY, after }
+  if (limit === undefined) return { limit: DEFAULT_LIMIT, after }
+  if (!/^[1-9]\d{0,6}$/.test(limit)) throw new UsageError("--limit: expected an integer from 1 to 9999999")
+  return { limit: Number(limit), after }
 }
 
 /** Reads pages until `limit` entries are there or the list ends. */
 export async function listAll<S extends TSchema>(
-  { client }: Pick<AdminContext, "client">,
+  { client }: AdminContext,
   path: string,
-  query: Readonly<Record<string, string>>,
+  query: Query,
   entry: S,
   { limit, after }: Extent,
 ) {
-  const schema = listOf(entry)
-  const list = await client.get(pageAt(path, query, limit, after), schema)
-  const data = [...list.data]
-  let next = list.next
-  while (next !== null && data.length < limit) {
-    const page = await client.get(pageAt(path, query, limit - data.length, next), schema)
-    data.push(...page.data)
-    next = page.next
-  }
+  const data: Static<S>[] = []
+  let next = after
+  do {
+    const page = String(Math.min(limit - data.length, MAX_PAGE))
+    const parameters = new URLSearchParams({ ...query, limit: page, ...(next !== null && { after: next }) })
+    const list = await client.get(`${path}?${parameters}`, listOf(entry))
+    data.push(...list.data)
+    next = list.next
+  } while (next !== null && data.length < limit)
   return { data, next }
 }
 
-function pageAt(path: string, query: Readonly<Record<string, string>>, limit: number, after: string | null) {
-  const parameters = new URLSearchParams({ ...query, limit: String(Math.min(limit, MAX_PAGE)) })
-  if (after !== null) parameters.set("after", after)
-  return `${path}?${parameters}`
-}
-
-/** Says below an incomplete list that there is more. */
-export function remarkNext(context: AdminContext, { next }: Listed<unknown>): void {
-  if (next !== null) context.remark("There are more entries: use --all or --limit N to see them.")
+/** A time that was typed, in RFC 3339. */
+export function timeOf(flag: string, text: string): string {
+  const time = parseMoment(text, Date.now())
+  if (time === null) throw new UsageError(`${flag}: expected 2026-11-21, an RFC 3339 time, or 24h`)
+  return time
 }

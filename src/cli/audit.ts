@@ -1,8 +1,9 @@
 import { type AuditBody, AuditLine } from "../wire/ledger-checks.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { CliError } from "./cli-error.ts"
+import { shardColumn } from "./journal.ts"
 import { moment } from "./moment.ts"
-import { count, table, usd } from "./screen.ts"
+import { type Column, count, type Screen, table, usd } from "./screen.ts"
 
 /** How often the progress is shown. */
 const REMARK_MS = 5_000
@@ -12,18 +13,18 @@ export const audit = adminCommand({
   summary: "Verify every balance, hold, spending limit and charge against the journal",
   details:
     "Uses 10 % of the time, so that calls are not slowed down. The exit code is 1 if anything does not match.",
-  args: {
-    full: { type: "boolean", description: "read the entries of sealed months too, instead of their seals" },
-    fast: { type: "boolean", description: "work all the time: for a ledger without calls" },
+  words: {
+    "--full": "read the entries of sealed months too, instead of their seals",
+    "--fast": "work all the time: for a ledger without calls",
   },
   examples: [
     ["tollgate audit", "one line if everything matches"],
     ["tollgate audit --full --fast", "reads every entry, as fast as the database can"],
     ["tollgate audit --json", "as JSON, for scripts"],
   ],
-  async run(given, context) {
-    const found = await followed(context, { full: given.has("full"), fast: given.has("fast") })
-    context.show(found, () => auditText(found, context))
+  async run({ full = false, fast = false }, context) {
+    const found = await followed(context, `full=${full}&share=${fast ? 100 : 10}`)
+    context.show(found, () => auditText(found, context.screen))
     const { length } = found.violations
     if (length > 0)
       throw new CliError(
@@ -33,12 +34,9 @@ export const audit = adminCommand({
 })
 
 /** Follows an audit to its end, and says every few seconds how far it has come. */
-async function followed(
-  { client, remark }: AdminContext,
-  { full, fast }: { readonly full: boolean; readonly fast: boolean },
-): Promise<AuditBody> {
+async function followed({ client, remark }: AdminContext, query: string): Promise<AuditBody> {
   let said_ms = performance.now()
-  for await (const line of client.lines(`/audit/progress?full=${full}&share=${fast ? 100 : 10}`, AuditLine)) {
+  for await (const line of client.lines(`/audit/progress?${query}`, AuditLine)) {
     if ("audit" in line) return line.audit
     if ("error" in line) throw new CliError(line.error.message)
     if (performance.now() - said_ms < REMARK_MS) continue
@@ -53,29 +51,25 @@ async function followed(
   throw new CliError("the audit was cut off: run it again")
 }
 
-function auditText(
-  { checked_at, accounts, open_holds, violations }: AuditBody,
-  { screen }: AdminContext,
-): string {
+function auditText({ checked_at, accounts, open_holds, violations }: AuditBody, screen: Screen): string {
   const looked = `${count(accounts)} accounts, ${count(open_holds)} open holds, at ${moment(checked_at)}`
   if (violations.length === 0)
     return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
-  const is_several = violations.some(({ shard }) => shard !== undefined)
-  const rows = violations.map(({ shard, account_id, kind, id, recorded, expected }) => [
-    ...(is_several ? [shard ?? ""] : []),
-    account_id,
-    kind,
-    id ?? "",
-    recorded === null ? "no account" : usd(recorded),
-    expected === null ? "no entry" : usd(expected),
-  ])
-  const columns = [
-    ...(is_several ? [{ title: "SHARD" }] : []),
-    { title: "ACCOUNT" },
-    { title: "KIND" },
-    { title: "KEY OR CALL" },
-    { title: "RECORDED", align: "right" },
-    { title: "EXPECTED", align: "right" },
-  ] as const
-  return `${table(columns, rows, screen.width, screen.paint)}\n\n${screen.paint("red", "✗")} Checked ${looked}.`
+  const columns: readonly Column<AuditBody["violations"][number]>[] = [
+    ...shardColumn(violations),
+    { title: "ACCOUNT", of: ({ account_id }) => account_id },
+    { title: "KIND", of: ({ kind }) => kind },
+    { title: "KEY OR CALL", of: ({ id }) => id ?? "" },
+    {
+      title: "RECORDED",
+      of: ({ recorded }) => (recorded === null ? "no account" : usd(recorded)),
+      as: "number",
+    },
+    {
+      title: "EXPECTED",
+      of: ({ expected }) => (expected === null ? "no entry" : usd(expected)),
+      as: "number",
+    },
+  ]
+  return `${table(columns, violations, screen)}\n\n${screen.paint("red", "✗")} Checked ${looked}.`
 }

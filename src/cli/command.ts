@@ -1,89 +1,168 @@
+import { Argument, Command, type CommanderError, InvalidArgumentError, Option } from "commander"
+import { UsageError } from "./cli-error.ts"
 import type { Runtime } from "./screen.ts"
 
 /** A command line that works as it is, and what it does. */
 export type Example = readonly [line: string, summary: string]
 
-/** An argument of a command. A `positional` word must be given, a flag need not. */
-export interface Argument {
-  readonly type: "positional" | "string" | "enum" | "boolean"
-  readonly description: string
-  /** What stands for the value in the help. Of a positional word: the words that it can be, separated by `|`. */
-  readonly valueHint?: string
-  /** The words that an `enum` can be. */
-  readonly options?: readonly string[]
+/** What a word is for; with its choices if only those are allowed. */
+type Meaning = string | readonly [description: string, choices: readonly string[]]
+
+/** What can follow a command: `<name>` must be given, `--name <VALUE>` and the flag `--name` need not. */
+export type Words = Readonly<Record<`<${string}>` | `--${string}`, Meaning>>
+
+type NameOf<Word> = Word extends `--${infer Name} <${string}>`
+  ? Name
+  : Word extends `--${infer Name}` | `<${infer Name}>`
+    ? Name
+    : never
+
+/** The words of a command line by name. Undefined: not given. */
+export type Given<W> = {
+  readonly [Word in keyof W as NameOf<Word>]: Word extends `<${string}>`
+    ? string
+    : Word extends `${string}<${string}`
+      ? string | undefined
+      : true | undefined
 }
 
-export type Arguments = Readonly<Record<string, Argument>>
-
-/** A command that runs. */
-export interface Leaf {
-  readonly kind: "leaf"
+interface Definition<Of> {
   /** One line, shown in lists of commands. */
   readonly summary: string
   /** More text for `--help`. */
-  readonly details: string
-  readonly args: Arguments
-  readonly examples: readonly [Example, ...Example[]]
-  /** Whether its arguments are passed unread to another program. */
-  readonly passes_arguments: boolean
-  run(given: Given<string>, runtime: Runtime, words: readonly string[]): Promise<void> | void
-}
-
-/** A command with subcommands. */
-export interface Group {
-  readonly kind: "group"
-  readonly summary: string
-  readonly commands: Readonly<Record<string, Command>>
-  /** The subcommand that runs if none is named; null: help. */
-  readonly standard: string | null
-}
-
-export type Command = Leaf | Group
-
-interface LeafDefinition<Args extends Arguments> {
-  readonly summary: string
   readonly details?: string
-  readonly args: Args
   readonly examples: readonly [Example, ...Example[]]
-  readonly passes_arguments?: boolean
-  run(given: Given<keyof Args & string>, runtime: Runtime, words: readonly string[]): Promise<void> | void
+  /** Whether its words are passed unread to another program. */
+  readonly passes_words?: boolean
+  run(given: Of, runtime: Runtime, words: readonly string[]): Promise<void> | void
 }
 
-/** Defines a command. */
-export function leaf<const Args extends Arguments>(definition: LeafDefinition<Args>): Leaf {
-  return { kind: "leaf", details: "", passes_arguments: false, ...definition }
+export type LeafDefinition<W> = Definition<Given<W>> & { readonly words: W }
+
+type Values = Readonly<Record<string, string | true | undefined>>
+
+/** A command that runs. */
+export interface Leaf extends Definition<Values> {
+  readonly words: Words
 }
 
-export function group(
-  summary: string,
-  commands: Readonly<Record<string, Command>>,
-  standard: string | null = null,
-): Group {
-  return { kind: "group", summary, commands, standard }
+/** A command with commands below it. */
+export interface Group {
+  readonly summary: string
+  readonly commands: Readonly<Record<string, Leaf | Group>>
+  /** The command that runs if none is named; without it: help. */
+  readonly standard?: string
 }
 
-/** The arguments of a command, by name. */
-export interface Given<Name extends string> {
-  /** Null if the argument was not given. */
-  text(name: Name): string | null
-  /** The value of a required argument. */
-  word(name: Name): string
-  has(name: Name): boolean
+export function leaf<const W extends Words>(definition: LeafDefinition<W>): Leaf {
+  return { ...definition, run: (given, ...more) => definition.run(typed(definition.words, given), ...more) }
 }
 
-/** The arguments of a parsed command line; `true` is a flag without a value. */
-export function given(values: ReadonlyMap<string, string | true>): Given<string> {
-  const text = (name: string) => {
-    const value = values.get(name)
-    return typeof value === "string" ? value : null
+/** The values of these words alone. `commandOf` makes them from the words, so they have these names and types. */
+export function typed<W extends Words>(words: W, given: Values): Given<W> {
+  const names = Object.keys(words).map((word) => word.replace(/^(?:<|--)([\w-]+).*$/, "$1"))
+  return Object.fromEntries(names.map((name) => [name, given[name]])) as Given<W>
+}
+
+/** The width of help; a narrower terminal has less. */
+const WIDEST = 100
+
+/** A command, with all below it, for the parser. */
+export function commandOf(path: readonly string[], definition: Leaf | Group, runtime: Runtime): Command {
+  const command = new Command(path.at(-1))
+  const { summary } = definition
+  const width = () => Math.min(runtime.width ?? WIDEST, WIDEST)
+  const print = (text: string) => runtime.print(text.trimEnd())
+  command
+    .summary(summary)
+    .helpCommand(false)
+    .helpOption("-h, --help", "show help and examples")
+    .configureHelp({ styleTitle: (title) => runtime.paint("bold", title) })
+    .configureOutput({
+      writeOut: print,
+      // Only help comes here: the messages of errors are printed by the caller of the parser.
+      writeErr: print,
+      outputError() {},
+      getOutHelpWidth: width,
+      getErrHelpWidth: width,
+      getOutHasColors: () => true,
+      getErrHasColors: () => true,
+    })
+    .exitOverride((error) => {
+      throw isHelp(error) ? error : new UsageError(sentenceOf(error, path))
+    })
+  if ("commands" in definition) {
+    const { commands, standard } = definition
+    command
+      .description(`${summary}.${standard === undefined ? "" : ` Default command: ${standard}.`}`)
+      .usage("COMMAND")
+      .enablePositionalOptions()
+    for (const [name, below] of Object.entries(commands))
+      command.addCommand(commandOf([...path, name], below, runtime))
+    return command
   }
-  return {
-    text,
-    word(name) {
-      const found = text(name)
-      if (found === null) throw new Error(`the command was run without its ${name}`)
-      return found
-    },
-    has: (name) => values.has(name),
+  addWords(command, definition)
+  return command.action(async () => {
+    const { args, options, registeredArguments } = command
+    const places = registeredArguments.map((argument, at) => [argument.name(), args[at]])
+    const flags = options.map((option) => [option.name(), command.getOptionValue(option.attributeName())])
+    await definition.run(Object.fromEntries([...places, ...flags]), runtime, args)
+  })
+}
+
+function addWords(command: Command, { summary, details, words, examples, passes_words }: Leaf): void {
+  command.description(details === undefined ? `${summary}.` : `${summary}. ${details}`)
+  for (const [word, meaning] of Object.entries(words)) {
+    const [description, choices] = typeof meaning === "string" ? [meaning] : meaning
+    if (word.startsWith("<")) {
+      const argument = new Argument(word, description)
+      command.addArgument((choices ? argument.choices(choices) : argument).argParser(reader(choices)))
+    } else {
+      const option = new Option(word, description)
+      command.addOption(
+        word.includes("<")
+          ? (choices ? option.choices(choices) : option).argParser(optionReader(choices))
+          : option,
+      )
+    }
   }
+  if (passes_words) command.argument("[words...]").passThroughOptions().allowUnknownOption()
+  const lines = examples.map(([line, does]) => `  ${line}\n      ${does}`)
+  command.addHelpText("after", ({ command }) => {
+    const title = command.createHelp().styleTitle("Examples:")
+    return ["", title, ...lines].join("\n")
+  })
+}
+
+/** Reads a value, and refuses what is probably a mistake, which the parser would let pass. */
+function reader(choices: readonly string[] | undefined) {
+  return (text: string, before: string | undefined): string => {
+    if (before !== undefined) throw new InvalidArgumentError("It can be given only once.")
+    // Usually an unset variable in a script.
+    if (text === "") throw new InvalidArgumentError("It must not be empty.")
+    if (choices !== undefined && !choices.includes(text))
+      throw new InvalidArgumentError(`Allowed choices are ${choices.join(", ")}.`)
+    return text
+  }
+}
+
+/** As `reader`; an option where a value should be is not its value. */
+function optionReader(choices: readonly string[] | undefined) {
+  const read = reader(choices)
+  return (text: string, before: string | undefined): string => {
+    if (text.startsWith("--")) throw new InvalidArgumentError("It needs a value.")
+    return read(text, before)
+  }
+}
+
+/** Whether the parser stopped because it printed help or the version. */
+export function isHelp({ code }: CommanderError): boolean {
+  return code === "commander.help" || code === "commander.helpDisplayed" || code === "commander.version"
+}
+
+/** The parser's message in one line, with its suggestion or where to look. */
+function sentenceOf({ message }: CommanderError, path: readonly string[]): string {
+  const sentence = message.replace(/^error: /, "").replaceAll("\n", " ")
+  if (sentence.endsWith("?)")) return sentence
+  return `${sentence.replace(/\.$/, "")}; see "${path.join(" ")} --help"`
 }

@@ -18,7 +18,7 @@ export async function dump(
   context: AdminContext,
   { month, shard, seal }: MonthsBody["data"][number],
   file: string,
-  note: string | null,
+  note: string | undefined,
 ): Promise<void> {
   if (seal === null) throw new CliError(`${month} is not sealed yet`)
   const asked = { month, ...(shard !== undefined && { shard }) }
@@ -38,10 +38,10 @@ export async function dump(
 export async function drop(
   context: AdminContext,
   { month, shard, seal }: MonthsBody["data"][number],
-  note: string | null,
+  note: string | undefined,
 ): Promise<void> {
   const asked = { month, ...(shard !== undefined && { shard }) }
-  if (note !== null && seal !== null)
+  if (note !== undefined && seal !== null)
     await context.client.post("/journal/dumped", { ...asked, hash: seal.hash, archive: note }, MonthDone)
   await context.client.post("/journal/drop", asked, MonthDone)
   context.show(asked, () => `Dropped the entries of ${month}. Its seal and its sums stay.`)

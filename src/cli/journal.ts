@@ -3,36 +3,20 @@ import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { CliError, UsageError } from "./cli-error.ts"
 import { drop, dump } from "./dump.ts"
 import { moment } from "./moment.ts"
-import { count, table, usd } from "./screen.ts"
+import { type Column, count, table, usd } from "./screen.ts"
 
 /** `tollgate journal`: the months of the journal and their seals, and whether sealed months are as they were sealed (D71). */
 export const journal = adminCommand({
   summary: "List, verify and dump the months of the journal",
   details:
     "With --verify the exit code is 1 if a sealed month is not as it was sealed. A dump is compared with the seal before it counts.",
-  args: {
-    verify: { type: "boolean", description: "compute the hashes of all sealed months again, and compare" },
-    dump: {
-      type: "string",
-      valueHint: "MONTH",
-      description: "write the entries of a sealed month to a file",
-    },
-    to: { type: "string", valueHint: "FILE", description: "the new file of --dump, compressed with gzip" },
-    drop: {
-      type: "string",
-      valueHint: "MONTH",
-      description: "drop the entries of a detached month that was dumped",
-    },
-    shard: {
-      type: "string",
-      valueHint: "NAME",
-      description: "the shard of --dump and --drop, if there are several",
-    },
-    "archive-note": {
-      type: "string",
-      valueHint: "TEXT",
-      description: "where the dump is kept (default: the path of the file)",
-    },
+  words: {
+    "--verify": "compute the hashes of all sealed months again, and compare",
+    "--dump <MONTH>": "write the entries of a sealed month to a file",
+    "--to <FILE>": "the new file of --dump, compressed with gzip",
+    "--drop <MONTH>": "drop the entries of a detached month that was dumped",
+    "--shard <NAME>": "the shard of --dump and --drop, if there are several",
+    "--archive-note <TEXT>": "where the dump is kept (default: the path of the file)",
   },
   examples: [
     ["tollgate journal", "the months, latest first"],
@@ -44,28 +28,35 @@ export const journal = adminCommand({
     ["tollgate journal --drop 2024-10", "frees the space of a month that was dumped"],
     ["tollgate journal --json", "as JSON, for scripts"],
   ],
-  async run(given, context) {
+  async run({ verify, dump: dumped, to: file, drop: dropped, shard, "archive-note": note }, context) {
     const { data } = await context.client.get("/journal", MonthsBody)
-    const [dumped, dropped, note] = [given.text("dump"), given.text("drop"), given.text("archive-note")]
-    const file = given.text("to")
-    if ((dumped === null) !== (file === null))
+    if ((dumped === undefined) !== (file === undefined))
       throw new UsageError("--dump MONTH and --to FILE belong together")
-    const shard = given.text("shard")
-    if (dumped !== null && file !== null) return await dump(context, monthOf(data, dumped, shard), file, note)
-    if (dropped !== null) return await drop(context, monthOf(data, dropped, shard), note)
+    if (dumped !== undefined && file !== undefined)
+      return await dump(context, monthOf(data, dumped, shard), file, note)
+    if (dropped !== undefined) return await drop(context, monthOf(data, dropped, shard), note)
     const months: Listed[] = []
     for (const one of data) {
-      const is_checked = one.seal !== null && one.dropped_at === null && given.has("verify")
+      const is_checked = one.seal !== null && one.dropped_at === null && verify
       months.push({ ...one, differed: is_checked ? await differing(context, one) : null })
     }
-    context.show(given.has("verify") ? { data: months } : { data }, () => monthsTable(months, context))
+    const columns: readonly Column<Listed>[] = [
+      ...shardColumn(data),
+      { title: "MONTH", of: ({ month }) => month },
+      { title: "SEALED", of: ({ seal }) => (seal === null ? "" : moment(seal.sealed_at)) },
+      { title: "CALLS", of: ({ seal }) => (seal === null ? "" : count(seal.calls)), as: "number" },
+      { title: "CHARGE", of: ({ seal }) => (seal === null ? "" : usd(seal.charge)), as: "point" },
+      { title: "SHA-256", of: ({ seal }) => seal?.hash ?? "", spare: 1 },
+      { title: "", of: (one) => (one.seal === null ? "" : stateOf(one)) },
+    ]
+    context.show(verify ? { data: months } : { data }, () => table(columns, months, context.screen))
     const wrong = months.filter(({ differed }) => differed !== null && differed > 0)
     if (wrong.length > 0) throw new CliError(`not as they were sealed: ${wrong.map(nameOf).join(", ")}`)
   },
 })
 
-function monthOf(data: MonthsBody["data"], name: string, shard: string | null): Month {
-  const found = data.filter((one) => one.month === name && (shard === null || one.shard === shard))
+function monthOf(data: MonthsBody["data"], name: string, shard: string | undefined): Month {
+  const found = data.filter((one) => one.month === name && (shard === undefined || one.shard === shard))
   const [only, ...others] = found
   if (only === undefined) throw new CliError(`there is no month ${name} in the journal`)
   if (others.length === 0) return only
@@ -96,31 +87,12 @@ function nameOf({ month, shard }: Month): string {
   return shard === undefined ? month : `${month} of ${shard}`
 }
 
-function monthsTable(months: readonly Listed[], { screen }: AdminContext): string {
-  const is_several = months.some(({ shard }) => shard !== undefined)
-  const rows = months.map((one) => [
-    ...(is_several ? [one.shard ?? ""] : []),
-    ...(one.seal === null
-      ? [one.month, "", "", "", "", ""]
-      : [
-          one.month,
-          moment(one.seal.sealed_at),
-          count(one.seal.calls),
-          usd(one.seal.charge),
-          one.seal.hash,
-          stateOf(one),
-        ]),
-  ])
-  const columns = [
-    ...(is_several ? [{ title: "SHARD" }] : []),
-    { title: "MONTH" },
-    { title: "SEALED" },
-    { title: "CALLS", align: "right" },
-    { title: "CHARGE", align: "point" },
-    { title: "SHA-256", spare: 1 },
-    { title: "" },
-  ] as const
-  return table(columns, rows, screen.width, screen.paint)
+/** A column for the shard, if there are several (D74). */
+export function shardColumn<Row extends { readonly shard?: string | undefined }>(
+  rows: readonly Row[],
+): readonly Column<Row>[] {
+  const is_several = rows.some(({ shard }) => shard !== undefined)
+  return is_several ? [{ title: "SHARD", of: ({ shard }) => shard ?? "" }] : []
 }
 
 function stateOf({ differed, detached_at, dropped_at, archive }: Listed): string {

@@ -1,48 +1,56 @@
 import { parseId } from "../id.ts"
 import { CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
-import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNext } from "./admin-command.ts"
+import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
-import { type Given, group } from "./command.ts"
+import type { Given, Group } from "./command.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { card, table, usd } from "./screen.ts"
+import { type CardLine, usd } from "./screen.ts"
 
 /** `tollgate keys`: the API keys of an account (D26, D42). */
 
-const KEY = {
-  type: "positional",
-  description: 'the id of the key, as shown by "tollgate keys list"',
-} as const
+const KEY = { "<key>": 'the id of the key, as shown by "tollgate keys list"' } as const
 const EXAMPLE_KEY = "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32"
 
-const list = adminCommand({
+const list = listCommand({
   summary: "List an account's keys, newest first",
-  args: { account: ACCOUNT, ...LIST_ARGS },
+  words: ACCOUNT,
   examples: [["tollgate keys list Acme", "includes revoked and expired keys"]],
-  async run(given, context) {
-    const id = await accountId(context, given.word("account"))
-    const keys = await listAll(context, `/accounts/${id}/keys`, {}, KeyBody, extentOf(given))
-    context.show(keys, () => keysTable(keys.data, context, Date.now()))
-    remarkNext(context, keys)
-  },
+  entry: KeyBody,
+  columns: [
+    { title: "ID", of: ({ id }) => id },
+    { title: "NAME", of: ({ name }) => name, least: 8 },
+    { title: "BEGINS WITH", of: ({ prefix }) => prefix, spare: 3 },
+    { title: "STATE", of: stateOf },
+    { title: "MODELS", of: ({ models }) => models?.join(", ") ?? "all", least: 12, spare: 2 },
+    {
+      title: "LIMIT",
+      of: ({ spending_limit: limit }) => limit && `${usd(limit.amount)}/${limit.per}`,
+      spare: 1,
+    },
+    { title: "SPENT", of: ({ spent }) => spent, as: "usd", spare: 1 },
+    {
+      title: "LAST USED",
+      of: ({ last_used_at }) => (last_used_at === null ? "never" : briefMoment(last_used_at, Date.now())),
+      spare: 4,
+    },
+  ],
+  empty: "This account has no keys yet. Create one: tollgate keys create ACCOUNT",
+  path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/keys`],
 })
 
 const LIMIT_FORM = "AMOUNT/day, AMOUNT/month or none"
 
-const LIMITS = {
-  name: { type: "string", valueHint: "NAME", description: "the name of the key" },
-  models: { type: "string", valueHint: "A,B", description: "the models that it can use" },
-  expires: {
-    type: "string",
-    valueHint: "TIME",
-    description: "when it expires: 2027-12-31, an RFC 3339 time, or 30d (from now)",
-  },
-  limit: { type: "string", valueHint: "25/month", description: `its spending limit: ${LIMIT_FORM}` },
+const FIELDS = {
+  "--name <NAME>": "the name of the key",
+  "--models <A,B>": "the models that it can use",
+  "--expires <TIME>": "when it expires: 2027-12-31, an RFC 3339 time, or 30d (from now)",
+  "--limit <25/month>": `its spending limit: ${LIMIT_FORM}`,
 } as const
 
 const create = adminCommand({
   summary: "Create a key and show it once",
-  args: { account: ACCOUNT, ...LIMITS },
+  words: { ...ACCOUNT, ...FIELDS },
   examples: [
     ["tollgate keys create Acme", "for all models, until it is revoked"],
     [
@@ -50,10 +58,10 @@ const create = adminCommand({
       "with restrictions",
     ],
   ],
-  async run(given, context) {
-    const id = await accountId(context, given.word("account"))
-    const key = await context.client.post(`/accounts/${id}/keys`, wantedOf(given), CreatedKeyBody)
-    context.show(key, () => card([["key", key.key], ...keyLines(key)], context.screen.paint))
+  async run({ account, ...fields }, context) {
+    const id = await accountId(context, account)
+    const key = await context.client.post(`/accounts/${id}/keys`, fieldsOf(fields), CreatedKeyBody)
+    context.showCard(key, () => [["key", key.key], ...keyLines(key)])
     context.remark("Store the key now: it is not shown again.")
   },
 })
@@ -61,7 +69,7 @@ const create = adminCommand({
 const change = adminCommand({
   summary: "Change a key's name, models, expiry or limit",
   details: "Flags that are not given change nothing. The value none removes a setting.",
-  args: { key: KEY, ...LIMITS },
+  words: { ...KEY, ...FIELDS },
   examples: [
     [`tollgate keys change ${EXAMPLE_KEY} --name production`, "another name"],
     [
@@ -69,21 +77,17 @@ const change = adminCommand({
       "allow all models, and remove the expiry",
     ],
   ],
-  async run(given, context) {
-    const change = wantedOf(given)
-    if (Object.keys(change).length === 0) {
+  async run({ key, ...given }, context) {
+    const fields = fieldsOf(given)
+    if (Object.values(fields).every((value) => value === undefined))
       throw new UsageError("nothing to change: use --name, --models, --expires or --limit")
-    }
-    await changeKey(context, given.word("key"), change)
+    await changeKey(context, key, fields)
   },
 })
 
 const limit = adminCommand({
   summary: "Set the spending limit of a key per day or month",
-  args: {
-    key: KEY,
-    limit: { type: "positional", description: LIMIT_FORM },
-  },
+  words: { ...KEY, "<limit>": LIMIT_FORM },
   examples: [
     [
       `tollgate keys limit ${EXAMPLE_KEY} 25/month`,
@@ -91,44 +95,39 @@ const limit = adminCommand({
     ],
     [`tollgate keys limit ${EXAMPLE_KEY} none`, "remove the limit"],
   ],
-  run: (given, context) =>
-    changeKey(context, given.word("key"), { spending_limit: parseSpendingLimit(given.word("limit")) }),
+  run: ({ key, limit }, context) =>
+    changeKey(context, key, { spending_limit: orNull(limit, parseSpendingLimit) }),
 })
 
 const suspend = adminCommand({
   summary: "Suspend a key: refuse its new calls",
-  args: { key: KEY },
+  words: KEY,
   examples: [[`tollgate keys suspend ${EXAMPLE_KEY}`, "calls in progress continue, new ones get 403"]],
-  run: (given, context) => changeKey(context, given.word("key"), { suspended: true }),
+  run: ({ key }, context) => changeKey(context, key, { suspended: true }),
 })
 
 const resume = adminCommand({
   summary: "Resume a suspended key",
-  args: { key: KEY },
+  words: KEY,
   examples: [[`tollgate keys resume ${EXAMPLE_KEY}`, "it works again"]],
-  run: (given, context) => changeKey(context, given.word("key"), { suspended: false }),
+  run: ({ key }, context) => changeKey(context, key, { suspended: false }),
 })
 
 const revoke = adminCommand({
   summary: "Revoke a key permanently",
-  args: { key: KEY },
+  words: KEY,
   examples: [[`tollgate keys revoke ${EXAMPLE_KEY}`, "every new request with it gets 401"]],
-  async run(given, context) {
-    const id = keyId(given.word("key"))
+  async run({ key }, context) {
+    const id = keyId(key)
     await context.client.delete(`/keys/${id}`)
     context.show(null, () => `Revoked the key ${id}.`)
   },
 })
 
-export const keys = group("Create, list, change, limit, suspend, resume and revoke keys", {
-  list,
-  create,
-  change,
-  limit,
-  suspend,
-  resume,
-  revoke,
-})
+export const keys: Group = {
+  summary: "Create, list, change, limit, suspend, resume and revoke keys",
+  commands: { list, create, change, limit, suspend, resume, revoke },
+}
 
 /** Parses a key id; throws a `UsageError` that quotes an invalid one. */
 function keyId(word: string): string {
@@ -137,23 +136,24 @@ function keyId(word: string): string {
   throw new UsageError(`"${word}" is not a key id: "tollgate keys list ACCOUNT" lists the ids`)
 }
 
-async function changeKey(context: AdminContext, word: string, body: object): Promise<void> {
-  const key = await context.client.patch(`/keys/${keyId(word)}`, body, KeyBody)
-  context.show(key, () => card(keyLines(key), context.screen.paint))
+async function changeKey(context: AdminContext, word: string, fields: object): Promise<void> {
+  const key = await context.client.patch(`/keys/${keyId(word)}`, fields, KeyBody)
+  context.showCard(key, () => keyLines(key))
 }
 
 /** The fields of a key from the flags, in the form of the API. */
-function wantedOf(given: Given<keyof typeof LIMITS>): object {
-  const fields: Record<string, unknown> = {}
-  const put = (flag: keyof typeof LIMITS, field: string, read: (text: string) => unknown) => {
-    const text = given.text(flag)
-    if (text !== null) fields[field] = text === "none" ? null : read(text)
+function fieldsOf({ name, models, expires, limit }: Given<typeof FIELDS>) {
+  return {
+    name: orNull(name, (text) => text),
+    models: orNull(models, (text) => text.split(",").map((model) => model.trim())),
+    expires_at: orNull(expires, expiryOf),
+    spending_limit: orNull(limit, parseSpendingLimit),
   }
-  put("name", "name", (text) => text)
-  put("models", "models", (text) => text.split(",").map((model) => model.trim()))
-  put("expires", "expires_at", expiryOf)
-  put("limit", "spending_limit", parseSpendingLimit)
-  return fields
+}
+
+/** What a flag says; `none` is null. */
+function orNull<Value>(text: string | undefined, read: (text: string) => Value): Value | null | undefined {
+  return text === undefined ? undefined : text === "none" ? null : read(text)
 }
 
 function expiryOf(text: string): string {
@@ -162,77 +162,37 @@ function expiryOf(text: string): string {
   return time
 }
 
-type Shown = Pick<
-  KeyBody,
-  "id" | "name" | "prefix" | "models" | "suspended" | "expires_at" | "spending_limit"
-> &
-  Partial<Pick<KeyBody, "spent" | "revoked_at">>
+/** What a new key and a listed one have in common. */
+type Key = CreatedKeyBody & Partial<Pick<KeyBody, "spent" | "revoked_at">>
 
-function keyLines(key: Shown): [string, string][] {
+function keyLines(key: Omit<Key, "key">): CardLine[] {
   const { id, name, prefix, models, expires_at } = key
   return [
     ["id", id],
-    ["name", name ?? "-"],
+    ["name", name],
     ["begins with", prefix],
-    ["state", stateOf(key, Date.now())],
+    ["state", stateOf(key)],
     ["models", models?.join(", ") ?? "all"],
     ["expires", expires_at === null ? "never" : moment(expires_at)],
     ["limit", limitOf(key)],
   ]
 }
 
-function limitOf({ spending_limit, spent }: Shown): string {
+function limitOf({ spending_limit, spent }: Pick<Key, "spending_limit" | "spent">): string {
   if (spending_limit === null) return "none"
   const limit = `${usd(spending_limit.amount)} USD per ${spending_limit.per}`
   return spent === undefined || spent === null ? limit : `${limit}, ${usd(spent)} spent`
 }
 
-function stateOf({ revoked_at, expires_at, suspended }: Shown, now_ms: number): string {
+function stateOf({ revoked_at, expires_at, suspended }: Omit<Key, "key">): string {
   if (revoked_at) return "revoked"
-  if (expires_at !== null && Date.parse(expires_at) <= now_ms) return "expired"
+  if (expires_at !== null && Date.parse(expires_at) <= Date.now()) return "expired"
   return suspended ? "suspended" : "active"
 }
 
-function keysTable(data: readonly KeyBody[], { screen }: AdminContext, now_ms: number): string {
-  if (data.length === 0) return "This account has no keys yet. Create one: tollgate keys create ACCOUNT"
-  return table(
-    [
-      { title: "ID" },
-      { title: "NAME", least: 8 },
-      { title: "BEGINS WITH", spare: 3 },
-      { title: "STATE" },
-      { title: "MODELS", least: 12, spare: 2 },
-      { title: "LIMIT", spare: 1 },
-      { title: "SPENT", align: "point", spare: 1 },
-      { title: "LAST USED", spare: 4 },
-    ],
-    data.map((key) => [
-      key.id,
-      key.name ?? "-",
-      key.prefix,
-      stateOf(key, now_ms),
-      key.models?.join(", ") ?? "all",
-      key.spending_limit === null ? "-" : `${usd(key.spending_limit.amount)}/${key.spending_limit.per}`,
-      key.spent === null ? "-" : usd(key.spent),
-      key.last_used_at === null ? "never" : briefMoment(key.last_used_at, now_ms),
-    ]),
-    screen.width,
-    screen.paint,
-  )
-}
-
-/** A spending limit in the form of the API. */
-export interface SpendingLimit {
-  readonly amount: string
-  readonly per: "day" | "month"
-}
-
-/** Reads `25/month`, `5.50/day` or `none`. */
-function parseSpendingLimit(text: string): SpendingLimit | null {
-  if (text === "none") return null
+/** Reads `25/month` or `5.50/day`. */
+function parseSpendingLimit(text: string): NonNullable<KeyBody["spending_limit"]> {
   const [, amount, per] = /^(\d+(?:\.\d+)?)\/(day|month)$/.exec(text) ?? []
-  if (amount === undefined || (per !== "day" && per !== "month")) {
-    throw new UsageError(`spending limit: expected ${LIMIT_FORM}, such as 25/month`)
-  }
-  return { amount, per }
+  if (amount !== undefined && (per === "day" || per === "month")) return { amount, per }
+  throw new UsageError(`spending limit: expected ${LIMIT_FORM}, such as 25/month`)
 }

@@ -5,11 +5,11 @@ import { readEnvironment } from "../config/environment.ts"
 import type { Sources } from "../config/values.ts"
 import { configPath, readConfig, sourcesWith } from "../setup.ts"
 import { CliError, UsageError } from "./cli-error.ts"
-import { group, leaf } from "./command.ts"
+import { type Group, leaf } from "./command.ts"
 import { type Comparison, comparePrices, type Difference } from "./price-comparison.ts"
 import { readPriceList } from "./price-list.ts"
-import { type Screen, table, usd, visible } from "./screen.ts"
-import { START_ARGS } from "./serve.ts"
+import { type Column, type Screen, table, usd, visible } from "./screen.ts"
+import { START_WORDS, variablesOf } from "./serve.ts"
 
 /** `tollgate prices`: the prices of the configuration beside those that others publish. */
 
@@ -17,15 +17,11 @@ const diff = leaf({
   summary: "Compare the configured prices with a price list",
   details:
     "FILE is LiteLLM's model_prices_and_context_window.json or the data.json of genai-prices. Download it first: this command uses no network. It lists prices that differ and prices that Tollgate cannot charge, and prints the configuration with the prices of the list. It finds an entry by the upstream's model name, with or without a provider in front. The exit code is 1 if a price differs, or if a model has no entry.",
-  args: {
-    file: { type: "positional", description: "the price list" },
-    map: {
-      type: "string",
-      valueHint: "MODEL=ENTRY,…",
-      description: "the entry of a model whose name is not in the list, or matches several entries",
-    },
-    config: START_ARGS.config,
-    json: { type: "boolean", description: "print the result as JSON" },
+  words: {
+    "<file>": "the price list",
+    "--map <MODEL=ENTRY,…>": "the entry of a model whose name is not in the list, or matches several entries",
+    "--config <FILE>": START_WORDS["--config <FILE>"],
+    "--json": "print the result as JSON",
   },
   examples: [
     ["tollgate prices diff model_prices_and_context_window.json", "every model of the configuration"],
@@ -34,11 +30,10 @@ const diff = leaf({
       "with the entry for the model fast; as JSON, for scripts",
     ],
   ],
-  run(given, screen) {
-    const path = given.word("file")
-    const env = { ...screen.env, ...overridden(given.text("config")) }
+  run({ file: path, map, json, ...given }, screen) {
+    const env = { ...screen.env, ...variablesOf(given) }
     const config = configOf(sourcesWith(env))
-    const mapped = entriesOf(given.text("map"), config)
+    const mapped = entriesOf(map, config)
     const list = readPriceList(textOf(path), new Date())
     if (list === null) {
       throw new CliError(
@@ -51,7 +46,7 @@ const diff = leaf({
     }
     const models = comparePrices(config, list, mapped)
     const differing = models.filter(({ same }) => !same)
-    if (given.has("json")) {
+    if (json) {
       screen.print(JSON.stringify({ same: differing.length === 0, format: list.format, models }, null, 2))
     } else {
       screen.print(
@@ -63,10 +58,9 @@ const diff = leaf({
   },
 })
 
-export const prices = group("Compare the configured prices with a published price list", { diff })
-
-function overridden(config: string | null): Record<string, string> {
-  return config === null ? {} : { TOLLGATE_CONFIG: config }
+export const prices: Group = {
+  summary: "Compare the configured prices with a published price list",
+  commands: { diff },
 }
 
 function configOf(sources: Sources): Config {
@@ -90,8 +84,8 @@ function textOf(path: string): string {
 }
 
 /** The `--map` flag: entries by the name of the model. */
-function entriesOf(text: string | null, { models }: Config): Map<string, string> {
-  const pairs = text === null ? [] : text.split(",").map((pair) => pair.split(/=(.*)/s, 2))
+function entriesOf(text: string | undefined, { models }: Config): Map<string, string> {
+  const pairs = text === undefined ? [] : text.split(",").map((pair) => pair.split(/=(.*)/s, 2))
   return new Map(
     pairs.map(([model = "", entry = ""]) => {
       if (entry === "") throw new UsageError("--map: expected MODEL=ENTRY, such as fast=openai/gpt-5-mini")
@@ -111,7 +105,7 @@ function comparisonText(comparison: Comparison, screen: Screen): string {
   if (entry === null) return `${title}: ${unmatchedWords(comparison)}`
   return [
     `${title}, listed as ${visible(entry)}: ${verdict(comparison)}`,
-    ...(differences.length === 0 ? [] : [differencesTable(differences, screen)]),
+    ...(differences.length === 0 ? [] : [table(COLUMNS, differences, screen)]),
     ...not_exact.map(
       ({ key, value }) => `  ${visible(`${key} is ${value}`)}, which cannot be charged exactly`,
     ),
@@ -144,24 +138,19 @@ function verdict({ same, differences, needed }: Comparison): string {
   return differences.length === 1 ? "1 price differs" : `${differences.length} prices differ`
 }
 
-function differencesTable(differences: readonly Difference[], { width, paint }: Screen): string {
-  return table(
-    [
-      { title: "  KIND" },
-      { title: "PROMPT ABOVE", align: "right" },
-      { title: "CONFIGURED", align: "point" },
-      { title: "LISTED", align: "point" },
-    ],
-    differences.map(({ kind, service_tier, above, configured, listed }) => [
-      service_tier === null ? `  ${kind}` : `  ${kind} (${service_tier})`,
-      above === 0 ? "" : String(above),
-      configured === null ? "none" : usd(configured),
-      usd(listed),
-    ]),
-    width,
-    paint,
-  )
-}
+const COLUMNS: readonly Column<Difference>[] = [
+  {
+    title: "  KIND",
+    of: ({ kind, service_tier }) => (service_tier === null ? `  ${kind}` : `  ${kind} (${service_tier})`),
+  },
+  { title: "PROMPT ABOVE", of: ({ above }) => (above === 0 ? "" : above), as: "number" },
+  {
+    title: "CONFIGURED",
+    of: ({ configured }) => (configured === null ? "none" : usd(configured)),
+    as: "point",
+  },
+  { title: "LISTED", of: ({ listed }) => listed, as: "usd" },
+]
 
 /** The keys of the configuration file that would agree with the list. */
 function neededText(differing: readonly Comparison[]): string[] {

@@ -1,61 +1,85 @@
+import { CommanderError } from "commander"
 import manifest from "../../package.json" with { type: "json" }
-import { accounts } from "./accounts.ts"
-import { parseCommandLine } from "./arguments.ts"
+import { accounts, credit } from "./accounts.ts"
 import { audit } from "./audit.ts"
 import { calls, receipt } from "./calls.ts"
 import { check } from "./check.ts"
 import { CliError } from "./cli-error.ts"
-import { type Group, given, group } from "./command.ts"
-import { completionOf } from "./completion.ts"
-import { credit } from "./credit.ts"
-import { estimates } from "./estimates.ts"
-import { helpOf } from "./help.ts"
+import { commandOf, type Group, type Leaf, leaf } from "./command.ts"
+import { completionScript, shells } from "./completion.ts"
 import { journal } from "./journal.ts"
 import { keys } from "./keys.ts"
 import { prices } from "./prices.ts"
-import { refusals } from "./refusals.ts"
+import { estimates, refusals, usage } from "./reports.ts"
 import type { Runtime } from "./screen.ts"
 import { bench, serve } from "./serve.ts"
 import { sums } from "./sums.ts"
-import { usage } from "./usage.ts"
+
+const completion: Leaf = leaf({
+  summary: "Print a completion script for a shell",
+  words: { "<shell>": ["for which shell", shells] },
+  examples: [
+    ["tollgate completion bash > tollgate.bash", "load it with: source tollgate.bash"],
+    ["tollgate completion zsh > _tollgate", "put it into a folder of $fpath"],
+    ["tollgate completion fish > tollgate.fish", "put it into ~/.config/fish/completions"],
+  ],
+  run: ({ shell }, runtime) => runtime.print(completionScript(shell, programOf(runtime))),
+})
 
 /** All commands. */
-export const root: Group = group("Tollgate, an LLM gateway with exact billing by the token", {
-  serve,
-  check,
-  accounts,
-  credit,
-  keys,
-  calls,
-  receipt,
-  prices,
-  usage,
-  refusals,
-  estimates,
-  audit,
-  sums,
-  journal,
-  bench,
-  completion: completionOf(() => root),
-})
+export const root: Group = {
+  summary: "Tollgate, an LLM gateway with exact billing by the token",
+  commands: {
+    serve,
+    check,
+    accounts,
+    credit,
+    keys,
+    calls,
+    receipt,
+    prices,
+    usage,
+    refusals,
+    estimates,
+    audit,
+    sums,
+    journal,
+    bench,
+    completion,
+  },
+}
+
+export function programOf(runtime: Runtime) {
+  return commandOf(["tollgate"], root, runtime).version(
+    manifest.version,
+    "-v, --version",
+    "print the version",
+  )
+}
 
 /**
  * Runs a command line and returns the exit code: 0, 1 if the command failed, 2 if the command line is invalid. A failure
  * prints one sentence to standard error.
  */
 export async function runProgram(words: readonly string[], runtime: Runtime): Promise<number> {
-  if (words.length === 1 && (words[0] === "--version" || words[0] === "-v")) {
-    runtime.print(manifest.version)
-    return 0
-  }
   try {
-    const asked = parseCommandLine(root, words)
-    if (asked.what === "help") runtime.print(helpOf(asked.path, asked.command, runtime.paint, runtime.width))
-    else await asked.leaf.run(given(asked.values), runtime, asked.words)
+    await programOf(runtime).parseAsync(completed(words), { from: "user" })
     return 0
   } catch (error) {
+    if (error instanceof CommanderError) return 0
     if (!(error instanceof CliError)) throw error
     runtime.printError(error.message)
     return error.exit_code
   }
+}
+
+/** With the standard command of a group if none is named; `help keys` is `keys --help`. */
+function completed(words: readonly string[]): string[] {
+  const [name = "", next, ...others] = words
+  if (name === "help") return [...words.slice(1), "--help"]
+  const group = Object.hasOwn(root.commands, name) ? root.commands[name] : undefined
+  if (group === undefined || !("commands" in group) || group.standard === undefined) return [...words]
+  const asks_help = [next, ...others].some((word) => word === "--help" || word === "-h")
+  if (asks_help || (next !== undefined && !next.startsWith("-"))) return [...words]
+  return [name, group.standard, ...words.slice(1)]
 }

@@ -1,5 +1,6 @@
 import { groupDigits } from "../money.ts"
 import { type Paint, painter } from "../paint.ts"
+import { moment, span } from "./moment.ts"
 
 /** Where a command prints: a terminal, a file or a pipe. */
 export interface Screen {
@@ -38,11 +39,30 @@ export function processRuntime(): Runtime {
   }
 }
 
-/** A column of a table. */
-export interface Column {
+type Value = string | number | null | undefined
+
+/** How values are printed, and aligned in a table. `point` aligns amounts at their decimal points. */
+const FORMATS = {
+  text: { print: String, align: "left" },
+  number: { print: String, align: "right" },
+  count: { print: (value: string | number) => count(Number(value)), align: "right" },
+  usd: { print: (value: string | number) => usd(String(value)), align: "point" },
+  point: { print: String, align: "point" },
+  span: { print: (value: string | number) => span(Number(value)), align: "right" },
+  time: { print: (value: string | number) => moment(String(value)), align: "left" },
+  percent: {
+    print: (value: string | number) => `${Number(value) > 0 ? "+" : ""}${value} %`,
+    align: "right",
+  },
+} as const
+
+/** A column of a table of records. */
+export interface Column<Row> {
   readonly title: string
-  /** `point` aligns amounts at their decimal points. */
-  readonly align?: "left" | "right" | "point"
+  /** The value of a record; null and undefined print as `-`. */
+  of(row: Row): Value
+  /** Default: text. */
+  readonly as?: keyof typeof FORMATS
   /** The minimum width in a narrow terminal; without it the column is never cut. */
   readonly least?: number
   /** Columns with this are dropped in a narrow terminal, the highest value first. */
@@ -51,74 +71,67 @@ export interface Column {
 
 const GAP = "  "
 
-/** Rows below a header, without a box, so that they can be read by `awk`, too: as wide as the content but at most as wide as the terminal. */
-export function table(
-  columns: readonly Column[],
-  rows: readonly (readonly string[])[],
-  width: number | null,
-  paint: Paint,
+/**
+ * Rows below a header, without a box, so that they can be read by `awk`, too: as wide as the content but at most as wide as the
+ * terminal. Ids are never cut, because people copy them, so a line may exceed the width.
+ */
+export function table<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  { width, paint }: Pick<Screen, "width" | "paint">,
 ): string {
-  const all = columns.map((column, at) =>
-    stripe(
-      column,
-      rows.map((row) => visible(row[at] ?? "")),
-    ),
+  let shown = columns.map((column) => {
+    const { print, align } = FORMATS[column.as ?? "text"]
+    const values = rows.map((row) => column.of(row) ?? null)
+    const texts = values.map((value) => (value === null ? "-" : visible(print(value))))
+    const cells = align === "point" ? onPoint(texts) : texts
+    const whole = Math.max(...[column.title, ...cells].map((cell) => Bun.stringWidth(cell)))
+    return { ...column, align, cells: [column.title, ...cells], whole }
+  })
+  const surplus = (of: (column: (typeof shown)[number]) => number) =>
+    shown.reduce((sum, column) => sum + of(column) + GAP.length, -GAP.length) - (width ?? Infinity)
+  const spares = shown.filter(({ spare }) => spare !== undefined)
+  for (const spare of spares.sort((one, other) => (other.spare ?? 0) - (one.spare ?? 0)))
+    if (surplus(({ whole, least }) => Math.min(whole, least ?? whole)) > 0)
+      shown = shown.filter((column) => column !== spare)
+  let left = Math.max(
+    0,
+    surplus(({ whole }) => whole),
   )
-  const shown = fitting(all, width ?? Number.POSITIVE_INFINITY)
-  const line = (cells: readonly string[]) => cells.join(GAP).trimEnd()
-  const head = paint("dim", line(shown.map(({ title }) => title)))
-  return [head, ...rows.map((_, row) => line(shown.map(({ cells }) => cells[row] ?? "")))].join("\n")
+  const padded = shown.map(({ align, cells, whole, least = whole }) => {
+    const given = Math.min(left, Math.max(0, whole - least))
+    left -= given
+    return cells.map((cell) => fill(cell, whole - given, align === "left"))
+  })
+  const lines = [-1, ...rows.keys()].map((row) =>
+    padded
+      .map((cells) => cells[row + 1])
+      .join(GAP)
+      .trimEnd(),
+  )
+  return [paint("dim", lines[0] ?? ""), ...lines.slice(1)].join("\n")
 }
 
-/** One name and value per line. */
-export function card(entries: readonly (readonly [name: string, value: string])[], paint: Paint): string {
-  const width = Math.max(...entries.map(([name]) => name.length))
-  return entries
-    .map(([name, value]) => `${paint("dim", name.padEnd(width))}${GAP}${visible(value)}`.trimEnd())
+/** A line of a card. If the value is undefined, it is left out. */
+export type CardLine = readonly [name: string, value: Value, as?: keyof typeof FORMATS]
+
+/** One name and value per line. Amounts of money name their currency. */
+export function card(lines: readonly CardLine[], { paint }: Pick<Screen, "paint">): string {
+  const shown = lines.filter(([, value]) => value !== undefined)
+  const width = Math.max(...shown.map(([name]) => name.length))
+  return shown
+    .map(([name, value, as = "text"]) => {
+      const text = value === null || value === undefined ? "-" : visible(FORMATS[as].print(value))
+      return `${paint("dim", name.padEnd(width))}${GAP}${as === "usd" ? `${text} USD` : text}`.trimEnd()
+    })
     .join("\n")
 }
 
-/** A column with its cells, all padded to `width`. */
-interface Stripe {
-  readonly column: Column
-  readonly contents: readonly string[]
-  readonly title: string
-  readonly cells: readonly string[]
-  readonly width: number
-}
-
-function stripe(column: Column, contents: readonly string[]): Stripe {
-  const even = column.align === "point" ? onPoint(contents) : contents
-  return sized(column, even, Math.max(...[column.title, ...even].map(widthOf)))
-}
-
-function sized(column: Column, contents: readonly string[], width: number): Stripe {
-  const fill = (text: string) => padded(cut(text, width), width, column.align ?? "left")
-  return { column, contents, width, title: fill(column.title), cells: contents.map(fill) }
-}
-
-/** Drops optional columns, then narrows cuttable ones. Ids are never cut, because people copy them, so a line may exceed the width. */
-function fitting(stripes: readonly Stripe[], width: number): readonly Stripe[] {
-  const shown = [...stripes]
-  const surplus = () => shown.reduce((sum, stripe) => sum + stripe.width + GAP.length, -GAP.length) - width
-  const spares = stripes
-    .filter(({ column }) => column.spare !== undefined)
-    .sort((one, other) => (other.column.spare ?? 0) - (one.column.spare ?? 0))
-  const give = () =>
-    shown.reduce((sum, { width, column }) => sum + Math.max(0, width - (column.least ?? width)), 0)
-  for (const spare of spares) if (surplus() > give()) shown.splice(shown.indexOf(spare), 1)
-  return shown.map((stripe, at) => {
-    const { column, width } = stripe
-    const narrowed = Math.max(Math.min(width, column.least ?? width), width - Math.max(0, surplus()))
-    if (narrowed === width) return stripe
-    shown[at] = sized(column, stripe.contents, narrowed)
-    return shown[at]
-  })
-}
-
-function padded(text: string, width: number, align: "left" | "right" | "point"): string {
-  const room = " ".repeat(Math.max(0, width - widthOf(text)))
-  return align === "left" ? text + room : room + text
+/** A cell of this width: cut, or padded. */
+function fill(cell: string, width: number, is_left: boolean): string {
+  const text = Bun.stringWidth(cell) > width ? `${Bun.sliceAnsi(cell, 0, width - 1)}…` : cell
+  const room = " ".repeat(Math.max(0, width - Bun.stringWidth(text)))
+  return is_left ? text + room : room + text
 }
 
 /** Pads decimal numbers on the right so that their points align. */
@@ -128,23 +141,7 @@ function onPoint(numbers: readonly string[]): string[] {
   return numbers.map((text) => text + " ".repeat(most - decimals(text)))
 }
 
-function cut(text: string, width: number): string {
-  if (widthOf(text) <= width) return text
-  let kept = ""
-  for (const { segment } of new Intl.Segmenter().segment(text)) {
-    if (widthOf(kept + segment) > width - 1) break
-    kept += segment
-  }
-  return `${kept}…`
-}
-
-function widthOf(text: string): number {
-  return Bun.stringWidth(text)
-}
-
-/** Formats amounts for people. Amounts stay decimal strings throughout and never become numbers. */
-
-/** With at least two decimals: `10.00`, `-9.9871`. */
+/** USD with at least two decimals: `10.00`, `-9.9871`. Amounts stay decimal strings and never become numbers. */
 export function usd(amount: string): string {
   const [whole = "", fraction = ""] = amount.split(".")
   return `${whole}.${fraction.padEnd(2, "0")}`

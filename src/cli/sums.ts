@@ -7,7 +7,7 @@ import { count } from "./screen.ts"
 export const sums = adminCommand({
   summary: "Check the sums that usage and statistics read against the journal",
   details: "Checks every closed day and replaces sums that differ. The exit code is 1 if any sum differed.",
-  args: {},
+  words: {},
   examples: [
     ["tollgate sums", "one line if nothing differs"],
     ["tollgate sums --json", "as JSON, for scripts"],

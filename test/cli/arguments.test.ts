@@ -1,144 +1,163 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { parseCommandLine } from "../../src/cli/arguments.ts"
-import { UsageError } from "../../src/cli/cli-error.ts"
-import type { Command } from "../../src/cli/command.ts"
-import { helpOf } from "../../src/cli/help.ts"
-import { root } from "../../src/cli/program.ts"
-import { painter } from "../../src/paint.ts"
-import { wordsOf } from "./command.ts"
-
-const plain = painter(false, {})
+import type { Command } from "commander"
+import { programOf, root } from "../../src/cli/program.ts"
+import { leaves, silent, type, wordsOf } from "./command.ts"
 
 describe("D52 what cannot be understood is one sentence, with the word that was probably meant", () => {
   const rows: readonly [line: string, sentence: string][] = [
-    ["acounts", 'unknown command "tollgate acounts"; did you mean "tollgate accounts"?'],
-    ["aduit", 'unknown command "tollgate aduit"; did you mean "tollgate audit"?'],
-    ["acc", 'unknown command "tollgate acc"; did you mean "tollgate accounts"?'],
-    ["xyzzy", 'unknown command "tollgate xyzzy"; "tollgate --help" lists the commands'],
-    ["constructor", 'unknown command "tollgate constructor"; "tollgate --help" lists the commands'],
-    ["keys lits Acme", 'unknown command "tollgate keys lits"; did you mean "tollgate keys list"?'],
-    ["accounts --jsn", "unknown flag --jsn; did you mean --json?"],
-    ["audit --constructor", 'unknown flag --constructor; see "tollgate audit --help"'],
-    ["audit -j", 'unknown flag -j; see "tollgate audit --help"'],
-    ["audit --no-json", 'unknown flag --no-json; see "tollgate audit --help"'],
-    ["calls --account", "--account needs a value"],
-    ["calls --account --json", "--account needs a value"],
-    ["audit --json=yes", "--json takes no value"],
-    ["audit --json --json", "--json can be given only once"],
-    ["calls --state opne", "--state: expected one of open, settled, released, expired"],
-    ["completion tcsh", "SHELL: expected one of bash, zsh, fish"],
-    ["credit Acme", 'AMOUNT is required; see "tollgate credit --help"'],
-    ["credit Acme 5 now", 'unexpected argument "now"; see "tollgate credit --help"'],
-    ["--json accounts", "--json must come after a command"],
+    ["acounts", "unknown command 'acounts' (Did you mean accounts?)"],
+    ["aduit", "unknown command 'aduit' (Did you mean audit?)"],
+    ["xyzzy", `unknown command 'xyzzy'; see "tollgate --help"`],
+    ["constructor", `unknown command 'constructor'; see "tollgate --help"`],
+    ["keys lits Acme", "unknown command 'lits' (Did you mean list?)"],
+    ["accounts shw Acme", "unknown command 'shw' (Did you mean show?)"],
+    ["accounts --jsn", "unknown option '--jsn' (Did you mean --json?)"],
+    ["audit --constructor", `unknown option '--constructor'; see "tollgate audit --help"`],
+    ["audit -j", `unknown option '-j'; see "tollgate audit --help"`],
+    ["audit --no-json", "unknown option '--no-json' (Did you mean --json?)"],
+    ["calls --account", `option '--account <ACCOUNT>' argument missing; see "tollgate calls --help"`],
+    [
+      "calls --account --json",
+      `option '--account <ACCOUNT>' argument '--json' is invalid. It needs a value; see "tollgate calls --help"`,
+    ],
+    ["audit --json=yes", `unknown option '--json=yes'; see "tollgate audit --help"`],
+    [
+      "calls --key a --key b",
+      `option '--key <ID>' argument 'b' is invalid. It can be given only once; see "tollgate calls --help"`,
+    ],
+    [
+      "calls --state opne",
+      `option '--state <STATE>' argument 'opne' is invalid. Allowed choices are open, settled, released, expired; see "tollgate calls --help"`,
+    ],
+    [
+      "completion tcsh",
+      `command-argument value 'tcsh' is invalid for argument 'shell'. Allowed choices are bash, zsh, fish; see "tollgate completion --help"`,
+    ],
+    ["credit Acme", `missing required argument 'amount'; see "tollgate credit --help"`],
+    [
+      "credit Acme 5 now",
+      `too many arguments for 'credit'. Expected 2 arguments but got 3: Acme, 5, now; see "tollgate credit --help"`,
+    ],
+    ["--json accounts", `unknown option '--json'; see "tollgate --help"`],
+    [
+      "receipt ''",
+      `command-argument value '' is invalid for argument 'id'. It must not be empty; see "tollgate receipt --help"`,
+    ],
   ]
-  test.each(rows)("%s", (line, sentence) => {
-    expect(() => parseCommandLine(root, line.split(" "))).toThrow(new UsageError(sentence))
-  })
-
-  test("an empty word, which is somebody's unset variable", () => {
-    expect(() => parseCommandLine(root, ["receipt", ""])).toThrow(new UsageError("ID must not be empty"))
+  test.each(rows)("%s", async (line, sentence) => {
+    const [words = []] = wordsOf([`tollgate ${line}`], {})
+    expect(await type(words)).toEqual({ code: 2, out: "", err: `tollgate: ${sentence}\n` })
   })
 })
 
-describe("what is understood", () => {
-  const rows: readonly [line: string, path: string, values: Record<string, string | true>][] = [
-    ["accounts", "", {}],
-    ["accounts --json", "", { json: true }],
-    ["accounts list --limit 5", "list", { limit: "5" }],
-    ["accounts list --limit=5", "list", { limit: "5" }],
-    ["credit Acme -2.50 --reason x", "", { account: "Acme", amount: "-2.50", reason: "x" }],
-    ["credit --reason -1 Acme 5", "", { account: "Acme", amount: "5", reason: "-1" }],
-    ["accounts create -- --json", "create", { name: "--json" }],
-    ["bench --quick --only x", "", {}],
-  ]
-  test.each(rows)("%s", (line, below, values) => {
-    const asked = parseCommandLine(root, line.split(" "))
-    const [first = "", ...words] = line.split(" ")
-    const path = below === "" ? [first] : [first, below]
-    expect(asked).toMatchObject({ what: "run", path, values: new Map(Object.entries(values)) })
-    expect(asked).toMatchObject({ words: below === "" ? words : words.slice(1) })
+/** The values that the command gets, which does not run. */
+async function understood(words: readonly string[]): Promise<unknown> {
+  let values: unknown = null
+  const restore = leaves(root).map((leaf) => {
+    const { run } = leaf
+    leaf.run = (given, _runtime, words) => {
+      values = JSON.parse(JSON.stringify(leaf.passes_words ? { words } : given))
+    }
+    return () => {
+      leaf.run = run
+    }
   })
-
-  test.each([[[]], [["--help"]], [["help"]], [["-h"]]])("%j shows every command", (words) => {
-    const asked = parseCommandLine(root, words)
-    expect(asked).toEqual({ what: "help", path: [], command: root })
-  })
-
-  test.each(["keys", "keys --help", "help keys"])("%s shows the commands below", (line) => {
-    expect(parseCommandLine(root, line.split(" "))).toMatchObject({ what: "help", path: ["keys"] })
-  })
-
-  test.each(["keys create --help", "keys create Acme --wrong -h", "help keys create"])(
-    "%s is help",
-    (line) => {
-      expect(parseCommandLine(root, line.split(" "))).toMatchObject({
-        what: "help",
-        path: ["keys", "create"],
-      })
-    },
-  )
-})
-
-/** Every command by the words that call it. */
-function commands(command: Command, path: readonly string[] = []): [string[], Command][] {
-  const below = command.kind === "leaf" ? [] : Object.entries(command.commands)
-  return [[[...path], command], ...below.flatMap(([name, each]) => commands(each, [...path, name]))]
+  try {
+    expect(await type(words)).toEqual({ code: 0, out: "", err: "" })
+    return values
+  } finally {
+    for (const each of restore) each()
+  }
 }
 
+describe("what is understood", () => {
+  const rows: readonly [line: string, given: Record<string, unknown>][] = [
+    ["audit", {}],
+    ["audit --full", { full: true }],
+    ["keys list Acme --limit 5", { account: "Acme", limit: "5" }],
+    ["keys list Acme --limit=5", { account: "Acme", limit: "5" }],
+    ["credit Acme -2.50 --reason x", { account: "Acme", amount: "-2.50", reason: "x" }],
+    ["credit --reason -1 Acme 5", { account: "Acme", amount: "5", reason: "-1" }],
+    ["accounts create -- --json", { name: "--json" }],
+    ["bench --quick --only x", { words: ["--quick", "--only", "x"] }],
+    ["bench -- --help", { words: ["--help"] }],
+  ]
+  test.each(rows)("%s", async (line, given) => {
+    expect(await understood(line.split(" "))).toEqual(given)
+  })
+
+  const ALL = [...Object.keys(root.commands)]
+  test.each([[[]], [["--help"]], [["help"]], [["-h"]]])("%j shows every command", async (words) => {
+    const { code, out, err } = await type(words)
+    expect({ code, err }).toEqual({ code: 0, err: "" })
+    for (const name of ALL) expect(out).toMatch(new RegExp(`^  ${name} `, "m"))
+  })
+
+  test.each([
+    ["keys", "tollgate keys COMMAND"],
+    ["keys --help", "tollgate keys COMMAND"],
+    ["help keys", "tollgate keys COMMAND"],
+    ["accounts --help", "tollgate accounts COMMAND"],
+    ["keys create --help", "tollgate keys create [options] <account>"],
+    ["keys create Acme --wrong -h", "tollgate keys create [options] <account>"],
+    ["help keys create", "tollgate keys create [options] <account>"],
+  ])("%s is help", async (line, usage) => {
+    const { code, out, err } = await type(line.split(" "))
+    expect({ code, first: out.split("\n")[0], err }).toEqual({ code: 0, first: `Usage: ${usage}`, err: "" })
+  })
+
+  test("--version is the version", async () => {
+    expect(await type(["--version"])).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    })
+  })
+})
+
+/** Every command. */
+function commands(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(commands)]
+}
+const all = commands(programOf(silent))
+
 test("D52 no flag takes a secret: everybody on a machine may read the words of a running command", () => {
-  const flags = commands(root).flatMap(([, command]) =>
-    command.kind === "leaf" ? Object.entries(command.args) : [],
-  )
+  const flags = all.flatMap(({ options }) => options)
   expect(flags.length).toBeGreaterThan(20)
-  expect(flags.filter(([name]) => /token|secret|password|credential/.test(name))).toEqual([])
+  expect(flags.filter(({ flags }) => /token|secret|password|credential/.test(flags))).toEqual([])
   // The one flag that speaks of keys takes an id, and the one that speaks of the database takes nothing.
-  expect(
-    flags
-      .filter(([name]) => name === "key")
-      .every(([, { valueHint }]) => valueHint === undefined || valueHint === "ID"),
-  ).toBeTrue()
-  expect(
-    flags.filter(([name]) => name === "database").every(([, argument]) => argument.type === "boolean"),
-  ).toBeTrue()
+  const named = (word: string) => new Set(flags.filter(({ long }) => long === word).map(({ flags }) => flags))
+  expect([...named("--key")]).toEqual(["--key <ID>"])
+  expect([...named("--database")]).toEqual(["--database"])
 })
 
 describe("help", () => {
-  test.each(commands(root))(
-    "%j summary what it does, how it is called, its flags, and an example",
-    (path, command) => {
-      const help = helpOf(path, command, plain)
-      expect(help).toStartWith(command.summary)
-      expect(help).toContain(["\n  tollgate", ...path].join(" "))
-      if (command.kind === "group") {
-        for (const name of Object.keys(command.commands)) expect(help).toMatch(new RegExp(`^  ${name} `, "m"))
-        return
+  const paths = all.map((command) => {
+    const path = []
+    for (let at: Command | null = command; at.parent; at = at.parent) path.unshift(at.name())
+    return [path, command] as const
+  })
+  test.each(paths)(
+    "%j says what it does, its words, and an example, in lines of a usual terminal",
+    async (path, command) => {
+      const { out } = await type([...path, "--help"])
+      expect(out).toContain(command.summary().split(" ").slice(0, 4).join(" "))
+      for (const { description } of [...command.options, ...command.registeredArguments])
+        if (command.name() !== "bench") expect(description).toBeTruthy()
+      const examples = [...out.matchAll(/^ {2}(tollgate .*)$/gm)].map(([, line = ""]) => line)
+      const called = ["tollgate", ...path].join(" ")
+      if (command.commands.length === 0) {
+        expect(examples.length).toBeGreaterThan(0)
+        if (path.at(-1) !== "list") expect(examples.every((line) => line.startsWith(called))).toBeTrue()
       }
-      expect(
-        command.examples.every(
-          ([line]) => line.startsWith(["tollgate", ...path].join(" ").trim()) || path.at(-1) === "list",
-        ),
-      ).toBeTrue()
-      for (const [line] of command.examples) expect(help).toContain(`\n  ${line}\n`)
-      for (const [name, argument] of Object.entries(command.args)) {
-        expect(help).toContain(argument.type === "positional" ? name.toUpperCase() : `--${name}`)
-        expect(argument.description).toBeTruthy()
-      }
+      const wide = out.split("\n").filter((line) => line.length > 100 && !examples.includes(line.trim()))
+      expect(wide).toEqual([])
     },
   )
-
-  test("no line is wider than a terminal usually is", () => {
-    const lines = commands(root).flatMap(([path, command]) => helpOf(path, command, plain).split("\n"))
-    const examples = commands(root).flatMap(([, each]) => (each.kind === "leaf" ? each.examples : []))
-    const wide = lines.filter(
-      (line) => line.length > 100 && !examples.some(([example]) => line.includes(example)),
-    )
-    expect(wide).toEqual([])
-  })
 })
 
-describe("every line in the README and the other pages that calls the command line is understood", () => {
+test("every line in the README and the other pages that calls the command line is understood", async () => {
   const ROOT = join(import.meta.dir, "../..")
   const pages = ["README.md", ...new Bun.Glob("docs/*.md").scanSync({ cwd: ROOT })]
   const lines = pages.flatMap((page) => {
@@ -146,16 +165,12 @@ describe("every line in the README and the other pages that calls the command li
     const typed = [...blocks].flatMap(([, block = ""]) => block.split("\n"))
     return typed.flatMap((line) => {
       const words = /^(?:(?:npx -y bun@1\.4\.5|bun) run )?tollgate (.*?)(?: +#.*)?$/.exec(line)?.[1]
-      return words === undefined ? [] : [[page, words] as const]
+      return words === undefined ? [] : [words]
     })
   })
-
-  test("there are some", () => {
-    expect(lines.length).toBeGreaterThan(8)
-  })
-
-  test.each(lines)("%s: tollgate %s", (_page, line) => {
+  expect(lines.length).toBeGreaterThan(8)
+  for (const line of lines) {
     const [words = []] = wordsOf([`tollgate ${line}`], { CALL: "call", ACCOUNT: "account", KEY_ID: "key" })
-    expect(parseCommandLine(root, words).what).toBe("run")
-  })
+    expect({ line, understood: await understood(words) }).toMatchObject({ understood: {} })
+  }
 })

@@ -2,7 +2,9 @@ import { execFileSync, spawn } from "node:child_process"
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { delimiter, join } from "node:path"
+import type { Group, Leaf } from "../../src/cli/command.ts"
 import { runProgram } from "../../src/cli/program.ts"
+import type { Runtime } from "../../src/cli/screen.ts"
 import { painter } from "../../src/paint.ts"
 
 const MAIN = join(import.meta.dir, "../../src/cli/main.ts")
@@ -12,6 +14,21 @@ export interface Ended {
   readonly code: number | null
   readonly out: string
   readonly err: string
+}
+
+/** Nothing is printed here. */
+export const silent: Runtime = {
+  env: {},
+  width: null,
+  paint: painter(false, {}),
+  print() {},
+  remark() {},
+  printError() {},
+}
+
+/** Every command that does something. */
+export function leaves(command: Leaf | Group): Leaf[] {
+  return "commands" in command ? Object.values(command.commands).flatMap(leaves) : [command]
 }
 
 /** Runs words in this process, as the command line would in its own; far from a terminal, unless one of a width is given. */

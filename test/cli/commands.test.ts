@@ -322,13 +322,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     code: number,
     err: string | RegExp,
   ][] = [
-    [
-      "an unknown command",
-      "accuonts",
-      () => ({}),
-      2,
-      'unknown command "tollgate accuonts"; did you mean "tollgate accounts"?',
-    ],
+    ["an unknown command", "accuonts", () => ({}), 2, "unknown command 'accuonts' (Did you mean accounts?)"],
     ["an unknown account", `accounts show ${NOBODY}`, () => ({}), 1, "No account has this id."],
     [
       "an unknown name",

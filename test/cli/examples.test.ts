@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { drizzle } from "drizzle-orm/postgres-js"
-import type { Command, Leaf } from "../../src/cli/command.ts"
 import { root } from "../../src/cli/program.ts"
 import { sealMonth } from "../../src/ledger/archive/seals.ts"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -17,7 +16,7 @@ import {
 } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import { Shell, type, wordsOf } from "./command.ts"
+import { leaves, Shell, type, wordsOf } from "./command.ts"
 
 let provider: Provider
 let gateway: TestGateway
@@ -83,11 +82,6 @@ function genaiPrices() {
     output_mtok: Number(output),
   }
   return [{ id: "openai", models: ["gpt-5-mini", "upstream-counter"].map((id) => ({ id, prices })) }]
-}
-
-/** Every command that does something. */
-function leaves(command: Command): Leaf[] {
-  return command.kind === "leaf" ? [command] : Object.values(command.commands).flatMap(leaves)
 }
 
 /**

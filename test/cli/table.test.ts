@@ -4,17 +4,19 @@ import { type Column, card, count, table, usd, visible } from "../../src/cli/scr
 import { painter } from "../../src/paint.ts"
 
 const plain = painter(false, {})
-const columns: readonly Column[] = [
-  { title: "ID" },
-  { title: "NAME", least: 4 },
-  { title: "NOTE", spare: 1 },
-  { title: "USD", align: "point" },
+type Row = readonly [id: string, name: string, note: string, amount: string]
+const columns: readonly Column<Row>[] = [
+  { title: "ID", of: ([id]) => id },
+  { title: "NAME", of: ([, name]) => name, least: 4 },
+  { title: "NOTE", of: ([, , note]) => note, spare: 1 },
+  { title: "USD", of: ([, , , amount]) => amount, as: "usd" },
 ]
-const rows = [
-  ["0123456789", "Acme", "first", "10.00"],
+const rows: readonly Row[] = [
+  ["0123456789", "Acme", "first", "10"],
   ["9876543210", "Wile E. Coyote", "second", "9.9871"],
 ]
-const draw = (width: number | null) => table(columns, rows, width, plain).split("\n")
+const far = { width: null, paint: plain }
+const draw = (width: number | null) => table(columns, rows, { width, paint: plain }).split("\n")
 
 describe("tables", () => {
   test("stand in columns, amounts with their points below one another", () => {
@@ -46,19 +48,19 @@ describe("tables", () => {
   })
 
   test("without rows there is a line of titles", () => {
-    expect(table(columns, [], null, plain)).toBe("ID  NAME  NOTE  USD")
+    expect(table(columns, [], far)).toBe("ID  NAME  NOTE  USD")
   })
 
   test("wide letters take their two columns", () => {
-    const lines = table(
-      [{ title: "NAME" }, { title: "X" }],
-      [
-        ["日本", "1"],
-        ["abcd", "2"],
-      ],
-      null,
-      plain,
-    ).split("\n")
+    const columns: readonly Column<{ name: string; x: number }>[] = [
+      { title: "NAME", of: ({ name }) => name },
+      { title: "X", of: ({ x }) => x },
+    ]
+    const wide = [
+      { name: "日本", x: 1 },
+      { name: "abcd", x: 2 },
+    ]
+    const lines = table(columns, wide, far).split("\n")
     expect(lines).toEqual(["NAME  X", "日本  1", "abcd  2"])
   })
 
@@ -69,8 +71,8 @@ describe("tables", () => {
     ["letters of any script", "Ünïcode 日本", "Ünïcode 日本"],
   ])("%s in a name is shown and not obeyed", (_what, text, shown) => {
     expect(visible(text)).toBe(shown)
-    expect(table([{ title: "NAME" }], [[text]], null, plain)).toBe(`NAME\n${shown}`)
-    expect(card([["name", text]], plain)).toBe(`name  ${shown}`)
+    expect(table([{ title: "NAME", of: (name: string) => name }], [text], far)).toBe(`NAME\n${shown}`)
+    expect(card([["name", text]], far)).toBe(`name  ${shown}`)
   })
 })
 

@@ -1,0 +1,150 @@
+import { countedKinds, titleOf } from "../kinds.ts"
+import { DEFAULT_DAYS, ENOUGH_CALLS, EstimatesBody, MAX_DAYS } from "../wire/estimates.ts"
+import { RefusalsBody, refusalCodes } from "../wire/refusals.ts"
+import { OperatorUsageReport, operatorGroupings } from "../wire/usage-report.ts"
+import { adminCommand } from "./admin-command.ts"
+import { CALL_WORDS, callQuery } from "./calls.ts"
+import { moment } from "./moment.ts"
+import { type Column, count, table, visible } from "./screen.ts"
+
+const { "--model <NAME>": _model, ...REFUSAL_WORDS } = CALL_WORDS
+
+/** `tollgate refusals`: which calls were refused, and why (D80). */
+export const refusals = adminCommand({
+  summary: "Show refused calls by account, key and error code",
+  details:
+    "Default: the last 7 days. Whole hours are counted. LAST is the time when the last refusal was counted, up to a minute after it. Calls with an unknown key, or without one, have no account. Token counts, model lists, quotes and lookups are not counted.",
+  words: { ...REFUSAL_WORDS, "--code <CODE>": ["only calls refused with this code", refusalCodes] },
+  examples: [
+    ["tollgate refusals --from 24h", "all refused calls of the last day"],
+    ["tollgate refusals --account Acme --code insufficient_balance", "one account and one code"],
+  ],
+  async run(given, context) {
+    const query = new URLSearchParams(await callQuery(context, given))
+    const report = await context.client.get(`/refusals?${query}`, RefusalsBody)
+    context.showTable(report, {
+      rows: report.data,
+      columns: [
+        { title: "ACCOUNT", of: ({ account_name, account }) => account_name ?? account, least: 8 },
+        { title: "KEY", of: ({ key_name, key }) => key_name ?? key, least: 8 },
+        { title: "CODE", of: ({ code }) => code },
+        { title: "REQUESTS", of: ({ requests }) => requests, as: "count" },
+        { title: "LAST", of: ({ last_at }) => last_at, as: "time", spare: 1 },
+      ],
+      empty: "No refused calls in this time.",
+    })
+    context.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
+  },
+})
+
+/** `tollgate usage`: what the calls of a time range used and cost (D48). */
+export const usage = adminCommand({
+  summary: "Show token usage and charges of a time range",
+  details:
+    "Default: the last 30 days, by day. A call counts at the time it ended. ABANDONED counts calls whose client left before output; they are not charged.",
+  words: { "--by <GROUPING>": ["what to group by", operatorGroupings], ...CALL_WORDS },
+  examples: [
+    ["tollgate usage", "the last 30 days, by day"],
+    ["tollgate usage --by model --from 2026-11-01 --to 2026-12-01", "one month, by model"],
+    [
+      "tollgate usage --account Acme --by key --from 7d --json",
+      "the last 7 days of one account by key, as JSON",
+    ],
+  ],
+  async run(given, context) {
+    const query = new URLSearchParams(await callQuery(context, given))
+    const report = await context.client.get(`/usage?${query}`, OperatorUsageReport)
+    context.showTable(report, {
+      rows: [...report.data, { group: "total", name: "", ...report.total }],
+      columns: usageColumns(report),
+      empty: "",
+    })
+    context.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
+    if (report.left_out > 0)
+      context.remark(`${count(report.left_out)} more groups are not shown; the total includes them.`)
+  },
+})
+
+type UsageColumn = Column<OperatorUsageReport["data"][number]>
+
+/** Columns of what no group has are left out. */
+function usageColumns({ by, data, total }: OperatorUsageReport): UsageColumn[] {
+  const used = countedKinds.filter((kind) => [total, ...data].some(({ buckets }) => buckets[kind] !== 0))
+  const columns: readonly (UsageColumn | false)[] = [
+    {
+      title: by.toUpperCase(),
+      of: ({ group }) => (by === "hour" && group !== "total" ? moment(group) : group),
+      ...(by === "model" && { least: 8 }),
+    },
+    (by === "key" || by === "account") && { title: "NAME", of: ({ name }) => name, least: 8 },
+    { title: "CALLS", of: ({ calls }) => calls, as: "count" },
+    total.abandoned > 0 && { title: "ABANDONED", of: ({ abandoned }) => abandoned, as: "count", spare: 5 },
+    { title: "PROMPT", of: ({ prompt_tokens }) => prompt_tokens, as: "count" },
+    { title: "CACHED", of: ({ cached_tokens }) => cached_tokens, as: "count", spare: 2 },
+    { title: "OUTPUT", of: ({ completion_tokens }) => completion_tokens, as: "count" },
+    ...used.map(
+      (kind): UsageColumn => ({
+        title: titleOf(kind),
+        of: ({ buckets }) => buckets[kind],
+        as: "count",
+        spare: 4,
+      }),
+    ),
+    { title: "OVERAGE", of: ({ overage }) => overage, as: "usd", spare: 1 },
+    total.provider_cost !== "0" && {
+      title: "PROVIDER",
+      of: (sums) => sums.provider_cost,
+      as: "usd",
+      spare: 2,
+    },
+    { title: "COST", of: ({ cost }) => cost, as: "usd", spare: 3 },
+    { title: "CHARGE", of: ({ charge }) => charge, as: "usd" },
+  ]
+  return columns.filter((column) => column !== false)
+}
+
+/** `tollgate estimates`: what the estimates of each model should be (D92). */
+export const estimates = adminCommand({
+  summary: "Compare estimates with the usage that providers report",
+  details:
+    "Compares the settings for estimates with the usage that providers reported for each model. BYTES/TOKEN is the reported value for the output, IN PROMPTS for the prompts, and BYTES SET is the configured bytes_per_token. HIDDEN/CALL is the reported number of reasoning tokens of a call that clients do not see, and HIDDEN SET the configured estimate.hidden_output. OUTPUT OFF and PROMPT OFF show by how many percent estimates with the configured settings are too high, or too low if negative.",
+  words: {
+    "--days <N>": `how many UTC days to include, up to ${MAX_DAYS} (default: ${DEFAULT_DAYS})`,
+    "--model <NAME>": "only this model, by the name that clients use",
+  },
+  examples: [
+    ["tollgate estimates", `the last ${DEFAULT_DAYS} days, every model`],
+    ["tollgate estimates --days 30 --model gpt-5-mini", "the last 30 days of one model"],
+    ["tollgate estimates --json", "as JSON, for scripts"],
+  ],
+  async run(given, context) {
+    const query = new URLSearchParams(await callQuery(context, given))
+    const report = await context.client.get(`/estimates?${query}`, EstimatesBody)
+    const suggestions = report.data.flatMap(({ model, operation, suggestion }) =>
+      suggestion === null ? [] : [visible(`${model}, ${operation}: ${suggestion}`)],
+    )
+    context.show(report, () =>
+      report.data.length === 0
+        ? "No calls with usage in this time."
+        : [
+            table(ESTIMATE_COLUMNS, report.data, context.screen),
+            ...(suggestions.length > 0 ? ["", ...suggestions] : []),
+          ].join("\n"),
+    )
+    if (report.data.some(({ calls }) => calls < ENOUGH_CALLS))
+      context.remark(`Models with fewer than ${ENOUGH_CALLS} calls get no suggestion.`)
+  },
+})
+
+const ESTIMATE_COLUMNS: readonly Column<EstimatesBody["data"][number]>[] = [
+  { title: "MODEL", of: ({ model }) => model, least: 8 },
+  { title: "OPERATION", of: ({ operation }) => operation, spare: 1 },
+  { title: "CALLS", of: ({ calls }) => calls, as: "count" },
+  { title: "BYTES/TOKEN", of: ({ seen }) => seen.bytes_per_token, as: "number" },
+  { title: "BYTES SET", of: ({ configured }) => configured.bytes_per_token, as: "number", spare: 5 },
+  { title: "IN PROMPTS", of: ({ seen }) => seen.prompt_bytes_per_token, as: "number", spare: 3 },
+  { title: "HIDDEN/CALL", of: ({ seen }) => seen.hidden_output, as: "count" },
+  { title: "HIDDEN SET", of: ({ configured }) => configured.hidden_output, as: "count", spare: 4 },
+  { title: "OUTPUT OFF", of: ({ error_percent }) => error_percent.output, as: "percent" },
+  { title: "PROMPT OFF", of: ({ error_percent }) => error_percent.prompt, as: "percent", spare: 2 },
+]
