@@ -5,7 +5,7 @@ import { constants, tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Writable } from "node:stream"
 import { startEmbedded } from "../src/embedded/embedded.ts"
-import { CLUSTER_VARIABLE } from "./support/database.ts"
+import { CLUSTER_VARIABLE, makeTables } from "./support/database.ts"
 
 /**
  * The parent of a test run: `bun run test [bun's own options and path filters]`. It owns the one Postgres that the
@@ -29,6 +29,7 @@ const embedded = await startEmbedded({
   log: { info() {}, warn: console.error, error: console.error },
   durable: false,
 })
+await makeTables(embedded.address.socket_path)
 const { output, code } = await runTests(embedded.address.socket_path, guarded)
 await embedded.stop()
 rmSync(folder, { recursive: true, force: true })

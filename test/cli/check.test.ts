@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
 import {
   ADMIN_TOKEN,
   type ConfigChanges,
@@ -33,7 +33,7 @@ beforeAll(async () => {
   provider = await startProvider()
   gateway = await startGateway(provider)
   proxy = await DatabaseProxy.start(gateway.address)
-  fresh = await freshDatabase()
+  fresh = await emptyDatabase()
   empty = await DatabaseProxy.start(fresh.address)
   upstream = Bun.serve({
     hostname: "127.0.0.1",

@@ -23,7 +23,7 @@ import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"
 import { RefusalsBody } from "../../src/wire/refusals.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
-import { freshDatabase } from "../support/database.ts"
+import { emptyDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -447,7 +447,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
   })
 
   test("a database without tables, which stays without", async () => {
-    const empty = await freshDatabase()
+    const empty = await emptyDatabase()
     const way = await DatabaseProxy.start(empty.address)
     try {
       const say = () => run("tollgate accounts --database", { DATABASE_URL: way.address.url })

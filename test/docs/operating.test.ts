@@ -9,7 +9,7 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { terms } from "../../src/ledger/schema/tables.ts"
 import type { GatewayProcess } from "../process/gateway-process.ts"
 import { databaseVariables, readLedger, Workplace } from "../process/workplace.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { chat } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, startProvider } from "../support/provider.ts"
@@ -125,7 +125,7 @@ describe("the embedded database, by docs/operating.md", () => {
     async () => {
       const bin = older ?? ""
       const external = new OlderPostgres(bin)
-      const newer = await freshDatabase()
+      const newer = await emptyDatabase()
       try {
         // What a start leaves there.
         const made = await openDatabase(external.address)

@@ -6,7 +6,7 @@ import { readVersion } from "../../src/ledger/database/migration.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
 import { printUsd } from "../../src/money.ts"
 import { Workplace } from "../process/workplace.ts"
-import { freshDatabase } from "../support/database.ts"
+import { emptyDatabase } from "../support/database.ts"
 import { chat, configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { PgBouncer, poolerless } from "../support/pgbouncer.ts"
@@ -21,7 +21,7 @@ let address: SocketAddress
 const closing = new AsyncDisposableStack()
 
 beforeAll(async () => {
-  const fresh = await freshDatabase()
+  const fresh = await emptyDatabase()
   if (!("socket_path" in fresh.address)) throw new Error("the test cluster is reached by its socket")
   address = fresh.address
   drop = fresh.drop

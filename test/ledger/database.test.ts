@@ -10,7 +10,7 @@ import * as refusals from "../../src/ledger/schema/refusals.ts"
 import * as sessions from "../../src/ledger/schema/sessions.ts"
 import * as sums from "../../src/ledger/schema/sums.ts"
 import * as schema from "../../src/ledger/schema/tables.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { within } from "../support/fair-clock.ts"
 
 /** The tables as the migrations make them. */
@@ -19,7 +19,7 @@ let fresh: FreshDatabase
 let sql: Sql
 
 beforeAll(async () => {
-  fresh = await freshDatabase()
+  fresh = await emptyDatabase()
   sql = connect(fresh.address, { max: 1, onnotice: () => {} })
 })
 afterAll(async () => {

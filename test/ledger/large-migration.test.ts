@@ -4,7 +4,7 @@ import { nextId } from "../../src/id.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
 import { createOldLedger } from "./old-ledger.ts"
 
 /**
@@ -20,7 +20,7 @@ let fresh: FreshDatabase
 let sql: Sql
 
 beforeAll(async () => {
-  fresh = await freshDatabase()
+  fresh = await emptyDatabase()
   sql = connect(fresh.address, { max: 1, onnotice: () => {} })
   await createOldLedger(sql)
   await fill()

@@ -12,7 +12,7 @@ import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { Sweeper } from "../../src/ledger/queue/sweep.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
 import { createOldLedger } from "./old-ledger.ts"
 import { call, holdOf, LONG_LEASE, nth } from "./test-database.ts"
 
@@ -124,7 +124,7 @@ const ENDED = [
 ]
 
 beforeAll(async () => {
-  fresh = await freshDatabase()
+  fresh = await emptyDatabase()
   sql = connect(fresh.address, { max: 1, onnotice: () => {} })
   await createOldLedger(sql)
   await fill()

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { configFor } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import type { Variables } from "./gateway-process.ts"
@@ -12,7 +12,7 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
   const mute = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
 
   beforeAll(async () => {
-    fresh = await freshDatabase()
+    fresh = await emptyDatabase()
   })
   afterAll(async () => {
     mute.stop(true)

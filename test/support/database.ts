@@ -1,4 +1,5 @@
 import { type Address, connect } from "../../src/ledger/database/address.ts"
+import { openDatabase } from "../../src/ledger/database/database.ts"
 
 /** How test/run.ts tells the tests where its cluster is. */
 export const CLUSTER_VARIABLE = "TOLLGATE_TEST_CLUSTER"
@@ -13,20 +14,38 @@ export interface FreshDatabase {
   drop(): Promise<void>
 }
 
-/** A new, empty database of the test run's cluster, one for each test file. */
-export async function freshDatabase(): Promise<FreshDatabase> {
+/** A database of the cluster whose tables are made. Copying it takes a fifth of the time of making them. */
+const TABLES = "tollgate_tables"
+const USER = "tollgate"
+
+/** Prepares the cluster for `freshDatabase`, once in a run. */
+export async function makeTables(socket_path: string): Promise<void> {
+  await tell({ socket_path, user: USER, database: USER }, `create database ${TABLES}`)
+  await (await openDatabase({ socket_path, user: USER, database: TABLES })).close()
+}
+
+/** A new database of the test run's cluster, with tables and nothing in them, as a gateway's first start leaves it. */
+export function freshDatabase(): Promise<FreshDatabase> {
+  return createDatabase(`template ${TABLES}`)
+}
+
+/** A new database of the test run's cluster without tables. */
+export function emptyDatabase(): Promise<FreshDatabase> {
+  return createDatabase("")
+}
+
+async function createDatabase(like: string): Promise<FreshDatabase> {
   const url = process.env[URL_VARIABLE]
   if (url !== undefined) return emptied({ url })
   const socket_path = process.env[CLUSTER_VARIABLE]
   if (socket_path === undefined) {
     throw new Error("this test needs the cluster of the test run: use `bun run test <files>`")
   }
-  const user = "tollgate"
   const name = `test_${crypto.randomUUID().replaceAll("-", "")}`
-  const command = (text: string) => tell({ socket_path, user, database: "tollgate" }, text)
-  await command(`create database ${name}`)
+  const command = (text: string) => tell({ socket_path, user: USER, database: USER }, text)
+  await command(`create database ${name} ${like}`)
   return {
-    address: { socket_path, user, database: name },
+    address: { socket_path, user: USER, database: name },
     drop: () => command(`drop database if exists ${name} with (force)`),
   }
 }
