@@ -111,7 +111,7 @@ export function classBy(client: Client, thrown: unknown): string {
   return nameOf(client.named?.(thrown).error ?? thrown)
 }
 
-/** What a client fails with; null when it does not. Their promises are lazy, which `expect().rejects` does not see. */
+/** What a client fails with; null when it does not. Their promises are lazy. */
 export function failureOf(call: PromiseLike<unknown>): PromiseLike<unknown> {
   return call.then(
     () => null,

@@ -12,6 +12,7 @@ import {
 } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
+import { thrown } from "../support/thrown.ts"
 
 let provider: Provider
 let gateway: TestGateway
@@ -51,7 +52,7 @@ describe("D34", () => {
     gateway.service.shutdown.signal()
     expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503)
     gateway.service.shutdown.signal()
-    await expect(rawClient(gateway)).rejects.toThrow()
+    expect(await thrown(rawClient(gateway))).toBeInstanceOf(Error)
     expect(await gateway.exited).toBe(1)
   })
 

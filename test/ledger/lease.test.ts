@@ -7,6 +7,7 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { Outstanding } from "../../src/ledger/queue/outstanding.ts"
 import { Sweeper } from "../../src/ledger/queue/sweep.ts"
+import { thrown } from "../support/thrown.ts"
 import {
   call,
   holdOf,
@@ -371,7 +372,7 @@ describe("the ledger of one process", () => {
       while (
         (await tx`SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`).length === 0
       ) {}
-      await expect(ledger.hold(late)).rejects.toThrow(LedgerUnavailable)
+      expect(await thrown(ledger.hold(late))).toBeInstanceOf(LedgerUnavailable)
       return [stopped]
     })
     await Promise.all(stopping)

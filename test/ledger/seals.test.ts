@@ -8,6 +8,7 @@ import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { thrown } from "../support/thrown.ts"
 import {
   type Account,
   call,
@@ -215,7 +216,7 @@ describe("D71: a month", () => {
 
   test.each(["seals", "seal_hours", "seal_sums"])("keeps its %s", async (table) => {
     for (const change of ["DELETE FROM", "TRUNCATE"])
-      await expect(db.sql.unsafe(`${change} tollgate.${table}`).execute()).rejects.toThrow(
+      expect(String(await thrown(db.sql.unsafe(`${change} tollgate.${table}`).execute()))).toContain(
         "added and never changed",
       )
   })

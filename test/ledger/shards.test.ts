@@ -11,6 +11,7 @@ import { MIGRATIONS, readVersion } from "../../src/ledger/database/migration.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { openShards, Shards } from "../../src/ledger/shards.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { thrown } from "../support/thrown.ts"
 import { holdOf, LONG_LEASE, nth, settled, silent } from "./test-database.ts"
 
 /** D74: the ledger in a schema of another name, beside the usual one in one database. */
@@ -144,11 +145,15 @@ describe("D74 two schemas of one database", () => {
     const checked = await checkSeal(there.database.operators, month?.month ?? "", null)
     expect(checked).toMatchObject({ entries: 2n, matches: true })
     expect(await sql`SELECT FROM tollgate.seals`).toHaveLength(0)
-    expect(sql`DELETE FROM ${sql(OTHER)}.holds`).rejects.toThrow(`entries of ${OTHER}.holds are added`)
-    expect(sql`INSERT INTO ${sql(OTHER)}.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
-      VALUES (${hold.id}, ${hold.id}, ${hold.id}, ${hold.id}, 1, 1, false)`).rejects.toThrow(
-      `the month of ${OTHER}.holds_`,
+    expect(String(await thrown(sql`DELETE FROM ${sql(OTHER)}.holds`))).toContain(
+      `entries of ${OTHER}.holds are added`,
     )
+    expect(
+      String(
+        await thrown(sql`INSERT INTO ${sql(OTHER)}.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
+      VALUES (${hold.id}, ${hold.id}, ${hold.id}, ${hold.id}, 1, 1, false)`),
+      ),
+    ).toContain(`the month of ${OTHER}.holds_`)
     for (const { database } of opened) await database.close()
   })
 })
@@ -159,8 +164,9 @@ describe("D74 a start", () => {
   test("needs every shard, and names the one that cannot be used", async () => {
     const away = { url: "postgres://tollgate:s3cret@127.0.0.1:1/nothing" }
     const failed = openShards([shard("here", fresh.address), shard("away", away)])
-    expect(failed).rejects.toThrow("shard away: cannot use the database: connect ECONNREFUSED 127.0.0.1:1")
-    await failed.catch(() => {})
+    expect(String(await thrown(failed))).toContain(
+      "shard away: cannot use the database: connect ECONNREFUSED 127.0.0.1:1",
+    )
   })
 
   test("refuses one place under two names", async () => {
@@ -172,8 +178,9 @@ describe("D74 a start", () => {
       log: silent,
       checkpoints: () => [],
     })
-    expect(started).rejects.toThrow("shards one and two are the same schema of the same database")
-    await started.catch(() => {})
+    expect(String(await thrown(started))).toContain(
+      "shards one and two are the same schema of the same database",
+    )
     expect(await sql`SELECT FROM ${sql(OTHER)}.gateways WHERE dead_at IS NULL`).toHaveLength(0)
     for (const { database } of opened) await database.close()
   })

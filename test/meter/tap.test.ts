@@ -9,6 +9,7 @@ import { Exchange } from "../../src/upstream/http/exchange.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
 import type { Ending } from "../../src/wire/call.ts"
 import { parseAnswer } from "../support/answer.ts"
+import { thrown } from "../support/thrown.ts"
 import { cutAt, generator, randomCut } from "./cuts.ts"
 
 const encoder = new TextEncoder()
@@ -395,7 +396,7 @@ describe("what the client sees", () => {
     const { tap, provider, seen } = relay({ settle: broken })
     provider.send(text("a"), done)
     provider.close()
-    await expect(tap.outlet.whole()).rejects.toThrow("broken")
+    expect(String(await thrown(tap.outlet.whole()))).toContain("broken")
     expect(seen.faults).toBe(1)
   })
 
@@ -418,7 +419,7 @@ describe("what the client sees", () => {
     if (events.length > 0) await answering
     provider.reset()
     const answer = answering.then(async (response) => [response.status, await response.text()])
-    if (events.length > 0) await expect(answer).rejects.toThrow("closed unexpectedly")
+    if (events.length > 0) expect(String(await thrown(answer))).toContain("closed unexpectedly")
     else expect(await answer).toEqual([500, ""])
     expect(seen.faults).toBe(1)
     await server.stop(true)

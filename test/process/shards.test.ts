@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { connect } from "../../src/ledger/database/address.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
 import { chat, configFor } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
@@ -18,7 +18,7 @@ describe.each([1, 2])("D74 a gateway of %d processes on the shards of its config
   beforeAll(async () => {
     provider = await startProvider()
     provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-    fresh = await freshDatabase()
+    fresh = await emptyDatabase()
   })
   afterAll(async () => {
     await place.clear()

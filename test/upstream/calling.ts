@@ -5,6 +5,7 @@ import { chat } from "../../src/operations/chat.ts"
 import type { Outgoing } from "../../src/upstream/forward.ts"
 import type { Body } from "../../src/upstream/reply.ts"
 import { chatCompletion, json, type Script } from "../support/provider.ts"
+import { thrown } from "../support/thrown.ts"
 import { anUpstream, type UpstreamParts } from "../support/upstream.ts"
 
 /** What the tests of this room call with. */
@@ -78,16 +79,6 @@ export function raw(text: string): Script {
     await exchange.raw(text)
     exchange.close()
   }
-}
-
-/** What the call throws. */
-export async function thrown(call: Promise<unknown>): Promise<unknown> {
-  try {
-    await call
-  } catch (error) {
-    return error
-  }
-  throw new Error("the call did not fail")
 }
 
 /** The error of the catalogue that the call throws. */

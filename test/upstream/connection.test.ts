@@ -17,7 +17,8 @@ import {
   sse,
   startProvider,
 } from "../support/provider.ts"
-import { answers, describeBoth, failure, outgoing, routes, textOf, thrown, upstream } from "./calling.ts"
+import { thrown } from "../support/thrown.ts"
+import { answers, describeBoth, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
 
 let provider: Provider
 beforeEach(async () => {
@@ -175,7 +176,7 @@ describeBoth("a refusal whose body does not end is cut", () => {
 
   test("when nothing of it is told", async () => {
     provider.reply(endless(503))
-    await expect(call()).rejects.toMatchObject({ code: "upstream_unavailable" })
+    expect(await thrown(call())).toMatchObject({ code: "upstream_unavailable" })
     const exchange = await provider.exchange(1)
     expect(await within(600, exchange.closed)).toBe(true)
     expect(exchange.closed_by).toBe("gateway")
@@ -198,7 +199,7 @@ describeBoth("an abandoned call closes its connection within 250 ms and throws i
   const reason = new Error("the client left")
 
   test("before it began: nothing is sent", async () => {
-    await expect(call({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    expect(await thrown(call({ signal: AbortSignal.abort(reason) }))).toBe(reason)
     expect(provider.connections.opened).toBe(0)
   })
 
@@ -286,7 +287,7 @@ describeBoth("what is sent once, and at once", () => {
   test("a provider that dies on a used connection sees the request once (reliability F10)", async () => {
     provider.replyOnce(answers, (exchange) => exchange.reset())
     await textOf((await call()).body)
-    await expect(call()).rejects.toMatchObject({ code: "upstream_error" })
+    expect(await thrown(call())).toMatchObject({ code: "upstream_error" })
     expect((await provider.exchange(2)).request.connection).toBe(1)
     await Bun.sleep(50)
     expect(provider.requests).toHaveLength(2)
@@ -334,7 +335,7 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
     const place = routes(upstream(provider.url, { transport: "fetch" }))
     const once = async () => await textOf((await forward(place, outgoing(), new CircuitBreakers())).body)
     await once()
-    await expect(once()).rejects.toMatchObject({ code: "upstream_error" })
+    expect(await thrown(once())).toMatchObject({ code: "upstream_error" })
     for (let n = 0; n < 2; n++) await once()
     expect(provider.requests.map(({ connection }) => connection)).toEqual([1, 1, 2, 3])
   })

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import { Fields } from "../../src/upstream/http/answer-head.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
+import { thrown } from "../support/thrown.ts"
 
 const head = { status: 200, length: null, fields: new Fields(""), fault: null }
 
@@ -56,8 +57,8 @@ test("what came before a break is read, then the break is told", async () => {
   exchange.push(bytes(3))
   exchange.fail(new Error("reset"))
   expect((await exchange.read())?.byteLength).toBe(3)
-  await expect(exchange.read()).rejects.toThrow("reset")
-  await expect(exchange.bytes()).rejects.toThrow("reset")
+  expect(String(await thrown(exchange.read()))).toContain("reset")
+  expect(String(await thrown(exchange.bytes()))).toContain("reset")
   expect(seen).toEqual(["destroy"])
 })
 
@@ -66,7 +67,7 @@ test("cancelling closes the connection once, tells whoever waits, and leaves an 
   const waiting = exchange.read()
   exchange.cancel()
   exchange.cancel()
-  await expect(waiting).rejects.toMatchObject({ code: "CANCELLED" })
+  expect(await thrown(waiting)).toMatchObject({ code: "CANCELLED" })
   expect(seen).toEqual(["destroy"])
 
   const ended = begun()
@@ -79,7 +80,7 @@ test("an exchange that was cancelled before it had a connection takes none", asy
   const exchange = new Exchange()
   exchange.cancel()
   expect(exchange.begin({ pause: () => {}, resume: () => {}, destroy: () => {} })).toBeFalse()
-  await expect(exchange.head).rejects.toMatchObject({ code: "CANCELLED" })
+  expect(await thrown(exchange.head)).toMatchObject({ code: "CANCELLED" })
 })
 
 test("a connection whose sender was slowed down goes on for its next exchange", async () => {

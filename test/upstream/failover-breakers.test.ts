@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { forward } from "../../src/upstream/forward.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
-import { answers, failure, hasty, outgoing, resets, routes, textOf, thrown, upstream } from "./calling.ts"
+import { thrown } from "../support/thrown.ts"
+import { answers, failure, hasty, outgoing, resets, routes, textOf, upstream } from "./calling.ts"
 
 let first: Provider
 let second: Provider

@@ -3,6 +3,7 @@ import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { forward, type Outcome } from "../../src/upstream/forward.ts"
 import { within } from "../support/fair-clock.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
+import { thrown } from "../support/thrown.ts"
 import {
   API_KEY,
   answers,
@@ -15,7 +16,6 @@ import {
   resets,
   routes,
   textOf,
-  thrown,
   upstream,
 } from "./calling.ts"
 

@@ -11,7 +11,8 @@ import { postByFetch } from "../../src/upstream/http/fetch.ts"
 import { Opening } from "../../src/upstream/http/opening.ts"
 import { codeOf, FieldLines } from "../../src/upstream/http/transport.ts"
 import { load, upstream as written } from "../config/small.ts"
-import { describeBoth, failure, outgoing, routes, textOf, thrown, upstream } from "./calling.ts"
+import { thrown } from "../support/thrown.ts"
+import { describeBoth, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
 import { type Certificates, certificates, type Pair } from "./certificates.ts"
 
 let folder: string
