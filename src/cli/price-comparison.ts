@@ -1,7 +1,8 @@
 import { type Config, haveOutput, type Model, type Route } from "../config/config.ts"
-import { buckets, fallbackOf, feeBuckets, isBucket, parentOf } from "../kinds.ts"
+import { buckets, fallbackOf, isBucket, parentOf, unitOf } from "../kinds.ts"
 import { PICO_PER_NANO, type Price, printPriceOf, type Rate } from "../money.ts"
 import type { Entry, Kind, ListedPrices, PriceList } from "./price-list.ts"
+import { usd } from "./screen.ts"
 
 /** A configured price of a model beside the one of a list. Amounts are decimal strings, as the configuration writes them. */
 export interface Difference {
@@ -16,7 +17,7 @@ export interface Difference {
 }
 
 /** What a list says of one upstream of a model. */
-export interface Comparison {
+export interface Comparison extends Pick<Entry, "not_chargeable" | "not_exact"> {
   readonly model: string
   readonly upstream: string
   /** The entry of the list; null if there is none, or if several could be meant. */
@@ -28,8 +29,6 @@ export interface Comparison {
   readonly only_configured: readonly string[]
   /** Service tiers that only the list has. Calls that ask for one are refused (D61), so this is no difference. */
   readonly not_configured: readonly string[]
-  readonly not_chargeable: Entry["not_chargeable"]
-  readonly not_exact: Entry["not_exact"]
   /** The keys of the model that would agree with the list; null if the list does not tell enough. */
   readonly needed: Needed | null
   /** Whether each price of the list is that of the configuration. */
@@ -40,13 +39,14 @@ export interface Comparison {
 export type Needed = { readonly free: true } | { readonly price: Readonly<Record<string, unknown>> }
 
 const KINDS = ["input", "cached_input", "output", ...buckets, "per_call"] as const
-const FEES: readonly Kind[] = [...feeBuckets, "per_call"]
 
 /** What can be charged for: a model that only makes embeddings has no output (D67). */
 function kindsOf({ operations }: Model): readonly Kind[] {
   if (haveOutput(operations)) return KINDS
   return KINDS.filter((kind) => kind !== "output" && !(isBucket(kind) && parentOf(kind) === "output"))
 }
+
+const isToken = (kind: Kind) => unitOf(kind) === "token"
 
 /** Compares every upstream of every model. `mapped` names the entry of a model, where its name alone does not. */
 export function comparePrices(
@@ -57,57 +57,40 @@ export function comparePrices(
   return config.models.flatMap((model) =>
     model.routes.map((route) => {
       const name = mapped.get(model.name)
-      const found = name === undefined ? list.find(route) : [list.named(name) ?? []].flat()
-      const [entry, ...others] = found
-      if (entry !== undefined && others.length === 0) return compared(model, route, entry)
-      return unmatched(
-        model,
-        route,
-        found.map(({ name }) => name),
-      )
+      return compared(model, route, name === undefined ? list.find(route) : [list.named(name) ?? []].flat())
     }),
   )
 }
 
-function unmatched({ name: model }: Model, { upstream }: Route, candidates: readonly string[]): Comparison {
-  return {
-    model,
-    upstream: upstream.name,
-    entry: null,
-    candidates,
-    differences: [],
-    only_configured: [],
-    not_configured: [],
-    not_chargeable: [],
-    not_exact: [],
-    needed: null,
-    same: false,
-  }
-}
-
-function compared(model: Model, { upstream }: Route, entry: Entry): Comparison {
+/** Several entries are compared with nothing, because none is guessed. */
+function compared(model: Model, { upstream }: Route, found: readonly Entry[]): Comparison {
+  const [one, ...others] = found
+  const entry = one === undefined || others.length > 0 ? NO_ENTRY : one
   const kinds = kindsOf(model)
+  const own = ownPrices(model.price)
+  const tiers = model.service_tiers.map(({ name }) => name)
   const differences = [
     ...differencesIn(kinds, model, entry.prices, null),
-    ...model.service_tiers.flatMap((tier) => {
-      const listed = entry.service_tiers.has(tier.name) ? servicePrices(entry, tier.name) : NONE
-      return differencesIn(kinds, tier, listed, tier.name)
-    }),
+    ...model.service_tiers.flatMap((tier) =>
+      differencesIn(kinds, tier, servicePrices(entry, tier.name), tier.name),
+    ),
   ]
-  const configured = model.service_tiers.map(({ name }) => name)
-  const needed = neededBy(model, entry)
+  const only_configured = [
+    ...kinds.filter(
+      (kind) => !entry.prices.has(kind) && own.has(kind) && kind !== "input" && kind !== "output",
+    ),
+    ...tiers.filter((name) => !entry.service_tiers.has(name)),
+  ]
   const { name, not_chargeable, not_exact } = entry
+  const needed = neededBy(model, kinds, entry)
   return {
     model: model.name,
     upstream: upstream.name,
     entry: name,
-    candidates: [name],
+    candidates: found.map(({ name }) => name),
     differences,
-    only_configured: [
-      ...kinds.filter((kind) => !entry.prices.has(kind) && isNamed(kind, model.price)),
-      ...configured.filter((name) => !entry.service_tiers.has(name)),
-    ],
-    not_configured: [...entry.service_tiers.keys()].filter((name) => !configured.includes(name)),
+    only_configured: name === null ? [] : only_configured,
+    not_configured: [...entry.service_tiers.keys()].filter((name) => !tiers.includes(name)),
     not_chargeable,
     not_exact,
     needed,
@@ -115,13 +98,17 @@ function compared(model: Model, { upstream }: Route, entry: Entry): Comparison {
   }
 }
 
+type Prices = Omit<Entry, "name">
 const NONE: ListedPrices = new Map()
+const NO_ENTRY = { name: null, prices: NONE, service_tiers: new Map(), not_chargeable: [], not_exact: [] }
 
 /** The prices of tokens at a service tier of the list, those that it leaves out too. */
-function servicePrices({ prices, service_tiers }: Entry, name: string): ListedPrices {
-  const own = service_tiers.get(name) ?? NONE
-  const tokens = [...prices].filter(([kind]) => !FEES.includes(kind))
-  return new Map(tokens.map(([kind, sizes]) => [kind, own.get(kind) ?? sizes]))
+function servicePrices({ prices, service_tiers }: Prices, name: string): ListedPrices {
+  const own = service_tiers.get(name)
+  if (own === undefined) return NONE
+  return new Map(
+    [...prices].filter(([kind]) => isToken(kind)).map(([kind, sizes]) => [kind, own.get(kind) ?? sizes]),
+  )
 }
 
 function differencesIn(
@@ -130,37 +117,30 @@ function differencesIn(
   listed: ListedPrices,
   service_tier: string | null,
 ): Difference[] {
-  const sizes = sizesOf(configured, listed)
-  return sizes.flatMap((above, at) =>
-    kinds.flatMap((kind) => {
-      const found = pairAt(kind, configured, listed, above)
-      const before = sizes[at - 1]
-      if (found.listed === null || found.configured === found.listed) return []
-      if (before !== undefined && Bun.deepEquals(pairAt(kind, configured, listed, before), found)) return []
+  const starts = [0, ...configured.tiers.map(({ above_tokens }) => above_tokens), ...startsOf(listed)]
+  const sizes = [...new Set(starts)].sort((one, other) => one - other)
+  return kinds.flatMap((kind) => {
+    const pairs = sizes.map((above) => ({
+      above,
+      configured: effective(kind, configuredAt(configured, above)),
+      listed: listedAt(listed, kind, above),
+    }))
+    return pairs.flatMap(({ above, configured, listed }, at) => {
+      const before = pairs[at - 1]
+      const is_new = before?.configured !== configured || before?.listed !== listed
+      if (listed === null || configured === listed || !is_new) return []
+      const print = (amount_pico: bigint) => printed(kind, amount_pico)
       return [
         {
           kind,
           service_tier,
           above,
-          configured: found.configured === null ? null : printed(kind, found.configured),
-          listed: printed(kind, found.listed),
+          configured: configured === null ? null : print(configured),
+          listed: print(listed),
         },
       ]
-    }),
-  )
-}
-
-function pairAt(kind: Kind, configured: Rate, listed: ListedPrices, size: number) {
-  return {
-    configured: effective(kind, configuredAt(configured, size)),
-    listed: listedAt(listed, kind, size),
-  }
-}
-
-/** Every prompt size at which a price of the configuration or of the list begins. */
-function sizesOf({ tiers }: Rate, listed: ListedPrices): number[] {
-  const configured = tiers.map(({ above_tokens }) => above_tokens)
-  return [...new Set([0, ...configured, ...startsOf(listed)])].sort((one, other) => one - other)
+    })
+  })
 }
 
 /** The sizes of the list's tiers. */
@@ -179,93 +159,73 @@ function listedAt(listed: ListedPrices, kind: Kind, size: number): bigint | null
   return last?.[1] ?? null
 }
 
-/** What a token of the kind is charged, in pico-USD, by the fallbacks of D60; null if nothing may be charged for it. */
-function effective(kind: Kind, price: Price): bigint | null {
-  switch (kind) {
-    case "input":
-      return price.input_pico
-    case "cached_input":
-      return price.cached_input_pico
-    case "output":
-      return price.output_pico
-    case "per_call":
-      return price.per_call_nano * PICO_PER_NANO
-    default: {
-      const fallback = fallbackOf(kind)
-      return price.buckets?.[kind] ?? (fallback === null ? null : effective(fallback, price))
-    }
+/** What a price says of its own, in pico-USD. */
+function ownPrices(price: Price): ReadonlyMap<Kind, bigint> {
+  const { input_pico, cached_input_pico, output_pico, per_call_nano, buckets: named = {} } = price
+  const own = new Map<Kind, bigint>([
+    ["input", input_pico],
+    ["output", output_pico],
+  ])
+  if (cached_input_pico !== input_pico) own.set("cached_input", cached_input_pico)
+  if (per_call_nano > 0n) own.set("per_call", per_call_nano * PICO_PER_NANO)
+  for (const bucket of buckets) {
+    const amount_pico = named[bucket]
+    if (amount_pico !== undefined) own.set(bucket, amount_pico)
   }
+  return own
 }
 
-/** Whether a price says something of its own of a kind that it may leave out. */
-function isNamed(kind: Kind, price: Price): boolean {
-  switch (kind) {
-    case "input":
-    case "output":
-      return false
-    case "cached_input":
-      return price.cached_input_pico !== price.input_pico
-    case "per_call":
-      return price.per_call_nano > 0n
-    default:
-      return price.buckets?.[kind] !== undefined
-  }
+/** What a token of the kind is charged, in pico-USD, by the fallbacks of D60; null if nothing may be charged for it. */
+function effective(kind: Kind, price: Price): bigint | null {
+  const own = ownPrices(price).get(kind)
+  if (own !== undefined) return own
+  if (kind === "per_call") return 0n
+  const fallback = kind === "cached_input" ? "input" : isBucket(kind) ? fallbackOf(kind) : null
+  return fallback === null ? null : effective(fallback, price)
 }
 
 /** The prices of the list, and what only the configuration names; null if the list lacks the price of the input or of the output. */
-function neededBy(model: Model, entry: Entry): Needed | null {
-  const kinds = kindsOf(model)
-  const is_whole = (["input", "output"] as const).every(
-    (kind) => entry.prices.has(kind) || !kinds.includes(kind),
-  )
-  if (!is_whole) return null
-  const named = kinds.filter((kind) => entry.prices.has(kind) || isNamed(kind, model.price))
-  const price = pricesAt(named, model, entry.prices, 0)
-  const tiers = tiersFor(named, model, entry.prices, startsOf(entry.prices))
-  const is_free = tiers === undefined && Object.values(price).every((amount) => /^[0.]+$/.test(amount))
-  if (is_free) return { free: true }
+function neededBy(model: Model, kinds: readonly Kind[], entry: Prices): Needed | null {
+  const { prices } = entry
+  if (kinds.some((kind) => (kind === "input" || kind === "output") && !prices.has(kind))) return null
+  const own = ownPrices(model.price)
+  const named = kinds.filter((kind) => prices.has(kind) || own.has(kind))
+  const price = rateFor(named, model, prices, startsOf(prices))
+  if (price.tiers === undefined && Object.values(price).every((amount) => /^[0.]+$/.test(String(amount))))
+    return { free: true }
+  const tokens = named.filter(isToken)
   const service_tiers = model.service_tiers.map((tier) => {
-    const listed = entry.service_tiers.has(tier.name) ? servicePrices(entry, tier.name) : NONE
+    const listed = servicePrices(entry, tier.name)
     const starts = listed === NONE ? tier.tiers.map(({ above_tokens }) => above_tokens) : startsOf(listed)
-    const tokens = named.filter((kind) => !FEES.includes(kind))
-    const tiers = tiersFor(tokens, tier, listed, starts)
-    return [
-      tier.name,
-      { ...pricesAt(tokens, tier, listed, 0), ...(tiers !== undefined && { tiers }) },
-    ] as const
+    return [tier.name, rateFor(tokens, tier, listed, starts)] as const
   })
   return {
     price: {
       ...price,
-      ...(tiers !== undefined && { tiers }),
       ...(service_tiers.length > 0 && { service_tiers: Object.fromEntries(service_tiers) }),
     },
   }
 }
 
-function tiersFor(named: readonly Kind[], configured: Rate, listed: ListedPrices, starts: readonly number[]) {
-  const tokens = named.filter((kind) => !FEES.includes(kind))
-  if (starts.length === 0) return undefined
-  return starts.map((above) => ({ above, ...pricesAt(tokens, configured, listed, above) }))
-}
-
-/** The list's price of each kind, else the configured one. */
-function pricesAt(
-  named: readonly Kind[],
+/** The list's price of each kind, else the configured one; for each size of the prompt those of tokens. */
+function rateFor(
+  kinds: readonly Kind[],
   configured: Rate,
   listed: ListedPrices,
-  above: number,
-): Record<string, string> {
-  return Object.fromEntries(
-    named.flatMap((kind) => {
-      const amount_pico = listedAt(listed, kind, above) ?? effective(kind, configuredAt(configured, above))
-      return amount_pico === null ? [] : [[kind, printed(kind, amount_pico)] as const]
-    }),
-  )
+  starts: readonly number[],
+): Readonly<Record<string, unknown>> {
+  const at = (named: readonly Kind[], above: number) =>
+    Object.fromEntries(
+      named.flatMap((kind) => {
+        const amount_pico = listedAt(listed, kind, above) ?? effective(kind, configuredAt(configured, above))
+        return amount_pico === null ? [] : [[kind, printed(kind, amount_pico)] as const]
+      }),
+    )
+  const tiers = starts.map((above) => ({ above, ...at(kinds.filter(isToken), above) }))
+  return { ...at(kinds, 0), ...(tiers.length > 0 && { tiers }) }
 }
 
 /** As the configuration writes it: USD per 1M tokens, or USD for each call or search. */
 function printed(kind: Kind, amount_pico: bigint): string {
-  const [whole, fraction = ""] = printPriceOf(kind, amount_pico).split(".")
-  return `${whole}.${fraction.padEnd(2, "0")}`
+  return usd(printPriceOf(kind, amount_pico))
 }

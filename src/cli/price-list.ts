@@ -1,7 +1,9 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
 import type { Route } from "../config/config.ts"
 import { type Kind as AnyKind, unitOf } from "../kinds.ts"
 import { PICO_PER_NANO, parseFee, parseJsonNumber, parsePrice, printPico, printPrice } from "../money.ts"
-import { isObject } from "../wire/usage.ts"
+import { isObject, objectOf } from "../wire/usage.ts"
 
 /** Price lists of others: LiteLLM's `model_prices_and_context_window.json`, and the `data.json` of genai-prices. */
 
@@ -37,7 +39,7 @@ export interface PriceList {
 export function readPriceList(text: string, now: Date): PriceList | null {
   const list = parsed(text)
   if (isMapping(list)) return Object.values(list).every(isMapping) ? liteLlm(list) : null
-  return isProviders(list) ? genaiPrices(list, now) : null
+  return Value.Check(Providers, list) ? genaiPrices(list, now) : null
 }
 
 /** A number as it stands in the text: most prices have no exact double. */
@@ -63,13 +65,6 @@ function parsed(text: string): unknown {
   }
 }
 
-/** What a key prices: a kind, and the power of ten that its value counts in USD. */
-interface Meaning {
-  readonly kind: Kind
-  /** 0 for USD, 3 for USD per 1,000, 6 for USD per 1M. */
-  readonly per: 0 | 3 | 6
-}
-
 class EntryReader {
   readonly #name: string
   readonly #prices = new Map<Kind, Map<number, bigint>>()
@@ -81,7 +76,8 @@ class EntryReader {
     this.#name = name
   }
 
-  price(key: string, { kind, per }: Meaning, value: unknown, above_tokens = 0, service_tier?: string): void {
+  /** `per`: the power of ten that the value counts in USD: 0, 3 for USD per 1,000, 6 for USD per 1M. */
+  price(key: string, kind: Kind, per: number, value: unknown, above_tokens = 0, service_tier?: string): void {
     if (value === null) return
     const text = value instanceof NumberText ? value.text : null
     const amount_pico = text === null ? null : priceIn(kind, text, per)
@@ -89,17 +85,13 @@ class EntryReader {
       this.#not_exact.push({ key, value: text ?? JSON.stringify(value) })
       return
     }
-    const prices = service_tier === undefined ? this.#prices : this.#pricesOf(service_tier)
+    const prices =
+      service_tier === undefined ? this.#prices : (this.#service_tiers.get(service_tier) ?? new Map())
+    if (service_tier !== undefined) this.#service_tiers.set(service_tier, prices)
     const sizes = prices.get(kind) ?? new Map<number, bigint>()
     const other = sizes.get(above_tokens)
     if (other !== undefined && other !== amount_pico) this.refuse(key, `contradicts another price of ${kind}`)
     else prices.set(kind, sizes.set(above_tokens, amount_pico))
-  }
-
-  #pricesOf(service_tier: string): Map<Kind, Map<number, bigint>> {
-    const prices = this.#service_tiers.get(service_tier) ?? new Map<Kind, Map<number, bigint>>()
-    this.#service_tiers.set(service_tier, prices)
-    return prices
   }
 
   refuse(key: string, reason: string): void {
@@ -140,22 +132,27 @@ function priceIn(kind: Kind, text: string, per: number): bigint | null {
   return pico === null ? null : parsePrice(printPrice(pico))
 }
 
-const LITELLM_KEYS: Readonly<Record<string, Kind>> = {
-  input_cost_per_token: "input",
-  output_cost_per_token: "output",
-  cache_read_input_token_cost: "cached_input",
-  input_cost_per_token_cache_hit: "cached_input",
-  cache_creation_input_token_cost: "cache_write",
-  cache_creation_input_token_cost_above_1hr: "cache_write_1h",
-  output_cost_per_reasoning_token: "reasoning",
-  input_cost_per_audio_token: "audio_input",
-  output_cost_per_audio_token: "audio_output",
-  input_cost_per_image_token: "image_input",
-  output_cost_per_image_token: "image_output",
-  cache_read_input_audio_token_cost: "cached_audio_input",
-  ocr_cost_per_page: "page",
-  input_cost_per_request: "per_call",
-}
+/** The keys of each kind in LiteLLM's list and in genai-prices. */
+const KEYS: readonly (readonly [kind: Kind, litellm: string, genai: string])[] = [
+  ["input", "input_cost_per_token", "input_mtok"],
+  ["cached_input", "cache_read_input_token_cost input_cost_per_token_cache_hit", "cache_read_mtok"],
+  ["output", "output_cost_per_token", "output_mtok"],
+  ["cache_write", "cache_creation_input_token_cost", "cache_write_mtok cache_write_5m_mtok"],
+  ["cache_write_1h", "cache_creation_input_token_cost_above_1hr", "cache_write_1h_mtok"],
+  ["reasoning", "output_cost_per_reasoning_token", "output_reasoning_mtok"],
+  ["audio_input", "input_cost_per_audio_token", "input_audio_mtok"],
+  ["audio_output", "output_cost_per_audio_token", "output_audio_mtok"],
+  ["image_input", "input_cost_per_image_token", "input_image_mtok"],
+  ["image_output", "output_cost_per_image_token", "output_image_mtok"],
+  ["cached_audio_input", "cache_read_input_audio_token_cost", "cache_audio_read_mtok"],
+  ["page", "ocr_cost_per_page", ""],
+  ["web_search", "", "web_searches_kcount"],
+  ["per_call", "input_cost_per_request", "requests_kcount"],
+]
+const kindsBy = (column: 1 | 2): ReadonlyMap<string, Kind> =>
+  new Map(KEYS.flatMap((row) => row[column].split(" ").map((key) => [key, row[0]])))
+const LITELLM_KINDS = kindsBy(1)
+const GENAI_KINDS = kindsBy(2)
 
 /** What a key of LiteLLM may end with: the size of the prompt, then the service tier. */
 const SUFFIXES = /^(.+?)(?:_above_(\d{1,6})k_tokens)?(?:_(flex|priority))?$/
@@ -186,10 +183,10 @@ function liteLlmEntry(name: string, entry: Readonly<Record<string, unknown>>): E
   const reader = new EntryReader(name)
   for (const [key, value] of Object.entries(entry)) {
     const [, base = key, thousands = "0", service_tier] = SUFFIXES.exec(key) ?? []
-    const kind = Object.hasOwn(LITELLM_KEYS, base) ? LITELLM_KEYS[base] : undefined
+    const kind = LITELLM_KINDS.get(base)
     const above_tokens = Number(thousands) * 1_000
     if (kind !== undefined && (unitOf(kind) === "token" || service_tier === undefined))
-      reader.price(key, { kind, per: 0 }, value, above_tokens, service_tier)
+      reader.price(key, kind, 0, value, above_tokens, service_tier)
     else if (key === "search_context_cost_per_query") searchPrice(reader, key, value)
     else if (!LITELLM_FACTS.test(key) && isPrice(key, value)) reader.refuse(key, reasonFor(key))
   }
@@ -201,7 +198,7 @@ function searchPrice(reader: EntryReader, key: string, value: unknown): void {
   const [first, ...others] = isObject(value) ? Object.values(value) : []
   const text = first instanceof NumberText ? first.text : null
   const same = others.every((other) => other instanceof NumberText && other.text === text)
-  if (text !== null && same) reader.price(key, { kind: "web_search", per: 0 }, first)
+  if (text !== null && same) reader.price(key, "web_search", 0, first)
   else reader.refuse(key, "a search has one price, whatever the size of its context")
 }
 
@@ -226,62 +223,39 @@ function reasonFor(key: string): string {
   return REASONS.find(([pattern]) => pattern.test(key))?.[1] ?? UNKNOWN_KIND
 }
 
-const GENAI_KEYS: Readonly<Record<string, Meaning>> = {
-  input_mtok: { kind: "input", per: 6 },
-  output_mtok: { kind: "output", per: 6 },
-  cache_read_mtok: { kind: "cached_input", per: 6 },
-  cache_write_mtok: { kind: "cache_write", per: 6 },
-  cache_write_5m_mtok: { kind: "cache_write", per: 6 },
-  cache_write_1h_mtok: { kind: "cache_write_1h", per: 6 },
-  output_reasoning_mtok: { kind: "reasoning", per: 6 },
-  input_audio_mtok: { kind: "audio_input", per: 6 },
-  output_audio_mtok: { kind: "audio_output", per: 6 },
-  input_image_mtok: { kind: "image_input", per: 6 },
-  output_image_mtok: { kind: "image_output", per: 6 },
-  cache_audio_read_mtok: { kind: "cached_audio_input", per: 6 },
-  web_searches_kcount: { kind: "web_search", per: 3 },
-  requests_kcount: { kind: "per_call", per: 3 },
-}
+const Providers = Type.Array(
+  Type.Object({
+    id: Type.String(),
+    api_pattern: Type.Optional(Type.Unknown()),
+    models: Type.Array(
+      Type.Object({
+        id: Type.String(),
+        match: Type.Optional(Type.Unknown()),
+        prices: Type.Optional(Type.Unknown()),
+      }),
+    ),
+  }),
+)
+type Providers = Static<typeof Providers>
 
-interface GenaiProvider extends Readonly<Record<string, unknown>> {
-  readonly id: string
-  readonly models: readonly GenaiModel[]
-}
-
-interface GenaiModel extends Readonly<Record<string, unknown>> {
-  readonly id: string
-}
-
-function isProviders(list: unknown): list is readonly GenaiProvider[] {
-  const is_named = (value: unknown) => isObject(value) && typeof value.id === "string"
-  return (
-    Array.isArray(list) &&
-    list.every(
-      (provider) => is_named(provider) && Array.isArray(provider.models) && provider.models.every(is_named),
-    )
+function genaiPrices(providers: Providers, now: Date): PriceList {
+  const named = providers.flatMap(({ id, models }) =>
+    models.map((model) => ({ ...model, name: `${id}/${model.id}` })),
   )
-}
-
-function genaiPrices(providers: readonly GenaiProvider[], now: Date): PriceList {
-  const entryOf = (provider: GenaiProvider, model: GenaiModel) =>
-    genaiEntry(`${provider.id}/${model.id}`, model.prices, now)
+  const entryOf = (name: string) => {
+    const model = named.find((model) => model.name === name)
+    return model === undefined ? null : genaiEntry(name, model.prices, now)
+  }
   return {
     format: "genai-prices",
-    named(name) {
-      for (const provider of providers) {
-        const model = provider.models.find(({ id }) => `${provider.id}/${id}` === name)
-        if (model !== undefined) return entryOf(provider, model)
-      }
-      return null
-    },
+    named: entryOf,
     find({ upstream, model: name }) {
       const own = providers.filter(
         ({ id, api_pattern }) => id === upstream.name || isMatch({ regex: api_pattern }, upstream.base_url),
       )
-      return (own.length > 0 ? own : providers).flatMap((provider) => {
-        const { models } = provider
+      return (own.length > 0 ? own : providers).flatMap(({ id: provider, models }) => {
         const model = models.find(({ id }) => id === name) ?? models.find(({ match }) => isMatch(match, name))
-        return model === undefined ? [] : [entryOf(provider, model)]
+        return model === undefined ? [] : (entryOf(`${provider}/${model.id}`) ?? [])
       })
     },
   }
@@ -303,25 +277,22 @@ function isMatch(condition: unknown, text: string): boolean {
 function genaiEntry(name: string, prices: unknown, now: Date): Entry {
   const reader = new EntryReader(name)
   for (const [key, value] of Object.entries(currentPrices(reader, prices, now))) {
-    const meaning = Object.hasOwn(GENAI_KEYS, key) ? GENAI_KEYS[key] : undefined
-    if (meaning === undefined) {
+    const kind = GENAI_KINDS.get(key)
+    if (kind === undefined) {
       reader.refuse(key, UNKNOWN_KIND)
-    } else if (!isMapping(value)) {
-      reader.price(key, meaning, value)
-    } else {
-      reader.price(key, meaning, value.base)
-      for (const tier of Array.isArray(value.tiers) ? value.tiers : []) tierPrice(reader, key, meaning, tier)
+      continue
+    }
+    const per = key.endsWith("_mtok") ? 6 : 3
+    reader.price(key, kind, per, isMapping(value) ? value.base : value)
+    for (const tier of isMapping(value) && Array.isArray(value.tiers) ? value.tiers : []) {
+      const { start, price } = objectOf(tier)
+      const above = start instanceof NumberText ? parseJsonNumber(start.text, 0) : null
+      if (above === null || unitOf(kind) !== "token")
+        reader.refuse(key, "only the prices of tokens depend on the size of the prompt")
+      else reader.price(`${key} above ${above} tokens`, kind, per, price, Number(above))
     }
   }
   return reader.entry()
-}
-
-function tierPrice(reader: EntryReader, key: string, meaning: Meaning, tier: unknown): void {
-  const start =
-    isObject(tier) && tier.start instanceof NumberText ? parseJsonNumber(tier.start.text, 0) : null
-  if (!isObject(tier) || start === null || unitOf(meaning.kind) !== "token")
-    reader.refuse(key, "only the prices of tokens depend on the size of the prompt")
-  else reader.price(`${key} above ${start} tokens`, meaning, tier.price, Number(start))
 }
 
 /** Of several price lists the last that has begun. Prices of hours of the day cannot be charged, and are named. */

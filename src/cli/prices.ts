@@ -98,31 +98,26 @@ function entriesOf(text: string | undefined, { models }: Config): Map<string, st
 
 /** One model: a line that says whether it agrees, the prices that do not, and all that could not be compared. */
 function comparisonText(comparison: Comparison, screen: Screen): string {
-  const { model, upstream, entry, differences, only_configured, not_configured, not_chargeable, not_exact } =
-    comparison
-  const mark = comparison.same ? screen.paint("green", "✓") : screen.paint("red", "✗")
+  const { model, upstream, entry, same, differences } = comparison
+  const mark = same ? screen.paint("green", "✓") : screen.paint("red", "✗")
   const title = `${mark} ${screen.paint("bold", visible(model))} at ${upstream}`
   if (entry === null) return `${title}: ${unmatchedWords(comparison)}`
+  const reasons = Map.groupBy(comparison.not_chargeable, ({ reason }) => reason)
+  const some = (what: string, names: readonly string[]) =>
+    names.length === 0 ? [] : [`  ${what}: ${names.join(", ")}`]
   return [
     `${title}, listed as ${visible(entry)}: ${verdict(comparison)}`,
     ...(differences.length === 0 ? [] : [table(COLUMNS, differences, screen)]),
-    ...not_exact.map(
+    ...comparison.not_exact.map(
       ({ key, value }) => `  ${visible(`${key} is ${value}`)}, which cannot be charged exactly`,
     ),
-    ...reasonsIn(not_chargeable).map(([reason, keys]) => `  not chargeable: ${visible(keys)} (${reason})`),
-    ...(not_configured.length === 0
-      ? []
-      : [`  service tiers without a configured price, which are refused: ${not_configured.join(", ")}`]),
-    ...(only_configured.length === 0 ? [] : [`  only in the configuration: ${only_configured.join(", ")}`]),
+    ...[...reasons].map(
+      ([reason, refused]) =>
+        `  not chargeable: ${visible(refused.map(({ key }) => key).join(", "))} (${reason})`,
+    ),
+    ...some("service tiers without a configured price, which are refused", comparison.not_configured),
+    ...some("only in the configuration", comparison.only_configured),
   ].join("\n")
-}
-
-/** Each reason with its keys. */
-function reasonsIn(not_chargeable: Comparison["not_chargeable"]): [reason: string, keys: string][] {
-  return [...Map.groupBy(not_chargeable, ({ reason }) => reason)].map(([reason, refused]) => [
-    reason,
-    refused.map(({ key }) => key).join(", "),
-  ])
 }
 
 function unmatchedWords({ model, candidates }: Comparison): string {
