@@ -1,5 +1,6 @@
 import { open, rename, rm } from "node:fs/promises"
 import { join } from "node:path"
+import { objectOf, parseJson } from "./wire/usage.ts"
 
 /** The address and the admin token of the running demo, for the command line on the same machine (D52). */
 export interface DemoAccess {
@@ -22,19 +23,8 @@ export async function removeDemoAccess(data_dir: string): Promise<void> {
 
 /** Parses the text of that file; null if it is invalid. */
 export function parseDemoAccess(text: string): DemoAccess | null {
-  const value = jsonOf(text)
-  if (typeof value !== "object" || value === null || !("url" in value) || !("admin_token" in value))
-    return null
-  const { url, admin_token } = value
+  const { url, admin_token } = objectOf(parseJson(text))
   return typeof url === "string" && typeof admin_token === "string" ? { url, admin_token } : null
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }
 
 /** The file mode of a secret: only its owner can read and write it. */

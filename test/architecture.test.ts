@@ -184,7 +184,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts", "src/ledger/entries.ts"],
   "src/server.ts": [...COMMON, "src/gateway.ts"],
   "src/paint.ts": [],
-  "src/demo-access.ts": [],
+  "src/demo-access.ts": ["src/wire/usage.ts"],
   "src/banner.ts": [...COMMON, "src/paint.ts"],
   "src/setup.ts": [...COMMON, "src/config/", "src/ledger/database/address.ts", "src/ledger/shards.ts"],
   "src/reloads.ts": [...COMMON, "src/config/", "src/log.ts", "src/setup.ts"],

@@ -2,11 +2,12 @@ import type { Static, TSchema } from "@sinclair/typebox"
 import { sourcesWith } from "../setup.ts"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
-import { type AdminClient, DEFAULT_URL, findTarget, openAdminClient } from "./admin-client.ts"
+import { type AdminClient, openAdminClient } from "./admin-client.ts"
 import { UsageError } from "./cli-error.ts"
 import { type Given, type Leaf, type LeafDefinition, typed, type Words } from "./command.ts"
 import { parseMoment } from "./moment.ts"
 import { type CardLine, type Column, card, type Screen, table } from "./screen.ts"
+import { DEFAULT_URL, findTarget } from "./target.ts"
 
 /** What an admin command works with. */
 export interface AdminContext {

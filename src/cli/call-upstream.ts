@@ -10,9 +10,9 @@ import { ANY_USAGE, usageIn, WITH_OUTPUT } from "../usage/reading.ts"
 import { StreamUsage } from "../usage/stream-usage.ts"
 import type { OperationName } from "../wire/call.ts"
 import { FieldTexts } from "../wire/json.ts"
-import { isObject, objectOf, type UsageReading } from "../wire/usage.ts"
-import { type Finding, right, wrong } from "./finding.ts"
-import { keyFinding, LATER, misplacedPath, said } from "./provider-words.ts"
+import { isObject, objectOf, parseJson, type UsageReading } from "../wire/usage.ts"
+import { type Finding, finding, type Verdict } from "./finding.ts"
+import { keyVerdict, LATER, misplacedPath, said, UNEXPLAINED_FIX, UNREAD_FIX } from "./provider-words.ts"
 
 /** The smallest call of each operation (D84). The responses operation of OpenAI takes no lower limit than 16. */
 const CALLS: Readonly<Record<OperationName, { readonly path: string; readonly body: object }>> = {
@@ -41,8 +41,6 @@ const MOST_MODELS = 10
 
 /** A call to try: a model at an upstream, for the model's first operation. */
 interface Target {
-  /** In the finding. */
-  readonly what: string
   readonly upstream: Upstream
   readonly key: Credential
   readonly route: Route
@@ -60,28 +58,28 @@ export async function callUpstream(
   key: Credential,
   { models, vendors }: Config,
 ): Promise<readonly Finding[]> {
-  const targets = new Map<string, Target>()
-  for (const model of models) {
-    for (const route of model.routes) {
+  const all = models.flatMap((model) =>
+    model.routes.flatMap((route): Target[] => {
       const [operation] = model.operations
-      const called = `${operation} ${route.model}`
-      if (route.upstream !== upstream || operation === undefined || targets.has(called)) continue
-      const named = `call of ${what}, model ${route.model}`
-      targets.set(called, { what: named, upstream, key, route, model, operation })
-    }
-  }
-  const tried = [...targets.values()]
+      return route.upstream !== upstream || operation === undefined
+        ? []
+        : [{ upstream, key, route, model, operation }]
+    }),
+  )
+  const names = ({ operation, route }: Target) => `${operation} ${route.model}`
+  const tried = [...Map.groupBy(all, names).values()].flatMap(([first]) => first ?? [])
   const untried = tried.splice(MOST_MODELS).map(({ route }) => route.model)
-  const findings = await Promise.all(tried.map((target) => callOf(target, vendors)))
-  return untried.length === 0
-    ? findings
-    : [
-        ...findings,
-        right(`calls of ${what}`, `not tried (at most ${MOST_MODELS} models): ${untried.join(", ")}`),
-      ]
+  const findings = await Promise.all(
+    tried.map(async (target) =>
+      finding(`call of ${what}, model ${target.route.model}`, await callOf(target, vendors)),
+    ),
+  )
+  if (untried.length === 0) return findings
+  const rest = `not tried (at most ${MOST_MODELS} models): ${untried.join(", ")}`
+  return [...findings, finding(`calls of ${what}`, rest)]
 }
 
-async function callOf(target: Target, vendors: readonly string[]): Promise<Finding> {
+async function callOf(target: Target, vendors: readonly string[]): Promise<Verdict> {
   const { body } = CALLS[target.operation]
   const first = await answerOf(target, vendors, body)
   // Reasoning models accept the limit only under its newer name.
@@ -89,11 +87,11 @@ async function callOf(target: Target, vendors: readonly string[]): Promise<Findi
   const answer = renamed ? await answerOf(target, vendors, withNewerLimit(body)) : first
   switch (answer.kind) {
     case "none":
-      return wrong(target.what, answer.fault, LATER)
+      return [answer.fault, LATER]
     case "refused":
-      return refusalFinding(target, answer.status, answer.refusal)
+      return refusalVerdict(target, answer.status, answer.refusal)
     case "answered":
-      return usageFinding(target, answer.text)
+      return usageVerdict(target, answer.text)
   }
 }
 
@@ -141,23 +139,16 @@ async function answerOf(
   }
   const came = await attempt({ route: { ...route, upstream: place }, key }, outgoing, performance.now(), null)
   if (came.kind === "reply") {
-    const bytes = await bytesOf(came.body)
-    return bytes === null
-      ? { kind: "none", fault: "its answer broke off" }
-      : { kind: "answered", text: bytes }
+    try {
+      return { kind: "answered", text: new TextDecoder().decode(await came.body.bytes()) }
+    } catch {
+      return { kind: "none", fault: "its answer broke off" }
+    }
   }
   await came.error()
   const { outcome, fault } = came
   if (typeof outcome === "number" && refusal !== null) return { kind: "refused", status: outcome, refusal }
   return { kind: "none", fault: `no answer: ${fault ?? outcome}` }
-}
-
-async function bytesOf(body: { bytes(): Uint8Array | Promise<Uint8Array> }): Promise<string | null> {
-  try {
-    return new TextDecoder().decode(await body.bytes())
-  } catch {
-    return null
-  }
 }
 
 /** Words of a refusal because of the model's name. */
@@ -166,69 +157,54 @@ const UNKNOWN_MODEL =
 /** OpenAI's error if reasoning does not end within the limit. The call was made. */
 const LIMIT_REACHED = /max_tokens or model output limit was reached/
 
-function refusalFinding(target: Target, status: number, { body, ...told }: Refusal): Finding {
-  const { what, upstream, key, route, model, operation } = target
+function refusalVerdict(target: Target, status: number, { body, ...told }: Refusal): Verdict {
+  const { upstream, key, route, model, operation } = target
   const words = `(status ${status})${said(body, upstream.secrets)}`
   const { code, message } = errorObject(body)
-  if (told.status === 402) return keyFinding(what, upstream, key, status, body)
-  if (LIMIT_REACHED.test(body)) return right(what, `answers as ${route.model}, but needs more than one token`)
-  if (told.status === 429) return right(what, "is rate-limited now, so the call was not made")
-  if (status >= 500) return wrong(what, `answers with an error ${words}`, LATER)
+  if (told.status === 402) return keyVerdict(upstream, key, status, body)
+  if (LIMIT_REACHED.test(body)) return `answers as ${route.model}, but needs more than one token`
+  if (told.status === 429) return "is rate-limited now, so the call was not made"
+  if (status >= 500) return [`answers with an error ${words}`, LATER]
   if ((status === 404 || status === 400) && UNKNOWN_MODEL.test(`${code} ${message}`))
-    return wrong(
-      what,
+    return [
       `does not know the model ${route.model} ${words}`,
       `Correct \`model\` of this upstream in the model ${model.name}.`,
-    )
+    ]
   if (status === 404 || status === 405) {
     const settings = [...new URLSearchParams(upstream.query).keys()].map((name) => `query.${name}`)
-    const [found, fix] = misplacedPath(upstream) ?? [
-      `has no ${CALLS[operation].path} below ${upstream.base_url} ${words}`,
-      `Correct ${["base_url", ...settings].join(", ")} or family of upstreams.${upstream.name}, or the operations of the model ${model.name}.`,
-    ]
-    return wrong(what, found, fix)
+    const found = `has no ${CALLS[operation].path} below ${upstream.base_url} ${words}`
+    const fix = `Correct ${["base_url", ...settings].join(", ")} or family of upstreams.${upstream.name}, or the operations of the model ${model.name}.`
+    return misplacedPath(upstream) ?? [found, fix]
   }
   const fix = /\bstream_options\b/.test(body)
     ? `Add \`drop: [stream_options]\` to upstreams.${upstream.name}.`
     : "Compare the upstream with the provider's API reference."
-  return wrong(what, `refuses the request ${words}`, fix)
+  return [`refuses the request ${words}`, fix]
 }
 
-function usageFinding(target: Target, text: string): Finding {
-  const { what, upstream, route, operation } = target
+function usageVerdict({ upstream, route, operation }: Target, text: string): Verdict {
   const payloads = payloadsOf(text)
   if (payloads.length === 0)
-    return wrong(
-      what,
+    return [
       "answers, but neither with JSON nor with events",
       `Correct upstreams.${upstream.name}.base_url: this is not the address of an API.`,
-    )
+    ]
   const failed = payloads.find((payload) => !("choices" in payload) && isObject(payload.error))
   if (failed !== undefined)
-    return wrong(what, `fails after status 200${said(JSON.stringify(failed), upstream.secrets)}`, LATER)
+    return [`fails after status 200${said(JSON.stringify(failed), upstream.secrets)}`, LATER]
   const reading = readingOf(payloads, upstream, operation)
   if (reading.state !== "valid")
-    return wrong(
-      what,
+    return [
       `answers as ${route.model}, but its usage is ${reading.state}, so estimates are charged`,
       "Ask the provider how it reports the usage of a stream; docs/billing.md says what is charged without it.",
-    )
+    ]
   const { prompt_tokens, completion_tokens } = reading.usage
   const found = `answers as ${route.model}; usage ${prompt_tokens} tokens in, ${completion_tokens} out`
   const unread = reading.aside?.unread ?? []
-  if (unread.length > 0)
-    return wrong(
-      what,
-      `${found}, with unknown numbers: ${unread.join(", ")}`,
-      "Ask the provider what the numbers cost, and report the names to the project.",
-    )
-  if (reading.notes.includes("total_unexplained"))
-    return wrong(
-      what,
-      `${found}, but its parts do not add up to its total`,
-      "If the provider reports thinking only in the total, set `usage: gemini` at the upstream.",
-    )
-  return right(what, found)
+  if (unread.length > 0) return [`${found}, with unknown numbers: ${unread.join(", ")}`, UNREAD_FIX]
+  return reading.notes.includes("total_unexplained")
+    ? [`${found}, but its parts do not add up to its total`, UNEXPLAINED_FIX]
+    : found
 }
 
 function readingOf(
@@ -247,14 +223,7 @@ function readingOf(
 }
 
 /** The JSON objects of an answer: one for each event, or the whole body. */
-function payloadsOf(text: string): readonly Record<string, unknown>[] {
+function payloadsOf(text: string): readonly Readonly<Record<string, unknown>>[] {
   const events = text.split(/\r\n|\n|\r/).flatMap((line) => (line.startsWith("data:") ? line.slice(5) : []))
-  return (events.length > 0 ? events : [text]).flatMap((event) => {
-    try {
-      const payload: unknown = JSON.parse(event)
-      return isObject(payload) ? [payload] : []
-    } catch {
-      return []
-    }
-  })
+  return (events.length > 0 ? events : [text]).map(parseJson).filter(isObject)
 }

@@ -19,8 +19,9 @@ import {
 } from "../ledger/shards.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
 import { faultOf, ROUTING } from "../routes/routing.ts"
-import type { Send, Target } from "./admin-client.ts"
+import type { Send } from "./admin-client.ts"
 import { CliError } from "./cli-error.ts"
+import type { Target } from "./target.ts"
 
 /** The deadline of a database query. */
 const DEADLINE_MS = 10_000

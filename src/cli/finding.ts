@@ -6,10 +6,11 @@ export interface Finding {
   readonly fix: string | null
 }
 
-export function right(what: string, found: string): Finding {
-  return { what, ok: true, found, fix: null }
-}
+/** What a check found; with the correction if it failed. */
+export type Verdict = string | readonly [found: string, fix: string]
 
-export function wrong(what: string, found: string, fix: string): Finding {
+export function finding(what: string, verdict: Verdict): Finding {
+  if (typeof verdict === "string") return { what, ok: true, found: verdict, fix: null }
+  const [found, fix] = verdict
   return { what, ok: false, found, fix }
 }

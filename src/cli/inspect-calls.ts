@@ -1,8 +1,10 @@
 import type { Sources } from "../config/values.ts"
 import { UsageNotesBody } from "../wire/usage-notes.ts"
-import { findTarget, openAdminClient } from "./admin-client.ts"
-import type { Finding } from "./finding.ts"
+import { openAdminClient } from "./admin-client.ts"
+import { type Finding, finding, type Verdict } from "./finding.ts"
+import { UNEXPLAINED_FIX, UNREAD_FIX } from "./provider-words.ts"
 import { count } from "./screen.ts"
+import { findTarget } from "./target.ts"
 
 type Noted = UsageNotesBody["data"][number]
 
@@ -11,30 +13,17 @@ export async function inspectCalls(sources: Sources): Promise<readonly Finding[]
   const client = await openAdminClient(findTarget({ url: null, database: false, data_dir: null }, sources))
   try {
     const { days, data } = await client.get("/usage-notes", UsageNotesBody)
-    if (data.length === 0)
-      return [{ what: "calls", ok: true, found: `nothing to note in ${days} days`, fix: null }]
-    return data.map((noted) => ({
-      what: `calls of ${noted.model} at ${noted.upstream}`,
-      ok: false,
-      ...wordsOf(noted),
-    }))
+    if (data.length === 0) return [finding("calls", `nothing to note in ${days} days`)]
+    return data.map((noted) => finding(`calls of ${noted.model} at ${noted.upstream}`, verdictOf(noted)))
   } finally {
     await client.close()
   }
 }
 
-function wordsOf({ calls, notes, below_cost_calls, unread }: Noted): Pick<Finding, "found" | "fix"> {
+function verdictOf({ calls, notes, below_cost_calls, unread }: Noted): Verdict {
   const parts: readonly (readonly [calls: number, what: string, fix: string])[] = [
-    [
-      notes.usage_unread,
-      `with unknown numbers in the usage (${unread.join(", ")})`,
-      "Ask the provider what the numbers cost, and report the names to the project.",
-    ],
-    [
-      notes.total_unexplained,
-      "whose parts do not add up to the total",
-      "If the provider reports thinking only in the total, set `usage: gemini` at the upstream.",
-    ],
+    [notes.usage_unread, `with unknown numbers in the usage (${unread.join(", ")})`, UNREAD_FIX],
+    [notes.total_unexplained, "whose parts do not add up to the total", UNEXPLAINED_FIX],
     [
       notes.usage_implausible,
       "with more usage than the request can cause",
@@ -48,8 +37,8 @@ function wordsOf({ calls, notes, below_cost_calls, unread }: Noted): Pick<Findin
     ],
   ]
   const found = parts.filter(([count]) => count > 0)
-  return {
-    found: `${count(calls)} noted: ${found.map(([calls, what]) => `${count(calls)} ${what}`).join("; ")}`,
-    fix: found.map(([, , fix]) => fix).join(" "),
-  }
+  return [
+    `${count(calls)} noted: ${found.map(([calls, what]) => `${count(calls)} ${what}`).join("; ")}`,
+    found.map(([, , fix]) => fix).join(" "),
+  ]
 }

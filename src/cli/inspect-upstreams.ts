@@ -6,10 +6,10 @@ import { meaningOf } from "../upstream/account-errors.ts"
 import { requestHeaders } from "../upstream/headers.ts"
 import { sessionOf } from "../upstream/http/fetch.ts"
 import { Opening, originOf } from "../upstream/http/opening.ts"
-import { objectOf } from "../wire/usage.ts"
+import { objectOf, parseJson } from "../wire/usage.ts"
 import { callUpstream } from "./call-upstream.ts"
-import { type Finding, right, wrong } from "./finding.ts"
-import { keyFinding, LATER, misplacedPath, said } from "./provider-words.ts"
+import { type Finding, finding, type Verdict } from "./finding.ts"
+import { keyVerdict, LATER, misplacedPath, said } from "./provider-words.ts"
 
 /**
  * Checks each upstream with each of its keys (D84): its preset, a connection, and the answer to a request that costs nothing.
@@ -22,18 +22,22 @@ export async function inspectUpstreams(config: Config, calls: boolean): Promise<
       const what =
         key.name === "" ? `upstream ${upstream.name}` : `upstream ${upstream.name}, key ${key.name}`
       const unreachable = await connect(upstream)
-      if (unreachable !== null) return [notReachable(what, upstream, unreachable)]
-      const probed = await probe(what, upstream, key, config)
-      return calls ? [probed, ...(await callUpstream(what, upstream, key, config))] : [probed]
+      const verdict = await (unreachable === null
+        ? probe(upstream, key, config)
+        : notReachable(upstream, unreachable))
+      const called = calls && unreachable === null ? await callUpstream(what, upstream, key, config) : []
+      return [finding(what, withPreset(verdict, upstream)), ...called]
     }),
   )
   return findings.flat()
 }
 
-/** The preset of an upstream and the reason for it (D83), in words. */
-function presetWords({ preset }: Upstream): string {
-  if (preset === null) return "no preset"
-  return `preset ${preset.name}, by ${preset.from === "provider" ? "provider" : "the host of base_url"}`
+/** Names the preset of an upstream too, and the reason for it (D83). */
+function withPreset(verdict: Verdict, { preset }: Upstream): Verdict {
+  const by = preset?.from === "provider" ? "provider" : "the host of base_url"
+  const words = preset === null ? "no preset" : `preset ${preset.name}, by ${by}`
+  if (typeof verdict === "string") return `${verdict}; ${words}`
+  return [`${verdict[0]}; ${words}`, verdict[1]]
 }
 
 /** Opens a connection, to the proxy if there is one, and closes it. Returns the reason if it fails, otherwise null. */
@@ -50,16 +54,21 @@ async function connect({ base_url, proxy, timeouts, tls }: Upstream): Promise<st
   return promise
 }
 
-function notReachable(what: string, upstream: Upstream, code: string): Finding {
+function notReachable(upstream: Upstream, code: string): Verdict {
   const { name, timeouts } = upstream
   const late = code === "CONNECT_TIMEOUT"
   const found = late ? `no connection within ${timeouts.connect_ms / 1_000} s` : `not reachable (${code})`
-  const fix = /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code)
-    ? `Set upstreams.${name}.tls.ca to the authority that signed its certificate, or correct base_url.`
-    : /EPROTO|SSL/.test(code) && upstream.proxy === null
-      ? `The server does not speak TLS there: write http:// in upstreams.${name}.base_url if that is right, or correct its port.`
-      : addressFix(upstream)
-  return wrong(what, `${found}; ${presetWords(upstream)}`, fix)
+  if (/CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code))
+    return [
+      found,
+      `Set upstreams.${name}.tls.ca to the authority that signed its certificate, or correct base_url.`,
+    ]
+  if (/EPROTO|SSL/.test(code) && upstream.proxy === null)
+    return [
+      found,
+      `The server does not speak TLS there: write http:// in upstreams.${name}.base_url if that is right, or correct its port.`,
+    ]
+  return [found, addressFix(upstream)]
 }
 
 function addressFix({ name, proxy }: Upstream): string {
@@ -70,10 +79,9 @@ function addressFix({ name, proxy }: Upstream): string {
 const PROBE_MS = 10_000
 
 /** Requests the path that the preset names, or the list of models, with the key. */
-async function probe(what: string, upstream: Upstream, key: Credential, config: Config): Promise<Finding> {
+async function probe(upstream: Upstream, key: Credential, config: Config): Promise<Verdict> {
   const { family, secrets, errors } = upstream
   const versions = Object.fromEntries(config.vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
-  const preset = presetWords(upstream)
   try {
     const answer = await sessionOf(upstream).fetch(probeUrl(upstream), {
       headers: requestHeaders(upstream, key, nextId(), false, family === "chat" ? {} : versions),
@@ -82,27 +90,18 @@ async function probe(what: string, upstream: Upstream, key: Credential, config: 
     })
     const { status } = answer
     const text = await answer.text()
-    const words = `(status ${status})${said(text, secrets)}; ${preset}`
     if (status === 401 || status === 403 || meaningOf(status, text, errors) === "account")
-      return keyFinding(what, upstream, key, status, text, `; ${preset}`)
-    if (status === 429) return right(what, `reachable, but the key is rate-limited now; ${preset}`)
-    if (status >= 500) return wrong(what, `answers with an error ${words}`, LATER)
-    if (status < 300) {
-      return right(
-        what,
-        `reachable, ${acceptedWords(upstream, key)}${missingWords(text, upstream, config)}; ${preset}`,
-      )
-    }
-    const misplaced = status === 404 ? misplacedPath(upstream) : null
-    if (misplaced !== null) return wrong(what, `${misplaced[0]}; ${preset}`, misplaced[1])
-    return right(
-      what,
-      `reachable (status ${status}), but it has no model list, so the key was not tested; ${preset}`,
-    )
+      return keyVerdict(upstream, key, status, text)
+    if (status === 429) return "reachable, but the key is rate-limited now"
+    if (status >= 500) return [`answers with an error (status ${status})${said(text, secrets)}`, LATER]
+    if (status < 300)
+      return `reachable, ${acceptedWords(upstream, key)}${missingWords(text, upstream, config)}`
+    const unlisted = `reachable (status ${status}), but it has no model list, so the key was not tested`
+    return (status === 404 ? misplacedPath(upstream) : null) ?? unlisted
   } catch (error) {
     const late = error instanceof Error && error.name === "TimeoutError"
     const found = late ? `did not answer within ${PROBE_MS / 1_000} s` : `not reachable (${errorCode(error)})`
-    return wrong(what, `${found}; ${preset}`, addressFix(upstream))
+    return [found, addressFix(upstream)]
   }
 }
 
@@ -128,7 +127,7 @@ function probeUrl(upstream: Upstream): string {
 /** The models of this upstream that are not in its list, in words. Some lists add a vendor or a version to a name. */
 function missingWords(text: string, upstream: Upstream, { models }: Config): string {
   if (endpointOf(upstream)?.unlisted === true) return ""
-  const data: unknown = objectOf(parse(text)).data
+  const data: unknown = objectOf(parseJson(text)).data
   const listed = Array.isArray(data) ? data.map((entry) => objectOf(entry).id) : []
   const ids = listed.filter((id) => typeof id === "string")
   if (ids.length === 0) return ""
@@ -138,12 +137,4 @@ function missingWords(text: string, upstream: Upstream, { models }: Config): str
     (model) => !ids.some((id) => id === model || id.endsWith(`/${model}`) || id.startsWith(`${model}:`)),
   )
   return unknown.length === 0 ? "" : `; it does not list ${unknown.join(", ")}`
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }

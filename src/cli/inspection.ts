@@ -8,10 +8,10 @@ import { requirePrograms } from "../embedded/programs.ts"
 import type { Address } from "../ledger/database/address.ts"
 import { databaseReason } from "../ledger/database/database.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
-import { readVersion } from "../ledger/database/migration.ts"
+import { readVersion, type Version } from "../ledger/database/migration.ts"
 import { configPath, configuredShards, readConfig } from "../setup.ts"
 import { isObject } from "../wire/usage.ts"
-import { type Finding, right, wrong } from "./finding.ts"
+import { type Finding, finding, type Verdict } from "./finding.ts"
 import { inspectUpstreams } from "./inspect-upstreams.ts"
 
 /**
@@ -25,12 +25,16 @@ export async function inspect(sources: Sources, calls: boolean): Promise<Finding
   const file = attempt("configuration", FIX_FILE, () => readFile(told, sources))
   const config = "value" in file ? file.value : null
   const findings = await Promise.all([
-    [right("environment", "all variables are valid")],
-    "value" in file ? [right("configuration", configWords(told, file.value))] : file.wrong,
-    "value" in file ? [operators(told, config)] : [],
+    [finding("environment", "all variables are valid")],
+    "value" in file ? [finding("configuration", configWords(told, config))] : file.wrong,
+    "value" in file ? [finding("operators", operators(told, config))] : [],
     databases(told, config),
     config === null ? [] : inspectUpstreams(config, calls),
-    Promise.all(addresses(told, config).map(([host, port, names]) => listening(host, port, names))),
+    Promise.all(
+      addresses(told, config).map(async ([host, port, names]) =>
+        finding(`port ${port}`, await listening(host, port, names)),
+      ),
+    ),
   ])
   return findings.flat()
 }
@@ -43,11 +47,8 @@ function attempt<Value>(what: string, fix: string, read: () => Value) {
   try {
     return { value: read() }
   } catch (error) {
-    if (error instanceof ConfigError) {
-      const lines = error.message.split("\n")
-      return { wrong: lines.map((line) => wrong(what, line, fix)) }
-    }
-    return { wrong: [wrong(what, wordsOf(error), fix)] }
+    const lines = error instanceof ConfigError ? error.message.split("\n") : [wordsOf(error)]
+    return { wrong: lines.map((line) => finding(what, [line, fix])) }
   }
 }
 
@@ -63,76 +64,65 @@ function readFile(told: Environment, sources: Sources): Config | null {
 
 function configWords({ config_path }: Environment, config: Config | null): string {
   if (config === null) return "none, so the gateway will start as a demo"
+  const several = (number: number, what: string) => `${number} ${what}${number === 1 ? "" : "s"}`
   const { models, upstreams } = config
   return `${config_path ?? "tollgate.yaml"}: ${several(models.length, "model")}, ${several(upstreams.length, "upstream")}`
 }
 
-function several(number: number, what: string): string {
-  return `${number} ${what}${number === 1 ? "" : "s"}`
-}
-
 /** Whether `/admin` is protected (D39). The demo creates its own token. */
-function operators({ host, port, admin_token }: Environment, config: Config | null): Finding {
+function operators({ host, port, admin_token }: Environment, config: Config | null): Verdict {
   const admin = config?.admin ?? null
   try {
     checkExposure({ host, port, admin, admin_token: config === null ? "made by the demo" : admin_token })
   } catch (error) {
-    return wrong("operators", wordsOf(error), "Set TOLLGATE_ADMIN_TOKEN, or change the address.")
+    return [wordsOf(error), "Set TOLLGATE_ADMIN_TOKEN, or change the address."]
   }
-  if (config === null) return right("operators", "the demo creates an admin token")
-  if (admin_token === null)
-    return right("operators", "/admin is disabled, because TOLLGATE_ADMIN_TOKEN is not set")
-  return right(
-    "operators",
-    admin === null ? "/admin shares the port of the clients" : `/admin has its own port, ${admin.port}`,
-  )
+  if (config === null) return "the demo creates an admin token"
+  if (admin_token === null) return "/admin is disabled, because TOLLGATE_ADMIN_TOKEN is not set"
+  return admin === null ? "/admin shares the port of the clients" : `/admin has its own port, ${admin.port}`
 }
 
 /** The shards of the configuration, or the one database of the environment (D74). */
 async function databases(told: Environment, config: Config | null): Promise<Finding[]> {
-  const { database_url, data_dir } = told
+  const { database_url: url, data_dir } = told
   const shards =
     config === null ? { value: [] } : attempt("database", FIX_FILE, () => configuredShards(told, config))
   if (!("value" in shards)) return shards.wrong
-  if (shards.value.length > 0)
-    return Promise.all(
-      shards.value.map(({ name, address }) => external(`shard ${name}`, address, `the url of the shard`)),
-    )
-  return [
-    database_url === null
-      ? await embedded(data_dir)
-      : await external("database", { url: database_url }, "DATABASE_URL"),
-  ]
+  if (shards.value.length === 0)
+    return [
+      finding("database", await (url === null ? embedded(data_dir) : external({ url }, "DATABASE_URL"))),
+    ]
+  return Promise.all(
+    shards.value.map(async ({ name, address }) =>
+      finding(`shard ${name}`, await external(address, "the url of the shard")),
+    ),
+  )
 }
 
 /** `setting` is what to correct. */
-async function external(what: string, address: Address, setting: string): Promise<Finding> {
+async function external(address: Address, setting: string): Promise<Verdict> {
   try {
-    return { ...versionFinding(await readVersion(address)), what }
+    return VERSIONS[await readVersion(address)]
   } catch (error) {
-    return wrong(what, databaseReason(error), databaseFix(errorCode(error), setting))
+    const { [errorCode(error)]: fix = `Start Postgres there, or correct ${setting}.` } = FIXES(setting)
+    return [databaseReason(error), fix]
   }
 }
 
-async function embedded(data_dir: string): Promise<Finding> {
+async function embedded(data_dir: string): Promise<Verdict> {
   try {
     requirePrograms()
     const address = await findEmbedded(data_dir)
-    if (address !== null) return versionFinding(await readVersion(address))
+    if (address !== null) return VERSIONS[await readVersion(address)]
   } catch (error) {
-    return wrong(
-      "database",
-      databaseReason(error),
-      "Correct this, or set DATABASE_URL to use your own Postgres.",
-    )
+    return [databaseReason(error), "Correct this, or set DATABASE_URL to use your own Postgres."]
   }
-  const writable = await isWritable(data_dir)
-  if (writable) return right("database", `embedded, in ${data_dir}; starts and stops with the gateway`)
-  return wrong(
-    "database",
-    `${data_dir} is not writable`,
-    "Set TOLLGATE_DATA_DIR to a directory that the gateway's user can write.",
-  )
+  return (await isWritable(data_dir))
+    ? `embedded, in ${data_dir}; starts and stops with the gateway`
+    : [
+        `${data_dir} is not writable`,
+        "Set TOLLGATE_DATA_DIR to a directory that the gateway's user can write.",
+      ]
 }
 
 /** Whether this user can write the directory, or its nearest existing parent. */
@@ -148,34 +138,17 @@ async function isWritable(path: string): Promise<boolean> {
 }
 
 /** By the SQLSTATE. */
-function databaseFix(code: string, setting: string): string {
-  switch (code) {
-    case "28P01":
-      return `Correct the user or the password in ${setting}.`
-    case "28000":
-      return `Allow this user in pg_hba.conf, or correct ${setting}.`
-    case "3D000":
-      return `Create the database (createdb), or correct its name in ${setting}.`
-    default:
-      return `Start Postgres there, or correct ${setting}.`
-  }
-}
+const FIXES = (setting: string): Readonly<Record<string, string>> => ({
+  "28P01": `Correct the user or the password in ${setting}.`,
+  "28000": `Allow this user in pg_hba.conf, or correct ${setting}.`,
+  "3D000": `Create the database (createdb), or correct its name in ${setting}.`,
+})
 
-function versionFinding(version: Awaited<ReturnType<typeof readVersion>>): Finding {
-  switch (version) {
-    case "same":
-      return right("database", "reachable, and its tables match this version")
-    case "older":
-      return right("database", "reachable; the next start migrates its tables to this version")
-    case "none":
-      return right("database", "reachable; the next start creates its tables")
-    case "newer":
-      return wrong(
-        "database",
-        "its tables are from a newer Tollgate version",
-        "Use that version, or another database.",
-      )
-  }
+const VERSIONS: Readonly<Record<Version, Verdict>> = {
+  same: "reachable, and its tables match this version",
+  older: "reachable; the next start migrates its tables to this version",
+  none: "reachable; the next start creates its tables",
+  newer: ["its tables are from a newer Tollgate version", "Use that version, or another database."],
 }
 
 type Names = readonly [host: string, port: string]
@@ -188,25 +161,19 @@ function addresses({ host, port }: Environment, config: Config | null): [string,
 }
 
 /** Whether the address is free. An address that a running gateway uses is fine. */
-async function listening(host: string, port: number, [host_name, port_name]: Names): Promise<Finding> {
-  const what = `port ${port}`
+async function listening(host: string, port: number, [host_name, port_name]: Names): Promise<Verdict> {
   try {
     Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)
-    return right(what, port === 0 ? "the gateway picks a free port" : `free on ${host}`)
+    return port === 0 ? "the gateway picks a free port" : `free on ${host}`
   } catch (error) {
-    if (errorCode(error) !== "EADDRINUSE") {
-      return wrong(
-        what,
+    if (errorCode(error) !== "EADDRINUSE")
+      return [
         `cannot listen on ${host}: ${databaseReason(error)}`,
         `Set ${host_name} to an address of this machine, and ${port_name} to a port that this user can use.`,
-      )
-    }
-    if (await isGateway(host, port)) return right(what, `in use by a running gateway`)
-    return wrong(
-      what,
-      `another program listens on ${host}:${port}`,
-      `Stop that program, or set ${port_name} to another port.`,
-    )
+      ]
+    if (await isGateway(host, port)) return "in use by a running gateway"
+    const fix = `Stop that program, or set ${port_name} to another port.`
+    return [`another program listens on ${host}:${port}`, fix]
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Credential, Upstream } from "../config/config.ts"
 import { errorObject, redacted } from "../upstream/refusal.ts"
-import { type Finding, wrong } from "./finding.ts"
+import type { Verdict } from "./finding.ts"
 
 /** Words of `tollgate check` for a provider's refusal, and for settings that cause one. */
 
@@ -16,29 +16,29 @@ export function said(body: string, secrets: readonly string[]): string {
 
 export const LATER = "Try again later, or ask the provider."
 
+export const UNREAD_FIX = "Ask the provider what the numbers cost, and report the names to the project."
+export const UNEXPLAINED_FIX =
+  "If the provider reports thinking only in the total, set `usage: gemini` at the upstream."
+
 /** Messages about a wrong key whose status is not about keys (Gemini). */
 const WRONG_KEY = /\bapi[ _]key[ _](?:not[ _]valid|invalid|expired)/i
 
 /** A refusal of the key or the account. A 402 and messages about an empty account are not about the key itself. */
-export function keyFinding(
-  what: string,
+export function keyVerdict(
   { name, secrets }: Upstream,
   key: Credential,
   status: number,
   body: string,
   more = "",
-): Finding {
+): Verdict {
   const is_key = status === 401 || status === 403 || WRONG_KEY.test(body)
+  const found = `refuses the ${is_key ? "key" : "account"} (status ${status})${said(body, secrets)}${more}`
+  if (key.api_key === null) return [found, `Set upstreams.${name}.api_key.`]
   const correct = `Correct ${key.name === "" ? `upstreams.${name}.api_key` : "this key"}.`
-  const settle = is_key ? correct : `Settle the account at the provider. ${correct}`
-  return wrong(
-    what,
-    `refuses the ${is_key ? "key" : "account"} (status ${status})${said(body, secrets)}${more}`,
-    key.api_key === null ? `Set upstreams.${name}.api_key.` : settle,
-  )
+  return [found, is_key ? correct : `Settle the account at the provider. ${correct}`]
 }
 
-/** The fault in the path of a `base_url` without a model list, and its fix; null if the path may be right. */
+/** The fault in the path of a `base_url` without a model list; null if the path may be right. */
 export function misplacedPath({
   name,
   family,

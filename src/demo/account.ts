@@ -7,6 +7,7 @@ import { isId, nextId } from "../id.ts"
 import { createAccount } from "../ledger/accounts/accounts.ts"
 import { credit } from "../ledger/accounts/credits.ts"
 import { createKey, listKeys } from "../ledger/accounts/keys.ts"
+import { objectOf, parseJson } from "../wire/usage.ts"
 
 const CREDIT_NANO = 10_000_000_000n
 const FILE = "demo-key"
@@ -68,19 +69,9 @@ async function identity(data_dir: string): Promise<Identity> {
 }
 
 function parse(text: string, path: string): Identity {
-  const value = jsonOf(text)
-  if (
-    typeof value === "object" &&
-    value !== null &&
-    "account_id" in value &&
-    "credit_id" in value &&
-    "key" in value
-  ) {
-    const { account_id, credit_id, key } = value
-    if (isText(account_id, isId) && isText(credit_id, isId) && isText(key, checksumHolds)) {
-      return { account_id, credit_id, key }
-    }
-  }
+  const { account_id, credit_id, key } = objectOf(parseJson(text))
+  if (isText(account_id, isId) && isText(credit_id, isId) && isText(key, checksumHolds))
+    return { account_id, credit_id, key }
   throw new Error(
     `${path} was not written by the demo: remove it, and the demo creates a new account and key`,
   )
@@ -88,12 +79,4 @@ function parse(text: string, path: string): Identity {
 
 function isText(value: unknown, fits: (text: string) => boolean): value is string {
   return typeof value === "string" && fits(value)
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }

@@ -1,4 +1,4 @@
-import { isObject } from "../wire/usage.ts"
+import { isObject, parseJson } from "../wire/usage.ts"
 /** The value of an attribute; whole numbers are encoded as integers. */
 export type Value = string | number | bigint | boolean | readonly string[]
 
@@ -105,16 +105,8 @@ function nanosOf(time_ms: number): string {
 
 /** The number of rejected spans in the text of an `ExportTraceServiceResponse`; 0 if it says none. */
 export function rejectedSpans(response: string): number {
-  const answer = parsed(response)
+  const answer = parseJson(response)
   const partial = isObject(answer) && isObject(answer.partialSuccess) ? answer.partialSuccess : {}
   const rejected = Number(partial.rejectedSpans ?? 0)
   return Number.isSafeInteger(rejected) && rejected > 0 ? rejected : 0
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }

@@ -1,6 +1,6 @@
 import { type ErrorCode, GatewayError } from "../errors.ts"
 import { pathOf } from "../wire/fault.ts"
-import { isObject } from "../wire/usage.ts"
+import { isObject, parseJson } from "../wire/usage.ts"
 
 /** A provider's answer with another status than 2xx. */
 export interface Refusal {
@@ -183,12 +183,4 @@ function wordsOf(told: unknown): unknown {
 
 function isKey(value: unknown): boolean {
   return typeof value === "string" || typeof value === "number"
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -147,7 +147,8 @@ describe("what people read", () => {
     expect([field(then, "at"), field(then, "balance")]).toEqual(["2026-11-01 00:00:00 UTC", "0.00 USD"])
     const now = await printed(`tollgate accounts balance ${account} --at 0m`)
     expect([field(now, "balance"), field(now, "held")]).toEqual(["24.49896 USD", "0.00 USD"])
-    expect(await printed("tollgate audit")).toMatch(
+    // On a busy machine it says how far it has come, too.
+    expect((await run("tollgate audit")).out).toMatch(
       /^✓ The ledger matches its journal: \d+ accounts, 0 open holds, at /,
     )
   })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { findTarget, type Target, type Wanted } from "../../src/cli/admin-client.ts"
 import { UsageError } from "../../src/cli/cli-error.ts"
+import { findTarget, type Target, type Wanted } from "../../src/cli/target.ts"
 
 const TOKEN = "operator-token-0123456789"
 const ACCESS = JSON.stringify({ url: "http://127.0.0.1:36365", admin_token: "tg_admin_of_the_demo" })

@@ -1,0 +1,96 @@
+import { readVariable, type Sources } from "../config/values.ts"
+import { type DemoAccess, demoAccessPath, parseDemoAccess } from "../demo-access.ts"
+import type { ShardAddress } from "../ledger/shards.ts"
+import { findShards } from "../setup.ts"
+import { CliError, UsageError } from "./cli-error.ts"
+
+/** What an admin command talks to: a running gateway, or the database directly (D52). */
+export type Target =
+  | { readonly kind: "gateway"; readonly url: string; readonly token: string; readonly from: TokenSource }
+  /** `data_dir` is where its gateways on this machine have their spool. */
+  | { readonly kind: "database"; readonly url: string; readonly data_dir: string }
+  /** The shards of the configuration (D74). */
+  | { readonly kind: "shards"; readonly shards: readonly ShardAddress[]; readonly data_dir: string }
+  /** The embedded database of the gateway that runs on this data directory. */
+  | { readonly kind: "embedded"; readonly data_dir: string }
+
+/** Where the token comes from: the environment, or the file that a demo wrote. */
+type TokenSource = "environment" | "demo"
+
+/** The flags that select the target; null if not given. */
+export interface Wanted {
+  readonly url: string | null
+  readonly database: boolean
+  readonly data_dir: string | null
+}
+
+export const DEFAULT_URL = "http://127.0.0.1:8080"
+
+/**
+ * Flags override environment variables, which override the demo's file in the data directory. Secrets are never flags,
+ * because every user of the machine can read the arguments of a running process.
+ */
+export function findTarget(wanted: Wanted, sources: Sources): Target {
+  const { env } = sources
+  const data_dir = wanted.data_dir ?? (env.TOLLGATE_DATA_DIR || ".tollgate")
+  if (wanted.database) {
+    if (wanted.url !== null) throw new UsageError("--url and --database cannot be combined")
+    if (wanted.data_dir !== null) return { kind: "embedded", data_dir }
+    const url = secret("DATABASE_URL", sources)
+    if (url !== null) return { kind: "database", url, data_dir }
+    const shards = shardsIn(sources)
+    return shards.length > 0 ? { kind: "shards", shards, data_dir } : { kind: "embedded", data_dir }
+  }
+  const named = wanted.url ?? (env.TOLLGATE_URL || null)
+  if (named !== null && !isAddress(named)) {
+    const name = wanted.url === null ? "TOLLGATE_URL" : "--url"
+    throw new UsageError(`${name}: expected the address of a gateway, such as ${DEFAULT_URL}`)
+  }
+  const token = secret("TOLLGATE_ADMIN_TOKEN", sources)
+  if (token !== null) return { kind: "gateway", url: named ?? DEFAULT_URL, token, from: "environment" }
+  const demo = demoAccessIn(data_dir, sources)
+  if (demo !== null && (named === null || new URL(named).origin === new URL(demo.url).origin)) {
+    return { kind: "gateway", url: demo.url, token: demo.admin_token, from: "demo" }
+  }
+  throw new CliError(
+    `no admin token for ${named ?? DEFAULT_URL}, and no demo is running in ${data_dir}: set TOLLGATE_ADMIN_TOKEN or TOLLGATE_ADMIN_TOKEN_FILE, or use the database directly with --database`,
+  )
+}
+
+function shardsIn(sources: Sources): readonly ShardAddress[] {
+  try {
+    return findShards(sources)
+  } catch (error) {
+    throw new CliError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+function isAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password, search, hash } = new URL(text)
+  return (
+    ["http:", "https:"].includes(protocol) && [username, password, search, hash].every((part) => part === "")
+  )
+}
+
+function demoAccessIn(data_dir: string, { readFile }: Sources): DemoAccess | null {
+  try {
+    return parseDemoAccess(readFile(demoAccessPath(data_dir)))
+  } catch {
+    return null
+  }
+}
+
+function secret(name: string, sources: Sources): string | null {
+  const variable = readVariable(name, sources)
+  switch (variable.state) {
+    case "set":
+      return variable.text
+    case "unset":
+      return null
+    case "unreadable":
+      throw new UsageError(`${name}_FILE: expected the path of a readable, non-empty file`)
+    case "set twice":
+      throw new UsageError(`${name} and ${name}_FILE are both set: unset one of them`)
+  }
+}
