@@ -6,8 +6,7 @@ import { sentTo } from "../upstream/edits.ts"
 import { attempt } from "../upstream/forward.ts"
 import { errorObject, type Refusal } from "../upstream/refusal.ts"
 import { readers } from "../usage/readers.ts"
-import { ANY_USAGE, usageIn, WITH_OUTPUT } from "../usage/reading.ts"
-import { StreamUsage } from "../usage/stream-usage.ts"
+import { ANY_USAGE, firstCounted, StreamUsage, usagesOf, WITH_OUTPUT } from "../usage/reading.ts"
 import type { OperationName } from "../wire/call.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, objectOf, parseJson, type UsageReading } from "../wire/usage.ts"
@@ -217,7 +216,7 @@ function readingOf(
   const expected = operation === "embeddings" ? { output: false } : WITH_OUTPUT
   for (const payload of payloads) {
     const holder = objectOf(payload.response ?? payload.message ?? payload)
-    usage.take(usageIn(holder, rules), expected, operation === "messages")
+    usage.take(firstCounted(usagesOf(holder), rules), expected, operation === "messages")
   }
   return usage.reading
 }

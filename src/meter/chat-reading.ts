@@ -1,20 +1,15 @@
-import { ANY_USAGE, type Counted, type UsageRules, usageIn, WITH_OUTPUT } from "../usage/reading.ts"
-import { StreamUsage } from "../usage/stream-usage.ts"
-import { isMissing, isObject, type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
+import { Counted } from "../usage/counted.ts"
+import { ANY_USAGE, firstCounted, type UsageRules, usagesOf, WITH_OUTPUT } from "../usage/reading.ts"
+import { isMissing, isObject, type JsonObject, readServiceTier } from "../wire/usage.ts"
 import { EventReading } from "./event-reading.ts"
 import type { Abridged } from "./long-text.ts"
 import { choicesOf, outputBytes } from "./output.ts"
-import { DONE, EMPTY, type EventKind, isUsable, OUTPUT, reportsError } from "./reading.ts"
+import { DONE, EMPTY, ERROR, type EventKind, isUsable, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 
 /** Reads a stream of chat chunks, which `[DONE]` ends. */
 export class ChatReading extends EventReading {
   readonly #choices: Choices
-  readonly #rules: UsageRules
-  readonly #usage: StreamUsage
-  #output_bytes = 0
-  /** Output up to the last valid usage; null before there is any. */
-  #counted_bytes: number | null = null
   /** Output up to the last usage in the place of final usage (D4). */
   #closed_bytes = -1
   /** Output in whole messages, each of which repeats what deltas said before. */
@@ -22,10 +17,8 @@ export class ChatReading extends EventReading {
 
   /** `requested` is how many choices the request asks for (D12). */
   constructor(requested = 1, rules: UsageRules = ANY_USAGE) {
-    super(new Repetition(textOf, outputBytes))
+    super(new Repetition(textOf, outputBytes), rules)
     this.#choices = new Choices(requested)
-    this.#rules = rules
-    this.#usage = new StreamUsage(rules)
   }
 
   protected readDone(): EventKind {
@@ -36,44 +29,38 @@ export class ChatReading extends EventReading {
   protected readPayload(payload: JsonObject, long: Abridged | null): EventKind {
     // The first tier counts, so that recurring events need not be read for it.
     this.service_tier ??= readServiceTier(payload)
+    const usages = usagesOf(payload)
     if (reportsError(payload)) {
       this.error = true
-      return { kind: "error", trusted_usage: this.#count(payload, true), shown: false }
+      return { ...ERROR, trusted_usage: this.#count(usages, true) }
     }
     const choices = choicesOf(payload)
-    for (let place = 0; place < choices.length; place++) this.#choices.note(choices[place] ?? {}, place)
-    const output_bytes = this.#newBytes(choices, long?.bytes(outputBytes) ?? outputBytes(payload))
-    this.#output_bytes += output_bytes
-    // Most chunks have none. The check saves a fifth of their time.
-    if (!someUsage(payload, choices, isPresent)) return output_bytes > 0 ? OUTPUT : EMPTY
-    const closing =
-      choices.length === 0 || this.#choices.finished || this.#closed_bytes === this.#output_bytes
-    const trusted_usage = this.#count(payload, closing)
-    const with_usage = someUsage(payload, choices, isObject)
-    return {
-      kind: "chunk",
-      output: output_bytes > 0,
-      trusted_usage,
-      with_usage,
-      usage_only: with_usage && output_bytes === 0 && choices.every((choice) => this.#saysNothing(choice)),
-      final_usage: trusted_usage && closing,
-    }
+    for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
+    const bytes = this.#newBytes(choices, long?.bytes(outputBytes) ?? outputBytes(payload))
+    this.output_bytes += bytes
+    const read = bytes > 0 ? OUTPUT : EMPTY
+    if (usages.length === 0) return read
+    const closing = choices.length === 0 || this.#choices.finished || this.#closed_bytes === this.output_bytes
+    const trusted_usage = this.#count(usages, closing)
+    const with_usage = usages.some(isObject)
+    const usage_only = with_usage && bytes === 0 && choices.every((choice) => this.#saysNothing(choice))
+    return { ...read, trusted_usage, with_usage, usage_only, final_usage: trusted_usage && closing }
   }
 
   /** Whether a choice without output only fills a list. SDKs need its role once. */
   #saysNothing({ finish_reason, delta }: JsonObject): boolean {
-    const is_first = isObject(delta) && typeof delta.role === "string" && this.#output_bytes === 0
+    const is_first = isObject(delta) && typeof delta.role === "string" && this.output_bytes === 0
     return isMissing(finish_reason) && !is_first
   }
 
-  /** Reads the usage of a payload. Returns whether it is valid. `closing`: it is in the place of final usage (D4). */
-  #count(payload: JsonObject, closing: boolean): boolean {
-    const counted = usageIn(payload, this.#rules)
-    if (!this.#usage.take(counted, WITH_OUTPUT, false)) return false
+  /** Counts the usage of a payload. Returns whether it is valid. `closing`: it is in the place of final usage (D4). */
+  #count(usages: readonly unknown[], closing: boolean): boolean {
+    const counted = firstCounted(usages, this.rules)
+    if (!this.usage.take(counted, WITH_OUTPUT, false)) return false
     // After other usage, 0/0 erases nothing and counts no output (D2).
-    if (this.#counted_bytes !== null && isPlaceholder(counted)) return true
-    this.#counted_bytes = this.#output_bytes
-    if (closing) this.#closed_bytes = this.#output_bytes
+    if (this.counted_bytes !== null && isPlaceholder(counted)) return true
+    this.counted_bytes = this.output_bytes
+    if (closing) this.#closed_bytes = this.output_bytes
     return true
   }
 
@@ -86,16 +73,11 @@ export class ChatReading extends EventReading {
       this.#snapshots.set(indexOf(choice, place), said)
     }
     const whole = [...this.#snapshots.values()].reduce((sum, one) => sum + one, 0)
-    return Math.max(0, whole - this.#output_bytes)
+    return Math.max(0, whole - this.output_bytes)
   }
 
-  protected addRecurring(bytes: number): void {
-    this.#output_bytes += bytes
-  }
-
-  protected addLarge(output_bytes: number, members: JsonObject): boolean {
-    this.#output_bytes += output_bytes
-    return this.#count(members, true)
+  protected countLarge(members: JsonObject): boolean {
+    return this.#count(usagesOf(members), true)
   }
 
   /**
@@ -112,19 +94,7 @@ export class ChatReading extends EventReading {
   }
 
   get usage_final(): boolean {
-    return this.#closed_bytes === this.#output_bytes && isUsable(this.usage, this.#output_bytes)
-  }
-
-  protected get usage(): UsageReading {
-    return this.#usage.reading
-  }
-
-  protected get output_bytes(): number {
-    return this.#output_bytes
-  }
-
-  protected get later_bytes(): number {
-    return this.#output_bytes - (this.#counted_bytes ?? this.#output_bytes)
+    return this.#closed_bytes === this.output_bytes && isUsable(this.usage.reading, this.output_bytes)
   }
 }
 
@@ -168,25 +138,12 @@ function indexOf({ index }: JsonObject, place: number): number {
 }
 
 function isPlaceholder(counted: Counted | "missing" | "invalid"): boolean {
-  return typeof counted !== "string" && counted.counts.prompt === 0 && counted.counts.output === 0
+  return counted instanceof Counted && counted.counts.prompt === 0 && counted.counts.output === 0
 }
 
 /** Whether a choice of a chunk has a whole message in place of a delta. */
 function isSnapshot({ delta, message }: JsonObject): boolean {
   return isMissing(delta) && isObject(message)
-}
-
-/** Whether a chunk has, in a place of usage (D87), something that `is` accepts. */
-function someUsage(
-  { usage, x_groq }: JsonObject,
-  choices: readonly JsonObject[],
-  is: (usage: unknown) => boolean,
-): boolean {
-  return is(usage) || choices.some((choice) => is(choice.usage)) || (isObject(x_groq) && is(x_groq.usage))
-}
-
-function isPresent(value: unknown): boolean {
-  return !isMissing(value)
 }
 
 /** The text of a chunk with one choice that has text; null for any other chunk. */

@@ -1,14 +1,18 @@
+import { StreamUsage, type UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
-import type { JsonObject, UsageReading } from "../wire/usage.ts"
+import type { JsonObject } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { type Abridged, abridge } from "./long-text.ts"
 import { parsePayload } from "./output.ts"
-import { EMPTY, type EventKind, NOTHING, OUTPUT, type StreamEvidence, type StreamReading } from "./reading.ts"
+import { EMPTY, type EventKind, NOTHING, OUTPUT, type StreamEvidence } from "./reading.ts"
 import type { Repetition } from "./repetition.ts"
 import type { SseEvent } from "./sse.ts"
 
-/** The common part of the readings of all operations. Each adds the meaning of a payload, its output and its usage. */
-export abstract class EventReading implements StreamReading {
+/**
+ * Reads a stream event by event, in bounded memory. There is one for each operation that streams (D63), which adds the meaning
+ * of a payload.
+ */
+export abstract class EventReading {
   /** Events that the stream has sent before; the framer need not read equal events. */
   readonly recurring: Repetition
   /** Whether the last event of the stream was read. */
@@ -17,34 +21,39 @@ export abstract class EventReading implements StreamReading {
   protected error = false
   /** The service tier that the stream reported as served so far (D70). */
   protected service_tier: string | undefined
+  protected readonly rules: UsageRules
+  protected readonly usage: StreamUsage
+  /** UTF-8 bytes of output so far (D7). */
+  protected output_bytes = 0
+  /** Those up to the last valid usage; null before there is any. */
+  protected counted_bytes: number | null = null
 
-  constructor(recurring: Repetition) {
+  constructor(recurring: Repetition, rules: UsageRules) {
     this.recurring = recurring
+    this.rules = rules
+    this.usage = new StreamUsage(rules)
   }
 
+  /** Whether a clean end of the body now is a `completed` stream (D8). */
   abstract readonly answered: boolean
+  /** Whether the answer may be complete except for its usage (D9). */
   abstract readonly paused: boolean
+  /** Whether the usage that counts is final (D4). */
   abstract readonly usage_final: boolean
-  /** The usage that counts. */
-  protected abstract readonly usage: UsageReading
-  /** UTF-8 bytes of output so far (D7), and of those that came after the usage (D8). */
-  protected abstract readonly output_bytes: number
-  protected abstract readonly later_bytes: number
 
-  /** Reads a payload. `long`: it is without the long text of its event. */
+  /** Reads a payload, unless the stream has ended. `long`: it is without the long text of its event. */
   protected abstract readPayload(payload: JsonObject, long: Abridged | null): EventKind
   /** Reads `[DONE]`. */
   protected abstract readDone(): EventKind
-  /** Counts the output of events that recur. */
-  protected abstract addRecurring(bytes: number): void
-  /** Counts the output and the usage of an answer over the limit. Returns whether the usage is valid. */
-  protected abstract addLarge(output_bytes: number, members: JsonObject): boolean
+  /** Counts the usage among the members of an answer over the limit. Returns whether it is valid. */
+  protected abstract countLarge(members: JsonObject): boolean
 
   /** Whether the stream has ended; nothing more is read. */
   protected get over(): boolean {
     return this.done || this.error
   }
 
+  /** Reads an event, or several equal ones. */
   take(event: SseEvent): EventKind {
     // Checked before the data is decoded, because decoding is wasted on events that are not read.
     if (this.over) return NOTHING
@@ -59,12 +68,21 @@ export abstract class EventReading implements StreamReading {
     return read
   }
 
-  /** Reads the payload of one event and returns its kind. After the last event or an error everything is `nothing` (D4, D8). */
+  /** Reads the payload of one event. After the last event or an error everything is `nothing` (D4, D8). */
   read(data: string | null): EventKind {
     if (data === null || this.over) return NOTHING
     if (data.trim() === "[DONE]") return this.readDone()
-    const payload = parsePayload(data)
-    return payload === null ? NOTHING : this.readPayload(payload, null)
+    return this.readObject(parsePayload(data))
+  }
+
+  /** The same for a parsed payload; null for one that is not a JSON object. */
+  readObject(payload: JsonObject | null): EventKind {
+    return payload === null || this.over ? NOTHING : this.readPayload(payload, null)
+  }
+
+  /** Counts the output of events that recur. */
+  protected addRecurring(bytes: number): void {
+    this.output_bytes += bytes
   }
 
   /** Leaves out the long text of an event. */
@@ -76,25 +94,29 @@ export abstract class EventReading implements StreamReading {
     return this.recurring.learn(event)
   }
 
+  /** Reads an object over the limit, as far as it came (D5, D29). Returns whether it has evidence. */
   takeLarge(large: LargeAnswer): boolean {
     if (!large.object) return false
     large.stop()
     this.service_tier ??= large.service_tier
-    return this.addLarge(large.output_bytes, large.members) || this.output_bytes > 0
+    this.output_bytes += large.output_bytes
+    return this.countLarge(large.members) || this.output_bytes > 0
   }
 
+  /** The provider failed without an error event. Nothing more is read. */
   fail(): void {
     this.error = true
   }
 
+  /** What was delivered, if the stream ends now with `ending`. */
   evidence(ending: Ending): StreamEvidence {
     return {
       shape: "stream",
       ending,
-      usage: this.usage,
+      usage: this.usage.reading,
       usage_final: this.usage_final,
       output_bytes: this.output_bytes,
-      output_bytes_after_usage: this.later_bytes,
+      output_bytes_after_usage: this.output_bytes - (this.counted_bytes ?? this.output_bytes),
       error: this.error,
       service_tier: this.service_tier,
     }

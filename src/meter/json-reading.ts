@@ -29,10 +29,8 @@ export function readJson(
   rules: UsageRules = ANY_USAGE,
 ): JsonEvidence {
   const text = cut ? null : decode(body)
-  if (text === null) return withoutObject("malformed", ending)
-  if (text.trim() === "") return withoutObject("blank", ending)
-  const payload = parsePayload(text, ANSWER_BOUNDS)
-  if (payload === null) return withoutObject("malformed", ending)
+  const payload = text === null ? null : parsePayload(text, ANSWER_BOUNDS)
+  if (payload === null) return withoutObject(text?.trim() === "" ? "blank" : "malformed", ending)
   const usage = form.usageOf(payload, rules)
   if (usage.state !== "valid" && form.isError(payload)) return withoutObject("error", ending)
   return {
@@ -41,7 +39,6 @@ export function readJson(
     body: "object",
     usage,
     output_bytes: form.outputBytes(payload),
-    too_large: false,
     service_tier: readServiceTier(payload),
   }
 }
@@ -108,7 +105,7 @@ export function readLarge(
 
 /** Nothing to charge (rule 3, D10). */
 export function withoutObject(body: "blank" | "malformed" | "error", ending: Ending): JsonEvidence {
-  return { shape: "json", ending, body, usage: { state: "missing" }, output_bytes: 0, too_large: false }
+  return { shape: "json", ending, body, usage: { state: "missing" }, output_bytes: 0 }
 }
 
 /** The text of an answer; null when it is not UTF-8. */

@@ -1,23 +1,31 @@
-import { ANY_USAGE, readUsage, type UsageRules } from "../usage/reading.ts"
-import { isMissing, isObject, type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
+import {
+  ANY_USAGE,
+  type Expected,
+  firstCounted,
+  readUsage,
+  type UsageRules,
+  usagesOf,
+  WITH_OUTPUT,
+} from "../usage/reading.ts"
+import {
+  isMissing,
+  isObject,
+  type JsonObject,
+  objectOf,
+  readServiceTier,
+  type UsageReading,
+} from "../wire/usage.ts"
 import { EventReading } from "./event-reading.ts"
-import { EMPTY, type EventKind, isUsable, OUTPUT, reportsError } from "./reading.ts"
+import { DONE, EMPTY, ERROR, type EventKind, isUsable, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 import { ResponsesOutput, type ToolRuns } from "./responses-output.ts"
 import type { SseEvent } from "./sse.ts"
-
-const ERROR: EventKind = { kind: "error", trusted_usage: false, shown: true }
-/** A stream that ends without its last event. */
-const ENDLESS: EventKind = { ...ERROR, shown: false }
 
 /** The events that end a stream, and hold its usage. */
 const LAST: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete", "response.failed"])
 
 /** Reads a stream of response events (D66), which one of three events ends. */
 export class ResponsesReading extends EventReading {
-  protected readonly later_bytes = 0
-  protected usage: UsageReading = { state: "missing" }
-  readonly #rules: UsageRules
   readonly #output = new ResponsesOutput()
   /** Counts the bytes of recurring events. */
   #addRecurring: ((bytes: number) => void) | null = null
@@ -25,8 +33,7 @@ export class ResponsesReading extends EventReading {
   #is_endless = false
 
   constructor(rules: UsageRules = ANY_USAGE) {
-    super(new Repetition(deltaOf, addedBytes))
-    this.#rules = rules
+    super(new Repetition(deltaOf, addedBytes), rules)
   }
 
   /** A stream is complete only with its last event. */
@@ -39,18 +46,15 @@ export class ResponsesReading extends EventReading {
   }
 
   get usage_final(): boolean {
-    return isUsable(this.usage, this.#output.bytes)
-  }
-
-  protected get output_bytes(): number {
-    return this.#output.bytes
+    return isUsable(this.usage.reading, this.output_bytes)
   }
 
   protected override get over(): boolean {
     return this.#is_endless || super.over
   }
 
-  protected addRecurring(bytes: number): void {
+  protected override addRecurring(bytes: number): void {
+    super.addRecurring(bytes)
     this.#addRecurring?.(bytes)
   }
 
@@ -66,57 +70,63 @@ export class ResponsesReading extends EventReading {
     return null
   }
 
-  protected addLarge(output_bytes: number, { usage }: JsonObject): boolean {
+  protected countLarge(members: JsonObject): boolean {
     this.#is_endless = true
-    this.#output.bytes += output_bytes
-    this.usage = readUsage(usage, this.#rules)
-    return this.usage.state === "valid"
+    return this.#count(members.usage, WITH_OUTPUT)
   }
 
   /** This API has no `[DONE]`. A `[DONE]` before the last event ends the stream as incomplete. */
   protected readDone(): EventKind {
     this.#is_endless = true
-    return ENDLESS
+    return ERROR
   }
 
   protected readPayload(payload: JsonObject): EventKind {
-    if (LAST.has(payload.type)) return this.#readLast(payload)
-    if (payload.type === "error" || reportsError(payload)) {
+    const { type, response } = payload
+    const is_last = LAST.has(type)
+    if (!is_last && (type === "error" || reportsError(payload))) {
       this.fail()
-      return ERROR
+      return { ...ERROR, shown: true }
     }
-    if (isObject(payload.response)) this.service_tier ??= readServiceTier(payload.response)
-    return this.#output.take(payload) > 0 ? OUTPUT : EMPTY
+    const bytes = this.#output.take(payload)
+    this.output_bytes += bytes
+    // That of the last event if it has one, otherwise the first one.
+    const tier = readServiceTier(objectOf(response))
+    this.service_tier = is_last ? (tier ?? this.service_tier) : (this.service_tier ?? tier)
+    if (!is_last) return bytes > 0 ? OUTPUT : EMPTY
+    this.done = true
+    const failed = type === "response.failed"
+    if (failed) this.error = true
+    const { usage, expected } = usageOf(objectOf(response), this.#output.runs)
+    const trusted_usage = this.#count(usage, expected)
+    return { ...DONE, output: bytes > 0, trusted_usage, failed, shown: true }
   }
 
-  #readLast(payload: JsonObject): EventKind {
-    this.done = true
-    const failed = payload.type === "response.failed"
-    if (failed) this.error = true
-    const output = this.#output.take(payload) > 0
-    const response = isObject(payload.response) ? payload.response : {}
-    this.usage = responseUsage(response, this.#rules, this.#output.runs)
-    // That of the last event if it has one, otherwise the first one.
-    this.service_tier = readServiceTier(response) ?? this.service_tier
-    return { kind: "done", output, trusted_usage: this.usage.state === "valid", failed, shown: true }
+  #count(usage: unknown, expected: Expected): boolean {
+    this.counted_bytes = this.output_bytes
+    return this.usage.take(firstCounted(usagesOf({ usage }), this.rules), expected, false)
   }
 }
 
-/**
- * The usage of a response (D66). Some counts are beside it, in `tool_usage`. `runs` are the provider's tools that ran, by the
- * items of its output, for a usage that does not count them.
- */
-export function responseUsage(
+/** The usage of a response (D66). `runs` are the provider's tools that ran, by its items, for a usage that does not count them. */
+export function responseUsage(response: JsonObject, rules: UsageRules, runs: ToolRuns): UsageReading {
+  const { usage, expected } = usageOf(response, runs)
+  return readUsage(usage, rules, expected)
+}
+
+/** Some counts are beside the usage, in `tool_usage`. */
+function usageOf(
   { usage, tool_usage }: JsonObject,
-  rules: UsageRules,
   { web_search = 0, ...runs }: ToolRuns,
-): UsageReading {
-  const whole = isMissing(tool_usage) || !isObject(usage) ? usage : { ...usage, tool_usage }
-  return readUsage(whole, rules, {
-    output: true,
-    searches: web_search,
-    ...(Object.keys(runs).length > 0 && { runs }),
-  })
+): { readonly usage: unknown; readonly expected: Expected } {
+  return {
+    usage: isMissing(tool_usage) || !isObject(usage) ? usage : { ...usage, tool_usage },
+    expected: {
+      output: true,
+      searches: web_search,
+      runs: Object.keys(runs).length > 0 ? runs : undefined,
+    },
+  }
 }
 
 /** The text of a delta; null for any other event. */

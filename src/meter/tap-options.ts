@@ -2,13 +2,14 @@ import type { UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
 import type { JsonObject } from "../wire/usage.ts"
 import type { UsageWishes } from "./cost.ts"
+import type { EventReading } from "./event-reading.ts"
 import type { JsonForm } from "./json-reading.ts"
-import type { StreamEvidence, StreamReading } from "./reading.ts"
+import type { StreamEvidence } from "./reading.ts"
 
 /** How streams are read and framed (D36). One for each operation that streams (D63). */
 export interface StreamForm {
   /** Reads one stream: `choices` were requested. */
-  open(choices: number, rules: UsageRules): StreamReading
+  open(choices: number, rules: UsageRules): EventReading
   /** A comment that sends the headers before the provider's first event. */
   readonly commit: Uint8Array
   readonly keepalive: Uint8Array

@@ -1,8 +1,9 @@
 import type { Ending } from "../wire/call.ts"
 import { ShownUsage } from "./cost.ts"
+import type { EventReading } from "./event-reading.ts"
 import { LargeChunks } from "./large-chunks.ts"
 import { type Feed, Outlet } from "./outlet.ts"
-import type { EventKind, StreamEvidence, StreamReading } from "./reading.ts"
+import type { EventKind, StreamEvidence } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 import type { TapOptions } from "./tap-options.ts"
 import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
@@ -19,7 +20,7 @@ export class Tap implements Feed {
   readonly #chunks = new LargeChunks()
   /** The body, if it is a JSON object (D29); undefined while that is unknown, null for an event stream. */
   #whole: WholeAnswer | null | undefined
-  readonly #reading: StreamReading
+  readonly #reading: EventReading
   readonly #usage: ShownUsage
   /** What the client is sent. */
   readonly outlet: Outlet
@@ -213,24 +214,21 @@ export class Tap implements Feed {
       return
     }
     const read = this.#reading.take(event)
-    if (read.kind === "nothing" && !terminated) return
-    let shown: readonly Uint8Array[] | null = event.parts
-    switch (read.kind) {
-      case "done":
-        this.#note(read)
-        if (read.shown) this.outlet.open()
-        if (this.#options.form.keeps_last && !this.outlet.silent)
-          this.#last = read.failed ? this.#options.withoutSecret(event.parts) : this.#usage.last(event)
-        this.#finish(read.failed ? "upstream_lost" : "completed")
-        return
-      case "error":
-        if (read.trusted_usage || read.shown) this.outlet.open()
-        this.#finish("upstream_lost", event.data)
-        return
-      case "chunk":
-        this.#note(read)
-        if (read.with_usage) shown = this.#usage.of(event, read.usage_only, read.final_usage)
+    const { kind, failed } = read
+    if (kind === "nothing" && !terminated) return
+    this.#note(read)
+    if (read.shown || (kind === "error" && read.trusted_usage)) this.outlet.open()
+    if (kind === "error") {
+      this.#finish("upstream_lost", event.data)
+      return
     }
+    if (kind === "done") {
+      if (this.#options.form.keeps_last && !this.outlet.silent)
+        this.#last = failed ? this.#options.withoutSecret(event.parts) : this.#usage.last(event)
+      this.#finish(failed ? "upstream_lost" : "completed")
+      return
+    }
+    const shown = read.with_usage ? this.#usage.of(event, read.usage_only, read.final_usage) : event.parts
     this.#stripped = shown === null
     if (shown !== null) this.outlet.forward(shown)
     if (this.#draining !== null && this.#reading.usage_final) this.#finish(this.#draining)

@@ -3,7 +3,7 @@ import { choicesOf, parsePayload, parsePrintable } from "../meter/output.ts"
 import type { JsonEvidence } from "../meter/reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "../meter/sse.ts"
 import type { Assembly, EventForm } from "../operation.ts"
-import { type UsageRules, usageValuesOf } from "../usage/reading.ts"
+import { type UsageRules, usagesOf } from "../usage/reading.ts"
 import { nextTurn, slices } from "../wire/shape.ts"
 import { isMissing, isObject, isWhole, type JsonObject, objectOf } from "../wire/usage.ts"
 
@@ -34,10 +34,10 @@ export async function assembled(
   let is_printable = true
   let events = 0
   const take = (event: SseEvent) => {
-    const read = reading.take(event)
+    const payload = parsePrintable(event.data ?? "")
+    const read = payload === null ? reading.read(event.data) : reading.readObject(payload)
     if (read.kind === "nothing") return
     if (read.kind === "error" || read.kind === "done") charges_error = read.trusted_usage
-    const payload = parsePrintable(event.data ?? "")
     if (payload !== null) assembly.take(payload)
     else if (read.kind === "chunk") is_printable = false
   }
@@ -71,7 +71,6 @@ export async function assembled(
       usage,
       output_bytes,
       output_bytes_after_usage,
-      too_large: false,
       service_tier,
     },
     bytes: encoder.encode(JSON.stringify(answer)),
@@ -138,7 +137,7 @@ export class ChatAssembly implements Assembly {
   take(payload: JsonObject): void {
     this.#top ??= {}
     const { choices: _, usage: __, ...top } = payload
-    const usage = usageValuesOf(payload).find(isObject)
+    const usage = usagesOf(payload).find(isObject)
     add(this.#top, usage === undefined ? top : { ...top, usage }, false)
     for (const [place, choice] of choicesOf(payload).entries()) this.#takeChoice(choice, place)
   }

@@ -8,12 +8,11 @@ import {
   type JsonObject,
   MAX_TOKENS,
   NO_LIMITS,
-  type Usage,
   type UsageLimits,
   type UsageReading,
 } from "../wire/usage.ts"
-import { type Count, type Reader, readers } from "./readers.ts"
-import { MAX_NAMES, type Told, tell } from "./told.ts"
+import { Counted, count, merged } from "./counted.ts"
+import { type Reader, readers } from "./readers.ts"
 
 /** How the usage of a call is read: the provider's names, and the most that the request can have caused (D1, D87). */
 export interface UsageRules {
@@ -30,160 +29,6 @@ export const ANY_USAGE: UsageRules = {
   writes_for_an_hour: false,
 }
 
-/** The numbers of a usage, compared with its total, which decides what is a part of what (D87). */
-export interface Counted {
-  readonly counts: Readonly<Partial<Record<Count, number>>>
-  /** Whether cached and written tokens are beside the prompt, and reasoning beside the output. */
-  readonly cache_beside: boolean
-  readonly reasoning_beside: boolean
-  /** Whether neither an output nor a total above the prompt was reported, so that the output is estimated. */
-  readonly output_unknown: boolean
-  /** The total less its parts; 0 if there is no total. */
-  readonly unexplained_tokens: number
-  readonly runs: Readonly<Record<string, number>> | undefined
-  readonly cost_nano: bigint | null
-  readonly unread: readonly string[]
-  readonly notes: readonly Note[]
-}
-
-/** The counts of one usage object; null if it is invalid (D1). */
-export function count(usage: JsonObject, { reader }: UsageRules): Counted | null {
-  const told = tell(usage, reader, MAX_TOKENS)
-  if (told === null) return null
-  const counted = reconciled(told, reader)
-  return isMissing(usage.iterations) ? counted : withIterations(counted, usage.iterations, reader)
-}
-
-/** Tries which counts are beside their parents, first as their names say, until the parts add up to the total. */
-function reconciled(told: Told, { rest }: Reader): Counted {
-  const { counts, cache_beside, runs, cost_nano, unread, notes } = told
-  const { prompt, output, total = 0, reasoning = 0 } = counts
-  const by_name = {
-    counts,
-    cache_beside,
-    reasoning_beside: false,
-    output_unknown: false,
-    unexplained_tokens: 0,
-    runs,
-    cost_nano,
-    unread,
-    notes,
-  }
-  if (total === 0 || prompt === undefined) return by_name
-  if (output === undefined) {
-    const left = total - prompt - (cache_beside ? cacheOf(counts) : 0)
-    if (left < 0) return by_name
-    // Nothing was said where thinking took all of it.
-    const thought = rest === "output" ? { reasoning: left } : {}
-    return { ...by_name, counts: { ...counts, output: left, ...thought }, output_unknown: left === 0 }
-  }
-  const cache = cacheOf(counts)
-  const parts = prompt + output + (cache_beside ? cache : 0)
-  if (parts === total && (cache_beside || cache <= prompt)) return by_name
-  for (const is_beside of [cache_beside, !cache_beside]) {
-    for (const reasoning_beside of [false, true]) {
-      const sum = prompt + output + (is_beside ? cache : 0) + (reasoning_beside ? reasoning : 0)
-      if (sum === total && (is_beside || cache <= prompt))
-        return { ...by_name, cache_beside: is_beside, reasoning_beside }
-    }
-  }
-  const unexplained_tokens = total - parts
-  if (rest === "unknown" || unexplained_tokens < 0) return { ...by_name, unexplained_tokens }
-  const whole = {
-    ...counts,
-    output: output + unexplained_tokens,
-    reasoning: reasoning + unexplained_tokens,
-  }
-  return { ...by_name, counts: whole }
-}
-
-/** Tokens that were read from a cache and written to one. */
-function cacheOf({ cached = 0, write, write_5m = 0, write_1h = 0 }: Told["counts"]): number {
-  return cached + (write ?? write_5m + write_1h)
-}
-
-/** Counts that are a part of the prompt, or beside it. */
-const OF_PROMPT = [
-  "prompt",
-  "cached",
-  "cached_audio",
-  "write",
-  "write_5m",
-  "write_1h",
-  "audio_input",
-  "image_input",
-] as const satisfies readonly Count[]
-
-/**
- * The counts of a stream so far with those of its next event: the last number wins (D4). What is absent changes nothing,
- * and a 0 erases nothing, unless the parts of the prompt in its event are together at least what they were.
- */
-export function merged(known: Counted | null, next: Counted): Counted {
-  if (known === null) return next
-  const zeros_count = promptOf(next) >= promptOf(known)
-  const counts: Partial<Record<Count, number>> = { ...known.counts }
-  for (const [name, tokens] of Object.entries(next.counts) as [Count, number][]) {
-    const is_kept = tokens === 0 && !(zeros_count && isOfPrompt(name))
-    if (!is_kept || counts[name] === undefined) counts[name] = tokens
-  }
-  const tells_cache = cacheOf(next.counts) > 0
-  return {
-    counts,
-    cache_beside: tells_cache ? next.cache_beside : known.cache_beside,
-    reasoning_beside: (next.counts.reasoning ?? 0) > 0 ? next.reasoning_beside : known.reasoning_beside,
-    output_unknown: next.counts.output === undefined ? known.output_unknown : next.output_unknown,
-    unexplained_tokens: next.counts.total === undefined ? known.unexplained_tokens : next.unexplained_tokens,
-    runs: next.runs === undefined ? known.runs : { ...known.runs, ...next.runs },
-    cost_nano: next.cost_nano ?? known.cost_nano,
-    unread: union(known.unread, next.unread).slice(0, MAX_NAMES),
-    notes: union(known.notes, next.notes),
-  }
-}
-
-function isOfPrompt(name: Count): boolean {
-  return OF_PROMPT.some((one) => one === name)
-}
-
-function promptOf({ counts, cache_beside }: Counted): number {
-  return (counts.prompt ?? 0) + (cache_beside ? cacheOf(counts) : 0)
-}
-
-function union<T>(some: readonly T[], more: readonly T[]): readonly T[] {
-  return more.every((one) => some.includes(one)) ? some : [...new Set([...some, ...more])]
-}
-
-/** What the top level of a usage leaves out: passes that summarise the prompt, and parts by other models (D64). */
-function withIterations(top: Counted, iterations: unknown, reader: Reader): Counted {
-  if (!Array.isArray(iterations)) return noted(top, "details_malformed")
-  let sum = top
-  for (const iteration of iterations) {
-    const { type } = isObject(iteration) ? iteration : { type: null }
-    if (type === "message") continue
-    const part = isObject(iteration) ? tell(iteration, reader, MAX_TOKENS) : null
-    if (part === null) sum = noted(sum, "details_malformed")
-    else if (type === "fallback_message") sum = noted(sum, "unpriced")
-    else sum = plus(type === "compaction" ? sum : noted(sum, "unpriced"), reconciled(part, reader))
-  }
-  return sum
-}
-
-function noted(counted: Counted, note: Note): Counted {
-  return { ...counted, notes: union(counted.notes, [note]) }
-}
-
-function plus(top: Counted, part: Counted): Counted {
-  const counts: Partial<Record<Count, number>> = { ...top.counts }
-  for (const [name, tokens] of Object.entries(part.counts) as [Count, number][])
-    counts[name] = (counts[name] ?? 0) + tokens
-  return {
-    ...top,
-    counts,
-    cache_beside: top.cache_beside || part.cache_beside,
-    unread: union(top.unread, part.unread).slice(0, MAX_NAMES),
-    notes: union(top.notes, part.notes),
-  }
-}
-
 /** What a usage must have to be valid. */
 export interface Expected {
   /** Whether it counts output: embeddings have none, and the first event of a message does not count it yet. */
@@ -194,6 +39,8 @@ export interface Expected {
 }
 
 export const WITH_OUTPUT: Expected = { output: true }
+
+const INVALID: UsageReading = { state: "invalid" }
 
 /** The counts in the form that is charged (D87): every token in one part only, and none beyond what is plausible (D1). */
 export function readingOf(counted: Counted, rules: UsageRules, expected: Expected): UsageReading {
@@ -209,67 +56,64 @@ export function readingOf(counted: Counted, rules: UsageRules, expected: Expecte
   if (reported_prompt > MAX_TOKENS || reported_output > MAX_TOKENS) return INVALID
   const prompt_tokens = Math.min(reported_prompt, limits.prompt_tokens)
   const completion_tokens = Math.min(reported_output, limits.completion_tokens)
-  const is_implausible = prompt_tokens < reported_prompt || completion_tokens < reported_output
   // Tokens beyond what is plausible are taken from the cheapest, so that no more is charged for less.
   const excess = reported_prompt - prompt_tokens
   const cached_tokens = Math.max(0, Math.min(cached, reported_prompt) - excess)
-  const buckets = bucketsOf(counts, write - long, long, expected)
-  const runs = counted.runs ?? expected.runs
   let notes = counted.notes
-  if (is_implausible) notes = union(notes, ["usage_implausible"])
-  if (cached > reported_prompt) notes = union(notes, ["cached_clamped"])
-  if (write_5m + write_1h > write) notes = union(notes, ["details_clamped"])
-  if (unexplained_tokens !== 0) notes = union(notes, ["total_unexplained"])
-  if (unread.length > 0) notes = union(notes, ["usage_unread"])
-  const tokens = { prompt_tokens, cached_tokens, completion_tokens }
-  const usage: Usage = buckets === null ? tokens : { ...tokens, buckets }
+  if (excess > 0 || completion_tokens < reported_output) notes = withNote(notes, "usage_implausible")
+  if (cached > reported_prompt) notes = withNote(notes, "cached_clamped")
+  if (write_5m + write_1h > write) notes = withNote(notes, "details_clamped")
+  if (unexplained_tokens !== 0) notes = withNote(notes, "total_unexplained")
+  if (unread.length > 0) notes = withNote(notes, "usage_unread")
+  const buckets = bucketsOf(counts, write - long, long, expected)
   return {
     state: "valid",
-    usage: runs === undefined ? usage : { ...usage, tool_runs: runs },
+    usage: {
+      prompt_tokens,
+      cached_tokens,
+      completion_tokens,
+      buckets,
+      tool_runs: counted.runs ?? expected.runs,
+    },
     notes,
-    ...(counted.output_unknown && { output_unknown: true }),
-    ...asideOf(counted),
+    aside: asideOf(counted),
+    output_unknown: counted.output_unknown,
   }
 }
 
-const INVALID: UsageReading = { state: "invalid" }
-
-/** The kinds of price that a count is of; cache writes and audio are split further. */
-const BUCKETS = [
-  ["reasoning", "reasoning"],
-  ["audio_output", "audio_output"],
-  ["image_input", "image_input"],
-  ["image_output", "image_output"],
-  ["cached_audio_input", "cached_audio"],
-  ["page", "pages"],
-] as const satisfies readonly (readonly [Bucket, Count])[]
+function withNote(notes: readonly Note[], note: Note): readonly Note[] {
+  return notes.includes(note) ? notes : [...notes, note]
+}
 
 function bucketsOf(
   counts: Counted["counts"],
   write_5m: number,
   write_1h: number,
-  { output, searches }: Expected,
-): Buckets | null {
-  const { audio_input = 0, cached_audio = 0 } = counts
-  const buckets: Partial<Record<Bucket, number>> = {}
-  if (write_5m > 0) buckets.cache_write = write_5m
-  if (write_1h > 0) buckets.cache_write_1h = write_1h
-  if (audio_input > cached_audio) buckets.audio_input = audio_input - cached_audio
-  for (const [bucket, name] of BUCKETS) {
-    const tokens = counts[name] ?? 0
-    if (tokens > 0 && (output || name !== "reasoning")) buckets[bucket] = tokens
+  expected: Expected,
+): Buckets | undefined {
+  const { audio_input = 0, cached_audio, searches = expected.searches } = counts
+  let buckets: Partial<Record<Bucket, number>> | undefined
+  const add = (bucket: Bucket, count = 0) => {
+    if (count > 0) buckets = { ...buckets, [bucket]: count }
   }
-  const searched = counts.searches ?? searches
-  if (searched !== undefined && (output || searched > 0)) buckets.web_search = searched
-  for (const _ in buckets) return buckets
-  return null
+  add("cache_write", write_5m)
+  add("cache_write_1h", write_1h)
+  add("audio_input", audio_input - (cached_audio ?? 0))
+  add("cached_audio_input", cached_audio)
+  add("image_input", counts.image_input)
+  if (expected.output) add("reasoning", counts.reasoning)
+  add("audio_output", counts.audio_output)
+  add("image_output", counts.image_output)
+  add("page", counts.pages)
+  // Counted as none, so that those of the request are not charged (D60).
+  if (searches === 0 && expected.output) return { ...buckets, web_search: 0 }
+  add("web_search", searches)
+  return buckets
 }
 
-const NO_ASIDE = {}
-
-function asideOf({ unread, unexplained_tokens, cost_nano }: Counted): { readonly aside?: Aside } {
-  if (unread.length === 0 && unexplained_tokens === 0 && cost_nano === null) return NO_ASIDE
-  return { aside: { unread, unexplained_tokens, provider_cost_nano: cost_nano } }
+function asideOf({ unread, unexplained_tokens, cost_nano }: Counted): Aside | undefined {
+  if (unread.length === 0 && unexplained_tokens === 0 && cost_nano === null) return undefined
+  return { unread, unexplained_tokens, provider_cost_nano: cost_nano }
 }
 
 /** Reads one usage value on its own (D1). */
@@ -279,40 +123,72 @@ export function readUsage(
   expected: Expected = WITH_OUTPUT,
 ): UsageReading {
   if (isMissing(value)) return { state: "missing" }
-  const counted = isObject(value) ? count(value, rules) : null
+  const counted = isObject(value) ? count(value, rules.reader) : null
   return counted === null ? INVALID : readingOf(counted, rules, expected)
 }
 
-/** The places of a usage object in an answer, a chunk or an event. */
-type PlaceOf = (payload: JsonObject) => unknown
+const NONE: readonly never[] = []
 
-/** In this order: the first with valid usage decides (D87). */
-const PLACES: readonly PlaceOf[] = [
-  ({ usage }) => usage,
-  ({ choices }) => (Array.isArray(choices) ? choices.findLast(isObject)?.usage : undefined), // Moonshot
-  ({ x_groq }) => (isObject(x_groq) ? x_groq.usage : undefined), // Groq
-]
-
-/** What stands there, in their order. */
-export function usageValuesOf(payload: JsonObject): readonly unknown[] {
-  return PLACES.map((placeOf) => placeOf(payload))
+/** What stands in the places of usage in a payload, in their order (D87). */
+export function usagesOf({ usage, choices, x_groq }: JsonObject): readonly unknown[] {
+  const groq = isObject(x_groq) ? x_groq.usage : undefined
+  const of_choices = Array.isArray(choices) && choices.some(hasUsage)
+  if (!of_choices && isMissing(groq)) return isMissing(usage) ? NONE : [usage]
+  const others = of_choices ? choices.filter(hasUsage).map((choice: JsonObject) => choice.usage) : []
+  return [usage, ...others.reverse(), groq].filter((value) => !isMissing(value))
 }
 
-/** The counts of the first valid usage of a payload; why there are none otherwise. */
-export function usageIn(payload: JsonObject, rules: UsageRules): Counted | "missing" | "invalid" {
-  let fault: "missing" | "invalid" = "missing"
-  for (const placeOf of PLACES) {
-    const value = placeOf(payload)
-    if (isMissing(value)) continue
-    const counted = isObject(value) ? count(value, rules) : null
+function hasUsage(choice: unknown): boolean {
+  return isObject(choice) && !isMissing(choice.usage)
+}
+
+/** The counts of the first valid usage; why there are none otherwise. */
+export function firstCounted(
+  usages: readonly unknown[],
+  { reader }: UsageRules,
+): Counted | "missing" | "invalid" {
+  for (const usage of usages) {
+    const counted = isObject(usage) ? count(usage, reader) : null
     if (counted !== null) return counted
-    fault = "invalid"
   }
-  return fault
+  return usages.length === 0 ? "missing" : "invalid"
 }
 
 /** The usage of an answer of the chat family. */
 export function readingIn(payload: JsonObject, rules: UsageRules): UsageReading {
-  const counted = usageIn(payload, rules)
-  return typeof counted === "string" ? { state: counted } : readingOf(counted, rules, WITH_OUTPUT)
+  const counted = firstCounted(usagesOf(payload), rules)
+  return counted instanceof Counted ? readingOf(counted, rules, WITH_OUTPUT) : { state: counted }
+}
+
+/** The usage of a stream so far: from event to event the last valid number wins (D4, D87). */
+export class StreamUsage {
+  readonly #rules: UsageRules
+  #counted: Counted | null = null
+  /** The usage that counts; why there is none otherwise. */
+  reading: UsageReading = { state: "missing" }
+
+  constructor(rules: UsageRules) {
+    this.#rules = rules
+  }
+
+  /**
+   * Takes the counts of an event. Returns whether they are valid, together with what earlier events counted if `adds` is
+   * set; invalid ones change nothing.
+   */
+  take(next: Counted | "missing" | "invalid", expected: Expected, adds: boolean): boolean {
+    if (next === "missing") return false
+    const valid = next !== "invalid" && this.#isTaken(next, expected, adds)
+    if (!valid && this.reading.state !== "valid") this.reading = INVALID
+    return valid
+  }
+
+  #isTaken(next: Counted, expected: Expected, adds: boolean): boolean {
+    const counted = merged(this.#counted, next)
+    const reading = readingOf(counted, this.#rules, expected)
+    if (!adds && counted !== next && readingOf(next, this.#rules, expected).state !== "valid") return false
+    if (reading.state !== "valid") return false
+    this.#counted = counted
+    this.reading = reading
+    return true
+  }
 }

@@ -7,9 +7,9 @@ export interface Usage {
   readonly cached_tokens: number
   readonly completion_tokens: number
   /** Tokens of kinds that can have their own price, and searches; absent if there were none (D60). */
-  readonly buckets?: Buckets
+  readonly buckets?: Buckets | undefined
   /** Runs of the provider's tools that are billed each, by the provider's name of the tool; absent if there were none. */
-  readonly tool_runs?: Readonly<Record<string, number>>
+  readonly tool_runs?: Readonly<Record<string, number>> | undefined
 }
 
 /** What a usage reports besides what is charged. */
@@ -22,8 +22,6 @@ export interface Aside {
   readonly provider_cost_nano: bigint | null
 }
 
-export const NOTHING_ASIDE: Aside = { unread: [], unexplained_tokens: 0, provider_cost_nano: null }
-
 /** Tokens, or searches. A provider's numbers may overlap; of charged usage no token is in two buckets. */
 export type Buckets = Readonly<Partial<Record<Bucket, number>>>
 
@@ -34,9 +32,9 @@ export type UsageReading =
       readonly usage: Usage
       readonly notes: readonly Note[]
       /** Absent if there is nothing besides what is charged. */
-      readonly aside?: Aside
+      readonly aside?: Aside | undefined
       /** The output was not counted: it is estimated if there was any (D87). */
-      readonly output_unknown?: boolean
+      readonly output_unknown?: boolean | undefined
     }
   | { readonly state: "missing" }
   | { readonly state: "invalid" }

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { ChatReading } from "../../src/meter/chat-reading.ts"
+import type { EventReading } from "../../src/meter/event-reading.ts"
 import { abridge } from "../../src/meter/long-text.ts"
 import { MessagesReading } from "../../src/meter/messages-reading.ts"
-import type { StreamReading } from "../../src/meter/reading.ts"
 import { Framer, type SseEvent } from "../../src/meter/sse.ts"
 import { bytesOf, cutAt } from "./cuts.ts"
 
@@ -24,7 +24,7 @@ function eventOf(text: string, cuts: readonly number[] = []): SseEvent {
 }
 
 /** What an event is read as: as it is, and with all of it decoded. */
-function bothWays(open: () => StreamReading, event: SseEvent) {
+function bothWays(open: () => EventReading, event: SseEvent) {
   const decoded = { parts: [], data: event.data, tail: false, recurring_bytes: null, plain_parts: null }
   return [event, decoded].map((either) => {
     const reading = open()
@@ -37,7 +37,7 @@ const chat = (choice: string) => `data: {"id":"c1","choices":[{"index":0,${choic
 const messages = (delta: string) =>
   `event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":${delta}}\n\n`
 
-const readings: readonly [string, () => StreamReading, readonly ((text: string) => string)[]][] = [
+const readings: readonly [string, () => EventReading, readonly ((text: string) => string)[]][] = [
   [
     "chat",
     () => new ChatReading(),

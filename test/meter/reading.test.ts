@@ -2,13 +2,10 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { ChatReading } from "../../src/meter/chat-reading.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
-import type { EventKind, JsonEvidence } from "../../src/meter/reading.ts"
+import { DONE, EMPTY, ERROR, type EventKind, type JsonEvidence, NOTHING } from "../../src/meter/reading.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
 import { bytesOf } from "./cuts.ts"
-
-const NONE: EventKind = { kind: "nothing" }
-const ERROR: EventKind = { kind: "error", trusted_usage: false, shown: false }
 
 function chunk(
   output: boolean,
@@ -17,7 +14,7 @@ function chunk(
   final_usage = trusted_usage && usage_only,
   with_usage = trusted_usage || usage_only,
 ): EventKind {
-  return { kind: "chunk", output, trusted_usage, with_usage, usage_only, final_usage }
+  return { ...EMPTY, output, trusted_usage, with_usage, usage_only, final_usage }
 }
 
 const usage = '"usage":{"prompt_tokens":9,"completion_tokens":2}'
@@ -34,8 +31,6 @@ function readAll(payloads: readonly (string | null)[], n = 1): ChatReading {
   for (const payload of payloads) reading.read(payload)
   return reading
 }
-
-const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false, shown: false }
 
 describe("what one event is", () => {
   const rows: [string, string | null, EventKind][] = [
@@ -75,20 +70,20 @@ describe("what one event is", () => {
     ["D24 other things beside no choices", '{"choices":[],"prompt_filter_results":[]}', chunk(false, false)],
     ["D2 0/0 is valid where it stands", usageOnly(0, 0), chunk(false, true, true)],
 
-    ["a comment", null, NONE],
-    ["empty data", "", NONE],
-    ["white space", " \t ", NONE],
-    ["D7 no JSON", "hello", NONE],
-    ["D7 truncated JSON", text("hi").slice(0, -1), NONE],
-    ["D7 two objects", `${text("hi")}${text("hi")}`, NONE],
-    ["D7 an object after a BOM that is not the stream's", `\ufeff${text("hi")}`, NONE],
-    ["D7 a list", `[${text("hi")}]`, NONE],
-    ["D7 null", "null", NONE],
-    ["D7 a string", '"[DONE]"', NONE],
-    ["D7 a number", "1e400", NONE],
-    ["D4 not quite [DONE]", "[done]", NONE],
-    ["D4 not quite [DONE]: more behind", "[DONE] {}", NONE],
-    ["brackets without end", "[".repeat(100_000), NONE],
+    ["a comment", null, NOTHING],
+    ["empty data", "", NOTHING],
+    ["white space", " \t ", NOTHING],
+    ["D7 no JSON", "hello", NOTHING],
+    ["D7 truncated JSON", text("hi").slice(0, -1), NOTHING],
+    ["D7 two objects", `${text("hi")}${text("hi")}`, NOTHING],
+    ["D7 an object after a BOM that is not the stream's", `\ufeff${text("hi")}`, NOTHING],
+    ["D7 a list", `[${text("hi")}]`, NOTHING],
+    ["D7 null", "null", NOTHING],
+    ["D7 a string", '"[DONE]"', NOTHING],
+    ["D7 a number", "1e400", NOTHING],
+    ["D4 not quite [DONE]", "[done]", NOTHING],
+    ["D4 not quite [DONE]: more behind", "[DONE] {}", NOTHING],
+    ["brackets without end", "[".repeat(100_000), NOTHING],
     ["D7 an empty object", "{}", chunk(false, false)],
     ["D7 role only", '{"choices":[{"delta":{"role":"assistant","content":""}}]}', chunk(false, false)],
     ["D7 finish only", finish(), chunk(false, false)],
@@ -97,7 +92,7 @@ describe("what one event is", () => {
     [
       "D41 objects nested deep in a large event",
       `{"choices":${"[".repeat(50_000)}${"]".repeat(50_000)}}`,
-      NONE,
+      NOTHING,
     ],
     ["D1 usage under __proto__", `{"__proto__":{${usage}},"choices":[]}`, chunk(false, false)],
     ["D87 usage under a choice", `{"choices":[{"index":0,${usage}}]}`, chunk(false, true, true, false)],
@@ -106,11 +101,7 @@ describe("what one event is", () => {
     ["D10 an empty error object", '{"error":{}}', ERROR],
     ["D10 an error string", '{"error":"no"}', ERROR],
     ["D10 an error beside choices", '{"error":{},"choices":[{"delta":{"content":"hi"}}]}', ERROR],
-    [
-      "D10 an error beside usage",
-      `{"error":{},"choices":[],${usage}}`,
-      { kind: "error", trusted_usage: true, shown: false },
-    ],
+    ["D10 an error beside usage", `{"error":{},"choices":[],${usage}}`, { ...ERROR, trusted_usage: true }],
     ["D10 an error beside invalid usage", '{"error":{},"usage":{}}', ERROR],
     ["D10 error: null is none", '{"error":null,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
     ["D10 an error of a choice is none", '{"choices":[{"error":{"code":1}}]}', chunk(false, false)],
@@ -262,7 +253,7 @@ test("after [DONE] or an error every event is nothing", () => {
     expect(reading.done).toBe(last === "[DONE]")
     expect(reading.evidence("completed").error).toBe(last !== "[DONE]")
     for (const payload of [text("b"), usageOnly(9, 2), "[DONE]", '{"error":{}}', null]) {
-      expect(reading.read(payload)).toEqual(NONE)
+      expect(reading.read(payload)).toEqual(NOTHING)
     }
   }
 })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { ChatReading } from "../../src/meter/chat-reading.ts"
-import type { StreamEvidence } from "../../src/meter/reading.ts"
+import { DONE, type StreamEvidence } from "../../src/meter/reading.ts"
 import { Tap } from "../../src/meter/tap.ts"
 import type { StreamForm, StreamSizes, StreamTimes, TapOptions } from "../../src/meter/tap-options.ts"
 import { chat, chatEvents } from "../../src/operations/chat.ts"
@@ -853,7 +853,7 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
       reading.take = (event) => {
         const failed = event.data === '{"type":"failed"}'
         if (!event.data?.startsWith('{"type":"stop"') && !failed) return take(event)
-        return { kind: "done", output: false, trusted_usage: false, failed, shown: false }
+        return { ...DONE, failed }
       }
       return reading
     },

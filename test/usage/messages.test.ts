@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { WHOLE_MESSAGE } from "../../src/meter/messages-reading.ts"
-import { ANY_USAGE, count, merged, readUsage } from "../../src/usage/reading.ts"
+import { count, merged } from "../../src/usage/counted.ts"
+import { ANY_USAGE, readUsage } from "../../src/usage/reading.ts"
 import { type JsonObject, MAX_TOKENS, type UsageReading } from "../../src/wire/usage.ts"
 
 const plain = { input_tokens: 10, output_tokens: 5 }
@@ -225,7 +226,7 @@ describe("D4, D64 a later number replaces, and what is absent, null or 0 erases 
     { requiredKeys: [] },
   )
   const counted = (usage: JsonObject) => {
-    const found = count(usage, ANY_USAGE)
+    const found = count(usage, ANY_USAGE.reader)
     if (found === null) throw new Error("invalid")
     return found
   }

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test"
+import { count } from "../../src/usage/counted.ts"
 import { readers } from "../../src/usage/readers.ts"
 import {
   ANY_USAGE,
-  count,
   readingIn,
   readUsage,
+  StreamUsage,
   type UsageRules,
   WITH_OUTPUT,
 } from "../../src/usage/reading.ts"
-import { StreamUsage } from "../../src/usage/stream-usage.ts"
 import type { JsonObject, Usage } from "../../src/wire/usage.ts"
 
 /** D87: one usage in the words of each provider that docs/billing.md lists, and what is charged for it. */
@@ -366,7 +366,7 @@ describe("D87 what nobody reads is named, and bounded", () => {
   test("at most 8 names of a stream, however many events bring new ones", () => {
     const usage = new StreamUsage(ANY_USAGE)
     for (let at = 0; at < 10_000; at++) {
-      const counted = count({ prompt_tokens: 1, completion_tokens: 1, [`n${at}`]: 1 }, ANY_USAGE)
+      const counted = count({ prompt_tokens: 1, completion_tokens: 1, [`n${at}`]: 1 }, ANY_USAGE.reader)
       usage.take(counted ?? "invalid", WITH_OUTPUT, false)
     }
     const { reading } = usage

@@ -1,0 +1,324 @@
+import { parseJsonNumber } from "../money.ts"
+import type { Note } from "../wire/call.ts"
+import { isMissing, isObject, isWhole, type JsonObject, MAX_TOKENS, objectOf } from "../wire/usage.ts"
+import {
+  BESIDE,
+  COSTS,
+  COUNTS,
+  type Count,
+  DETAILS,
+  FRESH_PROMPT,
+  KNOWN,
+  PLAIN,
+  type Reader,
+  RUNS,
+  UNPRICED,
+} from "./readers.ts"
+
+/** The numbers of a usage, compared with its total, which decides what is a part of what (D87). */
+export class Counted {
+  counts: Partial<Record<Count, number>> = {}
+  /** Whether cached and written tokens are beside the prompt, and reasoning beside the output. */
+  cache_beside = false
+  reasoning_beside = false
+  /** Neither an output nor a total above the prompt was reported, so the output is estimated. */
+  output_unknown: true | undefined
+  /** The total less its parts; 0 if there is no total. */
+  unexplained_tokens = 0
+  runs: Readonly<Record<string, number>> | undefined
+  cost_nano: bigint | null = null
+  unread: readonly string[] = NONE
+  notes: readonly Note[] = NONE
+
+  note(note: Note): void {
+    if (!this.notes.includes(note)) this.notes = [...this.notes, note]
+  }
+
+  /** Tokens that were read from a cache and written to one. */
+  get cache(): number {
+    const { cached = 0, write, write_5m = 0, write_1h = 0 } = this.counts
+    return cached + (write ?? write_5m + write_1h)
+  }
+
+  /** All tokens of the prompt. */
+  get whole_prompt(): number {
+    return (this.counts.prompt ?? 0) + (this.cache_beside ? this.cache : 0)
+  }
+}
+
+const NONE: readonly never[] = []
+
+/** A usage is an object of a dozen numbers. What is deeper, or comes after so many, is not read. */
+const MAX_DEPTH = 6
+const MAX_VALUES = 500
+/** Of names on a receipt (D87). */
+const MAX_NAMES = 8
+const MAX_NAME_CHARS = 64
+/** A provider's name may be any text. */
+const UNUSUAL = /[^\w.[\]-]/g
+const TOOL_NAME = /^[\w-]{1,64}$/
+
+/** The counts of one usage object; null if a number that it depends on is no valid count (D1): nothing is converted. */
+export function count(usage: JsonObject, { rest }: Reader): Counted | null {
+  const visit = new Visit()
+  visit.object(usage, TABLE, "", 1, "")
+  if (visit.is_invalid) return null
+  const { counted } = visit
+  counted.cache_beside = visit.isCacheBeside()
+  reconcile(counted, rest)
+  if (!isMissing(usage.iterations)) addIterations(counted, usage.iterations, rest)
+  return counted
+}
+
+/** Reads one usage object by the table. */
+class Visit {
+  readonly counted = new Counted()
+  is_invalid = false
+  /** The place that decided each count. */
+  readonly #places: Partial<Record<Count | "cost", Place>> = {}
+  #values = 0
+
+  /** `place` is undefined where nothing is known. `tool` is the name that varies in the path. */
+  object(value: JsonObject, place: Place | undefined, above: string, depth: number, tool: string): void {
+    for (const name in value) {
+      if (++this.#values > MAX_VALUES) return
+      const item = value[name]
+      const exact = place?.below[name]
+      if (item === null || item === undefined) continue
+      if (exact !== undefined && exact.count !== null) this.#count(item, exact.count, exact)
+      else if (exact !== undefined || place === undefined || place.varying.length === 0)
+        this.#value(item, exact, above + name, depth, tool)
+      else {
+        const found = place.varying.find(({ suffix }) => TOOL_NAME.test(stem(name, suffix)))
+        this.#value(item, found?.place, above + name, depth, stem(name, found?.suffix ?? ""))
+      }
+    }
+  }
+
+  #value(value: unknown, place: Place | undefined, path: string, depth: number, tool: string): void {
+    if (isMissing(value)) return
+    const is = place?.is
+    if (is === "text") {
+      if (typeof value === "string" && !place?.plain.includes(value)) this.counted.note("unpriced")
+    } else if (isObject(value)) {
+      if (depth < MAX_DEPTH) this.object(value, place, `${path}.`, depth + 1, tool)
+    } else if (is === undefined && Array.isArray(value)) {
+      for (const item of value.slice(0, MAX_VALUES))
+        if (depth < MAX_DEPTH && ++this.#values <= MAX_VALUES)
+          this.#value(item, undefined, `${path}[]`, depth + 1, tool)
+    } else if (is === "group") this.counted.note(place?.malformed ?? "details_malformed")
+    else if (typeof value === "number" && value > 0) this.#number(value, place, path, tool)
+  }
+
+  /** A malformed detail counts as 0 and is noted (D3, D60). A malformed prompt or output makes the usage invalid. */
+  #count(value: unknown, count: Count, place: Place): void {
+    const is_main = count === "prompt" || count === "output"
+    if (!isWhole(value) || (is_main && value > MAX_TOKENS)) {
+      if (is_main) this.is_invalid = true
+      else if (count !== "total") this.counted.note(place.malformed)
+      return
+    }
+    const { counts } = this.counted
+    const known = counts[count]
+    const is_better = value > 0 && (known === 0 || place.rank < (this.#places[count]?.rank ?? 0))
+    if (known !== undefined && !is_better) return
+    counts[count] = value
+    this.#places[count] = place
+  }
+
+  #number(value: number, place: Place | undefined, path: string, tool: string): void {
+    const { counted } = this
+    if (place === undefined) counted.unread = named(counted.unread, path)
+    else if (place.is === "unpriced") counted.note("unpriced")
+    else if (place.is === "run" && isWhole(value))
+      counted.runs = { ...counted.runs, [tool]: (counted.runs?.[tool] ?? 0) + value }
+    else if (place.is === "cost" && place.rank < (this.#places.cost?.rank ?? Number.POSITIVE_INFINITY)) {
+      this.#places.cost = place
+      counted.cost_nano = costOf(value, place.decimals)
+    }
+  }
+
+  /** Whether cached and written tokens are beside the prompt by their names. */
+  isCacheBeside(): boolean {
+    if (this.#places.prompt?.beside !== true) return false
+    const { counts } = this.counted
+    for (const name of OF_CACHE) if ((counts[name] ?? 0) > 0) return this.#places[name]?.beside === true
+    return false
+  }
+}
+
+const OF_CACHE = ["cached", "write", "write_5m", "write_1h"] as const satisfies readonly Count[]
+
+/** A name without its end; empty if it ends otherwise. */
+function stem(name: string, suffix: string): string {
+  return name.endsWith(suffix) ? name.slice(0, name.length - suffix.length) : ""
+}
+
+function named(names: readonly string[], path: string): readonly string[] {
+  const name = path.slice(0, MAX_NAME_CHARS).replace(UNUSUAL, "?")
+  return names.length < MAX_NAMES && !names.includes(name) ? [...names, name] : names
+}
+
+/** In whole nano-USD, rounded up. The text of a JSON number names it exactly, so nothing is computed with a float. */
+function costOf(value: number, decimals: number): bigint | null {
+  const units = parseJsonNumber(String(value), 18)
+  const per_nano = 10n ** BigInt(9 + decimals)
+  return units === null ? null : (units + per_nano - 1n) / per_nano
+}
+
+/** Tries which counts are beside their parents, first as their names say, until the parts add up to the total. */
+function reconcile(counted: Counted, rest: Reader["rest"]): void {
+  const { counts, cache_beside, cache } = counted
+  const { prompt, output, total = 0, reasoning = 0 } = counts
+  if (total === 0 || prompt === undefined) return
+  if (output === undefined) {
+    const left = total - prompt - (cache_beside ? cache : 0)
+    if (left < 0) return
+    counts.output = left
+    // Nothing was said where thinking took all of it.
+    if (rest === "output") counts.reasoning = left
+    if (left === 0) counted.output_unknown = true
+    return
+  }
+  for (const is_beside of [cache_beside, !cache_beside]) {
+    if (!is_beside && cache > prompt) continue
+    const parts = prompt + output + (is_beside ? cache : 0)
+    if (parts !== total && parts + reasoning !== total) continue
+    counted.cache_beside = is_beside
+    counted.reasoning_beside = parts !== total
+    return
+  }
+  const unexplained_tokens = total - prompt - output - (cache_beside ? cache : 0)
+  if (rest === "unknown" || unexplained_tokens < 0) counted.unexplained_tokens = unexplained_tokens
+  else {
+    counts.output = output + unexplained_tokens
+    counts.reasoning = reasoning + unexplained_tokens
+  }
+}
+
+/** Adds what the top level of a usage leaves out: passes that summarise the prompt, and parts by other models (D64). */
+function addIterations(top: Counted, iterations: unknown, rest: Reader["rest"]): void {
+  for (const iteration of Array.isArray(iterations) ? iterations : [iterations]) {
+    const { type, iterations: _, ...usage } = objectOf(iteration)
+    if (type === "message") continue
+    const part = isObject(iteration) ? count(usage, { rest }) : null
+    if (part === null) top.note("details_malformed")
+    else if (type === "fallback_message") top.note("unpriced")
+    else {
+      if (type !== "compaction") top.note("unpriced")
+      for (const [name, tokens] of entriesOf(part)) top.counts[name] = (top.counts[name] ?? 0) + tokens
+      top.cache_beside ||= part.cache_beside
+      addAside(top, part)
+    }
+  }
+}
+
+function entriesOf({ counts }: Counted): readonly [Count, number][] {
+  return Object.entries(counts) as [Count, number][]
+}
+
+function addAside(to: Counted, { unread, notes }: Counted): void {
+  for (const note of notes) to.note(note)
+  for (const name of unread) to.unread = named(to.unread, name)
+}
+
+/** Counts that are a part of the prompt, or beside it. */
+const OF_PROMPT: readonly Count[] = ["prompt", ...OF_CACHE, "cached_audio", "audio_input", "image_input"]
+
+/**
+ * The counts of a stream so far with those of its next event: the last number wins (D4). What is absent changes nothing,
+ * and a 0 erases nothing, unless the parts of the prompt in its event are together at least what they were.
+ */
+export function merged(known: Counted | null, next: Counted): Counted {
+  if (known === null) return next
+  const sum = Object.assign(new Counted(), known, { counts: { ...known.counts } })
+  const zeros_count = next.whole_prompt >= known.whole_prompt
+  for (const [name, tokens] of entriesOf(next))
+    if (tokens > 0 || sum.counts[name] === undefined || (zeros_count && OF_PROMPT.includes(name)))
+      sum.counts[name] = tokens
+  if (next.cache > 0) sum.cache_beside = next.cache_beside
+  if ((next.counts.reasoning ?? 0) > 0) sum.reasoning_beside = next.reasoning_beside
+  if (next.counts.output !== undefined) sum.output_unknown = next.output_unknown
+  if (next.counts.total !== undefined) sum.unexplained_tokens = next.unexplained_tokens
+  if (next.runs !== undefined) sum.runs = { ...known.runs, ...next.runs }
+  sum.cost_nano = next.cost_nano ?? known.cost_nano
+  addAside(sum, next)
+  return sum
+}
+
+/** What is known of a path in a usage. A `group` only has others below it. */
+interface Place {
+  is: "count" | "cost" | "run" | "known" | "unpriced" | "text" | "group" | undefined
+  count: Count | null
+  /** In the order of the places of a count, or of the costs. */
+  rank: number
+  /** Of a count: whether it is beside the prompt, or the prompt that others are beside. */
+  beside: boolean
+  decimals: number
+  /** Values of a text that change no price. */
+  plain: readonly string[]
+  /** The note for a value of the wrong type. */
+  malformed: Note
+  readonly below: Record<string, Place>
+  /** Below it: names of any stem, by their ends. */
+  readonly varying: { readonly suffix: string; readonly place: Place }[]
+}
+
+function compiled(): Place {
+  const root = unknownPlace()
+  const add = (path: string, what: Partial<Place>) => {
+    const [first = "", ...rest] = path.split(".")
+    for (const name of DETAILS[first] ?? [first]) set(root, [name, ...rest], what)
+  }
+  for (const [count, paths] of Object.entries(COUNTS) as [Count, readonly string[]][]) {
+    const malformed = count === "cached" ? "cached_malformed" : "details_malformed"
+    for (const [rank, path] of paths.entries()) {
+      const beside = path === FRESH_PROMPT || BESIDE.includes(path.split(".")[0] ?? "")
+      add(path, { is: "count", count, rank, beside, malformed })
+    }
+  }
+  for (const [rank, [path, decimals]] of COSTS.entries()) add(path, { is: "cost", rank, decimals })
+  for (const path of KNOWN) add(path, { is: "known" })
+  for (const path of UNPRICED) add(path, { is: "unpriced" })
+  for (const [path, plain] of Object.entries(PLAIN)) add(path, { is: "text", plain })
+  for (const path of RUNS) add(path, { is: "run" })
+  return root
+}
+
+/** Sets what is known of a path, unless something was set before. */
+function set(root: Place, names: readonly string[], what: Partial<Place>): void {
+  let place = root
+  for (const [at, name] of names.entries()) {
+    place = placeBelow(place, name)
+    const is_last = at === names.length - 1
+    if (is_last && (place.is === undefined || place.is === "group")) Object.assign(place, what)
+    else if (!is_last && !name.startsWith("*") && place.is === undefined)
+      Object.assign(place, { is: "group", malformed: what.malformed ?? "details_malformed" })
+  }
+}
+
+function placeBelow({ below, varying }: Place, name: string): Place {
+  const suffix = name.startsWith("*") ? name.slice(1) : null
+  const known = suffix === null ? below[name] : varying.find((one) => one.suffix === suffix)?.place
+  if (known !== undefined) return known
+  const place = unknownPlace()
+  if (suffix === null) below[name] = place
+  else varying.push({ suffix, place })
+  return place
+}
+
+function unknownPlace(): Place {
+  return {
+    is: undefined,
+    count: null,
+    rank: 0,
+    beside: false,
+    decimals: 0,
+    plain: NONE,
+    malformed: "details_malformed",
+    below: Object.create(null),
+    varying: [],
+  }
+}
+
+const TABLE = compiled()
