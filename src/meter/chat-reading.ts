@@ -47,7 +47,7 @@ export class ChatReading extends EventReading {
     return { ...read, trusted_usage, with_usage, usage_only, final_usage: trusted_usage && closing }
   }
 
-  /** Whether a choice without output only fills a list. SDKs need its role once. */
+  /** True if a choice without output only fills a list. SDKs need its role once. */
   #saysNothing({ finish_reason, delta }: JsonObject): boolean {
     const is_first = isObject(delta) && typeof delta.role === "string" && this.output_bytes === 0
     return isMissing(finish_reason) && !is_first
@@ -81,14 +81,14 @@ export class ChatReading extends EventReading {
   }
 
   /**
-   * Whether a clean end of the body now is a `completed` stream (D8): every requested choice has its finish_reason, or all
+   * True if a clean end of the body now is a `completed` stream (D8): every requested choice has its finish_reason, or all
    * that began have it and the usage is final, because a provider may ignore `n`.
    */
   get answered(): boolean {
     return this.#choices.finished || (this.#choices.paused && this.usage_final)
   }
 
-  /** Whether every choice that began has its finish_reason, so that the answer may be complete except for its usage (D9). */
+  /** True if every choice that began has its finish_reason, so that the answer may be complete except for its usage (D9). */
   get paused(): boolean {
     return this.#choices.paused
   }
@@ -111,12 +111,12 @@ class Choices {
     this.#requested = requested
   }
 
-  /** Whether as many choices as were requested have their finish_reason. */
+  /** True if as many choices as were requested have their finish_reason. */
   get finished(): boolean {
     return this.#finished.size === this.#requested
   }
 
-  /** Whether every choice that began has it, of those that are tracked, or as many as were requested. */
+  /** True if every choice that began has it, of those that are tracked, or as many as were requested. */
   get paused(): boolean {
     return this.finished || (this.#finished.size > 0 && this.#unfinished.size === 0)
   }
@@ -141,7 +141,7 @@ function isPlaceholder(counted: Counted | "missing" | "invalid"): boolean {
   return counted instanceof Counted && counted.counts.prompt === 0 && counted.counts.output === 0
 }
 
-/** Whether a choice of a chunk has a whole message in place of a delta. */
+/** True if a choice of a chunk has a whole message in place of a delta. */
 function isSnapshot({ delta, message }: JsonObject): boolean {
   return isMissing(delta) && isObject(message)
 }

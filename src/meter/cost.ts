@@ -88,7 +88,7 @@ export interface UsageWishes {
   readonly wants_usage: boolean
   /** The cost of the call: the final usage waits for the charge, and includes it (D49). */
   readonly wants_cost: boolean
-  /** Whether the operator passes the provider's own cost on. */
+  /** True if the operator passes the provider's own cost on. */
   readonly pass_cost: boolean
 }
 

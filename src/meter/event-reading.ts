@@ -15,9 +15,9 @@ import type { SseEvent } from "./sse.ts"
 export abstract class EventReading {
   /** Events that the stream has sent before; the framer need not read equal events. */
   readonly recurring: Repetition
-  /** Whether the last event of the stream was read. */
+  /** True if the last event of the stream was read. */
   done = false
-  /** Whether the provider failed. */
+  /** True if the provider failed. */
   protected error = false
   /** The service tier that the stream reported as served so far (D70). */
   protected service_tier: string | undefined
@@ -34,11 +34,11 @@ export abstract class EventReading {
     this.usage = new StreamUsage(rules)
   }
 
-  /** Whether a clean end of the body now is a `completed` stream (D8). */
+  /** True if a clean end of the body now is a `completed` stream (D8). */
   abstract readonly answered: boolean
-  /** Whether the answer may be complete except for its usage (D9). */
+  /** True if the answer may be complete except for its usage (D9). */
   abstract readonly paused: boolean
-  /** Whether the usage that counts is final (D4). */
+  /** True if the usage that counts is final (D4). */
   abstract readonly usage_final: boolean
 
   /** Reads a payload, unless the stream has ended. `long`: it is without the long text of its event. */
@@ -48,7 +48,7 @@ export abstract class EventReading {
   /** Counts the usage among the members of an answer over the limit. Returns whether it is valid. */
   protected abstract countLarge(members: JsonObject): boolean
 
-  /** Whether the stream has ended; nothing more is read. */
+  /** True if the stream has ended; nothing more is read. */
   protected get over(): boolean {
     return this.done || this.error
   }
@@ -123,7 +123,7 @@ export abstract class EventReading {
   }
 }
 
-/** Whether a repetition of the event changes nothing: it has no output and no usage. */
+/** True if a repetition of the event changes nothing: it has no output and no usage. */
 function provesNothing(read: EventKind): boolean {
   return read.kind === "nothing" || (read.kind === "chunk" && !read.output && !read.with_usage)
 }

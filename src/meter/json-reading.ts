@@ -11,7 +11,7 @@ export interface JsonForm {
   usageOf(payload: JsonObject, rules: UsageRules): UsageReading
   /** UTF-8 bytes of extractable output (D7). */
   outputBytes(payload: JsonObject): number
-  /** Whether it only reports a failure (D10). */
+  /** True if it only reports a failure (D10). */
   isError(payload: JsonObject): boolean
   /** Reads an answer over the limit (D5). */
   openLarge(): LargeAnswer

@@ -39,7 +39,7 @@ export interface Place {
 export interface UsageSpan {
   readonly start: number
   readonly end: number
-  /** Whether it is the usage of the answer itself, where SDKs read a cost. */
+  /** True if it is the usage of the answer itself, where SDKs read a cost. */
   readonly is_top: boolean
 }
 
@@ -51,7 +51,7 @@ const HOLDERS: ReadonlySet<string> = new Set(["x_groq", "message", "response"])
 
 /** Counts the output (D7) of a large answer. One for each operation (D63). */
 export interface LargeOutput {
-  /** Whether the keys at this place are needed. Top-level keys always are. */
+  /** True if the keys at this place are needed. Top-level keys always are. */
   readsKeys(place: Place): boolean
   /** Counts a string value of this many bytes at this place. */
   take(place: Place, bytes: number): void
@@ -67,7 +67,7 @@ export class LargeAnswer implements Place {
   readonly #output: LargeOutput
   #at_start = true
   depth = 0
-  /** Whether there was anything besides one object. */
+  /** True if there was anything besides one object. */
   #stray = false
   /** For each open value, the key of the member that is being read. */
   readonly keys: string[] = []
@@ -95,17 +95,17 @@ export class LargeAnswer implements Place {
     this.#output = output
   }
 
-  /** Whether the answer is one complete object and nothing else. */
+  /** True if the answer is one complete object and nothing else. */
   get whole(): boolean {
     return !this.#at_start && this.depth === 0 && !this.#stray
   }
 
-  /** Whether there was only white space so far. */
+  /** True if there was only white space so far. */
   get blank(): boolean {
     return this.#at_start && !this.#stray
   }
 
-  /** Whether it began as an object. */
+  /** True if it began as an object. */
   get object(): boolean {
     return !this.#at_start && !this.#stray
   }
@@ -187,7 +187,7 @@ export class LargeAnswer implements Place {
     this.#read_bytes += chunk.byteLength
   }
 
-  /** Whether an object that begins here is a usage. */
+  /** True if an object that begins here is a usage. */
   #isUsage(): boolean {
     const { depth, keys, lists } = this
     if (depth === 0 || depth > USAGE_DEPTH || lists[depth - 1] === true || keys[depth - 1] !== "usage")

@@ -21,7 +21,7 @@ export interface Feed {
 export class Outlet {
   /** Null until the server asks for the body, or all of it is gathered. */
   #writer: Writer | null = null
-  /** Whether all that is sent is gathered, as views. */
+  /** True if all that is sent is gathered, as views. */
   #gathers = false
   readonly #feed: Feed
   #asked = false
@@ -38,11 +38,11 @@ export class Outlet {
   /** What is sent then. Written at once, it would be copied into a buffer of the server: 1 to 3 ms for an event of 6 MiB. */
   #waiting: Uint8Array[] = []
   #attached: (() => void) | null = null
-  /** Whether the stream is closed when nothing waits any more. */
+  /** True if the stream is closed when nothing waits any more. */
   #ending = false
   /** Events without evidence, held back until the first output or usage (rule 6); null afterwards. */
   #held: Parts | null = new Parts()
-  /** Whether something was written since the last flush. */
+  /** True if something was written since the last flush. */
   #written = false
   /** Contiguous bytes of one buffer that were neither held back nor written yet. */
   #run: Run | null = null
@@ -142,12 +142,12 @@ export class Outlet {
     this.#fail?.(error)
   }
 
-  /** Whether only the gateway's own comments were sent, because there was no evidence (rule 6). */
+  /** True if only the gateway's own comments were sent, because there was no evidence (rule 6). */
   get silent(): boolean {
     return this.#held !== null
   }
 
-  /** Whether nothing here reads what was forwarded. */
+  /** True if nothing here reads what was forwarded. */
   get forwarded(): boolean {
     return !this.#gathers && this.#held === null && this.#run === null && this.#waiting.length === 0
   }
@@ -168,7 +168,7 @@ export class Outlet {
     return this.#gone_ms !== null
   }
 
-  /** Whether the client has taken everything that was sent. */
+  /** True if the client has taken everything that was sent. */
   get taken(): boolean {
     return this.#blocked === null
   }

@@ -31,7 +31,7 @@ export class Parts {
     return this.#parts
   }
 
-  /** Whether there is a view of this chunk among them. */
+  /** True if there is a view of this chunk among them. */
   keeps(chunk: Uint8Array): boolean {
     return hasViewOf(this.#parts, chunk)
   }
@@ -55,7 +55,7 @@ export class Parts {
   }
 }
 
-/** Whether one of the parts has bytes of this chunk. */
+/** True if one of the parts has bytes of this chunk. */
 export function hasViewOf(parts: readonly Uint8Array[], chunk: Uint8Array): boolean {
   return parts.some(({ buffer }) => buffer === chunk.buffer)
 }

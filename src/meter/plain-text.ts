@@ -34,7 +34,7 @@ export function plainTextEnd(view: DataView, from: number): number {
 }
 
 /**
- * Whether all of a long text is plain. Measured for 6 MiB: 1.0 ms, where `plainTextEnd` takes 2.5 ms. Native searches leave
+ * True if all of a long text is plain. Measured for 6 MiB: 1.0 ms, where `plainTextEnd` takes 2.5 ms. Native searches leave
  * a loop without a branch, for control characters.
  */
 export function isPlainText(bytes: Uint8Array): boolean {

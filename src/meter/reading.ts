@@ -29,10 +29,10 @@ export interface JsonEvidence extends Delivered {
 
 export interface StreamEvidence extends Delivered {
   readonly shape: "stream"
-  /** Whether nothing was said after that usage (D4). */
+  /** True if nothing was said after that usage (D4). */
   readonly usage_final: boolean
   readonly output_bytes_after_usage: number
-  /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
+  /** True if the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
 }
 
@@ -43,19 +43,19 @@ export interface EventKind {
    * an empty payload, or one that is not a JSON object.
    */
   readonly kind: "chunk" | "done" | "error" | "nothing"
-  /** Whether it carries extractable output (D7). */
+  /** True if it carries extractable output (D7). */
   readonly output: boolean
-  /** Whether it carries valid usage (D1), which counts. */
+  /** True if it carries valid usage (D1), which counts. */
   readonly trusted_usage: boolean
-  /** Whether that is in the place of final usage (D4). */
+  /** True if that is in the place of final usage (D4). */
   readonly final_usage: boolean
-  /** Whether it carries a usage object where that is only shown to a client that asked for it (D24), or may hold a cost. */
+  /** True if it carries a usage object where that is only shown to a client that asked for it (D24), or may hold a cost. */
   readonly with_usage: boolean
-  /** Whether it carries that and nothing else, so that it is dropped if the usage is removed. */
+  /** True if it carries that and nothing else, so that it is dropped if the usage is removed. */
   readonly usage_only: boolean
-  /** Whether it is the last event, and says that the provider failed. */
+  /** True if it is the last event, and says that the provider failed. */
   readonly failed: boolean
-  /** Whether it is sent even if the stream had no output before (D66). */
+  /** True if it is sent even if the stream had no output before (D66). */
   readonly shown: boolean
 }
 
@@ -74,18 +74,18 @@ export const OUTPUT: EventKind = { ...EMPTY, output: true }
 export const DONE: EventKind = { ...NOTHING, kind: "done" }
 export const ERROR: EventKind = { ...NOTHING, kind: "error" }
 
-/** Whether usage is 0/0, which is a placeholder if there is output (D2). */
+/** True if usage is 0/0, which is a placeholder if there is output (D2). */
 export function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
   return prompt_tokens === 0 && completion_tokens === 0
 }
 
-/** Whether usage is valid and no placeholder beside this much output (D2). */
+/** True if usage is valid and no placeholder beside this much output (D2). */
 export function isUsable(usage: UsageReading, output_bytes: number): boolean {
   return usage.state === "valid" && !(output_bytes > 0 && isZero(usage.usage))
 }
 
 /**
- * Whether there is a non-null top-level `error` (D10). In a stream such an event is an error event even with `choices`,
+ * True if there is a non-null top-level `error` (D10). In a stream such an event is an error event even with `choices`,
  * which providers send with `finish_reason: "error"`; their text is not evidence.
  */
 export function reportsError({ error }: JsonObject): boolean {

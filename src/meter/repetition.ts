@@ -26,12 +26,12 @@ export class Repetition implements Recurring {
   /** The bytes of an event before and after its text; null before one is learned. */
   #text: { readonly head: Pattern; readonly foot: Pattern } | null = null
   #lessons = 0
-  /** Whether an event with output was parsed. */
+  /** True if an event with output was parsed. */
   #has_output = false
   /** An event without evidence, complete; null before one is learned. */
   #idle: Pattern | null = null
   #idle_lessons = 0
-  /** Whether an event without output was parsed. */
+  /** True if an event without output was parsed. */
   #has_idle = false
 
   /** `textOf`: the one text of a payload, null where it has none or several. `outputBytes`: of all its output (D7). */
@@ -78,7 +78,7 @@ export class Repetition implements Recurring {
   }
 
   /**
-   * Whether the output of the event is exactly the text between these two parts, whatever the text is, unless it is empty.
+   * True if the output of the event is exactly the text between these two parts, whatever the text is, unless it is empty.
    * Tried with a longer text: if the output stays as long as `text`, that is somewhere else.
    */
   #isTextBetween(head: Uint8Array, foot: Uint8Array, text: Uint8Array): boolean {

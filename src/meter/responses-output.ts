@@ -36,7 +36,7 @@ const DATA: ReadonlySet<string> = new Set([
   "result",
 ])
 
-/** Whether nothing under this name is output, however deep (D66). */
+/** True if nothing under this name is output, however deep (D66). */
 export function isOutputName(name: string): boolean {
   return !NOT_OUTPUT.has(name)
 }
@@ -145,7 +145,7 @@ export class ResponsesOutput {
   /** The item and part of the last event with output. */
   #last: { readonly item: CountedItem; readonly part: string } | null = null
 
-  /** Whether every item that began is done, and the last one may be the last of the answer (D9). */
+  /** True if every item that began is done, and the last one may be the last of the answer (D9). */
   get paused(): boolean {
     return this.#open_items === 0 && this.#ends_with_answer
   }

@@ -29,7 +29,7 @@ export class ResponsesReading extends EventReading {
   readonly #output = new ResponsesOutput()
   /** Counts the bytes of recurring events. */
   #addRecurring: ((bytes: number) => void) | null = null
-  /** Whether the stream ended without its last event. */
+  /** True if the stream ended without its last event. */
   #is_endless = false
 
   constructor(rules: UsageRules = ANY_USAGE) {

@@ -9,7 +9,7 @@ export interface SseEvent {
   readonly parts: readonly Uint8Array[]
   /** The data lines, decoded and joined with LF; null without one (a comment, a blank line, only other fields). */
   readonly data: string | null
-  /** Whether it is the LF of a CRLF whose CR ended the event before. It is sent or dropped with that event. */
+  /** True if it is the LF of a CRLF whose CR ended the event before. It is sent or dropped with that event. */
   readonly tail: boolean
   /** The bytes of output (D7) if these are several events in a row that need not be read; otherwise null. */
   readonly recurring_bytes: number | null
@@ -138,7 +138,7 @@ export class Framer {
       this.#unfinished.add(copyIfSmall(view(chunk, event_start, chunk.byteLength)))
   }
 
-  /** Whether the unfinished event has bytes of this chunk. */
+  /** True if the unfinished event has bytes of this chunk. */
   keeps(chunk: Uint8Array): boolean {
     return this.#unfinished.keeps(chunk)
   }
@@ -182,7 +182,7 @@ export class Framer {
     return event
   }
 
-  /** Whether the line that ends at `end` is blank: empty, or the stream's first and nothing but a BOM. */
+  /** True if the line that ends at `end` is blank: empty, or the stream's first and nothing but a BOM. */
   #isBlank(chunk: Uint8Array, event_start: number, end: number, line_bytes: number): boolean {
     if (line_bytes === 0) return true
     if (!this.#first_line || line_bytes !== BOM_BYTES) return false

@@ -18,7 +18,7 @@ export interface StreamForm {
    * where that is missing; null where the gateway makes none.
    */
   readonly end: Uint8Array | null
-  /** Whether the provider's own last event (`done`) is held back until then and sent, where there is one. */
+  /** True if the provider's own last event (`done`) is held back until then and sent, where there is one. */
   readonly keeps_last: boolean
   /** A JSON answer converted to the text of the equivalent events, including the last one (D29). */
   eventsOf(payload: JsonObject): string

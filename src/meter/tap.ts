@@ -29,7 +29,7 @@ export class Tap implements Feed {
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
   #over = false
   #running = false
-  /** Whether a JSON object over the limit was read for what it says (D5). */
+  /** True if a JSON object over the limit was read for what it says (D5). */
   #too_large = false
   /** How the client left, while the provider is still read for the final usage (D9). */
   #draining: "client_left" | "client_stalled" | null = null
@@ -38,7 +38,7 @@ export class Tap implements Feed {
   /** When the client stopped asking for more; null while it waits for bytes. */
   #satisfied_ms: number | null = null
   #output_seen = false
-  /** Whether the latest event was stripped, because the LF of a split CRLF follows it. */
+  /** True if the latest event was stripped, because the LF of a split CRLF follows it. */
   #stripped = false
   /** The provider's own last event, held back until the charge is durable (D32). */
   #last: readonly Uint8Array[] | null = null

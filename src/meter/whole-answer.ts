@@ -10,7 +10,7 @@ const BLANK: ReadonlySet<number | undefined> = new Set([0x09, 0x0a, 0x0d, 0x20, 
 
 const encoder = new TextEncoder()
 
-/** Whether the first byte that is not white space opens an object; undefined if there is only white space. */
+/** True if the first byte that is not white space opens an object; undefined if there is only white space. */
 export function beginsAsObject(bytes: Uint8Array): boolean | undefined {
   let at = 0
   while (BLANK.has(bytes[at])) at += 1

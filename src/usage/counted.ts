@@ -18,7 +18,7 @@ import {
 /** The numbers of a usage, compared with its total, which decides what is a part of what (D87). */
 export class Counted {
   counts: Partial<Record<Count, number>> = {}
-  /** Whether cached and written tokens are beside the prompt, and reasoning beside the output. */
+  /** True if cached and written tokens are beside the prompt, and reasoning beside the output. */
   cache_beside = false
   reasoning_beside = false
   /** Neither an output nor a total above the prompt was reported, so the output is estimated. */
@@ -138,7 +138,7 @@ class Visit {
     }
   }
 
-  /** Whether cached and written tokens are beside the prompt by their names. */
+  /** True if cached and written tokens are beside the prompt by their names. */
   isCacheBeside(): boolean {
     if (this.#places.prompt?.beside !== true) return false
     const { counts } = this.counted

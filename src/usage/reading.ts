@@ -18,7 +18,7 @@ import { type Reader, readers } from "./readers.ts"
 export interface UsageRules {
   readonly reader: Reader
   readonly limits: UsageLimits
-  /** Whether cache writes count as writes for one hour if the provider does not report their lifetime (D60). */
+  /** True if cache writes count as writes for one hour if the provider does not report their lifetime (D60). */
   readonly writes_for_an_hour: boolean
 }
 
@@ -31,7 +31,7 @@ export const ANY_USAGE: UsageRules = {
 
 /** What a usage must have to be valid. */
 export interface Expected {
-  /** Whether it counts output: embeddings have none, and the first event of a message does not count it yet. */
+  /** True if it counts output: embeddings have none, and the first event of a message does not count it yet. */
   readonly output: boolean
   /** Searches and runs of the provider's tools in the answer, for a usage that does not count them. */
   readonly searches?: number | undefined

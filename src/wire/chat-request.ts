@@ -136,7 +136,7 @@ export function parseChat(body: unknown): ChatRequest {
   return body
 }
 
-/** Whether the client asked for the usage chunk at the end of its stream, or for the cost, which is in that chunk. */
+/** True if the client asked for the usage chunk at the end of its stream, or for the cost, which is in that chunk. */
 export function wantsUsage(request: ChatRequest): boolean {
   return request.stream_options?.include_usage === true || wantsCost(request)
 }
@@ -146,7 +146,7 @@ interface Costed {
   readonly usage?: { readonly include?: boolean | null } | null
 }
 
-/** Whether the client asked for the cost of the call (D49). */
+/** True if the client asked for the cost of the call (D49). */
 export function wantsCost(request: Costed): boolean {
   return request.usage?.include === true
 }

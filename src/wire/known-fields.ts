@@ -54,7 +54,7 @@ function words(text: string): readonly string[] {
   return text === "" ? [] : text.split(" ")
 }
 
-/** Whether a value asks for nothing: nothing at all, or one that the row says. */
+/** True if a value asks for nothing: nothing at all, or one that the row says. */
 export function isIdle({ idle }: Meaning, value: unknown): boolean {
   if (value === null || value === undefined || value === false) return true
   if (Array.isArray(value)) return value.length === 0

@@ -224,7 +224,7 @@ class Base64Data {
     return Math.ceil(((this.#text.length - this.#from) * 3) / 4)
   }
 
-  /** Whether nothing in it is skipped: decoding takes an eighth of the time of a regular expression. */
+  /** True if nothing in it is skipped: decoding takes an eighth of the time of a regular expression. */
   isClean(): boolean {
     if (this.#is_clean !== null) return this.#is_clean
     const data = this.#text.slice(this.#from)

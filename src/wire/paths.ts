@@ -7,7 +7,7 @@ import { isObject, type JsonObject } from "./usage.ts"
 
 const PATH = /^[^.=\s]{1,64}(?:\.[^.=\s]{1,64}){0,7}$/
 
-/** Whether a text is a path: up to eight names of up to 64 characters, without blanks, separated by dots. */
+/** True if a text is a path: up to eight names of up to 64 characters, without blanks, separated by dots. */
 export function isPath(text: string): boolean {
   return PATH.test(text)
 }

@@ -36,7 +36,7 @@ const SEED = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0
  * be given in pieces. Long strings are skipped by native searches, so a long prompt costs almost nothing.
  */
 export class Shape {
-  /** Whether there are numbers that a double may not hold, by their digits or an exponent. */
+  /** True if there are numbers that a double may not hold, by their digits or an exponent. */
   has_long_numbers = false
   #depth = 0
   #deepest = 0

@@ -12,7 +12,7 @@ export function parseTime(text: string): Date | null {
   return time.getTime() >= 0 && time.getTime() <= LATEST_MS ? time : null
 }
 
-/** Whether this day exists. `Date` reads February 30 as March 2. */
+/** True if this day exists. `Date` reads February 30 as March 2. */
 function isDay(day: string): boolean {
   const midnight = new Date(`${day}T00:00:00Z`)
   return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day)

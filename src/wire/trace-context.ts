@@ -5,7 +5,7 @@ export interface TraceContext {
   readonly trace_id: string
   /** The id of the span that made the request: 16 hex digits. */
   readonly span_id: string
-  /** Whether the sender records the trace. */
+  /** True if the sender records the trace. */
   readonly sampled: boolean
   /** Data of other tracing systems; null for none. */
   readonly tracestate: string | null

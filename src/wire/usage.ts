@@ -79,7 +79,7 @@ export function readServiceTier({ service_tier: own, usage }: JsonObject): strin
 /** A JSON object as it was parsed. */
 export type JsonObject = Record<string, unknown>
 
-/** Whether a parsed JSON value is an object: neither an array nor null. */
+/** True if a parsed JSON value is an object: neither an array nor null. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value)
 }
