@@ -164,8 +164,10 @@ function probeOf({ url, method, headers }: Request): Request | null {
 
 /** True if the path of a URL is one of `places`, or below one. */
 function isBelow(url: string, places: readonly string[]): boolean {
-  const at = url.indexOf("/", "http://".length)
-  return places.some((place) => url.startsWith(place, at) && /^[/?#]?$/.test(url.charAt(at + place.length)))
+  const at = url.indexOf("/", HTTP.length)
+  for (const place of places)
+    if (url.startsWith(place, at) && /^[/?#]?$/.test(url.charAt(at + place.length))) return true
+  return false
 }
 
 /**
@@ -181,13 +183,28 @@ function unserved({ url, method, headers }: Request): Request {
   return new Request(new URL("/admin/-", url).href, { method, headers })
 }
 
+const HTTP = "http://"
+const SLASH = 47
+/** The last valid host. Most requests have the same one, and to compare it costs less than to parse a URL. */
+let known_host = ""
+
+/** Whether a request's host and URL are valid. No path below a host makes a URL invalid. */
+function isValid(host: string, url: string): boolean {
+  const is_below =
+    host !== "" && url.startsWith(host, HTTP.length) && url.charCodeAt(HTTP.length + host.length) === SLASH
+  if (is_below && host === known_host) return true
+  const is_valid = !host.includes(",") && URL.canParse(url)
+  if (is_below && is_valid) known_host = host
+  return is_valid
+}
+
 /**
  * The error for what Bun accepts against RFC 9112 (3.2: exactly one valid Host; 3.2.3: CONNECT only for proxies). With
  * an invalid Host, `request.url` is not a URL and the router would misread the path.
  */
 function protocolFault(request: Request): GatewayError | null {
   const host = request.headers.get("host")
-  if (host === null || host.includes(",") || !URL.canParse(request.url)) {
+  if (host === null || !isValid(host, request.url)) {
     return new GatewayError("invalid_request", {
       message: "The request must have exactly one valid Host header.",
     })

@@ -51,6 +51,7 @@ export async function admit<Request extends Named>(
     let { owner } = accepted
     let terms_ids = catalog.termsIds(found, operation.name, owner.shard)
     const hold: Hold = {
+      ...(passed === null || passed.session === null ? NO_SESSION : { session: passed.session }),
       id,
       account_id: owner.account_id,
       key_id: owner.key_id,
@@ -59,7 +60,6 @@ export async function admit<Request extends Named>(
       terms_id: terms_ids[0],
       stream: operation.streams(request),
       idempotency,
-      ...(passed !== null && passed.session !== null && { session: passed.session }),
     }
     let result = await ledger.hold(hold, owner.shard)
     const moved = result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, owner) : null
@@ -87,6 +87,8 @@ export async function admit<Request extends Named>(
     throw error
   }
 }
+
+const NO_SESSION = {}
 
 /** Outcomes after which the next request of the key waits for the ledger before its body is read (D30). */
 const ASKED_AGAIN: ReadonlySet<HoldResult["outcome"]> = new Set([

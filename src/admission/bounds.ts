@@ -61,7 +61,8 @@ export function hidesPrompt(described: Described, model: Model): boolean {
     const most = (part.kind === "image" ? model.part_tokens : null) ?? part.tokens ?? Number.POSITIVE_INFINITY
     return part.kind !== "file" && most > estimateOf(part, model) / model.bytes_per_token
   }
-  return openingField(described, model) !== null || described.media.some(isHiding)
+  if (openingField(described, model) !== null) return true
+  return described.media.length > 0 && described.media.some(isHiding)
 }
 
 /** The most that a call can cost (D12): its prompt, its searches and the call itself; and each token of a choice. */

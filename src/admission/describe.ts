@@ -31,7 +31,8 @@ export function describe(
   headers: Readonly<Record<string, string>> = {},
   set: readonly string[] = [],
 ): Described {
-  const walk = new Walk(operation, new Set(set.map((path) => path.split(".")[0])))
+  const tops = set.length === 0 ? NO_NAMES : new Set(set.map((path) => path.split(".")[0]))
+  const walk = new Walk(operation, tops)
   walk.request(texts)
   for (const name in headers) if (name.endsWith("-beta")) walk.betas(name, headers[name] ?? "")
   const { found } = walk
@@ -39,6 +40,7 @@ export function describe(
   return found
 }
 
+const NO_NAMES: ReadonlySet<string | undefined> = new Set()
 const KNOWN = recordOf(operationNames, (operation) => knownAt("all", operation))
 const [PART, SOURCE, TOOL] = [placeNamed("part"), placeNamed("source"), placeNamed("tool")]
 const PART_TYPES = namesIn(PARTS)

@@ -4,7 +4,6 @@ import { describe } from "../admission/describe.ts"
 import type { Described } from "../admission/described.ts"
 import { type Accepted, enter, faultOf } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
-import type { MemoryPart } from "../admission/memory.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
@@ -82,7 +81,9 @@ async function modelCall<Body extends Named>(
   let asked: Asked<Body>
   let call: Call
   try {
-    asked = await readAsked(gateway, operation, request, vendor, accepted.memory)
+    const bytes = await readBody(request, gateway.config.limits, accepted.memory)
+    const asking = readAsked(gateway, operation, request, vendor, bytes)
+    asked = asking instanceof Promise ? await asking : asking
     trace?.holding()
     const { body, texts, described, idempotency, passed } = asked
     call = await admit(gateway, operation, id, accepted, body, texts, described, idempotency, passed)
@@ -134,20 +135,22 @@ interface Asked<Body> {
 }
 
 /** Reads the body of a call, and what is forwarded of its headers. Throws the first fault in the order of D30. */
-async function readAsked<Body extends Named>(
+function readAsked<Body extends Named>(
   { config }: Gateway,
   operation: OperationOn<Body>,
   request: Request,
   vendor: string | null,
-  memory: MemoryPart,
-): Promise<Asked<Body>> {
-  const bytes = await readBody(request, config.limits, memory)
+  bytes: Uint8Array,
+): Asked<Body> | Promise<Asked<Body>> {
   const passed = operation.passed(request, config.vendors, vendor)
   const idempotency = idempotencyOf(request.headers, operation.name, bytes, passed)
   const parsed = readLargeBody(bytes)
-  const body = operation.parse(parsed instanceof Promise ? await parsed : parsed)
-  const texts = operation.texts(body)
-  return { body, texts, described: describe(operation.name, texts, passed?.headers), idempotency, passed }
+  const read = (object: object): Asked<Body> => {
+    const body = operation.parse(object)
+    const texts = operation.texts(body)
+    return { body, texts, described: describe(operation.name, texts, passed?.headers), idempotency, passed }
+  }
+  return parsed instanceof Promise ? parsed.then(read) : read(parsed)
 }
 
 /** Until there is an answer, the policy of the first upstream applies when the client leaves (D9). */

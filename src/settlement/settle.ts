@@ -26,6 +26,7 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
   const verdict = decide(evidence, termsOf(call))
   const { charge_nano, usage, notes, terms_id } = priced(call, verdict, evidence)
   const settlement = close(ledger, call, onSettled, {
+    ...detailsOf(call, chargeDetails(call, verdict, evidence)),
     outcome: verdict.outcome,
     charge_nano,
     basis: verdict.outcome === "settled" ? verdict.basis : "none",
@@ -33,7 +34,6 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
     failure: verdict.failure,
     notes,
     usage,
-    ...detailsOf(call, chargeDetails(call, verdict, evidence)),
     terms_id,
     freed_key_hash: null,
   })
@@ -53,6 +53,7 @@ export function release(
   onSettled: OnSettled,
 ): Settlement {
   return close(ledger, call, onSettled, {
+    ...detailsOf(call, null),
     outcome: "released",
     charge_nano: 0n,
     basis: "none",
@@ -60,7 +61,6 @@ export function release(
     failure,
     notes: [],
     usage: null,
-    ...detailsOf(call, null),
     terms_id: call.termsId(0),
     freed_key_hash: call.hold.idempotency?.key_hash ?? null,
   })
@@ -152,11 +152,14 @@ function pricedAt(call: Call, verdict: Verdict, tier: ServiceTier | null): Price
   const { hold, asked } = call
   const prompt_tokens = promptOf(verdict)
   const price = call.priceOf(prompt_tokens, tier)
-  return {
-    ...priceVerdict(verdict, price, hold.amount_nano, asked.searches, hold.margin_bp),
-    terms_id: call.termsId(prompt_tokens, tier),
+  const { charge_nano, usage, notes } = priceVerdict(
+    verdict,
     price,
-  }
+    hold.amount_nano,
+    asked.searches,
+    hold.margin_bp,
+  )
+  return { charge_nano, usage, notes, terms_id: call.termsId(prompt_tokens, tier), price }
 }
 
 function withNote(notes: readonly Note[], note: Note): readonly Note[] {

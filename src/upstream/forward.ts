@@ -105,7 +105,8 @@ function lostAttempt(
 
 /** The record of a request in the journal. */
 function askingOf({ name }: Credential, request_id: string | null): Asking {
-  return { ...(name !== "" && { key: name }), ...(request_id !== null && { request_id }) }
+  if (name === "") return request_id === null ? {} : { request_id }
+  return request_id === null ? { key: name } : { key: name, request_id }
 }
 
 /** The effect of a failed attempt on the circuit breakers (D33). */
@@ -190,7 +191,8 @@ export async function attempt(
   try {
     const head = await exchange.head
     signal.throwIfAborted()
-    return await judge(candidate, head, exchange, began_ms, outgoing)
+    const judged = judge(candidate, head, exchange, began_ms, outgoing)
+    return judged instanceof Promise ? await judged : judged
   } catch (error) {
     signal.throwIfAborted()
     return unanswered(upstream, late ? "timeout" : noAnswerOf(error), stream, codeOf(error))

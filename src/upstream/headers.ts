@@ -40,13 +40,10 @@ function commonHeaders(upstream: Upstream, key: Credential, stream: boolean): He
 /** Those of one request. */
 function ownHeaders(common: HeaderFields, request_id: string, further: HeaderFields | null): HeaderFields {
   const own: Record<string, string> = {}
-  for (const [name, value] of Object.entries(further ?? NONE))
-    if (!Object.hasOwn(common, name)) own[name] = value
+  for (const name in further) if (!Object.hasOwn(common, name)) own[name] = further[name] ?? ""
   own["x-request-id"] = request_id
   return own
 }
-
-const NONE: HeaderFields = {}
 
 /** Common headers, and as lines. */
 interface Common {

@@ -58,7 +58,7 @@ function words(text: string): readonly string[] {
 export function isIdle({ idle }: Meaning, value: unknown): boolean {
   if (value === null || value === undefined || value === false) return true
   if (Array.isArray(value)) return value.length === 0
-  return idle.some((word) => saysIdle(word, value))
+  return idle.length > 0 && idle.some((word) => saysIdle(word, value))
 }
 
 function saysIdle(word: string, value: unknown): boolean {

@@ -102,6 +102,7 @@ export class BatchQueue<Item, Result> {
   /** Items that wait for a statement. */
   get depth(): number {
     let depth = this.#waiting.size
+    if (this.#asides.size === 0) return depth
     for (const { entries } of this.#asides.values()) depth += entries.length
     return depth
   }
@@ -129,9 +130,10 @@ export class BatchQueue<Item, Result> {
   }
 
   #checkRoom({ account, added_ms }: Queued<Item, Result>, aside: Aside<Item, Result> | undefined): void {
-    const free = this.#limit - this.depth
+    const { depth } = this
+    const free = this.#limit - depth
     const has_share =
-      !isWithinShare(this.depth, free) &&
+      !isWithinShare(depth, free) &&
       !isWithinShare(aside?.entries.length ?? this.#waiting.sizeOf(account), free)
     if (has_share) throw new LedgerBusy()
     const waited_ms = this.#waiting.waited_ms(account, added_ms)

@@ -38,7 +38,7 @@ export class FairQueue<Item, Result> {
    */
   waited_ms(account: string, now_ms: number): number {
     const own = this.#lines.get(account)
-    const line = own ?? this.#lines.values().next().value
+    const line = this.#lines.size === 0 ? undefined : (own ?? this.#lines.values().next().value)
     const first = line === undefined ? this.#arrivals[0] : line.entries[0]
     if (first === undefined || first.attempts > 0) return 0
     return now_ms - (line === undefined || line === own ? first.added_ms : line.turn_since_ms)

@@ -1,8 +1,8 @@
 import {
   BARE_LF,
   codingOf,
-  countFields,
   Fields,
+  fieldsIn,
   keptFor,
   lengthOf,
   MAX_FIELDS,
@@ -111,11 +111,12 @@ export class AnswerParser {
     this.#partial = ""
     const head = text.slice(0, end)
     const status = statusOf(head)
-    if (countFields(head) > MAX_FIELDS) return this.#refuse(head, "too many header fields", bytes)
+    const starts = fieldsIn(head)
+    if (starts.length > MAX_FIELDS) return this.#refuse(head, "too many header fields", bytes)
     const after = at + end + HEAD_END.length - before
     // An informational answer comes before the real one (RFC 9110 section 15.2); nobody asked for another protocol.
     if (status === 101) throw new NotHttp("an upgrade that was not requested")
-    if (status < 100 || status >= 200) this.#begin(head, status)
+    if (status < 100 || status >= 200) this.#begin(head, starts, status)
     return after
   }
 
@@ -128,8 +129,8 @@ export class AnswerParser {
   }
 
   /** The framing of the body (RFC 9112 section 6.3). */
-  #begin(head: string, status: number): void {
-    const fields = new Fields(head)
+  #begin(head: string, starts: readonly number[], status: number): void {
+    const fields = new Fields(head, starts)
     const length = fields.get("content-length")
     const coding = codingOf(fields)
     const connection = (fields.get("connection") ?? "").toLowerCase()

@@ -40,8 +40,8 @@ export class Connection implements Line, AnswerSink, SocketOwner {
     return this.#keep_s
   }
 
-  /** Sends a request: its head and its body, in parts. */
-  send(exchange: Exchange, parts: readonly (string | Uint8Array)[]): void {
+  /** Sends a request: its head and its body, in parts, together of so many bytes. */
+  send(exchange: Exchange, { parts, bytes }: Message): void {
     this.onLost = null
     if (!exchange.begin(this)) {
       this.#release(true)
@@ -56,7 +56,7 @@ export class Connection implements Line, AnswerSink, SocketOwner {
         exchange.fail(new ConnectionClosed("the connection was closed"))
         return
       }
-      if (written === Buffer.byteLength(part)) continue
+      if (written === (parts.length === 1 ? bytes : Buffer.byteLength(part))) continue
       this.#unsent = Buffer.concat(parts.slice(at).map(bytesOf)).subarray(written)
       return
     }
@@ -75,11 +75,6 @@ export class Connection implements Line, AnswerSink, SocketOwner {
     this.#closed = true
     this.#exchange = null
     this.#socket.terminate()
-  }
-
-  /** Closes the connection after so many idle seconds; 0 for never. The runtime looks every four seconds. */
-  closeAfter(idle_s: number): void {
-    this.#socket.timeout(idle_s)
   }
 
   onStart(): void {}
@@ -145,6 +140,12 @@ export class Connection implements Line, AnswerSink, SocketOwner {
 
 function bytesOf(part: string | Uint8Array): Uint8Array {
   return typeof part === "string" ? Buffer.from(part) : part
+}
+
+/** A request as it is sent. */
+export interface Message {
+  readonly parts: readonly (string | Uint8Array)[]
+  readonly bytes: number
 }
 
 /** The idle connections. */

@@ -1,5 +1,5 @@
 import { startTimeout } from "../../timeouts.ts"
-import { Connection } from "./connection.ts"
+import { Connection, type Message } from "./connection.ts"
 import { Exchange } from "./exchange.ts"
 import { Opening, type Origin, originOf } from "./opening.ts"
 import { Pool, PROOF_MS } from "./pool.ts"
@@ -28,17 +28,18 @@ export const postDirectly: Post = (place, path, model, common, own, body) => {
   for (const part of body) body_bytes += Buffer.byteLength(part)
   const text = `${target.head}${common.text}${own.text}content-length: ${body_bytes}\r\n\r\n`
   const first = body[0] ?? ""
-  const message: (string | Uint8Array)[] = [...body]
-  message[0] =
+  const parts: (string | Uint8Array)[] = [...body]
+  parts[0] =
     common.is_ascii && own.is_ascii
       ? text + first
       : Buffer.concat([Buffer.from(text, "latin1"), Buffer.from(first)])
-  dispatch(target, exchange, message)
+  // Each character of the head is a byte.
+  dispatch(target, exchange, { parts, bytes: text.length + body_bytes })
   return exchange
 }
 
 /** Sends a request on an idle connection, or on a new one. */
-function dispatch(target: Target, exchange: Exchange, message: readonly (string | Uint8Array)[]): void {
+function dispatch(target: Target, exchange: Exchange, message: Message): void {
   const { origin, connect_ms, pool } = target
   const waiting = pool.take()
   if (waiting === null) {

@@ -5,8 +5,8 @@ import { DEFAULT_IDLE_MS } from "./transport.ts"
 const MARGIN_MS = 1_000
 /** A connection that was idle for so long may have been closed by the server without the gateway having seen it yet. */
 const RESTED_MS = 500
-/** The longest time after which the runtime closes an idle connection. */
-const MAX_TIMEOUT_S = 240
+/** How often idle connections are closed whose time is over. A timeout of each socket took two native calls for each request. */
+const LOOK_MS = 1_000
 
 interface Idle {
   readonly connection: Connection
@@ -37,6 +37,7 @@ export class Pool implements ConnectionPool {
   /** Connections whose answers have just ended. */
   readonly #freed: Connection[] = []
   #is_reading = false
+  #look: Timer | undefined
   /** True if connections outlive their answers. */
   #is_proven = false
 
@@ -52,7 +53,6 @@ export class Pool implements ConnectionPool {
       const now_ms = performance.now()
       const { connection, since_ms, until_ms } = idle
       if (now_ms < until_ms) {
-        connection.closeAfter(0)
         if (now_ms - since_ms >= PROOF_MS) this.#is_proven = true
         return this.#taken(connection, now_ms - since_ms > RESTED_MS, since_ms)
       }
@@ -86,9 +86,20 @@ export class Pool implements ConnectionPool {
     for (const connection of this.#freed.splice(0)) {
       const since_ms = connection.freed_ms
       const keep_ms = this.#keepFor(connection.keep_s)
-      connection.closeAfter(Math.min(MAX_TIMEOUT_S, Math.max(1, Math.ceil(keep_ms / 1_000))))
       this.#idle.push({ connection, since_ms, until_ms: since_ms + keep_ms })
     }
+    this.#look ??= setInterval(this.#closeOld, LOOK_MS).unref()
+  }
+
+  readonly #closeOld = (): void => {
+    const now_ms = performance.now()
+    for (const idle of this.#idle.splice(0)) {
+      if (now_ms < idle.until_ms) this.#idle.push(idle)
+      else idle.connection.destroy()
+    }
+    if (this.#idle.length > 0) return
+    clearInterval(this.#look)
+    this.#look = undefined
   }
 
   forget(connection: Connection, is_theirs: boolean): void {

@@ -26,7 +26,6 @@ const common_events = {
   data: ({ data }: Socket<SocketOwner>, bytes: Uint8Array) => data.onData(bytes),
   drain: ({ data }: Socket<SocketOwner>) => data.onDrain(),
   end: ({ data }: Socket<SocketOwner>) => data.onEnd(),
-  timeout: ({ data }: Socket<SocketOwner>) => data.onEnd(),
   error: ({ data }: Socket<SocketOwner>, error: Error) => data.onClose(error),
   close: ({ data }: Socket<SocketOwner>, error?: Error) => data.onClose(error),
 }
