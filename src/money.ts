@@ -43,12 +43,12 @@ export interface ServiceTier extends Rate {
 }
 
 export const PICO_PER_NANO = 1_000n
-/** A margin of 1 (D69). Margins are whole basis points: 12,500 is 1.25. */
+/** A price multiplier of 1 (D69). Multipliers are whole basis points: 12,500 is 1.25. */
 export const PAR_BP = 10_000
-const MAX_MARGIN_BP = 1_000 * PAR_BP
+const MAX_MULTIPLIER_BP = 1_000 * PAR_BP
 const AMOUNT = /^-?\d{1,9}(?:\.\d{1,9})?$/
 const PRICE = /^\d{1,6}(?:\.\d{1,6})?$/
-const MARGIN = /^\d{1,4}(?:\.\d{1,4})?$/
+const MULTIPLIER = /^\d{1,4}(?:\.\d{1,4})?$/
 const FEE = /^\d{1,6}(?:\.\d{1,9})?$/
 
 /** USD as a decimal string with at most nine decimals and nine whole digits, in nano-USD; null when it is not one. */
@@ -73,75 +73,82 @@ export function parseFee(text: string): bigint | null {
   return FEE.test(text) ? scaled(text, 12) : null
 }
 
-/** Pico-USD, times a margin, as a decimal string in USD without trailing zeros: `0.000000000025`. Exact. */
-export function printPico(amount_pico: bigint, margin_bp: number = PAR_BP): string {
-  return printed(amount_pico * BigInt(margin_bp), 16)
+/** Pico-USD, times a price multiplier, as a decimal string in USD without trailing zeros: `0.000000000025`. Exact. */
+export function printPico(amount_pico: bigint, price_multiplier_bp: number = PAR_BP): string {
+  return printed(amount_pico * BigInt(price_multiplier_bp), 16)
 }
 
 /**
- * Pico-USD per token, times a margin, as a decimal string of USD per 1M tokens; at a margin of 1 the form that `parsePrice`
+ * Pico-USD per token, times a price multiplier, as a decimal string of USD per 1M tokens; at a price multiplier of 1 the form that `parsePrice`
  * reads. Exact.
  */
-export function printPrice(price_pico: bigint, margin_bp: number = PAR_BP): string {
-  return printed(price_pico * BigInt(margin_bp), 10)
+export function printPrice(price_pico: bigint, price_multiplier_bp: number = PAR_BP): string {
+  return printed(price_pico * BigInt(price_multiplier_bp), 10)
 }
 
-/** The price of a kind, times a margin, as the configuration writes it: USD per 1M tokens, or USD for one of its unit. */
-export function printPriceOf(kind: Kind, price_pico: bigint, margin_bp?: number): string {
-  return unitOf(kind) === "token" ? printPrice(price_pico, margin_bp) : printPico(price_pico, margin_bp)
+/** The price of a kind, times a price multiplier, as the configuration writes it: USD per 1M tokens, or USD for one of its unit. */
+export function printPriceOf(kind: Kind, price_pico: bigint, price_multiplier_bp?: number): string {
+  return unitOf(kind) === "token"
+    ? printPrice(price_pico, price_multiplier_bp)
+    : printPico(price_pico, price_multiplier_bp)
 }
 
 /** A multiplier as a decimal string with at most four decimals, above 0 and at most 1,000, in basis points; null when it is not one. */
-export function parseMargin(text: string): number | null {
-  if (!MARGIN.test(text)) return null
-  const margin_bp = Number(scaled(text, 4))
-  return margin_bp > 0 && margin_bp <= MAX_MARGIN_BP ? margin_bp : null
+export function parseMultiplier(text: string): number | null {
+  if (!MULTIPLIER.test(text)) return null
+  const price_multiplier_bp = Number(scaled(text, 4))
+  return price_multiplier_bp > 0 && price_multiplier_bp <= MAX_MULTIPLIER_BP ? price_multiplier_bp : null
 }
 
-/** Basis points as a decimal string, the form `parseMargin` reads. */
-export function printMargin(margin_bp: number): string {
-  return printed(BigInt(margin_bp), 4)
+/** Basis points as a decimal string, the form `parseMultiplier` reads. */
+export function printMultiplier(price_multiplier_bp: number): string {
+  return printed(BigInt(price_multiplier_bp), 4)
 }
 
 /**
- * A cost in pico-USD, at least 0, times the margin of the account, rounded up to whole nano-USD: the one rounding of a
+ * A cost in pico-USD, at least 0, times the price multiplier of the account, rounded up to whole nano-USD: the one rounding of a
  * call.
  */
-export function ceilToNano(amount_pico: bigint, margin_bp: number = PAR_BP): bigint {
-  if (margin_bp === PAR_BP) return (amount_pico + PICO_PER_NANO - 1n) / PICO_PER_NANO
-  return ceilDiv(amount_pico * BigInt(margin_bp), PICO_PER_NANO * BigInt(PAR_BP))
+export function ceilToNano(amount_pico: bigint, price_multiplier_bp: number = PAR_BP): bigint {
+  if (price_multiplier_bp === PAR_BP) return (amount_pico + PICO_PER_NANO - 1n) / PICO_PER_NANO
+  return ceilDiv(amount_pico * BigInt(price_multiplier_bp), PICO_PER_NANO * BigInt(PAR_BP))
 }
 
 /** The largest value of a bigint column. No balance comes near it, so such a hold is refused instead of failing. */
 const MAX_AMOUNT_NANO = 2n ** 63n - 1n
 
-/** The hold of an account with this margin for a cost in pico-USD, rounded up once (D69). */
-export function heldFor(cost_pico: bigint, margin_bp?: number): bigint {
-  const amount_nano = ceilToNano(cost_pico, margin_bp)
+/** The hold of an account with this price multiplier for a cost in pico-USD, rounded up once (D69). */
+export function heldFor(cost_pico: bigint, price_multiplier_bp?: number): bigint {
+  const amount_nano = ceilToNano(cost_pico, price_multiplier_bp)
   return amount_nano > MAX_AMOUNT_NANO ? MAX_AMOUNT_NANO : amount_nano
 }
 
-/** An amount that is held at a margin of 1, and the exact cost that it was rounded up from; absent if it is exact. */
+/** An amount that is held at a price multiplier of 1, and the exact cost that it was rounded up from; absent if it is exact. */
 export interface Holdable {
   readonly amount_nano: bigint
   readonly cost_pico?: bigint
-  readonly margin_bp?: number
+  readonly price_multiplier_bp?: number
 }
 
 export function exactCost({ amount_nano, cost_pico = amount_nano * PICO_PER_NANO }: Holdable): bigint {
   return cost_pico
 }
 
-/** A hold at the margin of an account; without `margin_bp` for a margin of 1. */
-export function atMargin<Hold extends Holdable>(hold: Hold, margin_bp: number | undefined): Hold {
-  if (margin_bp === undefined) return hold
-  return { ...hold, amount_nano: heldFor(exactCost(hold), margin_bp), margin_bp }
+/** A hold at the price multiplier of an account; without `price_multiplier_bp` for a price multiplier of 1. */
+export function atMultiplier<Hold extends Holdable>(
+  hold: Hold,
+  price_multiplier_bp: number | undefined,
+): Hold {
+  if (price_multiplier_bp === undefined) return hold
+  return { ...hold, amount_nano: heldFor(exactCost(hold), price_multiplier_bp), price_multiplier_bp }
 }
 
 /** The highest cost in pico-USD whose charge is at most `amount_nano`. */
-export function costWithin(amount_nano: bigint, margin_bp: number = PAR_BP): bigint {
+export function costWithin(amount_nano: bigint, price_multiplier_bp: number = PAR_BP): bigint {
   const amount_pico = amount_nano * PICO_PER_NANO
-  return margin_bp === PAR_BP ? amount_pico : (amount_pico * BigInt(PAR_BP)) / BigInt(margin_bp)
+  return price_multiplier_bp === PAR_BP
+    ? amount_pico
+    : (amount_pico * BigInt(PAR_BP)) / BigInt(price_multiplier_bp)
 }
 
 function ceilDiv(dividend: bigint, divisor: bigint): bigint {

@@ -49,8 +49,8 @@ export class UsageWarnings {
   }
 }
 
-/** At a margin of 1. */
+/** At a price multiplier of 1. */
 function isBelowCost({ hold, model }: Call, { charge_nano }: End, provider_cost_nano: bigint): boolean {
   if (isFree(model.price)) return false
-  return charge_nano * BigInt(PAR_BP) < provider_cost_nano * BigInt(hold.margin_bp ?? PAR_BP)
+  return charge_nano * BigInt(PAR_BP) < provider_cost_nano * BigInt(hold.price_multiplier_bp ?? PAR_BP)
 }

@@ -2,7 +2,7 @@ import { Call } from "../call.ts"
 import type { Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
 import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
-import { atMargin, heldFor } from "../money.ts"
+import { atMultiplier, heldFor } from "../money.ts"
 import type { Named, OperationOn, Passed } from "../operation.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import { askedOf } from "./asked.ts"
@@ -74,7 +74,7 @@ export async function admit<Request extends Named>(
     }
     return new Call(
       operation,
-      atMargin(hold, result.margin_bp),
+      atMultiplier(hold, result.price_multiplier_bp),
       found,
       terms_ids,
       quoted,
@@ -139,15 +139,17 @@ async function refusalWithoutUpstream(
  * would be held.
  */
 export function foreseen(standing: Standing, model: string, cost_pico: bigint): Refused | null {
-  const { models, available_nano, spending, margin_bp } = standing
-  const margin = margin_bp === undefined ? {} : { margin_bp }
+  const { models, available_nano, spending, price_multiplier_bp } = standing
+  const multiplied = price_multiplier_bp === undefined ? {} : { price_multiplier_bp }
   if (standing.key_suspended) return { outcome: "key_suspended" }
   if (models !== null && !models.includes(model)) return { outcome: "model_not_allowed" }
   if (standing.account_suspended) return { outcome: "account_suspended" }
-  const amount_nano = heldFor(cost_pico, margin_bp)
+  const amount_nano = heldFor(cost_pico, price_multiplier_bp)
   if (spending !== null && spending.remaining_nano < amount_nano)
-    return { outcome: "spending_limit_reached", ...spending, ...margin }
-  return available_nano < amount_nano ? { outcome: "insufficient_balance", available_nano, ...margin } : null
+    return { outcome: "spending_limit_reached", ...spending, ...multiplied }
+  return available_nano < amount_nano
+    ? { outcome: "insufficient_balance", available_nano, ...multiplied }
+    : null
 }
 
 /** Throws if the key of a call that holds nothing may not make it: suspended, or limited to other models (D15, D42). */

@@ -16,9 +16,9 @@ import type { Described } from "./described.ts"
 
 /** The hold of a call, and the bounds that it follows from (D12). */
 export interface Quote extends Asked {
-  /** The most that the call can cost, at least 1, before the margin and the one rounding (D69). */
+  /** The most that the call can cost, at least 1, before the price multiplier and the one rounding (D69). */
   readonly cost_pico: bigint
-  /** The hold for that at a margin of 1. */
+  /** The hold for that at a price multiplier of 1. */
   readonly amount_nano: bigint
   /** UTF-8 bytes of the JSON text of the prompt fields, without the data of media. */
   readonly prompt_bytes: number
@@ -82,17 +82,17 @@ function plausibleOutput(max_tokens: number, { max_output_tokens }: Model): numb
 }
 
 /**
- * The largest `max_tokens` whose hold `available_nano` covers at this margin; null when not even 1 would fit, or when there is
+ * The largest `max_tokens` whose hold `available_nano` covers at this price multiplier; null when not even 1 would fit, or when there is
  * no output.
  */
 export function largestMaxTokens(
   { n, costs, limit_field }: Quote,
   { max_output_tokens }: Model,
   available_nano: bigint,
-  margin_bp?: number,
+  price_multiplier_bp?: number,
 ): number | null {
   if (limit_field === null) return null
-  const most_pico = costWithin(available_nano, margin_bp)
+  const most_pico = costWithin(available_nano, price_multiplier_bp)
   let largest = Number.POSITIVE_INFINITY
   for (const { before_output_pico, output_pico } of costs) {
     const token_pico = output_pico * BigInt(n)
@@ -108,17 +108,17 @@ type OutOfMoney = Extract<HoldResult, { outcome: "insufficient_balance" | "spend
 
 /** The 402 of such a hold: what is needed, what is left, and the largest `max_tokens` that would fit, if any (D12, D42). */
 export function moneyRefusal(quoted: Quote, model: Model, refused: OutOfMoney): GatewayError {
-  const { margin_bp } = refused
+  const { price_multiplier_bp } = refused
   const is_balance = refused.outcome === "insufficient_balance"
   const left_nano = is_balance ? refused.available_nano : refused.remaining_nano
-  const [needed, left] = [printUsd(heldFor(quoted.cost_pico, margin_bp)), printUsd(left_nano)]
+  const [needed, left] = [printUsd(heldFor(quoted.cost_pico, price_multiplier_bp)), printUsd(left_nano)]
   const [why, cure] = is_balance
     ? [`only ${left} USD is available`, "Add credit"]
     : [
         `the key can spend only ${left} USD more this ${refused.period}`,
         `Wait for the next ${refused.period}`,
       ]
-  const max_tokens = largestMaxTokens(quoted, model, left_nano, margin_bp)
+  const max_tokens = largestMaxTokens(quoted, model, left_nano, price_multiplier_bp)
   const or_less = max_tokens === null ? "" : `, or set ${quoted.limit_field} to at most ${max_tokens}`
   return new GatewayError(refused.outcome, {
     message: `This call needs a hold of ${needed} USD, but ${why}. ${cure}${or_less}.`,

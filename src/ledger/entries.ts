@@ -7,12 +7,12 @@ export interface Hold {
   readonly id: string
   readonly account_id: string
   readonly key_id: string
-  /** The most that the call can cost. Of a hold that was made: what is held, which is that times its margin (D69). */
+  /** The most that the call can cost. Of a hold that was made: what is held, which is that times its price multiplier (D69). */
   readonly amount_nano: bigint
-  /** The most that the call can cost at a margin of 1, before it is rounded; absent where `amount_nano` is exact. */
+  /** The most that the call can cost at a price multiplier of 1, before it is rounded; absent where `amount_nano` is exact. */
   readonly cost_pico?: bigint
-  /** The account's margin, in `amount_nano` already; absent for 1, and before the hold is made. */
-  readonly margin_bp?: number
+  /** The account's price multiplier, in `amount_nano` already; absent for 1, and before the hold is made. */
+  readonly price_multiplier_bp?: number
   /** True if a key of the account had a spending limit when the hold was made; absent if none had, or if it is not known. */
   readonly is_limited?: boolean
   /** What the call is sold at: the terms of its model at the first upstream that will be tried (D56). */
@@ -30,20 +30,20 @@ export interface Idempotency {
   readonly body_hash: string
 }
 
-/** What an account's calls are sold at: its margin as the holding statement read it, absent for 1 (D69). */
-export interface Margined {
-  readonly margin_bp?: number
+/** What an account's calls are sold at: its price multiplier as the holding statement read it, absent for 1 (D69). */
+export interface Multiplied {
+  readonly price_multiplier_bp?: number
 }
 
-/** What became of a hold. The holding statement itself reads the key, its models, the balance and the margin (D26, D69). */
+/** What became of a hold. The holding statement itself reads the key, its models, the balance and the price multiplier (D26, D69). */
 export type HoldResult =
-  | (Margined & { readonly outcome: "held"; readonly is_limited?: boolean })
-  | (Margined & { readonly outcome: "insufficient_balance"; readonly available_nano: bigint })
+  | (Multiplied & { readonly outcome: "held"; readonly is_limited?: boolean })
+  | (Multiplied & { readonly outcome: "insufficient_balance"; readonly available_nano: bigint })
   | { readonly outcome: "invalid_api_key" }
   | { readonly outcome: "model_not_allowed" }
   | { readonly outcome: "account_suspended" }
   | { readonly outcome: "key_suspended" }
-  | (Margined & {
+  | (Multiplied & {
       readonly outcome: "spending_limit_reached"
       readonly remaining_nano: bigint
       readonly period: Period
@@ -138,7 +138,7 @@ export interface Refusal {
 }
 
 /** Whose key it is and what it may do now, read from the ledger in one snapshot (D22, D26, D30). */
-export interface Standing extends Margined {
+export interface Standing extends Multiplied {
   /** As that of an owner. */
   readonly shard: number
   readonly account_id: string

@@ -8,7 +8,7 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
-import { heldFor, PAR_BP, printMargin, printUsd, type Rate } from "../money.ts"
+import { heldFor, PAR_BP, printMultiplier, printUsd, type Rate } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
@@ -82,15 +82,15 @@ function quoteBody(
   show_margin: boolean,
 ): QuoteBody {
   const { price } = model
-  const { available_nano, spending, margin_bp } = standing
-  const shown_bp = show_margin ? PAR_BP : (margin_bp ?? PAR_BP)
+  const { available_nano, spending, price_multiplier_bp } = standing
+  const shown_bp = show_margin ? PAR_BP : (price_multiplier_bp ?? PAR_BP)
   const refusal = refusalOf(standing, model, bounds.cost_pico)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
   return {
     model: model.name,
     operation,
-    amount: printUsd(heldFor(bounds.cost_pico, margin_bp)),
+    amount: printUsd(heldFor(bounds.cost_pico, price_multiplier_bp)),
     admitted: refusal === null,
     refusal,
     available: printUsd(available_nano),
@@ -99,7 +99,7 @@ function quoteBody(
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
     largest_max_tokens: largestFor(bounds, model, room_nano, standing),
-    ...(show_margin && { margin: printMargin(margin_bp ?? PAR_BP) }),
+    ...(show_margin && { margin: printMultiplier(price_multiplier_bp ?? PAR_BP) }),
     prices: pricesBody(price, 0, null, shown_bp),
     tiers: tiersBody(model, null, shown_bp),
     service_tiers: model.service_tiers.flatMap((tier) => [
@@ -110,15 +110,20 @@ function quoteBody(
 }
 
 /** The largest `max_tokens` that fits; the model's maximum if output is free. */
-function largestFor(bounds: Quote, model: Model, room_nano: bigint, { margin_bp }: Standing): number | null {
+function largestFor(
+  bounds: Quote,
+  model: Model,
+  room_nano: bigint,
+  { price_multiplier_bp }: Standing,
+): number | null {
   const { limit_field, costs, cost_pico } = bounds
   const free_output = limit_field !== null && costs.every(({ output_pico }) => output_pico === 0n)
-  if (!free_output) return largestMaxTokens(bounds, model, room_nano, margin_bp)
-  return heldFor(cost_pico, margin_bp) <= room_nano ? model.max_output_tokens : null
+  if (!free_output) return largestMaxTokens(bounds, model, room_nano, price_multiplier_bp)
+  return heldFor(cost_pico, price_multiplier_bp) <= room_nano ? model.max_output_tokens : null
 }
 
-function tiersBody({ tiers }: Rate, name: string | null, margin_bp: number): QuoteBody["tiers"] {
-  return tiers.map((tier) => pricesBody(tier.price, tier.above_tokens, name, margin_bp))
+function tiersBody({ tiers }: Rate, name: string | null, price_multiplier_bp: number): QuoteBody["tiers"] {
+  return tiers.map((tier) => pricesBody(tier.price, tier.above_tokens, name, price_multiplier_bp))
 }
 
 /** Why the ledger would not hold for this cost. Throws if the key is limited to other models, like its calls. */

@@ -86,10 +86,10 @@ function reader({ ledger, key_loads, config }: Gateway, request: Request): Promi
   return activeKey({ ledger, key_loads, config }, hashOf(key))
 }
 
-/** A receipt. Its prices and lines include the margin, unless the operator shows that (D69). */
+/** A receipt. Its prices and lines include the price multiplier, unless the operator shows that (D69). */
 function receipt(record: CallRecord, show_margin: boolean): Receipt {
-  const { amount_nano, charge_nano, margin_bp } = record
-  const call = callBody(record, show_margin ? PAR_BP : (margin_bp ?? PAR_BP))
+  const { amount_nano, charge_nano, price_multiplier_bp } = record
+  const call = callBody(record, show_margin ? PAR_BP : (price_multiplier_bp ?? PAR_BP))
   const released_nano = charge_nano === null || charge_nano > amount_nano ? 0n : amount_nano - charge_nano
   return {
     id: call.id,

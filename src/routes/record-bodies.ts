@@ -10,7 +10,7 @@ import {
   PAR_BP,
   PICO_PER_NANO,
   type Price,
-  printMargin,
+  printMultiplier,
   printPico,
   printPrice,
   printPriceOf,
@@ -35,14 +35,14 @@ import type {
 
 /** An account. */
 export function accountBody(account: Account): AccountBody {
-  const { id, name, balance_nano, held_nano, margin_bp, suspended_at, created_at } = account
+  const { id, name, balance_nano, held_nano, price_multiplier_bp, suspended_at, created_at } = account
   return {
     id,
     name,
     balance: printUsd(balance_nano),
     held: printUsd(held_nano),
     available: printUsd(balance_nano - held_nano),
-    margin: printMargin(margin_bp),
+    margin: printMultiplier(price_multiplier_bp),
     suspended: suspended_at !== null,
     created_at: printTime(created_at),
   }
@@ -76,8 +76,8 @@ function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending
   }
 }
 
-/** A call as shown to operators; with `margin_bp`, its prices and lines are multiplied by that (D69). */
-export function callBody(call: CallRecord, margin_bp: number = PAR_BP): CallBody {
+/** A call as shown to operators; with `price_multiplier_bp`, its prices and lines are multiplied by that (D69). */
+export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP): CallBody {
   const price = priceOf(call)
   return {
     id: call.id,
@@ -93,10 +93,10 @@ export function callBody(call: CallRecord, margin_bp: number = PAR_BP): CallBody
     state: call.state,
     notes: call.notes,
     held: printUsd(call.amount_nano),
-    ...outcomeOf(call, price, margin_bp),
+    ...outcomeOf(call, price, price_multiplier_bp),
     ...detailsBody(call.details),
-    margin: printMargin(call.margin_bp ?? PAR_BP),
-    prices: pricesBody(price, call.above_tokens, call.service_tier, margin_bp),
+    margin: printMultiplier(call.price_multiplier_bp ?? PAR_BP),
+    prices: pricesBody(price, call.above_tokens, call.service_tier, price_multiplier_bp),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),
     ttft_ms: call.ttft_ms,
@@ -131,7 +131,7 @@ function askingBody({ key, request_id }: Asking) {
 function outcomeOf(
   call: CallRecord,
   price: Price,
-  margin_bp: number,
+  price_multiplier_bp: number,
 ): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "cost" | "usage" | "lines"> {
   const { amount_nano, charge_nano, basis, ending, failure } = call
   if (charge_nano === null) {
@@ -156,7 +156,7 @@ function outcomeOf(
     overage: printUsd(charge_nano > amount_nano ? charge_nano - amount_nano : 0n),
     cost: printUsd(ceilToNano(lines.reduce((sum_pico, { cost_pico }) => sum_pico + cost_pico, 0n))),
     usage: usage && countsOf(usage),
-    lines: lines.map((line) => lineBody(line, margin_bp)),
+    lines: lines.map((line) => lineBody(line, price_multiplier_bp)),
   }
 }
 
@@ -264,39 +264,45 @@ function operatorSumsBody(sums: Summed): OperatorUsageSums {
   }
 }
 
-/** The prices of a model times a margin, with the service tier and the prompt size that they apply to (D60, D62, D69, D70). */
+/** The prices of a model times a price multiplier, with the service tier and the prompt size that they apply to (D60, D62, D69, D70). */
 export function pricesBody(
   price: Price,
   above_tokens = 0,
   service_tier: string | null = null,
-  margin_bp: number = PAR_BP,
+  price_multiplier_bp: number = PAR_BP,
 ): Prices {
   const named = buckets.flatMap((bucket) => {
     const price_pico = price.buckets?.[bucket]
-    return price_pico === undefined ? [] : [[bucket, printPriceOf(bucket, price_pico, margin_bp)]]
+    return price_pico === undefined ? [] : [[bucket, printPriceOf(bucket, price_pico, price_multiplier_bp)]]
   })
   return {
-    input: printPrice(price.input_pico, margin_bp),
-    cached_input: printPrice(price.cached_input_pico, margin_bp),
-    output: printPrice(price.output_pico, margin_bp),
-    per_call: printPico(price.per_call_nano * PICO_PER_NANO, margin_bp),
+    input: printPrice(price.input_pico, price_multiplier_bp),
+    cached_input: printPrice(price.cached_input_pico, price_multiplier_bp),
+    output: printPrice(price.output_pico, price_multiplier_bp),
+    per_call: printPico(price.per_call_nano * PICO_PER_NANO, price_multiplier_bp),
     ...Object.fromEntries(named),
-    ...(price.tool_runs !== undefined && { tool_run: feesBody(price.tool_runs, margin_bp) }),
+    ...(price.tool_runs !== undefined && { tool_run: feesBody(price.tool_runs, price_multiplier_bp) }),
     ...(service_tier !== null && { service_tier }),
     ...(above_tokens > 0 && { above_tokens }),
   }
 }
 
-function feesBody(fees: Readonly<Record<string, bigint>>, margin_bp: number): Record<string, string> {
-  const printed = (tool: string) => [tool, printPriceOf("tool_run", fees[tool] ?? 0n, margin_bp)]
+function feesBody(
+  fees: Readonly<Record<string, bigint>>,
+  price_multiplier_bp: number,
+): Record<string, string> {
+  const printed = (tool: string) => [tool, printPriceOf("tool_run", fees[tool] ?? 0n, price_multiplier_bp)]
   return Object.fromEntries(toolNames(fees).map(printed))
 }
 
-/** A line of a receipt, times a margin. */
-function lineBody({ price_pico, cost_pico, ...line }: Line, margin_bp: number): CallBody["lines"][number] {
+/** A line of a receipt, times a price multiplier. */
+function lineBody(
+  { price_pico, cost_pico, ...line }: Line,
+  price_multiplier_bp: number,
+): CallBody["lines"][number] {
   return {
     ...line,
-    price: printPriceOf(line.kind, price_pico, margin_bp),
-    cost: printPico(cost_pico, margin_bp),
+    price: printPriceOf(line.kind, price_pico, price_multiplier_bp),
+    cost: printPico(cost_pico, price_multiplier_bp),
   }
 }

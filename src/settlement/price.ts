@@ -26,7 +26,7 @@ export interface Priced {
 type Settled = Extract<Verdict, { outcome: "settled" }>
 
 /**
- * Prices a verdict: one sum, times the margin of the account (D69), rounded up once. What the provider reported is charged
+ * Prices a verdict: one sum, times the price multiplier of the account (D69), rounded up once. What the provider reported is charged
  * in full, above the hold too, which is noted (D11); what the gateway estimated only as far as it fits under `amount_nano` (D6), so that the tokens
  * recorded are the tokens charged. `searches` is how many there were where the provider does not count them (D60).
  */
@@ -35,7 +35,7 @@ export function priceVerdict(
   price: Price,
   amount_nano: bigint,
   searches = 0,
-  margin_bp?: number,
+  price_multiplier_bp?: number,
 ): Priced {
   if (verdict.outcome === "released") return { charge_nano: 0n, usage: null, notes: verdict.notes }
   const reported = bucketed(verdict.reported ?? NOTHING, price, searches)
@@ -43,8 +43,8 @@ export function priceVerdict(
   const usage =
     prompt_tokens === 0 && completion_tokens === 0
       ? reported.usage
-      : withEstimate(reported.usage, verdict.estimated, price, costWithin(amount_nano, margin_bp))
-  const charge_nano = isNothing(usage) ? 0n : ceilToNano(costPico(usage, price), margin_bp)
+      : withEstimate(reported.usage, verdict.estimated, price, costWithin(amount_nano, price_multiplier_bp))
+  const charge_nano = isNothing(usage) ? 0n : ceilToNano(costPico(usage, price), price_multiplier_bp)
   const notes = reported.notes.length === 0 ? verdict.notes : [...verdict.notes, ...reported.notes]
   return { charge_nano, usage, notes: charge_nano > amount_nano ? [...notes, "overage"] : notes }
 }

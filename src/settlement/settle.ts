@@ -157,7 +157,7 @@ function pricedAt(call: Call, verdict: Verdict, tier: ServiceTier | null): Price
     price,
     hold.amount_nano,
     asked.searches,
-    hold.margin_bp,
+    hold.price_multiplier_bp,
   )
   return { charge_nano, usage, notes, terms_id: call.termsId(prompt_tokens, tier), price }
 }

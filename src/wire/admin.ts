@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
-import { parseMargin, parseUsd, printMargin, printUsd } from "../money.ts"
+import { parseMultiplier, parseUsd, printMultiplier, printUsd } from "../money.ts"
 import { bases, endings, failures, notes, operationNames, type Period, periods, states } from "./call.ts"
 import { callDetails } from "./call-details.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
@@ -80,7 +80,7 @@ const Suspended = Type.Boolean({
   [EXPECTED]: "true or false",
 })
 
-const OwnMargin = Type.Unsafe<number>(
+const OwnMultiplier = Type.Unsafe<number>(
   Type.Transform(
     Type.String({
       pattern: "^\\d{1,4}(?:\\.\\d{1,4})?$",
@@ -89,21 +89,21 @@ const OwnMargin = Type.Unsafe<number>(
       [EXPECTED]: MARGIN,
     }),
   )
-    .Decode(marginOf)
-    .Encode(printMargin),
+    .Decode(multiplierOf)
+    .Encode(printMultiplier),
 )
 
-function marginOf(text: string): number {
-  const margin_bp = parseMargin(text)
-  if (margin_bp === null) throw invalidField("margin", MARGIN)
-  return margin_bp
+function multiplierOf(text: string): number {
+  const price_multiplier_bp = parseMultiplier(text)
+  if (price_multiplier_bp === null) throw invalidField("margin", MARGIN)
+  return price_multiplier_bp
 }
 
 export const NewAccount = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
     name: line(200, "A name for the account."),
-    margin: Type.Optional(OwnMargin),
+    margin: Type.Optional(OwnMultiplier),
   },
   closed,
 )
@@ -111,7 +111,7 @@ export const AccountChange = Type.Object(
   {
     name: Type.Optional(line(200, "A name for the account.")),
     suspended: Type.Optional(Suspended),
-    margin: Type.Optional(OwnMargin),
+    margin: Type.Optional(OwnMultiplier),
   },
   closed,
 )

@@ -249,13 +249,13 @@ describe("D12 properties", () => {
         choices,
         fc.bigInt(-1_000n, 10n ** 10n),
         fc.integer({ min: 1, max: 30_000 }),
-        (model, content, max_tokens, n, available_nano, margin_bp) => {
+        (model, content, max_tokens, n, available_nano, price_multiplier_bp) => {
           const request = { ...says(content), n }
-          const heldBy = ({ cost_pico }: Quote) => heldFor(cost_pico, margin_bp)
+          const heldBy = ({ cost_pico }: Quote) => heldFor(cost_pico, price_multiplier_bp)
           const held = (tokens: number) => heldBy(quote(chat({ ...request, max_tokens: tokens }), model))
           const quoted = quote(chat({ ...request, max_tokens }), model)
           fc.pre(heldBy(quoted) > available_nano)
-          const largest = largestMaxTokens(quoted, model, available_nano, margin_bp)
+          const largest = largestMaxTokens(quoted, model, available_nano, price_multiplier_bp)
           if (largest === null) {
             expect(held(1)).toBeGreaterThan(available_nano)
             return

@@ -130,7 +130,7 @@ describe("Q19 a hold with a margin is rounded once", () => {
   test.each([
     ["1.1", 11_000],
     ["1.5", 15_000],
-  ])("%s", async (margin, margin_bp) => {
+  ])("%s", async (margin, price_multiplier_bp) => {
     const { id, key } = await stage.gateway.account("1")
     await stage.gateway.admin("PATCH", `/accounts/${id}`, { margin })
     stage.provider.replyOnce(json(200, completion({ usage: USAGE })))
@@ -144,7 +144,7 @@ describe("Q19 a hold with a margin is rounded once", () => {
       () => stage.gateway.calls(`?account=${id}`),
       (calls) => calls[0]?.state === "settled",
     )
-    const exact_pico = BigInt(400 * prompt_bytes + 300) * BigInt(margin_bp)
+    const exact_pico = BigInt(400 * prompt_bytes + 300) * BigInt(price_multiplier_bp)
     expect(Math.round(Number(call?.held) * 1e9)).toBe(Number((exact_pico + 9_999_999n) / 10_000_000n))
   })
 })

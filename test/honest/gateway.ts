@@ -5,7 +5,7 @@ import type { CallLedger, End, Hold } from "../../src/ledger/entries.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
 import type { Evidence, StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
-import { atMargin, PAR_BP, parseMargin } from "../../src/money.ts"
+import { atMultiplier, PAR_BP, parseMultiplier } from "../../src/money.ts"
 import type { Named, Operation, OperationOn } from "../../src/operation.ts"
 import { assembled } from "../../src/operations/assembled.ts"
 import { chat } from "../../src/operations/chat.ts"
@@ -52,14 +52,14 @@ function admitting<Request extends Named>(operation: OperationOn<Request>): Admi
   return (body, model, margin, reader) => {
     const request = operation.parse(JSON.parse(JSON.stringify(body)))
     const quoted = quoteOf(operation, request, model)
-    const hold = atMargin(
+    const hold = atMultiplier(
       {
         ...HOLD,
         amount_nano: quoted.amount_nano,
         cost_pico: quoted.cost_pico,
         stream: operation.streams(request),
       },
-      marginOf(margin),
+      multiplierOf(margin),
     )
     return {
       operation,
@@ -95,10 +95,10 @@ const HOLD: Hold = {
   idempotency: null,
 }
 
-function marginOf(text: string): number | undefined {
-  const margin_bp = parseMargin(text)
-  if (margin_bp === null) throw new Error(`no margin: ${text}`)
-  return margin_bp === PAR_BP ? undefined : margin_bp
+function multiplierOf(text: string): number | undefined {
+  const price_multiplier_bp = parseMultiplier(text)
+  if (price_multiplier_bp === null) throw new Error(`no margin: ${text}`)
+  return price_multiplier_bp === PAR_BP ? undefined : price_multiplier_bp
 }
 
 const unused = (): never => {

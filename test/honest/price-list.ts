@@ -75,7 +75,7 @@ export function outputOf(work: Work): number {
   return OUTPUT_KINDS.reduce((sum, kind) => sum + work[kind], 0)
 }
 
-/** In nano-USD, rounded up once. `tier` is the service tier that was served, `margin` the account's multiplier. */
+/** In nano-USD, rounded up once. `tier` is the service tier that was served, `price multiplier` the account's multiplier. */
 export function bill(list: PriceList, work: Work, tier: string | null, margin: string): bigint {
   const prompt = promptOf(work)
   if (prompt + outputOf(work) === 0) return 0n

@@ -65,7 +65,7 @@ beforeAll(async () => {
       }
     }),
   )
-  // Some have a margin (D69), and some count buckets (D60).
+  // Some have a price multiplier (D69), and some count buckets (D60).
   const counted = "CASE WHEN x.charge_nano % 2 = 0 THEN ARRAY[(x.charge_nano % 5)::int, 0, 2, 0, 1, 0, 3] END"
   await falsify(db.sql, async (tx) => {
     await tx.unsafe(`UPDATE tollgate.ends x

@@ -261,7 +261,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
         // Nothing had a price of its own then (D60).
         buckets: null,
         above_tokens: 0,
-        margin_bp: null,
+        price_multiplier_bp: null,
         service_tier: null,
         operation: "chat",
         session_id: null,

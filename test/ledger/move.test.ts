@@ -81,7 +81,7 @@ async function rich(side: Side): Promise<Rich> {
   const { sql, database } = side.db
   await changeKey(database.operators, account.key_id, { spending: { limit_nano: 50_000n, period: "day" } })
   const plain = await keyOf(sql, account, "models = '{model,other}', expires_at = now() + interval '1 day'")
-  await changeAccount(database.operators, account.account_id, { name: "rich", margin_bp: 10_000 })
+  await changeAccount(database.operators, account.account_id, { name: "rich", price_multiplier_bp: 10_000 })
   const claim = { key_hash: crypto.randomUUID(), body_hash: "body" }
   await spend(side, account)
   const call_id = await spend(side, plain, { idempotency: claim })

@@ -3,7 +3,7 @@ import { InFlight } from "../../src/admission/in-flight.ts"
 import { Call } from "../../src/call.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
-import { PAR_BP, parseMargin } from "../../src/money.ts"
+import { PAR_BP, parseMultiplier } from "../../src/money.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { linesOf } from "../../src/settlement/price.ts"
 import { priced } from "../../src/settlement/settle.ts"
@@ -11,7 +11,7 @@ import { readUsage } from "../../src/usage/reading.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
 
 /**
- * D60, D62, D69, D70: random cards, usages and margins cost what an independent model of the rulings says, to the nano-USD. The model works on
+ * D60, D62, D69, D70: random cards, usages and multipliers cost what an independent model of the rulings says, to the nano-USD. The model works on
  * the configuration's texts and the provider's JSON, and shares no code with the gateway.
  */
 
@@ -222,7 +222,7 @@ function callOf(
   model: Model,
   terms_ids = [1, ...model.tiers.map((_, at) => at + 2)],
   service_tier: string | null = null,
-  margin_bp?: number,
+  price_multiplier_bp?: number,
 ): Call {
   const hold = {
     id: "",
@@ -232,7 +232,7 @@ function callOf(
     terms_id: 1,
     stream: false,
     idempotency: null,
-    ...(margin_bp !== undefined && { margin_bp }),
+    ...(price_multiplier_bp !== undefined && { price_multiplier_bp }),
   }
   const asked = {
     estimate_bytes: 0,
@@ -275,10 +275,10 @@ function charged(
 }
 
 /** As the route of an account reads it and a hold has it. */
-function marginOf(text: string): number | undefined {
-  const margin_bp = parseMargin(text)
-  if (margin_bp === null) throw new Error("the margin of a test is not one")
-  return margin_bp === PAR_BP ? undefined : margin_bp
+function multiplierOf(text: string): number | undefined {
+  const price_multiplier_bp = parseMultiplier(text)
+  if (price_multiplier_bp === null) throw new Error("the margin of a test is not one")
+  return price_multiplier_bp === PAR_BP ? undefined : price_multiplier_bp
 }
 
 test(`D60 D62 D69 D70 property: ${CASES} random usages cost what the rulings say`, () => {
@@ -292,7 +292,7 @@ test(`D60 D62 D69 D70 property: ${CASES} random usages cost what the rulings say
       const counts = randomCounts(card)
       const asked = random() < 0.5 ? undefined : oneOf(["default", ...Object.keys(card.served)])
       const said = random() < 0.5 ? undefined : oneOf(["default", "scale", ...SERVICE_TIERS])
-      const call = callOf(model, [], asked, marginOf(margin))
+      const call = callOf(model, [], asked, multiplierOf(margin))
       const [charge_nano, lines_nano] = charged(call, counts, margin, said)
       const right = expected(card, counts, margin, asked, said)
       if (charge_nano !== right || lines_nano !== right)

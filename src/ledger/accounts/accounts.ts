@@ -14,7 +14,7 @@ export interface AccountResult {
 /** Opens an account with a balance of 0. The same `id` again changes nothing and returns what stands there. */
 export async function createAccount(
   database: PostgresJsDatabase,
-  account: { readonly id: string; readonly name: string; readonly margin_bp?: number | undefined },
+  account: { readonly id: string; readonly name: string; readonly price_multiplier_bp?: number | undefined },
 ): Promise<AccountResult> {
   const [created] = await database.insert(accounts).values(account).onConflictDoNothing().returning()
   if (created !== undefined) return { outcome: "created", account: created }
@@ -28,18 +28,18 @@ export interface AccountChange {
   readonly name?: string | undefined
   readonly suspended?: boolean | undefined
   /** Of calls that are held from now on (D69). */
-  readonly margin_bp?: number | undefined
+  readonly price_multiplier_bp?: number | undefined
 }
 
 /** Changes an account for every request that arrives from now on (D42); null when there is no such account. Rejects with `AccountMoving` during a move (D76). */
 export async function changeAccount(
   database: PostgresJsDatabase,
   id: string,
-  { name, suspended, margin_bp }: AccountChange,
+  { name, suspended, price_multiplier_bp }: AccountChange,
 ): Promise<Account | null> {
   const [changed] = await database
     .update(accounts)
-    .set({ id, name, margin_bp, suspended_at: suspendedAt(accounts.suspended_at, suspended) })
+    .set({ id, name, price_multiplier_bp, suspended_at: suspendedAt(accounts.suspended_at, suspended) })
     .where(and(eq(accounts.id, id), isNull(accounts.moving_to)))
     .returning()
   if (changed !== undefined) return changed

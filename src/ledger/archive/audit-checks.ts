@@ -17,17 +17,17 @@ const c = alias(corrections, "c")
 const t = alias(terms, "t")
 const g = alias(gateways, "g")
 
-/** An end frees what its hold held, once, at its margin; a correction follows an expiry and is the difference to it. */
+/** An end frees what its hold held, once, at its price multiplier; a correction follows an expiry and is the difference to it. */
 export const entriesWithoutHold = (ids: Ids) => sql`
   SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
   FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${within(h.id, ids)}
-  WHERE ${within(e.id, ids)} AND (${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp})
-    IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano}, ${e.margin_bp})
+  WHERE ${within(e.id, ids)} AND (${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp})
+    IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano}, ${e.price_multiplier_bp})
   UNION ALL
   SELECT 'entry', ${c.account_id}, ${c.id}, ${c.difference_nano}::text, (${c.charge_nano} - ${e.charge_nano})::text
   FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired' AND ${within(e.id, ids)}
-  WHERE ${within(c.id, ids)} AND (${e.account_id}, ${e.key_id}, ${e.margin_bp}, ${c.charge_nano} - ${e.charge_nano})
-    IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.margin_bp}, ${c.difference_nano})`
+  WHERE ${within(c.id, ids)} AND (${e.account_id}, ${e.key_id}, ${e.price_multiplier_bp}, ${c.charge_nano} - ${e.charge_nano})
+    IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.price_multiplier_bp}, ${c.difference_nano})`
 
 /** Open, and below the floor of its gateway, or of a gateway that was swept or is unknown (D35). */
 export const abandoned = (ids: Ids) => sql`

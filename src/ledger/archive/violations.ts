@@ -7,7 +7,7 @@ import { holds } from "../schema/tables.ts"
  * What is wrong, and what was expected instead.
  * - `balance`, `held`: what an account's row says, and what its entries sum up to.
  * - `spent`: what a spending limit has counted, and what the calls of its period hold and cost.
- * - `charge`: what a call was charged, and its tokens at its terms and margin.
+ * - `charge`: what a call was charged, and its tokens at its terms and price multiplier.
  * - `entry`: an end or a correction that does not fit its hold.
  * - `abandoned`: an open hold that no gateway can end any more (D73), and its amount.
  * - `unheld`: a settlement without a hold, and its charge. It is in the spool; the journal knows nothing of it (D13).

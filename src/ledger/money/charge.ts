@@ -2,23 +2,25 @@ import { type SQL, sql } from "drizzle-orm"
 import type { PgColumn } from "drizzle-orm/pg-core"
 import { type Bucket, buckets, FIRST_RUN, parentOf } from "../../kinds.ts"
 import { PICO_PER_NANO } from "../../money.ts"
-import { par } from "./margin.ts"
+import { par } from "./multiplier.ts"
 
 type Columns<Name extends string> = Readonly<Record<Name, PgColumn>>
 /** What a charge follows from: columns of an end or a correction, of the table or an alias of it. */
-type Entry = Columns<"prompt_tokens" | "cached_tokens" | "completion_tokens" | "buckets" | "margin_bp">
+type Entry = Columns<
+  "prompt_tokens" | "cached_tokens" | "completion_tokens" | "buckets" | "price_multiplier_bp"
+>
 type Terms = Columns<
   "input_pico" | "cached_input_pico" | "output_pico" | "per_call_nano" | "tool_run_pico" | `${Bucket}_pico`
 >
 
 const pico_per_nano = sql.raw(String(PICO_PER_NANO))
 
-/** Tokens at their terms and margin, rounded up once (D55, D69). */
+/** Tokens at their terms and price multiplier, rounded up once (D55, D69). */
 export function chargeOf(entry: Entry, terms: Terms): SQL {
-  return priced(entry, terms, sql`coalesce(${entry.margin_bp}, ${par})`)
+  return priced(entry, terms, sql`coalesce(${entry.price_multiplier_bp}, ${par})`)
 }
 
-/** The same at a margin of 1: what the provider costs. */
+/** The same at a price multiplier of 1: what the provider costs. */
 export function costOf(entry: Entry, terms: Terms): SQL {
   return priced(entry, terms, par)
 }
@@ -27,12 +29,12 @@ export function costOf(entry: Entry, terms: Terms): SQL {
  * Usage of 0, and a call without usage, cost nothing (D2, D44). A quotient of numerics would be rounded to some 16 digits;
  * `div` is exact.
  */
-function priced(entry: Entry, terms: Terms, margin_bp: SQL): SQL {
+function priced(entry: Entry, terms: Terms, price_multiplier_bp: SQL): SQL {
   return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
     div((${terms.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
       + ${terms.cached_input_pico}::numeric * ${entry.cached_tokens}
       + ${terms.output_pico}::numeric * ${entry.completion_tokens} + ${bucketsPico(entry, terms)} + ${runsPico(entry, terms)}
-      + ${terms.per_call_nano}::numeric * ${pico_per_nano}) * ${margin_bp}
+      + ${terms.per_call_nano}::numeric * ${pico_per_nano}) * ${price_multiplier_bp}
       + ${pico_per_nano} * ${par} - 1, ${pico_per_nano} * ${par}) END`
 }
 

@@ -112,7 +112,7 @@ const said = [
   ends.failure,
   ends.account_id,
   ends.key_id,
-  ends.margin_bp,
+  ends.price_multiplier_bp,
 ] as const
 
 /** `payers`: the accounts of `asked`, locked in the order of their ids, before anything is written about their calls. */
@@ -150,7 +150,7 @@ WITH asked AS MATERIALIZED (
   SELECT x.*, hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp, hold.held_at,
     coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at, past.outcome AS past_outcome, past.charge_nano AS past_nano
   FROM ${batch.ordered} LEFT JOIN LATERAL (
-    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
     WHERE ${isItem(h.id, of("x", ends.id), 2)} OFFSET 0) hold ON true
   LEFT JOIN LATERAL (
     SELECT ${e.outcome}, ${e.charge_nano} FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true

@@ -68,7 +68,7 @@ const known = [
   ends.account_id,
   ends.key_id,
   ends.freed_nano,
-  ends.margin_bp,
+  ends.price_multiplier_bp,
 ] as const
 
 const batch = new Batch<End>(7, [...endFields, bucketField, detailsField])
@@ -88,7 +88,7 @@ const written = sql`${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], ${of
  * 226, 213 and 233 us; with a plain `id = item.id` 225, 280 and 416 us.
  */
 const withHold = sql`${batch.kept} CROSS JOIN LATERAL (
-    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.price_multiplier_bp} FROM ${holds} ${h}
     WHERE ${isItem(h.id, of("x", ends.id), 5)} OFFSET 0) hold`
 
 /**
@@ -161,7 +161,7 @@ export const endOne = statement(
   "end",
   sql`
 WITH hold AS MATERIALIZED (
-  SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
+  SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.price_multiplier_bp} FROM ${holds} ${h}
   WHERE ${h.id} = ${atStart("$2::uuid")}
 ), moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})

@@ -34,7 +34,7 @@ export const expire = statement(
 WITH asked AS MATERIALIZED (
   SELECT hold.*, coalesce(seen.terms_id, hold.held_terms_id) AS terms_id, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
   FROM (SELECT DISTINCT ${names(holds.id)} FROM ${batch.relation}) x CROSS JOIN LATERAL (
-    SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp}, ${h.held_at},
+    SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at},
       ${h.terms_id} AS held_terms_id FROM ${holds} ${h}
     WHERE ${h.id} = ${of("x", holds.id)} AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL OFFSET 0) hold
   LEFT JOIN LATERAL (
@@ -45,7 +45,7 @@ WITH asked AS MATERIALIZED (
     ends.id,
     ends.account_id,
     ends.key_id,
-    ends.margin_bp,
+    ends.price_multiplier_bp,
     ends.terms_id,
     ends.charge_nano,
     ends.basis,
@@ -56,7 +56,7 @@ WITH asked AS MATERIALIZED (
     ends.failure,
     ends.notes,
   )})
-  SELECT ${allOf("q", ends.id, ends.account_id, ends.key_id, ends.margin_bp, ends.terms_id, ends.charge_nano, ends.basis, ...usage)},
+  SELECT ${allOf("q", ends.id, ends.account_id, ends.key_id, ends.price_multiplier_bp, ends.terms_id, ends.charge_nano, ends.basis, ...usage)},
     q.amount_nano, 'expired', 'gateway_lost', 'gateway_lost', CASE WHEN q.charge_nano > q.amount_nano THEN ARRAY['overage'] END
   FROM asked q JOIN payers y ON y.id = q.account_id ORDER BY q.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}

@@ -20,7 +20,7 @@ import type { Hold, HoldResult } from "../entries.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
 import { claimLasts } from "./idempotency-claims.ts"
-import { heldFor, marginOf, par } from "./margin.ts"
+import { heldFor, multiplierOf, par } from "./multiplier.ts"
 import { periodOf, periodStart, spentIn } from "./spending.ts"
 
 /** What a statement says of one hold. */
@@ -66,7 +66,7 @@ export const clientFields: readonly Field<Hold>[] = [
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
 ]
 
-/** Its amounts are the exact costs in pico-USD: the statement reads the margin, and rounds once (D69). */
+/** Its amounts are the exact costs in pico-USD: the statement reads the price multiplier, and rounds once (D69). */
 const batch = new Batch<Hold>(5, [
   ...holdFields.map(
     (field): Field<Hold> =>
@@ -88,7 +88,7 @@ const asked = [
 const columns = [...asked, holds.amount_nano] as const
 
 /**
- * Holds what fits, each on its own merit, and says why the rest does not. `available` and the margin are read from the locked, newest
+ * Holds what fits, each on its own merit, and says why the rest does not. `available` and the price multiplier are read from the locked, newest
  * version of the account, and nobody changes it until the commit. Amounts are admitted in ascending order: once one does
  * not fit, no later one would, so nothing is refused that would have fitted. What is refused for its key or its model
  * takes no part in the sum.
@@ -107,7 +107,7 @@ export const holdExact = statement(
   "hold",
   sql`
 WITH asked AS MATERIALIZED (
-  SELECT x.*, before.known, before.margin_bp,
+  SELECT x.*, before.known, before.price_multiplier_bp,
     CASE
       WHEN key.id IS NULL OR key.revoked_at IS NOT NULL OR key.expires_at <= now() THEN 'invalid_api_key'
       WHEN key.suspended_at IS NOT NULL THEN 'key_suspended'
@@ -125,9 +125,9 @@ WITH asked AS MATERIALIZED (
     WHERE ${k.id} = ${of("x", holds.key_id)} AND ${k.account_id} = ${of("x", holds.account_id)} OFFSET 0) key ON true
   LEFT JOIN LATERAL (
     SELECT CASE WHEN ${h.gateway_id} = $2::uuid AND ${h.account_id} = ${of("x", holds.account_id)}
-        AND ${h.amount_nano} = ${heldFor(of("x", holds.amount_nano), sql`coalesce(${h.margin_bp}, ${par})`)}
+        AND ${h.amount_nano} = ${heldFor(of("x", holds.amount_nano), sql`coalesce(${h.price_multiplier_bp}, ${par})`)}
         AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${isItem(e.id, sql`${h.id}`, 3)}) IS NULL THEN 'held' ELSE 'closed' END AS known,
-      coalesce(${h.margin_bp}, ${par}) AS margin_bp
+      coalesce(${h.price_multiplier_bp}, ${par}) AS price_multiplier_bp
     FROM ${holds} ${h} WHERE ${isItem(h.id, of("x", holds.id), 3)} OFFSET 0) before ON true
 ), alive AS MATERIALIZED (
   SELECT EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL) AS yes
@@ -136,12 +136,12 @@ WITH asked AS MATERIALIZED (
   WHERE r.known IS NULL AND r.refusal IS NULL AND r.claim IS NULL AND alive.yes
 ), locked AS MATERIALIZED (
   SELECT ${a.id}, ${a.balance_nano} - ${a.held_nano} AS available_nano, ${a.suspended_at} IS NULL AS active, ${a.is_limited},
-    ${a.margin_bp}, ${a.moving_to} IS NOT NULL AS moving, ${a.moved_to} = ${a.moving_to} AS moved
+    ${a.price_multiplier_bp} AS price_multiplier_bp, ${a.moving_to} IS NOT NULL AS moving, ${a.moved_to} = ${a.moving_to} AS moved
   FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), sold AS MATERIALIZED (
-  SELECT ${allOf("d", ...asked, idempotency.key_hash, idempotency.body_hash)}, l.active, l.available_nano, l.margin_bp,
-    ${heldFor(sql`d.amount_nano`, sql`l.margin_bp`)} AS amount_nano
+  SELECT ${allOf("d", ...asked, idempotency.key_hash, idempotency.body_hash)}, l.active, l.available_nano, l.price_multiplier_bp,
+    ${heldFor(sql`d.amount_nano`, sql`l.price_multiplier_bp`)} AS amount_nano
   FROM due d JOIN locked l ON l.id = d.account_id AND NOT l.moving
 ), limits AS MATERIALIZED (
   SELECT ${k.id}, ${k.spend_period} AS period, ${periodStart(k)} AS since, ${spentIn(k)} AS spent_nano,
@@ -169,8 +169,8 @@ WITH asked AS MATERIALIZED (
   WHERE ${of("excluded", idempotency.claimed_at)} - ${of("idempotency", idempotency.claimed_at)} >= ${claimLasts}
   RETURNING ${names(idempotency.call_id)}
 ), inserted AS (
-  INSERT INTO ${holds} (${names(...columns, holds.margin_bp, holds.gateway_id, holds.held_at)})
-  SELECT ${allOf("w", ...columns)}, nullif(w.margin_bp, ${par}), $2::uuid, greatest(now(), m.since)
+  INSERT INTO ${holds} (${names(...columns, holds.price_multiplier_bp, holds.gateway_id, holds.held_at)})
+  SELECT ${allOf("w", ...columns)}, nullif(w.price_multiplier_bp, ${par}), $2::uuid, greatest(now(), m.since)
   FROM weighed w LEFT JOIN limits m ON m.id = w.key_id AND m.remaining_nano IS NOT NULL
   WHERE w.fits AND (w.key_hash IS NULL OR w.id IN (SELECT call_id FROM claimed))
   ORDER BY w.id
@@ -206,7 +206,7 @@ SELECT r.id,
   END AS outcome,
   coalesce(m.available_nano, l.available_nano)::text AS available_nano,
   coalesce(n.remaining_nano, b.remaining_nano)::text AS remaining_nano, b.period,
-  nullif(CASE WHEN r.known IS NULL THEN l.margin_bp ELSE r.margin_bp END, ${par}) AS margin_bp,
+  nullif(CASE WHEN r.known IS NULL THEN l.price_multiplier_bp ELSE r.price_multiplier_bp END, ${par}) AS price_multiplier_bp,
   CASE WHEN r.known IS NULL THEN l.is_limited END AS is_limited,
   CASE WHEN r.claim IS NOT NULL THEN (SELECT ${c.call_id} FROM ${idempotency} ${c}
     WHERE ${c.account_id} = r.account_id AND ${c.key_hash} = r.key_hash)::text END AS call_id,
@@ -255,7 +255,7 @@ function heldOf(row: Row, gateway_id: string): Held {
   const outcome = textOf(row, "outcome")
   switch (outcome) {
     case "held":
-      return { outcome, ...marginOf(row), ...(row.is_limited === true && { is_limited: true }) }
+      return { outcome, ...multiplierOf(row), ...(row.is_limited === true && { is_limited: true }) }
     case "invalid_api_key":
     case "model_not_allowed":
     case "key_suspended":
@@ -267,13 +267,13 @@ function heldOf(row: Row, gateway_id: string): Held {
     case "gateway_dead":
       return { outcome, gateway_id }
     case "insufficient_balance":
-      return { outcome, available_nano: nanoOf(row, "available_nano"), ...marginOf(row) }
+      return { outcome, available_nano: nanoOf(row, "available_nano"), ...multiplierOf(row) }
     case "spending_limit_reached":
       return {
         outcome,
         remaining_nano: nanoOf(row, "remaining_nano"),
         period: periodOf(row, "period"),
-        ...marginOf(row),
+        ...multiplierOf(row),
       }
     case "idempotency_key_used":
     case "idempotency_key_reused":

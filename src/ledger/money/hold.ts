@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import { atMargin, PAR_BP } from "../../money.ts"
+import { atMultiplier, PAR_BP } from "../../money.ts"
 import type { Runner } from "../database/connection.ts"
 import { Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
@@ -8,7 +8,7 @@ import type { Hold } from "../entries.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema/tables.ts"
 import { type Held, holdExactly, holdFields, sessionFields } from "./hold-exact.ts"
 import { type DoneAccounts, NONE, runLean } from "./lean.ts"
-import { par } from "./margin.ts"
+import { par } from "./multiplier.ts"
 
 /**
  * How long one holding statement may take: half of what a call waits, so that there is time for a second attempt (D27).
@@ -28,11 +28,11 @@ function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL): SQL {
 }
 
 /**
- * The condition on the account `a`, for an amount that contains this margin (D69). The UPDATE checks it again on the
+ * The condition on the account `a`, for an amount that contains this price multiplier (D69). The UPDATE checks it again on the
  * newest version of the row when another statement has changed it. Spending limits are left to the exact statement.
  */
-function canHold(amount: SQL, margin_bp: SQL): SQL {
-  return sql`${a.balance_nano} - ${a.held_nano} >= ${amount} AND ${a.margin_bp} = ${margin_bp}
+function canHold(amount: SQL, price_multiplier_bp: SQL): SQL {
+  return sql`${a.balance_nano} - ${a.held_nano} >= ${amount} AND ${a.price_multiplier_bp} = ${price_multiplier_bp}
     AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND NOT ${a.is_limited}
     AND EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL)`
 }
@@ -41,24 +41,24 @@ function canHold(amount: SQL, margin_bp: SQL): SQL {
 const columns = [
   ...holdFields.map(([column]) => column),
   ...sessionFields.map(([column]) => column),
-  holds.margin_bp,
+  holds.price_multiplier_bp,
 ]
 
 const batch = new Batch<Hold>(9, [
   ...holdFields,
   ...sessionFields,
-  [holds.margin_bp, (hold) => hold.margin_bp ?? null],
+  [holds.price_multiplier_bp, (hold) => hold.price_multiplier_bp ?? null],
 ])
 
 const owners = hidden("$3::uuid[]")
 
-/** The sum of the holds of an account, as the gateway computed it, and the margin that it contains. */
+/** The sum of the holds of an account, as the gateway computed it, and the price multiplier that it contains. */
 const total = sql.raw(`($4::bigint[])[array_position($3::uuid[], a."id")]`)
-const margin = sql.raw(`($8::int[])[array_position($3::uuid[], a."id")]`)
+const multiplier = sql.raw(`($8::int[])[array_position($3::uuid[], a."id")]`)
 
 /**
  * Makes all holds of an account, or none: if they do not fit together, the exact statement decides. An account is left
- * out for a key that may not hold, too little money, another margin, a suspension, a spending limit or a move; all accounts
+ * out for a key that may not hold, too little money, another price multiplier, a suspension, a spending limit or a move; all accounts
  * are, for a dead gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
  * in the order of their ids, so that statements cannot deadlock. The division fails when a row was lost on the way:
  * better no statement than lost money.
@@ -75,7 +75,7 @@ WITH refused AS MATERIALIZED (
 ), moved AS (
   UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + ${total}
   WHERE ${a.id} = ANY (${owners}::uuid[]) AND (SELECT count(*) FROM locked) > 0
-    AND (${a.id} IN (SELECT account_id FROM refused)) IS NOT TRUE AND ${canHold(total, margin)}
+    AND (${a.id} IN (SELECT account_id FROM refused)) IS NOT TRUE AND ${canHold(total, multiplier)}
   RETURNING ${a.id}, ${total} AS total_nano
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
@@ -126,7 +126,7 @@ SELECT 1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::
  * spending limit. Both answer within `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for
  * the second.
  *
- * `known` is what earlier holds returned about accounts, and may be out of date. The lean statement checks the margin (D69) and
+ * `known` is what earlier holds returned about accounts, and may be out of date. The lean statement checks the price multiplier (D69) and
  * leaves out accounts with spending limits. The exact statement reads both, and `known` is updated from it.
  */
 export async function holdBatch(
@@ -138,7 +138,9 @@ export async function holdBatch(
 ): Promise<readonly Held[]> {
   const until = performance.now() + STATEMENT_MS
   const sold =
-    known.size === 0 ? batch : batch.map((hold) => atMargin(hold, known.get(hold.account_id)?.margin_bp))
+    known.size === 0
+      ? batch
+      : batch.map((hold) => atMultiplier(hold, known.get(hold.account_id)?.price_multiplier_bp))
   // Once: another batch may change `known` while this one waits, and a hold that was not sent must not count as held.
   const are_lean = sold.map((hold) => isLean(hold, known))
   const lean = sold.filter((_, at) => are_lean[at])
@@ -162,10 +164,10 @@ function isLean({ idempotency, account_id }: Hold, known: KnownAccounts): boolea
 }
 
 /**
- * For each account, the margin and whether it has a spending limit, as the exact statement last returned them. Accounts with a
- * margin of 1 and no limit are not kept.
+ * For each account, the price multiplier and whether it has a spending limit, as the exact statement last returned them. Accounts with a
+ * price multiplier of 1 and no limit are not kept.
  */
-export type KnownAccounts = Map<string, Pick<Hold, "margin_bp" | "is_limited">>
+export type KnownAccounts = Map<string, Pick<Hold, "price_multiplier_bp" | "is_limited">>
 
 /** How many are kept; the oldest make room. */
 const KNOWN_LIMIT = 50_000
@@ -173,20 +175,23 @@ const KNOWN_LIMIT = 50_000
 /** Other outcomes do not tell both. A repeated hold tells of no limit, which costs one lean attempt. */
 function remember(known: KnownAccounts, account_id: string, held: Held | undefined): void {
   if (held?.outcome !== "held" && held?.outcome !== "spending_limit_reached") return
-  const { margin_bp } = held
+  const { price_multiplier_bp } = held
   const is_limited = held.outcome === "held" ? held.is_limited : true
   known.delete(account_id)
-  if (margin_bp === undefined && is_limited !== true) return
+  if (price_multiplier_bp === undefined && is_limited !== true) return
   for (const oldest of known.keys()) {
     if (known.size < KNOWN_LIMIT) break
     known.delete(oldest)
   }
-  known.set(account_id, { ...(margin_bp !== undefined && { margin_bp }), ...(is_limited && { is_limited }) })
+  known.set(account_id, {
+    ...(price_multiplier_bp !== undefined && { price_multiplier_bp }),
+    ...(is_limited && { is_limited }),
+  })
 }
 
 const HELD: Held = { outcome: "held" }
-const heldAs = ({ margin_bp }: Hold): Held =>
-  margin_bp === undefined ? HELD : { outcome: "held", margin_bp }
+const heldAs = ({ price_multiplier_bp }: Hold): Held =>
+  price_multiplier_bp === undefined ? HELD : { outcome: "held", price_multiplier_bp }
 const CONFLICT: Held = { outcome: "conflict" }
 /** The accounts for which the lean statements have held everything. */
 function heldAccounts(
@@ -209,7 +214,7 @@ function isAlike(hold: Hold, other: Hold): boolean {
     hold.key_id === other.key_id &&
     hold.account_id === other.account_id &&
     hold.terms_id === other.terms_id &&
-    hold.margin_bp === other.margin_bp
+    hold.price_multiplier_bp === other.price_multiplier_bp
   )
 }
 
@@ -228,7 +233,7 @@ export function oneKeyValues(
     first.key_id,
     String(first.terms_id),
     String(amount_nano),
-    String(first.margin_bp ?? PAR_BP),
+    String(first.price_multiplier_bp ?? PAR_BP),
     ...own.values(lean),
   ]
 }
@@ -236,11 +241,11 @@ export function oneKeyValues(
 /** What goes into `holdLean`. */
 export function leanValues(lean: readonly Hold[], gateway_id: string, lock_ms: number): string[] {
   const totals = new Map<string, bigint>()
-  const margins = new Map<string, number>()
+  const multipliers = new Map<string, number>()
   const uses = new Map<string, Hold>()
   for (const hold of lean) {
     totals.set(hold.account_id, (totals.get(hold.account_id) ?? 0n) + hold.amount_nano)
-    margins.set(hold.account_id, hold.margin_bp ?? PAR_BP)
+    multipliers.set(hold.account_id, hold.price_multiplier_bp ?? PAR_BP)
     uses.set(`${hold.key_id}${hold.terms_id}`, hold)
   }
   const owners = [...totals.keys()]
@@ -253,7 +258,7 @@ export function leanValues(lean: readonly Hold[], gateway_id: string, lock_ms: n
     arrayOf(keys, (hold) => hold.account_id),
     arrayOf(keys, (hold) => hold.key_id),
     arrayOf(keys, (hold) => hold.terms_id),
-    arrayOf([...margins.values()], (margin_bp) => margin_bp),
+    arrayOf([...multipliers.values()], (price_multiplier_bp) => price_multiplier_bp),
     ...batch.values(lean),
   ]
 }

@@ -12,11 +12,16 @@ const STATEMENT_MS = 5_000
 /** How many calls are looked for at a time. */
 const CHUNK = 2_000
 
-const columns = [...holdFields.map(([column]) => column), holds.margin_bp, holds.session_id, holds.agent_id]
+const columns = [
+  ...holdFields.map(([column]) => column),
+  holds.price_multiplier_bp,
+  holds.session_id,
+  holds.agent_id,
+]
 
 const batch = new Batch<Hold>(3, [
   ...holdFields,
-  [holds.margin_bp, (hold) => hold.margin_bp ?? null],
+  [holds.price_multiplier_bp, (hold) => hold.price_multiplier_bp ?? null],
   ...clientFields,
 ])
 

@@ -123,7 +123,7 @@ export const picture = (account_id: string, at: string) => {
   )
   SELECT jsonb_build_object(
     'accounts', (SELECT jsonb_agg(jsonb_build_object('id', ${a.id}, 'name', ${a.name}, 'created_at', ${a.created_at},
-      'suspended_at', ${a.suspended_at}, 'margin_bp', ${a.margin_bp}, 'is_limited', ${a.is_limited}))
+      'suspended_at', ${a.suspended_at}, 'price_multiplier_bp', ${a.price_multiplier_bp}, 'is_limited', ${a.is_limited}))
       FROM ${accounts} ${a} WHERE ${a.id} = ${id}),
     'keys', (SELECT coalesce(jsonb_agg(to_jsonb(k) - 'last_used_at' || jsonb_build_object('spent_since', ${periodStart(k, moment)},
         'spent_nano', ${spentIn(k, moment)}) ORDER BY ${k.id}), '[]') FROM ${keys} ${k} WHERE ${k.account_id} = ${id}),
@@ -145,7 +145,7 @@ const copied = [
   accounts.name,
   accounts.created_at,
   accounts.suspended_at,
-  accounts.margin_bp,
+  accounts.price_multiplier_bp,
   accounts.is_limited,
 ] as const
 const carried = Object.values(getTableColumns(carried_spending))

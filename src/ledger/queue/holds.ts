@@ -1,4 +1,4 @@
-import { atMargin } from "../../money.ts"
+import { atMultiplier } from "../../money.ts"
 import { BatchQueue, capFor, QUEUE_LIMIT } from "../database/batch-queue.ts"
 import type { Connection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
@@ -159,9 +159,12 @@ export class HoldQueue {
   }
 
   /** Records the amount that the end will free, and whether only the exact statement can write that end. */
-  #made(hold: Hold, { margin_bp, is_limited }: Pick<Hold, "margin_bp" | "is_limited">): void {
-    if (margin_bp === undefined && is_limited !== true) return
-    const sold = atMargin(hold, margin_bp)
+  #made(
+    hold: Hold,
+    { price_multiplier_bp, is_limited }: Pick<Hold, "price_multiplier_bp" | "is_limited">,
+  ): void {
+    if (price_multiplier_bp === undefined && is_limited !== true) return
+    const sold = atMultiplier(hold, price_multiplier_bp)
     this.#outstanding.add(is_limited === true ? { ...sold, is_limited } : sold)
   }
 

@@ -86,6 +86,8 @@ const Held = Type.Object({
   account_id: Type.String(),
   key_id: Type.String(),
   amount_nano: Type.String({ pattern: "^\\d{1,19}$" }),
+  price_multiplier_bp: Type.Optional(Type.Integer()),
+  /** The same, as version 0.2 wrote it. */
   margin_bp: Type.Optional(Type.Integer()),
   terms_id: Type.Integer(),
   stream: Type.Boolean(),
@@ -311,7 +313,7 @@ export function parseLine(text: string): SpooledEnd | null {
     return {
       account_id,
       end: { ...end, charge_nano: BigInt(end.charge_nano) },
-      hold: hold ? { ...hold, amount_nano: BigInt(hold.amount_nano) } : null,
+      hold: hold ? spooledHold(hold) : null,
     }
   }
   if (olderLine.Check(value) && isId(value.closing.id)) {
@@ -322,6 +324,19 @@ export function parseLine(text: string): SpooledEnd | null {
     return { account_id, end, hold: null }
   }
   return null
+}
+
+function spooledHold({
+  amount_nano,
+  margin_bp,
+  price_multiplier_bp = margin_bp,
+  ...hold
+}: Static<typeof Held>): Hold {
+  return {
+    ...hold,
+    amount_nano: BigInt(amount_nano),
+    ...(price_multiplier_bp !== undefined && { price_multiplier_bp }),
+  }
 }
 
 /** Makes what there is not yet of a folder's path. */

@@ -7,7 +7,7 @@ import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
 import { AccountMoving, LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
 import type { LastUsed } from "../money/last-used.ts"
-import { marginOf } from "../money/margin.ts"
+import { multiplierOf } from "../money/multiplier.ts"
 import { periodOf, remainingOf } from "../money/spending.ts"
 import { accounts, keys } from "../schema/tables.ts"
 import { ANSWER_MS } from "./holds.ts"
@@ -55,7 +55,7 @@ export const standing = statement(
   sql`
 SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
   ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
-  (${a.balance_nano} - ${a.held_nano})::text AS available_nano, ${a.margin_bp},
+  (${a.balance_nano} - ${a.held_nano})::text AS available_nano, ${a.price_multiplier_bp} AS price_multiplier_bp,
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
   ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano
 FROM ${keys} ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}
@@ -155,7 +155,7 @@ function standingOf(row: Row, shard: number): Standing {
     active: booleanOf(row, "active"),
     models: row.models === null ? null : modelsOf(JSON.parse(textOf(row, "models"))),
     available_nano: nanoOf(row, "available_nano"),
-    ...marginOf(row),
+    ...multiplierOf(row),
     key_suspended: booleanOf(row, "key_suspended"),
     account_suspended: booleanOf(row, "account_suspended"),
     spending:

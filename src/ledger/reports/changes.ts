@@ -93,9 +93,9 @@ export const summedColumns = ["account_id", "key_id", "terms_id", "outcome", "ba
 /** Which columns `changesOfEntries` has, besides `at`. */
 const changed = sql.raw(summedColumns.map((name) => `s.${name}`).join(", "))
 
-/** What a margin adds to the cost of an entry; null where there is none, so that most rows of sums stay short. */
+/** What a price multiplier adds to the cost of an entry; null where there is none, so that most rows of sums stay short. */
 function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
-  return sql`CASE WHEN ${entry.margin_bp} IS NOT NULL THEN ${charge_nano} -
+  return sql`CASE WHEN ${entry.price_multiplier_bp} IS NOT NULL THEN ${charge_nano} -
     (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${entry.terms_id}) END`
 }
 

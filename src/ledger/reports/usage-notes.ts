@@ -4,7 +4,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import { type UsageNote, usageNotes } from "../../wire/call.ts"
 import { type Row, textOf } from "../database/statement.ts"
-import { par } from "../money/margin.ts"
+import { par } from "../money/multiplier.ts"
 import { ends, terms } from "../schema/tables.ts"
 
 /** Calls of a model at an upstream with such a note, or with a charge below what the provider says that it costs (D90). */
@@ -25,8 +25,8 @@ const MAX_NAMES = 20
 const e = alias(ends, "e")
 const t = alias(terms, "t")
 const noted = sql.raw(`ARRAY[${usageNotes.map((note) => `'${note}'`).join(", ")}]`)
-/** At a margin of 1. */
-const is_below_cost = sql`coalesce((${e.details} ->> 'provider_cost_nano')::numeric * coalesce(${e.margin_bp}, ${par})
+/** At a price multiplier of 1. */
+const is_below_cost = sql`coalesce((${e.details} ->> 'provider_cost_nano')::numeric * coalesce(${e.price_multiplier_bp}, ${par})
   > ${e.charge_nano}::numeric * ${par}, false)`
 const noteCounts = sql.raw(
   usageNotes.map((note) => `(count(*) FILTER (WHERE '${note}' = ANY (x.notes)))::text AS ${note}`).join(", "),

@@ -23,7 +23,7 @@ export interface UsageSums {
   readonly cached_tokens: number
   readonly completion_tokens: number
   readonly charge_nano: bigint
-  /** What the margins of the accounts add to it (D69). */
+  /** What the multipliers of the accounts add to it (D69). */
   readonly profit_nano: bigint
   /** What the providers say that the calls cost, as far as they say it (D90). */
   readonly provider_cost_nano: bigint

@@ -28,7 +28,7 @@ const sums = (name: string) =>
       prompt_tokens: bigint("prompt_tokens", { mode: "bigint" }).notNull(),
       cached_tokens: bigint("cached_tokens", { mode: "bigint" }).notNull(),
       completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
-      /** The charge less what it would be without the margins (D69); null where there were none. */
+      /** The charge less what it would be without the multipliers (D69); null where there were none. */
       profit_nano: nano("profit_nano"),
       /** What was charged of each of these kinds (D60); null where there was none. */
       ...recordOf(countedKinds, count),

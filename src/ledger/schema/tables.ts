@@ -54,7 +54,7 @@ export const accounts = ledger.table(
     /** Whether a key of the account has a spending limit: only the exact statements count those (D42). */
     is_limited: boolean("is_limited").notNull().default(false),
     /** What the account's calls are sold at, in basis points of what they cost (D69). */
-    margin_bp: integer("margin_bp").notNull().default(10_000),
+    price_multiplier_bp: integer("price_multiplier_bp").notNull().default(10_000),
     /** The name of the shard where the account is; null if it is here (D76). */
     moved_to: text("moved_to"),
     /** The name of the shard to which the account is, or was, moved from here, or of this one while it arrives; null: calls can be held. */
@@ -65,7 +65,7 @@ export const accounts = ledger.table(
   (account) => [
     index("accounts_moved").on(account.id).where(sql`${account.moved_to} IS NOT NULL`),
     check("held_not_negative", sql`${account.held_nano} >= 0`),
-    check("margin_positive", sql`${account.margin_bp} > 0`),
+    check("price_multiplier_positive", sql`${account.price_multiplier_bp} > 0`),
   ],
 )
 
@@ -179,8 +179,8 @@ export const holds = ledger.table(
     /** Of the first upstream that is tried. */
     terms_id: integer("terms_id").notNull(),
     stream: boolean("stream").notNull(),
-    /** The account's margin, which is in the amount (D69); null for 1. */
-    margin_bp: integer("margin_bp"),
+    /** The account's price multiplier, which is in the amount (D69); null for 1. */
+    price_multiplier_bp: integer("margin_bp"),
     /** What the client says it belongs to (D65); null for most calls. */
     session_id: text("session_id"),
     agent_id: text("agent_id"),
@@ -222,7 +222,7 @@ export const ends = ledger.table(
      */
     buckets: integer("buckets").array(),
     /** That of the hold, which is in the charge (D69); null for 1. */
-    margin_bp: integer("margin_bp"),
+    price_multiplier_bp: integer("margin_bp"),
     /** Details besides the charge (D86, D87, D90); null if there are none. */
     details: details(),
   },
@@ -259,7 +259,7 @@ export const corrections = ledger.table(
      */
     buckets: integer("buckets").array(),
     /** That of the hold, which is in the charge (D69); null for 1. */
-    margin_bp: integer("margin_bp"),
+    price_multiplier_bp: integer("margin_bp"),
     details: details(),
   },
   (correction) => [
@@ -314,7 +314,7 @@ export const calls = ledger
     buckets: integer("buckets").array(),
     above_tokens: integer("above_tokens").notNull(),
     operation: text("operation").notNull(),
-    margin_bp: integer("margin_bp"),
+    price_multiplier_bp: integer("price_multiplier_bp"),
     service_tier: text("service_tier"),
     session_id: text("session_id"),
     agent_id: text("agent_id"),
@@ -335,7 +335,7 @@ export const calls = ledger
       (CASE WHEN c.id IS NULL THEN e.ending ELSE c.ending END)::text AS ending,
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
-      t.above_tokens, t.operation, h.margin_bp, t.service_tier, h.session_id, h.agent_id,
+      t.above_tokens, t.operation, h.margin_bp AS price_multiplier_bp, t.service_tier, h.session_id, h.agent_id,
       CASE WHEN c.id IS NULL THEN e.details ELSE c.details END AS details,
       t.tool_runs, t.tool_run_pico, ${sql.raw(buckets.map((bucket) => `t.${bucket}_pico`).join(", "))}
     FROM tollgate.holds h

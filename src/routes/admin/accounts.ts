@@ -50,7 +50,7 @@ export function accountRoutes(operators: Operators) {
     .post(
       "/accounts",
       async ({ body: { id, name, margin }, status }) => {
-        const account = { name, margin_bp: margin }
+        const account = { name, price_multiplier_bp: margin }
         const { outcome, ...made } =
           id === undefined ? await createNew(operators, account) : await createOnce(operators, id, account)
         const body = { ...accountBody(made.account), ...shardField(operators, made.shard) }
@@ -98,7 +98,7 @@ export function accountRoutes(operators: Operators) {
       async ({ params: { id }, body: { margin, ...change } }) => {
         const shard = await shardOfAccount(operators, id)
         const account = await askShard(operators, shard, (database) =>
-          changeAccount(database, id, { ...change, margin_bp: margin }),
+          changeAccount(database, id, { ...change, price_multiplier_bp: margin }),
         )
         if (account === null) throw noAccount()
         return { ...accountBody(account), ...shardField(operators, shard) }
@@ -109,7 +109,7 @@ export function accountRoutes(operators: Operators) {
 
 interface NewAccount {
   readonly name: string
-  readonly margin_bp: number | undefined
+  readonly price_multiplier_bp: number | undefined
 }
 
 type Made = AccountResult & { readonly shard: OperatedShard }

@@ -15,7 +15,7 @@ import {
 } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 
-/** D69: what an account with a margin holds, is charged and is shown. */
+/** D69: what an account with a price multiplier holds, is charged and is shown. */
 
 let provider: Provider
 let gateway: TestGateway
@@ -45,7 +45,7 @@ async function read<T>(path: string, key: string): Promise<T> {
 const idOf = (answer: Response) => answer.headers.get("x-request-id") ?? ""
 
 describe("D69 an account with a margin of 1.2345", () => {
-  /** 6 x 1 + 4 x 0.1 + 5 x 4 USD per 1M tokens are 26,400 nano-USD, and 32,590.8 with the margin. */
+  /** 6 x 1 + 4 x 0.1 + 5 x 4 USD per 1M tokens are 26,400 nano-USD, and 32,590.8 with the price multiplier. */
   const charge = "0.000032591"
 
   test("holds, is charged and is shown its cost times that, in one sum", async () => {
@@ -54,7 +54,7 @@ describe("D69 an account with a margin of 1.2345", () => {
     const answer = await chat(gateway, key, { usage: { include: true } })
     expect(await answer.json()).toMatchObject({ usage: { cost: Number(charge) } })
     const receipt = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)
-    // 4,035,000 nano-USD at a margin of 1.
+    // 4,035,000 nano-USD at a price multiplier of 1.
     expect(receipt).toMatchObject({
       held: "0.004981208",
       charge,
@@ -83,7 +83,7 @@ describe("D69 an account with a margin of 1.2345", () => {
       ({ state }) => state !== "open",
     )
     expect(receipt).toMatchObject({ basis: "estimate", overage: "0" })
-    // The next token would not fit: 4,000 nano-USD times the margin.
+    // The next token would not fit: 4,000 nano-USD times the price multiplier.
     expect(Number(receipt.held) - Number(receipt.charge)).toBeLessThan(0.000004938)
   })
 

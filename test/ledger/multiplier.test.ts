@@ -20,7 +20,7 @@ import {
   type TestDatabase,
 } from "./test-database.ts"
 
-/** D69: the statement that holds reads the margin, the hold keeps it, and whatever ends the hold charges by it. */
+/** D69: the statement that holds reads the price multiplier, the hold keeps it, and whatever ends the hold charges by it. */
 
 /** What the tokens of `settled` cost at the first terms: 2 x 250 + 1 x 25 + 2 x 2,000 nano-USD. */
 const COST = 4_525n
@@ -36,12 +36,12 @@ beforeAll(async () => {
 })
 afterAll(() => db.close())
 
-const setMargin = ({ account_id }: Account, margin_bp: number) =>
-  changeAccount(db.database.operators, account_id, { margin_bp })
+const setMultiplier = ({ account_id }: Account, price_multiplier_bp: number) =>
+  changeAccount(db.database.operators, account_id, { price_multiplier_bp })
 
-async function account(margin_bp: number, balance_nano = 1_000_000n): Promise<Account> {
+async function account(price_multiplier_bp: number, balance_nano = 1_000_000n): Promise<Account> {
   const made = await db.account(balance_nano)
-  await setMargin(made, margin_bp)
+  await setMultiplier(made, price_multiplier_bp)
   return made
 }
 
@@ -64,18 +64,20 @@ async function entry(id: string) {
 
 const KNOWN = [
   ["alone, nothing known", 1, []],
-  ["alone, the margin known", 1, [12_345]],
-  ["alone, another margin known", 1, [20_000]],
+  ["alone, the multiplier known", 1, [12_345]],
+  ["alone, another multiplier known", 1, [20_000]],
   ["in a batch, nothing known", 3, []],
-  ["in a batch, the margin known", 3, [12_345]],
-  ["in a batch, another margin known", 3, [10_001]],
+  ["in a batch, the multiplier known", 3, [12_345]],
+  ["in a batch, another multiplier known", 3, [10_001]],
 ] as const
 
 describe("D69 a hold", () => {
-  test.each(KNOWN)("%s: the exact cost times the margin, rounded up once", async (_, count, known) => {
+  test.each(KNOWN)("%s: the exact cost times the multiplier, rounded up once", async (_, count, known) => {
     const payer = await account(12_345)
-    const remembered: KnownAccounts = new Map(known.map((margin_bp) => [payer.account_id, { margin_bp }]))
-    // 0.4, 1.4 and 2.4 nano-USD: rounded up before the margin too, each would hold one more.
+    const remembered: KnownAccounts = new Map(
+      known.map((price_multiplier_bp) => [payer.account_id, { price_multiplier_bp }]),
+    )
+    // 0.4, 1.4 and 2.4 nano-USD: rounded up before the price multiplier too, each would hold one more.
     const holds = Array.from({ length: count }, (_, at) =>
       holdOf(payer, BigInt(at + 1), { cost_pico: BigInt(at) * 1_000n + 400n }),
     )
@@ -86,18 +88,20 @@ describe("D69 a hold", () => {
     )
     expect(await heldNano(payer)).toBe(BigInt(amounts.reduce((sum, amount) => sum + amount)))
     // Asked for again, each is the hold that was made.
-    expect(await ask(holds)).toEqual(holds.map(() => ({ outcome: "held", margin_bp: 12_345 })))
+    expect(await ask(holds)).toEqual(holds.map(() => ({ outcome: "held", price_multiplier_bp: 12_345 })))
   })
 
-  test.each(KNOWN)("%s: the margin of the account is in it, rounded up", async (_, count, known) => {
+  test.each(KNOWN)("%s: the multiplier of the account is in it, rounded up", async (_, count, known) => {
     const payer = await account(12_345)
     const neighbour = await db.account(1_000n)
-    const remembered: KnownAccounts = new Map(known.map((margin_bp) => [payer.account_id, { margin_bp }]))
+    const remembered: KnownAccounts = new Map(
+      known.map((price_multiplier_bp) => [payer.account_id, { price_multiplier_bp }]),
+    )
     const holds = Array.from({ length: count }, (_, at) => holdOf(payer, BigInt(at + 1)))
     const beside = count === 1 ? [] : [holdOf(neighbour, 7n)]
     const results = await ask([...holds, ...beside], remembered)
     expect(results).toEqual([
-      ...holds.map(() => ({ outcome: "held", margin_bp: 12_345 }) as const),
+      ...holds.map(() => ({ outcome: "held", price_multiplier_bp: 12_345 }) as const),
       ...beside.map(() => ({ outcome: "held" }) as const),
     ])
     const amounts = [2, 3, 4].slice(0, count)
@@ -106,43 +110,43 @@ describe("D69 a hold", () => {
     )
     expect(await heldNano(payer)).toBe(BigInt(amounts.reduce((sum, amount) => sum + amount)))
     expect(await heldNano(neighbour)).toBe(count === 1 ? 0n : 7n)
-    expect([...remembered]).toEqual([[payer.account_id, { margin_bp: 12_345 }]])
+    expect([...remembered]).toEqual([[payer.account_id, { price_multiplier_bp: 12_345 }]])
   })
 
-  test("at a margin of 1 stores none, and forgets the one before", async () => {
+  test("at a multiplier of 1 stores none, and forgets the one before", async () => {
     const payer = await account(10_000)
-    const remembered: KnownAccounts = new Map([[payer.account_id, { margin_bp: 15_000 }]])
+    const remembered: KnownAccounts = new Map([[payer.account_id, { price_multiplier_bp: 15_000 }]])
     const hold = holdOf(payer, 100n)
     expect(await ask([hold], remembered)).toEqual([{ outcome: "held" }])
     expect(await entry(hold.id)).toMatchObject({ amount: 100, held_at: null })
     expect(remembered.size).toBe(0)
   })
 
-  test("the balance must cover it, and the refusal says the margin", async () => {
+  test("the balance must cover it, and the refusal says the multiplier", async () => {
     const payer = await account(15_000, 149n)
     expect(await ask([holdOf(payer, 100n)])).toEqual([
-      { outcome: "insufficient_balance", available_nano: 149n, margin_bp: 15_000 },
+      { outcome: "insufficient_balance", available_nano: 149n, price_multiplier_bp: 15_000 },
     ])
-    expect(await ask([holdOf(payer, 99n)])).toEqual([{ outcome: "held", margin_bp: 15_000 }])
+    expect(await ask([holdOf(payer, 99n)])).toEqual([{ outcome: "held", price_multiplier_bp: 15_000 }])
   })
 
   test("so must a spending limit", async () => {
     const payer = await account(15_000)
     await changeKey(db.database.operators, payer.key_id, { spending: { limit_nano: 149n, period: "day" } })
     expect(await ask([holdOf(payer, 100n)])).toEqual([
-      { outcome: "spending_limit_reached", remaining_nano: 149n, period: "day", margin_bp: 15_000 },
+      { outcome: "spending_limit_reached", remaining_nano: 149n, period: "day", price_multiplier_bp: 15_000 },
     ])
     const hold = holdOf(payer, 99n)
     await ask([hold])
     expect(await entry(hold.id)).toMatchObject({ amount: 149, held_at: 15_000 })
   })
 
-  test("asked for again after the margin changed, it is the hold that was made", async () => {
+  test("asked for again after the multiplier changed, it is the hold that was made", async () => {
     const payer = await account(15_000)
     const hold = holdOf(payer, 100n)
     await ask([hold])
-    await setMargin(payer, 20_000)
-    expect(await ask([hold])).toEqual([{ outcome: "held", margin_bp: 15_000 }])
+    await setMultiplier(payer, 20_000)
+    expect(await ask([hold])).toEqual([{ outcome: "held", price_multiplier_bp: 15_000 }])
     expect(await heldNano(payer)).toBe(150n)
   })
 
@@ -150,22 +154,22 @@ describe("D69 a hold", () => {
     const payer = await account(15_000)
     const key_hash = "a".repeat(64)
     const hold = holdOf(payer, 101n, { idempotency: { key_hash, body_hash: key_hash } })
-    expect(await ask([hold])).toEqual([{ outcome: "held", margin_bp: 15_000 }])
+    expect(await ask([hold])).toEqual([{ outcome: "held", price_multiplier_bp: 15_000 }])
     expect(await entry(hold.id)).toMatchObject({ amount: 152 })
   })
 
-  test("a cost that no balance covers is refused, whatever the margin", async () => {
+  test("a cost that no balance covers is refused, whatever the multiplier", async () => {
     const payer = await account(10_000_000)
     expect(await ask([holdOf(payer, 2n ** 63n - 1n)])).toMatchObject([{ outcome: "insufficient_balance" }])
   })
 })
 
-describe("D69 an end has the margin of its hold", () => {
+describe("D69 an end has the multiplier of its hold", () => {
   const charge_nano = ceilToNano(COST * 1_000n, 15_001)
   async function held(payer: Account) {
     const hold = holdOf(payer, 10_000n)
     await ask([hold])
-    await setMargin(payer, 30_000)
+    await setMultiplier(payer, 30_000)
     return { ...hold, amount_nano: heldFor(10_000_000n, 15_001) }
   }
 
@@ -177,7 +181,7 @@ describe("D69 an end has the margin of its hold", () => {
     const payer = await account(15_001)
     const holds = []
     for (let at = 0; at < count; at += 1) {
-      await setMargin(payer, 15_001)
+      await setMultiplier(payer, 15_001)
       holds.push(await held(payer))
     }
     const ends = holds.map((hold) => ({ end: settled(hold.id, charge_nano), hold: is_known ? hold : null }))
@@ -211,23 +215,23 @@ describe("D69 an end has the margin of its hold", () => {
     })
   })
 
-  test("through the ledger's queues, while the margin changes", async () => {
+  test("through the ledger's queues, while the multiplier changes", async () => {
     const ledger = await db.ledger()
     const payer = await account(11_111, 100_000_000n)
     const calls = Array.from({ length: 60 }, async (_, at) => {
-      if (at % 7 === 0) await setMargin(payer, 10_000 + at * 111)
+      if (at % 7 === 0) await setMultiplier(payer, 10_000 + at * 111)
       const hold = holdOf(payer, 10_000n, { id: nextId(), cost_pico: 9_999_001n })
       const result = await ledger.hold(hold)
       if (result.outcome !== "held") throw new Error(result.outcome)
-      const { margin_bp = 10_000 } = result
-      expect(await entry(hold.id)).toMatchObject({ amount: Number(heldFor(9_999_001n, margin_bp)) })
-      await ledger.end(settled(hold.id, ceilToNano(COST * 1_000n, margin_bp)))
+      const { price_multiplier_bp = 10_000 } = result
+      expect(await entry(hold.id)).toMatchObject({ amount: Number(heldFor(9_999_001n, price_multiplier_bp)) })
+      await ledger.end(settled(hold.id, ceilToNano(COST * 1_000n, price_multiplier_bp)))
     })
     await Promise.all(calls)
     expect(await heldNano(payer)).toBe(0n)
   })
 
-  test("the audit agrees with all of it, and finds a charge or a margin that was changed", async () => {
+  test("the audit agrees with all of it, and finds a charge or a multiplier that was changed", async () => {
     const found = async () => (await audit(db.database.operators)).violations
     expect(await found()).toEqual([])
     const payer = await account(15_001)
@@ -248,15 +252,15 @@ describe("D69 an end has the margin of its hold", () => {
   })
 })
 
-test("D69 sums show what was charged, and what it cost without the margins", async () => {
+test("D69 sums show what was charged, and what it cost without the multipliers", async () => {
   const [sold, at_cost] = [await account(15_001), await account(10_000)]
   for (const payer of [sold, at_cost]) {
     const hold = holdOf(payer, 10_000n)
     const [result] = await ask([hold])
-    const margin_bp = result?.outcome === "held" ? result.margin_bp : 0
+    const price_multiplier_bp = result?.outcome === "held" ? result.price_multiplier_bp : 0
     await endBatch(
       connection,
-      [{ end: settled(hold.id, ceilToNano(COST * 1_000n, margin_bp)), hold: null }],
+      [{ end: settled(hold.id, ceilToNano(COST * 1_000n, price_multiplier_bp)), hold: null }],
       300,
     )
   }
