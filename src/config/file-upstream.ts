@@ -1,24 +1,12 @@
 import { Type } from "@sinclair/typebox"
 import { presetNames } from "../presets/presets.ts"
-import { type ReaderName, readerNames } from "../usage/readers.ts"
+import { readerNames } from "../usage/readers.ts"
 import { EXPECTED } from "../wire/fault.ts"
-import { count, duration, durationOrNone, proxy, section, text } from "./schema.ts"
+import { count, duration, durationOrNone, flag, oneOf, proxy, section, text } from "./schema.ts"
 
 /** The schema of an upstream in the configuration file. */
 
-export const Family = Type.Union([Type.Literal("chat"), Type.Literal("messages")], {
-  [EXPECTED]: "chat or messages",
-})
-
-const OnDisconnect = Type.Union([Type.Literal("abort"), Type.Literal("drain")], {
-  default: "drain",
-  [EXPECTED]: "abort or drain",
-})
-
-const OnStreamDisconnect = Type.Union([Type.Literal("auto"), Type.Literal("abort"), Type.Literal("drain")], {
-  default: "auto",
-  [EXPECTED]: "auto, abort or drain",
-})
+export const Family = oneOf(["chat", "messages"])
 
 const Auth = Type.Union(
   [
@@ -46,14 +34,32 @@ function texts(expected: string) {
   })
 }
 
+/** What the configuration has as the file has it. */
+export const UpstreamSettings = section({
+  timeouts: section({
+    /** For a connection, TLS included (D31). */
+    connect: duration("3s"),
+    first_byte: duration("120s"),
+    idle: duration("5m"),
+    total: duration("30m"),
+  }),
+  /** How long a connection without a request is kept (D59); null for the default. */
+  idle_connection: Type.Optional(duration()),
+  /** Whether clients see what the provider says that a call costs the operator (D24). */
+  pass_cost: flag(),
+  /** What happens to the upstream request when the client disconnects (D9). */
+  on_disconnect: section({
+    /** `auto` drains where output may be hidden from clients, and otherwise aborts after `leave_wait`. */
+    stream: oneOf(["auto", "abort", "drain"], { default: "auto" }),
+    json: oneOf(["abort", "drain"], { default: "drain" }),
+    drain_for: durationOrNone("30s"),
+  }),
+})
+
 /** What a preset can fill in (D83) has no default here. */
 export const UpstreamSection = section({
-  provider: Type.Optional(
-    Type.Union(
-      presetNames.map((name) => Type.Literal(name)),
-      { [EXPECTED]: `one of ${presetNames.join(", ")}` },
-    ),
-  ),
+  ...UpstreamSettings.properties,
+  provider: Type.Optional(oneOf(presetNames, { [EXPECTED]: `one of ${presetNames.join(", ")}` })),
   family: Type.Optional(Family),
   /** Plain http is allowed, because a local model server rarely has a certificate. */
   base_url: Type.Optional(
@@ -64,14 +70,7 @@ export const UpstreamSection = section({
   ),
   api_key: Type.Optional(credential()),
   /** How its usage is read (D87). */
-  usage: Type.Optional(
-    Type.Unsafe<ReaderName>(
-      Type.Union(
-        readerNames.map((name) => Type.Literal(name)),
-        { [EXPECTED]: `one of ${readerNames.join(", ")}` },
-      ),
-    ),
-  ),
+  usage: Type.Optional(oneOf(readerNames, { [EXPECTED]: `one of ${readerNames.join(", ")}` })),
   keys: Type.Optional(
     Type.Array(
       section({
@@ -92,22 +91,7 @@ export const UpstreamSection = section({
   drop: Type.Optional(
     Type.Array(text(), { [EXPECTED]: "a list of dotted fields, such as [stream_options]" }),
   ),
-  timeouts: section({
-    connect: duration("3s"),
-    first_byte: duration("120s"),
-    idle: duration("5m"),
-    total: duration("30m"),
-  }),
-  idle_connection: Type.Optional(duration()),
   proxy: Type.Optional(proxy()),
-  transport: Type.Optional(
-    Type.Union([Type.Literal("direct"), Type.Literal("fetch")], { [EXPECTED]: "direct or fetch" }),
-  ),
+  transport: Type.Optional(oneOf(["direct", "fetch"])),
   tls: section({ ca: Type.Optional(text()), cert: Type.Optional(text()), key: Type.Optional(text()) }),
-  pass_cost: Type.Boolean({ default: false, [EXPECTED]: "true or false" }),
-  on_disconnect: section({
-    stream: OnStreamDisconnect,
-    json: OnDisconnect,
-    drain_for: durationOrNone("30s"),
-  }),
 })

@@ -1,14 +1,16 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { feeBuckets, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
-import { type OperationName, operationNames } from "../wire/call.ts"
+import { operationNames } from "../wire/call.ts"
 import { EXPECTED } from "../wire/fault.ts"
 import { Family, UpstreamSection } from "./file-upstream.ts"
 import {
   count,
   duration,
   durationOrNone,
+  flag,
   memorySize,
   modelName,
+  oneOf,
   proxy,
   section,
   size,
@@ -39,13 +41,6 @@ const ROUTES = [
 export const PRICE_EXPECTED =
   'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)'
 
-const Operation = Type.Unsafe<OperationName>(
-  Type.Union(
-    operationNames.map((name) => Type.Literal(name)),
-    { [EXPECTED]: operationNames.join(", ") },
-  ),
-)
-
 /** An upstream of a model. */
 const Way = section({
   use: text(),
@@ -59,11 +54,48 @@ const Way = section({
 /** The most tools of a provider with a price. */
 const MAX_TOOLS = 32
 
-const Model = section({
+/** What the configuration of a model has as the file has it. */
+export const ModelSettings = section({
+  /** The name that clients send; matched byte for byte (D19). */
   name: modelName(),
   family: Family,
+  /** Tokens held for a picture, and at least for a sound or a file; null: its pixels say, and else 4,096 (D12). */
+  part_tokens: Type.Optional(count({ maximum: 10_000_000 })),
+  /** The most tokens a prompt can have; null when it is not known (D12). */
+  context_tokens: Type.Optional(count({ maximum: 100_000_000 })),
+  /** How many contexts an open prompt holds, and how many are plausible (D89). */
+  open: section({
+    hold_rounds: count({ maximum: 100, default: 1 }),
+    max_rounds: count({ maximum: 100, default: 32 }),
+  }),
+  /** Fields that every request gets, by their paths. */
+  set: Type.Record(Type.String(), Type.Unknown(), {
+    default: {},
+    [EXPECTED]: "a mapping from fields to values, such as { store: false }",
+  }),
+  /** How careful a hold is: a token for each byte of the prompt's text, or for two (D68). */
+  hold: oneOf(["worst", "likely"], { default: "worst" }),
+  /** Searches held for a call that asks for them, if the price names them (D60). */
+  hold_searches: count({ maximum: 1_000, default: 10 }),
+  /** Bytes of output per estimated token (D6). */
+  bytes_per_token: Type.Number({
+    minimum: 0.5,
+    maximum: 100,
+    default: 4,
+    [EXPECTED]: "a number from 0.5 to 100",
+  }),
+  estimate: section({
+    /** When an estimate charges the prompt too (D6): `client_cut` is for a stream that its client left or let stall. */
+    prompt: oneOf(["never", "client_cut", "always"], { default: "client_cut" }),
+    /** Tokens that an estimate adds for unseen reasoning where a client cut its stream after output. */
+    hidden_output: Type.Optional(count({ maximum: 10_000_000 })),
+  }),
+})
+
+const Model = section({
+  ...ModelSettings.properties,
   operations: Type.Optional(
-    Type.Array(Operation, {
+    Type.Array(oneOf(operationNames, { [EXPECTED]: operationNames.join(", ") }), {
       minItems: 1,
       uniqueItems: true,
       [EXPECTED]: "a list of at least one operation, such as [embeddings]",
@@ -106,37 +138,9 @@ const Model = section({
   free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or no such key" })),
   max_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
-  part_tokens: Type.Optional(count({ maximum: 10_000_000 })),
-  context_tokens: Type.Optional(count({ maximum: 100_000_000 })),
-  open: section({
-    hold_rounds: count({ maximum: 100, default: 1 }),
-    max_rounds: count({ maximum: 100, default: 32 }),
-  }),
   refuse: Type.Array(text({ [EXPECTED]: "a field, or field=value" }), {
     default: [],
     [EXPECTED]: "a list such as [mcp_servers, service_tier=flex]",
-  }),
-  set: Type.Record(Type.String(), Type.Unknown(), {
-    default: {},
-    [EXPECTED]: "a mapping from fields to values, such as { store: false }",
-  }),
-  hold: Type.Union([Type.Literal("worst"), Type.Literal("likely")], {
-    default: "worst",
-    [EXPECTED]: "worst or likely",
-  }),
-  hold_searches: count({ maximum: 1_000, default: 10 }),
-  bytes_per_token: Type.Number({
-    minimum: 0.5,
-    maximum: 100,
-    default: 4,
-    [EXPECTED]: "a number from 0.5 to 100",
-  }),
-  estimate: section({
-    prompt: Type.Union([Type.Literal("never"), Type.Literal("client_cut"), Type.Literal("always")], {
-      default: "client_cut",
-      [EXPECTED]: "never, client_cut or always",
-    }),
-    hidden_output: Type.Optional(count({ maximum: 10_000_000 })),
   }),
 })
 
@@ -155,6 +159,66 @@ const Shard = section({
   open: Type.Boolean({ default: true, [EXPECTED]: "true or false" }),
 })
 
+/** What the configuration has as the file has it. */
+export const Settings = section({
+  stream: section({
+    keepalive: duration("15s"),
+    commit_after: durationOrNone("50ms"),
+    stall: duration("30s"),
+    /** How long a finished answer whose client is gone is read on for its usage (D9). */
+    finish_wait: durationOrNone("2s"),
+    /** How long any other answer whose client is gone is read on, where nothing is hidden from clients (D9). */
+    leave_wait: durationOrNone("500ms"),
+  }),
+  limits: section({
+    body: size("20MiB"),
+    body_timeout: duration("30s"),
+    /** Of a provider's JSON answer that is delivered. */
+    response: size("32MiB"),
+    /** So much of a larger one is read for its usage (D5). */
+    response_read: size("256MiB"),
+    event: size("8MiB"),
+    /** For bodies and answers of one process (D77); null for a part of the machine's memory. */
+    memory: Type.Optional(memorySize()),
+    /** Bun makes at most 65,535 requests at a time and silently queues the rest. */
+    in_flight: count({ maximum: 60_000, default: 10_000 }),
+    /** Limits of one key in one process (D38); null for no limit. */
+    per_key: section({
+      in_flight: Type.Optional(count({ maximum: 60_000 })),
+      requests_per_minute: Type.Optional(count({ maximum: 10_000_000 })),
+      abandoned_per_minute: Type.Optional(count({ maximum: 10_000_000 })),
+    }),
+  }),
+  /** The separate listener for operators (D39); null if they share the public one. Read at the start only. */
+  admin: Type.Optional(
+    Type.Object(
+      {
+        host: text({
+          pattern: "^[A-Za-z0-9.:_-]+$",
+          default: "127.0.0.1",
+          [EXPECTED]: "a host name or an IP address",
+        }),
+        port: Type.Integer({ minimum: 0, maximum: 65_535, [EXPECTED]: "an integer from 0 to 65535" }),
+        /** No token for `/metrics` there. */
+        open_metrics: flag(),
+      },
+      { additionalProperties: false, [EXPECTED]: "a mapping of host and port" },
+    ),
+  ),
+  /** Origins whose pages can call the API from a browser (D40). */
+  cors: section({
+    origins: Type.Array(text(), { uniqueItems: true, default: [], [EXPECTED]: "a list of unique origins" }),
+  }),
+  /** Whether clients see the margin of their account, and the prices without it (D69). */
+  receipts: section({ show_margin: flag() }),
+  /** How long JSON responses are stored for replay under their `Idempotency-Key` (D43); null: not stored. */
+  idempotency: section({ keep_answers: Type.Optional(duration()) }),
+  lease: section({ renew: duration("5s"), expire: duration("20s") }),
+  shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),
+  /** How many processes share the port; 1 means no worker processes. */
+  workers: count({ maximum: MAX_WORKERS, default: 1 }),
+})
+
 export const ConfigFile = section({
   vendors: Type.Array(
     text({
@@ -171,51 +235,7 @@ export const ConfigFile = section({
     [EXPECTED]: "a mapping from names to upstreams",
   }),
   models: Type.Array(Model, { default: [], [EXPECTED]: "a list of models" }),
-  stream: section({
-    keepalive: duration("15s"),
-    commit_after: durationOrNone("50ms"),
-    stall: duration("30s"),
-    finish_wait: durationOrNone("2s"),
-    leave_wait: durationOrNone("500ms"),
-  }),
-  limits: section({
-    body: size("20MiB"),
-    body_timeout: duration("30s"),
-    response: size("32MiB"),
-    response_read: size("256MiB"),
-    event: size("8MiB"),
-    memory: Type.Optional(memorySize()),
-    /** Bun makes at most 65,535 requests at a time and silently queues the rest. */
-    in_flight: count({ maximum: 60_000, default: 10_000 }),
-    per_key: section({
-      in_flight: Type.Optional(count({ maximum: 60_000 })),
-      requests_per_minute: Type.Optional(count({ maximum: 10_000_000 })),
-      abandoned_per_minute: Type.Optional(count({ maximum: 10_000_000 })),
-    }),
-  }),
-  admin: Type.Optional(
-    Type.Object(
-      {
-        host: text({
-          pattern: "^[A-Za-z0-9.:_-]+$",
-          default: "127.0.0.1",
-          [EXPECTED]: "a host name or an IP address",
-        }),
-        port: Type.Integer({ minimum: 0, maximum: 65_535, [EXPECTED]: "an integer from 0 to 65535" }),
-        open_metrics: Type.Boolean({ default: false, [EXPECTED]: "true or false" }),
-      },
-      { additionalProperties: false, [EXPECTED]: "a mapping of host and port" },
-    ),
-  ),
-  cors: section({
-    origins: Type.Array(text(), {
-      uniqueItems: true,
-      default: [],
-      [EXPECTED]: "a list of unique origins",
-    }),
-  }),
-  receipts: section({ show_margin: Type.Boolean({ default: false, [EXPECTED]: "true or false" }) }),
-  idempotency: section({ keep_answers: Type.Optional(duration()) }),
+  ...Settings.properties,
   journal: section({
     keep: Type.Optional(
       text({
@@ -224,17 +244,16 @@ export const ConfigFile = section({
       }),
     ),
   }),
-  lease: section({ renew: duration("5s"), expire: duration("20s") }),
-  shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),
   shards: Type.Optional(
     Type.Array(Shard, {
       minItems: 1,
       [EXPECTED]: "a list of at least one shard, each with a name and a url",
     }),
   ),
-  workers: count({ maximum: MAX_WORKERS, default: 1 }),
 })
 export type ConfigFile = Static<typeof ConfigFile>
+export type FileModel = ConfigFile["models"][number]
+export type FileUpstream = ConfigFile["upstreams"][string]
 
 /** Matches what `parsePrice` accepts. */
 function price() {

@@ -2,51 +2,43 @@ import { X509Certificate } from "node:crypto"
 import type { Auth } from "../presets/preset.ts"
 import { folded, isPath } from "../wire/paths.ts"
 import type { Upstream } from "./config.ts"
-import type { ConfigFile } from "./file.ts"
+import type { FileUpstream } from "./file.ts"
+import { UpstreamSettings } from "./file-upstream.ts"
 import { type ProxySettings, proxyOf, proxySecrets } from "./proxy.ts"
+import { decoded } from "./schema.ts"
 import { filled } from "./upstream-preset.ts"
-import { ms, type Report } from "./values.ts"
+import { type Report, under } from "./values.ts"
 
 /** Reads one upstream of the file. */
 export function upstreamOf(
   name: string,
-  upstream: Section,
+  upstream: FileUpstream,
   proxies: ProxySettings,
   report: Report,
 ): Upstream {
-  const { timeouts, idle_connection, on_disconnect, headers, set } = upstream
-  const { auth, query, drop, ...taken } = filled(upstream, `upstreams.${name}`, report)
-  const keys = keysOf(upstream, `upstreams.${name}`, report)
-  checkRequest(upstream, `upstreams.${name}`, report)
+  const { headers, set } = upstream
+  const { auth, query, drop, idle_connection_ms, ...taken } = filled(upstream, report)
+  const settings = decoded(UpstreamSettings, upstream)
+  const keys = keysOf(upstream, report)
+  checkRequest(upstream, report)
   const is_direct = upstream.transport === "direct"
   if (is_direct && upstream.proxy !== undefined && upstream.proxy !== "none")
-    report(`upstreams.${name}.transport`, "fetch, because direct supports no proxy")
-  const proxy = is_direct ? null : proxyOf(taken.base_url, upstream.proxy, proxies, report)
+    report("transport", "fetch, because direct supports no proxy")
+  const proxy = is_direct ? null : proxyOf(taken.base_url, upstream.proxy, proxies)
   return {
     name,
     ...taken,
+    ...settings,
     keys,
     auth: authOf(auth),
     headers,
     query: new URLSearchParams(query).toString(),
     edits: Object.keys(set).length + drop.length === 0 ? null : { set, drop },
     secrets: [...secretsOf(keys, { ...headers, ...query }), ...proxySecrets(proxy)],
-    timeouts: {
-      connect_ms: ms(timeouts.connect),
-      first_byte_ms: ms(timeouts.first_byte),
-      idle_ms: ms(timeouts.idle),
-      total_ms: ms(timeouts.total),
-    },
-    ...(idle_connection !== undefined && { idle_connection_ms: ms(idle_connection) }),
+    idle_connection_ms: settings.idle_connection_ms ?? idle_connection_ms,
     transport: upstream.transport ?? (proxy === null ? "direct" : "fetch"),
     proxy,
-    tls: tlsOf(upstream.tls, `upstreams.${name}.tls`, report),
-    pass_cost: upstream.pass_cost,
-    on_disconnect: {
-      stream: on_disconnect.stream,
-      json: on_disconnect.json,
-      drain_for_ms: ms(on_disconnect.drain_for),
-    },
+    tls: tlsOf(upstream.tls, under(report, "tls")),
   }
 }
 
@@ -72,23 +64,17 @@ const COSTLY = new Set(
 )
 
 /** Reports headers and fields that an upstream may not change. */
-function checkRequest({ headers, set, drop = [] }: Section, path: string, report: Report): void {
-  for (const name of Object.keys(headers)) {
+function checkRequest({ headers, set, drop = [] }: FileUpstream, report: Report): void {
+  for (const name of Object.keys(headers))
     if (!HEADER.test(name))
-      report(
-        `${path}.headers.${name}`,
-        "a lower-case header name other than those that the gateway sets itself",
-      )
-  }
+      report(`headers.${name}`, "a lower-case header name other than those that the gateway sets itself")
   const fields = [...Object.keys(set).map((field) => ["set", field]), ...drop.map((field) => ["drop", field])]
-  for (const [key, field = ""] of fields) {
-    if (!isPath(field)) report(`${path}.${key}`, `a dotted field, such as provider.sort, instead of ${field}`)
+  for (const [key = "", field = ""] of fields) {
+    if (!isPath(field)) report(key, `a dotted field, such as provider.sort, instead of ${field}`)
     else if (COSTLY.has(folded(field.split(".", 1)[0] ?? "")))
-      report(`${path}.${key}`, `no change of ${field}, which decides what a call can cost`)
+      report(key, `no change of ${field}, which decides what a call can cost`)
   }
 }
-
-type Section = ConfigFile["upstreams"][string]
 
 function authOf(auth: Auth): Upstream["auth"] {
   if (auth === "bearer") return { header: "authorization", prefix: "Bearer " }
@@ -104,22 +90,22 @@ function secretsOf(keys: Upstream["keys"], values: Readonly<Record<string, strin
 }
 
 /** The keys of an upstream: those of a list, or the only one. A key without a name is called by its place. */
-function keysOf({ api_key, keys }: Section, path: string, report: Report): Upstream["keys"] {
-  if (keys !== undefined && api_key !== undefined) report(path, "either api_key or keys")
+function keysOf({ api_key, keys }: FileUpstream, report: Report): Upstream["keys"] {
+  if (keys !== undefined && api_key !== undefined) report("", "either api_key or keys")
   const [first, ...others] = (keys ?? []).map((key, at) => ({ ...key, name: key.name ?? String(at + 1) }))
   if (first === undefined) return [{ name: "", api_key: api_key ?? null, weight: 1 }]
   if (new Set([first, ...others].map(({ name }) => name)).size <= others.length)
-    report(`${path}.keys`, "a name of its own for each key")
+    report("keys", "a name of its own for each key")
   return [first, ...others]
 }
 
 /** Certificates that TLS can use. No fault shows a key. */
-function tlsOf(tls: Section["tls"], path: string, report: Report): Upstream["tls"] {
+function tlsOf(tls: FileUpstream["tls"], report: Report): Upstream["tls"] {
   const { ca = null, cert = null, key = null } = tls
   if (ca === null && cert === null && key === null) return null
-  if ((cert === null) !== (key === null)) report(path, "both cert and key, or neither")
+  if ((cert === null) !== (key === null)) report("", "both cert and key, or neither")
   for (const [name, pem] of Object.entries({ ca, cert })) {
-    if (pem !== null && !isCertificate(pem)) report(`${path}.${name}`, "a certificate in PEM")
+    if (pem !== null && !isCertificate(pem)) report(name, "a certificate in PEM")
   }
   return { ca, cert, key }
 }

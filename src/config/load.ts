@@ -14,20 +14,12 @@ import {
   type Route,
   type Upstream,
 } from "./config.ts"
-import { ConfigFile } from "./file.ts"
+import { ConfigFile, type FileModel, ModelSettings, Settings } from "./file.ts"
 import { upstreamOf } from "./load-upstream.ts"
 import { priceOf, serviceTiersOf, tiersOf } from "./model-prices.ts"
-import { openOf, refusedIn, setIn } from "./model-requests.ts"
-import {
-  bytes,
-  complete,
-  type Environ,
-  MEMORY_SIZE,
-  ms,
-  type Report,
-  resolve,
-  type Sources,
-} from "./values.ts"
+import { checkSet, refusedIn } from "./model-requests.ts"
+import { decoded } from "./schema.ts"
+import { complete, type Environ, type Report, resolve, type Sources, under } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**
@@ -53,52 +45,23 @@ export function loadConfig(text: string, sources: Sources): Config {
 const DAY_MS = 86_400_000
 
 function configFrom(file: ConfigFile, env: Environ, report: Report): Config {
-  const { vendors, stream, limits, lease, shutdown } = file
-  const { keep_answers } = file.idempotency
-  const proxies = { common: file.proxy, env }
+  const proxies = { common: file.proxy, env, report }
   const upstreams = new Map(
     Object.entries(file.upstreams).map(([name, section]) => [
       name,
-      upstreamOf(name, section, proxies, report),
+      upstreamOf(name, section, proxies, under(report, `upstreams.${name}`)),
     ]),
   )
+  const { keep } = file.journal
   const config: Config = {
-    admin: file.admin ?? null,
-    cors: { origins: originsOf(file.cors.origins, report) },
-    vendors,
+    ...decoded(Settings, file),
+    vendors: file.vendors,
     upstreams: [...upstreams.values()],
     models: modelsOf(file.models, upstreams, report),
-    stream: {
-      keepalive_ms: ms(stream.keepalive),
-      commit_after_ms: ms(stream.commit_after),
-      stall_ms: ms(stream.stall),
-      finish_wait_ms: ms(stream.finish_wait),
-      leave_wait_ms: ms(stream.leave_wait),
-    },
-    limits: {
-      body_bytes: bytes(limits.body),
-      body_timeout_ms: ms(limits.body_timeout),
-      response_bytes: bytes(limits.response),
-      response_read_bytes: bytes(limits.response_read),
-      event_bytes: bytes(limits.event),
-      memory_bytes: limits.memory === undefined ? null : bytes(limits.memory, MEMORY_SIZE),
-      in_flight: limits.in_flight,
-      per_key: {
-        in_flight: limits.per_key.in_flight ?? null,
-        requests_per_minute: limits.per_key.requests_per_minute ?? null,
-        abandoned_per_minute: limits.per_key.abandoned_per_minute ?? null,
-      },
-    },
-    receipts: file.receipts,
-    idempotency: { keep_answers_ms: keep_answers === undefined ? null : ms(keep_answers) },
-    journal: {
-      keep_months: file.journal.keep === undefined ? null : Number.parseInt(file.journal.keep, 10),
-    },
-    lease: { renew_ms: ms(lease.renew), expire_ms: ms(lease.expire) },
-    shutdown: { ready_delay_ms: ms(shutdown.ready_delay), drain_ms: ms(shutdown.drain) },
+    journal: { keep_months: keep === undefined ? null : Number.parseInt(keep, 10) },
     shards: shardsOf(file.shards ?? [], report),
-    workers: file.workers,
   }
+  checkOrigins(config.cors.origins, report)
   if (config.lease.expire_ms <= 2 * config.lease.renew_ms) {
     report("lease.expire", "more than twice lease.renew, so that one late renewal does not lose the lease")
   }
@@ -112,13 +75,12 @@ function configFrom(file: ConfigFile, env: Environ, report: Report): Config {
 }
 
 /** Origins must be in the form that browsers send, because they are compared byte for byte: no trailing slash, no default port, no `*`. */
-function originsOf(origins: readonly string[], report: Report): readonly string[] {
+function checkOrigins(origins: readonly string[], report: Report): void {
   origins.forEach((origin, at) => {
     const is_whole = URL.canParse(origin) && new URL(origin).origin === origin
     if (!is_whole || !/^https?:/.test(origin))
       report(`cors.origins[${at}]`, "an origin as browsers send it, such as https://app.example.com")
   })
-  return origins
 }
 
 /** Each is another place (D74). The URL is a secret, so no fault shows it. */
@@ -139,69 +101,52 @@ function shardsOf(shards: NonNullable<ConfigFile["shards"]>, report: Report): Co
 
 type Upstreams = ReadonlyMap<string, Upstream>
 
-function modelsOf(models: ConfigFile["models"], upstreams: Upstreams, report: Report): Model[] {
+function modelsOf(models: readonly FileModel[], upstreams: Upstreams, report: Report): Model[] {
   const names = new Set<string>()
   return models.flatMap((model, at) => {
-    const path = `models[${at}]`
+    const told = under(report, `models[${at}]`)
     const entry = `${model.family} ${model.name}`
-    if (names.has(entry)) report(`${path}.name`, `a name that no other ${model.family} model has`)
+    if (names.has(entry)) told("name", `a name that no other ${model.family} model has`)
     names.add(entry)
-    return modelOf(model, path, upstreams, report) ?? []
+    return modelOf(model, upstreams, told) ?? []
   })
 }
 
-function modelOf(
-  model: ConfigFile["models"][number],
-  path: string,
-  upstreams: Upstreams,
-  report: Report,
-): Model | null {
-  const { name, family, bytes_per_token, estimate } = model
-  const operations = operationsIn(model, path, upstreams, report)
+function modelOf(model: FileModel, upstreams: Upstreams, report: Report): Model | null {
+  const operations = operationsIn(model, upstreams, report)
   const generates = haveOutput(operations)
-  const { max_output_tokens, hold_output_tokens } = outputOf(model, generates, path, report)
-  const [first, ...others] = routesOf(model, path, upstreams, report)
+  const { max_rounds, hold_rounds } = model.open
+  if (hold_rounds > max_rounds) report("open.hold_rounds", `at most max_rounds (${max_rounds})`)
+  const output = outputOf(model, generates, report)
+  const [first, ...others] = routesOf(model, upstreams, under(report, "upstreams"))
+  checkSet(model, operations, report)
   if (first === undefined) return null
   return {
-    name,
-    family,
+    ...decoded(ModelSettings, model),
+    ...output,
     operations,
     routes: [first, ...others],
-    price: priceOf(model, generates, path, report),
-    tiers: tiersOf(model, path, report),
-    service_tiers: serviceTiersOf(model, path, report),
-    max_output_tokens,
-    hold_output_tokens,
-    part_tokens: model.part_tokens ?? null,
-    context_tokens: model.context_tokens ?? null,
-    open: openOf(model, path, report),
-    refuse: refusedIn(model, path, report),
-    set: setIn(model, operations, path, report),
-    hold: model.hold,
-    hold_searches: model.hold_searches,
-    bytes_per_token,
-    estimate,
+    price: priceOf(model, generates, report),
+    tiers: tiersOf(model, under(report, "price")),
+    service_tiers: serviceTiersOf(model, under(report, "price")),
+    refuse: refusedIn(model, under(report, "refuse")),
   }
 }
 
 /** The operations of a model; by default those of its family that all its upstreams offer (D63, D83). */
-function operationsIn(
-  { family, operations, upstreams: ways }: ConfigFile["models"][number],
-  path: string,
-  upstreams: Upstreams,
-  report: Report,
-): readonly OperationName[] {
+function operationsIn(model: FileModel, upstreams: Upstreams, report: Report): readonly OperationName[] {
+  const { family, operations, upstreams: ways } = model
   const known = operationsOf[family]
   if (operations === undefined) {
     const offers = ways.map(({ use }) => offeredBy(upstreams.get(use)) ?? known)
     const common = known.filter((operation) => offers.every((offer) => offer.includes(operation)))
     if (common.length > 0) return common
-    report(`${path}.operations`, "a list of operations, because its upstreams have no operation in common")
+    report("operations", "a list of operations, because its upstreams have no operation in common")
     return known
   }
   operations.forEach((operation, at) => {
     if (!known.includes(operation))
-      report(`${path}.operations[${at}]`, `an operation of the family ${family}: ${known.join(", ")}`)
+      report(`operations[${at}]`, `an operation of the family ${family}: ${known.join(", ")}`)
   })
   return operations
 }
@@ -213,47 +158,35 @@ function offeredBy(upstream: Upstream | undefined): readonly OperationName[] | u
 
 /** The limits of a model's output; a model that only makes embeddings has none (D67). */
 function outputOf(
-  model: ConfigFile["models"][number],
+  model: FileModel,
   generates: boolean,
-  path: string,
   report: Report,
 ): Pick<Model, "max_output_tokens" | "hold_output_tokens"> {
   if (!generates) {
-    for (const key of ["max_output_tokens", "hold_output_tokens"] as const) {
-      if (model[key] !== undefined)
-        report(`${path}.${key}`, "no such key, because embeddings have no output tokens")
-    }
+    for (const key of ["max_output_tokens", "hold_output_tokens"] as const)
+      if (model[key] !== undefined) report(key, "no such key, because embeddings have no output tokens")
     return { max_output_tokens: 0, hold_output_tokens: 0 }
   }
-  if (model.max_output_tokens === undefined)
-    report(`${path}.max_output_tokens`, "an integer from 1 to 10000000")
+  if (model.max_output_tokens === undefined) report("max_output_tokens", "an integer from 1 to 10000000")
   const max_output_tokens = model.max_output_tokens ?? 1
   const hold_output_tokens = model.hold_output_tokens ?? max_output_tokens
-  if (hold_output_tokens > max_output_tokens) {
-    report(`${path}.hold_output_tokens`, `at most max_output_tokens (${max_output_tokens})`)
-  }
+  if (hold_output_tokens > max_output_tokens)
+    report("hold_output_tokens", `at most max_output_tokens (${max_output_tokens})`)
   return { max_output_tokens, hold_output_tokens }
 }
 
 function routesOf(
-  { name, family, upstreams: ways }: ConfigFile["models"][number],
-  path: string,
+  { name, family, upstreams: ways }: FileModel,
   upstreams: Upstreams,
   report: Report,
 ): Route[] {
   const is_weighed = ways.some(({ weight, priority }) => weight !== undefined || priority !== undefined)
-  return ways.flatMap(({ use, model, weight, priority }, at) => {
+  return ways.flatMap(({ use, model = name, weight = 1, priority }, at) => {
     const upstream = upstreams.get(use)
-    if (upstream === undefined || upstream.family !== family) {
-      report(`${path}.upstreams[${at}].use`, oneOf(upstreams, use, family))
-      return []
-    }
-    return {
-      upstream,
-      model: model ?? name,
-      priority: priority ?? (is_weighed ? 0 : at),
-      weight: weight ?? 1,
-    }
+    if (upstream?.family === family)
+      return { upstream, model, priority: priority ?? (is_weighed ? 0 : at), weight }
+    report(`[${at}].use`, oneOf(upstreams, use, family))
+    return []
   })
 }
 

@@ -1,35 +1,33 @@
 import { type Bucket, buckets, parentOf, tokenBuckets, unitOf } from "../kinds.ts"
 import { isFree, type Price, parseFee, parsePrice, parseUsd, type ServiceTier, type Tier } from "../money.ts"
-import { type ConfigFile, PRICE_EXPECTED } from "./file.ts"
+import { type FileModel, PRICE_EXPECTED } from "./file.ts"
+import { checked, type Report, under } from "./values.ts"
 
-type FileModel = ConfigFile["models"][number]
 type FilePrice = NonNullable<FileModel["price"]>
-type Report = (path: string, expected: string) => void
 
 const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
 
 /** D44: a model has a price or says `free: true`, so that nothing is free by accident. */
-export function priceOf({ price, free }: FileModel, generates: boolean, path: string, report: Report): Price {
+export function priceOf({ price, free }: FileModel, generates: boolean, report: Report): Price {
   if (free !== undefined) {
-    if (price !== undefined) report(`${path}.free`, "either `price` or `free`, not both")
+    if (price !== undefined) report("free", "either `price` or `free`, not both")
     return FREE
   }
   if (price === undefined) {
-    report(`${path}.price`, "the prices of input and output, or `free: true` instead")
+    report("price", "the prices of input and output, or `free: true` instead")
     return FREE
   }
-  if (generates && price.output === undefined) report(`${path}.price.output`, PRICE_EXPECTED)
-  if (!generates) reportOutput(price, `${path}.price`, report)
+  if (generates && price.output === undefined) report("price.output", PRICE_EXPECTED)
+  if (!generates) reportOutput(price, under(report, "price"))
   const plain = parsed(price)
-  if (isFree(plain)) report(`${path}.price`, "at least one price above zero, or `free: true` instead")
+  if (isFree(plain)) report("price", "at least one price above zero, or `free: true` instead")
   return plain
 }
 
 /** Embeddings have no output to charge (D67). */
-function reportOutput(price: Texts, path: string, report: Report): void {
+function reportOutput(price: Texts, report: Report): void {
   for (const kind of OUTPUT_KINDS) {
-    if (price[kind] !== undefined)
-      report(`${path}.${kind}`, "no such key, because embeddings have no output tokens")
+    if (price[kind] !== undefined) report(kind, "no such key, because embeddings have no output tokens")
   }
 }
 
@@ -44,14 +42,14 @@ function parsed(price: Texts): Price {
     input_pico: pico(price.input),
     cached_input_pico: pico(price.cached_input ?? price.input),
     output_pico: price.output === undefined ? 0n : pico(price.output),
-    per_call_nano: price.per_call === undefined ? 0n : read(parseUsd(price.per_call)),
+    per_call_nano: price.per_call === undefined ? 0n : checked(parseUsd(price.per_call)),
     ...bucketPrices(price),
     ...(price.tool_run !== undefined && { tool_runs: feesOf(price.tool_run) }),
   }
 }
 
 function feesOf(texts: Readonly<Record<string, string>>): Record<string, bigint> {
-  return Object.fromEntries(Object.entries(texts).map(([tool, text]) => [tool, read(parseFee(text))]))
+  return Object.fromEntries(Object.entries(texts).map(([tool, text]) => [tool, checked(parseFee(text))]))
 }
 
 /** What is named besides the plain prices (D60). */
@@ -59,56 +57,48 @@ function bucketPrices(price: Partial<Record<Bucket, string>>): Pick<Price, "buck
   const named: Partial<Record<Bucket, bigint>> = {}
   for (const bucket of buckets) {
     const text = price[bucket]
-    if (text !== undefined) named[bucket] = unitOf(bucket) === "token" ? pico(text) : read(parseFee(text))
+    if (text !== undefined) named[bucket] = unitOf(bucket) === "token" ? pico(text) : checked(parseFee(text))
   }
   return Object.keys(named).length === 0 ? {} : { buckets: named }
 }
 
 /** Prices of larger prompts (D62). */
-export function tiersOf({ price }: FileModel, path: string, report: Report): Tier[] {
-  return price === undefined ? [] : tiersIn(price, price.tiers, `${path}.price`, report)
+export function tiersOf({ price }: FileModel, report: Report): Tier[] {
+  return price === undefined ? [] : tiersIn(price, price.tiers, report)
 }
 
 /** Prices of service tiers (D70). */
-export function serviceTiersOf({ price }: FileModel, path: string, report: Report): ServiceTier[] {
+export function serviceTiersOf({ price }: FileModel, report: Report): ServiceTier[] {
   if (price === undefined) return []
   return Object.entries(price.service_tiers ?? {}).map(([name, tier]) => {
-    const place = `${path}.price.service_tiers.${name}`
-    return {
-      name,
-      price: beside(price, tier, place, report),
-      tiers: tiersIn(price, tier.tiers, place, report),
-    }
+    const told = under(report, `service_tiers.${name}`)
+    return { name, price: beside(price, tier, told), tiers: tiersIn(price, tier.tiers, told) }
   })
 }
 
-function tiersIn(own: FilePrice, tiers: FilePrice["tiers"], path: string, report: Report): Tier[] {
+function tiersIn(own: FilePrice, tiers: FilePrice["tiers"], report: Report): Tier[] {
   let below = 0
   return (tiers ?? []).map((tier, at) => {
-    const place = `${path}.tiers[${at}]`
-    if (tier.above <= below) report(`${place}.above`, `more than ${below}`)
+    const told = under(report, `tiers[${at}]`)
+    if (tier.above <= below) told("above", `more than ${below}`)
     below = tier.above
-    return { above_tokens: tier.above, price: beside(own, tier, place, report) }
+    return { above_tokens: tier.above, price: beside(own, tier, told) }
   })
 }
 
 /** A price beside the model's own names the kinds of tokens that this one names, and no others. Fees are the model's. */
-function beside(own: FilePrice, tokens: Texts, place: string, report: Report): Price {
+function beside(own: FilePrice, tokens: Texts, report: Report): Price {
   for (const kind of TOKEN_KINDS) {
     if (own[kind] !== undefined && tokens[kind] === undefined)
-      report(`${place}.${kind}`, "a price, because the model has one")
+      report(kind, "a price, because the model has one")
     if (own[kind] === undefined && tokens[kind] !== undefined)
-      report(`${place}.${kind}`, "no such key, because the model itself has no such price")
+      report(kind, "no such key, because the model itself has no such price")
   }
   return parsed({ ...own, ...tokens })
 }
 
 const TOKEN_KINDS = ["cached_input", "output", ...tokenBuckets] as const
-function pico(text: string): bigint {
-  return read(parsePrice(text))
-}
 
-function read(value: bigint | null): bigint {
-  if (value === null) throw new Error("the schema of the file accepted a value that cannot be parsed")
-  return value
+function pico(text: string): bigint {
+  return checked(parsePrice(text))
 }

@@ -2,28 +2,20 @@ import type { OperationName } from "../wire/call.ts"
 import type { Means } from "../wire/fields.ts"
 import { knownAt } from "../wire/known-fields.ts"
 import { folded, isPath } from "../wire/paths.ts"
-import type { Model, Refusal } from "./config.ts"
-import type { ConfigFile } from "./file.ts"
+import type { Refusal } from "./config.ts"
+import type { FileModel } from "./file.ts"
+import type { Report } from "./values.ts"
 
-/** What a model's entry says about requests: open prompts (D89), and fields that are refused or set (D61). */
-
-type FileModel = ConfigFile["models"][number]
-type Report = (path: string, expected: string) => void
-
-export function openOf({ open }: FileModel, path: string, report: Report): Model["open"] {
-  if (open.hold_rounds > open.max_rounds)
-    report(`${path}.open.hold_rounds`, `at most max_rounds (${open.max_rounds})`)
-  return open
-}
+/** What a model's entry says about requests: fields that are refused or set (D61). */
 
 const FIELD = "a field by its names with dots between them, such as reasoning.effort"
 
 /** `field`, or `field=value`. */
-export function refusedIn({ refuse }: FileModel, path: string, report: Report): readonly Refusal[] {
+export function refusedIn({ refuse }: FileModel, report: Report): readonly Refusal[] {
   return refuse.map((text, at) => {
     const end = text.indexOf("=")
     const field = end === -1 ? text : text.slice(0, end)
-    if (!isPath(field)) report(`${path}.refuse[${at}]`, `${FIELD}, or field=value`)
+    if (!isPath(field)) report(`[${at}]`, `${FIELD}, or field=value`)
     return { path: field, value: end === -1 ? null : text.slice(end + 1) }
   })
 }
@@ -32,19 +24,13 @@ export function refusedIn({ refuse }: FileModel, path: string, report: Report): 
 const READ: ReadonlySet<Means> = new Set(["ours", "parts", "embedded", "limit", "times"])
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
 
-export function setIn(
-  { set }: FileModel,
-  operations: readonly OperationName[],
-  path: string,
-  report: Report,
-): Model["set"] {
+export function checkSet({ set }: FileModel, operations: readonly OperationName[], report: Report): void {
   for (const field of Object.keys(set)) {
     const top = folded(field.split(".")[0] ?? "")
-    if (!isPath(field)) report(`${path}.set.${field}`, FIELD)
+    if (!isPath(field)) report(`set.${field}`, FIELD)
     else if (operations.some((operation) => isRead(operation, top)))
-      report(`${path}.set.${field}`, "no such key, because the gateway reads this field itself")
+      report(`set.${field}`, "no such key, because the gateway reads this field itself")
   }
-  return set
 }
 
 function isRead(operation: OperationName, folded_name: string): boolean {

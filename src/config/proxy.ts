@@ -1,19 +1,17 @@
 import { BlockList, isIP } from "node:net"
 import { LOOPBACK } from "./environment.ts"
+import { PROXY, PROXY_EXPECTED } from "./schema.ts"
 import type { Environ, Report } from "./values.ts"
 
 /** The choice of an upstream's proxy (D59). */
-
-/** The values of `proxy:`; `none` means no proxy. */
-export const PROXY = /^(?:none|https?:\/\/[^\s/?#]+\/?)$/
-export const PROXY_EXPECTED =
-  "http://HOST:PORT, https://HOST:PORT, with USER:PASSWORD@ before HOST if needed, or none"
 
 /** The proxy settings that all upstreams share. */
 export interface ProxySettings {
   /** The `proxy` of the whole file; undefined if it has none. */
   readonly common: string | undefined
   readonly env: Environ
+  /** For faults of variables. */
+  readonly report: Report
 }
 
 /**
@@ -23,8 +21,7 @@ export interface ProxySettings {
 export function proxyOf(
   base_url: string,
   own: string | undefined,
-  { common, env }: ProxySettings,
-  report: Report,
+  { common, env, report }: ProxySettings,
 ): string | null {
   const told = own ?? common
   if (told === "none" || !URL.canParse(base_url)) return null

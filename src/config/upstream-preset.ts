@@ -1,12 +1,10 @@
 import type { Auth, Endpoint, Preset } from "../presets/preset.ts"
 import { anyErrors, presetAt, presets, presetsOfHost } from "../presets/presets.ts"
 import type { Family, Upstream } from "./config.ts"
-import type { ConfigFile } from "./file.ts"
+import type { FileUpstream } from "./file.ts"
 import { type Report, withoutSlashes } from "./values.ts"
 
 /** An upstream of the file, completed by its preset (D83). The file overrides the preset. */
-
-type Section = ConfigFile["upstreams"][string]
 
 type Filled = Pick<Upstream, "preset" | "family" | "base_url" | "usage" | "errors" | "idle_connection_ms"> & {
   readonly auth: Auth
@@ -14,16 +12,16 @@ type Filled = Pick<Upstream, "preset" | "family" | "base_url" | "usage" | "error
   readonly drop: readonly string[]
 }
 
-export function filled(section: Section, path: string, report: Report): Filled {
+export function filled(section: FileUpstream, report: Report): Filled {
   const named = presetOf(section)
   const preset = named === null ? NONE : named.preset
-  const family = familyOf(section, named?.name ?? null, preset, path, report)
+  const family = familyOf(section, named?.name ?? null, preset, report)
   const endpoint = preset[family] ?? null
   const unasked = preset.stream_usage === "unasked" ? ["stream_options"] : []
   return {
     preset: named === null ? null : { name: named.name, from: named.from },
     family,
-    base_url: addressOf(section, named?.name ?? null, endpoint, path, report),
+    base_url: addressOf(section, named?.name ?? null, endpoint, report),
     auth: section.auth ?? endpoint?.auth ?? (family === "chat" ? "bearer" : "x-api-key"),
     query: { ...preset.query, ...section.query },
     drop: section.drop ?? [...unasked, ...(preset.drop ?? [])],
@@ -36,7 +34,7 @@ export function filled(section: Section, path: string, report: Report): Filled {
 const NONE: Preset = { hosts: [] }
 
 /** The preset of `provider`; otherwise the one whose address this is, if it offers the family. */
-function presetOf({ provider, base_url = "", family }: Section) {
+function presetOf({ provider, base_url = "", family }: FileUpstream) {
   const name = provider ?? presetAt(base_url)
   const preset = name === null ? undefined : presets[name]
   if (name === null || preset === undefined) return null
@@ -47,17 +45,16 @@ function presetOf({ provider, base_url = "", family }: Section) {
 }
 
 function familyOf(
-  { family, base_url = "" }: Section,
+  { family, base_url = "" }: FileUpstream,
   name: string | null,
   preset: Preset,
-  path: string,
   report: Report,
 ): Family {
   const offered = families.filter((each) => preset[each] !== undefined)
   const taken = family ?? offered[0]
-  if (taken === undefined) report(`${path}.family`, `chat or messages${orProvider(base_url)}`)
+  if (taken === undefined) report("family", `chat or messages${orProvider(base_url)}`)
   else if (name !== null && !offered.includes(taken))
-    report(`${path}.family`, `${offered.join(" or ")}, because ${name} offers no other`)
+    report("family", `${offered.join(" or ")}, because ${name} offers no other`)
   return taken ?? "chat"
 }
 
@@ -74,30 +71,25 @@ const OPERATORS_OWN = /[A-Z]/
 
 /** The `base_url` of the file, with the preset's path if it has none; otherwise the preset's address. */
 function addressOf(
-  { base_url }: Section,
+  { base_url }: FileUpstream,
   name: string | null,
   endpoint: Endpoint | null,
-  path: string,
   report: Report,
 ): string {
   const example = endpoint !== null && OPERATORS_OWN.test(endpoint.origin) ? endpoint.origin : null
   const origin = base_url ?? (example === null ? endpoint?.origin : undefined)
   if (origin === undefined) {
     if (example !== null)
-      report(
-        `${path}.base_url`,
-        `your own address, such as ${example}, because ${name} has no common address`,
-      )
+      report("base_url", `your own address, such as ${example}, because ${name} has no common address`)
     // A provider that does not offer the family is reported there.
-    else if (name === null)
-      report(`${path}.base_url`, "an http or https URL without credentials, query or fragment")
+    else if (name === null) report("base_url", "an http or https URL without credentials, query or fragment")
     return ""
   }
   const given = withoutSlashes(origin)
-  if (!URL.canParse(given)) report(`${path}.base_url`, "a URL")
+  if (!URL.canParse(given)) report("base_url", "a URL")
   else if (new URL(given).pathname === "/" && endpoint !== null) {
     if (endpoint.path !== null) return given + endpoint.path
-    report(`${path}.base_url`, `a URL with the path of your account or project, such as ${endpoint.origin}`)
+    report("base_url", `a URL with the path of your account or project, such as ${endpoint.origin}`)
   }
   return given
 }

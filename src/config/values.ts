@@ -1,9 +1,8 @@
 import { KindGuard, type TSchema } from "@sinclair/typebox"
 import { type Fault, pathOf } from "../wire/fault.ts"
+import { isObject } from "../wire/usage.ts"
 
 /** How values of the configuration are read: durations, sizes, URLs, defaults, and references to variables and files. */
-
-const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
 
 /**
  * A duration: a whole number and a unit. The unit is required, because a bare number would be ambiguous. The number of
@@ -11,13 +10,11 @@ const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, 
  */
 export const DURATION = /^(?:\d{1,8}ms|\d{1,6}s|\d{1,4}m|\d{1,2}h)$/
 
-/** `50ms`, `15s`, `5m`, `1h` in milliseconds; null when `text` is no duration. */
-export function parseDuration(text: string): number | null {
-  const unit_ms = UNIT_MS[text.replace(/^\d+/, "")]
-  return DURATION.test(text) && unit_ms !== undefined ? Number.parseInt(text, 10) * unit_ms : null
-}
-
-const UNIT_BYTES: Readonly<Record<string, number>> = {
+const UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
   B: 1,
   KB: 1_000,
   KiB: 1_024,
@@ -33,26 +30,33 @@ export const SIZE = /^(?!0+[BKM])(?:\d{1,9}B|\d{1,6}Ki?B|\d{1,3}Mi?B)$/
 /** The same for memory, which can be larger. */
 export const MEMORY_SIZE = /^(?!0+[BKMG])(?:\d{1,9}B|\d{1,6}Ki?B|\d{1,3}[MG]i?B)$/
 
-/** `20MiB`, `512KiB`, `8MB`, `64B` in bytes; null when `text` is no size of this form. */
-export function parseSize(text: string, form = SIZE): number | null {
-  const unit_bytes = UNIT_BYTES[text.replace(/^\d+/, "")]
-  return form.test(text) && unit_bytes !== undefined ? Number.parseInt(text, 10) * unit_bytes : null
-}
-
 /** Reports what is wrong at a key of the file. */
 export type Report = (path: string, expected: string) => void
 
-/** A duration that the schema accepted, in milliseconds. */
+/** The reporter of a part of the file, whose paths begin at that part: `key`, `[0]`, or `""` for the part itself. */
+export function under(report: Report, part: string): Report {
+  const dot = (path: string) => (path === "" || path.startsWith("[") ? path : `.${path}`)
+  return (path, expected) => report(`${part}${dot(path)}`, expected)
+}
+
+/** `50ms`, `15s`, `5m`, `1h` in milliseconds. Throws where the schema should have refused it. */
 export function ms(text: string): number {
-  return read(parseDuration(text))
+  return quantity(text, DURATION)
 }
 
-/** A size that the schema accepted. */
-export function bytes(text: string, form = SIZE): number {
-  return read(parseSize(text, form))
+/** `20MiB`, `512KiB`, `4GiB`, `64B` in bytes. Throws where the schema should have refused it. */
+export function bytes(text: string): number {
+  return quantity(text, MEMORY_SIZE)
 }
 
-function read<T>(value: T | null): T {
+function quantity(text: string, form: RegExp): number {
+  return checked(
+    form.test(text) ? Number.parseInt(text, 10) * (UNITS[text.replace(/^\d+/, "")] ?? NaN) : null,
+  )
+}
+
+/** A value that was read from a text which the schema accepted. */
+export function checked<Value>(value: Value | null): Value {
   if (value === null) throw new Error("the schema of the file accepted a value that cannot be parsed")
   return value
 }
@@ -75,7 +79,7 @@ export function complete(schema: TSchema, value: unknown): unknown {
   if (KindGuard.IsArray(schema)) {
     return Array.isArray(given) ? given.map((item) => complete(schema.items, item)) : given
   }
-  if (!isMapping(given)) return given
+  if (!isObject(given)) return given
   if (KindGuard.IsRecord(schema)) {
     const [item] = Object.values(schema.patternProperties)
     return item === undefined ? given : mapEntries(given, (entry) => complete(item, entry))
@@ -89,11 +93,6 @@ export function complete(schema: TSchema, value: unknown): unknown {
     }
   }
   return given
-}
-
-/** Whether a value of YAML or JSON is a mapping of keys to values. */
-export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
 }
 
 /** The same keys with other values; a key named `__proto__` stays a key. */
@@ -156,7 +155,7 @@ function resolveAt(
   if (Array.isArray(value)) {
     return value.map((item, at) => resolveAt([...keys, String(at)], item, within, sources, faults))
   }
-  if (isMapping(value)) {
+  if (isObject(value)) {
     return mapEntries(value, (entry, key) => resolveAt([...keys, key], entry, within, sources, faults))
   }
   return value

@@ -1,4 +1,4 @@
-import type { EstimatePrompt } from "../config/config.ts"
+import type { Model } from "../config/config.ts"
 import { estimateTokens } from "../meter/output.ts"
 import { type Evidence, isUsable, type JsonEvidence, type StreamEvidence } from "../meter/reading.ts"
 import type { Failure, Note } from "../wire/call.ts"
@@ -23,7 +23,7 @@ export interface Terms {
   /** The prompt tokens of an estimate, where it charges any. */
   readonly prompt_tokens_estimate: number
   /** The condition under which an estimate charges the prompt. */
-  readonly estimate_prompt: EstimatePrompt
+  readonly estimate_prompt: Model["estimate"]["prompt"]
   /** Tokens of hidden reasoning, added if the client cut its stream. */
   readonly hidden_output_tokens?: number | undefined
   /** True if an estimate charges output. If not, it charges the prompt of every answer (D67). */

@@ -179,7 +179,7 @@ function termsOf({ model, asked, operation }: Call): Terms {
       model.context_tokens ?? Number.POSITIVE_INFINITY,
     ),
     estimate_prompt: model.estimate.prompt,
-    hidden_output_tokens: model.estimate.hidden_output,
+    hidden_output_tokens: model.estimate.hidden_output ?? 0,
     estimate_output: operation.generates,
   }
 }

@@ -40,7 +40,7 @@ export function aModel(parts: Partial<Model>): Model {
     hold: "worst",
     hold_searches: 10,
     bytes_per_token: 4,
-    estimate: { prompt: "client_cut" },
+    estimate: { prompt: "client_cut", hidden_output: null },
     ...parts,
   }
 }

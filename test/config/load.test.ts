@@ -53,7 +53,7 @@ describe("the example of docs/configuration.md", () => {
           hold: "worst",
           hold_searches: 10,
           bytes_per_token: 4,
-          estimate: { prompt: "client_cut" },
+          estimate: { prompt: "client_cut", hidden_output: null },
         },
         {
           name: "claude-sonnet",
@@ -78,7 +78,7 @@ describe("the example of docs/configuration.md", () => {
           hold: "worst",
           hold_searches: 10,
           bytes_per_token: 4,
-          estimate: { prompt: "client_cut" },
+          estimate: { prompt: "client_cut", hidden_output: null },
         },
       ],
       stream: {

@@ -1,6 +1,16 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { parseDuration, parseSize } from "../../src/config/values.ts"
+import { bytes, ms, SIZE } from "../../src/config/values.ts"
+
+function orNull(read: () => number): number | null {
+  try {
+    return read()
+  } catch {
+    return null
+  }
+}
+const parseDuration = (text: string) => orNull(() => ms(text))
+const parseSize = (text: string) => (SIZE.test(text) ? orNull(() => bytes(text)) : null)
 
 /** The longest that `setTimeout` can wait. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
