@@ -1,5 +1,5 @@
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from "elysia"
-import { errorResponse, GatewayError, idHeaders } from "./errors.ts"
+import { GatewayError, idHeaders } from "./errors.ts"
 import type { Gateway } from "./gateway.ts"
 import { requestId } from "./id.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
@@ -12,6 +12,7 @@ import { modelCalls } from "./routes/model-calls.ts"
 import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
+import { refusal } from "./routes/request-body.ts"
 import { faultOf, ROUTING } from "./routes/routing.ts"
 
 export type { Operators }
@@ -38,7 +39,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
       const origins = originsAt(path)
       const answer =
         preflightAnswer(request, fault, origins, requestId(request)) ??
-        errorResponse(fault, requestId(request))
+        refusal(request, fault, gateway.memory.refused)
       if (origins.length > 0) showTo(request, answer.headers, origins)
       const is_unknown = code === "NOT_FOUND" || fault.code === "method_not_allowed"
       answered(request, is_unknown ? "unknown" : route, answer.status, fault.code)

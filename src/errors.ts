@@ -217,15 +217,21 @@ export function errorBody(error: GatewayError, request_id: string) {
   }
 }
 
-/** Prints an error: status, headers and body (D15, D16). */
+/** The answer to a request with an error (D15, D16). */
 export function errorResponse(error: GatewayError, request_id: string): Response {
+  const { body, ...init } = printError(error, request_id)
+  return new Response(body, init)
+}
+
+/** Prints an error: status, headers and body (D15, D16). */
+export function printError(error: GatewayError, request_id: string) {
   const entry: Entry = catalogue[error.code]
   const headers = new Headers({ "content-type": "application/json", ...idHeaders(request_id) })
   if (entry.retry_after_s !== undefined) headers.set("retry-after", String(entry.retry_after_s))
   if (entry.should_retry !== undefined) headers.set("x-should-retry", String(entry.should_retry))
   for (const [name, value] of Object.entries(error.detail.headers ?? {})) headers.set(name, value)
   const body = error.detail.provider?.body ?? JSON.stringify(errorBody(error, request_id))
-  return new Response(body, { status: error.status, headers })
+  return { status: error.status, headers, body }
 }
 
 /** The request id under the header names of both SDK families (D16). */

@@ -18,10 +18,15 @@ export class FairShare {
     return this.#used
   }
 
-  /** Takes so much for an account; false, and nothing taken, if that is more than its share or than there is. */
-  take(account_id: string, amount: number, capacity: number): boolean {
+  /** Whether an account may take so much: it is neither more than its share nor than there is. */
+  has(account_id: string, amount: number, capacity: number): boolean {
     const free = capacity - this.#used
-    if (amount > free || !isWithinShare(this.#of_account.get(account_id) ?? 0, free)) return false
+    return amount <= free && isWithinShare(this.#of_account.get(account_id) ?? 0, free)
+  }
+
+  /** Takes so much for an account; false, and nothing taken, if it may not. */
+  take(account_id: string, amount: number, capacity: number): boolean {
+    if (!this.has(account_id, amount, capacity)) return false
     this.add(account_id, amount)
     return true
   }

@@ -164,12 +164,13 @@ export function checkAllowed(standing: Standing, { name }: Model): void {
  * for an unknown, revoked or expired key, and `rate_limited` when the key makes too many requests (D38).
  */
 export async function activeKey(
-  { ledger, key_loads, config }: Pick<Entering, "ledger" | "key_loads" | "config">,
+  { ledger, key_loads, memory, config }: Pick<Entering, "ledger" | "key_loads" | "memory" | "config">,
   key_hash: string,
+  headers: Headers,
 ): Promise<Standing> {
   const { limits } = config
   key_loads.checkRate(key_hash, limits.per_key)
-  const standing = await ledger.standing(key_hash)
+  const standing = await memory.whileUnread(headers, () => ledger.standing(key_hash))
   if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")
   key_loads.count(key_hash, limits.per_key)
   return standing

@@ -36,13 +36,14 @@ export interface Accepted {
  * statement that holds judges it again (D26). Throws `invalid_api_key`, `key_suspended`, `account_suspended`,
  * `overloaded` or `rate_limited`.
  */
-export function enter(gateway: Entering, key_hash: string): Accepted | Promise<Accepted> {
+export function enter(gateway: Entering, key_hash: string, headers: Headers): Accepted | Promise<Accepted> {
   const owner = gateway.ledger.owner(key_hash)
-  return owner === null ? enterUnknown(gateway, key_hash) : enterAs(gateway, key_hash, owner)
+  return owner === null ? enterUnknown(gateway, key_hash, headers) : enterAs(gateway, key_hash, owner)
 }
 
-async function enterUnknown(gateway: Entering, key_hash: string): Promise<Accepted> {
-  const standing = await usableKey(gateway.ledger, key_hash)
+async function enterUnknown(gateway: Entering, key_hash: string, headers: Headers): Promise<Accepted> {
+  const { ledger, memory } = gateway
+  const standing = await memory.whileUnread(headers, () => usableKey(ledger, key_hash))
   return enterAs(gateway, key_hash, standing)
 }
 

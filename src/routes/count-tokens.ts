@@ -43,12 +43,12 @@ export function countTokens(gateway: Gateway) {
 }
 
 async function count(gateway: Gateway, request: Request, vendor: string | null): Promise<Response> {
-  const { config, ledger, key_loads, memory, breakers, metrics, sockets } = gateway
+  const { config, key_loads, memory, breakers, metrics, sockets } = gateway
   const { limits } = config
   const trace = traceOf(gateway, request)
   const key_hash = hashOf(messagesCredential(request.headers))
   key_loads.check(key_hash, limits.per_key)
-  const standing = await activeKey({ ledger, key_loads, config }, key_hash)
+  const standing = await activeKey(gateway, key_hash, request.headers)
   checkSuspension(standing)
   const id = requestId(request)
   const leaveKey = key_loads.enter(key_hash, { ...limits.per_key, requests_per_minute: null })

@@ -72,7 +72,7 @@ async function modelCall<Body extends Named>(
   let key_hash = ""
   try {
     key_hash = hashOf(operation.credential(request.headers))
-    const entering = enter(gateway, key_hash)
+    const entering = enter(gateway, key_hash, request.headers)
     accepted = entering instanceof Promise ? await entering : entering
   } catch (error) {
     const fault = faultWithRate(error, () => rateHeaders(gateway, key_hash, operation.name, request))

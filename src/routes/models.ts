@@ -37,14 +37,12 @@ export function models(gateway: Gateway) {
 const HIDDEN = { detail: { hide: true } } as const
 
 /** The models that the key of a request can call: of messages with a version header, otherwise of chat (D23). */
-async function usable(
-  { config, catalog, ledger, key_loads }: Gateway,
-  request: Request,
-): Promise<readonly Model[]> {
+async function usable(gateway: Gateway, request: Request): Promise<readonly Model[]> {
+  const { config, catalog } = gateway
   const versioned = hasVersionHeader(request.headers, config.vendors)
   const key = modelListCredential(request.headers, versioned)
   if (versioned) vendorVersion(request.headers, config.vendors, null)
-  const { models } = await activeKey({ ledger, key_loads, config }, hashOf(key))
+  const { models } = await activeKey(gateway, hashOf(key), request.headers)
   const open = catalog.list(versioned ? "messages" : "chat")
   return models === null ? open : open.filter(({ name }) => models.includes(name))
 }

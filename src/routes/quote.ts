@@ -31,9 +31,9 @@ export function quotes(gateway: Gateway) {
 
 /** Checks in the order of a call (D30): key, body, model. The answer is what the ledger would decide. */
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
-  const { ledger, catalog, key_loads, memory, config } = gateway
+  const { catalog, memory, config } = gateway
   const key_hash = hashOf(chatCredential(request.headers))
-  const standing = await activeKey({ ledger, key_loads, config }, key_hash)
+  const standing = await activeKey(gateway, key_hash, request.headers)
   const part = memory.of(standing.account_id, config.limits)
   try {
     const bytes = await readBody(request, config.limits, part)

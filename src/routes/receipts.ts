@@ -81,9 +81,9 @@ function tooManySums(error: unknown): never {
 }
 
 /** The key that reads, checked before the parameters (D30). It may be suspended, but not revoked or expired (D47). */
-function reader({ ledger, key_loads, config }: Gateway, request: Request): Promise<Standing> {
+function reader(gateway: Gateway, request: Request): Promise<Standing> {
   const key = messagesCredential(request.headers)
-  return activeKey({ ledger, key_loads, config }, hashOf(key))
+  return activeKey(gateway, hashOf(key), request.headers)
 }
 
 /** A receipt. Its prices and lines include the price multiplier, unless the operator shows that (D69). */

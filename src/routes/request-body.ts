@@ -1,12 +1,15 @@
 import { pipeline, type Transform } from "node:stream"
 import { constants, createGunzip, createZstdDecompress } from "node:zlib"
-import type { MemoryPart } from "../admission/memory.ts"
+import { announcedBytes, type MemoryPart, type UnreadBodies, unreadBytes } from "../admission/memory.ts"
 import { COPIES, type Config } from "../config/config.ts"
-import { GatewayError } from "../errors.ts"
+import { errorResponse, GatewayError, printError } from "../errors.ts"
+import { requestId } from "../id.ts"
 import { startTimeout } from "../timeouts.ts"
 
-/** A longer body takes its memory as it arrives, a shorter one at once: a stream costs more than reading the bytes. */
+/** A longer body is read in parts, as a stream. That costs more than reading it whole. */
 const STREAMED_BYTES = 1_048_576
+/** How long a client that still sends its body has for reading the answer, before its connection is closed. */
+const LINGER_MS = 1_000
 
 type Decoder = () => Transform
 
@@ -27,6 +30,9 @@ const decoders: Readonly<Record<string, Decoder>> = {
     }),
 }
 
+/** Requests whose body was not read to its end. */
+const unfinished = new WeakSet<Request>()
+
 /**
  * The body of a request that must be UTF-8 JSON, decoded if it is compressed (D18). 415 for any other media type, 413 over
  * `limits.body`, 503 if there is no memory for it (D77), 408 if it does not arrive within `limits.body_timeout` (D15, D31).
@@ -38,28 +44,28 @@ export function readBody(
   memory: MemoryPart | null,
 ): Promise<Uint8Array> {
   const decoder = checkedDecoder(request.headers)
-  const announced = announcedBytes(request.headers)
-  if (announced !== null && announced > limits.body_bytes) throw new GatewayError("request_too_large")
-  const length = announced ?? Number.POSITIVE_INFINITY
-  if (decoder !== null) memory?.take(DECODER_BYTES)
-  if (decoder !== null || length > STREAMED_BYTES) {
-    const parts = decoder === null ? request.body : decoded(request.body, decoder, limits.body_bytes)
-    return arrived(readCounted(parts, limits.body_bytes, memory, decoder !== null), limits.body_timeout_ms)
+  const { body_bytes, body_timeout_ms } = limits
+  const length = announcedBytes(request.headers)
+  if (length < Number.POSITIVE_INFINITY && length > body_bytes) throw new GatewayError("request_too_large")
+  if (decoder === null && length <= body_bytes) {
+    memory?.take(length)
+    const bytes = length > STREAMED_BYTES ? readParts(request, body_bytes, memory, true) : request.bytes()
+    return arrived(request, bytes, body_timeout_ms)
   }
-  memory?.take(length)
-  return arrived(request.bytes(), limits.body_timeout_ms)
-}
-
-/** The content length; null for none, and for a list, which the server accepts if its numbers are equal (RFC 9110 section 8.6). */
-function announcedBytes(headers: Headers): number | null {
-  const bytes = Number(headers.get("content-length") ?? Number.NaN)
-  return Number.isNaN(bytes) ? null : bytes
+  const unread = unreadBytes(request.headers) / COPIES
+  memory?.take(decoder === null ? unread : unread + DECODER_BYTES)
+  const parts = readParts(request, body_bytes, memory, false, decoder)
+  const bytes = parts.finally(() => memory?.discard(unread))
+  return arrived(request, bytes, body_timeout_ms)
 }
 
 /** Waits for the body. An error after the timeout is ignored. */
-function arrived(body: Promise<Uint8Array>, within_ms: number): Promise<Uint8Array> {
+function arrived(request: Request, body: Promise<Uint8Array>, within_ms: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const timeout = startTimeout(within_ms, () => reject(new GatewayError("request_timeout")))
+    const timeout = startTimeout(within_ms, () => {
+      unfinished.add(request)
+      reject(new GatewayError("request_timeout"))
+    })
     body.then(
       (bytes) => {
         timeout.clear()
@@ -67,6 +73,7 @@ function arrived(body: Promise<Uint8Array>, within_ms: number): Promise<Uint8Arr
       },
       (error) => {
         timeout.clear()
+        unfinished.add(request)
         reject(error instanceof GatewayError ? error : cutShort(error))
       },
     )
@@ -80,27 +87,30 @@ function cutShort(cause: unknown): GatewayError {
   })
 }
 
-async function readCounted(
-  body: AsyncIterable<Uint8Array> | null,
+/** Reads a body in parts, by accounts in turn (D78). Unless `is_taken`, each part takes its memory as it arrives. */
+async function readParts(
+  request: Request,
   limit_bytes: number,
   memory: MemoryPart | null,
-  is_decoded: boolean,
+  is_taken: boolean,
+  decoder: Decoder | null = null,
 ): Promise<Uint8Array> {
-  if (body === null) return new Uint8Array()
+  const sent = request.body?.values({ preventCancel: true }) ?? []
   const chunks: Uint8Array[] = []
   let size = 0
   try {
-    for await (const chunk of body) {
+    for await (const chunk of decoder === null ? sent : decoded(sent, decoder, limit_bytes)) {
       size += chunk.byteLength
       if (size > limit_bytes) throw new GatewayError("request_too_large")
-      memory?.take(chunk.byteLength)
+      if (unfinished.has(request)) throw new GatewayError("request_timeout")
+      if (!is_taken) memory?.take(chunk.byteLength)
       chunks.push(chunk)
       const turn = memory?.read(chunk.byteLength) ?? null
       if (turn !== null) await turn
     }
     return Buffer.concat(chunks)
   } catch (error) {
-    if (is_decoded) throw error
+    if (decoder !== null) throw error
     // Nothing else uses these buffers. A collection for each refused body would stop the event loop for 50 ms.
     for (const { buffer } of chunks) if (buffer instanceof ArrayBuffer) buffer.transfer(0)
     memory?.discard()
@@ -108,9 +118,40 @@ async function readCounted(
   }
 }
 
+/**
+ * The answer to a request with a fault. If a large body was not read to its end, the connection is closed a second later:
+ * until then the client can read the answer, and the rest of the body waits in its socket. The runtime would read it all to
+ * drop it, however long it is. Without memory for what has come of it (D77), the connection is closed at once.
+ */
+export function refusal(request: Request, fault: GatewayError, unread: UnreadBodies): Response {
+  const is_read = request.bodyUsed && !unfinished.has(request)
+  const id = requestId(request)
+  if (is_read || unreadBytes(request.headers) <= STREAMED_BYTES) return errorResponse(fault, id)
+  const { body, ...init } = printError(fault, id)
+  init.headers.set("connection", "close")
+  const remove = unread.add(request.headers)
+  if (remove === null) return new Response(body, init)
+  init.headers.set("content-length", String(Buffer.byteLength(body)))
+  let timer: Timer | undefined
+  const lingering = new ReadableStream({
+    start(controller) {
+      controller.enqueue(Buffer.from(body))
+      timer = setTimeout(() => {
+        remove()
+        controller.close()
+      }, LINGER_MS)
+    },
+    cancel() {
+      clearTimeout(timer)
+      remove()
+    },
+  })
+  return new Response(lingering, init)
+}
+
 /** The parts of a compressed body. It is decoded as the reader takes it. */
 async function* decoded(
-  body: AsyncIterable<Uint8Array> | null,
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   open: Decoder,
   limit_bytes: number,
 ): AsyncGenerator<Uint8Array> {
@@ -133,12 +174,12 @@ async function* decoded(
 
 /** The compressed bytes. They are limited too, because many of them may decode to nothing. */
 async function* encoded(
-  body: AsyncIterable<Uint8Array> | null,
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   limit_bytes: number,
 ): AsyncGenerator<Uint8Array> {
   let size = 0
   try {
-    for await (const part of body ?? []) {
+    for await (const part of body) {
       size += part.byteLength
       if (size > limit_bytes) throw new GatewayError("request_too_large")
       yield part

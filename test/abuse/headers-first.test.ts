@@ -75,6 +75,38 @@ describe("D30 the key is judged by the headers, before the body comes", () => {
   })
 })
 
+describe("D77 a large body that is refused is not read", () => {
+  const LENGTH = 20_971_520
+  const refusedHead = (length: string) => {
+    const headers = [`authorization: Bearer ${makeKey()}`, "content-type: application/json", length]
+    return requestBytes({ method: "POST", target: "/v1/chat/completions", headers })
+  }
+
+  test.each([`content-length: ${LENGTH}`, "transfer-encoding: chunked"])(
+    "%s: the connection is closed",
+    async (length) => {
+      const client = await rawClient(harness.gateway)
+      client.send(refusedHead(length))
+      const answer = await client.answer("POST")
+      expectError(answer, "invalid_api_key")
+      expect(answer.headers.connection).toBe("close")
+      expect(await client.over).toBe("")
+    },
+  )
+
+  test("a body of up to 1 MiB is read, and the connection stays open", async () => {
+    const client = await rawClient(harness.gateway)
+    client.send(refusedHead("content-length: 1000000"))
+    const answer = await client.answer("POST")
+    expectError(answer, "invalid_api_key")
+    expect(answer.headers.connection).toBeUndefined()
+    client.send("x".repeat(1_000_000))
+    client.send(requestBytes({ target: "/livez" }))
+    expect((await client.answer()).status).toBe(200)
+    client.leave()
+  })
+})
+
 describe("D38 requests count before their bodies are read", () => {
   test("bodies that are not valid count like others", async () => {
     const { key } = await harness.account()

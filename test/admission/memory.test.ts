@@ -1,5 +1,5 @@
 import { expect, spyOn, test } from "bun:test"
-import { Memory } from "../../src/admission/memory.ts"
+import { Memory, UnreadBodies } from "../../src/admission/memory.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { readBody } from "../../src/routes/request-body.ts"
 
@@ -31,4 +31,27 @@ test("D77 bodies that are refused while they arrive are freed without a collecti
   expect(parts.length).toBeGreaterThan(70)
   expect(parts.filter(({ byteLength }) => byteLength > 0).length).toBeLessThanOrEqual(2 * 5)
   collect.mockRestore()
+})
+
+test("D77 a body of announced length takes its memory before it comes, or is refused", async () => {
+  const [memory, limits] = [new Memory(0), { ...LIMITS, memory_bytes: 6 * BODY_BYTES, body_timeout_ms: 1 }]
+  const read = async () => {
+    const headers = { "content-type": "application/json", "content-length": String(BODY_BYTES) }
+    const body = new ReadableStream({ pull: () => Promise.withResolvers<void>().promise })
+    const request = new Request("http://localhost", { method: "POST", body, headers })
+    await readBody(request, limits, memory.of("one", limits))
+  }
+  const ends = await Promise.allSettled([read(), read()])
+  expect(ends).toMatchObject([{ reason: { code: "request_timeout" } }, { reason: { code: "overloaded" } }])
+})
+
+test("D77 of bodies that nobody reads, only so many are kept that they take 24 MiB", () => {
+  const unread = new UnreadBodies()
+  const headers = new Headers({ "content-length": "20000000" })
+  const removes = Array.from({ length: 17 }, () => unread.add(headers))
+  expect(removes.indexOf(null)).toBe(16)
+  removes[0]?.()
+  expect(unread.add(new Headers({ "transfer-encoding": "chunked" }))).toBeFunction()
+  expect(unread.add(headers)).toBeNull()
+  expect(unread.add(new Headers())).toBeFunction()
 })

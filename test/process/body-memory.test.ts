@@ -41,18 +41,24 @@ async function almost(gateway: GatewayProcess, key: string): Promise<RawClient> 
   return client
 }
 
-/** Many such requests of a key. Resolves with the statuses of the first `count` that are refused, when they are. */
+/** Many such requests of a key. Resolves when `count` of them are over, with the statuses of those that got an answer. */
 async function refusedOf(gateway: GatewayProcess, key: string, count: number): Promise<number[]> {
   const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => almost(gateway, key)))
   const statuses: number[] = []
   const { promise, resolve } = Promise.withResolvers<void>()
+  let over = 0
   for (const client of clients) {
-    void client.answer("POST").then(
-      ({ status }) => {
-        if (statuses.push(status) === count) resolve()
-      },
-      () => {},
-    )
+    void client
+      .answer("POST")
+      .then(
+        ({ status }) => void statuses.push(status),
+        // Beyond the first refused ones, connections are closed at once.
+        () => {},
+      )
+      .then(() => {
+        over += 1
+        if (over === count) resolve()
+      })
   }
   await promise
   for (const client of clients) client.leave()
