@@ -142,205 +142,126 @@ describe("tollgate check", () => {
   })
 
   const CORRECT = "Correct the file. docs/configuration.md describes every key."
-  interface Row {
+  const shards = [{ name: "eu", url: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }]
+  const first = (upstream: object) => ({
+    upstreams: { ...upstreams(SECRET, SECRET), first: { family: "chat", ...upstream } },
+  })
+  const at = (variables: () => Record<string, string>) => ({ variables })
+  const to = (changes: () => ConfigChanges | string) => ({ changes })
+  interface Given {
     readonly changes?: () => ConfigChanges | string
     readonly variables?: () => Record<string, string>
-    readonly wrong: readonly (string | RegExp)[]
   }
-  const rows: readonly (readonly [string, Row])[] = [
+  const rows: readonly (readonly [what: string, given: Given, ...wrong: (string | RegExp)[]])[] = [
     [
       "variables, each with its own line",
-      {
-        variables: () => ({ PORT: "http", LOG_LEVEL: "loud" }),
-        wrong: [
-          "environment: PORT: expected an integer from 0 to 65535 | Correct the variable, or unset it.",
-          /^environment: LOG_LEVEL: expected one of trace, /,
-        ],
-      },
+      at(() => ({ PORT: "http", LOG_LEVEL: "loud" })),
+      "environment: PORT: expected an integer from 0 to 65535 | Correct the variable, or unset it.",
+      /^environment: LOG_LEVEL: expected one of trace, /,
     ],
     [
       "a file that is not there",
-      {
-        variables: () => ({ TOLLGATE_CONFIG: "/nowhere.yaml" }),
-        wrong: [/^configuration: cannot read the configuration file FILE: ENOENT/],
-      },
+      at(() => ({ TOLLGATE_CONFIG: "/nowhere.yaml" })),
+      /^configuration: cannot read the configuration file FILE: ENOENT/,
     ],
-    [
-      "a file that is no YAML",
-      { changes: () => "models: [", wrong: [/^configuration: FILE: line 1: expected valid YAML /] },
-    ],
+    ["a file that is no YAML", to(() => "models: ["), /^configuration: FILE: line 1: expected valid YAML /],
     [
       "each key that is wrong",
-      {
-        changes: () => ({ limits: { in_flight: "many" }, workers: 0 }),
-        wrong: [
-          `configuration: FILE: limits.in_flight: expected an integer from 1 to 60000 | ${CORRECT}`,
-          /^configuration: FILE: workers: expected /,
-        ],
-      },
+      to(() => ({ limits: { in_flight: "many" }, workers: 0 })),
+      `configuration: FILE: limits.in_flight: expected an integer from 1 to 60000 | ${CORRECT}`,
+      /^configuration: FILE: workers: expected /,
     ],
     [
       "a variable that the file names",
-      {
-        // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the file
-        changes: () => ({ upstreams: upstreams("${NOT_SET}", SECRET) }),
-        wrong: [
-          `configuration: FILE: upstreams.first.api_key: expected the environment variable NOT_SET to be set and not empty | ${CORRECT}`,
-        ],
-      },
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the file
+      to(() => ({ upstreams: upstreams("${NOT_SET}", SECRET) })),
+      `configuration: FILE: upstreams.first.api_key: expected the environment variable NOT_SET to be set and not empty | ${CORRECT}`,
     ],
     [
       "base URLs whose path does not fit their family",
-      {
-        changes: () => {
-          const { first, counter } = upstreams(SECRET, SECRET)
-          return {
-            upstreams: {
-              first: { ...first, base_url: first.base_url.replace("/v1", "") },
-              counter: { ...counter, base_url: `${counter.base_url}/v1` },
-            },
-          }
-        },
-        wrong: [
-          "upstream first: base_url has no path, and the gateway appends /chat/completions to it; no preset | Add the path of the provider's API to upstreams.first.base_url: usually /v1.",
-          "upstream counter: base_url ends with /v1, and the gateway appends /v1/messages to it; no preset | Remove /v1 from the end of upstreams.counter.base_url.",
-        ],
-      },
+      to(() => {
+        const { first, counter } = upstreams(SECRET, SECRET)
+        return {
+          upstreams: {
+            first: { ...first, base_url: first.base_url.replace("/v1", "") },
+            counter: { ...counter, base_url: `${counter.base_url}/v1` },
+          },
+        }
+      }),
+      "upstream first: base_url has no path, and the gateway appends /chat/completions to it; no preset | Add the path of the provider's API to upstreams.first.base_url: usually /v1.",
+      "upstream counter: base_url ends with /v1, and the gateway appends /v1/messages to it; no preset | Remove /v1 from the end of upstreams.counter.base_url.",
     ],
     [
       "D39 a door that is open",
-      {
-        variables: () => ({ HOST: "0.0.0.0", TOLLGATE_ADMIN_TOKEN: "" }),
-        wrong: [
-          /^operators: HOST: expected a loopback address .* \| Set TOLLGATE_ADMIN_TOKEN, or change the address\.$/,
-        ],
-      },
+      at(() => ({ HOST: "0.0.0.0", TOLLGATE_ADMIN_TOKEN: "" })),
+      /^operators: HOST: expected a loopback address .* \| Set TOLLGATE_ADMIN_TOKEN, or change the address\.$/,
     ],
     [
       "a database that is not there",
-      {
-        variables: () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }),
-        wrong: [
-          "database: connect ECONNREFUSED 127.0.0.1:1 | Start Postgres there, or correct DATABASE_URL.",
-        ],
-      },
+      at(() => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" })),
+      "database: connect ECONNREFUSED 127.0.0.1:1 | Start Postgres there, or correct DATABASE_URL.",
     ],
     [
       "a database of another name",
-      {
-        variables: () => ({ DATABASE_URL: proxy.address.url.replace(/[^/]+$/, "nowhere") }),
-        wrong: [
-          'database: database "nowhere" does not exist | Create the database (createdb), or correct its name in DATABASE_URL.',
-        ],
-      },
+      at(() => ({ DATABASE_URL: proxy.address.url.replace(/[^/]+$/, "nowhere") })),
+      'database: database "nowhere" does not exist | Create the database (createdb), or correct its name in DATABASE_URL.',
     ],
     [
       "shards that are not there (D74)",
-      {
-        variables: () => ({ DATABASE_URL: "" }),
-        changes: () => ({ shards: [{ name: "eu", url: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }] }),
-        wrong: [
-          "shard eu: connect ECONNREFUSED 127.0.0.1:1 | Start Postgres there, or correct the url of the shard.",
-        ],
-      },
+      { ...at(() => ({ DATABASE_URL: "" })), ...to(() => ({ shards })) },
+      "shard eu: connect ECONNREFUSED 127.0.0.1:1 | Start Postgres there, or correct the url of the shard.",
     ],
     [
       "shards beside DATABASE_URL (D74)",
-      {
-        changes: () => ({ shards: [{ name: "eu", url: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }] }),
-        wrong: [
-          "database: shards: expected no such key while DATABASE_URL is set: list that database as a shard, and unset DATABASE_URL | Correct the file. docs/configuration.md describes every key.",
-        ],
-      },
+      to(() => ({ shards })),
+      `database: shards: expected no such key while DATABASE_URL is set: list that database as a shard, and unset DATABASE_URL | ${CORRECT}`,
     ],
     [
       "keys that the upstreams refuse",
-      {
-        changes: () => ({ upstreams: upstreams("refused", "wrong") }),
-        wrong: [
-          "upstream first: refuses the key (status 401); no preset | Correct upstreams.first.api_key.",
-          "upstream counter: refuses the key (status 403); no preset | Correct upstreams.counter.api_key.",
-        ],
-      },
+      to(() => ({ upstreams: upstreams("refused", "wrong") })),
+      "upstream first: refuses the key (status 401); no preset | Correct upstreams.first.api_key.",
+      "upstream counter: refuses the key (status 403); no preset | Correct upstreams.counter.api_key.",
     ],
     [
       "an upstream that fails",
-      {
-        changes: () => ({ upstreams: upstreams("broken", "unknown") }),
-        wrong: [
-          "upstream first: answers with an error (status 500); no preset | Try again later, or ask the provider.",
-        ],
-      },
+      to(() => ({ upstreams: upstreams("broken", "unknown") })),
+      "upstream first: answers with an error (status 500); no preset | Try again later, or ask the provider.",
     ],
     [
       "an upstream that is not there",
-      {
-        changes: () => ({
-          upstreams: {
-            ...upstreams(SECRET, SECRET),
-            first: { family: "chat", base_url: "http://127.0.0.1:1/v1" },
-          },
-        }),
-        wrong: [
-          /^upstream first: not reachable \(\w+\); no preset \| Correct upstreams\.first\.base_url, or check the network and the firewall\.$/,
-        ],
-      },
+      to(() => first({ base_url: "http://127.0.0.1:1/v1" })),
+      /^upstream first: not reachable \(\w+\); no preset \| Correct upstreams\.first\.base_url, or check the network and the firewall\.$/,
     ],
     [
       "a proxy that is not there (D59)",
-      {
-        changes: () => ({
-          upstreams: {
-            ...upstreams(SECRET, SECRET),
-            first: {
-              family: "chat",
-              base_url: "http://provider.test/v1",
-              proxy: "http://u:s3cret@127.0.0.1:1",
-            },
-          },
-        }),
-        wrong: [
-          /^upstream first: not reachable \(\w+\); no preset \| Correct the proxy \(upstreams\.first\.proxy, proxy or HTTPS_PROXY\) or upstreams\.first\.base_url\.$/,
-        ],
-      },
+      to(() => first({ base_url: "http://provider.test/v1", proxy: "http://u:s3cret@127.0.0.1:1" })),
+      /^upstream first: not reachable \(\w+\); no preset \| Correct the proxy \(upstreams\.first\.proxy, proxy or HTTPS_PROXY\) or upstreams\.first\.base_url\.$/,
     ],
     [
       "a port that somebody else has",
-      {
-        variables: () => ({ PORT: String(portOf(mute)) }),
-        wrong: [
-          /^port \d+: another program listens on 127\.0\.0\.1:\d+ \| Stop that program, or set PORT to another port\.$/,
-        ],
-      },
+      at(() => ({ PORT: String(portOf(mute)) })),
+      /^port \d+: another program listens on 127\.0\.0\.1:\d+ \| Stop that program, or set PORT to another port\.$/,
     ],
     [
       "an address of another machine",
-      {
-        variables: () => ({ HOST: "192.0.2.1", PORT: "8099" }),
-        wrong: [/^port 8099: cannot listen on 192\.0\.2\.1: .* \| Set HOST to an address of this machine/],
-      },
+      at(() => ({ HOST: "192.0.2.1", PORT: "8099" })),
+      /^port 8099: cannot listen on 192\.0\.2\.1: .* \| Set HOST to an address of this machine/,
     ],
     [
       "the operators' port that somebody else has",
-      {
-        changes: () => ({ admin: { port: portOf(mute) } }),
-        wrong: [
-          /^port \d+: another program listens on .* \| Stop that program, or set admin\.port to another port\.$/,
-        ],
-      },
+      to(() => ({ admin: { port: portOf(mute) } })),
+      /^port \d+: another program listens on .* \| Stop that program, or set admin\.port to another port\.$/,
     ],
   ]
-  test.each(rows)(
-    "says what is wrong and how to fix it: %s",
-    async (_what, { changes = () => ({}), variables = () => ({}), wrong }) => {
-      const found = wrongOf(await check(changes(), variables()))
-      expect(found).toHaveLength(wrong.length)
-      wrong.forEach((expected, at) => {
-        if (typeof expected === "string") expect(found[at]).toBe(expected)
-        else expect(found[at]).toMatch(expected)
-      })
-    },
-  )
+  test.each(rows)("says what is wrong and how to fix it: %s", async (_what, given, ...wrong) => {
+    const { changes = () => ({}), variables = () => ({}) } = given
+    const found = wrongOf(await check(changes(), variables()))
+    expect(found).toHaveLength(wrong.length)
+    wrong.forEach((expected, at) => {
+      if (typeof expected === "string") expect(found[at]).toBe(expected)
+      else expect(found[at]).toMatch(expected)
+    })
+  })
 
   test("a gateway that has the port already is as it should be", async () => {
     const findings = await check({}, { PORT: String(gateway.service.server.port) })

@@ -203,97 +203,40 @@ describe("what people read", () => {
 })
 
 describe("what scripts read is the API's own answer, from a gateway as from the database", () => {
-  interface Row {
-    readonly line: () => string
-    readonly schema: TSchema
-    /** Where the API says the same; null where each answer is another. */
-    readonly path: (() => string) | null
-  }
-  const rows: readonly (readonly [string, Row])[] = [
+  /** The command, the form of its answer, and where the API says the same. ACCOUNT, KEY and CALL are those of the test. */
+  const rows: readonly (readonly [line: string, schema: TSchema, path?: string])[] = [
+    ["accounts --limit 1000", listOf(AccountBody), "/accounts?limit=1000"],
+    ["accounts show NAME", AccountBody, "/accounts/ACCOUNT"],
+    ["accounts create one", AccountBody],
+    ["accounts credits ACCOUNT", listOf(CreditBody), "/accounts/ACCOUNT/credits"],
+    ["accounts balance ACCOUNT --at 2026-11-01", BalanceBody, "/accounts/ACCOUNT/balance?at=2026-11-01"],
+    ["credit ACCOUNT 1", CreditedBody],
+    ["keys list ACCOUNT", listOf(KeyBody), "/accounts/ACCOUNT/keys"],
+    ["keys create ACCOUNT", CreatedKeyBody],
+    ["keys limit KEY 25/month", KeyBody],
+    ["calls --key KEY", listOf(CallBody), "/calls?key=KEY"],
+    ["receipt CALL", CallBody, "/calls/CALL"],
     [
-      "accounts",
-      {
-        line: () => "accounts --limit 1000",
-        schema: listOf(AccountBody),
-        path: () => "/accounts?limit=1000",
-      },
+      "usage --by model --account ACCOUNT --from 2026-01-01 --to 2027-01-01",
+      OperatorUsageReport,
+      "/usage?by=model&account=ACCOUNT&from=2026-01-01&to=2027-01-01",
     ],
-    [
-      "accounts show",
-      {
-        line: () => `accounts show '${known.name}'`,
-        schema: AccountBody,
-        path: () => `/accounts/${known.id}`,
-      },
-    ],
-    ["accounts create", { line: () => "accounts create one", schema: AccountBody, path: null }],
-    [
-      "accounts credits",
-      {
-        line: () => `accounts credits ${known.id}`,
-        schema: listOf(CreditBody),
-        path: () => `/accounts/${known.id}/credits`,
-      },
-    ],
-    ["credit", { line: () => `credit ${known.id} 1`, schema: CreditedBody, path: null }],
-    [
-      "keys list",
-      {
-        line: () => `keys list ${known.id}`,
-        schema: listOf(KeyBody),
-        path: () => `/accounts/${known.id}/keys`,
-      },
-    ],
-    ["keys create", { line: () => `keys create ${known.id}`, schema: CreatedKeyBody, path: null }],
-    ["keys limit", { line: () => `keys limit ${known.key_id} 25/month`, schema: KeyBody, path: null }],
-    [
-      "calls",
-      {
-        line: () => `calls --key ${known.key_id}`,
-        schema: listOf(CallBody),
-        path: () => `/calls?key=${known.key_id}`,
-      },
-    ],
-    [
-      "receipt",
-      { line: () => `receipt ${known.call}`, schema: CallBody, path: () => `/calls/${known.call}` },
-    ],
-    [
-      "usage",
-      {
-        line: () => `usage --by model --account ${known.id} --from 2026-01-01 --to 2027-01-01`,
-        schema: OperatorUsageReport,
-        path: () => `/usage?by=model&account=${known.id}&from=2026-01-01&to=2027-01-01`,
-      },
-    ],
-    [
-      "accounts balance",
-      {
-        line: () => `accounts balance ${known.id} --at 2026-11-01`,
-        schema: BalanceBody,
-        path: () => `/accounts/${known.id}/balance?at=2026-11-01`,
-      },
-    ],
-    ["audit", { line: () => "audit", schema: AuditBody, path: null }],
-    ["journal", { line: () => "journal --verify", schema: MonthsBody, path: null }],
-    [
-      "estimates",
-      { line: () => "estimates --days 30", schema: EstimatesBody, path: () => "/estimates?days=30" },
-    ],
-    [
-      "refusals",
-      {
-        line: () => "refusals --from 2026-01-01 --to 2027-01-01",
-        schema: RefusalsBody,
-        path: () => "/refusals?from=2026-01-01&to=2027-01-01",
-      },
-    ],
-    ["sums", { line: () => "sums", schema: Type.Object({ differed: Type.Literal(0) }), path: null }],
+    ["audit", AuditBody],
+    ["journal --verify", MonthsBody],
+    ["estimates --days 30", EstimatesBody, "/estimates?days=30"],
+    ["refusals --from 2026-01-01 --to 2027-01-01", RefusalsBody, "/refusals?from=2026-01-01&to=2027-01-01"],
+    ["sums", Type.Object({ differed: Type.Literal(0) })],
   ]
-  test.each(rows)("%s --json", async (_name, { line, schema, path }) => {
+  const placed = (text: string) =>
+    text
+      .replace("NAME", `'${known.name}'`)
+      .replace("ACCOUNT", known.id)
+      .replace("KEY", known.key_id)
+      .replace("CALL", known.call)
+  test.each(rows)("%s --json", async (line, schema, path = "") => {
     const said = await Promise.all([
-      printed(`tollgate ${line()} --json`),
-      printed(`tollgate ${line()} --json --database`, {
+      printed(`tollgate ${placed(line)} --json`),
+      printed(`tollgate ${placed(line)} --json --database`, {
         DATABASE_URL: way.address.url,
         TOLLGATE_ADMIN_TOKEN: "",
       }),
@@ -303,8 +246,8 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
       asked: true,
       direct: true,
     })
-    if (path === null) return
-    expect(asked).toEqual(await gateway.admin("GET", path()))
+    if (path === "") return
+    expect(asked).toEqual(await gateway.admin("GET", placed(path)))
     expect(direct).toEqual(asked)
   })
 
@@ -316,119 +259,58 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
 
 describe("D52 what goes wrong is one sentence on standard error, with exit code 1, or 2 for words that are none", () => {
   const NOBODY = "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40"
-  const rows: readonly [
-    what: string,
-    line: string,
-    variables: () => Record<string, string>,
-    code: number,
-    err: string | RegExp,
-  ][] = [
-    ["an unknown command", "accuonts", () => ({}), 2, "unknown command 'accuonts' (Did you mean accounts?)"],
-    ["an unknown account", `accounts show ${NOBODY}`, () => ({}), 1, "No account has this id."],
+  /** Without variables those of the operator. */
+  const rows: readonly [code: number, line: string, err: string | RegExp, variables?: () => object][] = [
+    [2, "accuonts", "unknown command 'accuonts' (Did you mean accounts?)"],
+    [1, `accounts show ${NOBODY}`, "No account has this id."],
+    [1, "accounts show nobody", 'no account is named "nobody": "tollgate accounts" lists all accounts'],
+    [1, `receipt ${NOBODY}`, "No call has this id."],
+    [2, "receipt last", '"last" is not a call id: use the x-request-id of the response'],
+    [1, `credit ${NOBODY} much`, /^`amount`: expected USD as a decimal string/],
+    [2, `keys limit ${NOBODY} 5`, /^spending limit: expected AMOUNT\/day, AMOUNT\/month or none, such as 25/],
+    [2, `keys change ${NOBODY}`, "nothing to change: use --name, --models, --expires or --limit"],
+    [2, "calls --from yesterday", "--from: expected 2026-11-21, an RFC 3339 time, or 24h"],
     [
-      "an unknown name",
-      "accounts show nobody",
-      () => ({}),
-      1,
-      'no account is named "nobody": "tollgate accounts" lists all accounts',
-    ],
-    ["an unknown call", `receipt ${NOBODY}`, () => ({}), 1, "No call has this id."],
-    [
-      "what is no id",
-      "receipt last",
-      () => ({}),
       2,
-      '"last" is not a call id: use the x-request-id of the response',
-    ],
-    ["no amount", `credit ${NOBODY} much`, () => ({}), 1, /^`amount`: expected USD as a decimal string/],
-    [
-      "no limit",
-      `keys limit ${NOBODY} 5`,
-      () => ({}),
-      2,
-      "spending limit: expected AMOUNT/day, AMOUNT/month or none, such as 25/month",
-    ],
-    [
-      "nothing to change",
-      `keys change ${NOBODY}`,
-      () => ({}),
-      2,
-      "nothing to change: use --name, --models, --expires or --limit",
-    ],
-    [
-      "no time",
-      "calls --from yesterday",
-      () => ({}),
-      2,
-      "--from: expected 2026-11-21, an RFC 3339 time, or 24h",
-    ],
-    [
-      "no moment",
       `accounts balance ${NOBODY}`,
-      () => ({}),
-      2,
-      '--at is required; "tollgate accounts show" shows the current balance',
+      /^--at is required; "tollgate accounts show" shows the current balance$/,
     ],
+    [2, `accounts balance ${NOBODY} --at soon`, "--at: expected 2026-11-21, an RFC 3339 time, or 24h"],
+    [1, `accounts balance ${NOBODY} --at 2999-01-01`, "`at`: expected a time in the past."],
+    [2, "calls --all --limit 5", "--all and --limit cannot be combined"],
     [
-      "a moment that is none",
-      `accounts balance ${NOBODY} --at yesterday`,
-      () => ({}),
-      2,
-      "--at: expected 2026-11-21, an RFC 3339 time, or 24h",
-    ],
-    [
-      "a moment to come",
-      `accounts balance ${NOBODY} --at 2999-01-01`,
-      () => ({}),
       1,
-      "`at`: expected a time in the past.",
-    ],
-    ["all and some", "calls --all --limit 5", () => ({}), 2, "--all and --limit cannot be combined"],
-    [
-      "a wrong token",
       "accounts",
+      /^The admin token is missing or incorrect\. .* Set TOLLGATE_ADMIN_TOKEN to the token of this gateway\.$/,
       () => ({ TOLLGATE_ADMIN_TOKEN: "another-token-0123456789" }),
-      1,
-      "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>. Set TOLLGATE_ADMIN_TOKEN to the token of this gateway.",
     ],
     [
-      "no token",
-      "accounts",
-      () => ({ TOLLGATE_ADMIN_TOKEN: "" }),
       1,
+      "accounts",
       /^no admin token for http:\/\/127\.0\.0\.1:\d+, and no demo is running in \/\S+: set TOLLGATE_ADMIN_TOKEN/,
+      () => ({ TOLLGATE_ADMIN_TOKEN: "" }),
     ],
     [
-      "nobody there",
+      1,
       "accounts --url http://127.0.0.1:1",
-      () => ({}),
-      1,
-      /^no gateway is running at http:\/\/127\.0\.0\.1:1: start one with "tollgate serve"/,
+      /^no gateway is running at http:\/\/127\.0\.0\.1:1: start one with/,
     ],
     [
-      "somebody else there",
+      1,
       "accounts",
-      () => ({ TOLLGATE_URL: provider.url }),
-      1,
       /^the gateway at .* returned an unknown response to GET \/admin\/accounts\?limit=20/,
+      () => ({ TOLLGATE_URL: provider.url }),
     ],
     [
-      "a database that is not there",
-      "accounts --database",
-      () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }),
       1,
+      "accounts --database",
       "cannot use the database: connect ECONNREFUSED 127.0.0.1:1",
+      () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }),
     ],
-    [
-      "no embedded database",
-      "accounts --database",
-      () => ({}),
-      1,
-      /^the embedded database of \/\S+ is not running/,
-    ],
+    [1, "accounts --database", /^the embedded database of \/\S+ is not running/],
   ]
-  test.each(rows)("%s", async (_what, line, variables, code, err) => {
-    const ended = await run(`tollgate ${line}`, variables())
+  test.each(rows)("%i: %s: %s", async (code, line, err, variables = () => ({})) => {
+    const ended = await run(`tollgate ${line}`, { ...variables() })
     expect(ended).toMatchObject({ code, out: "" })
     const sentence = /^tollgate: ([^\n]+)\n$/.exec(ended.err)?.[1]
     if (typeof err === "string") expect(sentence).toBe(err)

@@ -34,123 +34,62 @@ const DEFAULT = "http://127.0.0.1:8080"
 const FAR = "https://tollgate.example.com"
 
 describe("D52 where a command finds the database", () => {
-  const rows: readonly [what: string, Partial<Wanted>, Record<string, string>, Files, Target][] = [
-    ["a token alone: the usual address", {}, { TOLLGATE_ADMIN_TOKEN: TOKEN }, {}, gateway(DEFAULT, TOKEN)],
-    ["TOLLGATE_URL", {}, { TOLLGATE_ADMIN_TOKEN: TOKEN, TOLLGATE_URL: FAR }, {}, gateway(FAR, TOKEN)],
-    [
-      "--url before it",
-      { url: FAR },
-      { TOLLGATE_ADMIN_TOKEN: TOKEN, TOLLGATE_URL: DEFAULT },
-      {},
-      gateway(FAR, TOKEN),
-    ],
-    [
-      "a token in a file",
-      {},
-      { TOLLGATE_ADMIN_TOKEN_FILE: "token" },
-      { token: `${TOKEN}\n` },
-      gateway(DEFAULT, TOKEN),
-    ],
-    ["the demo in the data directory", {}, {}, { ".tollgate/demo-access": ACCESS }, demo],
-    [
-      "the demo in another data directory",
-      {},
-      { TOLLGATE_DATA_DIR: "data" },
-      { "data/demo-access": ACCESS },
-      demo,
-    ],
-    [
-      "the demo in the data directory of a flag",
-      { data_dir: "data" },
-      {},
-      { "data/demo-access": ACCESS },
-      demo,
-    ],
-    [
-      "the demo by its address",
-      { url: "http://127.0.0.1:36365/" },
-      {},
-      { ".tollgate/demo-access": ACCESS },
-      demo,
-    ],
-    [
-      "a token of one's own before the demo's",
-      {},
-      { TOLLGATE_ADMIN_TOKEN: TOKEN },
-      { ".tollgate/demo-access": ACCESS },
-      gateway(DEFAULT, TOKEN),
-    ],
-    [
-      "the database",
-      { database: true },
-      { DATABASE_URL: "postgres://x/y" },
-      {},
-      { kind: "database", url: "postgres://x/y", data_dir: ".tollgate" },
-    ],
+  const token = { TOLLGATE_ADMIN_TOKEN: TOKEN }
+  const access = { ".tollgate/demo-access": ACCESS }
+  const postgres = { DATABASE_URL: "postgres://x/y" }
+  const database = (url: string): Target => ({ kind: "database", url, data_dir: ".tollgate" })
+  const embedded = (data_dir: string): Target => ({ kind: "embedded", data_dir })
+  const file = { TOLLGATE_ADMIN_TOKEN_FILE: "token" }
+  const rows: readonly [what: string, Target, Partial<Wanted>, Record<string, string>, Files?][] = [
+    ["a token alone: the usual address", gateway(DEFAULT, TOKEN), {}, token],
+    ["TOLLGATE_URL", gateway(FAR, TOKEN), {}, { ...token, TOLLGATE_URL: FAR }],
+    ["--url before it", gateway(FAR, TOKEN), { url: FAR }, { ...token, TOLLGATE_URL: DEFAULT }],
+    ["a token in a file", gateway(DEFAULT, TOKEN), {}, file, { token: `${TOKEN}\n` }],
+    ["the demo in the data directory", demo, {}, {}, access],
+    ["the demo in another one", demo, {}, { TOLLGATE_DATA_DIR: "data" }, { "data/demo-access": ACCESS }],
+    ["the demo in that of a flag", demo, { data_dir: "data" }, {}, { "data/demo-access": ACCESS }],
+    ["the demo by its address", demo, { url: "http://127.0.0.1:36365/" }, {}, access],
+    ["a token of one's own before the demo's", gateway(DEFAULT, TOKEN), {}, token, access],
+    ["the database", database("postgres://x/y"), { database: true }, postgres],
     [
       "the database from a file",
+      database("postgres://x/y"),
       { database: true },
       { DATABASE_URL_FILE: "url" },
       { url: "postgres://x/y\n" },
-      { kind: "database", url: "postgres://x/y", data_dir: ".tollgate" },
     ],
-    ["the embedded one", { database: true }, {}, {}, { kind: "embedded", data_dir: ".tollgate" }],
+    ["the embedded one", embedded(".tollgate"), { database: true }, {}],
     [
       "the embedded one of a flag, whatever DATABASE_URL says",
+      embedded("data"),
       { database: true, data_dir: "data" },
-      { DATABASE_URL: "postgres://x/y" },
-      {},
-      { kind: "embedded", data_dir: "data" },
+      postgres,
     ],
   ]
-  test.each(rows)("%s", (_what, wanted, env, files, target) => {
+  test.each(rows)("%s", (_what, target, wanted, env, files = {}) => {
     expect(find(wanted, env, files)).toEqual(target)
   })
 
-  const TOKEN_MISSING = /^no admin token for /
-  const refused: readonly [what: string, Partial<Wanted>, Record<string, string>, Files, RegExp][] = [
-    ["no token", {}, {}, {}, TOKEN_MISSING],
-    [
-      "the demo's token for another address",
-      { url: FAR },
-      {},
-      { ".tollgate/demo-access": ACCESS },
-      TOKEN_MISSING,
-    ],
-    [
-      "another port than the demo's",
-      { url: DEFAULT },
-      {},
-      { ".tollgate/demo-access": ACCESS },
-      TOKEN_MISSING,
-    ],
-    ["an invalid file of the demo", {}, {}, { ".tollgate/demo-access": "{}" }, TOKEN_MISSING],
+  const MISSING = /^no admin token for /
+  const ADDRESS = /^--url: expected the address/
+  const refused: readonly [what: string, RegExp, Partial<Wanted>, Record<string, string>, Files?][] = [
+    ["no token", MISSING, {}, {}],
+    ["the demo's token for another address", MISSING, { url: FAR }, {}, access],
+    ["another port than the demo's", MISSING, { url: DEFAULT }, {}, access],
+    ["an invalid file of the demo", MISSING, {}, {}, { ".tollgate/demo-access": "{}" }],
     [
       "a token twice",
-      {},
-      { TOLLGATE_ADMIN_TOKEN: TOKEN, TOLLGATE_ADMIN_TOKEN_FILE: "token" },
-      {},
       /^TOLLGATE_ADMIN_TOKEN and TOLLGATE_ADMIN_TOKEN_FILE are both set/,
+      {},
+      { ...token, ...file },
     ],
-    [
-      "a token file that is not there",
-      {},
-      { TOLLGATE_ADMIN_TOKEN_FILE: "gone" },
-      {},
-      /^TOLLGATE_ADMIN_TOKEN_FILE: expected/,
-    ],
-    ["two ways", { url: FAR, database: true }, {}, {}, /^--url and --database cannot be combined/],
-    ["an address that is none", { url: "localhost" }, {}, {}, /^--url: expected the address/],
-    ["an address with a password", { url: "http://a:b@c" }, {}, {}, /^--url: expected the address/],
-    [
-      "a variable that is no address",
-      {},
-      { TOLLGATE_URL: "ftp://x" },
-      {},
-      /^TOLLGATE_URL: expected the address/,
-    ],
+    ["a token file that is not there", /^TOLLGATE_ADMIN_TOKEN_FILE: expected/, {}, file],
+    ["two ways", /^--url and --database cannot be combined/, { url: FAR, database: true }, {}],
+    ["an address that is none", ADDRESS, { url: "localhost" }, {}],
+    ["an address with a password", ADDRESS, { url: "http://a:b@c" }, {}],
+    ["a variable that is no address", /^TOLLGATE_URL: expected the address/, {}, { TOLLGATE_URL: "ftp://x" }],
   ]
-  test.each(refused)("refused: %s", (_what, wanted, env, files, sentence) => {
+  test.each(refused)("refused: %s", (_what, sentence, wanted, env, files = {}) => {
     expect(() => find(wanted, env, files)).toThrow(sentence)
   })
 
