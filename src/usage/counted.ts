@@ -1,19 +1,8 @@
 import { parseJsonNumber } from "../money.ts"
 import type { Note } from "../wire/call.ts"
 import { isMissing, isObject, isWhole, type JsonObject, MAX_TOKENS, objectOf } from "../wire/usage.ts"
-import {
-  BESIDE,
-  COSTS,
-  COUNTS,
-  type Count,
-  DETAILS,
-  FRESH_PROMPT,
-  KNOWN,
-  PLAIN,
-  type Reader,
-  RUNS,
-  UNPRICED,
-} from "./readers.ts"
+import * as table from "./readers.ts"
+import { type Count, DETAILS, type Reader } from "./readers.ts"
 
 /** The numbers of a usage, compared with its total, which decides what is a part of what (D87). */
 export class Counted {
@@ -34,13 +23,18 @@ export class Counted {
     if (!this.notes.includes(note)) this.notes = [...this.notes, note]
   }
 
+  /** Adds the path of a number that nobody reads, which may be any text of the provider. */
+  name(path: string): void {
+    const name = path.slice(0, MAX_NAME_CHARS).replace(UNUSUAL, "?")
+    if (this.unread.length < MAX_NAMES && !this.unread.includes(name)) this.unread = [...this.unread, name]
+  }
+
   /** Tokens that were read from a cache and written to one. */
   get cache(): number {
     const { cached = 0, write, write_5m = 0, write_1h = 0 } = this.counts
     return cached + (write ?? write_5m + write_1h)
   }
 
-  /** All tokens of the prompt. */
   get whole_prompt(): number {
     return (this.counts.prompt ?? 0) + (this.cache_beside ? this.cache : 0)
   }
@@ -54,14 +48,60 @@ const MAX_VALUES = 500
 /** Of names on a receipt (D87). */
 const MAX_NAMES = 8
 const MAX_NAME_CHARS = 64
-/** A provider's name may be any text. */
 const UNUSUAL = /[^\w.[\]-]/g
 const TOOL_NAME = /^[\w-]{1,64}$/
+
+/** A known path in a usage. */
+interface Place {
+  readonly is: "count" | "cost" | "run" | "known" | "unpriced" | "text"
+  readonly count: Count | null
+  /** In the order of the places of the count, or of the costs. */
+  readonly rank: number
+  /** Of a count: whether it is beside the prompt, or the prompt that others are beside. */
+  readonly beside: boolean
+  readonly decimals: number
+  /** Values of a text that change no price. */
+  readonly plain: readonly string[]
+}
+
+/** The table, by the path of an object and the names in it. `varying` has paths with a `*`: the text before and after it. */
+const { places: PLACES, varying: VARYING } = compiled()
+
+function compiled() {
+  const places: Record<string, Record<string, Place>> = Object.create(null)
+  const varying: (readonly [before: string, after: string, place: Place])[] = []
+  const below = (path: string): Record<string, Place> => (places[path] ??= Object.create(null))
+  const addPath = (path: string, place: Place) => {
+    const [before = "", after] = path.split("*")
+    const names = before.split(".")
+    const parents = names.map((_, at) => below(names.slice(0, at).join(".")))
+    if (after !== undefined) varying.push([before, after, place])
+    else Object.assign(parents.at(-1) ?? {}, { [names.at(-1) ?? ""]: place })
+  }
+  const add = (paths: readonly string[], is: Place["is"], said: (path: string) => Partial<Place>) => {
+    for (const [rank, path] of paths.entries()) {
+      const place = { is, count: null, rank, beside: false, decimals: 0, plain: NONE, ...said(path) }
+      const [first = "", ...rest] = path.split(".")
+      for (const parent of DETAILS[first] ?? [first]) addPath([parent, ...rest].join("."), place)
+    }
+  }
+  const beside = [table.FRESH_PROMPT, ...namesIn(table.BESIDE_IT)]
+  for (const is of ["known", "unpriced", "run"] as const) add(namesIn(table.OTHERS[is]), is, () => ({}))
+  add(Object.keys(table.PLAIN), "text", (path) => ({ plain: table.PLAIN[path] ?? NONE }))
+  add(Object.keys(table.COSTS), "cost", (path) => ({ decimals: table.COSTS[path] ?? 0 }))
+  for (const [count, paths] of Object.entries(table.COUNTS) as [Count, string][])
+    add(namesIn(paths), "count", (path) => ({ count, beside: beside.includes(path.split(".")[0] ?? "") }))
+  return { places, varying }
+}
+
+function namesIn(text: string): readonly string[] {
+  return text.split(/\s+/)
+}
 
 /** The counts of one usage object; null if a number that it depends on is no valid count (D1): nothing is converted. */
 export function count(usage: JsonObject, { rest }: Reader): Counted | null {
   const visit = new Visit()
-  visit.object(usage, TABLE, "", 1, "")
+  visit.object(usage, "", 1)
   if (visit.is_invalid) return null
   const { counted } = visit
   counted.cache_beside = visit.isCacheBeside()
@@ -78,36 +118,32 @@ class Visit {
   readonly #places: Partial<Record<Count | "cost", Place>> = {}
   #values = 0
 
-  /** `place` is undefined where nothing is known. `tool` is the name that varies in the path. */
-  object(value: JsonObject, place: Place | undefined, above: string, depth: number, tool: string): void {
+  object(value: JsonObject, path: string, depth: number): void {
+    const known = PLACES[path]
     for (const name in value) {
       if (++this.#values > MAX_VALUES) return
       const item = value[name]
-      const exact = place?.below[name]
       if (item === null || item === undefined) continue
-      if (exact !== undefined && exact.count !== null) this.#count(item, exact.count, exact)
-      else if (exact !== undefined || place === undefined || place.varying.length === 0)
-        this.#value(item, exact, above + name, depth, tool)
-      else {
-        const found = place.varying.find(({ suffix }) => TOOL_NAME.test(stem(name, suffix)))
-        this.#value(item, found?.place, above + name, depth, stem(name, found?.suffix ?? ""))
-      }
+      const place = known?.[name]
+      if (place !== undefined && place.count !== null) this.#count(item, place.count, place)
+      else this.#value(item, place, path === "" ? name : `${path}.${name}`, depth)
     }
   }
 
-  #value(value: unknown, place: Place | undefined, path: string, depth: number, tool: string): void {
+  #value(value: unknown, place: Place | undefined, path: string, depth: number): void {
     if (isMissing(value)) return
-    const is = place?.is
-    if (is === "text") {
-      if (typeof value === "string" && !place?.plain.includes(value)) this.counted.note("unpriced")
+    if (place?.is === "text") {
+      if (typeof value === "string" && !place.plain.includes(value)) this.counted.note("unpriced")
     } else if (isObject(value)) {
-      if (depth < MAX_DEPTH) this.object(value, place, `${path}.`, depth + 1, tool)
-    } else if (is === undefined && Array.isArray(value)) {
+      if (depth < MAX_DEPTH) this.object(value, path, depth + 1)
+    } else if (place !== undefined) this.#number(value, place, "")
+    else if (path in PLACES)
+      this.counted.note(DETAILS.in?.includes(path) ? "cached_malformed" : "details_malformed")
+    else if (typeof value === "number" && value > 0) this.#unknown(value, path)
+    else if (Array.isArray(value))
       for (const item of value.slice(0, MAX_VALUES))
         if (depth < MAX_DEPTH && ++this.#values <= MAX_VALUES)
-          this.#value(item, undefined, `${path}[]`, depth + 1, tool)
-    } else if (is === "group") this.counted.note(place?.malformed ?? "details_malformed")
-    else if (typeof value === "number" && value > 0) this.#number(value, place, path, tool)
+          this.#value(item, undefined, `${path}[]`, depth + 1)
   }
 
   /** A malformed detail counts as 0 and is noted (D3, D60). A malformed prompt or output makes the usage invalid. */
@@ -115,7 +151,8 @@ class Visit {
     const is_main = count === "prompt" || count === "output"
     if (!isWhole(value) || (is_main && value > MAX_TOKENS)) {
       if (is_main) this.is_invalid = true
-      else if (count !== "total") this.counted.note(place.malformed)
+      else if (count !== "total")
+        this.counted.note(count === "cached" ? "cached_malformed" : "details_malformed")
       return
     }
     const { counts } = this.counted
@@ -126,38 +163,40 @@ class Visit {
     this.#places[count] = place
   }
 
-  #number(value: number, place: Place | undefined, path: string, tool: string): void {
+  #unknown(value: number, path: string): void {
+    for (const [before, after, place] of VARYING) {
+      if (!path.startsWith(before) || !path.endsWith(after)) continue
+      const tool = path.slice(before.length, path.length - after.length)
+      if (!TOOL_NAME.test(tool)) continue
+      this.#number(value, place, tool)
+      return
+    }
+    this.counted.name(path)
+  }
+
+  #number(value: unknown, place: Place, tool: string): void {
+    if (typeof value !== "number" || value <= 0) return
     const { counted } = this
-    if (place === undefined) counted.unread = named(counted.unread, path)
-    else if (place.is === "unpriced") counted.note("unpriced")
-    else if (place.is === "run" && isWhole(value))
+    const { is, rank, decimals } = place
+    if (is === "unpriced") counted.note("unpriced")
+    else if (is === "run" && isWhole(value))
       counted.runs = { ...counted.runs, [tool]: (counted.runs?.[tool] ?? 0) + value }
-    else if (place.is === "cost" && place.rank < (this.#places.cost?.rank ?? Number.POSITIVE_INFINITY)) {
+    else if (is === "cost" && rank < (this.#places.cost?.rank ?? Number.POSITIVE_INFINITY)) {
       this.#places.cost = place
-      counted.cost_nano = costOf(value, place.decimals)
+      counted.cost_nano = costOf(value, decimals)
     }
   }
 
   /** True if cached and written tokens are beside the prompt by their names. */
   isCacheBeside(): boolean {
-    if (this.#places.prompt?.beside !== true) return false
+    if (this.#places.prompt?.beside === false) return false
     const { counts } = this.counted
-    for (const name of OF_CACHE) if ((counts[name] ?? 0) > 0) return this.#places[name]?.beside === true
-    return false
+    const name = OF_CACHE.find((one) => (counts[one] ?? 0) > 0)
+    return name !== undefined && this.#places[name]?.beside === true
   }
 }
 
 const OF_CACHE = ["cached", "write", "write_5m", "write_1h"] as const satisfies readonly Count[]
-
-/** A name without its end; empty if it ends otherwise. */
-function stem(name: string, suffix: string): string {
-  return name.endsWith(suffix) ? name.slice(0, name.length - suffix.length) : ""
-}
-
-function named(names: readonly string[], path: string): readonly string[] {
-  const name = path.slice(0, MAX_NAME_CHARS).replace(UNUSUAL, "?")
-  return names.length < MAX_NAMES && !names.includes(name) ? [...names, name] : names
-}
 
 /** In whole nano-USD, rounded up. The text of a JSON number names it exactly, so nothing is computed with a float. */
 function costOf(value: number, decimals: number): bigint | null {
@@ -219,7 +258,7 @@ function entriesOf({ counts }: Counted): readonly [Count, number][] {
 
 function addAside(to: Counted, { unread, notes }: Counted): void {
   for (const note of notes) to.note(note)
-  for (const name of unread) to.unread = named(to.unread, name)
+  for (const name of unread) to.name(name)
 }
 
 /** Counts that are a part of the prompt, or beside it. */
@@ -245,80 +284,3 @@ export function merged(known: Counted | null, next: Counted): Counted {
   addAside(sum, next)
   return sum
 }
-
-/** What is known of a path in a usage. A `group` only has others below it. */
-interface Place {
-  is: "count" | "cost" | "run" | "known" | "unpriced" | "text" | "group" | undefined
-  count: Count | null
-  /** In the order of the places of a count, or of the costs. */
-  rank: number
-  /** Of a count: whether it is beside the prompt, or the prompt that others are beside. */
-  beside: boolean
-  decimals: number
-  /** Values of a text that change no price. */
-  plain: readonly string[]
-  /** The note for a value of the wrong type. */
-  malformed: Note
-  readonly below: Record<string, Place>
-  /** Below it: names of any stem, by their ends. */
-  readonly varying: { readonly suffix: string; readonly place: Place }[]
-}
-
-function compiled(): Place {
-  const root = unknownPlace()
-  const add = (path: string, what: Partial<Place>) => {
-    const [first = "", ...rest] = path.split(".")
-    for (const name of DETAILS[first] ?? [first]) set(root, [name, ...rest], what)
-  }
-  for (const [count, paths] of Object.entries(COUNTS) as [Count, readonly string[]][]) {
-    const malformed = count === "cached" ? "cached_malformed" : "details_malformed"
-    for (const [rank, path] of paths.entries()) {
-      const beside = path === FRESH_PROMPT || BESIDE.includes(path.split(".")[0] ?? "")
-      add(path, { is: "count", count, rank, beside, malformed })
-    }
-  }
-  for (const [rank, [path, decimals]] of COSTS.entries()) add(path, { is: "cost", rank, decimals })
-  for (const path of KNOWN) add(path, { is: "known" })
-  for (const path of UNPRICED) add(path, { is: "unpriced" })
-  for (const [path, plain] of Object.entries(PLAIN)) add(path, { is: "text", plain })
-  for (const path of RUNS) add(path, { is: "run" })
-  return root
-}
-
-/** Sets what is known of a path, unless something was set before. */
-function set(root: Place, names: readonly string[], what: Partial<Place>): void {
-  let place = root
-  for (const [at, name] of names.entries()) {
-    place = placeBelow(place, name)
-    const is_last = at === names.length - 1
-    if (is_last && (place.is === undefined || place.is === "group")) Object.assign(place, what)
-    else if (!is_last && !name.startsWith("*") && place.is === undefined)
-      Object.assign(place, { is: "group", malformed: what.malformed ?? "details_malformed" })
-  }
-}
-
-function placeBelow({ below, varying }: Place, name: string): Place {
-  const suffix = name.startsWith("*") ? name.slice(1) : null
-  const known = suffix === null ? below[name] : varying.find((one) => one.suffix === suffix)?.place
-  if (known !== undefined) return known
-  const place = unknownPlace()
-  if (suffix === null) below[name] = place
-  else varying.push({ suffix, place })
-  return place
-}
-
-function unknownPlace(): Place {
-  return {
-    is: undefined,
-    count: null,
-    rank: 0,
-    beside: false,
-    decimals: 0,
-    plain: NONE,
-    malformed: "details_malformed",
-    below: Object.create(null),
-    varying: [],
-  }
-}
-
-const TABLE = compiled()
