@@ -65,15 +65,19 @@ const create = adminCommand({
   words: {
     ...NAME,
     "--id <UUID>": "your own id for the account: a repeat with the same id creates nothing",
-    "--margin <NUMBER>": "factor for the prices (default: 1)",
+    "--price-multiplier <NUMBER>": "factor for the prices (default: 1)",
+    "--margin <NUMBER>": "old name of --price-multiplier",
   },
   examples: [
     ["tollgate accounts create Acme", "then add money: tollgate credit Acme 25"],
-    ["tollgate accounts create Acme --margin 1.25", "its calls are charged 25 % more than they cost"],
+    [
+      "tollgate accounts create Acme --price-multiplier 1.25",
+      "its calls are charged 25 % more than they cost",
+    ],
   ],
-  async run({ name, id = nextId(), margin }, context) {
+  async run({ name, id = nextId(), margin, "price-multiplier": price_multiplier = margin }, context) {
     const made = await withRetryHint(id, () =>
-      context.client.post("/accounts", { id, name, margin }, AccountBody),
+      context.client.post("/accounts", { id, name, price_multiplier }, AccountBody),
     )
     showAccount(context, made)
     const latest = await listAll(context, "/accounts", {}, AccountBody, { limit: MAX_PAGE, after: null })
@@ -118,13 +122,21 @@ const resume = adminCommand({
   run: ({ account }, context) => change(context, account, { suspended: false }),
 })
 
-const margin = adminCommand({
-  summary: "Set the margin of an account: the factor by which its prices are multiplied",
+const priceMultiplier = adminCommand({
+  summary: "Set the price multiplier of an account: the factor for the prices of its calls",
   details: "Applies to calls that start after the change.",
-  words: { ...ACCOUNT, "<margin>": "a number such as 1.25; 1 for no margin" },
-  examples: [["tollgate accounts margin Acme 1.25", "its calls are charged 25 % more than they cost"]],
-  run: ({ account, margin }, context) => change(context, account, { margin }),
+  words: { ...ACCOUNT, "<multiplier>": "a number such as 1.25; 1 charges the prices as they are" },
+  examples: [
+    ["tollgate accounts price-multiplier Acme 1.25", "its calls are charged 25 % more than they cost"],
+  ],
+  run: ({ account, multiplier }, context) => change(context, account, { price_multiplier: multiplier }),
 })
+
+const margin = {
+  ...priceMultiplier,
+  summary: "The old name of price-multiplier",
+  examples: [["tollgate accounts margin Acme 1.25", "use price-multiplier: the next version has no margin"]],
+} as const
 
 /** How often the progress of a move is shown. */
 const REMARK_MS = 5_000
@@ -149,8 +161,20 @@ const move = adminCommand({
 })
 
 export const accounts: Group = {
-  summary: "List, create, rename, suspend, resume and move accounts, and set margins",
-  commands: { list, show, balance, create, credits, rename, margin, suspend, resume, move },
+  summary: "List, create, rename, suspend, resume and move accounts, and set price multipliers",
+  commands: {
+    list,
+    show,
+    balance,
+    create,
+    credits,
+    rename,
+    "price-multiplier": priceMultiplier,
+    margin,
+    suspend,
+    resume,
+    move,
+  },
   standard: "list",
 }
 
@@ -209,7 +233,7 @@ function showAccount(context: AdminContext, account: AccountBody): void {
     ["name", account.name],
     ["state", stateOf(account)],
     ...amountLines(account),
-    ["margin", account.margin],
+    ["multiplier", account.price_multiplier],
     ["created", account.created_at, "time"],
     ["shard", account.shard],
   ])

@@ -148,9 +148,9 @@ const COLUMNS: readonly Column<MoneyRow>[] = [
   { title: "USD", of: ([, , , cost]) => cost, as: "point" },
 ]
 
-/** The exact cost of each kind, and sums. The charge is the sum of the kinds, times the margin, rounded up once. */
+/** The exact cost of each kind, and sums. The charge is the sum of the kinds, times the price multiplier, rounded up once. */
 function moneyRows(call: CallBody): MoneyRow[] {
-  const { cost, charge, overage, margin } = call
+  const { cost, charge, overage, price_multiplier } = call
   const sum = (label: string, amount: string): MoneyRow => [label, "", "", usd(amount)]
   return [
     ...call.lines.map((line): MoneyRow => {
@@ -160,7 +160,7 @@ function moneyRows(call: CallBody): MoneyRow[] {
       return [label, is_call ? "" : count(line.count), usd(line.price), usd(line.cost)]
     }),
     sum("held", call.held),
-    ...(cost !== null && margin !== "1" ? [sum(`cost, times ${margin}`, cost)] : []),
+    ...(cost !== null && price_multiplier !== "1" ? [sum(`cost, times ${price_multiplier}`, cost)] : []),
     ...(charge === null ? [] : [sum("charged", charge)]),
     ...(overage === null || overage === "0" ? [] : [sum("above what was held", overage)]),
   ]

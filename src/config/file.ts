@@ -209,8 +209,8 @@ export const Settings = section({
   cors: section({
     origins: Type.Array(text(), { uniqueItems: true, default: [], [EXPECTED]: "a list of unique origins" }),
   }),
-  /** Whether clients see the margin of their account, and the prices without it (D69). */
-  receipts: section({ show_margin: flag() }),
+  /** True if clients see the price multiplier of their account, and the prices without it (D69). `show_margin` is its name in version 0.2. */
+  receipts: section({ show_price_multiplier: flag(), show_margin: flag() }),
   /** How long JSON responses are stored for replay under their `Idempotency-Key` (D43); null: not stored. */
   idempotency: section({ keep_answers: Type.Optional(duration()) }),
   lease: section({ renew: duration("5s"), expire: duration("20s") }),

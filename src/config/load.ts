@@ -53,8 +53,10 @@ function configFrom(file: ConfigFile, env: Environ, report: Report): Config {
     ]),
   )
   const { keep } = file.journal
+  const { show_price_multiplier, show_margin } = file.receipts
   const config: Config = {
     ...decoded(Settings, file),
+    receipts: { show_price_multiplier: show_price_multiplier || show_margin, show_margin },
     vendors: file.vendors,
     upstreams: [...upstreams.values()],
     models: modelsOf(file.models, upstreams, report),

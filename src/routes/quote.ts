@@ -43,7 +43,7 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
       checkAllowed(standing, found.model)
       throw found.quoted
     }
-    return quoteBody(name, found.quoted, found.model, standing, config.receipts.show_margin)
+    return quoteBody(name, found.quoted, found.model, standing, config.receipts.show_price_multiplier)
   } finally {
     part.free()
   }
@@ -79,11 +79,11 @@ function quoteBody(
   bounds: Quote,
   model: Model,
   standing: Standing,
-  show_margin: boolean,
+  show_price_multiplier: boolean,
 ): QuoteBody {
   const { price } = model
   const { available_nano, spending, price_multiplier_bp } = standing
-  const shown_bp = show_margin ? PAR_BP : (price_multiplier_bp ?? PAR_BP)
+  const shown_bp = show_price_multiplier ? PAR_BP : (price_multiplier_bp ?? PAR_BP)
   const refusal = refusalOf(standing, model, bounds.cost_pico)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
@@ -99,7 +99,7 @@ function quoteBody(
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
     largest_max_tokens: largestFor(bounds, model, room_nano, standing),
-    ...(show_margin && { margin: printMultiplier(price_multiplier_bp ?? PAR_BP) }),
+    ...(show_price_multiplier && { price_multiplier: printMultiplier(price_multiplier_bp ?? PAR_BP) }),
     prices: pricesBody(price, 0, null, shown_bp),
     tiers: tiersBody(model, null, shown_bp),
     service_tiers: model.service_tiers.flatMap((tier) => [

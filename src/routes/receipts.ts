@@ -40,7 +40,7 @@ export function receipts(gateway: Gateway) {
       async ({ reader, params: { id } }) => {
         // Calls that an account made before it moved are in another shard (D74).
         const call = await asked(firstFound(reports.map((each) => each.call(reader.account_id, id))))
-        if (call !== null) return receipt(call, gateway.config.receipts.show_margin)
+        if (call !== null) return receipt(call, gateway.config.receipts.show_price_multiplier)
         const month = await asked(firstFound(reports.map((each) => each.archived(id))))
         if (month === null) throw new GatewayError("not_found", { message: "No call has this id." })
         throw new GatewayError("archived", {
@@ -87,9 +87,9 @@ function reader(gateway: Gateway, request: Request): Promise<Standing> {
 }
 
 /** A receipt. Its prices and lines include the price multiplier, unless the operator shows that (D69). */
-function receipt(record: CallRecord, show_margin: boolean): Receipt {
+function receipt(record: CallRecord, show_price_multiplier: boolean): Receipt {
   const { amount_nano, charge_nano, price_multiplier_bp } = record
-  const call = callBody(record, show_margin ? PAR_BP : (price_multiplier_bp ?? PAR_BP))
+  const call = callBody(record, show_price_multiplier ? PAR_BP : (price_multiplier_bp ?? PAR_BP))
   const released_nano = charge_nano === null || charge_nano > amount_nano ? 0n : amount_nano - charge_nano
   return {
     id: call.id,
@@ -109,7 +109,7 @@ function receipt(record: CallRecord, show_margin: boolean): Receipt {
     released: charge_nano === null ? null : printUsd(released_nano),
     overage: call.overage,
     usage: call.usage,
-    ...(show_margin && { margin: call.margin }),
+    ...(show_price_multiplier && { price_multiplier: call.price_multiplier }),
     estimate: call.estimate,
     unread: call.unread,
     unexplained_tokens: call.unexplained_tokens,

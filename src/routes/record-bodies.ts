@@ -42,7 +42,7 @@ export function accountBody(account: Account): AccountBody {
     balance: printUsd(balance_nano),
     held: printUsd(held_nano),
     available: printUsd(balance_nano - held_nano),
-    margin: printMultiplier(price_multiplier_bp),
+    price_multiplier: printMultiplier(price_multiplier_bp),
     suspended: suspended_at !== null,
     created_at: printTime(created_at),
   }
@@ -95,7 +95,7 @@ export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP)
     held: printUsd(call.amount_nano),
     ...outcomeOf(call, price, price_multiplier_bp),
     ...detailsBody(call.details),
-    margin: printMultiplier(call.price_multiplier_bp ?? PAR_BP),
+    price_multiplier: printMultiplier(call.price_multiplier_bp ?? PAR_BP),
     prices: pricesBody(price, call.above_tokens, call.service_tier, price_multiplier_bp),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),

@@ -13,7 +13,7 @@ const UUID = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 const LINE = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 const LIMIT = "USD as a decimal string, 0 or more, with at most 9 digits before and 9 after the point"
 const AMOUNT = "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point"
-const MARGIN = "a decimal string above 0 and at most 1000, with at most 4 digits after the point"
+const PRICE_MULTIPLIER = "a decimal string above 0 and at most 1000, with at most 4 digits after the point"
 const EXPIRY = "an RFC 3339 time in the future"
 
 export const Id = Type.String({ format: "uuid" })
@@ -48,7 +48,7 @@ export const listOf = <S extends TSchema>(schema: S) =>
 
 const amounts = { balance: Money, held: Money, available: Money }
 
-const Margin = Type.String({
+const PriceMultiplier = Type.String({
   pattern: "^\\d+(?:\\.\\d{1,4})?$",
   description: "The factor for the prices of this account.",
 })
@@ -57,7 +57,7 @@ export const AccountBody = Type.Object({
   id: Id,
   name: Type.String(),
   ...amounts,
-  margin: Margin,
+  price_multiplier: PriceMultiplier,
   suspended: Type.Boolean({ description: "Whether new calls of the account are refused." }),
   created_at: Time,
   shard: Type.Optional(Type.String({ description: "The shard of the account, if there are several." })),
@@ -80,22 +80,29 @@ const Suspended = Type.Boolean({
   [EXPECTED]: "true or false",
 })
 
-const OwnMultiplier = Type.Unsafe<number>(
-  Type.Transform(
-    Type.String({
-      pattern: "^\\d{1,4}(?:\\.\\d{1,4})?$",
-      description:
-        "The factor for the prices of this account: a decimal string above 0 and at most 1000. It applies to new calls.",
-      [EXPECTED]: MARGIN,
-    }),
+const ownMultiplier = (description: string) =>
+  Type.Unsafe<number>(
+    Type.Transform(
+      Type.String({
+        pattern: "^\\d{1,4}(?:\\.\\d{1,4})?$",
+        description,
+        [EXPECTED]: PRICE_MULTIPLIER,
+      }),
+    )
+      .Decode(multiplierOf)
+      .Encode(printMultiplier),
   )
-    .Decode(multiplierOf)
-    .Encode(printMultiplier),
+const OwnMultiplier = ownMultiplier(
+  "The factor for the prices of this account: a decimal string above 0 and at most 1000. It applies to new calls.",
+)
+/** The name of `price_multiplier` in version 0.2. */
+const OldMultiplier = ownMultiplier(
+  "The old name of `price_multiplier`. The next version does not accept it.",
 )
 
 function multiplierOf(text: string): number {
   const price_multiplier_bp = parseMultiplier(text)
-  if (price_multiplier_bp === null) throw invalidField("margin", MARGIN)
+  if (price_multiplier_bp === null) throw invalidField("price_multiplier", PRICE_MULTIPLIER)
   return price_multiplier_bp
 }
 
@@ -103,7 +110,8 @@ export const NewAccount = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
     name: line(200, "A name for the account."),
-    margin: Type.Optional(OwnMultiplier),
+    price_multiplier: Type.Optional(OwnMultiplier),
+    margin: Type.Optional(OldMultiplier),
   },
   closed,
 )
@@ -111,7 +119,8 @@ export const AccountChange = Type.Object(
   {
     name: Type.Optional(line(200, "A name for the account.")),
     suspended: Type.Optional(Suspended),
-    margin: Type.Optional(OwnMultiplier),
+    price_multiplier: Type.Optional(OwnMultiplier),
+    margin: Type.Optional(OldMultiplier),
   },
   closed,
 )
@@ -290,16 +299,20 @@ export const CallBody = Type.Object({
   cost: nullable(
     Type.String({
       ...Money,
-      description: "What the usage costs at the prices, rounded up once: the charge without the margin.",
+      description:
+        "What the usage costs at the prices, rounded up once: the charge without the price multiplier.",
     }),
   ),
-  margin: Type.String({ ...Margin, description: "The margin of the account when the call was held." }),
+  price_multiplier: Type.String({
+    ...PriceMultiplier,
+    description: "The price multiplier of the account when the call was held.",
+  }),
   usage: nullable(Type.Object({ prompt_tokens: Count, cached_tokens: Count, completion_tokens: Count })),
   ...callDetails,
   prices: Prices,
   lines: Type.Array(Line, {
     description:
-      "What the charge consists of: the sum of the costs, times `margin`, rounded up once to a billionth of a USD.",
+      "What the charge consists of: the sum of the costs, times `price_multiplier`, rounded up once to a billionth of a USD.",
   }),
   started_at: Time,
   settled_at: nullable(Time),

@@ -23,7 +23,7 @@ export const AuditBody = Type.Object({
       kind: Type.String({
         enum: ["balance", "held", "spent", "charge", "entry", "abandoned", "unheld"],
         description:
-          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices and margin. `entry`: an end and its hold, or a correction and the expiry that it corrects. `abandoned`: an open hold that no gateway can end any more; the next sweep of this gateway expires it. `unheld`: a settlement without a hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
+          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices and price multiplier. `entry`: an end and its hold, or a correction and the expiry that it corrects. `abandoned`: an open hold that no gateway can end any more; the next sweep of this gateway expires it. `unheld`: a settlement without a hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
       }),
       account_id: Id,
       id: nullable(

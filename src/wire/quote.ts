@@ -70,7 +70,7 @@ export const QuoteBody = Type.Object({
     description:
       "The largest `max_tokens` that the available amount covers; null if it does not cover even 1, and for an operation without output tokens.",
   }),
-  margin: Type.Optional(CallBody.properties.margin),
+  price_multiplier: Type.Optional(CallBody.properties.price_multiplier),
   prices: CallBody.properties.prices,
   tiers: Type.Array(CallBody.properties.prices, {
     description: "The prices of larger prompts, each for prompts with more tokens than its `above_tokens`.",

@@ -28,14 +28,14 @@ export const Receipt = Type.Object({
   }),
   overage: call.overage,
   usage: call.usage,
-  margin: Type.Optional(call.margin),
+  price_multiplier: Type.Optional(call.price_multiplier),
   estimate: call.estimate,
   unread: call.unread,
   unexplained_tokens: call.unexplained_tokens,
   prices: call.prices,
   lines: Type.Array(call.lines.items, {
     description:
-      "What the charge consists of: the sum of the costs (times `margin`, where that is shown), rounded up once to a billionth of a USD.",
+      "What the charge consists of: the sum of the costs (times `price_multiplier`, where that is shown), rounded up once to a billionth of a USD.",
   }),
   held_at: call.started_at,
   ttft_ms: call.ttft_ms,

@@ -30,7 +30,8 @@ export const UsageNotesBody = Type.Object({
       }),
       below_cost_calls: Type.Integer({
         minimum: 0,
-        description: "Calls whose charge at a margin of 1 is below what the provider says that they cost.",
+        description:
+          "Calls whose charge at a price multiplier of 1 is below what the provider says that they cost.",
       }),
       unread: Type.Array(Type.String(), {
         description: "Numbers in the provider's usage that Tollgate does not know.",

@@ -111,7 +111,7 @@ const operatorSums = {
   cost: Type.String({
     ...Money,
     description:
-      "What the usage costs at the configured prices: the charge without the margins of the accounts.",
+      "What the usage costs at the configured prices: the charge without the price multipliers of the accounts.",
   }),
   profit: Type.String({ ...Money, description: "`charge` minus `cost`." }),
   provider_cost: Type.String({

@@ -35,7 +35,7 @@ const open = {
   charge: null,
   overage: null,
   cost: null as string | null,
-  margin: "1",
+  price_multiplier: "1",
   usage: null,
   prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
   lines: [] as object[],

@@ -38,7 +38,7 @@ test("POST credits writes the credit and moves the balance", async () => {
       balance: "10.000000001",
       held: "0",
       available: "10.000000001",
-      margin: "1",
+      price_multiplier: "1",
       suspended: false,
       created_at: expect.any(String),
     },

@@ -85,11 +85,11 @@ describe("what people read", () => {
     const opened = await printed("tollgate accounts create 'Wile E. Coyote'")
     const account = field(opened, "account")
     expect(opened.split("\n").slice(1, 6)).toEqual([
-      "name       Wile E. Coyote",
-      "state      active",
-      "balance    0.00 USD",
-      "held       0.00 USD",
-      "available  0.00 USD",
+      "name        Wile E. Coyote",
+      "state       active",
+      "balance     0.00 USD",
+      "held        0.00 USD",
+      "available   0.00 USD",
     ])
 
     const again = await run("tollgate accounts create One")

@@ -98,7 +98,7 @@ describe("the example of docs/configuration.md", () => {
         in_flight: 10_000,
         per_key: { in_flight: null, requests_per_minute: null, abandoned_per_minute: null },
       },
-      receipts: { show_margin: false },
+      receipts: { show_price_multiplier: false, show_margin: false },
       idempotency: { keep_answers_ms: null },
       journal: { keep_months: null },
       lease: { renew_ms: 5_000, expire_ms: 20_000 },

@@ -187,9 +187,9 @@ describe("the other blocks", () => {
     expect(JSON.parse(said)).toMatchObject({ spending_limit: { amount: "25", per: "day" } })
   })
 
-  test("docs/billing.md: an account gets a margin", async () => {
-    const said = await play(take("docs/billing.md", "sh", "A margin on the prices"), here(await exampleIds()))
-    expect(JSON.parse(said)).toMatchObject({ margin: "1.25" })
+  test("docs/billing.md: an account gets a price multiplier", async () => {
+    const said = await play(take("docs/billing.md", "sh", "A price multiplier"), here(await exampleIds()))
+    expect(JSON.parse(said)).toMatchObject({ price_multiplier: "1.25" })
   })
 
   test("docs/billing.md: a client looks up what its calls cost, and what one would hold", async () => {

@@ -132,7 +132,7 @@ describe("Q19 a hold with a margin is rounded once", () => {
     ["1.5", 15_000],
   ])("%s", async (margin, price_multiplier_bp) => {
     const { id, key } = await stage.gateway.account("1")
-    await stage.gateway.admin("PATCH", `/accounts/${id}`, { margin })
+    await stage.gateway.admin("PATCH", `/accounts/${id}`, { price_multiplier: margin })
     stage.provider.replyOnce(json(200, completion({ usage: USAGE })))
     const response = await fetch(`${stage.gateway.url}/v1/chat/completions`, {
       method: "POST",

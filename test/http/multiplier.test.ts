@@ -30,10 +30,10 @@ afterAll(async () => {
   await provider.stop()
 })
 
-async function accountAt(margin: string, balance = "1") {
+async function accountAt(price_multiplier: string, balance = "1") {
   const made = await gateway.account(balance)
-  const changed = await gateway.admin<AccountBody>("PATCH", `/accounts/${made.id}`, { margin })
-  expect(changed).toMatchObject({ margin })
+  const changed = await gateway.admin<AccountBody>("PATCH", `/accounts/${made.id}`, { price_multiplier })
+  expect(changed).toMatchObject({ price_multiplier })
   return made
 }
 
@@ -44,7 +44,7 @@ async function read<T>(path: string, key: string): Promise<T> {
 
 const idOf = (answer: Response) => answer.headers.get("x-request-id") ?? ""
 
-describe("D69 an account with a margin of 1.2345", () => {
+describe("D69 an account with a price multiplier of 1.2345", () => {
   /** 6 x 1 + 4 x 0.1 + 5 x 4 USD per 1M tokens are 26,400 nano-USD, and 32,590.8 with the price multiplier. */
   const charge = "0.000032591"
 
@@ -63,13 +63,17 @@ describe("D69 an account with a margin of 1.2345", () => {
     })
     // Their sum is 0.0000325908, rounded up once.
     expect(receipt.lines.map(({ cost }) => cost)).toEqual(["0.000007407", "0.0000004938", "0.00002469"])
-    expect(receipt).not.toHaveProperty("margin")
-    await gateway.reload({ receipts: { show_margin: true } })
+    expect(receipt).not.toHaveProperty("price_multiplier")
+    await gateway.reload({ receipts: { show_price_multiplier: true } })
     const open = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)
     await gateway.reload({})
-    expect(open).toMatchObject({ charge, margin: "1.2345", prices: { input: "1", output: "4" } })
+    expect(open).toMatchObject({ charge, price_multiplier: "1.2345", prices: { input: "1", output: "4" } })
     expect(open.lines.map(({ cost }) => cost)).toEqual(["0.000006", "0.0000004", "0.00002"])
-    expect(await gateway.call(idOf(answer))).toMatchObject({ charge, cost: "0.0000264", margin: "1.2345" })
+    expect(await gateway.call(idOf(answer))).toMatchObject({
+      charge,
+      cost: "0.0000264",
+      price_multiplier: "1.2345",
+    })
     expect(await gateway.balance(account_id)).toMatchObject({ balance: "0.999967409", held: "0" })
   })
 
@@ -98,7 +102,7 @@ describe("D69 an account with a margin of 1.2345", () => {
     const quote: QuoteBody = JSON.parse(await answer.text())
     expect(quote).toMatchObject({ amount: "0.004981208", refusal: "insufficient_balance" })
     expect(quote.prices).toMatchObject({ input: "1.2345", output: "4.938" })
-    expect(quote).not.toHaveProperty("margin")
+    expect(quote).not.toHaveProperty("price_multiplier")
     const max_tokens = quote.largest_max_tokens ?? 0
     const refused = await chat(gateway, key, { max_tokens: max_tokens + 1 })
     expect(await refused.json()).toMatchObject({ error: { code: "insufficient_balance", max_tokens } })
@@ -109,14 +113,14 @@ describe("D69 an account with a margin of 1.2345", () => {
   test("a change applies to calls that are held after it", async () => {
     const { id: account_id, key } = await accountAt("1.2345")
     provider.replyOnce(async (exchange) => {
-      await gateway.admin("PATCH", `/accounts/${account_id}`, { margin: "2" })
+      await gateway.admin("PATCH", `/accounts/${account_id}`, { price_multiplier: "2" })
       await json(200, chatCompletion("hello", { usage: usage(10, 5, 4) }))(exchange)
     })
     const before = await chat(gateway, key)
     provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5, 4) })))
     const after = await chat(gateway, key)
-    expect(await gateway.callOf(before)).toMatchObject({ charge, margin: "1.2345" })
-    expect(await gateway.callOf(after)).toMatchObject({ charge: "0.0000528", margin: "2" })
+    expect(await gateway.callOf(before)).toMatchObject({ charge, price_multiplier: "1.2345" })
+    expect(await gateway.callOf(after)).toMatchObject({ charge: "0.0000528", price_multiplier: "2" })
   })
 
   test("its sums show the charge to the client, and also cost and profit to the operator", async () => {
@@ -132,22 +136,38 @@ describe("D69 an account with a margin of 1.2345", () => {
   })
 })
 
-describe("D69 a margin", () => {
+describe("D69 a price multiplier", () => {
   test.each(["0", "0.00001", "-1", "1000.0001", "1e2", "", "1,5", 1.25, null])(
     "%p is a 400",
-    async (margin) => {
+    async (price_multiplier) => {
       const { id } = await gateway.account("1")
-      const changing = gateway.admin("PATCH", `/accounts/${id}`, { margin })
-      expect(String(await thrown(changing))).toMatch(/400 .*"param":"margin"/)
+      const changing = gateway.admin("PATCH", `/accounts/${id}`, { price_multiplier })
+      expect(String(await thrown(changing))).toMatch(/400 .*"param":"price_multiplier"/)
     },
   )
   test.each([
     ["1.2500", "1.25"],
     ["0.0001", "0.0001"],
     ["1000", "1000"],
-  ])("%s is %s", async (margin, shown) => {
-    expect(await gateway.admin<AccountBody>("POST", "/accounts", { name: "a", margin })).toMatchObject({
-      margin: shown,
+  ])("%s is %s", async (price_multiplier, shown) => {
+    expect(
+      await gateway.admin<AccountBody>("POST", "/accounts", { name: "a", price_multiplier }),
+    ).toMatchObject({
+      price_multiplier: shown,
     })
+  })
+  test("also has its old name in requests and in the configuration", async () => {
+    const { id: account_id, key } = await gateway.account("1")
+    const patched = await gateway.admin("PATCH", `/accounts/${account_id}`, { margin: "2" })
+    expect(patched).toMatchObject({ price_multiplier: "2" })
+    expect(await gateway.admin("POST", "/accounts", { name: "a", margin: "1.5" })).toMatchObject({
+      price_multiplier: "1.5",
+    })
+    provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    const answer = await chat(gateway, key, { max_tokens: 5 })
+    await gateway.reload({ receipts: { show_margin: true } })
+    const receipt = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)
+    await gateway.reload({})
+    expect(receipt.price_multiplier).toBe("2")
   })
 })

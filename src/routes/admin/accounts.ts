@@ -49,8 +49,8 @@ export function accountRoutes(operators: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
-      async ({ body: { id, name, margin }, status }) => {
-        const account = { name, price_multiplier_bp: margin }
+      async ({ body: { id, name, margin, price_multiplier = margin }, status }) => {
+        const account = { name, price_multiplier_bp: price_multiplier }
         const { outcome, ...made } =
           id === undefined ? await createNew(operators, account) : await createOnce(operators, id, account)
         const body = { ...accountBody(made.account), ...shardField(operators, made.shard) }
@@ -95,10 +95,10 @@ export function accountRoutes(operators: Operators) {
     )
     .patch(
       "/accounts/:id",
-      async ({ params: { id }, body: { margin, ...change } }) => {
+      async ({ params: { id }, body: { margin, price_multiplier = margin, ...change } }) => {
         const shard = await shardOfAccount(operators, id)
         const account = await askShard(operators, shard, (database) =>
-          changeAccount(database, id, { ...change, price_multiplier_bp: margin }),
+          changeAccount(database, id, { ...change, price_multiplier_bp: price_multiplier }),
         )
         if (account === null) throw noAccount()
         return { ...accountBody(account), ...shardField(operators, shard) }

@@ -188,7 +188,7 @@ const showingUsage = {
     tag: "Ledger",
     summary: "Get usage",
     description:
-      "Shows what the calls in a time range used and cost: by model, operation, key, session, account, day or hour, and in total. `cost` is without the margins of the accounts. `profit` is the charge minus the cost. A call counts at the time it ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges therefore never overlap or leave a gap, and past ranges do not change.",
+      "Shows what the calls in a time range used and cost: by model, operation, key, session, account, day or hour, and in total. `cost` is without the price multipliers of the accounts. `profit` is the charge minus the cost. A call counts at the time it ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges therefore never overlap or leave a gap, and past ranges do not change.",
     credentials: ["adminToken"],
     errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
   }),

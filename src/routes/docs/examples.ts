@@ -53,7 +53,7 @@ export const accountExample: AccountBody = {
   balance: "9.9871",
   held: "0.0164",
   available: "9.9707",
-  margin: "1",
+  price_multiplier: "1",
   suspended: false,
   created_at: "2026-11-21T09:30:00.000Z",
 }
@@ -96,7 +96,7 @@ export const callExample: CallBody = {
   charge: "0.00031",
   overage: "0",
   cost: "0.00031",
-  margin: "1",
+  price_multiplier: "1",
   usage: { prompt_tokens: 40, cached_tokens: 0, completion_tokens: 150 },
   estimate: null,
   unread: [],
@@ -149,7 +149,7 @@ export const usageExample = {
   },
 } satisfies UsageReport
 
-/** The same for an account without a margin. */
+/** The same for an account with a price multiplier of 1. */
 const operatorDay = { ...day, abandoned: 0, cost: day.charge, profit: "0", provider_cost: "0" }
 
 export const operatorUsageExample = {

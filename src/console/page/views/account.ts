@@ -48,7 +48,7 @@ function focusTitle(): void {
 
 function headOf(account: AccountBody, reload: () => void): HTMLElement {
   noteName(account)
-  const { id, name, balance, held, available, margin, suspended, created_at } = account
+  const { id, name, balance, held, available, price_multiplier, suspended, created_at } = account
   document.title = `${name} · Tollgate console`
   return el(
     "div",
@@ -63,7 +63,7 @@ function headOf(account: AccountBody, reload: () => void): HTMLElement {
         { class: "actions" },
         el("button", { type: "button", class: "primary", click: () => topUp(account, reload) }, "Add credit"),
         el("button", { type: "button", click: () => rename(account, reload) }, "Rename"),
-        el("button", { type: "button", click: () => setMargin(account, reload) }, "Set margin"),
+        el("button", { type: "button", click: () => setMultiplier(account, reload) }, "Set price multiplier"),
         el(
           "button",
           { type: "button", click: () => suspend(account, reload) },
@@ -77,7 +77,7 @@ function headOf(account: AccountBody, reload: () => void): HTMLElement {
       tile("Available", usd(available), "available to new calls"),
       tile("Balance", usd(balance), "credits minus charges"),
       tile("Held", usd(held), "by open calls"),
-      tile("Margin", `× ${margin}`, "on the prices"),
+      tile("Price multiplier", `× ${price_multiplier}`, "on the prices"),
       tile("Opened", moment(created_at), id),
     ),
   )
@@ -131,21 +131,21 @@ function rename({ id, name }: AccountBody, reload: () => void): void {
   })
 }
 
-function setMargin({ id, name, margin }: AccountBody, reload: () => void): void {
+function setMultiplier({ id, name, price_multiplier }: AccountBody, reload: () => void): void {
   openDialog({
-    title: "Set margin",
-    text: el("p", {}, "New calls of ", named(name), " are charged their cost times this margin."),
+    title: "Set price multiplier",
+    text: el("p", {}, "New calls of ", named(name), " are charged their cost times this multiplier."),
     fields: [
       {
-        name: "margin",
-        label: "Margin",
+        name: "price_multiplier",
+        label: "Price multiplier",
         hint: "For example 1.25. 1 charges what calls cost.",
-        input: el("input", { inputmode: "decimal", autocomplete: "off", value: margin }),
+        input: el("input", { inputmode: "decimal", autocomplete: "off", value: price_multiplier }),
       },
     ],
-    submit: "Set margin",
+    submit: "Set",
     async act(values) {
-      await tell<AccountBody>("PATCH", `/accounts/${id}`, { margin: values.margin })
+      await tell<AccountBody>("PATCH", `/accounts/${id}`, { price_multiplier: values.price_multiplier })
       reload()
       return null
     },

@@ -126,11 +126,13 @@ function amountOf(name: ReceiptStep["name"], call: CallBody): Child {
 }
 
 function money(call: CallBody): HTMLElement {
-  const { held, charge, overage, cost, margin } = call
+  const { held, charge, overage, cost, price_multiplier } = call
   const back = releasedPart(call)
   return list([
     ["Held", usd(held)],
-    ...(margin === "1" ? [] : [["Cost", usd(cost)] as const, ["Margin", `× ${margin}`] as const]),
+    ...(price_multiplier === "1"
+      ? []
+      : [["Cost", usd(cost)] as const, ["Price multiplier", `× ${price_multiplier}`] as const]),
     ["Charged", usd(charge)],
     ["Released", back === null ? none() : usd(back)],
     ...(overage === null || overage === "0" ? [] : [["Overage", usd(overage)] as const]),
