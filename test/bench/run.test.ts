@@ -39,9 +39,7 @@ describe("bun run bench", () => {
     "a short run of each kind of scenario: figures, an audit, both files, and nothing left behind",
     async () => {
       const files = { json: join(folder, "run.json"), html: join(folder, "run.html") }
-      const chosen = ["ttft", "json-128", "stream-50", "hot-account", "count-tokens", "shards"].flatMap(
-        (name) => ["--only", name],
-      )
+      const chosen = ["ttft", "hot-account", "count-tokens", "shards"].flatMap((name) => ["--only", name])
       const args = ["--quick", ...chosen, "--rounds", "1", "--json", files.json, "--html", files.html]
       const { child, leftovers } = bench("run", ...args)
       const [out, code] = [await new Response(child.stdout).text(), await child.exited]
@@ -54,7 +52,7 @@ describe("bun run bench", () => {
       const results: Results = JSON.parse(readFileSync(files.json, "utf8"))
       const [scenario] = results.scenarios
       expect(results).toMatchObject({ kind: "suite", size: "quick", faults: [], audit: { faults: [] } })
-      expect(results.audit.calls).toBeGreaterThan(600)
+      expect(results.audit.calls).toBeGreaterThan(300)
       expect(scenario?.figures[0]?.median).toBeNumber()
       for (const target of Object.values(scenario?.targets ?? {})) {
         expect(target.request_latency_ms.count).toBeGreaterThan(0)

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import Anthropic from "@anthropic-ai/sdk"
 import { json } from "../support/provider.ts"
-import { anthropicsAt } from "./anthropic.ts"
 import { failureOf, PROMPT } from "./client.ts"
 import { openStage, type Stage } from "./stage.ts"
 
-/** What only the client of Anthropic has, in both majors. */
+/** What only the client of Anthropic has. */
 
 let stage: Stage
 beforeAll(async () => {
@@ -14,15 +14,11 @@ afterAll(() => stage.close())
 
 const messages = [{ role: "user" as const, content: PROMPT }]
 
-describe.each([
-  ["current", 0, "2026-10-21"],
-  ["previous", 1, "2023-06-01"],
-] as const)("the %s major", (_name, major, version) => {
+describe("the official SDK", () => {
   async function open(root = (url: string) => url) {
     const cell = await stage.cell()
     cell.answers(json(200, { input_tokens: 12 }))
-    const client = anthropicsAt(root(cell.url), cell.key)[major]
-    if (client === undefined) throw new Error("there are two majors")
+    const client = new Anthropic({ baseURL: root(cell.url), apiKey: cell.key })
     return { cell, client, ask: { model: cell.counter, messages } }
   }
 
@@ -35,7 +31,7 @@ describe.each([
     expect(Reflect.get(data, "_request_id")).toBe(request_id)
     const { request } = await cell.exchange(1)
     expect(request.headers).toMatchObject({
-      "anthropic-version": version,
+      "anthropic-version": "2026-10-21",
       "x-request-id": String(request_id),
     })
     expect(request.json).toEqual({ model: "provider-model", messages, system: "be brief" })

@@ -13,7 +13,7 @@ import { openStage, type Stage } from "./stage.ts"
 
 /** Real clients, as they come, in front of one gateway: what each of them does, and what it repeats by itself. */
 
-const CLIENTS: readonly Client[] = [...OPENAI, AI, LANGCHAIN, ...ANTHROPIC, CURL]
+const CLIENTS: readonly Client[] = [OPENAI, AI, LANGCHAIN, ANTHROPIC, CURL]
 
 /** The pauses between a client's tries take up to six seconds of a test's time; a busy machine adds to them. */
 const WITH_PAUSES_MS = 60_000

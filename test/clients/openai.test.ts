@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import OpenAI from "openai"
 import { chatChunk, chatWords, sse, sseEvent } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 import { PROMPT } from "./client.ts"
-import { openaisAt } from "./openai.ts"
 import { openStage, type Stage } from "./stage.ts"
 import { CALL_CHUNKS, LAST_WORDS } from "./weather.ts"
 
-/** What only the client of OpenAI has, in both majors. */
+/** What only the client of OpenAI has. */
 
 let stage: Stage
 beforeAll(async () => {
@@ -16,14 +16,10 @@ afterAll(() => stage.close())
 
 const messages = [{ role: "user" as const, content: PROMPT }]
 
-describe.each([
-  ["current", 0],
-  ["previous", 1],
-] as const)("the %s major", (_name, major) => {
+describe("the official SDK", () => {
   async function open(root = (url: string) => `${url}/v1`) {
     const cell = await stage.cell()
-    const client = openaisAt(root(cell.url), cell.key)[major]
-    if (client === undefined) throw new Error("there are two majors")
+    const client = new OpenAI({ baseURL: root(cell.url), apiKey: cell.key })
     return { cell, client, ask: { model: cell.model, messages } }
   }
 

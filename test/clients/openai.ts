@@ -22,42 +22,25 @@ const weather = {
   },
 }
 
-type Kind = typeof OpenAI
-
-/** The previous major. Whether it has what is used here, the tests themselves say. */
-const previous: unknown = (await import("openai-6")).default
-if (!isOpenAI(previous)) throw new Error("openai-6 exports no client")
-
-export const OPENAI: readonly Client[] = [
-  openai(`openai ${await versionOf("openai")}`, OpenAI),
-  openai(`openai ${await versionOf("openai-6")}`, previous),
-]
-
-function isOpenAI(value: unknown): value is Kind {
-  return typeof value === "function" && value.name === "OpenAI"
-}
-
-function openai(name: string, kind: Kind): Client {
-  return {
-    name,
-    family: "chat",
-    connect: (cell, changes = {}) =>
-      session(
-        new kind({ apiKey: changes.key ?? cell.key, baseURL: `${cell.url}/v1` }),
-        changes.model ?? cell.model,
-      ),
-    shows: {
-      status: "error.status",
-      code: "error.code",
-      type: "error.type",
-      message: "error.message",
-      "request id": "error.requestID",
-    },
-    repeats: { times: 2, by_default: "2 times (`maxRetries`)" },
-    obeys_should_retry: true,
-    repeats_bare_429: true,
-    lacks: { count: "counts belong to the other family" },
-  }
+export const OPENAI: Client = {
+  name: `openai ${await versionOf("openai")}`,
+  family: "chat",
+  connect: (cell, changes = {}) =>
+    session(
+      new OpenAI({ apiKey: changes.key ?? cell.key, baseURL: `${cell.url}/v1` }),
+      changes.model ?? cell.model,
+    ),
+  shows: {
+    status: "error.status",
+    code: "error.code",
+    type: "error.type",
+    message: "error.message",
+    "request id": "error.requestID",
+  },
+  repeats: { times: 2, by_default: "2 times (`maxRetries`)" },
+  obeys_should_retry: true,
+  repeats_bare_429: true,
+  lacks: { count: "counts belong to the other family" },
 }
 
 function session(client: OpenAI, model: string): Session {
@@ -120,9 +103,4 @@ function heard(
   const { prompt_tokens: prompt, completion_tokens: completion, prompt_tokens_details: details } = usage
   const tokens = { prompt, completion, cached: details?.cached_tokens ?? 0 }
   return { text, tokens, cost: Reflect.get(usage, "cost"), request_id }
-}
-
-/** One of each major, for what only this package has. */
-export function openaisAt(baseURL: string, apiKey: string): readonly OpenAI[] {
-  return [OpenAI, previous].filter(isOpenAI).map((kind) => new kind({ baseURL, apiKey }))
 }

@@ -21,17 +21,20 @@ function isMissing(title: string): boolean {
   return (title === "curl" && Bun.which("curl") === null) || (title === "Codex" && !has_codex)
 }
 
-/** Which installed package an import means, for a reader who has the current or the previous major. */
-const INSTALLED = {
-  current: { "@anthropic-ai/sdk": "@anthropic-ai/sdk", openai: "openai" },
-  previous: { "@anthropic-ai/sdk": "@anthropic-ai/sdk-0", openai: "openai-6" },
-} as const
+/** The packages of the examples. */
+const INSTALLED = [
+  "@anthropic-ai/sdk",
+  "openai",
+  "ai",
+  "@ai-sdk/openai-compatible",
+  "@langchain/openai",
+  "@langchain/core",
+]
 
 const ANSWER = "A reservation, or hold, is money set aside before a call is sent"
 
 interface Example {
   readonly title: string
-  readonly installed: keyof typeof INSTALLED
   /** What is printed, in this order. */
   readonly prints: readonly string[]
   /** Calls that were charged by their usage. */
@@ -39,45 +42,39 @@ interface Example {
 }
 
 const SECTIONS: readonly Example[] = [
-  ...(["current", "previous"] as const).map((installed) => ({
+  {
     title: "openai",
-    installed,
     prints: [ANSWER, " tokens\n", "call CALL\n", "404 model_not_found "],
     calls: 1,
-  })),
+  },
   {
     title: "AI SDK",
-    installed: "current",
     prints: [ANSWER, " tokens in, of them cached ", " out\n", "call CALL\n"],
     calls: 1,
   },
-  { title: "LangChain", installed: "current", prints: [ANSWER, " tokens\n", ANSWER], calls: 2 },
-  ...(["current", "previous"] as const).map((installed) => ({
+  { title: "LangChain", prints: [ANSWER, " tokens\n", ANSWER], calls: 2 },
+  {
     title: "Responses",
-    installed,
     prints: [ANSWER, " tokens\n"],
     calls: 1,
-  })),
-  { title: "Codex", installed: "current", prints: [ANSWER], calls: 1 },
-  ...(["current", "previous"] as const).map((installed) => ({
+  },
+  { title: "Codex", prints: [ANSWER], calls: 1 },
+  {
     title: "Anthropic",
-    installed,
     prints: [ANSWER, " tokens, call CALL\n", " tokens\n", "model demo-messages\n"],
     calls: 1,
-  })),
-  { title: "Claude Code", installed: "current", prints: [ANSWER], calls: 1 },
+  },
+  { title: "Claude Code", prints: [ANSWER], calls: 1 },
   {
     title: "curl",
-    installed: "current",
     prints: ["data: {", "data: [DONE]", '"choices":[', '"id":"demo-small"', '"input_tokens":'],
     calls: 2,
   },
-  ...(["current", "previous"] as const).map((installed) => ({
+  {
     title: "Embeddings",
-    installed,
     prints: ["2 vectors of 64 numbers, ", " tokens"],
     calls: 1,
-  })),
+  },
 ]
 
 let demo: DemoProvider
@@ -92,17 +89,20 @@ beforeAll(async () => {
   demo = await startDemoProvider()
   gateway = await startGateway(demo, demoSections(demo.url))
   folder = await mkdtemp(join(tmpdir(), "tollgate-page-"))
-  for (const [installed, packages] of Object.entries(INSTALLED)) {
-    for (const name of ["ai", "@ai-sdk/openai-compatible", "@langchain/openai", "@langchain/core"])
-      await link(installed, name, name)
-    for (const [name, target] of Object.entries(packages)) await link(installed, name, target)
-    const cli = join(MODULES, "@anthropic-ai/claude-code/cli.js")
-    await Bun.write(
-      join(folder, installed, "bin/claude"),
-      `#!/bin/sh\nexec '${process.execPath}' '${cli}' "$@"\n`,
-    )
-    await chmod(join(folder, installed, "bin/claude"), 0o755)
+  for (const name of INSTALLED) {
+    const path = join(folder, "node_modules", name)
+    await mkdir(dirname(path), { recursive: true })
+    await symlink(join(MODULES, name), path)
   }
+  const cli = join(MODULES, "@anthropic-ai/claude-code/cli.js")
+  const claude = join(folder, "bin/claude")
+  await Bun.write(
+    claude,
+    `#!/bin/sh
+exec '${process.execPath}' '${cli}' "$@"
+`,
+  )
+  await chmod(claude, 0o755)
   outside.on("connection", (socket) => {
     strangers += 1
     socket.destroy()
@@ -118,12 +118,12 @@ afterAll(async () => {
 })
 
 describe("the examples of docs/clients.md", () => {
-  for (const { title, installed, prints, calls } of SECTIONS) {
+  for (const { title, prints, calls } of SECTIONS) {
     const testOf = isMissing(title) ? test.skip : test
-    testOf(`${title}, with the ${installed} major`, async () => {
+    testOf(title, async () => {
       const { id, key } = await gateway.account("1")
       const before = strangers
-      const printed = await run(sectionOf(title), installed, key)
+      const printed = await run(sectionOf(title), key)
       // It asks for news of itself, which nobody answers here.
       if (title === "Claude Code") strangers = before
       const made = await gateway.calls(`?account=${id}`)
@@ -152,7 +152,7 @@ describe("the examples of docs/clients.md", () => {
       .slice(0, 2)
       .map(({ language, code }) => ({ language, code: code.replace(variable, other) }))
     expect(changed).not.toEqual(blocks.slice(0, 2))
-    expect(await run({ title, blocks: changed }, "current", key)).not.toBe("")
+    expect(await run({ title, blocks: changed }, key)).not.toBe("")
     expect((await gateway.calls(`?account=${id}`)).every(({ state }) => state === "settled")).toBeTrue()
   })
 
@@ -182,17 +182,12 @@ function sectionOf(title: string): Section {
 }
 
 /** One shell goes through a section as a reader does, with packages that are there already. */
-async function run(
-  { title, blocks }: Section,
-  installed: keyof typeof INSTALLED,
-  key: string,
-): Promise<string> {
-  const place = join(folder, installed)
+async function run({ title, blocks }: Section, key: string): Promise<string> {
   const steps = blocks.map(async ({ language, code }, at) => {
     const text = code.replaceAll("http://127.0.0.1:8080", gateway.url).replaceAll("tg_live_…", key)
     if (language === "toml") return ""
     if (language === "sh") return text.replace(/^npm install .*$/gm, "").replace("npx codex", CODEX)
-    const file = join(place, `${title}-${at}.mjs`)
+    const file = join(folder, `${title}-${at}.mjs`)
     await Bun.write(file, text)
     return `'${process.execPath}' '${file}'`
   })
@@ -200,11 +195,11 @@ async function run(
   const is_codex = title === "Codex"
   const proxy = `http://127.0.0.1:${is_codex ? 9 : portOf(outside.address())}`
   const shell = Bun.spawn(["/bin/sh", "-ec", (await Promise.all(steps)).join("\n")], {
-    cwd: place,
+    cwd: folder,
     env: {
-      PATH: `${join(place, "bin")}:${process.env.PATH}`,
-      HOME: place,
-      TMPDIR: place,
+      PATH: `${join(folder, "bin")}:${process.env.PATH}`,
+      HOME: folder,
+      TMPDIR: folder,
       HTTP_PROXY: proxy,
       HTTPS_PROXY: proxy,
       ALL_PROXY: proxy,
@@ -226,12 +221,6 @@ async function run(
 function portOf(address: ReturnType<typeof outside.address>): number {
   if (address === null || typeof address === "string") throw new Error("nobody listens outside")
   return address.port
-}
-
-async function link(installed: string, name: string, target: string): Promise<void> {
-  const path = join(folder, installed, "node_modules", name)
-  await mkdir(dirname(path), { recursive: true })
-  await symlink(join(MODULES, target), path)
 }
 
 function demoSections(provider_url: string): Record<string, unknown> {

@@ -4,7 +4,7 @@ import { AIMessageChunk, HumanMessage, type UsageMetadata } from "@langchain/cor
 import { tool as langchainTool } from "@langchain/core/tools"
 import { ChatOpenAI } from "@langchain/openai"
 import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai"
-import type OpenAI from "openai"
+import OpenAI from "openai"
 import { png } from "../admission/files.ts"
 import type { Script } from "../support/provider.ts"
 import {
@@ -23,7 +23,6 @@ import {
   textStream,
 } from "../support/responses.ts"
 import { failureOf, PROMPT } from "./client.ts"
-import { openaisAt } from "./openai.ts"
 import { type Cell, openStage, type Stage } from "./stage.ts"
 import { DESCRIPTION, LAST_WORDS, NAME, PARAMETERS, RESULT, weatherIn } from "./weather.ts"
 
@@ -71,10 +70,7 @@ interface Heard {
 }
 
 const clients: readonly (readonly [name: string, connect: (cell: Cell) => Session])[] = [
-  ...[0, 1].map(
-    (major) =>
-      [`openai, ${major === 0 ? "current" : "previous"} major`, (cell: Cell) => openai(cell, major)] as const,
-  ),
+  ["openai", openai],
   ["@ai-sdk/openai", aiSdk],
   ["@langchain/openai", langchain],
 ]
@@ -157,10 +153,9 @@ describe.each(clients)("%s", (_name, connect) => {
   })
 })
 
-/** The package `openai` in one of its majors. */
-function openai(cell: Cell, major: number): Session {
-  const client = openaisAt(`${cell.url}/v1`, cell.key)[major]
-  if (client === undefined) throw new Error("there are two majors")
+/** The package `openai`. */
+function openai(cell: Cell): Session {
+  const client = new OpenAI({ baseURL: `${cell.url}/v1`, apiKey: cell.key })
   const { model } = cell
   const tools = [
     { type: "function" as const, name: NAME, description: DESCRIPTION, parameters: PARAMETERS, strict: true },

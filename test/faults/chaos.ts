@@ -33,6 +33,8 @@ export interface ChaosResult {
 
 /** How many clients the gateways have. */
 const CUSTOMERS = 8
+/** How long a client waits that was not served. */
+const REFUSED_MS = 20
 /** What the accounts of each shard have. The last one is poor: most of its calls are refused. */
 const ACCOUNTS_USD = ["100", "100", "0.02"]
 /** From a kill, or once every shard is back, until the next process serves, but for the time in which the machine let others run. */
@@ -86,8 +88,8 @@ export async function chaos(
       for (let time = 0; time < times; time++) {
         if (due.length === 0) due = own.shuffle(FAULTS)
         const { name, begin } = due.pop() ?? FAULTS[0]
-        const before_ms = own.whole(0, 400)
-        const during_ms = own.whole(0, 800)
+        const before_ms = own.whole(0, 200)
+        const during_ms = own.whole(0, 500)
         await Bun.sleep(before_ms)
         round += 1
         const said = `${round}/${kills} gateway ${victims.indexOf(victim)}`
@@ -166,10 +168,11 @@ function crowd(
     const own = random.branch()
     while (running) {
       const { gateway, key, conduct } = errand(own, victims, keys)
-      if (gateway === null) await Bun.sleep(20)
+      if (gateway === null) await Bun.sleep(REFUSED_MS)
       else {
         const answer = await call({ url: gateway }, key, conduct)
         if (answer !== null) seen.push(answer)
+        if (answer?.status !== 200) await Bun.sleep(REFUSED_MS)
       }
     }
   })

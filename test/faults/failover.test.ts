@@ -115,7 +115,8 @@ function load({ gateway, account }: Pair, clients: number) {
       const answer = await chat(gateway, account.key)
       const body = await answer.text()
       if (answer.status === 200) served.push(answer.headers.get("x-request-id") ?? "")
-      else if (answer.status !== 503) wrong.push(body)
+      else await Bun.sleep(20)
+      if (answer.status !== 200 && answer.status !== 503) wrong.push(body)
     }
   })
   return {

@@ -145,7 +145,7 @@ describe.each(entries)("D30 $target", (entry) => {
     await harness.untouched(rich.id, () =>
       fc.assert(
         fc.asyncProperty(sets, (faults) => expectFirst(entry, faults)),
-        { numRuns: 40 },
+        { numRuns: 15 },
       ),
     )
   })

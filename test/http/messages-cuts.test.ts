@@ -36,6 +36,11 @@ const LINE_ENDS = 2
 const ERROR =
   /^event: error\ndata: \{"type":"error","error":\{.*"code":"upstream_error"\},"request_id":"[^"]+"\}\n\n$/
 const AT_ONCE = 16
+/** Every place near the end of an event, and some within its data, where one is as good as another. */
+const PLACES = [...STREAM]
+  .keys()
+  .filter((at) => at % 8 === 0 || ENDS.some((end) => Math.abs(end - at) <= 4))
+  .toArray()
 
 let stage: Stage
 beforeAll(async () => {
@@ -113,9 +118,9 @@ test.each(["reset", "end"] as const)(
     })
     const { id, key } = await stage.gateway.account("10")
     let charged_nano = 0n
-    for (let from = 0; from < STREAM.length; from += AT_ONCE) {
-      const places = [...STREAM].keys().drop(from).take(AT_ONCE)
-      const charges = await Promise.all([...places].map((at) => cut(key, at, ending)))
+    for (let from = 0; from < PLACES.length; from += AT_ONCE) {
+      const places = PLACES.slice(from, from + AT_ONCE)
+      const charges = await Promise.all(places.map((at) => cut(key, at, ending)))
       for (const nano of charges) charged_nano += nano
     }
     const { balance, held } = await stage.gateway.balance(id)

@@ -181,7 +181,7 @@ describe("D47 a quote", () => {
         if (answer.ok) expect(await gateway.callOf(answer)).toMatchObject({ held: told.amount })
         else expect([error.needed, error.max_tokens ?? null]).toEqual([told.amount, told.largest_max_tokens])
       }),
-      { numRuns: 30 },
+      { numRuns: 12 },
     )
   })
 })

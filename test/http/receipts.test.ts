@@ -322,7 +322,7 @@ test("D47, D48 no key sees another account's call; usage is the sum of its recei
         expect(nano(body.held) + nano(body.overage)).toBe(nano(body.charge) + nano(body.released))
       }
     }),
-    { numRuns: 6 },
+    { numRuns: 3 },
   )
 })
 

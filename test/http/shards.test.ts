@@ -46,7 +46,9 @@ describe.each(LAYOUTS)("D74 %s", (_, is_one_database) => {
     for (const { address } of [one, other]) proxies.push(await DatabaseProxy.start(address))
     const [to_first, to_second] = proxies
     if (to_first === undefined || to_second === undefined) throw new Error("there are two proxies")
-    both = await startGateway(provider, { idempotency: { keep_answers: "1h" } }, null, [
+    // A renewal tells whether a shard is there.
+    const soon = { idempotency: { keep_answers: "1h" }, lease: { renew: "500ms", expire: "20s" } }
+    both = await startGateway(provider, soon, null, [
       shard("a", to_first.address),
       shard("b", { ...to_second.address, ...(is_one_database && { schema: "tollgate_b" }) }),
     ])

@@ -87,7 +87,7 @@ test("D55 the ledger and the auditor agree after every step", async () => {
         await agree(auditor, accounts)
       }
     }),
-    { numRuns: 40 },
+    { numRuns: 15 },
   )
 }, 60_000)
 

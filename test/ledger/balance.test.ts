@@ -96,7 +96,7 @@ test("D55 the balance and the held amount at any past moment are what was observ
       )
       expect(computed).toEqual(observed)
     }),
-    { numRuns: 15, endOnFailure: true },
+    { numRuns: 8, endOnFailure: true },
   )
 }, 60_000)
 

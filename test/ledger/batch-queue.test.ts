@@ -233,7 +233,7 @@ describe("D78 accounts take turns", () => {
           queue.stop()
         },
       ),
-      { numRuns: 20 },
+      { numRuns: 10 },
     )
   })
 
@@ -314,7 +314,7 @@ describe("whatever fails for some items", () => {
         expect(queue.depth).toBe(0)
         queue.stop()
       }),
-      { numRuns: 20, endOnFailure: true },
+      { numRuns: 10, endOnFailure: true },
     )
   }, 30_000)
 })

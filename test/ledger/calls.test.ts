@@ -113,7 +113,7 @@ test("D48 however little of the journal one page looks at, the pages hold every 
         }
       },
     ),
-    { numRuns: 20 },
+    { numRuns: 10 },
   )
 })
 

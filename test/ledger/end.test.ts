@@ -407,7 +407,7 @@ test("D13 settle, settle otherwise, release and sweep at once: exactly one end, 
       expect(row?.notes).toEqual(applied.length === 2 ? ["settled_late"] : [])
       expect(await balanceOf(account)).toEqual([1_000n - BigInt(row?.charge_nano), 0n])
     }),
-    { numRuns: 25 },
+    { numRuns: 12 },
   )
   await exact()
 })

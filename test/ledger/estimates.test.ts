@@ -85,7 +85,7 @@ describe("D92 sums about estimates", () => {
         expect(found.size).toBe(groups.size)
         for (const [name, group] of groups) expect(found.get(name)).toMatchObject(summed(group))
       }),
-      { numRuns: 40 },
+      { numRuns: 20 },
     )
   })
 

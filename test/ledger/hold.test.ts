@@ -214,7 +214,7 @@ test("design, money: a batch comes out as single statements in ascending order o
         expect(result.available_nano).toBe(left.get(holds[at]?.account_id ?? "") ?? 0n)
       })
     }),
-    { numRuns: 40 },
+    { numRuns: 20 },
   )
   expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 })

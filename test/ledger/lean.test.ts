@@ -316,7 +316,7 @@ test("D55 random histories: the same answers and the same entries, by lean state
         expect(rows).toEqual(rows.map(() => rows.at(-1)))
       },
     ),
-    { numRuns: 24, endOnFailure: true },
+    { numRuns: 12, endOnFailure: true },
   )
   expect(await violations(db.sql, { overdrawn: true })).toEqual([])
   const all = [

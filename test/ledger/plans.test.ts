@@ -47,7 +47,7 @@ import {
 
 /** After five executions the server may keep a plan for all values. */
 const EXECUTIONS = 12
-const PLENTY = 100_000
+const PLENTY = 20_000
 /** No statement of some calls reads more rows of a table. */
 const MANY = 100
 /**

@@ -89,7 +89,7 @@ test("D56 gateways that start together make each row once", async () => {
         }
       }
     }),
-    { numRuns: 30 },
+    { numRuns: 12 },
   )
   expect(new Set(numbers.values()).size).toBe(numbers.size)
   const [row] = await db.sql`SELECT count(*)::int AS rows FROM tollgate.terms WHERE output_pico = 5`

@@ -237,6 +237,7 @@ export async function lockWaiters(sql: Sql, count: number): Promise<void> {
     const [row] = await sql`SELECT count(*)::int AS waiting FROM pg_stat_activity
       WHERE datname = current_database() AND wait_event_type = 'Lock'`
     if (row?.waiting >= count) return
+    await Bun.sleep(2)
   }
 }
 

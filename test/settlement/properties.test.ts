@@ -74,7 +74,7 @@ describe("whatever a provider sends is settled soundly", () => {
   test("as a stream", () => {
     fc.assert(
       fc.property(body, ending, (bytes, ending) => expectSound(settle(follow([bytes], ending)))),
-      { numRuns: 500 },
+      { numRuns: 200 },
     )
   })
 
@@ -87,7 +87,7 @@ describe("whatever a provider sends is settled soundly", () => {
       fc.property(json, ending, fc.boolean(), (bytes, ending, cut) => {
         expectSound(settle(readJson(chat.json, bytes, ending, cut)))
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     )
   })
 })

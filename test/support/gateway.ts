@@ -134,11 +134,15 @@ export function chat(
   })
 }
 
-/** Waits until `check` holds, looking again after every turn of the event loop's timers; the test's own timeout is the limit. */
+/** Between two looks of `until`: longer from look to look, so that a long wait takes little of the processor. */
+const FIRST_PAUSE_MS = 5
+const LAST_PAUSE_MS = 50
+
+/** Waits until `check` holds; the test's own timeout is the limit. */
 export async function until<T>(read: () => Promise<T> | T, check: (value: T) => boolean): Promise<T> {
-  for (;;) {
+  for (let pause_ms = FIRST_PAUSE_MS; ; pause_ms = Math.min(2 * pause_ms, LAST_PAUSE_MS)) {
     const value = await read()
     if (check(value)) return value
-    await Bun.sleep(5)
+    await Bun.sleep(pause_ms)
   }
 }
