@@ -62,13 +62,7 @@ function guard(data_dir: string): Writable {
 async function runTests(cluster: string, guarded: Writable): Promise<{ output: string; code: number }> {
   const color = process.stderr.isTTY && process.env.NO_COLOR === undefined ? { FORCE_COLOR: "1" } : {}
   const ours = { [CLUSTER_VARIABLE]: cluster, TMPDIR: scratch, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
-  // Loading the modules anew for each file takes a quarter of the time of a run.
-  const options = [
-    `--timeout=${TEST_TIMEOUT_MS}`,
-    `--parallel=${FILES}`,
-    "--no-isolate",
-    ...process.argv.slice(2),
-  ]
+  const options = [`--timeout=${TEST_TIMEOUT_MS}`, `--parallel=${FILES}`, ...process.argv.slice(2)]
   const child = spawn(process.execPath, ["test", ...options], {
     env: { ...process.env, ...color, ...ours },
     // A process group of its own, with which everything ends that a test forgets.

@@ -89,7 +89,7 @@ export async function chaos(
         if (due.length === 0) due = own.shuffle(FAULTS)
         const { name, begin } = due.pop() ?? FAULTS[0]
         const before_ms = own.whole(0, 200)
-        const during_ms = own.whole(0, 500)
+        const during_ms = own.whole(0, 800)
         await Bun.sleep(before_ms)
         round += 1
         const said = `${round}/${kills} gateway ${victims.indexOf(victim)}`
