@@ -56,7 +56,7 @@ export class Call {
   asking: Asking = NOTHING
   /** The first attempts that did not become the answer of the call (D86); null if there are none. */
   lost: LostAttempt[] | null = null
-  /** Milliseconds from admission to the first output; null while there is none. */
+  /** Whole milliseconds from admission to the first output; null while there is none. */
   ttft_ms: number | null = null
   /** Its trace; null for none (D54). */
   trace: Trace | null = null
@@ -131,7 +131,12 @@ export class Call {
   }
 
   noteOutput(): void {
-    this.ttft_ms ??= performance.now() - this.admitted_ms
+    this.ttft_ms ??= this.duration_ms
+  }
+
+  /** Whole milliseconds since its admission. */
+  get duration_ms(): number {
+    return Math.round(performance.now() - this.admitted_ms)
   }
 
   get closed(): boolean {

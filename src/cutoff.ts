@@ -32,7 +32,8 @@ export class Cutoff implements Signal {
 
   removeEventListener(_type: "abort", listener: () => void): void {
     const at = this.#listeners.indexOf(listener)
-    if (at !== -1) this.#listeners.splice(at, 1)
+    if (at === this.#listeners.length - 1) this.#listeners.pop()
+    else if (at !== -1) this.#listeners.splice(at, 1)
   }
 
   throwIfAborted(): void {

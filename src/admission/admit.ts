@@ -50,8 +50,7 @@ export async function admit<Request extends Named>(
       throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
     let { owner } = accepted
     let terms_ids = catalog.termsIds(found, operation.name, owner.shard)
-    const hold: Hold = {
-      ...(passed === null || passed.session === null ? NO_SESSION : { session: passed.session }),
+    const of_call: Hold = {
       id,
       account_id: owner.account_id,
       key_id: owner.key_id,
@@ -61,6 +60,8 @@ export async function admit<Request extends Named>(
       stream: operation.streams(request),
       idempotency,
     }
+    const session = passed?.session ?? null
+    const hold = session === null ? of_call : { ...of_call, session }
     let result = await ledger.hold(hold, owner.shard)
     const moved = result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, owner) : null
     if (moved !== null) {
@@ -87,8 +88,6 @@ export async function admit<Request extends Named>(
     throw error
   }
 }
-
-const NO_SESSION = {}
 
 /** Outcomes after which the next request of the key waits for the ledger before its body is read (D30). */
 const ASKED_AGAIN: ReadonlySet<HoldResult["outcome"]> = new Set([

@@ -75,7 +75,7 @@ async function modelCall<Body extends Named>(
     const entering = enter(gateway, key_hash, request.headers)
     accepted = entering instanceof Promise ? await entering : entering
   } catch (error) {
-    const fault = faultWithRate(error, () => rateHeaders(gateway, key_hash, operation.name, request))
+    const fault = faultWithRate(error, gateway, key_hash, operation.name, request)
     throw refused(gateway, gateway.ledger.owner(key_hash), fault)
   }
   let asked: Asked<Body>

@@ -38,10 +38,10 @@ export function withRate(answer: Response, rate: Readonly<Record<string, string>
 }
 
 /** The error with these headers, if a limit of the key caused it. */
-export function faultWithRate(error: unknown, rate: () => Readonly<Record<string, string>> | null): unknown {
+export function faultWithRate(error: unknown, ...of: Parameters<typeof rateHeaders>): unknown {
   if (!(error instanceof GatewayError) || error.code !== "rate_limited") return error
   return new GatewayError(error.code, {
     ...error.detail,
-    headers: { ...error.detail.headers, ...rate() },
+    headers: { ...error.detail.headers, ...rateHeaders(...of) },
   })
 }

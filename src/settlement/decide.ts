@@ -111,7 +111,7 @@ function trusted(evidence: Evidence): { usage: UsageReading; notes: readonly Not
   if (usage.state !== "valid") return { usage, notes }
   if (!isUsable(usage, output_bytes))
     return { usage: { state: "invalid" }, notes: [...notes, "usage_placeholder"] }
-  return { usage, notes: [...notes, ...usage.notes] }
+  return { usage, notes: notes.length === 0 ? usage.notes : [...notes, ...usage.notes] }
 }
 
 /** Why a JSON answer is not usable (D5, D10, D28): who ended it, otherwise what was wrong with it. */

@@ -25,8 +25,9 @@ export type OnSettled = (call: Call, end: End) => void
 export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
   const verdict = decide(evidence, termsOf(call))
   const { charge_nano, usage, notes, terms_id } = priced(call, verdict, evidence)
-  const settlement = close(ledger, call, onSettled, {
-    ...detailsOf(call, chargeDetails(call, verdict, evidence)),
+  const details = detailsOf(call, chargeDetails(call, verdict, evidence))
+  const end: End = {
+    id: call.hold.id,
     outcome: verdict.outcome,
     charge_nano,
     basis: verdict.outcome === "settled" ? verdict.basis : "none",
@@ -35,8 +36,11 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
     notes,
     usage,
     terms_id,
+    ttft_ms: call.ttft_ms,
+    duration_ms: call.duration_ms,
     freed_key_hash: null,
-  })
+  }
+  const settlement = close(ledger, call, onSettled, details === null ? end : { ...end, details })
   measure(ledger, call, reportedIn(evidence, verdict, call.operation.generates))
   return settlement
 }
@@ -52,8 +56,10 @@ export function release(
   ending: Ending | null,
   onSettled: OnSettled,
 ): Settlement {
+  const details = detailsOf(call, null)
   return close(ledger, call, onSettled, {
-    ...detailsOf(call, null),
+    ...(details !== null && { details }),
+    id: call.hold.id,
     outcome: "released",
     charge_nano: 0n,
     basis: "none",
@@ -62,15 +68,17 @@ export function release(
     notes: [],
     usage: null,
     terms_id: call.termsId(0),
+    ttft_ms: call.ttft_ms,
+    duration_ms: call.duration_ms,
     freed_key_hash: call.hold.idempotency?.key_hash ?? null,
   })
 }
 
-/** Details for the journal besides the charge: the requests to providers (D86), and the reading of the usage. */
-function detailsOf({ asking, lost }: Call, of_charge: EndDetails | null): { readonly details?: EndDetails } {
+/** Details for the journal besides the charge: the requests to providers (D86), and the reading of the usage; null for none. */
+function detailsOf({ asking, lost }: Call, of_charge: EndDetails | null): EndDetails | null {
   if (of_charge === null && lost === null && asking.key === undefined && asking.request_id === undefined)
-    return NO_DETAILS
-  return { details: { ...asking, ...(lost !== null && { attempts: lost }), ...of_charge } }
+    return null
+  return { ...asking, ...(lost !== null && { attempts: lost }), ...of_charge }
 }
 
 /** Details for the receipt besides the charge (D87, D90); null if there are none. */
@@ -95,8 +103,6 @@ function chargeDetails(
   }
 }
 
-const NO_DETAILS = {}
-
 /** The charge of a running call if its gateway died now (D13); null for none yet. */
 export function checkpoint(call: Call): Checkpoint | null {
   const evidence = call.observed?.evidence("gateway_lost")
@@ -116,7 +122,10 @@ function measure(
   if (reported === null) return
   ledger.measure(
     {
-      ...reported,
+      prompt_tokens: reported.prompt_tokens,
+      output_bytes: reported.output_bytes,
+      output_tokens: reported.output_tokens,
+      reasoning_tokens: reported.reasoning_tokens,
       model: model.name,
       operation: operation.name,
       prompt_bytes: Math.round(asked.estimate_bytes),
@@ -184,19 +193,8 @@ function termsOf({ model, asked, operation }: Call): Terms {
   }
 }
 
-function close(
-  ledger: CallLedger,
-  call: Call,
-  onSettled: OnSettled,
-  said: Omit<End, "id" | "ttft_ms" | "duration_ms">,
-): Settlement {
-  if (!call.close()) throw new Error(`call ${call.hold.id} was closed twice`)
-  const end: End = {
-    ...said,
-    id: call.hold.id,
-    ttft_ms: call.ttft_ms === null ? null : Math.round(call.ttft_ms),
-    duration_ms: Math.round(performance.now() - call.admitted_ms),
-  }
+function close(ledger: CallLedger, call: Call, onSettled: OnSettled, end: End): Settlement {
+  if (!call.close()) throw new Error(`call ${end.id} was closed twice`)
   const durable = new Promise<void>((resolve) => {
     const timeout = startTimeout(SETTLE_WAIT_MS, () => void ledger.spooled(end.id, call.shard).then(resolve))
     void ledger.end(end, call.shard).then(() => {

@@ -7,6 +7,8 @@ import { FieldLines, type Named } from "./http/transport.ts"
  * not pass.
  */
 
+const REQUEST_ID_FIELD = "x-request-id"
+
 type HeaderFields = Readonly<Record<string, string>>
 
 /**
@@ -41,7 +43,7 @@ function commonHeaders(upstream: Upstream, key: Credential, stream: boolean): He
 function ownHeaders(common: HeaderFields, request_id: string, further: HeaderFields | null): HeaderFields {
   const own: Record<string, string> = {}
   for (const name in further) if (!Object.hasOwn(common, name)) own[name] = further[name] ?? ""
-  own["x-request-id"] = request_id
+  own[REQUEST_ID_FIELD] = request_id
   return own
 }
 
@@ -63,6 +65,14 @@ export function requestLines(
   further: HeaderFields | null,
 ): { readonly common: FieldLines; readonly own: FieldLines } {
   const { headers, lines } = commonOf(upstream, key, stream)
+  // An id has only characters that HTTP allows.
+  if (further === null) {
+    const fields = { [REQUEST_ID_FIELD]: request_id }
+    return {
+      common: lines,
+      own: { fields, text: `${REQUEST_ID_FIELD}: ${request_id}\r\n`, is_ascii: true, refused: null },
+    }
+  }
   return { common: lines, own: new FieldLines(ownHeaders(headers, request_id, further)) }
 }
 
