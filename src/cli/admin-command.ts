@@ -146,6 +146,17 @@ export async function listAll<S extends TSchema>(
   return { data, next }
 }
 
+/** The parts of an answer that the API gives one by one, each with where the next begins. */
+export async function* partsOf<Part extends { readonly next: string | null }>(
+  ask: (from: string | undefined) => Promise<Part>,
+): AsyncGenerator<Part> {
+  for (let from: string | null | undefined; from !== null; ) {
+    const part: Part = await ask(from)
+    yield part
+    from = part.next
+  }
+}
+
 /** A time that was typed, in RFC 3339. */
 export function timeOf(flag: string, text: string): string {
   const time = parseMoment(text, Date.now())

@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises"
 import { createGunzip, createGzip } from "node:zlib"
 import { type CheckedDump, checkDump } from "../ledger/archive/dump.ts"
 import { DumpBody, MonthDone, type MonthsBody } from "../wire/ledger-checks.ts"
-import type { AdminContext } from "./admin-command.ts"
+import { type AdminContext, partsOf } from "./admin-command.ts"
 import { CliError } from "./cli-error.ts"
 import { count } from "./screen.ts"
 
@@ -21,7 +21,7 @@ export async function dump(
   note: string | undefined,
 ): Promise<void> {
   if (seal === null) throw new CliError(`${month} is not sealed yet`)
-  const asked = { month, ...(shard !== undefined && { shard }) }
+  const asked = { month, shard }
   await write(context, asked, file)
   const found = await checkFile(file)
   const fault = found.hash === seal.hash ? found.fault : "its hash is not that of the seal"
@@ -40,41 +40,22 @@ export async function drop(
   { month, shard, seal }: MonthsBody["data"][number],
   note: string | undefined,
 ): Promise<void> {
-  const asked = { month, ...(shard !== undefined && { shard }) }
+  const asked = { month, shard }
   if (note !== undefined && seal !== null)
     await context.client.post("/journal/dumped", { ...asked, hash: seal.hash, archive: note }, MonthDone)
   await context.client.post("/journal/drop", asked, MonthDone)
   context.show(asked, () => `Dropped the entries of ${month}. Its seal and its sums stay.`)
 }
 
-/** Which month of which shard. */
-interface Asked {
-  readonly month: string
-  readonly shard?: string
-}
-
-async function write(context: AdminContext, asked: Asked, file: string): Promise<void> {
+async function write({ client }: AdminContext, asked: object, file: string): Promise<void> {
   const target = await open(file, "wx", 0o600).catch(() => {
     throw new CliError(`cannot create ${file}: it exists already, or its folder does not`)
   })
-  await pipeline(
-    Readable.from(parts(context, asked)),
-    createGzip(),
-    target.createWriteStream({ flush: true }),
-  )
-}
-
-/** The lines of a dump, a part at a time. */
-async function* parts({ client }: AdminContext, asked: Asked): AsyncGenerator<string> {
-  for (let from: string | null | undefined; from !== null; ) {
-    const part: typeof DumpBody.static = await client.post(
-      "/journal/dump",
-      from === undefined ? asked : { ...asked, from },
-      DumpBody,
-    )
-    if (part.lines.length > 0) yield `${part.lines.join("\n")}\n`
-    from = part.next
+  const parts = partsOf((from) => client.post("/journal/dump", { ...asked, from }, DumpBody))
+  const lines = async function* () {
+    for await (const part of parts) if (part.lines.length > 0) yield `${part.lines.join("\n")}\n`
   }
+  await pipeline(Readable.from(lines()), createGzip(), target.createWriteStream({ flush: true }))
 }
 
 async function checkFile(file: string): Promise<CheckedDump> {

@@ -1,19 +1,17 @@
 import { CommanderError } from "commander"
 import manifest from "../../package.json" with { type: "json" }
 import { accounts, credit } from "./accounts.ts"
-import { audit } from "./audit.ts"
 import { calls, receipt } from "./calls.ts"
 import { check } from "./check.ts"
 import { CliError } from "./cli-error.ts"
 import { commandOf, type Group, type Leaf, leaf } from "./command.ts"
 import { completionScript, shells } from "./completion.ts"
-import { journal } from "./journal.ts"
 import { keys } from "./keys.ts"
+import { audit, journal, sums } from "./ledger-checks.ts"
 import { prices } from "./prices.ts"
 import { estimates, refusals, usage } from "./reports.ts"
 import type { Runtime } from "./screen.ts"
 import { bench, serve } from "./serve.ts"
-import { sums } from "./sums.ts"
 
 const completion: Leaf = leaf({
   summary: "Print a completion script for a shell",

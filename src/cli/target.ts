@@ -1,4 +1,4 @@
-import { readVariable, type Sources } from "../config/values.ts"
+import { type Sources, secretIn } from "../config/values.ts"
 import { type DemoAccess, demoAccessPath, parseDemoAccess } from "../demo-access.ts"
 import type { ShardAddress } from "../ledger/shards.ts"
 import { findShards } from "../setup.ts"
@@ -82,15 +82,7 @@ function demoAccessIn(data_dir: string, { readFile }: Sources): DemoAccess | nul
 }
 
 function secret(name: string, sources: Sources): string | null {
-  const variable = readVariable(name, sources)
-  switch (variable.state) {
-    case "set":
-      return variable.text
-    case "unset":
-      return null
-    case "unreadable":
-      throw new UsageError(`${name}_FILE: expected the path of a readable, non-empty file`)
-    case "set twice":
-      throw new UsageError(`${name} and ${name}_FILE are both set: unset one of them`)
-  }
+  return secretIn(name, sources, (path, expected) => {
+    throw new UsageError(`${path}: expected ${expected}`)
+  })
 }

@@ -2,7 +2,7 @@ import { databaseUrlFault } from "../database-url.ts"
 import type { Fault } from "../wire/fault.ts"
 import { type AdminAddress, ConfigError } from "./config.ts"
 import { readTracing, type Tracing } from "./tracing.ts"
-import { readVariable, type Sources } from "./values.ts"
+import { type Sources, secretIn } from "./values.ts"
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
 type LogLevel = (typeof logLevels)[number]
@@ -34,13 +34,7 @@ export function readEnvironment(sources: Sources): Environment {
   const faults: Fault[] = []
   const refuse = (path: string, expected: string) => void faults.push({ path, expected })
   const plain = (name: string) => env[name] || null
-  const secret = (name: string) => {
-    const variable = readVariable(name, sources)
-    if (variable.state === "set") return variable.text
-    if (variable.state === "set twice") refuse(name, `to be unset when ${name}_FILE is set`)
-    if (variable.state === "unreadable") refuse(`${name}_FILE`, "the path of a readable, non-empty file")
-    return null
-  }
+  const secret = (name: string) => secretIn(name, sources, refuse)
 
   const port = plain("PORT") ?? "8080"
   if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) refuse("PORT", "an integer from 0 to 65535")

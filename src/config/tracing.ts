@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./config.ts"
-import { readVariable, type Sources, withoutSlashes } from "./values.ts"
+import { type Report, type Sources, secretIn, withoutSlashes } from "./values.ts"
 
 /** The trace settings (D54), from the OpenTelemetry environment variables. */
 export const Tracing = Type.Object({
@@ -41,13 +41,14 @@ export function readTracing(sources: Sources): Tracing | null {
   const { env } = sources
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true" || env.OTEL_TRACES_EXPORTER === "none") return null
   const faults: Fault[] = []
-  const read = new Variables(sources, faults)
+  const read = new Variables(sources, (path, expected) => void faults.push({ path, expected }))
   const endpoint = read.endpoint()
   if (endpoint === null && faults.length === 0) return null
   read.oneOf("OTEL_TRACES_EXPORTER", ["otlp"])
   read.oneOf(read.specific("PROTOCOL"), ["http/json"])
   const sampler = read.oneOf("OTEL_TRACES_SAMPLER", Object.keys(SAMPLERS)) ?? "parentbased_always_on"
-  const ratio = read.ratio("OTEL_TRACES_SAMPLER_ARG")
+  const isRatio = (text: string) => /^(?:0|1|[01]?\.\d{1,9})$/.test(text) && Number(text) <= 1
+  const ratio = Number(read.text("OTEL_TRACES_SAMPLER_ARG", isRatio, "a number from 0 to 1") ?? 1)
   const queue_spans = read.integer("OTEL_BSP_MAX_QUEUE_SIZE", 2_048)
   const tracing: Tracing = {
     endpoint: endpoint ?? "",
@@ -67,91 +68,68 @@ export function readTracing(sources: Sources): Tracing | null {
   return tracing
 }
 
-/** Reads variables and collects their errors. An empty variable counts as unset. */
+/** Reads variables and reports their errors. An empty variable counts as unset. */
 class Variables {
   readonly #sources: Sources
-  readonly #faults: Fault[]
+  readonly #report: Report
 
-  constructor(sources: Sources, faults: Fault[]) {
+  constructor(sources: Sources, report: Report) {
     this.#sources = sources
-    this.#faults = faults
+    this.#report = report
+  }
+
+  /** The text of a variable; null if it is unset or not as expected. */
+  text(name: string, fits: (text: string) => boolean = () => true, expected = ""): string | null {
+    const { env } = this.#sources
+    const text = (Object.hasOwn(env, name) && env[name]) || null
+    if (text === null || fits(text)) return text
+    this.#report(name, expected)
+    return null
   }
 
   /** The name of the traces-specific variable if it is set, otherwise of the general one. */
   specific(what: string): string {
     const name = `OTEL_EXPORTER_OTLP_TRACES_${what}`
-    return this.#text(name) === null ? `OTEL_EXPORTER_OTLP_${what}` : name
+    return this.text(name) === null ? `OTEL_EXPORTER_OTLP_${what}` : name
   }
 
   /** The traces-specific variable is a full URL. The general one is a base URL, to which `/v1/traces` is added. */
   endpoint(): string | null {
     const name = this.specific("ENDPOINT")
-    const text = this.#text(name)
-    if (text === null) return null
-    if (!/^https?:\/\/[^\s/]+/i.test(text) || !URL.canParse(text)) {
-      return this.#refuse(name, "an address such as http://127.0.0.1:4318")
-    }
-    return name.includes("TRACES") ? text : `${withoutSlashes(text)}/v1/traces`
+    const isUrl = (text: string) => /^https?:\/\/[^\s/]+/i.test(text) && URL.canParse(text)
+    const text = this.text(name, isUrl, "an address such as http://127.0.0.1:4318")
+    if (text === null || name.includes("TRACES")) return text
+    return `${withoutSlashes(text)}/v1/traces`
   }
 
   oneOf(name: string, words: readonly string[]): string | null {
-    const text = this.#text(name)
-    if (text === null || words.includes(text)) return text
-    return this.#refuse(
-      name,
-      words.length === 1 ? `${words[0]}, or to be unset` : `one of ${words.join(", ")}`,
-    )
+    const expected = words.length === 1 ? `${words[0]}, or to be unset` : `one of ${words.join(", ")}`
+    return this.text(name, (text) => words.includes(text), expected)
   }
 
   integer(name: string, otherwise: number): number {
-    const text = this.#text(name)
-    if (text === null) return otherwise
-    if (!/^[1-9]\d{0,8}$/.test(text)) this.#refuse(name, "an integer from 1 to 999999999")
-    return Number(text)
-  }
-
-  ratio(name: string): number {
-    const text = this.#text(name)
-    if (text === null) return 1
-    if (!/^(?:0|1|[01]?\.\d{1,9})$/.test(text) || Number(text) > 1) this.#refuse(name, "a number from 0 to 1")
-    return Number(text)
+    const isCount = (text: string) => /^[1-9]\d{0,8}$/.test(text)
+    return Number(this.text(name, isCount, "an integer from 1 to 999999999") ?? otherwise)
   }
 
   headers(name: string): Record<string, string> {
-    const variable = readVariable(name, this.#sources)
-    if (variable.state === "unset") return {}
-    if (variable.state === "set twice") this.#refuse(name, `to be unset when ${name}_FILE is set`)
-    if (variable.state === "unreadable") {
-      this.#refuse(`${name}_FILE`, "the path of a readable, non-empty file")
-    }
-    if (variable.state !== "set") return {}
-    const pairs = pairsOf(variable.text)
+    const pairs = pairsOf(secretIn(name, this.#sources, this.#report) ?? "")
     const valid = pairs?.every(
       ([key, value]) => /^[\w!#$%&'*+.^`|~-]+$/.test(key) && /^[\x20-\x7e]*$/.test(value),
     )
     if (pairs !== null && valid) return Object.fromEntries(pairs)
-    this.#refuse(name, "headers such as api-key=secret,tenant=acme")
+    this.#report(name, "headers such as api-key=secret,tenant=acme")
     return {}
   }
 
   resource(): Record<string, string> {
     const name = "OTEL_RESOURCE_ATTRIBUTES"
-    const pairs = pairsOf(this.#text(name) ?? "")
+    const pairs = pairsOf(this.text(name) ?? "")
     if (pairs === null)
-      this.#refuse(name, "attributes such as deployment.environment.name=production,team=acme")
+      this.#report(name, "attributes such as deployment.environment.name=production,team=acme")
     const said = Object.fromEntries(pairs ?? [])
-    const service = this.#text("OTEL_SERVICE_NAME") ?? said["service.name"] ?? "tollgate"
+    const service = this.text("OTEL_SERVICE_NAME") ?? said["service.name"] ?? "tollgate"
     return { ...said, "service.name": service }
-  }
-
-  #text(name: string): string | null {
-    const { env } = this.#sources
-    return (Object.hasOwn(env, name) && env[name]) || null
-  }
-
-  #refuse(path: string, expected: string): null {
-    this.#faults.push({ path, expected })
-    return null
   }
 }
 

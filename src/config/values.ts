@@ -212,6 +212,15 @@ export function readVariable(name: string, { env, readFile }: Sources): Variable
   return content === null ? { state: "unreadable" } : { state: "set", text: content }
 }
 
+/** The text of a variable that can be a secret; null if it is unset. Reports one that cannot be read. */
+export function secretIn(name: string, sources: Sources, report: Report): string | null {
+  const variable = readVariable(name, sources)
+  if (variable.state === "set") return variable.text
+  if (variable.state === "set twice") report(name, `to be unset when ${name}_FILE is set`)
+  if (variable.state === "unreadable") report(`${name}_FILE`, "the path of a readable, non-empty file")
+  return null
+}
+
 /** The trimmed text of a file; null if it is empty or cannot be read. */
 export function textOf(path: string, readFile: Sources["readFile"]): string | null {
   try {

@@ -79,7 +79,7 @@ describe("D52 where a command finds the database", () => {
     ["an invalid file of the demo", MISSING, {}, {}, { ".tollgate/demo-access": "{}" }],
     [
       "a token twice",
-      /^TOLLGATE_ADMIN_TOKEN and TOLLGATE_ADMIN_TOKEN_FILE are both set/,
+      /^TOLLGATE_ADMIN_TOKEN: expected to be unset when TOLLGATE_ADMIN_TOKEN_FILE is set/,
       {},
       { ...token, ...file },
     ],

@@ -1,9 +1,113 @@
-import { CheckedSealBody, MonthsBody } from "../wire/ledger-checks.ts"
-import { type AdminContext, adminCommand } from "./admin-command.ts"
+import {
+  type AuditBody,
+  AuditLine,
+  CheckedSealBody,
+  CheckedSumsBody,
+  MonthsBody,
+} from "../wire/ledger-checks.ts"
+import { type AdminContext, adminCommand, partsOf } from "./admin-command.ts"
 import { CliError, UsageError } from "./cli-error.ts"
 import { drop, dump } from "./dump.ts"
 import { moment } from "./moment.ts"
-import { type Column, count, table, usd } from "./screen.ts"
+import { type Column, count, type Screen, table, usd } from "./screen.ts"
+
+/** How often the progress is shown. */
+const REMARK_MS = 5_000
+
+/** `tollgate audit`: checks the ledger against its journal. */
+export const audit = adminCommand({
+  summary: "Verify every balance, hold, spending limit and charge against the journal",
+  details:
+    "Uses 10 % of the time, so that calls are not slowed down. The exit code is 1 if anything does not match.",
+  words: {
+    "--full": "read the entries of sealed months too, instead of their seals",
+    "--fast": "work all the time: for a ledger without calls",
+  },
+  examples: [
+    ["tollgate audit", "one line if everything matches"],
+    ["tollgate audit --full --fast", "reads every entry, as fast as the database can"],
+    ["tollgate audit --json", "as JSON, for scripts"],
+  ],
+  async run({ full = false, fast = false }, context) {
+    const found = await followed(context, `full=${full}&share=${fast ? 100 : 10}`)
+    context.show(found, () => auditText(found, context.screen))
+    const { length } = found.violations
+    if (length > 0)
+      throw new CliError(
+        `the ledger does not match its journal in ${length === 1 ? "1 place" : `${length} places`}`,
+      )
+  },
+})
+
+/** Follows an audit to its end, and says every few seconds how far it has come. */
+async function followed({ client, remark }: AdminContext, query: string): Promise<AuditBody> {
+  let said_ms = performance.now()
+  for await (const line of client.lines(`/audit/progress?${query}`, AuditLine)) {
+    if ("audit" in line) return line.audit
+    if ("error" in line) throw new CliError(line.error.message)
+    if (performance.now() - said_ms < REMARK_MS) continue
+    said_ms = performance.now()
+    const where = line.shard === undefined ? "" : `${line.shard}: `
+    remark(
+      line.accounts > 0
+        ? `${where}Compared ${count(line.accounts)} accounts.`
+        : `${where}${line.month}: read ${count(line.calls)} calls so far.`,
+    )
+  }
+  throw new CliError("the audit was cut off: run it again")
+}
+
+function auditText({ checked_at, accounts, open_holds, violations }: AuditBody, screen: Screen): string {
+  const looked = `${count(accounts)} accounts, ${count(open_holds)} open holds, at ${moment(checked_at)}`
+  if (violations.length === 0)
+    return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
+  const columns: readonly Column<AuditBody["violations"][number]>[] = [
+    ...shardColumn(violations),
+    { title: "ACCOUNT", of: ({ account_id }) => account_id },
+    { title: "KIND", of: ({ kind }) => kind },
+    { title: "KEY OR CALL", of: ({ id }) => id ?? "" },
+    {
+      title: "RECORDED",
+      of: ({ recorded }) => (recorded === null ? "no account" : usd(recorded)),
+      as: "number",
+    },
+    {
+      title: "EXPECTED",
+      of: ({ expected }) => (expected === null ? "no entry" : usd(expected)),
+      as: "number",
+    },
+  ]
+  return `${table(columns, violations, screen)}\n\n${screen.paint("red", "✗")} Checked ${looked}.`
+}
+
+/** `tollgate sums`: compares the sums of hours and days with the journal's entries, and replaces what differs (D72). */
+export const sums = adminCommand({
+  summary: "Check the sums that usage and statistics read against the journal",
+  details: "Checks every closed day and replaces sums that differ. The exit code is 1 if any sum differed.",
+  words: {},
+  examples: [
+    ["tollgate sums", "one line if nothing differs"],
+    ["tollgate sums --json", "as JSON, for scripts"],
+  ],
+  async run(_given, context) {
+    const total = { days: 0, sums: 0, differed: 0 }
+    for await (const found of partsOf((day) =>
+      context.client.post("/sums/check", { day }, CheckedSumsBody),
+    )) {
+      if (found.day !== null) total.days += 1
+      total.sums += found.sums
+      total.differed += found.differed
+      if (found.differed > 0)
+        context.remark(`${found.day}: ${count(found.differed)} sums differed and were replaced.`)
+    }
+    context.show(total, () =>
+      total.days === 0
+        ? "There are no sums yet: the first day has not ended."
+        : `Checked ${count(total.sums)} sums of ${count(total.days)} days.`,
+    )
+    if (total.differed > 0) throw new CliError(`${count(total.differed)} sums differed from the journal`)
+  },
+})
 
 /** `tollgate journal`: the months of the journal and their seals, and whether sealed months are as they were sealed (D71). */
 export const journal = adminCommand({
@@ -68,12 +172,11 @@ function monthOf(data: MonthsBody["data"], name: string, shard: string | undefin
 async function differing({ client, remark }: AdminContext, listed: Month): Promise<number> {
   const { month, shard } = listed
   let [hours, differed] = [0, 0]
-  for (let from: string | null | undefined; from !== null; ) {
-    const asked = { month, ...(shard !== undefined && { shard }), ...(from !== undefined && { from }) }
-    const found = await client.post("/journal/check", asked, CheckedSealBody)
+  for await (const { matches } of partsOf((from) =>
+    client.post("/journal/check", { month, shard, from }, CheckedSealBody),
+  )) {
     hours += 1
-    if (!found.matches) differed += 1
-    from = found.next
+    if (!matches) differed += 1
   }
   remark(`${nameOf(listed)}: ${count(hours)} hours checked, ${count(differed)} differ.`)
   return differed
@@ -88,7 +191,7 @@ function nameOf({ month, shard }: Month): string {
 }
 
 /** A column for the shard, if there are several (D74). */
-export function shardColumn<Row extends { readonly shard?: string | undefined }>(
+function shardColumn<Row extends { readonly shard?: string | undefined }>(
   rows: readonly Row[],
 ): readonly Column<Row>[] {
   const is_several = rows.some(({ shard }) => shard !== undefined)
