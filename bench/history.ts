@@ -3,7 +3,7 @@ import { nextId } from "../src/id.ts"
 import { audit } from "../src/ledger/archive/audit.ts"
 import { sealMonth } from "../src/ledger/archive/seals.ts"
 import { type Database, openDatabase } from "../src/ledger/database/database.ts"
-import { Ledger } from "../src/ledger/ledger.ts"
+import { DatabaseLedger } from "../src/ledger/database-ledger.ts"
 import { balanceAt } from "../src/ledger/reports/balance.ts"
 import { getCall, listCalls } from "../src/ledger/reports/calls.ts"
 import { latencies } from "../src/ledger/reports/latency.ts"
@@ -76,7 +76,7 @@ class History {
   readonly #progress: Progress
   /** Before the present hour, so that its sums are complete. */
   readonly #until_ms = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - HOUR_MS
-  #ledger: Ledger | null = null
+  #ledger: DatabaseLedger | null = null
   #payers: Payer[] = []
   #terms_ids: readonly number[] = []
 
@@ -109,7 +109,7 @@ class History {
   async #fill(): Promise<void> {
     this.#progress.step("fill")
     await beginMonths(this.#database.upkeep, this.#until_ms)
-    const ledger = await Ledger.open({
+    const ledger = await DatabaseLedger.open({
       database: this.#database,
       data_dir: this.#folder,
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
@@ -118,7 +118,7 @@ class History {
     })
     this.#ledger = ledger
     const models = Array.from({ length: MODELS }, (_, at) => ({ ...TERMS, model: `bench-${at}` }))
-    this.#terms_ids = await ledger.terms(models)
+    this.#terms_ids = (await ledger.terms(models))[0]
     this.#payers = await Promise.all(Array.from({ length: ACCOUNTS }, () => makePayer(this.#db)))
     const took = await timed(() =>
       fill(

@@ -6,8 +6,8 @@ import { createKey } from "../src/ledger/accounts/keys.ts"
 import { audit } from "../src/ledger/archive/audit.ts"
 import type { Connection } from "../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../src/ledger/database/database.ts"
+import { DatabaseLedger } from "../src/ledger/database-ledger.ts"
 import type { End, Hold } from "../src/ledger/entries.ts"
-import { Ledger } from "../src/ledger/ledger.ts"
 import { endBatch } from "../src/ledger/money/end.ts"
 import { holdBatch } from "../src/ledger/money/hold.ts"
 import { Lease } from "../src/ledger/money/lease.ts"
@@ -75,7 +75,7 @@ export interface Payer {
 export class LedgerLoad {
   readonly #own: OwnPostgres
   readonly #database: Database
-  readonly #ledger: Ledger
+  readonly #ledger: DatabaseLedger
   readonly #connections: readonly Connection[]
   /** What each connection runs last. */
   readonly #turns: Promise<unknown>[] = []
@@ -88,7 +88,7 @@ export class LedgerLoad {
     const own = new OwnPostgres()
     await own.start()
     const database = await openDatabase(own.address)
-    const ledger = await Ledger.open({
+    const ledger = await DatabaseLedger.open({
       database,
       data_dir: own.folder,
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
@@ -99,14 +99,14 @@ export class LedgerLoad {
     // This lease is never renewed.
     const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
     await lease.take(nextId())
-    const [terms_id = 0] = await ledger.terms([TERMS])
+    const [[terms_id = 0]] = await ledger.terms([TERMS])
     return new LedgerLoad(own, database, ledger, connections, lease.gateway_id, terms_id)
   }
 
   private constructor(
     own: OwnPostgres,
     database: Database,
-    ledger: Ledger,
+    ledger: DatabaseLedger,
     connections: readonly Connection[],
     gateway_id: string,
     terms_id: number,

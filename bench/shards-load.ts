@@ -1,6 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { audit } from "../src/ledger/archive/audit.ts"
-import { openShards, Shards } from "../src/ledger/shards.ts"
+import type { Ledger } from "../src/ledger/ledger.ts"
+import { openLedger } from "../src/ledger/sharded-ledger.ts"
+import { openShards, type ShardDatabase } from "../src/ledger/shards.ts"
 import {
   type AuditAnswer,
   endOf,
@@ -37,7 +39,8 @@ export class ShardsLoad {
   readonly #owns: OwnPostgres[] = []
   readonly #payers: ShardPayer[] = []
   #opening: Promise<object> = Promise.resolve({})
-  #shards: Shards | null = null
+  #ledger: Ledger | null = null
+  #databases: readonly ShardDatabase[] = []
 
   answer(question: ShardsQuestion): Promise<object> {
     switch (question.what) {
@@ -53,14 +56,14 @@ export class ShardsLoad {
 
   async end(): Promise<void> {
     await this.#opening.catch(() => null)
-    await this.#shards?.stop()
-    await Promise.all((this.#shards?.list ?? []).map(({ database }) => database.close()))
+    await this.#ledger?.stop()
+    await Promise.all(this.#databases.map(({ database }) => database.close()))
     await Promise.all(this.#owns.map((own) => own.stop()))
   }
 
-  get #opened(): Shards {
-    if (this.#shards === null) throw new Error("the shards are not open")
-    return this.#shards
+  get #opened(): Ledger {
+    if (this.#ledger === null) throw new Error("the shards are not open")
+    return this.#ledger
   }
 
   async #open(count: number, accounts: number): Promise<Static<typeof OpenAnswer>> {
@@ -72,18 +75,19 @@ export class ShardsLoad {
     const databases = await openShards(
       this.#owns.map(({ address }, shard) => ({ name: `shard-${shard}`, open: true, address })),
     )
-    const shards = await Shards.open({
+    const ledger = await openLedger({
       databases,
       data_dir: this.#owns[0]?.folder ?? "",
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
       log: quietLog,
       checkpoints: () => [],
     })
-    this.#shards = shards
-    const terms = await shards.terms([TERMS])
+    this.#ledger = ledger
+    this.#databases = databases
+    const terms = await ledger.terms([TERMS])
     const making = Array.from({ length: accounts }, async (_, at): Promise<ShardPayer> => {
       const shard = at % count
-      const database = shards.list[shard]?.database
+      const database = databases[shard]?.database
       const terms_id = terms[shard]?.[0]
       if (database === undefined || terms_id === undefined) throw new Error("there is no such shard")
       return { ...(await makePayer(database.operators)), shard, terms_id }
@@ -93,7 +97,7 @@ export class ShardsLoad {
   }
 
   async #pairs(in_flight: number, duration_ms: number): Promise<Static<typeof PairsAnswer>> {
-    const { calls } = this.#opened
+    const ledger = this.#opened
     const pids = this.#owns.map(({ folder }) => postgresPid(folder))
     const cpu = () => pids.map((postgres_pid) => cpuTimes({ pid: null, postgres_pid }))
     const before = cpu()
@@ -105,9 +109,9 @@ export class ShardsLoad {
         const payer = this.#payers[begun++ % this.#payers.length]
         if (payer === undefined) throw new Error("nobody pays")
         const hold = holdOf(payer, payer.terms_id)
-        const { outcome } = await calls.hold(hold, payer.shard)
+        const { outcome } = await ledger.hold(hold, payer.shard)
         if (outcome !== "held") throw new Error(`a hold was refused: ${outcome}`)
-        await calls.end(endOf(hold), payer.shard)
+        await ledger.end(endOf(hold), payer.shard)
         pairs += 1
       }
     }
@@ -125,7 +129,7 @@ export class ShardsLoad {
   }
 
   async #audit(): Promise<Static<typeof AuditAnswer>> {
-    const found = await Promise.all(this.#opened.list.map(({ database }) => audit(database.operators)))
+    const found = await Promise.all(this.#databases.map(({ database }) => audit(database.operators)))
     return {
       violations: found.reduce((sum, { violations }) => sum + violations.length, 0),
       open_holds: found.reduce((sum, { open_holds }) => sum + open_holds, 0),

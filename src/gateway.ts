@@ -18,8 +18,8 @@ export interface Gateway {
   readonly config: Config
   readonly catalog: Catalog
   readonly ledger: CallLedger
-  /** The clients' view of their own account in each shard (D47, D74). */
-  readonly reports: readonly ClientReports[]
+  /** What clients read of their own account (D47). */
+  readonly reports: ClientReports
   readonly breakers: CircuitBreakers
   readonly hidden_output: HiddenOutput
   readonly in_flight: InFlight

@@ -6,10 +6,10 @@ import { type Audience, createApp, type Operators, operatorPaths } from "./app.t
 import type { AdminAddress, Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
-import { type Audit, addAudits } from "./ledger/archive/audit.ts"
 import { databaseAnswer } from "./ledger/database/database.ts"
-import { openClientReports } from "./ledger/reports/client.ts"
-import { type OneOrMore, type ShardDatabase, Shards } from "./ledger/shards.ts"
+import type { Ledger } from "./ledger/ledger.ts"
+import { openLedger } from "./ledger/sharded-ledger.ts"
+import type { OneOrMore, ShardDatabase } from "./ledger/shards.ts"
 import type { Log } from "./log.ts"
 import { createMetrics, type Metrics } from "./metrics/metrics.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
@@ -20,13 +20,6 @@ import { CircuitBreakers, upstreamStatuses } from "./upstream/circuit-breakers.t
 import { HiddenOutput } from "./upstream/hidden-output.ts"
 import { UsageWarnings } from "./usage-warnings.ts"
 import type { UpstreamBody } from "./wire/statistics.ts"
-
-/** An operator's wait for the database, which is that of a call (D27). */
-const OPERATOR_DEADLINE_MS = 2_000
-/** An operator's wait for sums; their statements may take 8 s (D48). */
-const SUMS_DEADLINE_MS = 10_000
-/** The time limit of an audit, below the idle timeout of a connection. */
-const AUDIT_DEADLINE_MS = 55_000
 
 /** For a process that shares its port with others: its number, and how to ask all of them. */
 export interface WorkerContext {
@@ -69,7 +62,7 @@ export class Service {
   readonly printMetrics: () => Promise<string>
   /** The statuses of the upstreams in this process. */
   readonly upstreamStatuses: () => readonly UpstreamBody[]
-  readonly #ledger: Shards
+  readonly #ledger: Ledger
   readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
 
   /** Rejects, with nothing left open, if the database cannot be reached or the address is in use. */
@@ -77,7 +70,7 @@ export class Service {
     const metrics = createMetrics(options.worker?.number)
     const tracer = options.tracing === null ? null : await tracerFor(options.tracing, options, metrics)
     const in_flight = new InFlight()
-    const ledger = await Shards.open({
+    const ledger = await openLedger({
       databases: options.shards,
       data_dir: options.data_dir,
       lease: options.config.lease,
@@ -102,7 +95,7 @@ export class Service {
 
   private constructor(
     options: ServiceOptions,
-    ledger: Shards,
+    ledger: Ledger,
     catalog: Catalog,
     in_flight: InFlight,
     metrics: Metrics,
@@ -114,8 +107,8 @@ export class Service {
     this.#gateway = {
       config,
       catalog,
-      ledger: ledger.calls,
-      reports: ledger.list.map(({ database }) => openClientReports(database.receipts, database.sums)),
+      ledger,
+      reports: ledger.reports,
       breakers: new CircuitBreakers(),
       hidden_output: new HiddenOutput(),
       usage_warnings: new UsageWarnings(),
@@ -138,8 +131,7 @@ export class Service {
     metrics.watchCalls(() => openCalls(in_flight))
     metrics.watchDepths(() => ledger.depths())
     const gateway = this.#gateway
-    if (ledger.list.length > 1)
-      metrics.watchShards(() => ledger.list.map((shard) => [shard.name, shard.ledger.writable()]))
+    if (ledger.writableShards().length > 0) metrics.watchShards(() => ledger.writableShards())
     metrics.watchReady(() => gateway.notReady() === null)
     metrics.watchBreakers(() =>
       gateway.config.upstreams.map(({ name }) => [name, !gateway.breakers.admits(name)] as const),
@@ -147,21 +139,13 @@ export class Service {
     this.upstreamStatuses = () => upstreamStatuses(gateway.config, gateway.breakers, worker?.number ?? null)
     const operators = {
       admin_token,
-      shards: operatedShards(ledger.list),
+      ledger: ledger.operators,
       get limits() {
         return gateway.config.limits
       },
-      deadline_ms: OPERATOR_DEADLINE_MS,
-      sums_deadline_ms: SUMS_DEADLINE_MS,
-      audit_deadline_ms: AUDIT_DEADLINE_MS,
       upstreams: async () =>
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
-      unheld: (place: number) => ledger.list[place]?.ledger.unheld() ?? [],
-      onAudit: (audits: readonly Audit[]) => {
-        metrics.audited(addAudits(audits))
-        for (const [place, { ledger: shard }] of ledger.list.entries())
-          shard.expire(audits[place]?.violations ?? [])
-      },
+      onAudit: metrics.audited,
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)
     this.server = server
@@ -193,13 +177,8 @@ export class Service {
 }
 
 /** The models of a configuration, with the ids of their terms in each shard (D56). */
-async function catalogOf(ledger: Shards, { models }: Config): Promise<Catalog> {
+async function catalogOf(ledger: Ledger, { models }: Config): Promise<Catalog> {
   return new Catalog(models, await ledger.terms(termsOf(models)))
-}
-
-function operatedShards([first, ...others]: Shards["list"]): Operators["shards"] {
-  const operated = ({ name, open, database }: ShardDatabase) => ({ name, open, database: database.operators })
-  return [operated(first), ...others.map(operated)]
 }
 
 /** The trace exporter is loaded only when traces are configured. */

@@ -65,19 +65,24 @@ const LEDGER_COMMON = [
   "src/ledger/events.ts",
 ]
 
-/** The folders of the ledger in their order: each imports only those of the rows above its own. */
-const LEDGER_FOLDERS = [
+/** The folders and files of the ledger in their order: each imports only those of the rows above its own. */
+const LEDGER_ROWS = [
   ["schema"],
   ["database"],
   ["money"],
   ["queue", "accounts"],
   ["archive"],
   ["reports", "moves"],
-].map((row) => row.map((folder) => `src/ledger/${folder}/`))
+  ["shards.ts"],
+  ["operators.ts"],
+  ["sharded-operators.ts", "ledger.ts"],
+  ["database-ledger.ts"],
+  ["sharded-ledger.ts"],
+].map((row) => row.map((name) => `src/ledger/${name.includes(".") ? name : `${name}/`}`))
 
 const LEDGER_ARROWS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
-  LEDGER_FOLDERS.flatMap((row, index) =>
-    row.map((folder) => [folder, [...LEDGER_COMMON, ...LEDGER_FOLDERS.slice(0, index).flat()]]),
+  LEDGER_ROWS.flatMap((row, index) =>
+    row.map((name) => [name, [...LEDGER_COMMON, ...LEDGER_ROWS.slice(0, index).flat()]]),
   ),
 )
 
@@ -104,8 +109,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/ledger/entries.ts": LEDGER_COMMON,
   "src/ledger/events.ts": LEDGER_COMMON,
   ...LEDGER_ARROWS,
-  "src/ledger/ledger.ts": [...LEDGER_COMMON, ...LEDGER_FOLDERS.flat()],
-  "src/ledger/shards.ts": [...LEDGER_COMMON, ...LEDGER_FOLDERS.flat(), "src/ledger/ledger.ts"],
   "src/embedded/": ["src/ledger/database/address.ts", "src/ledger/events.ts"],
   "src/upstream/": COMMON,
   "src/trace.ts": [...COMMON, "src/ledger/entries.ts"],

@@ -9,6 +9,7 @@ import type { Address } from "../ledger/database/address.ts"
 import { connectDatabase, databaseReason } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/migration.ts"
 import { Spool } from "../ledger/queue/spool.ts"
+import { operatorLedger } from "../ledger/sharded-operators.ts"
 import {
   allOrNone,
   dataDirOf,
@@ -34,6 +35,12 @@ export async function openDirectDatabase(target: Direct) {
   // The defaults of an empty configuration.
   const { limits } = loadConfig("{}", { env: {}, readFile: () => "" })
   const token = crypto.randomUUID()
+  const operated = ({ name, open, database: { operators } }: ShardDatabase) => ({
+    name,
+    open,
+    database: operators,
+    unheld: () => unheldIn(dataDirOf(target.data_dir, name), operators),
+  })
   const app = new Elysia({ name: "direct-database", ...ROUTING })
     .onError(({ error, code }) => {
       const fault = code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error)
@@ -42,17 +49,13 @@ export async function openDirectDatabase(target: Direct) {
     .use(
       adminRoutes({
         admin_token: token,
-        shards: oneOrMore(shards.map((shard) => ({ ...shard, database: shard.database.operators }))),
+        ledger: operatorLedger(oneOrMore(shards.map(operated)), {
+          deadline_ms: DEADLINE_MS,
+          sums_deadline_ms: DEADLINE_MS,
+          audit_deadline_ms: DEADLINE_MS,
+        }),
         limits,
-        deadline_ms: DEADLINE_MS,
-        sums_deadline_ms: DEADLINE_MS,
-        audit_deadline_ms: DEADLINE_MS,
         upstreams: async () => [],
-        unheld: async (place) => {
-          const shard = shards[place]
-          if (shard === undefined) return []
-          return unheldIn(dataDirOf(target.data_dir, shard.name), shard.database.operators)
-        },
       }),
     )
   const send: Send = async (request) => app.handle(request)

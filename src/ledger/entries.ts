@@ -176,6 +176,38 @@ export class AccountMoving extends LedgerUnavailable {
   }
 }
 
+/** The database did not answer an operator or a client in time, or failed. A change may have been applied. */
+export class NoAnswer extends LedgerUnavailable {
+  override readonly name = "NoAnswer"
+  /** The id of what may have been made. */
+  readonly id: string | undefined
+  /** The name of the shard that did not answer, if there are several (D74). */
+  readonly shard: string | undefined
+
+  constructor(cause: string, { id, shard }: { readonly id?: string | undefined; readonly shard?: string }) {
+    super(cause)
+    this.id = id
+    this.shard = shard
+  }
+}
+
+/** Thrown for a shard that does not exist (D74). */
+export class UnknownShard extends Error {
+  override readonly name = "UnknownShard"
+  /** The names of the shards. */
+  readonly known: readonly string[]
+
+  constructor(known: readonly string[]) {
+    super("there is no shard of this name")
+    this.known = known
+  }
+}
+
+/** Thrown when a usage report has too many groups to add them over several shards (D74). */
+export class TooManyGroups extends Error {
+  override readonly name = "TooManyGroups"
+}
+
 /** Thrown when the ledger's queue is full. */
 export class LedgerBusy extends Error {
   override readonly name = "LedgerBusy"

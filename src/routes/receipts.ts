@@ -7,30 +7,17 @@ import { ledgerTime } from "../id.ts"
 import { LedgerBusy, type Standing } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
-import { groupsOfShard, nameGroups } from "../ledger/reports/merge.ts"
-import { firstFound } from "../ledger/shards.ts"
 import { PAR_BP, printUsd } from "../money.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
 import type { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { usageRange } from "../wire/usage-report.ts"
 import * as reference from "./docs/receipts.ts"
-import { ask } from "./ledger-deadline.ts"
-import { accountBody, callBody, keyBody, usageReport, wholeUsage } from "./record-bodies.ts"
+import { accountBody, callBody, keyBody, usageReport } from "./record-bodies.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
-
-/** How long a client waits for the database. */
-const DEADLINE_MS = 10_000
 
 /** `GET /v1/calls/{id}`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
 export function receipts(gateway: Gateway) {
   const { reports } = gateway
-  const liveReports = ({ shard }: Standing) => {
-    const live = reports[shard]
-    if (live === undefined) throw new Error("the standing of a key names a shard that does not exist")
-    return live
-  }
-  const most = groupsOfShard(reports.length)
-  const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)
   return new Elysia({ name: "receipts" })
     .derive(async ({ request }) => ({ reader: await reader(gateway, request) }))
     .derive(readQuery)
@@ -38,10 +25,9 @@ export function receipts(gateway: Gateway) {
     .get(
       "/v1/calls/:id",
       async ({ reader, params: { id } }) => {
-        // Calls that an account made before it moved are in another shard (D74).
-        const call = await asked(firstFound(reports.map((each) => each.call(reader.account_id, id))))
+        const call = await reports.call(reader.account_id, id)
         if (call !== null) return receipt(call, gateway.config.receipts.show_price_multiplier)
-        const month = await asked(firstFound(reports.map((each) => each.archived(id))))
+        const month = await reports.archived(id)
         if (month === null) throw new GatewayError("not_found", { message: "No call has this id." })
         throw new GatewayError("archived", {
           message: `The calls of ${month.slice(0, 7)} are archived. Ask the operator.`,
@@ -51,22 +37,14 @@ export function receipts(gateway: Gateway) {
     )
     .get(
       "/v1/account",
-      async ({ reader }) =>
-        ownAccount(await asked(liveReports(reader).holder(reader.account_id, reader.key_id))),
+      async ({ reader }) => ownAccount(await reports.holder(reader)),
       reference.getOwnAccount,
     )
     .get(
       "/v1/usage",
-      async ({ reader, query }) => {
-        const { account_id } = reader
+      async ({ reader: { account_id }, query }) => {
         const range = usageRange(query, ledgerTime())
-        const summed = Promise.all(reports.map((each) => each.usage(account_id, range, most)))
-        const whole = wholeUsage(await asked(summed.catch(tooManySums)))
-        if (reports.length === 1) return usageReport(range, whole)
-        const groups = await nameGroups(whole.groups, (ids) =>
-          asked(Promise.all(reports.map((each) => each.names(range.by, ids)))),
-        )
-        return usageReport(range, { ...whole, groups })
+        return usageReport(range, await reports.usage(account_id, range).catch(tooManySums))
       },
       reference.getOwnUsage,
     )

@@ -1,9 +1,7 @@
-import { GatewayError } from "../errors.ts"
 import { buckets, FIRST_RUN, toolNames } from "../kinds.ts"
 import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
-import { addUsage } from "../ledger/reports/merge.ts"
 import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
 import {
   ceilToNano,
@@ -35,7 +33,7 @@ import type {
 
 /** An account. */
 export function accountBody(account: Account): AccountBody {
-  const { id, name, balance_nano, held_nano, price_multiplier_bp, suspended_at, created_at } = account
+  const { id, name, balance_nano, held_nano, price_multiplier_bp, suspended_at, created_at, shard } = account
   return {
     id,
     name,
@@ -45,6 +43,7 @@ export function accountBody(account: Account): AccountBody {
     price_multiplier: printMultiplier(price_multiplier_bp),
     suspended: suspended_at !== null,
     created_at: printTime(created_at),
+    ...(shard !== undefined && { shard }),
   }
 }
 
@@ -193,16 +192,6 @@ function priceOf(call: CallRecord): Price {
   if (tool_runs === null) return price
   const runs = tool_runs.map((tool, at) => [tool, tool_run_pico?.[at] ?? 0n])
   return { ...price, tool_runs: Object.fromEntries(runs) }
-}
-
-/** The usage in all shards together (D74). Throws `invalid_request` if it has too many groups to be added. */
-export function wholeUsage(parts: readonly UsageSummary[]): UsageSummary {
-  const whole = addUsage(parts)
-  if (whole !== null) return whole
-  throw new GatewayError("invalid_request", {
-    message: "This range has too many groups to add them over several shards. Choose a shorter range.",
-    param: "by",
-  })
 }
 
 /** A usage report for clients (D48). */

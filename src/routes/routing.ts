@@ -1,7 +1,17 @@
 import { ParseError, ValidationError } from "elysia"
 import { GatewayError, toGatewayError } from "../errors.ts"
-import { AccountMoving, LedgerBusy, LedgerUnavailable } from "../ledger/entries.ts"
-import { bodyFault, queryFault } from "../wire/fault.ts"
+import { HOUR_MS } from "../ledger/database/span.ts"
+import {
+  AccountMoving,
+  EntriesArchived,
+  LedgerBusy,
+  LedgerUnavailable,
+  NoAnswer,
+  TooManyGroups,
+  UnknownShard,
+} from "../ledger/entries.ts"
+import { bodyFault, invalidField, queryFault } from "../wire/fault.ts"
+import { printTime } from "../wire/time.ts"
 
 /** The settings of the application. Unknown members are refused instead of dropped. */
 export const ROUTING = {
@@ -42,9 +52,35 @@ export function faultOf(error: unknown): GatewayError {
   if (error instanceof ParseError) return toGatewayError(error.cause)
   if (error instanceof AccountMoving)
     return new GatewayError("ledger_unavailable", { message: MOVING, cause: error.message })
+  if (error instanceof NoAnswer) return noAnswer(error)
   if (error instanceof LedgerUnavailable)
     return new GatewayError("ledger_unavailable", { cause: error.message })
-  return error instanceof LedgerBusy ? new GatewayError("overloaded") : toGatewayError(error)
+  if (error instanceof LedgerBusy) return new GatewayError("overloaded")
+  if (error instanceof EntriesArchived) return archivedBefore(error.until)
+  if (error instanceof UnknownShard) return invalidField("shard", `one of ${error.known.join(", ")}`)
+  if (error instanceof TooManyGroups)
+    return new GatewayError("invalid_request", { message: TOO_MANY_GROUPS, param: "by" })
+  return toGatewayError(error)
+}
+
+const TOO_MANY_GROUPS =
+  "This range has too many groups to add them over several shards. Choose a shorter range."
+
+function noAnswer({ id, shard, message: cause }: NoAnswer): GatewayError {
+  const which = shard === undefined ? "The database" : `The database of shard ${shard}`
+  return new GatewayError("ledger_unavailable", {
+    message: `${which} did not respond. If the request was a change, it may have been applied: check before you repeat it.`,
+    fields: id === undefined ? {} : { id },
+    cause,
+  })
+}
+
+/** Up to the end of the hour, sums are all there is. */
+function archivedBefore(until: Date): GatewayError {
+  const hour = printTime(new Date(Math.ceil(until.getTime() / HOUR_MS) * HOUR_MS))
+  return new GatewayError("archived", {
+    message: `The entries before ${hour} are archived: ask for whole hours or days, and not by session.`,
+  })
 }
 
 /**

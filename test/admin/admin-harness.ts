@@ -7,7 +7,10 @@ import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { floorId, nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
+import type { OperatedDatabase } from "../../src/ledger/operators.ts"
 import { type calls, checkpoints, corrections, ends, holds } from "../../src/ledger/schema/tables.ts"
+import { operatorLedger } from "../../src/ledger/sharded-operators.ts"
+import type { OneOrMore } from "../../src/ledger/shards.ts"
 import { adminRoutes, type Operators } from "../../src/routes/admin/admin.ts"
 import { faultOf, ROUTING } from "../../src/routes/routing.ts"
 import { bases, endings, failures } from "../../src/wire/call.ts"
@@ -128,8 +131,15 @@ export async function openAdminHarness(options: Partial<Operators> = {}): Promis
 /** The routes below an error printer like the application's; without upstreams unless told. */
 export function mount({
   database,
+  deadline_ms,
+  shards = [{ name: "main", open: true, database }],
   ...operators
-}: Pick<Operators, "deadline_ms"> & Partial<Operators> & Pick<Operators["shards"][0], "database">) {
+}: Partial<Operators> & {
+  readonly database: PostgresJsDatabase
+  readonly deadline_ms: number
+  readonly shards?: OneOrMore<OperatedDatabase>
+}) {
+  const deadlines = { deadline_ms, sums_deadline_ms: deadline_ms, audit_deadline_ms: deadline_ms }
   return new Elysia(ROUTING)
     .onError(({ error, code }) =>
       errorResponse(code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error), nextId()),
@@ -137,10 +147,8 @@ export function mount({
     .use(
       adminRoutes({
         admin_token: TOKEN,
-        shards: [{ name: "main", open: true, database }],
+        ledger: operatorLedger(shards, deadlines),
         limits: LIMITS,
-        sums_deadline_ms: operators.deadline_ms,
-        audit_deadline_ms: operators.deadline_ms,
         upstreams: async () => [],
         ...operators,
       }),

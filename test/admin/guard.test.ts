@@ -5,7 +5,7 @@ import { makeKey } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { createAccount } from "../../src/ledger/accounts/accounts.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { ask } from "../../src/routes/ledger-deadline.ts"
+import { answerOf } from "../../src/ledger/database/answer.ts"
 import { type AdminHarness, mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
 
 let adminApi: AdminHarness
@@ -164,15 +164,10 @@ test("D16 a statement that Postgres finds wrong is a 500 that shows nothing of i
 
 test("what a failed statement leaves for the log shows none of its parameters", async () => {
   const gone = connect({ socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" })
-  const operators = { admin_token: TOKEN, database: drizzle(gone), deadline_ms: 1_000 }
-  const refused: unknown = await ask(
-    operators,
-    createAccount(operators.database, { id: nextId(), name: "canary" }),
-  ).catch((e) => e)
-  const wrong: unknown = await ask(
-    operators,
-    adminApi.database.execute(sql`SELECT 1 / 0, ${"canary"}::text`),
-  ).catch((e) => e)
+  const creating = createAccount(drizzle(gone), { id: nextId(), name: "canary" })
+  const refused: unknown = await answerOf(creating, 1_000).catch((e) => e)
+  const dividing = adminApi.database.execute(sql`SELECT 1 / 0, ${"canary"}::text`)
+  const wrong: unknown = await answerOf(dividing, 1_000).catch((e) => e)
   expect(Bun.inspect(refused)).toContain("ENOENT")
   expect(Bun.inspect(wrong)).toContain("22012")
   expect(Bun.inspect([refused, wrong])).not.toContain("canary")

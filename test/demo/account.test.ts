@@ -6,7 +6,7 @@ import { checksumHolds, hashOf, makeKey } from "../../src/admission/key.ts"
 import { demoAccount } from "../../src/demo/account.ts"
 import { nextId } from "../../src/id.ts"
 import { createAccount, listAccounts } from "../../src/ledger/accounts/accounts.ts"
-import { credit, listCredits } from "../../src/ledger/accounts/credits.ts"
+import { credit, creditsBefore } from "../../src/ledger/accounts/credits.ts"
 import { listKeys } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
@@ -42,7 +42,7 @@ async function standing() {
   const { account_id } = await identity()
   const { data: accounts } = await listAccounts(database.operators, PAGE)
   const account = accounts.find(({ id }) => id === account_id)
-  const { data: credits } = await listCredits(database.operators, account_id, PAGE)
+  const credits = await creditsBefore(database.operators, account_id, null, PAGE.limit)
   const { data: made } = await listKeys(database.operators, account_id, PAGE)
   return { balance_nano: account?.balance_nano, credits: credits.length, keys: made.length }
 }

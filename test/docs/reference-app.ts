@@ -8,6 +8,7 @@ import { createApp } from "../../src/app.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { demoConfig } from "../../src/demo/demo-config.ts"
 import type { Gateway } from "../../src/gateway.ts"
+import { operatorLedger } from "../../src/ledger/sharded-operators.ts"
 import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
@@ -37,7 +38,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       keepAnswer: unasked,
       keptAnswer: unasked,
     },
-    reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked, names: unasked }],
+    reports: { call: unasked, archived: unasked, holder: unasked, usage: unasked },
     breakers: new CircuitBreakers(),
     hidden_output: new HiddenOutput(),
     usage_warnings: new UsageWarnings(),
@@ -53,11 +54,8 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
   const database = drizzle(postgres("postgres://nobody@127.0.0.1:1/nothing"))
   return createApp(gateway, {
     admin_token,
-    shards: [{ name: "main", open: true, database }],
+    ledger: operatorLedger([{ name: "main", open: true, database }]),
     limits: config.limits,
-    deadline_ms: 1_000,
-    sums_deadline_ms: 1_000,
-    audit_deadline_ms: 1_000,
     upstreams: unasked,
   })
 }

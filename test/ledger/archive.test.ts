@@ -218,10 +218,10 @@ describe("D75: a month", () => {
     const { hash } = await checkDump(each(await dumped()))
     expect(await dropMonth(operators, month)).toBe("different")
     const archive = "s3://backups/one.gz"
-    expect(await noteDump(operators, { month, hash: "0".repeat(64), archive })).toBe("different")
-    expect(await noteDump(operators, { month: "1999-01-01", hash, archive })).toBe("unsealed")
+    expect(await noteDump(operators, month, { hash: "0".repeat(64), archive })).toBe("different")
+    expect(await noteDump(operators, "1999-01-01", { hash, archive })).toBe("unsealed")
     expect(await dropMonth(operators, month)).toBe("different")
-    expect(await noteDump(operators, { month, hash, archive })).toBe("done")
+    expect(await noteDump(operators, month, { hash, archive })).toBe("done")
     expect(await dropMonth(operators, month)).toBe("done")
     expect(await dropMonth(operators, month)).toBe("done")
     const [row] =

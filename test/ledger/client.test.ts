@@ -30,7 +30,7 @@ test("D47, D48 sums wait for one another, so many and no more; receipts and bala
   expect(await usage().catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
   waiting.push(...Array.from({ length: 28 }, () => usage(crypto.randomUUID())))
   expect(await usage(crypto.randomUUID()).catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
-  expect(await reports.holder(account.account_id, account.key_id)).toMatchObject({
+  expect(await reports.holder({ ...account, shard: 0 })).toMatchObject({
     account: { id: account.account_id, balance_nano: 1_000n },
     key: { id: account.key_id },
   })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import fc from "fast-check"
+import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { Measure } from "../../src/ledger/entries.ts"
-import type { Ledger } from "../../src/ledger/ledger.ts"
 import { addEstimates, EstimateQueue, KEPT_DAYS, readEstimates } from "../../src/ledger/queue/estimates.ts"
 import { until } from "../support/gateway.ts"
 import { thrown } from "../support/thrown.ts"
@@ -150,7 +150,7 @@ describe("D92 sums about estimates", () => {
 
 describe("D92 the ledger of a process", () => {
   /** A ledger, and its tasks of every minute, for the test to start. */
-  async function opened(): Promise<{ ledger: Ledger; everyMinute: () => void }> {
+  async function opened(): Promise<{ ledger: DatabaseLedger; everyMinute: () => void }> {
     const spy = spyOn(globalThis, "setInterval")
     const ledger = await db.ledger()
     const tasks = spy.mock.calls.filter(([, ms]) => ms === 60_000).map(([task]) => task)

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
+import type { DatabaseLedger, DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import type { Ledger, LedgerOptions } from "../../src/ledger/ledger.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import {
   call,
@@ -68,7 +68,7 @@ async function waiting(event: "advisory" | "transactionid", count = 1): Promise<
 }
 
 /** A ledger whose connection for calls is made, so that a statement on it is given up after its own deadline. */
-async function warmLedger(options: Partial<LedgerOptions> = {}): Promise<Ledger> {
+async function warmLedger(options: Partial<DatabaseLedgerOptions> = {}): Promise<DatabaseLedger> {
   const ledger = await db.ledger(options)
   const hold = holdOf(await db.account(1n), 1n)
   await ledger.hold(hold)

@@ -3,8 +3,8 @@ import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
 import { QUEUE_LIMIT } from "../../src/ledger/database/batch-queue.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
+import type { DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
 import type { StatementKind } from "../../src/ledger/events.ts"
-import type { LedgerOptions } from "../../src/ledger/ledger.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
   call,
@@ -36,7 +36,7 @@ afterEach(async () => {
 })
 
 /** A ledger whose statements the proxy counts. */
-async function counted(options: Partial<LedgerOptions> = {}) {
+async function counted(options: Partial<DatabaseLedgerOptions> = {}) {
   const database = await openDatabase(proxy.address)
   const told: { kind: StatementKind; size: number }[] = []
   const statement = (kind: StatementKind, size: number) => void told.push({ kind, size })

@@ -1,6 +1,6 @@
 import { openDatabase } from "../../src/ledger/database/database.ts"
+import { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { Checkpoint } from "../../src/ledger/entries.ts"
-import { Ledger } from "../../src/ledger/ledger.ts"
 import { type Account, holdOf, released, settled, silent } from "./test-database.ts"
 
 /**
@@ -28,10 +28,10 @@ export interface Played {
 const WIDTH = 12
 
 export class Player {
-  readonly #ledger: Ledger
+  readonly #ledger: DatabaseLedger
   readonly #running: Map<string, Checkpoint>
 
-  private constructor(ledger: Ledger, running: Map<string, Checkpoint>) {
+  private constructor(ledger: DatabaseLedger, running: Map<string, Checkpoint>) {
     this.#ledger = ledger
     this.#running = running
   }
@@ -41,7 +41,7 @@ export class Player {
     data_dir: string,
   ) {
     const running = new Map<string, Checkpoint>()
-    const ledger = await Ledger.open({
+    const ledger = await DatabaseLedger.open({
       database: await openDatabase(address),
       data_dir,
       lease: { renew_ms: 20, expire_ms: 60_000 },

@@ -3,8 +3,8 @@ import { nextId } from "../../src/id.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
+import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import type { Ledger } from "../../src/ledger/ledger.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
@@ -16,6 +16,7 @@ import {
   openTestDatabase,
   settled,
   type TestDatabase,
+  unheldIn,
   until,
   violations,
 } from "./test-database.ts"
@@ -63,7 +64,7 @@ async function forget({ account_id, key_id }: Account, ids: readonly string[], w
   })
 }
 
-async function served(ledger: Ledger, account: Account, changes: Partial<Hold> = {}): Promise<Hold> {
+async function served(ledger: DatabaseLedger, account: Account, changes: Partial<Hold> = {}): Promise<Hold> {
   const hold = holdOf(account, 100n, changes)
   expect(await ledger.hold(hold)).toEqual({ outcome: "held", is_limited: true })
   await ledger.end(settled(hold.id, COST))
@@ -124,7 +125,7 @@ describe("D73 settlements that the database has forgotten", () => {
     })
     await ledger.end(settled(hold.id, COST))
     expect(await isCharged(hold)).toBe(true)
-    expect(ledger.unheld()).toEqual([])
+    expect(await unheldIn(ledger)).toEqual([])
     expect(ledger.depths().spool).toBe(0)
   })
 
@@ -139,7 +140,7 @@ describe("D73 settlements that the database has forgotten", () => {
       await tx`DELETE FROM tollgate.accounts WHERE id = ${account.account_id}`
     })
     await ledger.end(settled(hold.id, COST))
-    expect(ledger.unheld()).toMatchObject([{ kind: "unheld", id: hold.id, recorded_nano: COST }])
+    expect(await unheldIn(ledger)).toMatchObject([{ kind: "unheld", id: hold.id, recorded_nano: COST }])
     expect(ledger.depths().spool).toBe(1)
   })
 
@@ -187,7 +188,7 @@ describe("D73 a hold that nobody can end", () => {
     ])
 
     const ledger = await db.ledger({ lease: RENEWING })
-    ledger.expire(found)
+    await ledger.operators.audit({})
     await until(async () => (await call(db.sql, hold.id))?.state === "expired")
     const after = await audit(db.database.operators)
     expect(after.violations.filter(({ id }) => id === hold.id)).toEqual([])

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { appendFile, mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
+import type { DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
-import type { LedgerOptions } from "../../src/ledger/ledger.ts"
 import { lineOf, Spool } from "../../src/ledger/queue/spool.ts"
 import {
   type Account,
@@ -14,6 +14,7 @@ import {
   settled,
   silent,
   type TestDatabase,
+  unheldIn,
   until,
   violations,
 } from "./test-database.ts"
@@ -60,7 +61,7 @@ describe("what another process left", () => {
   const declareDead = (gateway_id: string) =>
     db.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE id = ${gateway_id}`
   /** Opens a ledger, does this, and comes back when it has replayed a few times more. */
-  async function renewedOften(options: Partial<LedgerOptions>, work: () => PromiseLike<unknown>) {
+  async function renewedOften(options: Partial<DatabaseLedgerOptions>, work: () => PromiseLike<unknown>) {
     let renewals = 0
     const statement = (kind: string) => void (kind === "lease" && renewals++)
     await db.ledger({ lease: RENEWING, events: { statement }, ...options })
@@ -218,7 +219,7 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   expect(first.depths().spool).toBe(1)
   expect(own.errors).toEqual(["a settlement has no hold in the ledger: it is kept in the spool"])
   const unheld = { kind: "unheld" as const, id: missing.id, recorded_nano: 5n, expected_nano: null }
-  expect(first.unheld()).toMatchObject([unheld])
+  expect(await unheldIn(first)).toMatchObject([unheld])
   await first.stop()
   const [name = ""] = await filesIn(data_dir)
   const path = join(data_dir, "spool", name)
@@ -227,7 +228,7 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   const { errors, log } = listening()
   const second = await db.ledger({ data_dir, log, lease: RENEWING })
   await until(() => errors.length > 0)
-  expect(second.unheld()).toMatchObject([unheld])
+  expect(await unheldIn(second)).toMatchObject([unheld])
   await second.stop()
   expect(errors).toEqual(["the spool has settlements without a hold: the file is kept"])
   expect(await readFile(path, "utf8")).toBe(lineOf(spooled(missing, "")))

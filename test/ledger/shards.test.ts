@@ -8,8 +8,11 @@ import { checkSeal, sealMonth } from "../../src/ledger/archive/seals.ts"
 import { type Address, connect, inSchema } from "../../src/ledger/database/address.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import { MIGRATIONS, readVersion } from "../../src/ledger/database/migration.ts"
+import { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
+import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
-import { openShards, Shards } from "../../src/ledger/shards.ts"
+import { openLedger } from "../../src/ledger/sharded-ledger.ts"
+import { openShards } from "../../src/ledger/shards.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { thrown } from "../support/thrown.ts"
 import { holdOf, LONG_LEASE, nth, settled, silent } from "./test-database.ts"
@@ -103,7 +106,7 @@ describe("D74 two schemas of one database", () => {
       { name: "b", open: true, address: other },
     ])
     const [here, there] = [opened[0], nth(opened, 1)]
-    const shards = await Shards.open({
+    const shards = await openLedger({
       databases: opened,
       data_dir: "/nonexistent",
       lease: LONG_LEASE,
@@ -113,7 +116,7 @@ describe("D74 two schemas of one database", () => {
     const price = { input_pico: 1_000n, cached_input_pico: 1_000n, output_pico: 1_000n, per_call_nano: 0n }
     const terms = { family: "chat", model: "m", upstream: "u", price }
     // So that the same terms have another number in the second one.
-    await nth(shards.list, 1).ledger.terms([{ ...terms, model: "first" }])
+    await registerTerms(there.database.operators, [{ ...terms, model: "first" }])
     const numbers = await shards.terms([terms])
     expect(numbers).toEqual([[1], [2]])
     const account = { account_id: crypto.randomUUID(), key_id: crypto.randomUUID() }
@@ -171,7 +174,7 @@ describe("D74 a start", () => {
 
   test("refuses one place under two names", async () => {
     const opened = await openShards([shard("one", other), shard("two", { ...other })])
-    const started = Shards.open({
+    const started = openLedger({
       databases: opened,
       data_dir: "/nonexistent",
       lease: LONG_LEASE,
@@ -185,17 +188,17 @@ describe("D74 a start", () => {
     for (const { database } of opened) await database.close()
   })
 
-  test("with one shard gives calls its ledger itself", async () => {
+  test("with one shard uses its database itself", async () => {
     const databases = await openShards([shard("main", other)])
-    const shards = await Shards.open({
+    const ledger = await openLedger({
       databases,
       data_dir: "/nonexistent",
       lease: LONG_LEASE,
       log: silent,
       checkpoints: () => [],
     })
-    expect(shards.calls).toBe(shards.list[0].ledger)
-    await shards.stop()
+    expect(ledger).toBeInstanceOf(DatabaseLedger)
+    await ledger.stop()
     await databases[0].database.close()
   })
 })

@@ -1,6 +1,6 @@
 import { ledgerTime, nextId } from "../../src/id.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { Ledger } from "../../src/ledger/ledger.ts"
+import { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import { holdOf, settled, silent } from "./test-database.ts"
 
 /**
@@ -15,7 +15,7 @@ Date.now = () => right() + wrong_ms
 
 let renewals = 0
 const database = await openDatabase(address)
-const ledger = await Ledger.open({
+const ledger = await DatabaseLedger.open({
   database,
   data_dir,
   lease: { renew_ms: 20, expire_ms: 60_000 },

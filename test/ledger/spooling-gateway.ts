@@ -1,5 +1,5 @@
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { Ledger } from "../../src/ledger/ledger.ts"
+import { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { holdOf, LONG_LEASE, settled, silent } from "./test-database.ts"
 
@@ -7,7 +7,7 @@ import { holdOf, LONG_LEASE, settled, silent } from "./test-database.ts"
 
 const { address, data_dir, account } = await Bun.stdin.json()
 const proxy = await DatabaseProxy.start(address)
-const ledger = await Ledger.open({
+const ledger = await DatabaseLedger.open({
   database: await openDatabase(proxy.address),
   data_dir,
   lease: LONG_LEASE,

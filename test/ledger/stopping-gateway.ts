@@ -1,12 +1,12 @@
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { Ledger } from "../../src/ledger/ledger.ts"
+import { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import { holdOf, LONG_LEASE, settled, silent } from "./test-database.ts"
 
 /** A process that serves one call, stops its ledger, and has nothing left to wait for. */
 
 const { address, data_dir, account } = await Bun.stdin.json()
 const database = await openDatabase(address)
-const ledger = await Ledger.open({
+const ledger = await DatabaseLedger.open({
   database,
   data_dir,
   lease: LONG_LEASE,

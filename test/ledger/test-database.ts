@@ -3,12 +3,13 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Sql, TransactionSql } from "postgres"
 import { nextId } from "../../src/id.ts"
+import type { Violation } from "../../src/ledger/archive/violations.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { Connection, type Runner } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
+import { DatabaseLedger, type DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
 import type { End, Hold, Terms } from "../../src/ledger/entries.ts"
-import { Ledger, type LedgerOptions } from "../../src/ledger/ledger.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { freshDatabase, setUp } from "../support/database.ts"
@@ -43,7 +44,7 @@ export interface TestDatabase {
   /** A gateway's row under which holds can be made; its lease runs for `expire_ms`. */
   gateway(expire_ms?: number): Promise<string>
   /** A ledger on this database, with its own data directory unless the options name one; `close` stops it. */
-  ledger(options?: Partial<LedgerOptions>): Promise<Ledger>
+  ledger(options?: Partial<DatabaseLedgerOptions>): Promise<DatabaseLedger>
   /** An account with that much on it, and a key that may do everything. */
   account(balance_nano: bigint): Promise<Account>
   folder(): Promise<string>
@@ -57,7 +58,7 @@ export async function openTestDatabase(): Promise<TestDatabase> {
   await registerTerms(database.operators, TERMS)
   const sql: Sql = connect(address, { max: 4, onnotice: () => {} })
   const connections: Connection[] = []
-  const ledgers: Ledger[] = []
+  const ledgers: DatabaseLedger[] = []
   const folders: string[] = []
 
   const connection = (to = address) => {
@@ -84,7 +85,7 @@ export async function openTestDatabase(): Promise<TestDatabase> {
     },
     async ledger(options = {}) {
       const data_dir = options.data_dir ?? (await folder())
-      const ledger = await Ledger.open({
+      const ledger = await DatabaseLedger.open({
         database,
         lease: LONG_LEASE,
         log: silent,
@@ -285,4 +286,10 @@ export async function lockAccount(sql: Sql, account_id: string): Promise<{ unloc
       await transaction
     },
   }
+}
+
+/** The settlements without a hold that an audit by this ledger lists (D13). */
+export async function unheldIn(ledger: DatabaseLedger): Promise<readonly Violation[]> {
+  const { violations } = await ledger.operators.audit({})
+  return violations.filter(({ kind }) => kind === "unheld")
 }

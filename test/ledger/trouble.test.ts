@@ -5,8 +5,8 @@ import type { Connection } from "../../src/ledger/database/connection.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { kindOf } from "../../src/ledger/database/database-errors.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
+import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { StatementKind } from "../../src/ledger/events.ts"
-import type { Ledger } from "../../src/ledger/ledger.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
 import { holdExact } from "../../src/ledger/money/hold-exact.ts"
 import { takes } from "../support/fair-clock.ts"
@@ -59,7 +59,7 @@ async function behindProxy() {
   return { ledger, statements, spooled }
 }
 
-async function warm(ledger: Ledger, account: Account): Promise<void> {
+async function warm(ledger: DatabaseLedger, account: Account): Promise<void> {
   const hold = holdOf(account, 1n)
   await ledger.hold(hold)
   await ledger.end(settled(hold.id, 0n))

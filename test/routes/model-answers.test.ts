@@ -30,13 +30,13 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const ledger = await db.ledger()
   const { account_id, key_id } = await db.account(1_000n)
   const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:1")), { env: {}, readFile: () => "" })
-  const catalog = new Catalog(config.models, [await ledger.terms(termsOf(config.models))])
+  const catalog = new Catalog(config.models, await ledger.terms(termsOf(config.models)))
   const in_flight = new InFlight()
   const gateway = {
     config,
     catalog,
     ledger,
-    reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked, names: unasked }],
+    reports: { call: unasked, archived: unasked, holder: unasked, usage: unasked },
     breakers: new CircuitBreakers(),
     hidden_output: new HiddenOutput(),
     usage_warnings: new UsageWarnings(),

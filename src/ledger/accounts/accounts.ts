@@ -4,18 +4,27 @@ import { type Listed, type Page, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { accounts, type keys } from "../schema/tables.ts"
 
-export type Account = typeof accounts.$inferSelect
-
-export interface AccountResult {
-  readonly outcome: "created" | "known"
-  readonly account: Account
+export type Account = typeof accounts.$inferSelect & {
+  /** The name of its shard; absent where there is one (D74). */
+  readonly shard?: string
 }
+
+export interface NewAccount {
+  readonly id: string
+  readonly name: string
+  readonly price_multiplier_bp?: number | undefined
+}
+
+export type AccountResult =
+  | { readonly outcome: "created" | "known"; readonly account: Account }
+  /** No shard takes new accounts (D74). */
+  | { readonly outcome: "none_open" }
 
 /** Opens an account with a balance of 0. The same `id` again changes nothing and returns what stands there. */
 export async function createAccount(
   database: PostgresJsDatabase,
-  account: { readonly id: string; readonly name: string; readonly price_multiplier_bp?: number | undefined },
-): Promise<AccountResult> {
+  account: NewAccount,
+): Promise<Exclude<AccountResult, { outcome: "none_open" }>> {
   const [created] = await database.insert(accounts).values(account).onConflictDoNothing().returning()
   if (created !== undefined) return { outcome: "created", account: created }
   const known = await rowOf(database, account.id)

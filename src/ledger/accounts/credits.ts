@@ -126,22 +126,3 @@ export function pageOfCredits(found: readonly TimedCredit[], page: Page): Listed
   })
   return paged(sorted, page)
 }
-
-/** The credits of an account, newest first. */
-export async function listCredits(
-  database: PostgresJsDatabase,
-  account_id: string,
-  page: Page,
-): Promise<Listed<Credit>> {
-  const after =
-    page.after === null
-      ? undefined
-      : sql`(${credits.created_at}, ${credits.id}) < (SELECT c.created_at, c.id FROM ${credits} c WHERE c.id = ${page.after}::uuid)`
-  const rows = await database
-    .select()
-    .from(credits)
-    .where(and(eq(credits.account_id, account_id), after))
-    .orderBy(desc(credits.created_at), desc(credits.id))
-    .limit(page.limit + 1)
-  return paged(rows, page)
-}

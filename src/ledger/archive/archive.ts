@@ -83,11 +83,14 @@ async function detach(connection: Runner, table: string, month: string): Promise
 const detaching = (whole: string, partition: string, how: string): Statement =>
   statement("sweep", sql.raw(`ALTER TABLE ${whole} DETACH PARTITION ${partition} ${how}`))
 
-/** The detached month of a call with this id, and where its dump is; null if its month is attached. */
-export async function archiveOf(
-  database: PostgresJsDatabase,
-  id: string,
-): Promise<{ readonly month: string; readonly archive: string | null } | null> {
+/** A detached month, and where its dump is. */
+export interface Archive {
+  readonly month: string
+  readonly archive: string | null
+}
+
+/** The archive of a call with this id; null if its month is attached. */
+export async function archiveOf(database: PostgresJsDatabase, id: string): Promise<Archive | null> {
   const [found] = await database
     .select({ month: months.month, archive: months.archive, detached_at: months.detached_at })
     .from(months)
@@ -103,15 +106,16 @@ export type Archived = "done" | "unsealed" | "different" | "attached"
 /** Records that a dump with this hash was made of a sealed month, and where it is. */
 export async function noteDump(
   database: PostgresJsDatabase,
-  dump: { readonly month: string; readonly hash: string; readonly archive: string },
+  month: string,
+  dump: { readonly hash: string; readonly archive: string },
 ): Promise<Archived> {
-  const [seal] = await database.select().from(seals).where(eq(seals.month, dump.month))
+  const [seal] = await database.select().from(seals).where(eq(seals.month, month))
   if (seal === undefined) return "unsealed"
   if (seal.hash !== dump.hash) return "different"
   await database
     .update(months)
     .set({ dump_hash: dump.hash, archive: dump.archive })
-    .where(eq(months.month, dump.month))
+    .where(eq(months.month, month))
   return "done"
 }
 

@@ -33,6 +33,8 @@ export interface AuditProgress {
   /** How many calls were read, and how many accounts were compared. */
   readonly calls: number
   readonly accounts: number
+  /** The name of the shard; absent where there is one (D74). */
+  readonly shard?: string
 }
 
 export interface AuditOptions {

@@ -117,8 +117,15 @@ async function hasOpenCalls(database: PostgresJsDatabase, ids: Ids): Promise<boo
   return open.length > 0
 }
 
-/** All months, latest first; `seal` is null for those that are not sealed. */
-export async function listMonths(database: PostgresJsDatabase) {
+/** A month of the journal; `seal` is null for one that is not sealed. */
+export interface ListedMonth extends Omit<typeof months.$inferSelect, "from_id" | "to_id" | "dump_hash"> {
+  readonly seal: typeof seals.$inferSelect | null
+  /** The name of the shard; absent where there is one (D74). */
+  readonly shard?: string
+}
+
+/** All months, latest first. */
+export async function listMonths(database: PostgresJsDatabase): Promise<ListedMonth[]> {
   return database
     .select({
       month: months.month,

@@ -20,6 +20,8 @@ export interface Violation {
   /** Null for entries of an account that does not exist. */
   readonly recorded_nano: bigint | null
   readonly expected_nano: bigint | null
+  /** The name of the shard; absent where there is one (D74). */
+  readonly shard?: string
 }
 
 /** How many violations of a kind one audit lists. */

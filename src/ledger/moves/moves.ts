@@ -18,6 +18,10 @@ export type MoveState =
   | { readonly outcome: "cancelled" }
   /** The account is in that shard, and was not moved there. */
   | { readonly outcome: "same_shard" }
+  /** The ledger is in one database. */
+  | { readonly outcome: "one_shard" }
+  /** There is no shard of this name. `known`: the names of the shards. */
+  | { readonly outcome: "no_shard"; readonly known: readonly string[] }
 
 interface Running {
   readonly to: string
@@ -29,6 +33,9 @@ interface Running {
 interface Found extends Row {
   readonly place: Place
 }
+
+/** How long a request waits for a move before it is told how far it is. */
+const WAIT_MS = 2_000
 
 const AT_FIRST: MoveProgress = { step: "draining", held_nano: 0n }
 
@@ -47,14 +54,14 @@ export class Moves {
   }
 
   /**
-   * Begins or continues to move the account, for at most `wait_ms`; it goes on afterwards, and is asked for again in the same
-   * way. Rejects with the driver's error if a shard does not answer.
+   * Begins or continues to move the account, and waits for it a short time; it goes on afterwards, and is asked for again in
+   * the same way. Rejects with the driver's error if a shard does not answer.
    */
-  async move(account_id: string, to: Place, wait_ms: number): Promise<MoveState> {
+  async move(account_id: string, to: Place): Promise<MoveState> {
     const running = this.#running.get(account_id) ?? this.#start(account_id, to)
     if (running.to !== to.name) return { outcome: "elsewhere", shard: running.to }
     const overdue = Promise.withResolvers<MoveState>()
-    const timer = setTimeout(() => overdue.resolve({ outcome: "moving", ...running.progress }), wait_ms)
+    const timer = setTimeout(() => overdue.resolve({ outcome: "moving", ...running.progress }), WAIT_MS)
     try {
       return await Promise.race([running.result, overdue.promise])
     } finally {

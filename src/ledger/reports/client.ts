@@ -2,14 +2,18 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type Account, getAccount } from "../accounts/accounts.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
-import { LedgerBusy } from "../entries.ts"
+import { answerOf } from "../database/answer.ts"
+import { LedgerBusy, type Owner } from "../entries.ts"
 import { type CallRecord, getCallOf } from "./calls.ts"
+import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, nameGroups } from "./merge.ts"
 import { type Grouping, groupNames, sumUsage, type UsageRange, type UsageSummary } from "./usage-sums.ts"
 
 /** Usage reports that may wait for their turn. */
 const WAITING_REPORTS = 32
 /** And of one account, so that nobody takes the turn of all others. */
 const WAITING_OF_ACCOUNT = 4
+/** How long a client waits for the database. */
+const DEADLINE_MS = 10_000
 
 /** Who reads: an account, and the key of it that asks. */
 export interface Holder {
@@ -17,14 +21,20 @@ export interface Holder {
   readonly key: Key
 }
 
-/** What clients may read of the ledger: what is their own account's (D47). */
+/** What clients may read of the ledger: what is their own account's (D47). Rejects with `NoAnswer` if that takes too long. */
 export interface ClientReports {
   /** The call, or null when the account has none of this id. */
   call(account_id: string, id: string): Promise<CallRecord | null>
   /** The month of a call of this id, as its first day, if it is archived (D75). */
   archived(id: string): Promise<string | null>
-  holder(account_id: string, key_id: string): Promise<Holder>
-  /** With `most` groups at most. Throws `LedgerBusy` when too many reports wait. */
+  holder(owner: Owner): Promise<Holder>
+  /** Throws `LedgerBusy` when too many reports wait. */
+  usage(account_id: string, range: UsageRange): Promise<UsageSummary>
+}
+
+/** The reports of one shard, of which those of several are made. */
+export interface ShardReports extends ClientReports {
+  /** With `most` groups at most. */
   usage(account_id: string, range: UsageRange, most?: number): Promise<UsageSummary>
   /** The names of groups of such a report. */
   names(by: Grouping, ids: readonly string[]): Promise<ReadonlyMap<string, string>>
@@ -34,31 +44,58 @@ export interface ClientReports {
  * Over two pools of its own: what clients read takes nothing from operators, and a report over many calls, one at a time,
  * nothing from receipts.
  */
-export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJsDatabase): ClientReports {
+export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJsDatabase): ShardReports {
   let waiting = 0
   const own = new Map<string, number>()
+  const usageOf = async (account_id: string, range: UsageRange, most?: number) => {
+    const mine = own.get(account_id) ?? 0
+    if (waiting === WAITING_REPORTS || mine === WAITING_OF_ACCOUNT) throw new LedgerBusy()
+    waiting += 1
+    own.set(account_id, mine + 1)
+    try {
+      return await sumUsage(sums, { ...range, account_ids: [account_id] }, most)
+    } finally {
+      waiting -= 1
+      const left = (own.get(account_id) ?? 1) - 1
+      if (left > 0) own.set(account_id, left)
+      else own.delete(account_id)
+    }
+  }
   return {
-    call: (account_id, id) => getCallOf(receipts, account_id, id),
-    archived: async (id) => (await archiveOf(receipts, id))?.month ?? null,
-    names: (by, ids) => groupNames(receipts, by, ids),
-    async holder(account_id, key_id) {
-      const [account, key] = await Promise.all([getAccount(receipts, account_id), getKey(receipts, key_id)])
+    call: (account_id, id) => answered(getCallOf(receipts, account_id, id)),
+    archived: async (id) => (await answered(archiveOf(receipts, id)))?.month ?? null,
+    names: (by, ids) => answered(groupNames(receipts, by, ids)),
+    async holder({ account_id, key_id }) {
+      const reading = Promise.all([getAccount(receipts, account_id), getKey(receipts, key_id)])
+      const [account, key] = await answered(reading)
       if (account === null || key === null) throw new Error("an active key has no account, or is not there")
       return { account, key }
     },
-    async usage(account_id, range, most) {
-      const mine = own.get(account_id) ?? 0
-      if (waiting === WAITING_REPORTS || mine === WAITING_OF_ACCOUNT) throw new LedgerBusy()
-      waiting += 1
-      own.set(account_id, mine + 1)
-      try {
-        return await sumUsage(sums, { ...range, account_ids: [account_id] }, most)
-      } finally {
-        waiting -= 1
-        const left = (own.get(account_id) ?? 1) - 1
-        if (left > 0) own.set(account_id, left)
-        else own.delete(account_id)
-      }
+    usage: (account_id, range, most) => answered(usageOf(account_id, range, most)),
+  }
+}
+
+/** The same over several shards (D74): calls that an account made before it moved are in another one. */
+export function shardedReports(shards: readonly ShardReports[]): ClientReports {
+  return {
+    call: (account_id, id) => firstFound(shards.map((each) => each.call(account_id, id))),
+    archived: (id) => firstFound(shards.map((each) => each.archived(id))),
+    async holder(owner) {
+      const live = shards[owner.shard]
+      if (live === undefined) throw new Error("the owner of a key is in a shard that does not exist")
+      return live.holder(owner)
+    },
+    async usage(account_id, range) {
+      const parts = shards.map((each) => each.usage(account_id, range, MAX_GROUPS_OF_SHARD))
+      const whole = addUsage(await Promise.all(parts))
+      const groups = await nameGroups(whole.groups, (ids) =>
+        Promise.all(shards.map((each) => each.names(range.by, ids))),
+      )
+      return { ...whole, groups }
     },
   }
+}
+
+function answered<Answer>(question: Promise<Answer>): Promise<Answer> {
+  return answerOf(question, DEADLINE_MS)
 }

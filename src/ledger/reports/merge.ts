@@ -1,5 +1,6 @@
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Listed, Page } from "../database/page.ts"
+import { TooManyGroups } from "../entries.ts"
 import type { PastBalance } from "./balance.ts"
 import { type Counted, distribution } from "./distribution.ts"
 import type { Latency } from "./latency.ts"
@@ -7,14 +8,35 @@ import type { OutcomeSums } from "./outcomes.ts"
 import type { Step, Timeline } from "./timeline.ts"
 import { MAX_GROUPS, type UsageGroup, type UsageSummary, type UsageSums } from "./usage-sums.ts"
 
-/** The answers of several shards as one (D74): lists merge, sums add. The answer of one shard stays as it is. */
+/** The answers of several shards as one (D74): lists merge, sums add. */
 
 /** The most groups that one of several shards reports: all have to be known before they can be added. */
-const MAX_GROUPS_OF_SHARD = 100_000
+export const MAX_GROUPS_OF_SHARD = 100_000
 
-/** How many groups each of so many shards has to report. */
-export function groupsOfShard(shards: number): number {
-  return shards === 1 ? MAX_GROUPS : MAX_GROUPS_OF_SHARD
+/** The first answer that is not null; null once all are. Rejects when there is none, and some failed. */
+export function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Promise<Answer | null> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer | null>()
+  let failure: unknown = null
+  let left = asked.length
+  const ended = () => {
+    left -= 1
+    if (left > 0) return
+    if (failure === null) resolve(null)
+    else reject(failure)
+  }
+  for (const one of asked) {
+    one.then(
+      (answer) => {
+        if (answer !== null) resolve(answer)
+        ended()
+      },
+      (error: unknown) => {
+        failure = error
+        ended()
+      },
+    )
+  }
+  return promise
 }
 
 /**
@@ -25,8 +47,6 @@ export function mergePages<Row extends { readonly id: string }>(
   pages: readonly Listed<Row>[],
   { limit }: Pick<Page, "limit">,
 ): Listed<Row> {
-  const [only] = pages
-  if (only !== undefined && pages.length === 1) return only
   const bounds = pages.flatMap(({ next }) => (next === null ? [] : [next]))
   const bound = bounds.sort().at(-1) ?? null
   const rows = pages
@@ -37,12 +57,11 @@ export function mergePages<Row extends { readonly id: string }>(
   return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : bound }
 }
 
-/** Null if one of several shards has left groups out, so that they cannot be added. */
-export function addUsage(parts: readonly UsageSummary[]): UsageSummary | null {
+/** Throws `TooManyGroups` if a shard has left groups out, so that they cannot be added. */
+export function addUsage(parts: readonly UsageSummary[]): UsageSummary {
   const [first, ...others] = parts
   if (first === undefined) throw new Error("there is no usage to add")
-  if (others.length === 0) return first
-  if (parts.some(({ left_out }) => left_out > 0)) return null
+  if (parts.some(({ left_out }) => left_out > 0)) throw new TooManyGroups()
   const by_group = Map.groupBy(
     parts.flatMap(({ groups }) => groups),
     ({ group }) => placeOf(group),
@@ -147,8 +166,6 @@ export function addLatencies(parts: readonly Readonly<Record<keyof Latency, Coun
 
 /** The most frequent first. */
 export function addOutcomes(parts: readonly (readonly OutcomeSums[])[]): readonly OutcomeSums[] {
-  const [only] = parts
-  if (only !== undefined && parts.length === 1) return only
   const same = Map.groupBy(parts.flat(), ({ state, basis, failure }) =>
     JSON.stringify([state, basis, failure]),
   )

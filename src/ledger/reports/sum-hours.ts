@@ -115,6 +115,23 @@ export async function checkDay(database: PostgresJsDatabase, day: Date): Promise
   })
 }
 
+/** A day as it was found in each shard that has sums of it (D74); null if none has. */
+export function addCheckedDays(parts: readonly (CheckedDay | null)[]): CheckedDay | null {
+  const found = parts.filter((checked) => checked !== null)
+  const [first] = found
+  if (first === undefined) return null
+  return {
+    day: first.day,
+    sums: found.reduce((total, { sums }) => total + sums, 0),
+    differed: found.reduce((total, { differed }) => total + differed, 0),
+    next: earliest(found.map(({ next }) => next)),
+  }
+}
+
+export function earliest(days: readonly (Date | null)[]): Date | null {
+  return days.reduce((one, other) => (one === null || (other !== null && other < one) ? other : one), null)
+}
+
 async function replaceDay(transaction: Transaction, day: Date, until: Date) {
   const tables = [hours, hour_latencies, days, day_latencies]
   const within = sql`from_at >= ${time(day)} AND from_at < ${time(until)}`

@@ -1,15 +1,7 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { ledgerTime, nextId } from "../../id.ts"
-import {
-  type AccountResult,
-  changeAccount,
-  createAccount,
-  getAccount,
-  listAccounts,
-} from "../../ledger/accounts/accounts.ts"
-import { balanceAt, type PastBalance } from "../../ledger/reports/balance.ts"
-import { addBalances, mergePages } from "../../ledger/reports/merge.ts"
+import { ledgerTime } from "../../id.ts"
+import type { PastBalance } from "../../ledger/reports/balance.ts"
 import { printUsd } from "../../money.ts"
 import {
   AccountBody,
@@ -32,51 +24,34 @@ import {
 } from "../docs/examples.ts"
 import { answer, operation, shown } from "../openapi.ts"
 import { accountBody } from "../record-bodies.ts"
-import type { OperatedShard, Operators } from "./operators.ts"
-import {
-  askAll,
-  askShard,
-  find,
-  liveAccount,
-  noAccount,
-  openShards,
-  shardField,
-  shardOfAccount,
-} from "./shards.ts"
+import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts`: the accounts that pay for calls. */
-export function accountRoutes(operators: Operators) {
+export function accountRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
       async ({ body: { id, name, margin, price_multiplier = margin }, status }) => {
-        const account = { name, price_multiplier_bp: price_multiplier }
-        const { outcome, ...made } =
-          id === undefined ? await createNew(operators, account) : await createOnce(operators, id, account)
-        const body = { ...accountBody(made.account), ...shardField(operators, made.shard) }
-        return status(outcome === "created" ? 201 : 200, body)
+        const made = await ledger.createAccount({ id, name, price_multiplier_bp: price_multiplier })
+        if (made.outcome === "none_open") throw noneOpen()
+        return status(made.outcome === "created" ? 201 : 200, accountBody(made.account))
       },
       creating,
     )
     .get(
       "/accounts",
       async ({ query }) => {
-        const page = pageOf(query)
-        const pages = await askAll(operators, async (database, shard) => {
-          const { data, next } = await listAccounts(database, page)
-          const in_shard = shardField(operators, shard)
-          return { data: data.map((account) => ({ ...accountBody(account), ...in_shard })), next }
-        })
-        const { data, next } = mergePages(pages, page)
-        return { data: [...data], next }
+        const { data, next } = await ledger.listAccounts(pageOf(query))
+        return { data: data.map(accountBody), next }
       },
       listing,
     )
     .get(
       "/accounts/:id",
       async ({ params: { id } }) => {
-        const { shard, answer } = await liveAccount(operators, id)
-        return { ...accountBody(answer), ...shardField(operators, shard) }
+        const account = await ledger.getAccount(id)
+        if (account === null) throw noAccount()
+        return accountBody(account)
       },
       reading,
     )
@@ -84,10 +59,7 @@ export function accountRoutes(operators: Operators) {
       "/accounts/:id/balance",
       async ({ params: { id }, query: { at } }) => {
         checkPast(at, ledgerTime())
-        const balances = askAll(operators, (database) => balanceAt(database, id, at), {
-          deadline_ms: operators.sums_deadline_ms,
-        })
-        const past = addBalances(await balances)
+        const past = await ledger.balanceAt(id, at)
         if (past === null) throw noAccount()
         return balanceBody(id, at, past)
       },
@@ -96,56 +68,16 @@ export function accountRoutes(operators: Operators) {
     .patch(
       "/accounts/:id",
       async ({ params: { id }, body: { margin, price_multiplier = margin, ...change } }) => {
-        const shard = await shardOfAccount(operators, id)
-        const account = await askShard(operators, shard, (database) =>
-          changeAccount(database, id, { ...change, price_multiplier_bp: price_multiplier }),
-        )
+        const account = await ledger.changeAccount(id, { ...change, price_multiplier_bp: price_multiplier })
         if (account === null) throw noAccount()
-        return { ...accountBody(account), ...shardField(operators, shard) }
+        return accountBody(account)
       },
       changing,
     )
 }
 
-interface NewAccount {
-  readonly name: string
-  readonly price_multiplier_bp: number | undefined
-}
-
-type Made = AccountResult & { readonly shard: OperatedShard }
-
-/** An account with an id of its own, in an open shard that answers. */
-async function createNew(operators: Operators, account: NewAccount): Promise<Made> {
-  const id = nextId()
-  const [first, ...others] = openShards(operators, id)
-  if (first === undefined) throw noneOpen()
-  if (others.length === 0) return createIn(operators, first, id, account)
-  const choices = [first, ...others]
-  const answers = await Promise.allSettled(
-    choices.map((shard) => askShard(operators, shard, (database) => getAccount(database, id))),
-  )
-  const chosen = choices.find((_, at) => answers[at]?.status === "fulfilled") ?? first
-  return createIn(operators, chosen, id, account)
-}
-
-/** An account with an id of the operator's, which no other shard may have. */
-async function createOnce(operators: Operators, id: string, account: NewAccount): Promise<Made> {
-  const known =
-    operators.shards.length === 1 ? null : await find(operators, (database) => getAccount(database, id))
-  if (known !== null) return { outcome: "known", account: known.answer, shard: known.shard }
-  const [chosen] = openShards(operators, id)
-  if (chosen === undefined) throw noneOpen()
-  return createIn(operators, chosen, id, account)
-}
-
-async function createIn(
-  operators: Operators,
-  shard: OperatedShard,
-  id: string,
-  account: NewAccount,
-): Promise<Made> {
-  const create = (database: OperatedShard["database"]) => createAccount(database, { id, ...account })
-  return { ...(await askShard(operators, shard, create, { fields: { id } })), shard }
+export function noAccount(): GatewayError {
+  return new GatewayError("not_found", { message: "No account has this id." })
 }
 
 function noneOpen(): GatewayError {

@@ -1,24 +1,20 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { type Archived, dropMonth, noteDump } from "../../ledger/archive/archive.ts"
-import { dumpPart } from "../../ledger/archive/dump.ts"
+import type { Archived } from "../../ledger/archive/archive.ts"
 import { DumpBody, DumpNote, DumpQuestion, MonthDone, MonthQuestion } from "../../wire/ledger-checks.ts"
 import { BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
 import { answer, type Fault, operation, shown } from "../openapi.ts"
-import type { OperatedShard, Operators } from "./operators.ts"
-import { askShard, shardNamed } from "./shards.ts"
+import type { Operators } from "./operators.ts"
 
 const NO_MONTH = "This month is not sealed, or its entries were dropped."
 
 /** Dumps of sealed months, and the end of months that are detached (D75). */
-export function archiveRoutes(operators: Operators) {
-  const deadline = { deadline_ms: operators.audit_deadline_ms }
+export function archiveRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-archive" })
     .post(
       "/journal/dump",
       async ({ body: { month, shard, from = null } }) => {
-        const part = (database: OperatedShard["database"]) => dumpPart(database, `${month}-01`, from)
-        const found = await askShard(operators, shardNamed(operators, shard), part, deadline)
+        const found = await ledger.dumpPart({ month, shard }, from)
         if (found === null) throw new GatewayError("not_found", { message: NO_MONTH })
         return { lines: [...found.lines], next: found.next }
       },
@@ -27,9 +23,7 @@ export function archiveRoutes(operators: Operators) {
     .post(
       "/journal/dumped",
       async ({ body: { month, shard, hash, archive } }) => {
-        const note = (database: OperatedShard["database"]) =>
-          noteDump(database, { month: `${month}-01`, hash, archive })
-        refuse(await askShard(operators, shardNamed(operators, shard), note))
+        refuse(await ledger.noteDump({ month, shard }, { hash, archive }))
         return { month }
       },
       noting,
@@ -37,9 +31,7 @@ export function archiveRoutes(operators: Operators) {
     .post(
       "/journal/drop",
       async ({ body: { month, shard } }) => {
-        const drop = (database: OperatedShard["database"]) => dropMonth(database, `${month}-01`)
-        const deadline = { deadline_ms: operators.sums_deadline_ms }
-        refuse(await askShard(operators, shardNamed(operators, shard), drop, deadline))
+        refuse(await ledger.dropMonth({ month, shard }))
         return { month }
       },
       dropping,

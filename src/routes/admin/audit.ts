@@ -1,40 +1,33 @@
 import { Elysia } from "elysia"
-import { toGatewayError } from "../../errors.ts"
-import {
-  type Audit,
-  type AuditOptions,
-  type AuditProgress,
-  addAudits,
-  audit,
-} from "../../ledger/archive/audit.ts"
+import type { Audit, AuditOptions, AuditProgress } from "../../ledger/archive/audit.ts"
 import { printUsd } from "../../money.ts"
 import { AuditBody, type AuditLine, AuditProgressQuery, AuditQuery } from "../../wire/ledger-checks.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountExample, ERRORS, unknownParameter } from "../docs/examples.ts"
 import { answer, operation, text } from "../openapi.ts"
-import type { OperatedShard, Operators } from "./operators.ts"
-import { askAll, askShard, shardField } from "./shards.ts"
+import { faultOf } from "../routing.ts"
+import type { Operators } from "./operators.ts"
 
-/** The longest time that a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 /** How often a line of progress is written at most. */
 const LINE_MS = 1_000
 
 /** `/admin/audit`: whether the balances agree with the journal. */
-export function auditRoutes(operators: Operators) {
+export function auditRoutes({ ledger, onAudit }: Operators) {
+  /** Ends when nobody waits for it any longer. */
+  const audited = async (options: AuditOptions): Promise<AuditBody> => {
+    const found = await ledger.audit(options)
+    onAudit?.(found)
+    return auditBody(found)
+  }
   return new Elysia({ name: "admin-audit" })
     .get(
       "/audit",
       async ({ query }) => {
-        const { signal, abort } = aborting()
+        const controller = new AbortController()
         try {
-          const full = query.full === "true"
-          const found = askAll(operators, (database) => audit(database, { full, signal }), {
-            deadline_ms: operators.audit_deadline_ms,
-          })
-          return await bodyOf(operators, await found)
+          return await audited({ full: query.full === "true", signal: controller.signal })
         } finally {
-          abort()
+          controller.abort()
         }
       },
       auditing,
@@ -42,56 +35,34 @@ export function auditRoutes(operators: Operators) {
     .get(
       "/audit/progress",
       async ({ query: { full, share = 10 } }) => {
-        const lines = await linesOf(operators, { full: full === "true", share: share / 100 })
+        const lines = await linesOf(audited, { full: full === "true", share: share / 100 })
         return new Response(lines, { headers: { "content-type": "application/x-ndjson" } })
       },
       following,
     )
 }
 
-function aborting() {
-  const controller = new AbortController()
-  return { signal: controller.signal, abort: () => controller.abort() }
-}
-
-/** `found` has the audit of each shard; what is in their spools is added. */
-async function bodyOf(operators: Operators, found: readonly Audit[]): Promise<AuditBody> {
-  const audits = await Promise.all(
-    found.map(async (one, place) => {
-      const unheld = (await operators.unheld?.(place)) ?? []
-      return { ...one, violations: [...one.violations, ...unheld] }
-    }),
-  )
-  operators.onAudit?.(audits)
-  return auditBody(operators, audits)
-}
-
-/** An audit as lines of JSON, from its first slice on, shard by shard. It ends when nobody reads them any longer. */
+/** An audit as lines of JSON, from its first slice on. It ends when nobody reads them any longer. */
 async function linesOf(
-  operators: Operators,
+  audited: (options: AuditOptions) => Promise<AuditBody>,
   options: Pick<AuditOptions, "full" | "share">,
 ): Promise<ReadableStream> {
-  const { signal, abort } = aborting()
+  const controller = new AbortController()
+  const { signal } = controller
   const begun = Promise.withResolvers<void>()
-  let latest: (AuditProgress & { readonly shard?: string }) | null = null
+  let latest: AuditProgress | null = null
   let tell = () => {}
-  const audited = (shard: OperatedShard, deadline_ms: number) => {
-    const onProgress = (progress: AuditProgress) => {
-      latest = { ...progress, ...shardField(operators, shard) }
-      begun.resolve()
-      tell()
-    }
-    const asked = audit(shard.database, { ...options, signal, onProgress })
-    return askShard(operators, shard, () => asked, { deadline_ms })
+  const onProgress = (progress: AuditProgress) => {
+    latest = progress
+    begun.resolve()
+    tell()
   }
-  const [first, ...others] = operators.shards
-  // Each statement has a deadline of its own.
-  const asked = audited(first, MAX_TIMER_MS)
+  const asked = audited({ ...options, signal, onProgress })
   asked.then(() => begun.resolve(), begun.reject)
   try {
-    await askShard(operators, first, () => begun.promise, { deadline_ms: operators.audit_deadline_ms })
+    await begun.promise
   } catch (error) {
-    abort()
+    controller.abort()
     throw error
   }
   const encoder = new TextEncoder()
@@ -106,32 +77,24 @@ async function linesOf(
       }
       tell()
       try {
-        const found = [await asked]
-        for (const shard of others) found.push(await audited(shard, MAX_TIMER_MS))
-        write({ audit: await bodyOf(operators, found) })
+        write({ audit: await asked })
       } catch (error) {
         if (signal.aborted) return
-        write({ error: { message: toGatewayError(error).message } })
+        write({ error: { message: faultOf(error).message } })
       }
       lines.close()
     },
-    cancel: abort,
+    cancel: () => controller.abort(),
   })
 }
 
-function auditBody(operators: Operators, audits: readonly Audit[]): AuditBody {
-  const { checked_at, accounts, open_holds } = addAudits(audits)
-  const violations = operators.shards.flatMap((shard, place) =>
-    (audits[place]?.violations ?? []).map(({ account_id, kind, id, recorded_nano, expected_nano }) => ({
-      ...shardField(operators, shard),
-      account_id,
-      kind,
-      id,
-      recorded: recorded_nano === null ? null : printUsd(recorded_nano),
-      expected: expected_nano === null ? null : printUsd(expected_nano),
-    })),
-  )
-  return { checked_at: printTime(checked_at), accounts, open_holds, violations }
+function auditBody({ checked_at, accounts, open_holds, violations }: Audit): AuditBody {
+  const found = violations.map(({ recorded_nano, expected_nano, ...violation }) => ({
+    ...violation,
+    recorded: recorded_nano === null ? null : printUsd(recorded_nano),
+    expected: expected_nano === null ? null : printUsd(expected_nano),
+  }))
+  return { checked_at: printTime(checked_at), accounts, open_holds, violations: found }
 }
 
 const clean = {

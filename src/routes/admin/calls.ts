@@ -1,8 +1,6 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { archiveOf } from "../../ledger/archive/archive.ts"
-import { getCall, listCalls } from "../../ledger/reports/calls.ts"
-import { mergePages } from "../../ledger/reports/merge.ts"
+import type { Archive } from "../../ledger/archive/archive.ts"
 import { CallBody, listOf } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
 import { states } from "../../wire/call.ts"
@@ -11,22 +9,16 @@ import { callExample, ERRORS, fieldFault, NO_CALL } from "../docs/examples.ts"
 import { answer, operation } from "../openapi.ts"
 import { callBody } from "../record-bodies.ts"
 import type { Operators } from "./operators.ts"
-import { accountOfKey, askAll, find } from "./shards.ts"
 
 /** `/admin/calls`: the calls that held money, and their outcomes. */
-export function callRoutes(operators: Operators) {
+export function callRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-calls" })
     .get(
       "/calls",
       async ({ query }) => {
         const { account, key, ...filter } = query
-        const account_id = account ?? (await accountOfKey(operators, key))
-        const calls = { ...filter, account_id, key_id: key }
-        const page = pageOf(query)
-        const pages = await askAll(operators, (database) => listCalls(database, calls, page), {
-          deadline_ms: operators.sums_deadline_ms,
-        })
-        const { data, next } = mergePages(pages, page)
+        const calls = { ...filter, account_id: account, key_id: key }
+        const { data, next } = await ledger.listCalls(calls, pageOf(query))
         return { data: data.map((call) => callBody(call)), next }
       },
       listing,
@@ -34,17 +26,17 @@ export function callRoutes(operators: Operators) {
     .get(
       "/calls/:id",
       async ({ params: { id } }) => {
-        const found = await find(operators, (database) => getCall(database, id))
-        if (found !== null) return callBody(found.answer)
-        const archived = await find(operators, (database) => archiveOf(database, id))
+        const call = await ledger.getCall(id)
+        if (call !== null) return callBody(call)
+        const archived = await ledger.archiveOf(id)
         if (archived === null) throw new GatewayError("not_found", { message: "No call has this id." })
-        throw new GatewayError("archived", { message: archivedCall(archived.answer) })
+        throw new GatewayError("archived", { message: archivedCall(archived) })
       },
       reading,
     )
 }
 
-function archivedCall({ month, archive }: NonNullable<Awaited<ReturnType<typeof archiveOf>>>): string {
+function archivedCall({ month, archive }: Archive): string {
   const name = month.slice(0, 7)
   const place = archive ?? `tables tollgate.holds_${name.replace("-", "_")} and so on`
   return `The calls of ${name} are archived: ${place}.`

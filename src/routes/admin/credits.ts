@@ -1,18 +1,6 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { nextId } from "../../id.ts"
-import {
-  type Credit,
-  type CreditOrder,
-  type CreditResult,
-  credit,
-  creditsBefore,
-  getCredit,
-  getTimedCredit,
-  listCredits,
-  pageOfCredits,
-} from "../../ledger/accounts/credits.ts"
-import type { Listed, Page } from "../../ledger/database/page.ts"
+import type { Credit, CreditResult } from "../../ledger/accounts/credits.ts"
 import { printUsd } from "../../money.ts"
 import { CreditBody, CreditedBody, listOf, NewCredit } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
@@ -30,29 +18,17 @@ import {
 } from "../docs/examples.ts"
 import { answer, operation, shown } from "../openapi.ts"
 import { accountBody } from "../record-bodies.ts"
-import type { OperatedShard, Operators } from "./operators.ts"
-import {
-  askAll,
-  askShard,
-  type Found,
-  find,
-  liveAccount,
-  noAccount,
-  shardField,
-  shardOfAccount,
-} from "./shards.ts"
+import { noAccount } from "./accounts.ts"
+import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/credits`: the credits of an account. */
-export function creditRoutes(operators: Operators) {
+export function creditRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-credits" })
     .post(
       "/accounts/:id/credits",
       async ({ params, body: { id, amount: amount_nano, reason = null }, status }) => {
-        const order = { id: id ?? nextId(), account_id: params.id, amount_nano, reason }
-        const { shard, answer } = await credited(operators, order, id !== undefined)
-        const result = made(answer)
-        const account = { ...accountBody(result.account), ...shardField(operators, shard) }
-        const body = { ...creditBody(result.credit), account }
+        const result = made(await ledger.credit({ id, account_id: params.id, amount_nano, reason }))
+        const body = { ...creditBody(result.credit), account: accountBody(result.account) }
         return status(result.outcome === "credited" ? 201 : 200, body)
       },
       crediting,
@@ -60,54 +36,12 @@ export function creditRoutes(operators: Operators) {
     .get(
       "/accounts/:id/credits",
       async ({ params, query }) => {
-        await liveAccount(operators, params.id)
-        const { data, next } = await creditsOf(operators, params.id, pageOf(query))
-        return { data: data.map(creditBody), next }
+        const found = await ledger.listCredits(params.id, pageOf(query))
+        if (found === null) throw noAccount()
+        return { data: found.data.map(creditBody), next: found.next }
       },
       listing,
     )
-}
-
-/**
- * Credits the account in its shard. The operator's own id may be that of a credit in another shard: of another account, or
- * of this one before it moved. So all shards are asked for it first.
- */
-async function credited(
-  operators: Operators,
-  order: CreditOrder,
-  is_own_id: boolean,
-): Promise<Found<CreditResult>> {
-  const several = operators.shards.length > 1
-  const known =
-    several && is_own_id ? await find(operators, (database) => getCredit(database, order.id)) : null
-  if (known !== null) return repeated(operators, order, known)
-  const shard = await shardOfAccount(operators, order.account_id)
-  const move = (database: OperatedShard["database"]) => credit(database, order)
-  return { shard, answer: await askShard(operators, shard, move, { fields: { id: order.id } }) }
-}
-
-async function repeated(
-  operators: Operators,
-  { account_id, amount_nano }: CreditOrder,
-  { answer: known }: Found<Credit>,
-): Promise<Found<CreditResult>> {
-  const { shard, answer: account } = await liveAccount(operators, account_id)
-  const is_same = known.account_id === account_id && known.amount_nano === amount_nano
-  return { shard, answer: is_same ? { outcome: "known", credit: known, account } : { outcome: "conflict" } }
-}
-
-/** The credits of an account: those made before a move are in another shard. */
-async function creditsOf(operators: Operators, account_id: string, page: Page): Promise<Listed<Credit>> {
-  const [first, ...others] = operators.shards
-  if (others.length === 0)
-    return askShard(operators, first, (database) => listCredits(database, account_id, page))
-  const { limit, after } = page
-  const last = after === null ? null : await find(operators, (database) => getTimedCredit(database, after))
-  if (after !== null && last === null) return { data: [], next: null }
-  const found = await askAll(operators, (database) =>
-    creditsBefore(database, account_id, last?.answer ?? null, limit + 1),
-  )
-  return pageOfCredits(found.flat(), page)
 }
 
 /** The credit in the journal, or the error if none was written. */

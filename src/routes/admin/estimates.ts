@@ -1,5 +1,5 @@
 import { Elysia } from "elysia"
-import { addEstimates, type EstimateSums, readEstimates } from "../../ledger/queue/estimates.ts"
+import type { EstimateSums } from "../../ledger/queue/estimates.ts"
 import {
   DEFAULT_DAYS,
   ENOUGH_CALLS,
@@ -10,7 +10,6 @@ import {
 import { ERRORS, fieldFault } from "../docs/examples.ts"
 import { answer, operation } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
-import { askAll } from "./shards.ts"
 
 /** And if a setting is off by more than this share. */
 const TOLERANCE = 0.1
@@ -20,13 +19,13 @@ const CONFIGURABLE = [0.5, 100] as const
 const USUAL = [3, 5] as const
 
 /** `/admin/estimates`: what estimates should be (D92). */
-export function estimateRoutes(operators: Operators) {
+export function estimateRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-estimates" }).get(
     "/estimates",
-    async ({ query: { days = DEFAULT_DAYS, model } }) => {
-      const found = await askAll(operators, (database) => readEstimates(database, days, model))
-      return { days, data: addEstimates(found).map(estimateBody) }
-    },
+    async ({ query: { days = DEFAULT_DAYS, model } }) => ({
+      days,
+      data: (await ledger.estimates(days, model)).map(estimateBody),
+    }),
     showing,
   )
 }

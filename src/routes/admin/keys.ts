@@ -2,15 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { hashOf, makeKey, prefixOf } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
-import { nextId } from "../../id.ts"
-import {
-  changeKey,
-  createKey,
-  getKey,
-  type KeyResult,
-  listKeys,
-  revokeKey,
-} from "../../ledger/accounts/keys.ts"
+import type { KeyResult } from "../../ledger/accounts/keys.ts"
 import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, listOf, NewKey } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
@@ -26,23 +18,20 @@ import {
 } from "../docs/examples.ts"
 import { answer, operation, shown } from "../openapi.ts"
 import { createdKeyBody, keyBody } from "../record-bodies.ts"
-import type { OperatedShard, Operators } from "./operators.ts"
-import { askShard, find, liveAccount, noAccount, shardOfAccount } from "./shards.ts"
+import { noAccount } from "./accounts.ts"
+import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
-export function keyRoutes(operators: Operators) {
+export function keyRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-keys" })
     .post(
       "/accounts/:id/keys",
       async ({ params, body, status }) => {
-        const { id = nextId(), name = null, models = null, expires_at = null, spending_limit = null } = body
+        const { id, name = null, models = null, expires_at = null, spending_limit = null } = body
         checkExpiry(expires_at, Date.now())
-        const shard = await shardForKey(operators, params.id, body.id)
         const key = makeKey()
         const asked = { id, account_id: params.id, name, models, expires_at, spending: spending_limit }
-        const secret = { hash: hashOf(key), prefix: prefixOf(key) }
-        const create = (database: OperatedShard["database"]) => createKey(database, { ...asked, ...secret })
-        const made = madeKey(await askShard(operators, shard, create, { fields: { id } }))
+        const made = madeKey(await ledger.createKey({ ...asked, hash: hashOf(key), prefix: prefixOf(key) }))
         return made.outcome === "created"
           ? status(201, createdKeyBody(made.key, key))
           : status(200, keyBody(made.key))
@@ -52,10 +41,9 @@ export function keyRoutes(operators: Operators) {
     .get(
       "/accounts/:id/keys",
       async ({ params, query }) => {
-        const { shard } = await liveAccount(operators, params.id)
-        const list = (database: OperatedShard["database"]) => listKeys(database, params.id, pageOf(query))
-        const { data, next } = await askShard(operators, shard, list)
-        return { data: data.map(keyBody), next }
+        const found = await ledger.listKeys(params.id, pageOf(query))
+        if (found === null) throw noAccount()
+        return { data: found.data.map(keyBody), next: found.next }
       },
       listing,
     )
@@ -64,12 +52,7 @@ export function keyRoutes(operators: Operators) {
       async ({ params: { id }, body: { spending_limit, ...change } }) => {
         checkExpiry(change.expires_at, Date.now())
         const spending = spending_limit === undefined ? {} : { spending: spending_limit }
-        const key = await askShard(
-          operators,
-          await shardOfKey(operators, id),
-          (database) => changeKey(database, id, { ...change, ...spending }),
-          { deadline_ms: operators.sums_deadline_ms },
-        )
+        const key = await ledger.changeKey(id, { ...change, ...spending })
         if (key === null) throw noKey()
         return keyBody(key)
       },
@@ -78,34 +61,11 @@ export function keyRoutes(operators: Operators) {
     .delete(
       "/keys/:id",
       async ({ params: { id }, status }) => {
-        const shard = await shardOfKey(operators, id)
-        if (!(await askShard(operators, shard, (database) => revokeKey(database, id)))) throw noKey()
+        if (!(await ledger.revokeKey(id))) throw noKey()
         return status(204, undefined)
       },
       revoking,
     )
-}
-
-/** The shard that has the key; not asked where there is one. Throws 404 if no shard has it. */
-async function shardOfKey(operators: Operators, id: string): Promise<OperatedShard> {
-  const [first, ...others] = operators.shards
-  if (others.length === 0) return first
-  const found = await find(operators, (database) => getKey(database, id))
-  if (found === null) throw noKey()
-  return found.shard
-}
-
-/** The shard of the account. The operator's own id may be that of a key in another shard: so all are asked for it first. */
-async function shardForKey(
-  operators: Operators,
-  account_id: string,
-  own_id: string | undefined,
-): Promise<OperatedShard> {
-  const shard = await shardOfAccount(operators, account_id)
-  if (own_id === undefined || operators.shards.length === 1) return shard
-  const known = await find(operators, (database) => getKey(database, own_id))
-  if (known !== null && known.shard !== shard) throw otherKey()
-  return shard
 }
 
 function otherKey(): GatewayError {

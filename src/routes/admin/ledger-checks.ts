@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { checkSeal, listMonths } from "../../ledger/archive/seals.ts"
-import { type CheckedDay, checkDay, firstDay } from "../../ledger/reports/sum-hours.ts"
+import type { ListedMonth } from "../../ledger/archive/seals.ts"
+import type { CheckedDay } from "../../ledger/reports/sum-hours.ts"
 import { printUsd } from "../../money.ts"
 import {
   CheckedSealBody,
@@ -13,37 +13,21 @@ import {
 import { printTime } from "../../wire/time.ts"
 import { BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
 import { answer, type Fault, operation, shown } from "../openapi.ts"
-import type { OperatedShard, Operators } from "./operators.ts"
-import { askAll, askShard, shardField, shardNamed } from "./shards.ts"
+import type { Operators } from "./operators.ts"
 
 /** Checks of the ledger besides the audit: `/admin/journal`, the seals of months (D71), and `/admin/sums` (D72). */
-export function ledgerCheckRoutes(operators: Operators) {
-  const deadline = { deadline_ms: operators.audit_deadline_ms }
+export function ledgerCheckRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-ledger-checks" })
     .post(
       "/sums/check",
-      async ({ body: { day = null } }) => {
-        const first = day ?? (await firstDayOf(operators))
-        const found =
-          first === null ? [] : await askAll(operators, (database) => checkDay(database, first), deadline)
-        return checkedSums(found.filter((checked) => checked !== null))
-      },
+      async ({ body: { day = null } }) => checkedSums(await ledger.checkSums(day)),
       checkingSums,
     )
-    .get(
-      "/journal",
-      async () => {
-        const list = async (database: OperatedShard["database"], shard: OperatedShard) =>
-          (await listMonths(database)).map((month) => ({ ...month, ...shardField(operators, shard) }))
-        return monthsBody((await askAll(operators, list)).flat())
-      },
-      listing,
-    )
+    .get("/journal", async () => ({ data: (await ledger.listMonths()).map(monthBody) }), listing)
     .post(
       "/journal/check",
       async ({ body: { month, from = null, shard } }) => {
-        const check = (database: OperatedShard["database"]) => checkSeal(database, `${month}-01`, from)
-        const found = await askShard(operators, shardNamed(operators, shard), check, deadline)
+        const found = await ledger.checkSeal({ month, shard }, from)
         if (found === null) throw new GatewayError("not_found", { message: NO_SEAL })
         return { ...found, entries: Number(found.entries) }
       },
@@ -53,35 +37,15 @@ export function ledgerCheckRoutes(operators: Operators) {
 
 const NO_SEAL = "No sealed month has this hour."
 
-/** The first day that has sums in any shard. */
-async function firstDayOf(operators: Operators): Promise<Date | null> {
-  const days = (await askAll(operators, firstDay)).filter((day) => day !== null)
-  return earliest(days)
+function checkedSums(found: CheckedDay | null): CheckedSumsBody {
+  if (found === null) return { day: null, sums: 0, differed: 0, next: null }
+  const { day, sums, differed, next } = found
+  return { day: dayOf(day), sums, differed, next: next && dayOf(next) }
 }
 
-function earliest(days: readonly Date[]): Date | null {
-  return days.toSorted((left, right) => left.getTime() - right.getTime())[0] ?? null
-}
-
-/** A day as it was found in each shard that has sums of it. */
-function checkedSums(found: readonly CheckedDay[]): CheckedSumsBody {
-  const [first] = found
-  if (first === undefined) return { day: null, sums: 0, differed: 0, next: null }
-  const next = earliest(found.map((checked) => checked.next).filter((day) => day !== null))
+function monthBody(listed: ListedMonth): MonthsBody["data"][number] {
+  const { month, seal, shard, detached_at, dropped_at, archive } = listed
   return {
-    day: dayOf(first.day),
-    sums: found.reduce((total, { sums }) => total + sums, 0),
-    differed: found.reduce((total, { differed }) => total + differed, 0),
-    next: next === null ? null : dayOf(next),
-  }
-}
-
-type Months = Awaited<ReturnType<typeof listMonths>>
-
-/** The latest first; those of one month in the order of the shards. */
-function monthsBody(months: readonly (Months[number] & { readonly shard?: string })[]): MonthsBody {
-  const sorted = months.toSorted((left, right) => right.month.localeCompare(left.month))
-  const data = sorted.map(({ month, seal, shard, detached_at, dropped_at, archive }) => ({
     ...(shard !== undefined && { shard }),
     month: month.slice(0, 7),
     detached_at: detached_at && printTime(detached_at),
@@ -94,8 +58,7 @@ function monthsBody(months: readonly (Months[number] & { readonly shard?: string
       charge: printUsd(seal.charge_nano),
       hash: seal.hash,
     },
-  }))
-  return { data }
+  }
 }
 
 const sealed = {

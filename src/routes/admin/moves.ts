@@ -1,32 +1,19 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { type MoveState, Moves } from "../../ledger/moves/moves.ts"
+import type { MoveState } from "../../ledger/moves/moves.ts"
 import { printUsd } from "../../money.ts"
 import { MoveBody, NewMove } from "../../wire/moves.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { accountExample, BODY_ERRORS, ERRORS, fieldFault, NO_ACCOUNT } from "../docs/examples.ts"
-import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation, shown } from "../openapi.ts"
+import { noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
-import { noAccount } from "./shards.ts"
-
-/** How long a request waits for the move before it says how far it is. */
-const WAIT_MS = 2_000
 
 /** `/admin/accounts/{id}/move`: moves an account to another shard (D76). */
-export function moveRoutes(operators: Operators) {
-  const { shards } = operators
-  const moves = new Moves(shards)
+export function moveRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-moves" }).post(
     "/accounts/:id/move",
-    async ({ params: { id }, body: { to } }) => {
-      if (!(await ask(operators, moves.isKnown(id)))) throw noAccount()
-      if (shards.length === 1) throw refused("There is only one shard, so no account can be moved.")
-      const place = shards.find(({ name }) => name === to)
-      const names = shards.map(({ name }) => name).join(", ")
-      if (place === undefined) throw refused(`No shard has this name. The shards are: ${names}.`)
-      return moveBody(id, to, await askLong(operators, moves.move(id, place, WAIT_MS)))
-    },
+    async ({ params: { id }, body: { to } }) => moveBody(id, to, await ledger.move(id, to)),
     moving,
   )
 }
@@ -53,6 +40,10 @@ function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
     }
     case "no_account":
       throw noAccount()
+    case "one_shard":
+      throw refused("There is only one shard, so no account can be moved.")
+    case "no_shard":
+      throw refused(`No shard has this name. The shards are: ${state.known.join(", ")}.`)
     case "same_shard":
       throw refused("The account is in this shard already.")
     case "elsewhere":

@@ -1,25 +1,24 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
-import { addRefusals, type RefusalSum, readRefusals } from "../../ledger/queue/refusals.ts"
+import type { RefusalSum } from "../../ledger/queue/refusals.ts"
 import { type RefusalBody, RefusalsBody, RefusalsQuery, refusalSpan } from "../../wire/refusals.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountExample, ERRORS, fieldFault, keyExample } from "../docs/examples.ts"
 import { answer, operation } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
-import { askAll } from "./shards.ts"
 
 /** `/admin/refusals`: which calls were refused, and why (D80). */
-export function refusalRoutes(operators: Operators) {
+export function refusalRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-refusals" }).get(
     "/refusals",
     async ({ query: { account, key, code, ...asked } }) => {
       const span = refusalSpan(asked, ledgerTime())
       const filter = { ...span, account_id: account, key_id: key, code }
-      const found = await askAll(operators, (database) => readRefusals(database, filter))
+      const found = await ledger.refusals(filter)
       return {
         from: printTime(span.from),
         to: printTime(span.to),
-        data: addRefusals(found).map(refusalBody),
+        data: found.map(refusalBody),
       }
     },
     showing,

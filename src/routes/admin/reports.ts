@@ -1,17 +1,7 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
 import type { Distribution } from "../../ledger/reports/distribution.ts"
-import { latencies } from "../../ledger/reports/latency.ts"
-import {
-  addLatencies,
-  addOutcomes,
-  addTimelines,
-  groupsOfShard,
-  nameGroups,
-} from "../../ledger/reports/merge.ts"
-import { outcomes } from "../../ledger/reports/outcomes.ts"
-import { type Timeline, type TimelineGroup, timeline, timelineNames } from "../../ledger/reports/timeline.ts"
-import { groupNames, sumUsage, type UsageRange, type UsageSummary } from "../../ledger/reports/usage-sums.ts"
+import type { Timeline, TimelineGroup } from "../../ledger/reports/timeline.ts"
 import { printUsd } from "../../money.ts"
 import {
   DEFAULT_GROUPS,
@@ -30,41 +20,38 @@ import { printTime } from "../../wire/time.ts"
 import { OperatorUsageQuery, OperatorUsageReport, usageRange } from "../../wire/usage-report.ts"
 import { accountExample, ERRORS, fieldFault, keyExample, operatorUsageExample } from "../docs/examples.ts"
 import { answer, operation } from "../openapi.ts"
-import { operatorUsageReport, wholeUsage } from "../record-bodies.ts"
-import type { OperatedShard, Operators } from "./operators.ts"
-import { accountOfKey, askAll, askShard } from "./shards.ts"
+import { operatorUsageReport } from "../record-bodies.ts"
+import type { Operators } from "./operators.ts"
 
 /**
  * The reports about the calls of a time range: `/admin/usage` (D48), and for plots `/admin/timeline`, `/admin/latency` and
  * `/admin/outcomes` (D51).
  */
-export function reportRoutes(operators: Operators) {
+export function reportRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-reports" })
     .get(
       "/usage",
       async ({ query: { account, key, model, ...asked } }) => {
         const range = usageRange(asked, ledgerTime())
         const account_ids = account === undefined ? undefined : [account]
-        const span = await inAllShards(operators, { ...range, account_ids, key_id: key, model })
-        return operatorUsageReport(range, await usageOf(operators, span))
+        const usage = await ledger.sumUsage({ ...range, account_ids, key_id: key, model })
+        return operatorUsageReport(range, usage)
       },
       showingUsage,
     )
     .get(
       "/timeline",
       async ({ query: { by = "model", groups = DEFAULT_GROUPS, ...asked } }) => {
-        const span = await inAllShards(operators, statisticsSpan(asked, ledgerTime()))
-        return timelineBody(span, by, await timelineOf(operators, span, by, groups))
+        const span = statisticsSpan(asked, ledgerTime())
+        return timelineBody(span, by, await ledger.timeline(span, by, groups))
       },
       showingTimeline,
     )
     .get(
       "/latency",
       async ({ query }) => {
-        const span = await inAllShards(operators, statisticsSpan(query, ledgerTime()))
-        const { ttft, duration } = addLatencies(
-          await askSums(operators, (database) => latencies(database, span)),
-        )
+        const span = statisticsSpan(query, ledgerTime())
+        const { ttft, duration } = await ledger.latency(span)
         return {
           ...spanBody(span),
           ttft: distributionBody(ttft),
@@ -76,8 +63,8 @@ export function reportRoutes(operators: Operators) {
     .get(
       "/outcomes",
       async ({ query }) => {
-        const span = await inAllShards(operators, statisticsSpan(query, ledgerTime()))
-        const found = addOutcomes(await askSums(operators, (database) => outcomes(database, span)))
+        const span = statisticsSpan(query, ledgerTime())
+        const found = await ledger.outcomes(span)
         return {
           ...spanBody(span),
           data: found.map(({ charge_nano, ...outcome }) => ({ ...outcome, charge: printUsd(charge_nano) })),
@@ -85,55 +72,6 @@ export function reportRoutes(operators: Operators) {
       },
       showingOutcomes,
     )
-}
-
-function askSums<Answer>(
-  operators: Operators,
-  question: (database: OperatedShard["database"]) => Promise<Answer>,
-): Promise<Answer[]> {
-  return askAll(operators, question, { deadline_ms: operators.sums_deadline_ms })
-}
-
-/** A span that means the same calls in every shard, whichever has the key. */
-async function inAllShards<Asked extends Pick<StatisticsSpan, "account_ids" | "key_id">>(
-  operators: Operators,
-  span: Asked,
-): Promise<Asked> {
-  if (span.account_ids !== undefined) return span
-  const account_id = await accountOfKey(operators, span.key_id)
-  return account_id === undefined ? span : { ...span, account_ids: [account_id] }
-}
-
-async function usageOf(operators: Operators, range: UsageRange): Promise<UsageSummary> {
-  const most = groupsOfShard(operators.shards.length)
-  const whole = wholeUsage(await askSums(operators, (database) => sumUsage(database, range, most)))
-  if (operators.shards.length === 1) return whole
-  const groups = await nameGroups(whole.groups, (ids) =>
-    askAll(operators, (database) => groupNames(database, range.by, ids)),
-  )
-  return { ...whole, groups }
-}
-
-/** With several shards, all have to be asked which groups cost most together before they are asked for those. */
-async function timelineOf(
-  operators: Operators,
-  span: StatisticsSpan,
-  by: Split,
-  groups: number,
-): Promise<Timeline> {
-  const [first, ...others] = operators.shards
-  if (others.length === 0)
-    return askShard(operators, first, (database) => timeline(database, span, by, groups), {
-      deadline_ms: operators.sums_deadline_ms,
-    })
-  const ranked = await usageOf(operators, { ...span, by })
-  const chosen = ranked.groups.slice(0, groups).map(({ group }) => String(group))
-  const parts = await askSums(operators, (database) => timeline(database, span, by, chosen))
-  const whole = addTimelines(parts, chosen, ranked.groups.length + ranked.left_out - chosen.length)
-  const named = await nameGroups(whole.groups, (ids) =>
-    askAll(operators, (database) => timelineNames(database, by, ids)),
-  )
-  return { ...whole, groups: named }
 }
 
 function spanBody({ from, to }: StatisticsSpan) {

@@ -1,13 +1,11 @@
 import { timingSafeEqual } from "node:crypto"
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { endSession, isOpenSession, openSession } from "../../ledger/accounts/console-sessions.ts"
 import { ERRORS } from "../docs/examples.ts"
 import { answer, operation, SESSION_COOKIE } from "../openapi.ts"
 import { forbidStoring } from "../routing.ts"
 import { operatorsOnly } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
-import { askShard } from "./shards.ts"
 
 /** How long a session of the console lasts. */
 const SESSION_S = 12 * 3_600
@@ -19,7 +17,7 @@ type Asked = { readonly request: Request }
 
 /** `/admin/session`: the console signs in with the admin token and gets a session cookie (D50). */
 export function sessionRoutes(operators: Operators, admin_token: string) {
-  const [shard] = operators.shards
+  const { ledger } = operators
   return new Elysia({ name: "admin-session" })
     .onAfterHandle(forbidStoring)
     .post(
@@ -27,7 +25,7 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
       async ({ request, set, status }) => {
         const secret = newSecret(admin_token)
         const hash = hashOf(secret, admin_token)
-        await askShard(operators, shard, (database) => openSession(database, hash, SESSION_S))
+        await ledger.openSession(hash, SESSION_S)
         set.headers["set-cookie"] = cookie(secret, SESSION_S, request.headers)
         return status(204, undefined)
       },
@@ -37,10 +35,7 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
       "/session",
       async ({ request, set, status }) => {
         const secret = secretOf(request, admin_token)
-        if (secret !== null) {
-          const hash = hashOf(secret, admin_token)
-          await askShard(operators, shard, (database) => endSession(database, hash))
-        }
+        if (secret !== null) await ledger.endSession(hashOf(secret, admin_token))
         set.headers["set-cookie"] = cookie("", 0, request.headers)
         return status(204, undefined)
       },
@@ -49,15 +44,11 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
 }
 
 /** A hook that throws unless the request has the admin token, or the cookie of an open session from the same origin. */
-export function operatorsOrConsole(operators: Operators, admin_token: string) {
+export function operatorsOrConsole({ ledger }: Operators, admin_token: string) {
   const tokenOnly = operatorsOnly(admin_token)
-  const [shard] = operators.shards
   return async ({ request }: Asked): Promise<void> => {
     const secret = request.headers.has("authorization") ? null : secretOf(request, admin_token)
-    if (secret !== null) {
-      const hash = hashOf(secret, admin_token)
-      if (await askShard(operators, shard, (database) => isOpenSession(database, hash))) return
-    }
+    if (secret !== null && (await ledger.isOpenSession(hashOf(secret, admin_token)))) return
     tokenOnly({ request })
   }
 }

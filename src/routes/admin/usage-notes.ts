@@ -1,19 +1,16 @@
 import { Elysia } from "elysia"
-import { addNotedUsage, notedUsage } from "../../ledger/reports/usage-notes.ts"
 import { DEFAULT_NOTE_DAYS, UsageNotesBody, UsageNotesQuery } from "../../wire/usage-notes.ts"
 import { ERRORS, fieldFault } from "../docs/examples.ts"
 import { answer, operation } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
-import { askAll } from "./shards.ts"
 
 /** `/admin/usage-notes`: models whose usage was noted, or was charged below the provider's cost (D87, D90). */
-export function usageNoteRoutes(operators: Operators) {
+export function usageNoteRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-usage-notes" }).get(
     "/usage-notes",
     async ({ query: { days = DEFAULT_NOTE_DAYS } }) => {
-      const deadline_ms = operators.sums_deadline_ms
-      const found = await askAll(operators, (database) => notedUsage(database, days), { deadline_ms })
-      return { days, data: addNotedUsage(found).map((noted) => ({ ...noted, unread: [...noted.unread] })) }
+      const found = await ledger.notedUsage(days)
+      return { days, data: found.map((noted) => ({ ...noted, unread: [...noted.unread] })) }
     },
     showing,
   )

@@ -1,0 +1,42 @@
+import { DrizzleQueryError } from "drizzle-orm/errors"
+import { NoAnswer } from "../entries.ts"
+import { errorCode } from "./database-errors.ts"
+
+/** SQLSTATE classes of faults in a statement or its values: data, constraints, syntax, access. */
+const DEFECTS = ["21", "22", "23", "42"]
+
+/**
+ * Waits for an answer of the database, for `deadline_ms` if that is not null. Throws `NoAnswer` if it fails or is late, with
+ * the `id` of what may have been made. A statement that Postgres rejects as invalid is a broken invariant.
+ */
+export async function answerOf<Answer>(
+  question: Promise<Answer>,
+  deadline_ms: number | null,
+  id?: string,
+): Promise<Answer> {
+  const late = Promise.withResolvers<never>()
+  const timer =
+    deadline_ms === null
+      ? undefined
+      : setTimeout(() => late.reject(new NoAnswer("deadline", { id })), deadline_ms)
+  try {
+    return await Promise.race([question, late.promise])
+  } catch (error) {
+    // Drizzle's own message repeats the parameters; only what the driver said may reach a log.
+    const cause = error instanceof DrizzleQueryError ? error.cause : error
+    if (error === cause && !hasCode(error)) throw error
+    throw isDefect(cause) ? cause : new NoAnswer(errorCode(cause), { id })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** True for an error of the database driver: it has a code of the server or the system. */
+function hasCode(error: unknown): error is Error & { readonly code: unknown } {
+  return error instanceof Error && "code" in error
+}
+
+function isDefect(cause: unknown): boolean {
+  const code = hasCode(cause) ? cause.code : undefined
+  return typeof code === "string" && code.length === 5 && DEFECTS.includes(code.slice(0, 2))
+}

@@ -1,0 +1,182 @@
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { nextId } from "../id.ts"
+import type { Split } from "../wire/statistics.ts"
+import {
+  type AccountResult,
+  changeAccount,
+  createAccount,
+  getAccount,
+  listAccounts,
+  type NewAccount,
+} from "./accounts/accounts.ts"
+import { endSession, isOpenSession, openSession } from "./accounts/console-sessions.ts"
+import { type CreditOrder, credit, creditsBefore, getTimedCredit, pageOfCredits } from "./accounts/credits.ts"
+import { changeKey, createKey, listKeys, type NewKey, revokeKey } from "./accounts/keys.ts"
+import { archiveOf, dropMonth, noteDump } from "./archive/archive.ts"
+import { type Audit, type AuditOptions, audit } from "./archive/audit.ts"
+import { dumpPart } from "./archive/dump.ts"
+import { checkSeal, listMonths } from "./archive/seals.ts"
+import type { Violation } from "./archive/violations.ts"
+import { answerOf } from "./database/answer.ts"
+import type { Page } from "./database/page.ts"
+import type { Span } from "./database/span.ts"
+import { UnknownShard } from "./entries.ts"
+import type { MoveState } from "./moves/moves.ts"
+import { addEstimates, readEstimates } from "./queue/estimates.ts"
+import { addRefusals, readRefusals } from "./queue/refusals.ts"
+import { balanceAt } from "./reports/balance.ts"
+import { getCall, listCalls } from "./reports/calls.ts"
+import { latencies } from "./reports/latency.ts"
+import { addLatencies } from "./reports/merge.ts"
+import { outcomes } from "./reports/outcomes.ts"
+import { checkDay, firstDay } from "./reports/sum-hours.ts"
+import { timeline } from "./reports/timeline.ts"
+import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
+import { sumUsage } from "./reports/usage-sums.ts"
+
+/** How long operators wait for the database, in milliseconds. */
+export interface Deadlines {
+  readonly deadline_ms: number
+  /** For questions that read many entries: sums, statistics, past balances, lists of calls, a new limit. */
+  readonly sums_deadline_ms: number
+  /** For an audit, which reads all calls of open months. */
+  readonly audit_deadline_ms: number
+}
+
+/** As long as a call waits (D27); sums, whose statements may take 8 s (D48); less than the idle timeout of a connection. */
+export const DEADLINES: Deadlines = {
+  deadline_ms: 2_000,
+  sums_deadline_ms: 10_000,
+  audit_deadline_ms: 55_000,
+}
+
+/** A database of the ledger, as operators use it. */
+export interface OperatedDatabase {
+  /** The name of the shard. */
+  readonly name: string
+  /** Whether accounts are created in it. */
+  readonly open: boolean
+  readonly database: PostgresJsDatabase
+  /** Settlements without a hold: they are in a spool only, and the audit lists them (D13). */
+  unheld?(): readonly Violation[] | Promise<readonly Violation[]>
+  onAudit?(audit: Audit): void
+}
+
+/** What is to be made. The same `id` again makes nothing; without one it gets a new one. */
+type Order<Made extends { readonly id: string }> = Omit<Made, "id"> & { readonly id?: string | undefined }
+
+/** A month such as `2026-10`, of a shard; only one of several must be named. */
+interface MonthOfShard {
+  readonly month: string
+  readonly shard?: string | undefined
+}
+
+export type DatabaseOperators = ReturnType<typeof databaseOperators>
+
+/**
+ * The ledger as operators use it: one database, or several (D74). Every method rejects with `NoAnswer` if a database that it
+ * needs fails or is late.
+ */
+export type OperatorLedger = Omit<DatabaseOperators, "soon" | "sums" | "audited">
+
+/** The ledger in one database. */
+export function databaseOperators(
+  { name, open, database, unheld, onAudit }: OperatedDatabase,
+  { deadline_ms, sums_deadline_ms, audit_deadline_ms }: Deadlines = DEADLINES,
+) {
+  /** Asks this database a question, with a deadline. */
+  const within =
+    (limit_ms: number) =>
+    <Args extends readonly unknown[], Answer>(
+      question: (database: PostgresJsDatabase, ...args: Args) => Promise<Answer>,
+    ) =>
+    (...args: Args): Promise<Answer> =>
+      answerOf(question(database, ...args), limit_ms)
+  const soon = within(deadline_ms)
+  const sums = within(sums_deadline_ms)
+  const audited = within(audit_deadline_ms)
+  const monthOf = ({ month, shard = name }: MonthOfShard) => {
+    if (shard !== name) throw new UnknownShard([name])
+    return `${month}-01`
+  }
+  const ofAccount = async <Answer>(id: string, read: () => Promise<Answer>): Promise<Answer | null> =>
+    (await soon(getAccount)(id)) === null ? null : read()
+  return {
+    soon,
+    sums,
+    audited,
+    createAccount: async ({ id = nextId(), ...account }: Order<NewAccount>): Promise<AccountResult> =>
+      open
+        ? answerOf(createAccount(database, { id, ...account }), deadline_ms, id)
+        : { outcome: "none_open" },
+    getAccount: soon(getAccount),
+    listAccounts: soon(listAccounts),
+    changeAccount: soon(changeAccount),
+    balanceAt: sums(balanceAt),
+    createKey: ({ id = nextId(), ...key }: Order<NewKey>) =>
+      answerOf(createKey(database, { id, ...key }), deadline_ms, id),
+    /** Null without such an account; so are its credits. */
+    listKeys: (account_id: string, page: Page) =>
+      ofAccount(account_id, () => soon(listKeys)(account_id, page)),
+    changeKey: sums(changeKey),
+    revokeKey: soon(revokeKey),
+    credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
+      answerOf(credit(database, { id, ...order }), deadline_ms, id),
+    listCredits: (account_id: string, page: Page) =>
+      ofAccount(account_id, async () => {
+        const after = page.after === null ? null : await soon(getTimedCredit)(page.after)
+        if (page.after !== null && after === null) return { data: [], next: null }
+        return pageOfCredits(await soon(creditsBefore)(account_id, after, page.limit + 1), page)
+      }),
+    listCalls: sums(listCalls),
+    getCall: soon(getCall),
+    archiveOf: soon(archiveOf),
+    sumUsage: sums(sumUsage),
+    timeline: (span: Span, by: Split, groups: number) => sums(timeline)(span, by, groups),
+    latency: async (span: Span) => addLatencies([await sums(latencies)(span)]),
+    outcomes: sums(outcomes),
+    estimates: async (...asked: Asked<typeof readEstimates>) =>
+      addEstimates([await soon(readEstimates)(...asked)]),
+    refusals: async (...asked: Asked<typeof readRefusals>) =>
+      addRefusals([await soon(readRefusals)(...asked)]),
+    notedUsage: async (days: number) => addNotedUsage([await sums(notedUsage)(days)]),
+    /** With `onProgress` only the first piece has a deadline, and each statement its own. */
+    audit: async (options: AuditOptions): Promise<Audit> => {
+      const begun = Promise.withResolvers<null>()
+      const running = audit(database, {
+        ...options,
+        onProgress(progress) {
+          begun.resolve(null)
+          options.onProgress?.(progress)
+        },
+      })
+      const is_followed = options.onProgress !== undefined
+      await answerOf(is_followed ? Promise.race([begun.promise, running]) : running, audit_deadline_ms)
+      const found = await answerOf(running, null)
+      const whole = { ...found, violations: [...found.violations, ...((await unheld?.()) ?? [])] }
+      onAudit?.(whole)
+      return whole
+    },
+    /** Checks the sums of a day, by default the first one that has sums. Null if it has none. */
+    checkSums: async (day: Date | null) => {
+      const first = day ?? (await soon(firstDay)())
+      return first === null ? null : audited(checkDay)(first)
+    },
+    listMonths: soon(listMonths),
+    checkSeal: async (month: MonthOfShard, from: string | null) => audited(checkSeal)(monthOf(month), from),
+    dumpPart: async (month: MonthOfShard, from: string | null) => audited(dumpPart)(monthOf(month), from),
+    noteDump: async (month: MonthOfShard, dump: Parameters<typeof noteDump>[2]) =>
+      soon(noteDump)(monthOf(month), dump),
+    dropMonth: async (month: MonthOfShard) => sums(dropMonth)(monthOf(month)),
+    openSession: soon(openSession),
+    isOpenSession: soon(isOpenSession),
+    endSession: soon(endSession),
+    /** Begins or continues to move an account to a shard (D76). */
+    move: async (id: string, _shard: string): Promise<MoveState> =>
+      (await soon(getAccount)(id)) === null ? { outcome: "no_account" } : { outcome: "one_shard" },
+  }
+}
+
+type Asked<Question> = Question extends (database: PostgresJsDatabase, ...args: infer Args) => unknown
+  ? Args
+  : never

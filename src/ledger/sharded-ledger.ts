@@ -1,0 +1,202 @@
+import { inArray } from "drizzle-orm"
+import { DatabaseLedger, type DatabaseLedgerOptions } from "./database-ledger.ts"
+import type { End, Hold, HoldResult, Measure, Owner, Refusal, Standing, Terms } from "./entries.ts"
+import type { Log } from "./events.ts"
+import type { Ledger } from "./ledger.ts"
+import type { OperatorLedger } from "./operators.ts"
+import { Owners } from "./queue/standings.ts"
+import { type ClientReports, shardedReports } from "./reports/client.ts"
+import { firstFound } from "./reports/merge.ts"
+import { gateways } from "./schema/tables.ts"
+import { shardedOperators } from "./sharded-operators.ts"
+import { allOrNone, dataDirOf, type OneOrMore, oneOrMore, type ShardDatabase } from "./shards.ts"
+
+export type LedgerOptions = Omit<
+  DatabaseLedgerOptions,
+  "database" | "name" | "open" | "shard" | "owners" | "checkpoints"
+> & {
+  readonly databases: OneOrMore<ShardDatabase>
+  /** What the running calls of the accounts of a shard would be charged if this process died now (D57). */
+  checkpoints(shard: number): ReturnType<DatabaseLedgerOptions["checkpoints"]>
+}
+
+/** A shard in use by this process. */
+interface Shard extends ShardDatabase {
+  readonly ledger: DatabaseLedger
+}
+
+/**
+ * Takes a lease in every database of the ledger. Rejects, with nothing left open, if one cannot be reached. One database is
+ * used directly, so that nothing stands between it and its calls.
+ */
+export async function openLedger({ databases, ...options }: LedgerOptions): Promise<Ledger> {
+  const owners = new Owners()
+  const is_one = databases.length === 1
+  const opened = await allOrNone(
+    databases.map(async ({ name, open, database }, shard) => {
+      const ledger = await DatabaseLedger.open({
+        ...options,
+        name,
+        open,
+        database,
+        data_dir: dataDirOf(options.data_dir, name),
+        shard,
+        owners,
+        log: is_one ? options.log : naming(name, options.log),
+        checkpoints: () => options.checkpoints(shard),
+      })
+      return { name, open, database, ledger }
+    }),
+    ({ ledger }) => ledger.stop(),
+  )
+  const [first, ...others] = oneOrMore(opened)
+  if (others.length === 0) return first.ledger
+  const sharded = new ShardedLedger([first, ...others], owners)
+  try {
+    await refuseSamePlace(opened)
+  } catch (error) {
+    await sharded.stop()
+    throw error
+  }
+  return sharded
+}
+
+/**
+ * The ledger in several databases, as one gateway process uses it (D74). Which shard an account is in is asked of all of them
+ * and remembered; everything else is asked of that shard alone.
+ */
+class ShardedLedger implements Ledger {
+  readonly operators: OperatorLedger
+  readonly reports: ClientReports
+  readonly #list: OneOrMore<Shard>
+  readonly #owners: Owners
+
+  constructor(list: OneOrMore<Shard>, owners: Owners) {
+    this.operators = shardedOperators(
+      list.map(({ name, open, database, ledger }) => ({
+        name,
+        open,
+        database: database.operators,
+        operators: ledger.operators,
+      })),
+    )
+    this.reports = shardedReports(list.map(({ ledger }) => ledger.reports))
+    this.#list = list
+    this.#owners = owners
+  }
+
+  async standing(key_hash: string): Promise<Standing | null> {
+    const known = this.#owners.get(key_hash)
+    if (known !== null) {
+      const standing = await this.#ledgerOf(known.shard).standing(key_hash)
+      if (standing !== null) return standing
+      this.#owners.forget(key_hash)
+    }
+    return this.#find(key_hash)
+  }
+
+  owner(key_hash: string): Owner | null {
+    return this.#owners.get(key_hash)
+  }
+
+  forget(key_hash: string): void {
+    this.#owners.forget(key_hash)
+  }
+
+  async elsewhere(key_hash: string, { shard }: Owner): Promise<Owner | null> {
+    this.#owners.forget(key_hash)
+    const standing = await this.#find(key_hash)
+    return standing === null || standing.shard === shard ? null : standing
+  }
+
+  hold(hold: Hold, shard: number): Promise<HoldResult> {
+    return this.#ledgerOf(shard).hold(hold)
+  }
+
+  end(end: End, shard: number): Promise<unknown> {
+    return this.#ledgerOf(shard).end(end)
+  }
+
+  spooled(call_id: string, shard: number): Promise<void> {
+    return this.#ledgerOf(shard).spooled(call_id)
+  }
+
+  measure(measure: Measure, shard: number): void {
+    this.#ledgerOf(shard).measure(measure)
+  }
+
+  refused(refusal: Refusal, shard: number): void {
+    this.#ledgerOf(shard).refused(refusal)
+  }
+
+  keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void> {
+    return this.#ledgerOf(shard).keepAnswer(call_id, body, keep_ms)
+  }
+
+  keptAnswer(call_id: string, shard: number): Promise<string | null> {
+    return this.#ledgerOf(shard).keptAnswer(call_id)
+  }
+
+  async terms(wanted: readonly Terms[]): Promise<readonly (readonly number[])[]> {
+    return (await Promise.all(this.#list.map(({ ledger }) => ledger.terms(wanted)))).flat()
+  }
+
+  writable(): boolean {
+    return this.#list.some(({ ledger }) => ledger.writable())
+  }
+
+  writableShards(): readonly (readonly [name: string, writable: boolean])[] {
+    return this.#list.map(({ name, ledger }) => [name, ledger.writable()])
+  }
+
+  depths(): ReturnType<Ledger["depths"]> {
+    const sum = { hold: 0, end: 0, standing: 0, spool: 0 }
+    for (const { ledger } of this.#list) {
+      const { hold, end, standing, spool } = ledger.depths()
+      sum.hold += hold
+      sum.end += end
+      sum.standing += standing
+      sum.spool += spool
+    }
+    return sum
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#list.map(({ ledger }) => ledger.stop()))
+  }
+
+  #find(key_hash: string): Promise<Standing | null> {
+    return firstFound(this.#list.map(({ ledger }) => ledger.standing(key_hash)))
+  }
+
+  #ledgerOf(place: number): DatabaseLedger {
+    const shard = this.#list[place]
+    if (shard === undefined) throw new Error("there is no shard at this place")
+    return shard.ledger
+  }
+}
+
+/** Throws a sentence if the lease of one shard is in another: two URLs can lead to one database. */
+async function refuseSamePlace(shards: readonly Shard[]): Promise<void> {
+  const ids = shards.map(({ ledger }) => ledger.gateway_id)
+  for (const { name, database } of shards) {
+    const found = await database.operators
+      .select({ id: gateways.id })
+      .from(gateways)
+      .where(inArray(gateways.id, ids))
+    const names = shards.filter(({ ledger }) => found.some(({ id }) => id === ledger.gateway_id))
+    const other = names.find((shard) => shard.name !== name)
+    if (other === undefined) continue
+    throw new Error(
+      `shards ${name} and ${other.name} are the same schema of the same database: each needs its own`,
+    )
+  }
+}
+
+function naming(shard: string, log: Log): Log {
+  return {
+    info: (fields, message) => log.info({ shard, ...fields }, message),
+    warn: (fields, message) => log.warn({ shard, ...fields }, message),
+    error: (fields, message) => log.error({ shard, ...fields }, message),
+  }
+}

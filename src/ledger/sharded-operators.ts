@@ -1,0 +1,285 @@
+import { nextId } from "../id.ts"
+import { type Account, getAccount } from "./accounts/accounts.ts"
+import { creditsBefore, getCredit, getTimedCredit, pageOfCredits } from "./accounts/credits.ts"
+import { getKey } from "./accounts/keys.ts"
+import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
+import { NoAnswer, UnknownShard } from "./entries.ts"
+import { Moves } from "./moves/moves.ts"
+import {
+  type DatabaseOperators,
+  DEADLINES,
+  type Deadlines,
+  databaseOperators,
+  type OperatedDatabase,
+  type OperatorLedger,
+} from "./operators.ts"
+import { addEstimates, readEstimates } from "./queue/estimates.ts"
+import { addRefusals, readRefusals } from "./queue/refusals.ts"
+import { latencies } from "./reports/latency.ts"
+import {
+  addBalances,
+  addLatencies,
+  addOutcomes,
+  addTimelines,
+  addUsage,
+  firstFound,
+  MAX_GROUPS_OF_SHARD,
+  mergePages,
+  nameGroups,
+} from "./reports/merge.ts"
+import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
+import { timeline, timelineNames } from "./reports/timeline.ts"
+import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
+import { groupNames, type UsageRange, type UsageSummary } from "./reports/usage-sums.ts"
+import { type OneOrMore, oneOrMore } from "./shards.ts"
+
+interface Shard extends Pick<OperatedDatabase, "name" | "open" | "database"> {
+  readonly operators: DatabaseOperators
+}
+
+/** An answer, and the shard that gave it. */
+interface Found<Answer> {
+  readonly shard: Shard
+  readonly answer: Answer
+}
+
+type Question<Answer> = (operators: DatabaseOperators) => Promise<Answer>
+
+/** The ledger in these databases, as operators use it. */
+export function operatorLedger(
+  databases: OneOrMore<OperatedDatabase>,
+  deadlines: Deadlines = DEADLINES,
+): OperatorLedger {
+  const shards = databases.map((each) => ({ ...each, operators: databaseOperators(each, deadlines) }))
+  const [only, ...others] = oneOrMore(shards)
+  return others.length === 0 ? only.operators : shardedOperators(shards)
+}
+
+/** The ledger in several databases. An error names the shard that did not answer. */
+export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
+  const names = shards.map(({ name }) => name)
+  const moves = new Moves(shards)
+  const [home] = oneOrMore(shards)
+  const sessions = asking(home)
+
+  const all = <Answer>(question: Question<Answer>) =>
+    Promise.all(shards.map((shard) => asking(shard)(question)))
+  /** What one shard has. Rejects if no shard has it and one did not answer. */
+  const first = <Answer>(question: Question<Answer | null>): Promise<Found<Answer> | null> =>
+    firstFound(
+      shards.map(async (shard) => {
+        const answer = await asking(shard)(question)
+        return answer === null ? null : { shard, answer }
+      }),
+    )
+  /** The shard in which the account is live: where its balance, keys and limits are. */
+  const live = (id: string) => first(({ soon }) => soon(getAccount)(id))
+  const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
+  const ofShard = (shard: string | undefined) => {
+    const found = shards.find(({ name }) => name === shard)
+    if (found === undefined) throw new UnknownShard(names)
+    return asking(found)
+  }
+  /** The same calls in every shard: one that an account has left has calls of its keys, but not the keys. */
+  const ofAccount = async <Asked extends { readonly key_id?: string | undefined }>(
+    asked: Asked,
+    account_id: string | undefined,
+  ): Promise<string | undefined> =>
+    account_id === undefined && asked.key_id !== undefined
+      ? (await keyed(asked.key_id))?.answer.account_id
+      : account_id
+  const inAll = async <Asked extends Pick<UsageRange, "account_ids" | "key_id">>(
+    span: Asked,
+  ): Promise<Asked> => {
+    if (span.account_ids !== undefined) return span
+    const account_id = await ofAccount(span, undefined)
+    return account_id === undefined ? span : { ...span, account_ids: [account_id] }
+  }
+  const sumUsage = async (asked: UsageRange): Promise<UsageSummary> => {
+    const range = await inAll(asked)
+    const whole = addUsage(await all((operators) => operators.sumUsage(range, MAX_GROUPS_OF_SHARD)))
+    const groups = await nameGroups(whole.groups, (ids) => all(({ soon }) => soon(groupNames)(range.by, ids)))
+    return { ...whole, groups }
+  }
+  const auditOf = async (shard: Shard, options: AuditOptions) => {
+    const found = await asking(shard)((operators) => operators.audit(options))
+    return { ...found, violations: found.violations.map((each) => ({ ...each, shard: shard.name })) }
+  }
+
+  return {
+    async createAccount({ id, ...account }) {
+      const known = id === undefined ? null : await live(id)
+      if (known !== null) return { outcome: "known", account: named(known) }
+      const own = { ...account, id: id ?? nextId() }
+      const shard = await shardFor(shards, own.id, id === undefined)
+      if (shard === null) return { outcome: "none_open" }
+      const made = await asking(shard)((operators) => operators.createAccount(own))
+      return made.outcome === "none_open"
+        ? made
+        : { ...made, account: named({ shard, answer: made.account }) }
+    },
+    async getAccount(id) {
+      const found = await live(id)
+      return found && named(found)
+    },
+    async listAccounts(page) {
+      const pages = shards.map(async (shard) => {
+        const { data, next } = await asking(shard)((operators) => operators.listAccounts(page))
+        return { data: data.map((answer) => named({ shard, answer })), next }
+      })
+      return mergePages(await Promise.all(pages), page)
+    },
+    async changeAccount(id, change) {
+      const found = await live(id)
+      if (found === null) return null
+      const { shard } = found
+      const answer = await asking(shard)((operators) => operators.changeAccount(id, change))
+      return answer && named({ shard, answer })
+    },
+    balanceAt: async (id, at) => addBalances(await all((operators) => operators.balanceAt(id, at))),
+    async createKey({ id, ...key }) {
+      const found = await live(key.account_id)
+      if (found === null) return { outcome: "no_account" }
+      // The operator's own id may be that of a key in another shard.
+      const known = id === undefined ? null : await keyed(id)
+      if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
+      return asking(found.shard)((operators) => operators.createKey({ id, ...key }))
+    },
+    async listKeys(account_id, page) {
+      const found = await live(account_id)
+      return found && asking(found.shard)((operators) => operators.listKeys(account_id, page))
+    },
+    async changeKey(id, change) {
+      const found = await keyed(id)
+      return found && asking(found.shard)((operators) => operators.changeKey(id, change))
+    },
+    async revokeKey(id) {
+      const found = await keyed(id)
+      return found !== null && asking(found.shard)((operators) => operators.revokeKey(id))
+    },
+    async credit({ id, ...order }) {
+      // The operator's own id may be that of a credit of another account, or of this one before it moved.
+      const known = id === undefined ? null : await first(({ soon }) => soon(getCredit)(id))
+      const found = await live(order.account_id)
+      if (found === null) return { outcome: "no_account" }
+      if (known !== null) {
+        const { answer: credit } = known
+        return credit.account_id === order.account_id && credit.amount_nano === order.amount_nano
+          ? { outcome: "known", credit, account: named(found) }
+          : { outcome: "conflict" }
+      }
+      const { shard } = found
+      const made = await asking(shard)((operators) => operators.credit({ id, ...order }))
+      return "account" in made ? { ...made, account: named({ shard, answer: made.account }) } : made
+    },
+    /** Those that were made before a move are in another shard. */
+    async listCredits(account_id, page) {
+      const { limit, after } = page
+      if ((await live(account_id)) === null) return null
+      const last = after === null ? null : await first(({ soon }) => soon(getTimedCredit)(after))
+      if (after !== null && last === null) return { data: [], next: null }
+      const found = await all(({ soon }) => soon(creditsBefore)(account_id, last?.answer ?? null, limit + 1))
+      return pageOfCredits(found.flat(), page)
+    },
+    async listCalls(asked, page) {
+      const filter = { ...asked, account_id: await ofAccount(asked, asked.account_id) }
+      return mergePages(await all((operators) => operators.listCalls(filter, page)), page)
+    },
+    getCall: async (id) => (await first((operators) => operators.getCall(id)))?.answer ?? null,
+    archiveOf: async (id) => (await first((operators) => operators.archiveOf(id)))?.answer ?? null,
+    sumUsage,
+    /** All have to be asked which groups cost most together before they are asked for those. */
+    async timeline(asked, by, groups) {
+      const span = await inAll(asked)
+      const ranked = await sumUsage({ ...span, by })
+      const chosen = ranked.groups.slice(0, groups).map(({ group }) => String(group))
+      const parts = await all(({ sums }) => sums(timeline)(span, by, chosen))
+      const whole = addTimelines(parts, chosen, ranked.groups.length + ranked.left_out - chosen.length)
+      const named_groups = await nameGroups(whole.groups, (ids) =>
+        all(({ soon }) => soon(timelineNames)(by, ids)),
+      )
+      return { ...whole, groups: named_groups }
+    },
+    async latency(asked) {
+      const span = await inAll(asked)
+      return addLatencies(await all(({ sums }) => sums(latencies)(span)))
+    },
+    async outcomes(asked) {
+      const span = await inAll(asked)
+      return addOutcomes(await all((operators) => operators.outcomes(span)))
+    },
+    estimates: async (...asked) => addEstimates(await all(({ soon }) => soon(readEstimates)(...asked))),
+    refusals: async (...asked) => addRefusals(await all(({ soon }) => soon(readRefusals)(...asked))),
+    notedUsage: async (days) => addNotedUsage(await all(({ sums }) => sums(notedUsage)(days))),
+    async audit({ onProgress, ...options }) {
+      if (onProgress === undefined)
+        return addAudits(await Promise.all(shards.map((shard) => auditOf(shard, options))))
+      const found = []
+      for (const shard of shards) {
+        const told = {
+          ...options,
+          onProgress: (at: AuditProgress) => onProgress({ ...at, shard: shard.name }),
+        }
+        found.push(await auditOf(shard, told))
+      }
+      return addAudits(found)
+    },
+    async checkSums(day) {
+      const from = day ?? earliest(await all(({ soon }) => soon(firstDay)()))
+      return from === null ? null : addCheckedDays(await all(({ audited }) => audited(checkDay)(from)))
+    },
+    async listMonths() {
+      const listed = shards.map(async (shard) => {
+        const found = await asking(shard)((operators) => operators.listMonths())
+        return found.map((month) => ({ ...month, shard: shard.name }))
+      })
+      const found = (await Promise.all(listed)).flat()
+      return found.sort((left, right) => right.month.localeCompare(left.month))
+    },
+    checkSeal: async (month, from) => ofShard(month.shard)((operators) => operators.checkSeal(month, from)),
+    dumpPart: async (month, from) => ofShard(month.shard)((operators) => operators.dumpPart(month, from)),
+    noteDump: async (month, dump) => ofShard(month.shard)((operators) => operators.noteDump(month, dump)),
+    dropMonth: async (month) => ofShard(month.shard)((operators) => operators.dropMonth(month)),
+    openSession: (...asked) => sessions((operators) => operators.openSession(...asked)),
+    isOpenSession: (...asked) => sessions((operators) => operators.isOpenSession(...asked)),
+    endSession: (...asked) => sessions((operators) => operators.endSession(...asked)),
+    async move(id, shard) {
+      if (!(await home.operators.soon(() => moves.isKnown(id))())) return { outcome: "no_account" }
+      const to = shards.find(({ name }) => name === shard)
+      return to === undefined
+        ? { outcome: "no_shard", known: names }
+        : home.operators.sums(() => moves.move(id, to))()
+    },
+  }
+}
+
+/** How a shard is asked. An error names it. */
+function asking({ name, operators }: Shard) {
+  return async <Answer>(question: Question<Answer>): Promise<Answer> => {
+    try {
+      return await question(operators)
+    } catch (error) {
+      if (!(error instanceof NoAnswer)) throw error
+      throw new NoAnswer(error.message, { id: error.id, shard: name })
+    }
+  }
+}
+
+function named({ shard, answer }: Found<Account>): Account {
+  return { ...answer, shard: shard.name }
+}
+
+/**
+ * The shard for a new account: one of those that are open, in an order that depends on the id alone. So accounts are spread
+ * evenly, and two requests with the same id choose the same shard. A new id takes the first one that answers.
+ */
+async function shardFor(shards: readonly Shard[], id: string, is_new: boolean): Promise<Shard | null> {
+  const weightOf = ({ name }: Shard) => Bun.hash.xxHash64(`${id} ${name}`)
+  const choices = shards
+    .filter(({ open }) => open)
+    .sort((left, right) => (weightOf(left) < weightOf(right) ? 1 : -1))
+  const [chosen = null, ...others] = choices
+  if (!is_new || others.length === 0) return chosen
+  const answers = await Promise.allSettled(choices.map(({ operators }) => operators.getAccount(id)))
+  return choices.find((_, at) => answers[at]?.status === "fulfilled") ?? chosen
+}
