@@ -1,4 +1,4 @@
-import { groupDigits, parseUsd, printUsd } from "../money.ts"
+import { groupDigits, printUsd } from "../money.ts"
 
 /** Formats amounts for people. Money stays a decimal string or a bigint; only plots use numbers. */
 
@@ -17,15 +17,6 @@ export function sumUsd(texts: readonly string[]): string {
 /** `left - right`. */
 export function lessUsd(left: string, right: string): string {
   return printUsd(nanoOf(left) - nanoOf(right))
-}
-
-export function isNegative(text: string): boolean {
-  return text.startsWith("-")
-}
-
-/** As a number, for a plot. */
-export function plotted(text: string): number {
-  return Number(text)
 }
 
 /** USD labels of an axis, all with the same number of decimals. */
@@ -71,12 +62,8 @@ export function showShare(part: number, whole: number): string {
   return `${percent < 10 ? Number(percent.toFixed(1)) : Math.round(percent)}%`
 }
 
+/** Sums can have more whole digits than `parseUsd` allows; invalid text counts as 0. */
 function nanoOf(text: string): bigint {
-  return parseUsd(text) ?? bigNanoOf(text)
-}
-
-/** Sums can have more whole digits than an amount in a request. */
-function bigNanoOf(text: string): bigint {
   const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d{1,9}))?$/.exec(text) ?? []
   if (whole === undefined) return 0n
   const magnitude = BigInt(whole + fraction.padEnd(9, "0"))

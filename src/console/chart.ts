@@ -1,5 +1,5 @@
 import type { TimelineBody, TimelineGroup } from "../wire/statistics.ts"
-import { plotted, showCount, showUsd, sumUsd } from "./amount.ts"
+import { showCount, showUsd, sumUsd } from "./amount.ts"
 
 /** The metrics of a timeline. */
 export const metrics = ["money", "tokens", "calls"] as const
@@ -16,56 +16,42 @@ export interface Series {
   readonly group: string | null
 }
 
-/** The series of a timeline in stacking order, the first at the bottom. */
+/** The series of a timeline in stacking order, the first at the top. */
 export function seriesOf({ data, left_out }: TimelineBody, metric: Metric): readonly Series[] {
-  return data.map((group) => ({
-    name: group.group === null ? `${showCount(left_out)} more` : (group.name ?? group.group),
-    group: group.group,
-    ...figuresOf(group, metric),
-  }))
-}
-
-function figuresOf(group: TimelineGroup, metric: Metric): Pick<Series, "values" | "shown" | "total"> {
-  if (metric === "money") {
-    return {
-      values: group.charge.map(plotted),
-      shown: group.charge.map(showUsd),
-      total: showUsd(sumUsd(group.charge)),
+  return data.map((one) => {
+    const { group } = one
+    const name = group === null ? `${showCount(left_out)} more` : (one.name ?? group)
+    if (metric === "money") {
+      const { charge } = one
+      const total = showUsd(sumUsd(charge))
+      return { name, group, values: charge.map(Number), shown: charge.map(showUsd), total }
     }
-  }
-  const values = metric === "calls" ? group.calls : tokensOf(group)
-  return { values, shown: values.map(showCount), total: showCount(sum(values)) }
+    const values = metric === "calls" ? one.calls : tokensOf(one)
+    return { name, group, values, shown: values.map(showCount), total: showCount(sum(values)) }
+  })
 }
 
 function tokensOf({ prompt_tokens, completion_tokens }: TimelineGroup): readonly number[] {
   return prompt_tokens.map((tokens, at) => tokens + (completion_tokens[at] ?? 0))
 }
 
-/** Each series added to those before it. */
-export function stacked(series: readonly Pick<Series, "values">[]): readonly (readonly number[])[] {
-  let below: readonly number[] = []
-  return series.map(({ values }) => {
-    below = values.map((value, at) => value + (below[at] ?? 0))
-    return below
+/** Each series added to those after it, so that it is drawn before them and they cover all but its own part. */
+export function stacked(series: readonly Pick<Series, "values">[]): number[][] {
+  return series.map(({ values }, at) => {
+    const below = series.slice(at + 1)
+    return values.map((value, step) => value + sum(below.map((one) => one.values[step] ?? 0)))
   })
 }
 
 /** The totals of all groups of a timeline. */
-export interface Totals {
-  readonly charge: string
-  readonly calls: number
-  readonly prompt_tokens: number
-  readonly cached_tokens: number
-  readonly completion_tokens: number
-}
-
-export function totalsOf({ data }: TimelineBody): Totals {
+export function totalsOf({ data }: TimelineBody) {
+  const total = (valuesOf: (group: TimelineGroup) => readonly number[]) => sum(data.flatMap(valuesOf))
   return {
     charge: sumUsd(data.flatMap(({ charge }) => charge)),
-    calls: sum(data.flatMap(({ calls }) => calls)),
-    prompt_tokens: sum(data.flatMap(({ prompt_tokens }) => prompt_tokens)),
-    cached_tokens: sum(data.flatMap(({ cached_tokens }) => cached_tokens)),
-    completion_tokens: sum(data.flatMap(({ completion_tokens }) => completion_tokens)),
+    calls: total(({ calls }) => calls),
+    prompt_tokens: total(({ prompt_tokens }) => prompt_tokens),
+    cached_tokens: total(({ cached_tokens }) => cached_tokens),
+    completion_tokens: total(({ completion_tokens }) => completion_tokens),
   }
 }
 
@@ -77,13 +63,14 @@ export function coarser(values: readonly number[], size: number): readonly numbe
   )
 }
 
-/** The points of a sparkline in a box of `width` and `height`, the highest value at the top. */
-export function sparkPoints(values: readonly number[], width: number, height: number): string {
+/** The area of a sparkline as a CSS polygon, the highest value at the top. Zero has 4 % of the height, to be seen. */
+export function sparkArea(values: readonly number[]): string {
   const highest = Math.max(...values, Number.MIN_VALUE)
-  const step = width / Math.max(1, values.length - 1)
-  return values
-    .map((value, at) => `${(at * step).toFixed(1)},${(height - (value / highest) * height).toFixed(1)}`)
-    .join(" ")
+  const step = 100 / Math.max(1, values.length - 1)
+  const points = values.map(
+    (value, at) => `${(at * step).toFixed(1)}% ${(96 - (value / highest) * 96).toFixed(1)}%`,
+  )
+  return `polygon(0% 100%, ${points.join(", ")}, 100% 100%)`
 }
 
 function sum(values: readonly number[]): number {

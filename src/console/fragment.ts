@@ -3,30 +3,28 @@ export interface Address {
   /** `""` is the overview. */
   readonly view: string
   readonly id: string | null
-  readonly query: Readonly<Record<string, string>>
+  readonly query: Query
 }
+
+export type Query = Readonly<Record<string, string>>
 
 const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/i
 
 export function parseAddress(hash: string): Address {
   const [path = "", search = ""] = hash.replace(/^#?\/?/, "").split("?", 2)
-  const [view = "", id] = path.split("/")
-  return {
-    view,
-    id: id === undefined || id === "" ? null : id,
-    query: Object.fromEntries(new URLSearchParams(search)),
-  }
+  const [view = "", id = ""] = path.split("/")
+  return { view, id: id || null, query: Object.fromEntries(new URLSearchParams(search)) }
 }
 
-/** `#/calls?state=open`; empty query values are omitted. */
-export function addressOf(
-  view: string,
-  id: string | null = null,
-  query: Readonly<Record<string, string>> = {},
-): string {
-  const given = Object.entries(query).filter(([, value]) => value !== "")
-  const search = new URLSearchParams(given).toString()
-  return `#/${view}${id === null ? "" : `/${encodeURIComponent(id)}`}${search === "" ? "" : `?${search}`}`
+/** `#/calls?state=open` */
+export function addressOf(view: string, id: string | null = null, query: Query = {}): string {
+  return withQuery(`#/${view}${id === null ? "" : `/${encodeURIComponent(id)}`}`, query)
+}
+
+/** The path with the query behind it; empty values are omitted. */
+export function withQuery(path: string, query: Query): string {
+  const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "")).toString()
+  return search === "" ? path : `${path}?${search}`
 }
 
 /** Finds the id in pasted text: an id, a header line or a log line. */

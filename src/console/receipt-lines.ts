@@ -4,7 +4,7 @@ import { lessUsd } from "./amount.ts"
 
 /** One step in the timeline of a call. */
 export interface ReceiptStep {
-  readonly name: "Held" | "First output" | "Last byte" | "Settled" | "Released" | "Expired"
+  readonly name: string
   /** Null if it has not happened. */
   readonly at: string | null
   /** Milliseconds since the hold. */
@@ -13,49 +13,23 @@ export interface ReceiptStep {
   readonly missing: string | null
 }
 
-/** What one kind costs of a call, at the prices of its admission. */
-export interface CostLine {
-  readonly kind: string
-  /** Tokens or other units; null for the price per call. */
-  readonly count: number | null
-  /** USD per `unit`. */
-  readonly price: string
-  readonly unit: string
-  readonly amount: string
-}
-
-const CLOSED = { settled: "Settled", released: "Released", expired: "Expired" } as const
+const CLOSED: Readonly<Record<string, string>> = { released: "Released", expired: "Expired" }
 
 /** The timeline: held, first output, last byte, settled. */
 export function receiptSteps(call: CallBody): readonly ReceiptStep[] {
   const { started_at, settled_at, ttft_ms, duration_ms, state } = call
-  const open = state === "open"
-  const closed_ms = settled_at === null ? null : Date.parse(settled_at) - Date.parse(started_at)
+  const began_ms = Date.parse(started_at)
+  const step = (name: string, after_ms: number | null, why: string): ReceiptStep =>
+    after_ms === null
+      ? { name, at: null, after_ms, missing: state === "open" ? "not yet" : why }
+      : { name, at: new Date(began_ms + after_ms).toISOString(), after_ms, missing: null }
+  const closed_ms = settled_at === null ? null : Math.max(0, Date.parse(settled_at) - began_ms)
   return [
-    { name: "Held", at: started_at, after_ms: 0, missing: null },
-    later("First output", started_at, ttft_ms, open ? "not yet" : "no output"),
-    later(
-      "Last byte",
-      started_at,
-      duration_ms,
-      open ? "not yet" : "unknown: the gateway stopped unexpectedly",
-    ),
-    {
-      name: closedName(state),
-      at: settled_at,
-      after_ms: closed_ms === null ? null : Math.max(0, closed_ms),
-      missing: settled_at === null ? "not yet" : null,
-    },
+    step("Held", 0, ""),
+    step("First output", ttft_ms, "no output"),
+    step("Last byte", duration_ms, "unknown: the gateway stopped unexpectedly"),
+    { ...step(CLOSED[state] ?? "Settled", closed_ms, "not yet"), at: settled_at },
   ]
-}
-
-function closedName(state: string): ReceiptStep["name"] {
-  return state === "released" || state === "expired" ? CLOSED[state] : CLOSED.settled
-}
-
-function later(name: ReceiptStep["name"], from: string, ms: number | null, missing: string): ReceiptStep {
-  if (ms === null) return { name, at: null, after_ms: null, missing }
-  return { name, at: new Date(Date.parse(from) + ms).toISOString(), after_ms: ms, missing: null }
 }
 
 /** The released part of the hold; null while the call is open. */
@@ -64,8 +38,11 @@ export function releasedPart({ held, charge, overage }: CallBody): string | null
   return overage !== null && overage !== "0" ? "0" : lessUsd(held, charge)
 }
 
-/** The lines whose sum, rounded up once to a billionth of a USD, is the charge; empty without usage. */
-export function costLines({ lines }: CallBody): readonly CostLine[] {
+/**
+ * What each kind costs, at the prices of the admission: the sum, rounded up once to a billionth of a USD, is the charge. `count` is
+ * null for the price per call, `price` is per `unit`. Empty without usage.
+ */
+export function costLines({ lines }: CallBody) {
   return lines.map((line) => ({
     kind: lineLabel(line),
     count: line.kind === "per_call" ? null : line.count,

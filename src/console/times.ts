@@ -1,5 +1,13 @@
 /** Formats times for people, in the local time zone and in UTC. */
 
+const BRIEF = {
+  month: "short",
+  day: "numeric",
+  hour: "numeric",
+  minute: "2-digit",
+  second: "2-digit",
+} as const
+
 /** An RFC 3339 time in the local time zone. */
 export function showMoment(text: string, zone?: string): string {
   return formatted(text, { dateStyle: "medium", timeStyle: "medium" }, zone)
@@ -7,16 +15,7 @@ export function showMoment(text: string, zone?: string): string {
 
 /** Without the year, for a list. */
 export function showBrief(text: string, zone?: string): string {
-  return formatted(
-    text,
-    { month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit" },
-    zone,
-  )
-}
-
-/** The time of day in the local time zone. */
-export function showClock(text: string, zone?: string): string {
-  return formatted(text, { timeStyle: "medium" }, zone)
+  return formatted(text, BRIEF, zone)
 }
 
 /** The same time in UTC to the millisecond: `2026-11-21 09:33:00.000 UTC`. */
@@ -69,9 +68,8 @@ function pair(seconds: number, size: number, unit: string, rest_size: number, re
 function formatted(text: string, style: Intl.DateTimeFormatOptions, zone: string | undefined): string {
   const at = new Date(text)
   if (Number.isNaN(at.getTime())) return text
-  return new Intl.DateTimeFormat(undefined, zone === undefined ? style : { ...style, timeZone: zone }).format(
-    at,
-  )
+  const options = zone === undefined ? style : { ...style, timeZone: zone }
+  return new Intl.DateTimeFormat(undefined, options).format(at)
 }
 
 /** The time ranges of the console. */

@@ -9,7 +9,7 @@ import {
   showUsd,
   sumUsd,
 } from "../../src/console/amount.ts"
-import { coarser, seriesOf, sparkPoints, stacked, totalsOf } from "../../src/console/chart.ts"
+import { coarser, seriesOf, sparkArea, stacked, totalsOf } from "../../src/console/chart.ts"
 import { addressOf, idIn, parseAddress, shortId } from "../../src/console/fragment.ts"
 import { costLines, receiptSteps, releasedPart } from "../../src/console/receipt-lines.ts"
 import {
@@ -265,18 +265,19 @@ describe("charts", () => {
     expect(totalsOf(timeline)).toMatchObject({ charge: "0.300000001", calls: 4, prompt_tokens: 4 })
   })
 
-  test("stack each series on those before it", () => {
+  test("stack each series on those after it", () => {
     expect(stacked([{ values: [1, 2] }, { values: [3, 0] }, { values: [0, 1] }])).toEqual([
-      [1, 2],
-      [4, 2],
       [4, 3],
+      [3, 1],
+      [0, 1],
     ])
   })
 
   test("a spark keeps its shape, up to the last value, and nothing is a flat line", () => {
     expect(coarser([9, 1, 2, 3, 4], 2)).toEqual([3, 7])
-    expect(sparkPoints([0, 1, 2], 10, 4)).toBe("0.0,4.0 5.0,2.0 10.0,0.0")
-    expect(sparkPoints([0, 0], 10, 4)).toBe("0.0,4.0 10.0,4.0")
+    const area = (points: string) => `polygon(0% 100%, ${points}, 100% 100%)`
+    expect(sparkArea([0, 1, 2])).toBe(area("0.0% 96.0%, 50.0% 48.0%, 100.0% 0.0%"))
+    expect(sparkArea([0, 0])).toBe(area("0.0% 96.0%, 100.0% 96.0%"))
   })
 })
 

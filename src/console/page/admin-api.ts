@@ -41,16 +41,21 @@ export function whenClosed(listener: (reason: string) => void): void {
   onClose = listener
 }
 
-/** An error response of the gateway. */
+/** The message for an error. */
+export function faultWords(error: unknown): string {
+  return error instanceof AdminError
+    ? error.message.replaceAll("`", "")
+    : "The console had an error. Reload the page."
+}
+
+/** An error response of the gateway. The status is 0 if there was none; `param` is the field that caused the error. */
 export class AdminError extends Error {
   override readonly name = "AdminError"
-  /** 0 if there was no response. */
   readonly status: number
   readonly code: string
-  /** The field that caused the error. */
   readonly param: string | null
 
-  constructor(status: number, code: string, message: string, param: string | null) {
+  constructor(status: number, code: string, message: string, param: string | null = null) {
     super(message)
     this.status = status
     this.code = code
@@ -71,7 +76,7 @@ export async function ask<Body>(path: string, signal?: AbortSignal): Promise<Bod
     if (!(error instanceof AdminError) || error.code !== "ledger_unavailable") throw error
     const words =
       "The database did not respond. It is unavailable, or the query is too large: try a shorter time range."
-    throw new AdminError(error.status, error.code, words, null)
+    throw new AdminError(error.status, error.code, words)
   }
 }
 
@@ -102,8 +107,7 @@ async function request(
 ): Promise<Response> {
   const { href, pathname } = new URL(`/admin${path}`, location.origin)
   // An id from the address bar could contain `..`: nothing but `/admin` may be asked.
-  if (!pathname.startsWith("/admin/"))
-    throw new AdminError(404, "not_found", "This page does not exist.", null)
+  if (!pathname.startsWith("/admin/")) throw new AdminError(404, "not_found", "This page does not exist.")
   try {
     return await fetch(href, {
       method,
@@ -115,7 +119,7 @@ async function request(
     })
   } catch (error) {
     if (signal?.aborted) throw error
-    throw new AdminError(0, "unreachable", "The gateway cannot be reached. Check that it is running.", null)
+    throw new AdminError(0, "unreachable", "The gateway cannot be reached. Check that it is running.")
   }
 }
 
@@ -129,7 +133,7 @@ async function refusalOf(answer: Response): Promise<AdminError> {
     const { error }: ErrorBody = JSON.parse(text)
     return new AdminError(answer.status, error.code, error.message, error.param)
   } catch {
-    return new AdminError(answer.status, "unknown", `The gateway returned status ${answer.status}.`, null)
+    return new AdminError(answer.status, "unknown", `The gateway returned status ${answer.status}.`)
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * Creates elements from tags, attributes and text. Text is never parsed as markup. These functions are all that the page
- * needs of a framework: its views are drawn once for each visit, and `Table` keeps the rows that polling has not changed.
+ * needs of a framework: its views are drawn once for each visit, and `table` keeps the rows that polling has not changed.
  */
 
 export type Child = Node | string | null | false
@@ -8,41 +8,36 @@ export type Child = Node | string | null | false
 type Listener = (event: Event) => void
 type Attributes = Readonly<Record<string, string | number | boolean | null | Listener>>
 
-/** Creates an element. A function is a listener for the event of its name, `true` an attribute without a value, `null` or `false` no attribute. */
+/**
+ * `el("p.quiet", { id: "note" }, "text")`: an element with its classes, attributes and children. A function is a listener for the
+ * event of its name, `true` an attribute without a value, `null` or `false` no attribute.
+ */
 export function el<Tag extends keyof HTMLElementTagNameMap>(
-  tag: Tag,
-  attributes: Attributes = {},
-  ...children: readonly Child[]
+  spec: Tag | `${Tag}.${string}`,
+  ...parts: readonly (Attributes | Child)[]
 ): HTMLElementTagNameMap[Tag] {
-  const element = document.createElement(tag)
-  attribute(element, attributes)
-  element.append(...shown(children))
+  const [tag, ...names] = spec.split(".")
+  // The type of `spec` says that its first part is a tag.
+  const element = document.createElement(tag as Tag)
+  if (names.length > 0) element.className = names.join(" ")
+  for (const part of parts) {
+    if (part === null || part === false) continue
+    if (typeof part === "string" || part instanceof Node) element.append(part)
+    else setAttributes(element, part)
+  }
   return element
 }
 
-const SVG = "http://www.w3.org/2000/svg"
-
-export function svg<Tag extends keyof SVGElementTagNameMap>(
-  tag: Tag,
-  attributes: Attributes = {},
-  ...children: readonly Child[]
-): SVGElementTagNameMap[Tag] {
-  const element = document.createElementNS(SVG, tag)
-  attribute(element, attributes)
-  element.append(...shown(children))
-  return element
-}
-
-function attribute(element: Element, attributes: Attributes): void {
+function setAttributes(element: Element, attributes: Attributes): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value)
-    else if (value === true) element.setAttribute(name, "")
-    else if (value !== null && value !== false) element.setAttribute(name, String(value))
+    else if (value !== null && value !== false)
+      element.setAttribute(name, value === true ? "" : String(value))
   }
 }
 
-function shown(children: readonly Child[]): (Node | string)[] {
-  return children.filter((child) => child !== null && child !== false)
+export function button(label: string, click: Listener, attributes: Attributes = {}): HTMLButtonElement {
+  return el("button", { type: "button", click, ...attributes }, label)
 }
 
 /** Sets the text only if it differs, so that unchanged text does not flicker and keeps its selection. */
@@ -63,5 +58,5 @@ const FOCUSABLE = "a, button, input, select, textarea, [tabindex]"
 
 /** A user-provided name, isolated so that its writing direction does not affect the text around it. */
 export function named(name: string): HTMLElement {
-  return el("bdi", { class: "name" }, name)
+  return el("bdi.name", name)
 }

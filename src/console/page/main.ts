@@ -1,24 +1,41 @@
 import { parseAddress } from "../fragment.ts"
 import { findSession, isSignedIn, whenClosed } from "./admin-api.ts"
 import { el } from "./element.ts"
+import { type Visit, view } from "./part.ts"
 import { type Shell, shell, signIn } from "./shell.ts"
 import { account } from "./views/account.ts"
 import { accounts } from "./views/accounts.ts"
 import { audit } from "./views/audit.ts"
-import { calls, live } from "./views/calls.ts"
+import { calls } from "./views/calls.ts"
+import { live } from "./views/live.ts"
 import { overview } from "./views/overview.ts"
 import { receipt } from "./views/receipt.ts"
 import { upstreams } from "./views/upstreams.ts"
-import type { Visit } from "./visit.ts"
+
+interface Place {
+  /** In the navigation. */
+  readonly name: string
+  readonly view: (visit: Visit) => HTMLElement
+  /** The view of one entry, by its id. */
+  readonly one?: (visit: Visit, id: string) => HTMLElement
+}
+
+/** The views by the first part of their address. */
+const places: Readonly<Record<string, Place>> = {
+  "": { name: "Overview", view: overview },
+  accounts: { name: "Accounts", view: accounts, one: account },
+  live: { name: "Live", view: live },
+  calls: { name: "Calls", view: calls, one: receipt },
+  upstreams: { name: "Upstreams", view: upstreams },
+  audit: { name: "Audit", view: audit },
+}
 
 const root = document.querySelector("#console")
 let visiting = new AbortController()
 let frame: Shell | null = null
 
-whenClosed((reason) => askForToken(reason))
-addEventListener("hashchange", () => {
-  if (isSignedIn()) show()
-})
+whenClosed(askForToken)
+addEventListener("hashchange", () => isSignedIn() && show())
 addEventListener("keydown", findBySlash)
 void findSession().then((is_open) => (is_open ? show() : askForToken(null)))
 
@@ -41,16 +58,26 @@ function show(): void {
   visiting = new AbortController()
   const is_first = frame === null
   if (frame === null) {
-    frame = shell()
+    frame = shell(Object.entries(places).map(([at, { name }]) => [at, name]))
     root?.replaceChildren(frame.element)
   }
   const address = parseAddress(location.hash)
-  const { title, content } = viewAt({ address, signal: visiting.signal })
-  document.title = `${title} · Tollgate console`
+  const content = contentOf({ address, signal: visiting.signal })
+  const title = content.querySelector("h1")
+  document.title = `${title?.textContent} · Tollgate console`
   frame.show(address.view, content)
   scrollTo(0, 0)
   // After a page load the focus stays at the top, at the skip link.
-  if (!is_first) content.querySelector("h1")?.focus()
+  if (!is_first) title?.focus()
+}
+
+function contentOf(visit: Visit): HTMLElement {
+  const { view: at, id } = visit.address
+  const place = Object.hasOwn(places, at) ? places[at] : undefined
+  if (place === undefined || (id !== null && place.one === undefined)) {
+    return view("This page does not exist", null, el("a", { href: "#/" }, "Go to the overview"))
+  }
+  return id === null || place.one === undefined ? place.view(visit) : place.one(visit, id)
 }
 
 /** `/` moves to the search, unless the user is typing or a dialog is open. */
@@ -59,38 +86,5 @@ function findBySlash(event: KeyboardEvent): void {
   const is_chord = event.ctrlKey || event.metaKey || event.altKey
   if (event.key !== "/" || is_typing || is_chord || document.querySelector("dialog[open]") !== null) return
   event.preventDefault()
-  frame?.focusSearch()
-}
-
-function viewAt(visit: Visit): { title: string; content: HTMLElement } {
-  const { view, id } = visit.address
-  switch (view) {
-    case "":
-      return { title: "Overview", content: overview(visit) }
-    case "accounts":
-      return id === null
-        ? { title: "Accounts", content: accounts(visit) }
-        : { title: "Account", content: account(visit, id) }
-    case "live":
-      return { title: "Live calls", content: live(visit) }
-    case "calls":
-      return id === null
-        ? { title: "Calls", content: calls(visit) }
-        : { title: "Receipt", content: receipt(visit, id) }
-    case "upstreams":
-      return { title: "Upstreams", content: upstreams(visit) }
-    case "audit":
-      return { title: "Audit", content: audit(visit) }
-    default:
-      return { title: "Not found", content: nowhere() }
-  }
-}
-
-function nowhere(): HTMLElement {
-  return el(
-    "div",
-    { class: "card empty" },
-    el("h1", { tabindex: -1 }, "This page does not exist"),
-    el("a", { href: "#/" }, "Go to the overview"),
-  )
+  document.querySelector<HTMLElement>("input[type=search]")?.focus()
 }

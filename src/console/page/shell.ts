@@ -1,64 +1,42 @@
 import { addressOf, idIn } from "../fragment.ts"
-import { endSession, openSession } from "./admin-api.ts"
-import { fieldRow } from "./dialog.ts"
-import { el, setText } from "./element.ts"
-import { faultWords } from "./visit.ts"
-
-const PLACES = [
-  ["", "Overview"],
-  ["accounts", "Accounts"],
-  ["live", "Live"],
-  ["calls", "Calls"],
-  ["upstreams", "Upstreams"],
-  ["audit", "Audit"],
-] as const
+import { endSession, faultWords, openSession } from "./admin-api.ts"
+import { button, el, setText } from "./element.ts"
+import { form } from "./form.ts"
 
 export interface Shell {
   readonly element: HTMLElement
   /** Shows a view as the content of the page. */
   show(view: string, content: HTMLElement): void
-  focusSearch(): void
 }
 
 /** The frame of every view: navigation, receipt search and sign-out. */
-export function shell(): Shell {
+export function shell(places: readonly (readonly [view: string, name: string])[]): Shell {
   const main = el("main", { id: "main", tabindex: -1 })
-  const links = PLACES.map(([view, name]) => ({ view, link: el("a", { href: addressOf(view) }, name) }))
-  const signOut = el("button", { type: "button", click: leave }, "Sign out")
-  const element = el(
-    "div",
-    { class: "shell" },
-    el("a", { class: "skip", href: "#main", click: skip }, "Skip to the content"),
-    el(
-      "header",
-      {},
-      el(
-        "a",
-        { class: "brand", href: addressOf("") },
-        el("img", { src: "/console/assets/icon.svg", alt: "", width: 26, height: 26 }),
-        "Tollgate",
-      ),
-      el("nav", { "aria-label": "Views" }, ...links.map(({ link }) => link)),
-      search(),
-      el("div", { class: "aside" }, el("a", { href: "/docs" }, "API"), signOut),
-    ),
-    main,
-  )
-
-  /** If the gateway did not end the session, the button shows it, because the browser still has the cookie. */
-  function leave(): void {
+  const links = places.map(([view, name]) => ({ view, link: el("a", { href: addressOf(view) }, name) }))
+  // If the gateway did not end the session, the button shows it, because the browser still has the cookie.
+  const signOut = button("Sign out", () => {
     endSession().catch((error: unknown) => setText(signOut, `Still signed in: ${faultWords(error)}`))
-  }
-
-  /** The URL fragment is the address of a view, so the skip link moves the focus itself. */
-  function skip(event: Event): void {
+  })
+  // The URL fragment is the address of a view, so the skip link moves the focus itself.
+  const skip = (event: Event) => {
     event.preventDefault()
     main.focus()
   }
-
+  const element = el(
+    "div",
+    el("a.skip", { href: "#main", click: skip }, "Skip to the content"),
+    el(
+      "header",
+      el("a.brand", { href: addressOf("") }, icon(26), "Tollgate"),
+      el("nav", { "aria-label": "Views" }, ...links.map(({ link }) => link)),
+      search(),
+      el("a.api", { href: "/docs" }, "API"),
+      signOut,
+    ),
+    main,
+  )
   return {
     element,
-    focusSearch: () => element.querySelector<HTMLElement>("input[type=search]")?.focus(),
     show(view, content) {
       for (const { view: of, link } of links) {
         link.setAttribute("aria-current", of === view ? "page" : "false")
@@ -68,6 +46,12 @@ export function shell(): Shell {
     },
   }
 }
+
+function icon(size: number): HTMLElement {
+  return el("img", { src: "/console/assets/icon.svg", alt: "", width: size, height: size })
+}
+
+const NO_ID = "This is not a request id. Use the UUID in the x-request-id header of a response."
 
 function search(): HTMLElement {
   const input = el("input", {
@@ -79,73 +63,47 @@ function search(): HTMLElement {
     "aria-keyshortcuts": "/",
     "aria-describedby": "search-fault",
   })
-  const fault = el("p", { class: "search-fault", id: "search-fault", role: "status" })
+  const fault = el("p.fault", { id: "search-fault", role: "status" })
   const find = (event: Event) => {
     event.preventDefault()
     const id = idIn(input.value)
-    setText(
-      fault,
-      id === null ? "This is not a request id. Use the UUID in the x-request-id header of a response." : "",
-    )
+    setText(fault, id === null ? NO_ID : "")
     if (id === null) return
     input.value = ""
     location.hash = addressOf("calls", id)
   }
-  return el(
-    "form",
-    { role: "search", submit: find, input: () => setText(fault, "") },
-    input,
-    el("kbd", { "aria-hidden": "true" }, "/"),
-    fault,
-  )
+  const parts = [input, el("kbd", { "aria-hidden": "true" }, "/"), fault]
+  return el("form", { role: "search", submit: find, input: () => setText(fault, "") }, ...parts)
 }
+
+const WRONG_TOKEN =
+  "This is not the admin token of the gateway. Use the value of TOLLGATE_ADMIN_TOKEN, or the token that the demo printed when it started."
 
 /** The sign-in form; `reason` says why an earlier session ended. */
 export function signIn(reason: string | null, opened: () => void): HTMLElement {
-  const input = el("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true })
-  const fault = el("p", { class: "fault", role: "alert", hidden: reason === null }, reason ?? "")
-  const button = el("button", { type: "submit", class: "primary" }, "Sign in")
+  const hint = "The session ends when you sign out, or after 12 hours."
+  const { rows, values, refuse } = form([{ name: "token", label: "Admin token", hint, kind: "password" }])
+  const fault = el("p.fault", { role: "alert" }, reason ?? "")
+  const go = el("button.primary", { type: "submit" }, "Sign in")
 
   async function send(event: Event): Promise<void> {
     event.preventDefault()
-    const token = input.value.trim()
-    if (token === "") return refuse("Enter the admin token.")
-    button.disabled = true
+    const { token = "" } = values()
+    go.disabled = true
     try {
-      if (await openSession(token)) return opened()
-      refuse(
-        "This is not the admin token of the gateway. Use the value of TOLLGATE_ADMIN_TOKEN, or the token that the demo printed when it started.",
-      )
+      if (token !== "" && (await openSession(token))) return opened()
+      setText(fault, token === "" ? "Enter the admin token." : WRONG_TOKEN)
     } catch (error) {
-      refuse(faultWords(error))
+      setText(fault, faultWords(error))
     } finally {
-      button.disabled = false
+      go.disabled = false
     }
+    refuse("token")
   }
-
-  function refuse(words: string): void {
-    setText(fault, words)
-    fault.hidden = false
-    input.setAttribute("aria-invalid", "true")
-    input.select()
-  }
-
   return el(
-    "main",
-    { class: "sign-in" },
-    el("img", { src: "/console/assets/icon.svg", alt: "", width: 48, height: 48 }),
+    "main.sign-in",
+    icon(48),
     el("h1", { tabindex: -1 }, "Tollgate console"),
-    el(
-      "form",
-      { submit: (event) => void send(event), novalidate: true },
-      fieldRow({
-        name: "token",
-        label: "Admin token",
-        hint: "The session ends when you sign out, or after 12 hours.",
-        input,
-      }),
-      fault,
-      button,
-    ),
+    el("form", { submit: (event) => void send(event), novalidate: true }, ...rows, fault, go),
   )
 }

@@ -1,13 +1,10 @@
-import { type Child, el, replaceElement } from "./element.ts"
+import { addressOf, type Query } from "../fragment.ts"
+import type { Listed } from "./admin-api.ts"
+import { button, type Child, el, replaceElement } from "./element.ts"
+import { type Part, part, type Visit } from "./part.ts"
 
-export interface Column<Row> {
-  readonly title: string
-  /** Right-aligned, for numbers and amounts. */
-  readonly right?: boolean
-  /** Hidden on narrow screens. */
-  readonly minor?: boolean
-  cell(row: Row): Child
-}
+/** A title, what is shown of a row, and whether it is a number, which is aligned right. */
+export type Column<Row> = readonly [title: string, cell: (row: Row) => Child, right?: "right"]
 
 /** Table rows by key. Unchanged rows keep their elements, so that polling does not cause flicker or move the focus. */
 export interface Table<Row> {
@@ -18,71 +15,92 @@ export interface Table<Row> {
 interface TableOptions<Row> {
   readonly label: string
   readonly columns: readonly Column<Row>[]
-  key(row: Row): string
+  key?(row: Row): string
   /** A row is replaced only if its mark changes. */
   mark?(row: Row): string
   /** The text for an empty table. */
-  readonly empty: Child
+  readonly empty: string
 }
 
 /**
- * A table that becomes a list of cards on a narrow screen. The arrow keys move between the links of its rows. The roles repeat the tags,
- * because screen readers ignore the tags of a table with another layout.
+ * A table that becomes a list of cards where it has no room. A click on the title of a column sorts the rows. The arrow keys move
+ * between the links of the rows. The roles repeat the tags, because screen readers ignore the tags of a table with another layout.
  */
-export function table<Row>({
-  label,
-  columns,
-  key,
-  mark = JSON.stringify,
-  empty,
-}: TableOptions<Row>): Table<Row> {
+export function table<Row>(options: TableOptions<Row>): Table<Row> {
+  const { label, columns, key = JSON.stringify, mark = JSON.stringify, empty } = options
   const body = el("tbody", { role: "rowgroup" })
-  const head = el(
-    "thead",
-    { role: "rowgroup" },
+  const titles = columns.map(([title, , right = null], at) =>
     el(
-      "tr",
-      { role: "row" },
-      ...columns.map(({ title, right }) =>
-        el("th", { scope: "col", role: "columnheader", class: right ? "right" : null }, title),
-      ),
+      "th",
+      { scope: "col", role: "columnheader", class: right },
+      button(title, () => sort(at), { class: "sort" }),
     ),
   )
+  const head = el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...titles))
   const grid = el("table", { role: "table", "aria-label": label, keydown: walk }, head, body)
-  const nothing = el("p", { class: "empty" }, empty)
-  const element = el("div", { class: "table" }, nothing)
-  const known = new Map<string, { mark: string; row: HTMLTableRowElement }>()
+  const nothing = el("p.empty", empty)
+  const element = el("div.table", nothing)
+  let known = new Map<string, { readonly mark: string; readonly row: HTMLTableRowElement }>()
+  let sorted: { readonly at: number; readonly is_descending: boolean } | null = null
+
+  function sort(at: number): void {
+    const is_descending = sorted?.at === at ? !sorted.is_descending : columns[at]?.[2] === "right"
+    sorted = { at, is_descending }
+    for (const title of titles) title.removeAttribute("aria-sort")
+    titles[at]?.setAttribute("aria-sort", is_descending ? "descending" : "ascending")
+    arrange()
+  }
+
+  function arrange(): void {
+    const rows = [...known.values()].map(({ row }) => row)
+    const { at, is_descending } = sorted ?? { at: -1, is_descending: false }
+    if (at >= 0)
+      rows.sort((left, right) => (is_descending ? -1 : 1) * compare(left.cells[at], right.cells[at]))
+    for (const [place, row] of rows.entries()) {
+      if (body.children[place] !== row) body.insertBefore(row, body.children[place] ?? null)
+    }
+  }
 
   function show(rows: readonly Row[]): void {
     element.replaceChildren(rows.length === 0 ? nothing : grid)
-    const keys = new Set(rows.map(key))
-    for (const [id, { row }] of known) {
-      if (keys.has(id)) continue
-      row.remove()
-      known.delete(id)
-    }
-    for (const [at, row] of rows.entries()) {
-      const id = key(row)
+    const shown = new Map<string, { readonly mark: string; readonly row: HTMLTableRowElement }>()
+    for (const row of rows) {
+      const before = known.get(key(row))
       const now = mark(row)
-      const before = known.get(id)
       const made = before?.mark === now ? before.row : rowOf(row, columns)
       if (before !== undefined && before.row !== made) replaceElement(before.row, made)
-      known.set(id, { mark: now, row: made })
-      if (body.children[at] !== made) body.insertBefore(made, body.children[at] ?? null)
+      shown.set(key(row), { mark: now, row: made })
     }
+    for (const [id, { row }] of known) if (!shown.has(id)) row.remove()
+    known = shown
+    arrange()
   }
+  // In the next frame, because what is observed must not change while it is observed.
+  new ResizeObserver(() => requestAnimationFrame(() => fit(element))).observe(grid)
   return { element, show }
 }
 
 function rowOf<Row>(row: Row, columns: readonly Column<Row>[]): HTMLTableRowElement {
-  return el(
-    "tr",
-    { role: "row" },
-    ...columns.map(({ title, right, minor, cell }) => {
-      const name = [right ? "right" : "", minor ? "minor" : ""].join(" ").trim()
-      return el("td", { role: "cell", "data-title": title, class: name === "" ? null : name }, cell(row))
-    }),
+  const cells = columns.map(([title, cell, right = null]) =>
+    el("td", { role: "cell", "data-title": title, class: right }, cell(row)),
   )
+  return el("tr", { role: "row" }, ...cells)
+}
+
+/** By the exact values of numbers and times, otherwise by the text. */
+function compare(left: Element | undefined, right: Element | undefined): number {
+  const [one, other] = [left, right].map((cell) => {
+    const value = cell?.querySelector("data, time")
+    return value?.getAttribute("value") ?? value?.getAttribute("datetime") ?? cell?.textContent ?? ""
+  })
+  const difference = Number(one) - Number(other)
+  return Number.isNaN(difference) ? (one ?? "").localeCompare(other ?? "") : difference
+}
+
+/** Whether its rows are cards depends on the room that they need, not only on that of the page. */
+function fit(element: Element): void {
+  element.classList.remove("cards")
+  element.classList.toggle("cards", element.scrollWidth > element.clientWidth)
 }
 
 /** The arrow keys move from a link or button to the same one in the next row. */
@@ -90,12 +108,48 @@ function walk(event: Event): void {
   if (!(event instanceof KeyboardEvent) || !(event.target instanceof HTMLElement)) return
   const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0
   const row = event.target.closest("tr")
-  if (step === 0 || row === null || !(event.currentTarget instanceof HTMLElement)) return
-  const rows = [...event.currentTarget.querySelectorAll("tbody tr")]
+  const rows = row === null ? [] : [...(row.parentElement?.children ?? [])]
+  if (step === 0 || row === null) return
   const place = [...row.querySelectorAll("a, button")].indexOf(event.target)
   const next = rows[rows.indexOf(row) + step]?.querySelectorAll<HTMLElement>("a, button")
   const target = next?.[place] ?? next?.[0]
   if (target === undefined) return
   event.preventDefault()
   target.focus()
+}
+
+interface ListOptions<Row, Page> extends TableOptions<Row> {
+  /** Null for a part without a heading. */
+  readonly title: string | null
+  readonly tools?: HTMLElement
+  load(signal: AbortSignal): Promise<Page>
+  /** Shown below the table. */
+  below?(page: Page): Child
+}
+
+/** A part that loads the rows of a table. */
+export function list<Row, Page extends { readonly data: readonly Row[] }>(
+  visit: Visit,
+  { load, below, title, tools, ...options }: ListOptions<Row, Page>,
+): Part {
+  const rows = table(options)
+  const foot = el("div")
+  const whole = el("div", rows.element, foot)
+  const content = async (signal: AbortSignal): Promise<HTMLElement> => {
+    const page = await load(signal)
+    rows.show(page.data)
+    foot.replaceChildren(below?.(page) || "")
+    return whole
+  }
+  return part(visit, { title, content, ...(tools === undefined ? {} : { tools }) })
+}
+
+/** Links to older entries and back to the newest; empty for a single page. */
+export function pages(view: string, query: Query, after: string, { next }: Listed<unknown>): HTMLElement {
+  return el(
+    "nav.pages",
+    { "aria-label": "Pages" },
+    after === "" ? null : el("a", { href: addressOf(view, null, query) }, "Newest"),
+    next === null ? null : el("a", { href: addressOf(view, null, { ...query, after: next }) }, "Older"),
+  )
 }

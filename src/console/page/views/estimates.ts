@@ -1,62 +1,46 @@
 import type { EstimateBody, EstimatesBody } from "../../../wire/estimates.ts"
 import { showCount } from "../../amount.ts"
-import { addressOf } from "../../fragment.ts"
 import { ask } from "../admin-api.ts"
 import { el, named } from "../element.ts"
-import { table } from "../table.ts"
-import { type Part, part, type Visit } from "../visit.ts"
+import { count, modelLink } from "../formats.ts"
+import type { Part, Visit } from "../part.ts"
+import { list } from "../table.ts"
 
 /** What the estimates of each model should be (D92). */
-export function estimatesPart(visit: Visit): Part {
-  return part(visit, {
+export function estimates(visit: Visit): Part {
+  return list(visit, {
     title: "Estimates, last 7 days",
-    content: async (signal) => {
-      const rows = table<EstimateBody>({
-        label: "Estimates",
-        key: ({ model, operation }) => `${operation} ${model}`,
-        columns: [
-          { title: "Model", cell: ({ model }) => modelLink(model) },
-          { title: "Operation", cell: ({ operation }) => operation },
-          { title: "Calls", right: true, cell: ({ calls }) => showCount(calls) },
-          {
-            title: "Bytes per token (configured)",
-            right: true,
-            cell: ({ seen, configured }) => `${seen.bytes_per_token ?? "–"} (${configured.bytes_per_token})`,
-          },
-          {
-            title: "In prompts",
-            right: true,
-            cell: ({ seen }) => String(seen.prompt_bytes_per_token ?? "–"),
-          },
-          {
-            title: "Hidden tokens per call (configured)",
-            right: true,
-            cell: ({ seen, configured }) =>
-              `${showCount(seen.hidden_output)} (${showCount(configured.hidden_output)})`,
-          },
-          { title: "Output off", right: true, cell: ({ error_percent }) => percent(error_percent.output) },
-          { title: "Prompt off", right: true, cell: ({ error_percent }) => percent(error_percent.prompt) },
-        ],
-        empty: "No calls with usage in the last 7 days.",
-      })
-      const { data } = await ask<EstimatesBody>("/estimates", signal)
-      rows.show(data)
-      return el("div", {}, rows.element, ...data.map(suggestionOf))
-    },
+    label: "Estimates",
+    columns: [
+      ["Model", ({ model }: EstimateBody) => modelLink(model)],
+      ["Operation", ({ operation }) => operation],
+      ["Calls", ({ calls }) => count(calls), "right"],
+      ["Bytes per token (configured)", bytesPerToken, "right"],
+      ["In prompts", ({ seen }) => String(seen.prompt_bytes_per_token ?? "–"), "right"],
+      ["Hidden tokens per call (configured)", hiddenOutput, "right"],
+      ["Output off", ({ error_percent }) => percent(error_percent.output), "right"],
+      ["Prompt off", ({ error_percent }) => percent(error_percent.prompt), "right"],
+    ],
+    empty: "No calls with usage in the last 7 days.",
+    load: (signal) => ask<EstimatesBody>("/estimates", signal),
+    below: ({ data }) => el("div", ...data.map(suggestionOf)),
   })
 }
 
+function bytesPerToken({ seen, configured }: EstimateBody): string {
+  return `${seen.bytes_per_token ?? "–"} (${configured.bytes_per_token})`
+}
+
+function hiddenOutput({ seen, configured }: EstimateBody): string {
+  return `${showCount(seen.hidden_output)} (${showCount(configured.hidden_output)})`
+}
+
 function suggestionOf({ model, operation, suggestion }: EstimateBody): HTMLElement | null {
-  return suggestion === null
-    ? null
-    : el("p", { class: "quiet" }, named(model), `, ${operation}: ${suggestion}`)
+  return suggestion === null ? null : el("p.quiet", named(model), `, ${operation}: ${suggestion}`)
 }
 
-function percent(value: number | null): string {
+function percent(value: number | null): HTMLElement | string {
   if (value === null) return "–"
-  return `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value)}%`
-}
-
-function modelLink(model: string): HTMLElement {
-  return el("a", { href: addressOf("calls", null, { model }) }, named(model))
+  const sign = value > 0 ? "+" : value < 0 ? "−" : ""
+  return el("data", { value }, `${sign}${Math.abs(value)}%`)
 }

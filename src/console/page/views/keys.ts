@@ -1,15 +1,14 @@
 import type { CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
 import type { UpstreamBody } from "../../../wire/statistics.ts"
 import type { OperatorUsageReport } from "../../../wire/usage-report.ts"
-import { showUsd } from "../../amount.ts"
-import { addressOf } from "../../fragment.ts"
 import { keyState } from "../../words.ts"
 import { ask, type Listed, ownId, tell } from "../admin-api.ts"
-import { type Field, openDialog, select } from "../dialog.ts"
-import { type Child, el, named } from "../element.ts"
-import { ago, chip, copyable, none } from "../figures.ts"
-import { table } from "../table.ts"
-import { type Part, part, type Visit } from "../visit.ts"
+import { button, type Child, el, named } from "../element.ts"
+import { type Field, openDialog } from "../form.ts"
+import { ago, callsLink, chip, copyable, count, names, none, usd } from "../formats.ts"
+import type { Part, Visit } from "../part.ts"
+import { list } from "../table.ts"
+import { suspend } from "./suspend.ts"
 
 const MEANINGS = {
   active: "Its calls are accepted.",
@@ -22,49 +21,43 @@ const MEANINGS = {
 const LOST =
   "This key was already created and cannot be shown again. Revoke it in the list, and create another one."
 
+/** A key, and the calls with it that their clients left in 30 days. */
+type Row = KeyBody & { readonly abandoned: number }
+
 /** The keys of an account. */
-export function keysPart(visit: Visit, account_id: string): Part {
+export function keys(visit: Visit, account_id: string): Part {
   const reload = () => void made.load()
-  const left = new Map<string, number>()
-  const rows = table<KeyBody>({
+  const made = list(visit, {
+    title: "Keys",
+    tools: button("New key", () => void createKey(account_id, reload)),
     label: "Keys",
-    key: ({ id }) => id,
+    key: ({ id }: Row) => id,
     columns: [
-      { title: "Key", cell: keyName },
-      { title: "State", cell: stateOf },
-      {
-        title: "Models",
-        cell: ({ models }) =>
-          models === null ? "all" : el("span", { class: "names" }, ...models.map(named)),
-      },
-      { title: "Spending limit", right: true, cell: limitOf },
-      { title: "Abandoned calls, 30 days", right: true, cell: ({ id }) => String(left.get(id) ?? 0) },
-      { title: "Last used", cell: ({ last_used_at }) => ago(last_used_at) },
-      { title: "Expires", cell: ({ expires_at }) => ago(expires_at) },
-      { title: "Actions", right: true, cell: (key) => actions(key, reload) },
+      ["Key", keyLink],
+      ["State", stateOf],
+      ["Models", ({ models }) => (models === null ? "all" : names(models.map(named)))],
+      ["Spending limit", limitOf, "right"],
+      ["Abandoned calls, 30 days", ({ abandoned }) => count(abandoned), "right"],
+      ["Last used", ({ last_used_at }) => ago(last_used_at)],
+      ["Expires", ({ expires_at }) => ago(expires_at)],
+      ["Actions", (key) => actions(key, reload), "right"],
     ],
     empty: "No keys yet. The account needs a key to make calls.",
-  })
-  const made = part(visit, {
-    title: "Keys",
-    tools: el("button", { type: "button", click: () => void makeKey(account_id, reload) }, "New key"),
-    content: async (signal) => {
-      const [keys, usage] = await Promise.all([
+    async load(signal) {
+      const [{ data }, usage] = await Promise.all([
         ask<Listed<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`, signal),
         ask<OperatorUsageReport>(`/usage?account=${account_id}&by=key`, signal),
       ])
-      for (const { group, abandoned } of usage.data) left.set(group, abandoned)
-      rows.show(keys.data)
-      return rows.element
+      const left = new Map(usage.data.map(({ group, abandoned }) => [group, abandoned]))
+      return { data: data.map((key) => ({ ...key, abandoned: left.get(key.id) ?? 0 })) }
     },
   })
   return made
 }
 
-function keyName({ id, name, prefix }: KeyBody): Child {
-  const shown = el("code", {}, `${prefix}…`)
-  const href = addressOf("calls", null, { key: id })
-  return el("a", { href, title: "Show its calls" }, ...(name === null ? [shown] : [named(name), " ", shown]))
+function keyLink({ id, name, prefix }: KeyBody): Child {
+  const shown = el("code", `${prefix}…`)
+  return callsLink({ key: id }, ...(name === null ? [shown] : [named(name), " ", shown]))
 }
 
 function stateOf(key: KeyBody): HTMLElement {
@@ -75,73 +68,80 @@ function stateOf(key: KeyBody): HTMLElement {
 function limitOf({ spending_limit, spent }: KeyBody): Child {
   if (spending_limit === null) return none()
   const { amount, per } = spending_limit
-  return `${showUsd(spent ?? "0")} of ${showUsd(amount)} per ${per}`
+  return el("span", usd(spent ?? "0"), " of ", usd(amount), ` per ${per}`)
 }
 
-function actions(key: KeyBody, reload: () => void): HTMLElement {
-  const state = keyState(key, Date.now())
-  if (state === "revoked") return el("span")
-  const called = key.name ?? key.prefix
-  const button = (label: string, act: () => void) =>
-    el("button", { type: "button", class: "small", "aria-label": `${label} ${called}`, click: act }, label)
+function actions(key: KeyBody, done: () => void): Child {
+  if (keyState(key, Date.now()) === "revoked") return none()
+  const { id, prefix, suspended, spending_limit } = key
+  const name = key.name ?? prefix
+  const path = `/keys/${id}`
+  const limit = () =>
+    openDialog({
+      title: "Spending limit",
+      text: el(
+        "p",
+        "The most that calls with ",
+        named(name),
+        " can cost. Calls that could exceed it are refused.",
+      ),
+      fields: limitFields(spending_limit),
+      submit: "Set",
+      act: (values) => tell("PATCH", path, { spending_limit: limitIn(values) }),
+      done,
+    })
+  const revoke = () =>
+    openDialog({
+      title: "Revoke key",
+      text: el(
+        "p",
+        named(name),
+        " can never be used again. Its users need a new key. Calls in progress continue.",
+      ),
+      submit: "Revoke",
+      is_dangerous: true,
+      act: () => tell("DELETE", path),
+      done,
+    })
+  const small = (label: string, act: () => void) =>
+    button(label, act, { class: "small", "aria-label": `${label} ${name}` })
   return el(
-    "div",
-    { class: "actions" },
-    button(key.suspended ? "Resume" : "Suspend", () => suspend(key, reload)),
-    button("Limit", () => limit(key, reload)),
-    button("Revoke", () => revoke(key, reload)),
+    "div.actions",
+    small(suspended ? "Resume" : "Suspend", () => suspend("key", path, name, suspended, done)),
+    small("Limit", limit),
+    small("Revoke", revoke),
   )
 }
 
-async function makeKey(account_id: string, reload: () => void): Promise<void> {
+async function createKey(account_id: string, done: () => void): Promise<void> {
   const id = ownId()
-  const models = await modelNames()
+  const known = await modelNames()
+  const hint = `One per line. Empty: all models. ${known.length === 0 ? "" : `Configured: ${known.join(", ")}.`}`
   openDialog({
     title: "New key",
     fields: [
-      {
-        name: "name",
-        label: "Name",
-        hint: "Optional.",
-        input: el("input", { maxlength: 200, autocomplete: "off" }),
-      },
-      {
-        name: "models",
-        label: "Models",
-        hint: `One per line. Empty: all models. ${models.length === 0 ? "" : `Configured: ${models.join(", ")}.`}`,
-        input: el("textarea", { rows: 3, spellcheck: "false" }),
-      },
-      {
-        name: "expires_at",
-        label: "Expires",
-        hint: "Optional. In your time zone.",
-        input: el("input", { type: "datetime-local" }),
-      },
+      { name: "name", label: "Name", hint: "Optional." },
+      { name: "models", label: "Models", hint, kind: "lines" },
+      { name: "expires_at", label: "Expires", hint: "Optional. In your time zone.", kind: "time" },
       ...limitFields(null),
     ],
     submit: "Create key",
     async act(values) {
-      const { name = "", models: listed = "", expires_at = "" } = values
-      const names = listed
-        .split("\n")
-        .map((line) => line.trim())
-        .filter((line) => line !== "")
+      const { name, models = "", expires_at } = values
+      const listed = models.split("\n").map((line) => line.trim())
+      const given = listed.filter((line) => line !== "")
       const created = await tell<CreatedKeyBody>("POST", `/accounts/${account_id}/keys`, {
         id,
-        ...(name === "" ? {} : { name }),
-        ...(names.length === 0 ? {} : { models: names }),
-        ...(expires_at === "" ? {} : { expires_at: new Date(expires_at).toISOString() }),
-        ...(limitIn(values) === null ? {} : { spending_limit: limitIn(values) }),
+        ...(name ? { name } : {}),
+        ...(given.length === 0 ? {} : { models: given }),
+        ...(expires_at ? { expires_at } : {}),
+        spending_limit: limitIn(values),
       })
-      reload()
-      if (!("key" in created)) return el("p", { class: "fault", role: "alert" }, LOST)
-      return el(
-        "div",
-        {},
-        el("p", {}, "Copy the key now. It is shown only once: the database stores only its hash."),
-        copyable(created.key, "The new key"),
-      )
+      if (!("key" in created)) return el("p.fault", { role: "alert" }, LOST)
+      const text = "Copy the key now. It is shown only once: the database stores only its hash."
+      return el("div", el("p", text), copyable(created.key, "The new key"))
     },
+    done,
   })
 }
 
@@ -157,84 +157,21 @@ function limitFields(limit: KeyBody["spending_limit"]): readonly Field[] {
       name: "spending_limit",
       label: "Spending limit in USD",
       hint: "The most that its calls can cost per day or month (UTC). Empty: no limit.",
-      input: el("input", { inputmode: "decimal", autocomplete: "off", value: limit?.amount ?? "" }),
+      kind: "usd",
+      value: limit?.amount ?? "",
     },
     {
       name: "per",
       label: "Period",
-      input: select(
-        [
-          ["day", "a day"],
-          ["month", "a month"],
-        ],
-        limit?.per ?? "month",
-      ),
+      kind: [
+        ["day", "a day"],
+        ["month", "a month"],
+      ],
+      value: limit?.per ?? "month",
     },
   ]
 }
 
-function limitIn({ spending_limit = "", per = "" }: Readonly<Record<string, string>>): object | null {
-  return spending_limit === "" ? null : { amount: spending_limit, per }
-}
-
-function limit(key: KeyBody, reload: () => void): void {
-  openDialog({
-    title: "Spending limit",
-    text: el(
-      "p",
-      {},
-      "The most that calls with ",
-      named(key.name ?? key.prefix),
-      " can cost. Calls that could exceed it are refused.",
-    ),
-    fields: limitFields(key.spending_limit),
-    submit: "Set",
-    async act(values) {
-      await tell<KeyBody>("PATCH", `/keys/${key.id}`, { spending_limit: limitIn(values) })
-      reload()
-      return null
-    },
-  })
-}
-
-function suspend(key: KeyBody, reload: () => void): void {
-  const { id, name, prefix, suspended } = key
-  openDialog({
-    title: suspended ? "Resume key" : "Suspend key",
-    text: suspended
-      ? el("p", {}, "New calls with ", named(name ?? prefix), " are accepted again.")
-      : el(
-          "p",
-          {},
-          "All new calls with ",
-          named(name ?? prefix),
-          " are refused until it is resumed. Calls in progress continue.",
-        ),
-    submit: suspended ? "Resume" : "Suspend",
-    is_dangerous: !suspended,
-    async act() {
-      await tell<KeyBody>("PATCH", `/keys/${id}`, { suspended: !suspended })
-      reload()
-      return null
-    },
-  })
-}
-
-function revoke({ id, name, prefix }: KeyBody, reload: () => void): void {
-  openDialog({
-    title: "Revoke key",
-    text: el(
-      "p",
-      {},
-      named(name ?? prefix),
-      " can never be used again. Its users need a new key. Calls in progress continue.",
-    ),
-    submit: "Revoke",
-    is_dangerous: true,
-    async act() {
-      await tell<null>("DELETE", `/keys/${id}`)
-      reload()
-      return null
-    },
-  })
+function limitIn({ spending_limit, per }: Readonly<Record<string, string>>): object | null {
+  return spending_limit ? { amount: spending_limit, per } : null
 }

@@ -1,106 +1,94 @@
 import type { LatencyBody, OutcomesBody, TimelineBody, UpstreamBody } from "../../../wire/statistics.ts"
-import { showCount, showShare, showUsd } from "../../amount.ts"
-import { type Metric, metrics, seriesOf, type Totals, totalsOf } from "../../chart.ts"
-import { addressOf } from "../../fragment.ts"
-import { RANGE_NAMES, type Range, rangeOf, ranges, spanOf } from "../../times.ts"
+import { showAxisCounts, showAxisUsd, showCount, showShare } from "../../amount.ts"
+import { type Metric, metrics, seriesOf, totalsOf } from "../../chart.ts"
+import { addressOf, withQuery } from "../../fragment.ts"
+import {
+  RANGE_NAMES,
+  type Range,
+  rangeOf,
+  ranges,
+  showAxisTimes,
+  showDuration,
+  showMoment,
+  spanOf,
+} from "../../times.ts"
 import { counted, failureWords } from "../../words.ts"
 import { ask } from "../admin-api.ts"
 import { el, named } from "../element.ts"
-import { chip, choice, tile } from "../figures.ts"
-import { colourClass, histogram, timePlot } from "../plot.ts"
-import { noteAddress, type Part, part, poll, type Visit } from "../visit.ts"
+import { callsLink, chip, choice, count, detail, usd } from "../formats.ts"
+import { noteAddress, part, poll, type Visit, view } from "../part.ts"
+import { barPlot, histogram } from "../plot.ts"
 import { auditPart } from "./audit.ts"
-import { estimatesPart } from "./estimates.ts"
+import { estimates } from "./estimates.ts"
 
 const splits = ["model", "key", "account"] as const
 type Split = (typeof splits)[number]
+type Span = ReturnType<typeof spanOf>
 
 const REFRESH_MS = 30_000
 
 /** Recent charges, latencies and outcomes, and the current state. */
 export function overview(visit: Visit): HTMLElement {
   const { query } = visit.address
-  const inTurn = oneByOne()
   let range = rangeOf(query.range)
   let metric: Metric = metrics.find((one) => one === query.metric) ?? "money"
   let split: Split = splits.find((one) => one === query.by) ?? "model"
   let span = spanOf(range, Date.now())
-  let timeline: TimelineBody | null = null
+  const answer = asker(visit)
+  const timeline = answer<TimelineBody>(() => withQuery("/timeline", { ...span, by: split }))
+  const outcomes = answer<OutcomesBody>(() => withQuery("/outcomes", span))
+  const latencies = answer<LatencyBody>(() => withQuery("/latency", span))
 
   const totals = part(visit, {
     title: null,
     class: "totals",
-    content: async () => totalsOfCalls(totalsOf(await timelineNow()), await outcomesNow()),
+    content: async () => totalsOfCalls(await timeline(), await outcomes()),
   })
+  const chooseMetric = choice("Metric", metrics, metric, (chosen) => {
+    metric = chosen
+    note()
+    void overTime.load()
+  })
+  const bySplit = (one: Split) => `by ${one}`
+  const chooseSplit = choice("Group by", splits, split, chooseGroups, bySplit)
+  function chooseGroups(chosen: Split): void {
+    split = chosen
+    note()
+    void overTime.load()
+  }
   const overTime = part(visit, {
     title: "Over time",
-    tools: el(
-      "div",
-      { class: "tools" },
-      choice(
-        "Metric",
-        metrics.map((one) => [one, one] as const),
-        metric,
-        (chosen) => {
-          metric = chosen
-          note()
-          void overTime.load()
-        },
-      ),
-      choice(
-        "Group by",
-        splits.map((one) => [one, `by ${one}`] as const),
-        split,
-        (chosen) => {
-          split = chosen
-          timeline = null
-          note()
-          void overTime.load()
-        },
-      ),
-    ),
-    content: async (signal) => plotOf(signal, await timelineNow(), metric),
+    tools: el("div.actions", chooseMetric, chooseSplit),
+    content: async (signal) => plotOf(signal, await timeline(), metric),
   })
   const latency = part(visit, {
     title: "Latency",
-    content: async (signal) => {
-      const { ttft, duration } = await inTurn(() => ask<LatencyBody>(`/latency?${search(span)}`, signal))
-      return el("div", { class: "pair" }, histogram("First output", ttft), histogram("Whole call", duration))
+    async content(signal) {
+      const { ttft, duration } = await latencies()
+      const plots = [histogram(signal, "First output", ttft), histogram(signal, "Whole call", duration)]
+      return el("div.pair", ...plots)
     },
   })
   const failures = part(visit, {
     title: "Failures",
-    content: async () => failuresOf(await outcomesNow(), range, span),
+    content: async () => failuresOf(await outcomes(), range, span),
   })
   const upstreams = part(visit, {
     title: "Upstreams",
-    tools: el("a", { class: "more", href: addressOf("upstreams") }, "All upstreams"),
+    tools: el("a", { href: addressOf("upstreams") }, "All upstreams"),
     content: async (signal) => healthOf((await ask<{ data: UpstreamBody[] }>("/upstreams", signal)).data),
   })
-  const estimates = estimatesPart(visit)
-  const parts: readonly Part[] = [totals, overTime, latency, failures, upstreams, estimates]
-
-  let asked: { readonly outcomes: Promise<OutcomesBody> } | null = null
-  function outcomesNow(): Promise<OutcomesBody> {
-    asked ??= { outcomes: inTurn(() => ask<OutcomesBody>(`/outcomes?${search(span)}`, visit.signal)) }
-    return asked.outcomes
-  }
-  let asking: Promise<TimelineBody> | null = null
-  async function timelineNow(): Promise<TimelineBody> {
-    if (timeline !== null) return timeline
-    const wanted = split
-    asking ??= inTurn(() => ask<TimelineBody>(`/timeline?${search({ ...span, by: wanted })}`, visit.signal))
-    const found = await asking.finally(() => {
-      asking = null
-    })
-    if (wanted === split) timeline = found
-    return found
-  }
+  const suggested = estimates(visit)
+  const chooseRange = choice("Range", ranges, range, (chosen) => {
+    range = chosen
+    note()
+    span = spanOf(range, Date.now())
+    for (const one of [totals, overTime, latency, failures]) void one.load()
+  })
 
   async function refresh(): Promise<void> {
     span = spanOf(range, Date.now())
-    timeline = null
-    asked = null
+    const parts = [totals, overTime, latency, failures, upstreams, suggested]
     await Promise.all(parts.filter(({ element }) => !isInUse(element)).map((one) => one.load()))
   }
   function note(): void {
@@ -110,45 +98,37 @@ export function overview(visit: Visit): HTMLElement {
       by: split === "model" ? "" : split,
     })
   }
-
-  const chooseRange = choice(
-    "Range",
-    ranges.map((one) => [one, one] as const),
-    range,
-    (chosen: Range) => {
-      range = chosen
-      note()
-      span = spanOf(range, Date.now())
-      timeline = null
-      asked = null
-      for (const one of [totals, overTime, latency, failures]) void one.load()
-    },
-  )
-  return el(
-    "div",
-    {},
-    el("div", { class: "title" }, el("h1", { tabindex: -1 }, "Overview"), chooseRange),
+  poll(visit, REFRESH_MS, refresh)
+  const state = el("div", upstreams.element, auditPart(visit).element)
+  return view(
+    "Overview",
+    chooseRange,
     totals.element,
     overTime.element,
     latency.element,
-    el(
-      "div",
-      { class: "pair" },
-      failures.element,
-      el("div", {}, upstreams.element, auditPart(visit).element),
-    ),
-    estimates.element,
-    poll(visit, REFRESH_MS, refresh),
+    el("div.pair", failures.element, state),
+    suggested.element,
   )
 }
 
-/** Runs queries one after another, because each can be expensive. */
-function oneByOne() {
+/**
+ * Asks for what several parts show: once for each path, and one request after another, because each can be expensive. A path
+ * that failed is asked again.
+ */
+function asker({ signal }: Visit) {
   let before: Promise<unknown> = Promise.resolve()
-  return <Answer>(question: () => Promise<Answer>): Promise<Answer> => {
-    const answer = before.then(question)
-    before = answer.catch(() => {})
-    return answer
+  return <Body>(pathOf: () => string) => {
+    let known: { readonly path: string; readonly answer: Promise<Body> } | null = null
+    return (): Promise<Body> => {
+      const path = pathOf()
+      if (known?.path === path) return known.answer
+      const answer = before.then(() => ask<Body>(path, signal))
+      before = answer.catch(() => {
+        if (known?.answer === answer) known = null
+      })
+      known = { path, answer }
+      return answer
+    }
   }
 }
 
@@ -157,104 +137,77 @@ function isInUse(element: HTMLElement): boolean {
   return !element.hasAttribute("aria-busy") && element.matches(":focus-within, :hover")
 }
 
-function search(query: Readonly<Record<string, string>>): string {
-  return new URLSearchParams(query).toString()
+function totalsOfCalls(timeline: TimelineBody, { data }: OutcomesBody): HTMLElement {
+  const { charge, calls, prompt_tokens, cached_tokens, completion_tokens } = totalsOf(timeline)
+  const ended = (counts: (outcome: OutcomesBody["data"][number]) => boolean) =>
+    data.filter(counts).reduce((sum, outcome) => sum + outcome.calls, 0)
+  const failed = ended(({ failure }) => failure !== null)
+  const free = ended(({ state }) => state === "released")
+  const kinds = `${showCount(prompt_tokens)} prompt, ${showCount(cached_tokens)} of them cached; ${showCount(completion_tokens)} completion`
+  return detail("tiles", [
+    ["Charged", usd(charge), `${showCount(free)} calls released without a charge`],
+    ["Calls", count(calls), "ended"],
+    ["Tokens", count(prompt_tokens + completion_tokens), kinds],
+    ["Failed", showShare(failed, calls), counted(failed, "call", showCount(failed))],
+  ])
 }
 
-function totalsOfCalls(totals: Totals, { data }: OutcomesBody): HTMLElement {
-  const failed = data.filter(({ failure }) => failure !== null).reduce((sum, { calls }) => sum + calls, 0)
-  const free = data.filter(({ state }) => state === "released").reduce((sum, { calls }) => sum + calls, 0)
-  return el(
-    "dl",
-    { class: "tiles" },
-    tile("Charged", showUsd(totals.charge), `${showCount(free)} calls released without a charge`),
-    tile("Calls", showCount(totals.calls), "ended"),
-    tile(
-      "Tokens",
-      showCount(totals.prompt_tokens + totals.completion_tokens),
-      `${showCount(totals.prompt_tokens)} prompt, ${showCount(totals.cached_tokens)} of them cached; ${showCount(totals.completion_tokens)} completion`,
-    ),
-    tile("Failed", showShare(failed, totals.calls), counted(failed, "call", showCount(failed))),
-  )
-}
+const NOTHING = "No calls ended in this time range."
+const WHAT = { money: "Money charged", tokens: "Tokens charged", calls: "Calls" } as const
 
-/** The plot, its legend with totals, and all values as a collapsible table. */
+/** The plot, with totals in its legend. */
 export function plotOf(signal: AbortSignal, timeline: TimelineBody, metric: Metric): HTMLElement {
+  const { by, step_s, starts_at } = timeline
   const series = seriesOf(timeline, metric)
-  if (series.length === 0) return el("p", { class: "empty" }, "No calls ended in this time range.")
-  const starts_s = timeline.starts_at.map((at) => Date.parse(at) / 1_000)
-  const what = { money: "Money charged", tokens: "Tokens charged", calls: "Calls" }[metric]
-  const label = `${what} over time by ${timeline.by}: ${series.map(({ name, total }) => `${name} ${total}`).join(", ")}`
-  return el(
-    "div",
-    {},
-    timePlot(signal, { starts_s, step_s: timeline.step_s, series, metric, label }),
-    el(
-      "ul",
-      { class: "key" },
-      ...series.map((one, at) =>
-        el(
-          "li",
-          {},
-          el("i", { class: colourClass(one, at) }),
-          linkOf(timeline.by, one.group, one.name),
-          el("b", {}, one.total),
-        ),
-      ),
-    ),
-  )
+  if (series.length === 0) return el("p.empty", NOTHING)
+  const starts = starts_at.map((at) => Date.parse(at) / 1_000)
+  const amounts = series.map(({ name, total }) => `${name} ${total}`).join(", ")
+  return barPlot(signal, {
+    height: 240,
+    starts,
+    end: (starts.at(-1) ?? 0) + step_s,
+    is_time: true,
+    series,
+    showX: showAxisTimes,
+    showY: metric === "money" ? showAxisUsd : showAxisCounts,
+    showStep: (at) => `${showMoment(starts_at[at] ?? "")}, ${showDuration(step_s * 1_000)}`,
+    named: ({ name, group }) => groupLink(by, group, named(name)),
+    label: `${WHAT[metric]} over time by ${by}: ${amounts}`,
+  })
 }
 
-function linkOf(by: string, group: string | null, name: string): HTMLElement {
-  if (group === null) return el("span", {}, name)
-  const href = by === "account" ? addressOf("accounts", group) : addressOf("calls", null, { [by]: group })
-  return el("a", { href }, named(name))
+function groupLink(by: string, group: string | null, name: HTMLElement): HTMLElement {
+  if (group === null) return name
+  return by === "account"
+    ? el("a", { href: addressOf("accounts", group) }, name)
+    : callsLink({ [by]: group }, name)
 }
 
-function failuresOf({ data }: OutcomesBody, range: Range, span: { from: string; to: string }): HTMLElement {
+function failuresOf({ data }: OutcomesBody, range: Range, span: Span): HTMLElement {
   const counts = new Map<string, number>()
   for (const { failure, calls } of data) {
     if (failure !== null) counts.set(failure, (counts.get(failure) ?? 0) + calls)
   }
-  const total = data.reduce((sum, { calls }) => sum + calls, 0)
-  if (counts.size === 0)
-    return el(
-      "p",
-      { class: "empty" },
-      total === 0 ? "No calls ended in this time range." : `No failures in the ${RANGE_NAMES[range]}.`,
-    )
-  const rows = [...counts].sort(([, left], [, right]) => right - left)
+  if (counts.size === 0) {
+    return el("p.empty", data.length === 0 ? NOTHING : `No failures in the ${RANGE_NAMES[range]}.`)
+  }
   const highest = Math.max(...counts.values())
-  return el(
-    "ul",
-    { class: "amounts" },
-    ...rows.map(([failure, calls]) => {
-      const bar = el("i", {})
-      bar.style.width = `${(calls / highest) * 100}%`
-      return el(
-        "li",
-        {},
-        el(
-          "a",
-          { href: addressOf("calls", null, { failure, ...span }), title: failure },
-          failureWords(failure),
-        ),
-        el("b", {}, showCount(calls)),
-        el("span", { class: "bar", "aria-hidden": "true" }, bar),
-      )
-    }),
-  )
+  const rows = [...counts].sort(([, left], [, right]) => right - left)
+  const shown = rows.map(([failure, calls]) => {
+    const bar = el("i.bar", { "aria-hidden": "true" })
+    bar.style.width = `${(calls / highest) * 100}%`
+    const href = addressOf("calls", null, { failure, ...span })
+    return el("li", el("a", { href, title: failure }, failureWords(failure)), el("b", showCount(calls)), bar)
+  })
+  return el("ul.counts", ...shown)
 }
 
 function healthOf(data: readonly UpstreamBody[]): HTMLElement {
-  if (data.length === 0) return el("p", { class: "empty" }, "No upstreams are configured.")
+  if (data.length === 0) return el("p.empty", "No upstreams are configured.")
   const by_name = Map.groupBy(data, ({ name }) => name)
-  return el(
-    "ul",
-    { class: "health" },
-    ...[...by_name].map(([name, found]) => {
-      const worst = found.find(({ state }) => state !== "ready") ?? found[0]
-      return el("li", {}, named(name), chip(worst?.state ?? "ready"))
-    }),
-  )
+  const shown = [...by_name].map(([name, found]) => {
+    const worst = found.find(({ state }) => state !== "ready") ?? found[0]
+    return el("li", named(name), chip(worst?.state ?? "ready"))
+  })
+  return el("ul.counts", ...shown)
 }

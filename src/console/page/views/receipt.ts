@@ -1,53 +1,59 @@
 import type { CallBody, KeyBody } from "../../../wire/admin.ts"
-import { showCount, showUsd } from "../../amount.ts"
+import { showUsd } from "../../amount.ts"
 import { addressOf, shortId } from "../../fragment.ts"
-import {
-  type CostLine,
-  costLines,
-  type ReceiptStep,
-  receiptSteps,
-  releasedPart,
-} from "../../receipt-lines.ts"
+import { costLines, type ReceiptStep, receiptSteps, releasedPart } from "../../receipt-lines.ts"
 import { showDuration } from "../../times.ts"
 import { basisWords, counted, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
 import { AdminError, ask, type Listed } from "../admin-api.ts"
 import { type Child, el, named, setText } from "../element.ts"
-import { accountLink, chip, copyable, failureChip, moment, none, usd } from "../figures.ts"
+import {
+  accountLink,
+  callsLink,
+  chip,
+  copyable,
+  count,
+  detail,
+  failureChip,
+  moment,
+  none,
+  usd,
+} from "../formats.ts"
+import { part, poll, type Visit, view } from "../part.ts"
 import { table } from "../table.ts"
-import { part, poll, type Visit } from "../visit.ts"
 
 const LOOK_MS = 2_000
 
+const NO_RECEIPT =
+  "Token counts and refused requests have no receipt. Look for the request id in the log of the gateway."
+
 /** The receipt of a call: timeline, charge and reasons. An open call is polled until it has ended. */
 export function receipt(visit: Visit, id: string): HTMLElement {
-  const place = el("div")
   let shown: { readonly text: string; readonly element: HTMLElement } | null = null
+  let state: "unknown" | "polled" | "ended" = "unknown"
   const made = part(visit, {
     title: null,
     class: "receipt",
-    content: async (signal) => {
+    async content(signal) {
       const call = await find(id, signal)
-      if (call === null) return missing(id)
-      if (call.state === "open" && place.childElementCount === 0) place.append(poll(visit, LOOK_MS, look))
-      if (call.state !== "open") place.replaceChildren()
+      if (call === null) {
+        return el("div.card", el("p", "No call has the id ", el("code", id), "."), el("p.quiet", NO_RECEIPT))
+      }
+      if (call.state !== "open") state = "ended"
+      else if (state === "unknown") {
+        state = "polled"
+        poll(visit, LOOK_MS, look)
+      }
       const text = JSON.stringify(call)
       if (shown?.text !== text) shown = { text, element: receiptOf(call) }
       return shown.element
     },
   })
-  async function look(): Promise<void> {
-    if (place.childElementCount > 0) await made.load()
+  async function look(): Promise<boolean> {
+    await made.load()
+    return state === "polled"
   }
-  void made.load()
-  return el(
-    "div",
-    {},
-    el("p", { class: "trail" }, el("a", { href: addressOf("calls") }, "Calls")),
-    el("div", { class: "title" }, el("h1", { tabindex: -1 }, "Receipt")),
-    copyable(id, "Call id"),
-    made.element,
-    place,
-  )
+  const all = el("a", { href: addressOf("calls") }, "All calls")
+  return view("Receipt", all, copyable(id, "Call id"), made.element)
 }
 
 async function find(id: string, signal: AbortSignal): Promise<CallBody | null> {
@@ -59,127 +65,88 @@ async function find(id: string, signal: AbortSignal): Promise<CallBody | null> {
   }
 }
 
-function missing(id: string): HTMLElement {
-  return el(
-    "div",
-    { class: "card empty" },
-    el("p", {}, "No call has the id ", el("code", {}, id), "."),
-    el(
-      "p",
-      { class: "quiet" },
-      "Token counts and refused requests have no receipt. Look for the request id in the log of the gateway.",
-    ),
-  )
-}
-
 function receiptOf(call: CallBody): HTMLElement {
+  const { state, failure } = call
+  const failed = failure === null ? null : failureChip(failure)
+  const section = (title: string, ...content: readonly Child[]) =>
+    el("section.card", { "aria-label": title }, el("h2", title), ...content)
   return el(
     "div",
-    {},
+    el("p.verdict", chip(state), " ", failed, " ", stateWords(state)),
+    section("Timeline", el("ol.timeline", ...receiptSteps(call).map((step) => stepOf(step, call)))),
     el(
-      "p",
-      { class: "verdict" },
-      chip(call.state),
-      " ",
-      call.failure === null ? null : failureChip(call.failure),
-      " ",
-      stateWords(call.state),
+      "div.pair",
+      section("Money", detail("facts", money(call))),
+      section("Facts", detail("facts", facts(call))),
     ),
-    el(
-      "section",
-      { class: "card", "aria-label": "Timeline" },
-      el("h2", { class: "unseen" }, "Timeline"),
-      timeline(call),
-    ),
-    el(
-      "div",
-      { class: "pair" },
-      el("section", { class: "card", "aria-label": "Money" }, el("h2", {}, "Money"), money(call)),
-      el("section", { class: "card", "aria-label": "Facts" }, el("h2", {}, "Facts"), facts(call)),
-    ),
-    costs(call),
+    call.lines.length === 0 ? null : section("Charge", ...charge(call)),
   )
 }
 
-function timeline(call: CallBody): HTMLElement {
-  const steps = receiptSteps(call)
-  return el("ol", { class: "timeline" }, ...steps.map((step) => stepOf(step, call)))
-}
-
-function stepOf({ name, at, after_ms, missing: why }: ReceiptStep, call: CallBody): HTMLElement {
+/** A step, and with the first and the last one the hold, and how much of it was charged. */
+function stepOf({ name, at, after_ms, missing }: ReceiptStep, call: CallBody): HTMLElement {
+  const is_end = name !== "First output" && name !== "Last byte" && call.charge !== null
+  const amount = name === "Held" ? [usd(call.held), " held"] : is_end ? [usd(call.charge), " charged"] : []
   return el(
-    "li",
-    { class: at === null ? "missing" : null },
-    el("h3", {}, name),
-    el("p", { class: "when" }, at === null ? (why ?? "") : moment(at)),
-    el("p", { class: "quiet" }, after_ms === null || after_ms === 0 ? "" : `after ${showDuration(after_ms)}`),
-    amountOf(name, call),
+    at === null ? "li.missing" : "li",
+    el("h3", name),
+    el("p", at === null ? missing : moment(at)),
+    after_ms ? el("p.quiet", `after ${showDuration(after_ms)}`) : null,
+    el("p", ...amount),
   )
 }
 
-/** The hold, and how much of it was charged and released. */
-function amountOf(name: ReceiptStep["name"], call: CallBody): Child {
-  const { held, charge } = call
-  if (name === "Held") return el("p", {}, el("span", { class: "figure" }, usd(held)), " held")
-  if (name === "First output" || name === "Last byte" || charge === null) return null
-  return el("p", {}, el("span", { class: "figure" }, usd(charge)), " charged")
-}
+type Facts = Parameters<typeof detail>[1]
 
-function money(call: CallBody): HTMLElement {
-  const { held, charge, overage, cost, price_multiplier } = call
-  const back = releasedPart(call)
-  return list([
+function money(call: CallBody): Facts {
+  const { held, charge, overage, cost, price_multiplier, basis, provider_cost } = call
+  const is_multiplied = price_multiplier !== "1"
+  return [
     ["Held", usd(held)],
-    ...(price_multiplier === "1"
-      ? []
-      : [["Cost", usd(cost)] as const, ["Price multiplier", `× ${price_multiplier}`] as const]),
+    is_multiplied ? ["Cost", usd(cost)] : null,
+    is_multiplied ? ["Price multiplier", `× ${price_multiplier}`] : null,
     ["Charged", usd(charge)],
-    ["Released", back === null ? none() : usd(back)],
-    ...(overage === null || overage === "0" ? [] : [["Overage", usd(overage)] as const]),
-    ["Charged by", charge === null ? none() : `${basisWords(call.basis)}`],
-    ...(call.provider_cost === null ? [] : [["Provider's cost", usd(call.provider_cost)] as const]),
-  ])
+    ["Released", usd(releasedPart(call))],
+    overage === null || overage === "0" ? null : ["Overage", usd(overage)],
+    ["Charged by", charge === null ? none() : basisWords(basis)],
+    provider_cost === null ? null : ["Provider's cost", usd(provider_cost)],
+  ]
 }
 
-function facts(call: CallBody): HTMLElement {
-  const { account_id, key_id, model, upstream, operation, stream, session_id, agent_id, ending } = call
-  const { failure, notes, unread, unexplained_tokens, estimate } = call
-  const { upstream_key, provider_request_id, attempts } = call
-  return list([
+function facts(call: CallBody): Facts {
+  const { account_id, key_id, model, operation, stream, session_id, agent_id, ending, failure } = call
+  const { provider_request_id, attempts, notes, unread, unexplained_tokens, estimate } = call
+  return [
     ["Account", accountLink(account_id)],
     ["Key", keyLink(account_id, key_id)],
     ["Model", named(model)],
-    ["Upstream", named(upstream_key === null ? upstream : `${upstream}, key ${upstream_key}`)],
-    ...(provider_request_id === null ? [] : [["Provider request id", named(provider_request_id)] as const]),
+    ["Upstream", named(upstreamOf(call))],
+    provider_request_id === null ? null : ["Provider request id", named(provider_request_id)],
     ...attempts.map((attempt) => ["Other attempt", named(attemptWords(attempt))] as const),
     ["Operation", `${operation}, ${stream ? "stream" : "JSON"}`],
-    ...(session_id === null ? [] : [["Session", sessionLink(session_id)] as const]),
-    ...(agent_id === null ? [] : [["Agent", named(agent_id)] as const]),
+    session_id === null ? null : ["Session", callsLink({ session: session_id }, named(session_id))],
+    agent_id === null ? null : ["Agent", named(agent_id)],
     ["Ending", ending === null ? none() : endingWords(ending)],
     ["Failure", failure === null ? "none" : `${failureWords(failure)} (${failure}).`],
     ...notes.map((note) => ["Note", noteWords(note)] as const),
-    ...(unread.length === 0 ? [] : [["Unknown numbers", unread.join(", ")] as const]),
-    ...(unexplained_tokens === 0 ? [] : [["Total less its parts", `${unexplained_tokens} tokens`] as const]),
-    ...(estimate === null
-      ? []
-      : [
-          [
-            "Estimated from",
-            `${counted(estimate.output_bytes, "byte")} of output, ${estimate.bytes_per_token} bytes per token`,
-          ] as const,
-        ]),
-  ])
+    unread.length === 0 ? null : ["Unknown numbers", unread.join(", ")],
+    unexplained_tokens === 0 ? null : ["Total less its parts", `${unexplained_tokens} tokens`],
+    estimate === null ? null : ["Estimated from", estimateWords(estimate)],
+  ]
+}
+
+function estimateWords({ output_bytes, bytes_per_token }: NonNullable<CallBody["estimate"]>): string {
+  return `${counted(output_bytes, "byte")} of output, ${bytes_per_token} bytes per token`
+}
+
+function upstreamOf({ upstream, upstream_key }: Pick<CallBody, "upstream" | "upstream_key">): string {
+  return upstream_key === null ? upstream : `${upstream}, key ${upstream_key}`
 }
 
 function attemptWords(attempt: CallBody["attempts"][number]): string {
-  const { upstream, upstream_key, status, failure, ms, provider_request_id } = attempt
-  const by = upstream_key === null ? upstream : `${upstream}, key ${upstream_key}`
-  return [`${by}: ${status ?? failure} after ${ms} ms`, provider_request_id ?? []].flat().join(", ")
-}
-
-function sessionLink(session: string): HTMLElement {
-  const href = addressOf("calls", null, { session })
-  return el("a", { href, title: "Show the calls of this session" }, named(session))
+  const { status, failure, ms, provider_request_id } = attempt
+  const words = `${upstreamOf(attempt)}: ${status ?? failure} after ${ms} ms`
+  return provider_request_id === null ? words : `${words}, ${provider_request_id}`
 }
 
 /** A link to a key: its id, then its name when it has loaded. */
@@ -192,45 +159,21 @@ function keyLink(account_id: string, id: string): HTMLElement {
     },
     () => {},
   )
-  return el("a", { href: addressOf("calls", null, { key: id }), title: `Show the calls of ${id}` }, place)
+  return callsLink({ key: id }, place)
 }
 
-function list(entries: readonly (readonly [name: string, value: Child])[]): HTMLElement {
-  return el(
-    "dl",
-    { class: "facts" },
-    ...entries.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
-  )
-}
-
-function costs(call: CallBody): HTMLElement | null {
-  const lines = costLines(call)
-  if (lines.length === 0) return null
-  const rows = table<CostLine>({
+function charge(call: CallBody): HTMLElement[] {
+  const rows = table<ReturnType<typeof costLines>[number]>({
     label: "Charge",
-    key: ({ kind }) => kind,
     columns: [
-      { title: "For", cell: ({ kind }) => kind },
-      { title: "Count", right: true, cell: ({ count }) => (count === null ? none() : showCount(count)) },
-      {
-        title: "Price",
-        right: true,
-        cell: ({ price, unit }) => `${showUsd(price)} per ${unit}`,
-      },
-      { title: "Cost", right: true, cell: ({ amount }) => usd(amount) },
+      ["For", ({ kind }) => kind],
+      ["Count", (line) => count(line.count), "right"],
+      ["Price", ({ price, unit }) => el("data", { value: price }, `${showUsd(price)} per ${unit}`), "right"],
+      ["Cost", ({ amount }) => usd(amount), "right"],
     ],
     empty: "",
   })
-  rows.show(lines)
-  return el(
-    "section",
-    { class: "card", "aria-label": "Charge" },
-    el("h2", {}, "Charge"),
-    rows.element,
-    el(
-      "p",
-      { class: "quiet" },
-      `At the prices that applied when the call started. The sum is rounded up once, to a billionth of a dollar: ${showUsd(call.charge ?? "0")}.`,
-    ),
-  )
+  rows.show(costLines(call))
+  const sum = `The sum is rounded up once, to a billionth of a dollar: ${showUsd(call.charge ?? "0")}.`
+  return [rows.element, el("p.quiet", `At the prices that applied when the call started. ${sum}`)]
 }

@@ -1,0 +1,147 @@
+import { AdminError, faultWords } from "./admin-api.ts"
+import { button, type Child, el, setText } from "./element.ts"
+
+export interface Field {
+  readonly name: string
+  readonly label: string
+  readonly hint?: string
+  /** One line of text by default. A list is a choice of values with their labels. */
+  readonly kind?:
+    | "text"
+    | "usd"
+    | "time"
+    | "lines"
+    | "password"
+    | readonly (readonly [value: string, label: string])[]
+  /** A time is in RFC 3339. */
+  readonly value?: string
+}
+
+type Values = Readonly<Record<string, string>>
+
+interface Form {
+  readonly rows: readonly HTMLElement[]
+  /** The trimmed values by field; times in RFC 3339. */
+  values(): Values
+  /** Marks the field with this name as wrong, and no other. */
+  refuse(name: string | null): void
+}
+
+export function form(fields: readonly Field[]): Form {
+  const inputs = fields.map((field) => ({ ...field, input: inputOf(field) }))
+  return {
+    rows: inputs.map(({ input, label, hint }) =>
+      el(
+        "div.field",
+        el("label", { for: input.id }, label),
+        input,
+        hint === undefined ? null : el("p.hint", { id: `${input.id}-hint` }, hint),
+      ),
+    ),
+    values: () =>
+      Object.fromEntries(
+        inputs.map(({ name, kind, input: { value } }) => [
+          name,
+          kind === "time" && value !== "" ? new Date(value).toISOString() : value.trim(),
+        ]),
+      ),
+    refuse(name) {
+      const wrong = inputs.find((one) => one.name === name)?.input
+      for (const { input } of inputs) input.removeAttribute("aria-invalid")
+      wrong?.setAttribute("aria-invalid", "true")
+      wrong?.focus()
+    },
+  }
+}
+
+function inputOf({
+  name,
+  hint,
+  kind = "text",
+  value = "",
+}: Field): HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement {
+  const id = `field-${name}`
+  const shared = { id, name, "aria-describedby": hint === undefined ? null : `${id}-hint` }
+  if (typeof kind !== "string") {
+    const options = kind.map(([one, label]) => el("option", { value: one, selected: one === value }, label))
+    return el("select", shared, ...options)
+  }
+  const text = { ...shared, autocomplete: "off", spellcheck: "false" }
+  switch (kind) {
+    case "lines":
+      return el("textarea", { ...text, rows: 3 }, value)
+    case "time":
+      return el("input", { ...shared, type: "datetime-local", step: 1, value: localTime(value) })
+    case "password":
+      return el("input", { ...text, type: "password", required: true })
+    default:
+      return el("input", { ...text, maxlength: 500, inputmode: kind === "usd" ? "decimal" : null, value })
+  }
+}
+
+/** An RFC 3339 time in the form of a `datetime-local` field. */
+function localTime(text: string): string {
+  const at = new Date(text)
+  if (Number.isNaN(at.getTime())) return ""
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+}
+
+interface Action {
+  readonly title: string
+  readonly text?: Child
+  readonly fields?: readonly Field[]
+  readonly submit: string
+  readonly is_dangerous?: boolean
+  /** Runs the action with the values by field. An element in return replaces the form. */
+  act(values: Values): Promise<unknown>
+  /** Called when the action has succeeded. */
+  done?(): void
+}
+
+/** A dialog that asks for the input of an action, or for a confirmation. Esc closes it; errors mark their field. */
+export function openDialog(action: Action): void {
+  const { title, text = null, fields = [], submit, is_dangerous = false, act, done } = action
+  const { rows, values, refuse } = form(fields)
+  const fault = el("p.fault", { role: "alert", hidden: true })
+  const go = el("button", { type: "submit", class: is_dangerous ? "danger" : "primary" }, submit)
+  const close = () => dialog.close()
+  const cancel = button("Cancel", close)
+  const content = el(
+    "form",
+    { submit: (event) => void send(event), novalidate: true },
+    typeof text === "string" ? el("p", text) : text,
+    ...rows,
+    fault,
+    el("div.actions", cancel, go),
+  )
+  const heading = el("h2", { id: "dialog-title" }, title)
+  const dialog = el(
+    "dialog",
+    { "aria-labelledby": heading.id, close: () => dialog.remove() },
+    heading,
+    content,
+  )
+
+  async function send(event: Event): Promise<void> {
+    event.preventDefault()
+    go.disabled = true
+    fault.hidden = true
+    refuse(null)
+    try {
+      const shown = await act(values())
+      done?.()
+      if (!(shown instanceof HTMLElement)) return close()
+      content.replaceWith(shown, el("div.actions", button("Done", close, { class: "primary" })))
+    } catch (error) {
+      setText(fault, faultWords(error))
+      fault.hidden = false
+      refuse(error instanceof AdminError ? (error.param?.split(/[.[]/)[0] ?? null) : null)
+    }
+    go.disabled = false
+  }
+
+  document.body.append(dialog)
+  dialog.showModal()
+  const first = dialog.querySelector<HTMLElement>("input, select, textarea")
+  ;(first ?? (is_dangerous ? cancel : go)).focus()
+}

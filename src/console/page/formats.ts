@@ -1,0 +1,155 @@
+import type { AccountBody } from "../../wire/admin.ts"
+import { showCount, showUsd } from "../amount.ts"
+import { addressOf, type Query, shortId } from "../fragment.ts"
+import { showAgo, showDuration, showMoment, showUtc } from "../times.ts"
+import { failureWords, stateWords } from "../words.ts"
+import { ask } from "./admin-api.ts"
+import { button, type Child, el, named, setText } from "./element.ts"
+
+/** How values of the admin API are shown, by their unit. `data` and `time` keep the exact value, by which a table sorts. */
+
+/** A placeholder for a missing value. */
+export function none(): HTMLElement {
+  return el("span.quiet.none", "–")
+}
+
+/** An amount in USD. */
+export function usd(text: string | null): HTMLElement {
+  if (text === null) return none()
+  return el(text.startsWith("-") ? "data.usd.bad" : "data.usd", { value: text }, showUsd(text))
+}
+
+/** A number of tokens, calls or others. */
+export function count(value: number | null, title: string | null = null): HTMLElement {
+  return value === null ? none() : el("data", { value, title }, showCount(value))
+}
+
+export function duration(ms: number | null, title: string | null = null): HTMLElement {
+  return ms === null ? none() : el("data", { value: ms, title }, showDuration(ms))
+}
+
+/** A time in the local time zone, with UTC in its title. */
+export function moment(text: string | null, show: (text: string) => string = showMoment): HTMLElement {
+  return text === null ? none() : el("time", { datetime: text, title: showUtc(text) }, show(text))
+}
+
+/** A relative time, with the exact time in its title. */
+export function ago(text: string | null): HTMLElement {
+  return moment(text, (at) => showAgo(at, Date.now()))
+}
+
+const TONES: Readonly<Record<string, string>> = {
+  settled: "good",
+  active: "good",
+  ready: "good",
+  open: "busy",
+  trying: "busy",
+  expired: "bad",
+  suspended: "warn",
+}
+
+/** A state as a coloured chip. */
+export function chip(word: string, title = stateWords(word), tone = TONES[word] ?? "off"): HTMLElement {
+  return el(`span.chip.${tone}`, { title: title === word ? null : title }, word)
+}
+
+export function failureChip(failure: string): HTMLElement {
+  return chip(failure, failureWords(failure), "bad")
+}
+
+/** Several names, links or chips. */
+export function names(shown: readonly Child[]): HTMLElement {
+  return el("span.names", ...shown)
+}
+
+export function callLink(id: string): HTMLElement {
+  return el("a.id", { href: addressOf("calls", id), title: id }, shortId(id))
+}
+
+/** A link to the calls with this model, key or session. */
+export function callsLink(filter: Query, ...shown: readonly Child[]): HTMLElement {
+  const title = Object.entries(filter).map(([name, value]) => `Show the calls of the ${name} ${value}`)
+  return el("a", { href: addressOf("calls", null, filter), title: title.join(", ") }, ...shown)
+}
+
+export function modelLink(model: string): HTMLElement {
+  return callsLink({ model }, named(model))
+}
+
+/** Cached account names; null if a name cannot be loaded. */
+const known = new Map<string, Promise<string | null>>()
+
+/** A link to an account: its id, then its name when it has loaded. */
+export function accountLink(id: string): HTMLElement {
+  const place = named(shortId(id))
+  const name = known.get(id) ?? nameOf(id)
+  known.set(id, name)
+  void name.then((found) => found !== null && setText(place, found))
+  return el("a", { href: addressOf("accounts", id), title: id }, place)
+}
+
+/** Updates the cached name of an account. */
+export function noteName({ id, name }: AccountBody): void {
+  known.set(id, Promise.resolve(name))
+}
+
+async function nameOf(id: string): Promise<string | null> {
+  try {
+    return (await ask<AccountBody>(`/accounts/${id}`)).name
+  } catch {
+    known.delete(id)
+    return null
+  }
+}
+
+/** Text with a copy button. Browsers disable the clipboard on pages without HTTPS; then the text is only selected. */
+export function copyable(text: string, label: string): HTMLElement {
+  const shown = el("output.copied", { "aria-label": label }, text)
+  const copy = button("Copy", async () => {
+    const is_copied = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    )
+    if (!is_copied) getSelection()?.selectAllChildren(shown)
+    setText(copy, is_copied ? "Copied" : "Press Ctrl+C")
+    setTimeout(() => setText(copy, "Copy"), 2_000)
+  })
+  return el("div.copy", shown, copy)
+}
+
+/** A row of buttons of which one is selected. */
+export function choice<Value extends string>(
+  label: string,
+  values: readonly Value[],
+  chosen: Value,
+  choose: (value: Value) => void,
+  show: (value: Value) => string = (value) => value,
+): HTMLElement {
+  const buttons = values.map((value) =>
+    button(
+      show(value),
+      ({ currentTarget }) => {
+        for (const one of buttons) one.setAttribute("aria-pressed", String(one === currentTarget))
+        choose(value)
+      },
+      { "aria-pressed": String(value === chosen) },
+    ),
+  )
+  return el("div.choice", { role: "group", "aria-label": label }, ...buttons)
+}
+
+/** One record: a label, a value and a note each. Entries that are null are left out. */
+export function detail(
+  kind: "facts" | "tiles" | "percentiles",
+  entries: readonly (Entry | null)[],
+): HTMLElement {
+  const given = entries.filter((entry) => entry !== null)
+  return el(
+    `dl.${kind}`,
+    ...given.map(([label, value, note]) =>
+      el("div", el("dt", label), el("dd", value), note === undefined ? null : el("dd.quiet", note)),
+    ),
+  )
+}
+
+export type Entry = readonly [label: string, value: Child, note?: string]
