@@ -39,7 +39,7 @@ export function unreadBytes(headers: Headers): number {
 }
 
 /** The memory of bodies that nobody reads, for the bodies that wait for the ledger and for those that are not read any more. */
-const UNREAD_LIMIT_BYTES = 25_165_824
+const UNREAD_LIMIT_BYTES = 12_582_912
 
 /** The bodies that nobody reads while something else happens. The runtime keeps the beginning of each. */
 export class UnreadBodies {

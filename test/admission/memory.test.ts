@@ -45,11 +45,11 @@ test("D77 a body of announced length takes its memory before it comes, or is ref
   expect(ends).toMatchObject([{ reason: { code: "request_timeout" } }, { reason: { code: "overloaded" } }])
 })
 
-test("D77 of bodies that nobody reads, only so many are kept that they take 24 MiB", () => {
+test("D77 of bodies that nobody reads, only so many are kept that they take 12 MiB", () => {
   const unread = new UnreadBodies()
   const headers = new Headers({ "content-length": "20000000" })
-  const removes = Array.from({ length: 17 }, () => unread.add(headers))
-  expect(removes.indexOf(null)).toBe(16)
+  const removes = Array.from({ length: 9 }, () => unread.add(headers))
+  expect(removes.indexOf(null)).toBe(8)
   removes[0]?.()
   expect(unread.add(new Headers({ "transfer-encoding": "chunked" }))).toBeFunction()
   expect(unread.add(headers)).toBeNull()

@@ -97,7 +97,9 @@ describe("D77 bodies on their way", () => {
   test("of keys that nobody has take none", async () => {
     const before_mib = peakMib(gateway.pid)
     const statuses = await refusedOf(gateway, makeKey(), CONNECTIONS)
-    expect(new Set(statuses)).toEqual(new Set([401]))
+    // 503 if too many wait for the ledger to look up their keys.
+    expect(statuses).toContain(401)
+    expect(statuses.filter((status) => status !== 401 && status !== 503)).toEqual([])
     expect(peakMib(gateway.pid) - before_mib).toBeLessThan(BESIDES_MIB)
   }, 60_000)
 
