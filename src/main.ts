@@ -134,7 +134,7 @@ async function open(
  */
 function takeFolder(data_dir: string): () => void {
   mkdirSync(data_dir, { recursive: true })
-  return lockFolder(realpathSync(data_dir)).release
+  return lockFolder(realpathSync(data_dir))
 }
 
 /**

@@ -1,9 +1,7 @@
-import { spawn } from "node:child_process"
-import { chownSync, existsSync, mkdtempSync, readdirSync, renameSync, statSync } from "node:fs"
+import * as fs from "node:fs"
 import { join } from "node:path"
-import { namedUser, type Place, type Runner, run, syncFile } from "./place.ts"
-import { allProcesses, readProcess } from "./processes.ts"
-import { findPrograms, spawnFailure } from "./programs.ts"
+import { allProcesses, namedUser, type Place, readProcess, run, syncFile } from "./place.ts"
+import { findPrograms, started } from "./programs.ts"
 
 /** The folder of a Postgres cluster, in Postgres' own words its data directory. */
 export interface Cluster {
@@ -21,46 +19,39 @@ export const USER = "tollgate"
 const UNFINISHED = "cluster-unfinished-"
 const POLL_MS = 20
 
-/**
- * The cluster of `place`, created if there is none. A cluster under its final name is always complete, whenever a start
- * was killed.
- */
-export async function openCluster(place: Place, durable: boolean): Promise<Cluster> {
-  const folder = folderOf(place.folder)
-  if (!existsSync(folder)) await setUp(place, folder, durable)
-  return clusterIn(folder)
-}
-
 /** The cluster in the folder of a place; null if there is none. */
 export function existingCluster(place_folder: string): Cluster | null {
-  const folder = folderOf(place_folder)
-  return existsSync(folder) ? clusterIn(folder) : null
+  const folder = join(place_folder, "cluster")
+  const { dev, ino } = fs.statSync(folder, { throwIfNoEntry: false }) ?? {}
+  return ino === undefined ? null : { folder, name: `tollgate-${dev}-${ino}` }
 }
 
-function folderOf(place_folder: string): string {
-  return join(place_folder, "cluster")
-}
-
-function clusterIn(folder: string): Cluster {
-  const { dev, ino } = statSync(folder)
-  return { folder, name: `tollgate-${dev}-${ino}` }
-}
-
-async function setUp(place: Place, folder: string, durable: boolean): Promise<void> {
-  for (const entry of readdirSync(place.folder))
+/** The cluster of `place`, created if there is none. A cluster under its final name is always complete. */
+export async function openCluster(place: Place, durable: boolean): Promise<Cluster> {
+  const existing = existingCluster(place.folder)
+  if (existing !== null) return existing
+  for (const entry of fs.readdirSync(place.folder))
     if (entry.startsWith(UNFINISHED)) await removeUnfinished(join(place.folder, entry))
   const { runner } = place
   const user = runner && namedUser(runner)
-  const unfinished = mkdtempSync(join(place.folder, UNFINISHED))
-  if (user !== undefined) chownSync(unfinished, user.uid, user.gid)
+  const unfinished = fs.mkdtempSync(join(place.folder, UNFINISHED))
+  if (user !== undefined) fs.chownSync(unfinished, user.uid, user.gid)
   // The builtin provider sorts and folds by Unicode code points on every machine, whatever locales it has.
   const locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
   const access = [`--username=${USER}`, "--auth-local=trust", "--auth-host=reject"]
-  const sync = durable ? [] : ["--no-sync"]
-  await runInitdb(place, user, [`--pgdata=${unfinished}`, ...locale, ...access, ...sync])
+  const { initdb, env } = findPrograms(place)
+  const command = [initdb, `--pgdata=${unfinished}`, ...locale, ...access, ...(durable ? [] : ["--no-sync"])]
+  const child = started(() =>
+    Bun.spawn(command, { ...user, cwd: "/", env, stdio: ["ignore", "ignore", "pipe"] }),
+  )
+  const complaint = (await new Response(child.stderr).text()).trim()
+  if (complaint.includes("could not look up effective user ID"))
+    throw new Error("Postgres needs a user with an entry in /etc/passwd: add one or set DATABASE_URL")
+  if ((await child.exited) !== 0) throw new Error(`initdb failed: ${complaint}`)
   if (runner !== undefined) run("chown", "-Rh", `${runner.uid}:${runner.gid}`, unfinished)
-  renameSync(unfinished, folder)
+  fs.renameSync(unfinished, join(place.folder, "cluster"))
   if (durable) syncFile(place.folder)
+  return openCluster(place, durable)
 }
 
 /** Removes what a killed start has left. Its initdb may still run: it would go on writing there. */
@@ -77,25 +68,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL")
   } catch (error) {
-    const has_ended = error instanceof Error && "code" in error && error.code === "ESRCH"
-    if (!has_ended) throw error
+    if (readProcess(pid, "comm") !== "") throw error
   }
-}
-
-function runInitdb(place: Place, user: Runner | undefined, args: readonly string[]): Promise<void> {
-  const { initdb, env } = findPrograms(place)
-  const child = spawn(initdb, args, { ...user, cwd: "/", env, stdio: ["ignore", "ignore", "pipe"] })
-  let complaint = ""
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    complaint += text
-  })
-  return new Promise((resolve, reject) => {
-    child.on("error", (error) => reject(spawnFailure(error)))
-    child.on("close", (code) => {
-      if (code === 0) resolve()
-      else if (complaint.includes("could not look up effective user ID")) {
-        reject(new Error("Postgres needs a user with an entry in /etc/passwd: add one or set DATABASE_URL"))
-      } else reject(new Error(`initdb failed: ${complaint.trim()}`))
-    })
-  })
 }

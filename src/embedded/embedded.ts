@@ -1,18 +1,10 @@
-import { existsSync, mkdirSync, realpathSync } from "node:fs"
+import * as fs from "node:fs"
 import { connect, type SocketAddress } from "../ledger/database/address.ts"
 import type { Log } from "../ledger/events.ts"
 import { existingCluster, openCluster, USER } from "./cluster.ts"
 import { lockFolder } from "./lock.ts"
-import { existingPlace, findPlace, isForeign, type Place, takeOver } from "./place.ts"
-import {
-  findServer,
-  isRunning,
-  makeSocketFolder,
-  type Server,
-  socketPath,
-  startServer,
-  stopServer,
-} from "./postgres.ts"
+import { existingPlace, findPlace, isForeign, takeOver } from "./place.ts"
+import * as postgres from "./postgres.ts"
 import { requirePrograms } from "./programs.ts"
 
 /** The embedded Postgres, which the gateway runs itself. */
@@ -24,50 +16,47 @@ export interface Embedded {
   stop(): Promise<void>
 }
 
-interface EmbeddedOptions {
-  /** Created if it does not exist. */
-  readonly data_dir: string
-  readonly log: Log
-  /** False: faster, but a power failure can lose data. For tests only. */
-  readonly durable?: boolean
-}
-
 const DATABASE = "tollgate"
 
 /**
- * Starts Postgres on `data_dir`, or adopts the one that a killed gateway left there. It is restarted if it dies. Throws
- * a sentence for the operator if another gateway uses `data_dir`, if there is no embedded Postgres for this machine, or
- * if Postgres does not start.
+ * Starts Postgres on `data_dir`, which is created if needed, or adopts the one that a killed gateway left there. It is
+ * restarted if it dies. If it is not `durable`, which is for tests, it is faster, but a power failure can lose data. Throws a
+ * sentence for the operator if another gateway uses `data_dir`, if there is no embedded Postgres for this machine, or if
+ * Postgres does not start.
  */
-export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedOptions): Promise<Embedded> {
+export async function startEmbedded(options: {
+  readonly data_dir: string
+  readonly log: Log
+  readonly durable?: boolean
+}): Promise<Embedded> {
+  const { data_dir, log, durable = true } = options
   requirePrograms()
-  mkdirSync(data_dir, { recursive: true })
-  const folder = realpathSync(data_dir)
+  fs.mkdirSync(data_dir, { recursive: true })
+  const folder = fs.realpathSync(data_dir)
   const closing = new AsyncDisposableStack()
   try {
-    closing.defer(lockFolder(folder).release)
+    closing.defer(lockFolder(folder))
     const place = findPlace(folder)
     // A copied data directory points to the original's place, where the original's gateway may be running.
-    closing.defer(lockFolder(place.folder).release)
-    if (isForeign(place)) await stopOld(place)
+    closing.defer(lockFolder(place.folder))
+    const old = isForeign(place) ? await runningIn(place.folder) : null
+    if (old !== null) await postgres.stopServer(old.server, old.cluster)
     takeOver(place)
     const cluster = await openCluster(place, durable)
-    const found = await findServer(cluster)
-    const socket_folder = found?.socket_folder ?? makeSocketFolder(place)
-    const start = () => startServer(place, cluster, socket_folder, durable)
+    const found = await postgres.findServer(cluster)
+    const socket_folder = found?.socket_folder ?? postgres.makeSocketFolder(place)
+    const start = () => postgres.startServer(place, cluster, socket_folder, durable)
     let server = found ?? (await start())
-    closing.defer(() => stopServer(server, cluster))
+    closing.defer(() => postgres.stopServer(server, cluster))
     const address = addressOf(server)
     await ensureDatabase(address)
     const restart = async () => {
-      server = (await findServer(cluster)) ?? (await start())
+      server = (await postgres.findServer(cluster)) ?? (await start())
     }
-    closing.defer(watch(() => isRunning(server, cluster), restart, log))
+    closing.defer(watch(() => postgres.isRunning(server, cluster), restart, log))
     const adopted = found !== undefined
-    log.info(
-      { place: place.folder, server_pid: server.pid },
-      `embedded Postgres ${adopted ? "adopted" : "started"}`,
-    )
+    const facts = { place: place.folder, server_pid: server.pid }
+    log.info(facts, `embedded Postgres ${adopted ? "adopted" : "started"}`)
     return { address, adopted, stop: () => closing.disposeAsync() }
   } catch (error) {
     await closing.disposeAsync()
@@ -75,27 +64,22 @@ export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedO
   }
 }
 
-/**
- * The address of the Postgres that runs on `data_dir`, with or without its gateway; null if none does. Starts and
- * creates nothing.
- */
+/** The address of the Postgres that runs on `data_dir`, with or without its gateway; null if none does. Starts nothing. */
 export async function findEmbedded(data_dir: string): Promise<SocketAddress | null> {
-  if (!existsSync(data_dir)) return null
-  const place = existingPlace(realpathSync(data_dir))
-  const cluster = place === null ? null : existingCluster(place)
-  const server = cluster === null ? undefined : await findServer(cluster)
-  return server === undefined ? null : addressOf(server)
+  if (!fs.existsSync(data_dir)) return null
+  const place = existingPlace(fs.realpathSync(data_dir))
+  const running = place === null ? null : await runningIn(place)
+  return running === null ? null : addressOf(running.server)
 }
 
-function addressOf(server: Server): SocketAddress {
-  return { socket_path: socketPath(server), user: USER, database: DATABASE }
+async function runningIn(place_folder: string) {
+  const cluster = existingCluster(place_folder)
+  const server = cluster === null ? undefined : await postgres.findServer(cluster)
+  return cluster === null || server === undefined ? null : { cluster, server }
 }
 
-/** Stops the server that an earlier version left running as another user. */
-async function stopOld(place: Place): Promise<void> {
-  const cluster = existingCluster(place.folder)
-  const server = cluster === null ? undefined : await findServer(cluster)
-  if (cluster !== null && server !== undefined) await stopServer(server, cluster)
+function addressOf(server: postgres.Server): SocketAddress {
+  return { socket_path: postgres.socketPath(server), user: USER, database: DATABASE }
 }
 
 async function ensureDatabase(address: SocketAddress): Promise<void> {
@@ -111,10 +95,7 @@ async function ensureDatabase(address: SocketAddress): Promise<void> {
 /** How often the server is looked at. An outage lasts at most this long, plus the time of a start. */
 const LOOK_MS = 500
 
-/**
- * Calls `start` whenever something other than the gateway has stopped the server (D27). Returns how to stop watching,
- * which waits for a start that has begun.
- */
+/** Calls `start` when anything but the gateway has stopped the server (D27). Returns how to stop, which waits for a start. */
 function watch(runs: () => boolean, start: () => Promise<void>, log: Log): () => Promise<void> {
   let starting: Promise<void> | undefined
   const timer = setInterval(() => {

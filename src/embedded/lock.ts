@@ -1,61 +1,39 @@
 import { dlopen } from "bun:ffi"
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from "node:fs"
+import * as fs from "node:fs"
 import { join } from "node:path"
 
-const { O_RDWR, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants
-
-/** The lock of a folder. */
-export interface Lock {
-  /** Releases the lock and removes its file. */
-  release(): void
-}
+const { O_RDWR, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = fs.constants
+/** Of flock(2): exclusive, without waiting. */
+const LOCK_EX = 2
+const LOCK_NB = 4
 
 /**
  * Locks `folder` for this process, or throws a sentence that names the process which has the lock. The kernel holds it
  * (flock), so it ends with the process. A reused pid, or a container where every gateway is pid 1, cannot be mistaken
- * for the holder; the pid in the file is only for the sentence.
+ * for the holder; the pid in the file is only for the sentence. Returns how to release the lock, which removes its file.
  */
-export function lockFolder(folder: string): Lock {
+export function lockFolder(folder: string): () => void {
   const path = join(folder, "gateway.lock")
   for (;;) {
-    const file = openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o644)
-    if (!tryLock(file)) {
-      const holder = readFileSync(file, "utf8")
-      closeSync(file)
+    const file = fs.openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o644)
+    if (libc().symbols.flock(file, LOCK_EX | LOCK_NB) !== 0) {
+      const holder = fs.readFileSync(file, "utf8")
+      fs.closeSync(file)
       throw new Error(
         `another gateway${holder === "" ? "" : ` (pid ${holder})`} already uses ${folder}: stop it, or use another data directory`,
       )
     }
     // The last holder may have removed the file between opening and locking. Such a lock protects nothing.
-    if (fstatSync(file).ino === statSync(path, { throwIfNoEntry: false })?.ino) {
-      ftruncateSync(file)
-      writeSync(file, String(process.pid))
-      return {
-        release() {
-          rmSync(path, { force: true })
-          closeSync(file)
-        },
+    if (fs.fstatSync(file).ino === fs.statSync(path, { throwIfNoEntry: false })?.ino) {
+      fs.ftruncateSync(file)
+      fs.writeSync(file, String(process.pid))
+      return () => {
+        fs.rmSync(path, { force: true })
+        fs.closeSync(file)
       }
     }
-    closeSync(file)
+    fs.closeSync(file)
   }
-}
-
-const LOCK_EXCLUSIVE = 2
-const LOCK_WITHOUT_WAITING = 4
-
-function tryLock(file: number): boolean {
-  return libc().symbols.flock(file, LOCK_EXCLUSIVE | LOCK_WITHOUT_WAITING) === 0
 }
 
 function libc() {

