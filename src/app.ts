@@ -3,16 +3,19 @@ import { GatewayError, idHeaders } from "./errors.ts"
 import type { Gateway } from "./gateway.ts"
 import { requestId } from "./id.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
+import { chatCompletions } from "./routes/chat-completions.ts"
 import { operatorsConsole } from "./routes/console.ts"
 import { isForOperators, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
-import { docs } from "./routes/docs.ts"
+import { embeddingCalls } from "./routes/embeddings.ts"
 import { health, metrics } from "./routes/health.ts"
-import { modelCalls } from "./routes/model-calls.ts"
+import { messageCalls } from "./routes/messages.ts"
 import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
+import { docs } from "./routes/reference/reference.ts"
 import { refusal } from "./routes/request-body.ts"
+import { responseCalls } from "./routes/responses.ts"
 import { faultOf, ROUTING } from "./routes/routing.ts"
 
 export type { Operators }
@@ -58,7 +61,8 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     })
   })
   if (audience !== "operators") {
-    app.use(modelCalls(gateway)).use(countTokens(gateway))
+    app.use(chatCompletions(gateway)).use(embeddingCalls(gateway)).use(responseCalls(gateway))
+    app.use(messageCalls(gateway)).use(countTokens(gateway))
     others.use(models(gateway)).use(quotes(gateway)).use(receipts(gateway))
   }
   others.use(health(gateway))

@@ -359,7 +359,6 @@ const PURE = [
   "src/upstream/{headers,refusal}.ts",
   "src/config/{config,values,file,environment,load,tracing}.ts",
   "src/presets/*.ts",
-  "src/routes/openapi-document.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
   "src/cli/{completion,moment,price-list}.ts",

@@ -22,7 +22,7 @@ export function renderPage(report: Report): string {
 </head>
 <body>
 <header>
-<div class="brand">${fileText("../../src/routes/docs/icon.svg")}<span>Tollgate</span></div>
+<div class="brand">${fileText("../../src/routes/reference/icon.svg")}<span>Tollgate</span></div>
 <h1>${title}</h1>
 <ul class="facts">${facts}</ul>
 </header>

@@ -1,48 +1,30 @@
 import { fileURLToPath } from "node:url"
-import { Elysia } from "elysia"
-import { GatewayError } from "../errors.ts"
-import { getConsole, getConsoleAsset } from "./docs/service-routes.ts"
-import { fingerprinted, loadFile, pagePolicy, type ServedFile, serveFile } from "./served-file.ts"
+import { fingerprinted, loadFile, pagePolicy, pageRoutes, type ServedFile } from "./served-file.ts"
 
 /** Also forbids the browser to turn text into markup, such as the name of an account. */
 const POLICY = pagePolicy("img-src 'self'", "require-trusted-types-for 'script'", "trusted-types 'none'")
 
 const ENTRY = fileURLToPath(import.meta.resolve("../console/page/main.ts"))
 
-/** What the page loads, by the name it has below `/console/assets/`. Nothing else is served there. */
-const ASSETS: Readonly<Record<string, () => Promise<ServedFile>>> = {
-  "page.js": bundle,
-  "page.css": () => load("../console/page/page.css", "text/css; charset=utf-8"),
-  "plot.css": () => load("uplot/dist/uPlot.min.css", "text/css; charset=utf-8"),
-  "icon.svg": () => load("./docs/icon.svg", "image/svg+xml"),
-}
-
 /** `/console`: the operators' page, which asks `/admin` with the token that is typed into it (D50). */
 export function operatorsConsole() {
-  const files = new Map<string, Promise<ServedFile>>()
-  const once = (name: string, read: () => Promise<ServedFile>): Promise<ServedFile> => {
-    const known = files.get(name) ?? read()
-    files.set(name, known)
-    known.catch(() => files.delete(name))
-    return known
-  }
-  const page = ({ request }: { request: Request }) => serveFile(request, once("page.html", loadPage), POLICY)
-  return new Elysia({ name: "console" })
-    .get("/console", page, getConsole)
-    .get("/console/", page, { detail: { hide: true } })
-    .get(
-      "/console/assets/:file",
-      ({ request, params }) => {
-        const read = Object.hasOwn(ASSETS, params.file) ? ASSETS[params.file] : undefined
-        if (read === undefined) throw new GatewayError("not_found")
-        return serveFile(request, once(params.file, read), POLICY)
-      },
-      getConsoleAsset,
-    )
-}
-
-function loadPage(): Promise<ServedFile> {
-  return load("../console/page/page.html", "text/html; charset=utf-8")
+  return pageRoutes({
+    name: "console",
+    path: "/console",
+    other_path: "/console/",
+    policy: POLICY,
+    html: () => load("../console/page/page.html", "text/html; charset=utf-8"),
+    assets: {
+      "page.js": bundle,
+      "page.css": () => load("../console/page/page.css", "text/css; charset=utf-8"),
+      "plot.css": () => load("uplot/dist/uPlot.min.css", "text/css; charset=utf-8"),
+      "icon.svg": () => load("./reference/icon.svg", "image/svg+xml"),
+    },
+    operationId: "getConsole",
+    summary: "Operator console",
+    description:
+      "An HTML page that calls `/admin` with the admin token that the operator enters. It is served wherever `/admin` is. Everything that it loads is served by the gateway.",
+  })
 }
 
 function load(file: string, type: string): Promise<ServedFile> {

@@ -1,3 +1,4 @@
+import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed } from "../admission/admit.ts"
 import { checkSuspension } from "../admission/enter.ts"
@@ -20,11 +21,20 @@ import { ClientDeadline } from "../upstream/client-deadline.ts"
 import { sentTo } from "../upstream/edits.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
-import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
+import {
+  CountTokensRequest,
+  checkTokenCount,
+  forCounting,
+  generationFields,
+  parseCountTokens,
+  TokenCount,
+} from "../wire/count-tokens.ts"
 import { FieldTexts, readLargeBody } from "../wire/json.ts"
 import { RecordedAttempts, traceOf } from "./call-record.ts"
-import * as reference from "./docs/messages.ts"
+import { ofVendor, vendorHeaders } from "./messages.ts"
 import { rateHeaders } from "./rate-headers.ts"
+import { PROVIDER_NOT_FOUND } from "./reference/examples.ts"
+import { answer, described, type Fault, type Operation, type Schemas, shown } from "./reference/operation.ts"
 import { readBody } from "./request-body.ts"
 
 const PATH = "/v1/messages/count_tokens"
@@ -34,11 +44,11 @@ const MAX_COUNT_BYTES = 65_536
 /** `POST /v1/messages/count_tokens` and `POST /<vendor>/v1/messages/count_tokens` (spec 4.3): holds and charges nothing (D22). */
 export function countTokens(gateway: Gateway) {
   return new Elysia({ name: "count-tokens" })
-    .post(PATH, ({ request }) => count(gateway, request, null), reference.countTokens)
+    .post(PATH, ({ request }) => count(gateway, request, null), described(counting))
     .post(
       `/:vendor${PATH}`,
       ({ request, path }) => count(gateway, request, vendorInPath(path, PATH, gateway.config.vendors)),
-      reference.countTokensOfVendor,
+      described(ofVendor(counting)),
     )
 }
 
@@ -127,3 +137,50 @@ function openModel({ catalog }: Gateway, name: string, standing: Standing): Mode
   checkAllowed(standing, found)
   return found
 }
+
+const countErrors: readonly Fault[] = [
+  "invalid_api_key",
+  {
+    code: "insufficient_balance",
+    message:
+      "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
+  },
+  "account_suspended",
+  "key_suspended",
+  "model_not_allowed",
+  "model_not_found",
+  PROVIDER_NOT_FOUND,
+  "rate_limited",
+  "upstream_error",
+  "upstream_unavailable",
+  "ledger_unavailable",
+  "upstream_timeout",
+]
+
+const countDescription = `Asks a provider of the model how many tokens the input has. Nothing is held or charged, but the gateway checks the key, the
+balance (it must be above zero), the model and the provider as for a call.
+
+Send the key as \`x-api-key\` or as a bearer token. The gateway removes fields that only generation uses
+before it passes the request on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
+
+const counting = {
+  parse: "none" as const,
+  body: shown(CountTokensRequest, {
+    Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
+    "With instructions": {
+      model: "claude-sonnet",
+      system: "Answer in one word.",
+      messages: [{ role: "user", content: "Say hello." }],
+    },
+  }),
+  response: { 200: answer("The token count of the provider.", TokenCount, { Count: { input_tokens: 11 } }) },
+
+  operationId: "countTokens",
+  tag: "Token count",
+  summary: "Count input tokens",
+  description: countDescription,
+  credentials: ["xApiKey", "apiKey"],
+  headers: Type.Object(vendorHeaders),
+  invalid: "messages",
+  errors: countErrors,
+} satisfies Operation & Schemas

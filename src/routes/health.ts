@@ -1,10 +1,11 @@
+import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Metrics } from "../metrics/metrics.ts"
 import { operatorsOnly } from "./admin/authorize.ts"
-import * as reference from "./docs/service-routes.ts"
-import { getMetrics, getOpenMetrics } from "./docs/service-routes.ts"
+import { NO_TOKEN } from "./reference/examples.ts"
+import { answer, compatible, described, type Operation, type Schemas, text } from "./reference/operation.ts"
 
 /**
  * `GET /livez`, or its alias `/health`: the process works. `GET /readyz`: it accepts calls. `GET /`: the product (D33).
@@ -20,10 +21,10 @@ export function health(gateway: Gateway) {
   }
   const product = () => Response.json({ name: "tollgate", docs: "/docs", openapi: "/docs/json" })
   return new Elysia({ name: "health" })
-    .get("/livez", alive, reference.getLiveness)
-    .get("/health", alive, reference.getHealth)
-    .get("/readyz", ready, reference.getReadiness)
-    .get("/", product, reference.getProduct)
+    .get("/livez", alive, getLiveness)
+    .get("/health", alive, compatible(getLiveness, "getHealth"))
+    .get("/readyz", ready, getReadiness)
+    .get("/", product, getProduct)
     .options("/livez", probe(alive), HIDDEN)
     .options("/health", probe(alive), HIDDEN)
     .options("/readyz", probe(ready), HIDDEN)
@@ -51,6 +52,70 @@ export function metrics({ content_type, print }: Metrics, admin_token: string | 
   return routes.get(
     "/metrics",
     async () => new Response(await print(), { headers: { "content-type": content_type } }),
-    admin_token === null ? getOpenMetrics : getMetrics,
+    described(
+      admin_token === null ? reading : { ...reading, credentials: ["adminToken"], errors: [NO_TOKEN] },
+    ),
   )
 }
+
+const Status = Type.Object({ status: Type.String(), reason: Type.Optional(Type.String()) })
+
+const Product = Type.Object({
+  name: Type.Literal("tollgate"),
+  docs: Type.String({ description: "The path of this reference." }),
+  openapi: Type.String({ description: "The path of its OpenAPI document." }),
+})
+
+const getProduct = described({
+  response: {
+    200: answer("The product.", Product, {
+      Product: { name: "tollgate", docs: "/docs", openapi: "/docs/json" },
+    }),
+  },
+
+  operationId: "getProduct",
+  tag: "Service",
+  summary: "Identify the service",
+  description: "Returns the product name and where its reference is.",
+})
+
+const getLiveness = described({
+  response: { 200: answer("The process is alive.", Status, { Alive: { status: "alive" } }) },
+
+  operationId: "getLiveness",
+  tag: "Service",
+  summary: "Liveness probe",
+  description: "Responds while the process works. Restart the process if it does not respond.",
+})
+
+const getReadiness = described({
+  response: {
+    200: answer("Ready.", Status, { Ready: { status: "ready" } }),
+    503: answer("Not ready, with the reason.", Status, {
+      Draining: { status: "not ready", reason: "draining" },
+    }),
+  },
+
+  operationId: "getReadiness",
+  tag: "Service",
+  summary: "Readiness probe",
+  description:
+    "Reports whether this gateway accepts new calls: the ledger can be written, and the gateway is not shutting down.",
+})
+
+const reading = {
+  operationId: "metrics",
+  tag: "Service",
+  summary: "Metrics",
+  description:
+    "Returns the metrics in the Prometheus text format. Calls, tokens and latencies use the names of the OpenTelemetry GenAI conventions (`gen_ai_…`); all others begin with `tollgate_`. No label contains a key or an account.",
+  response: {
+    200: answer(
+      "The metrics of this process. If there are several workers, those of all of them, with the label `worker`.",
+      text(
+        "text/plain",
+        '# HELP tollgate_calls_settled_total Calls that were charged, by model, operation and basis of the charge.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",operation="chat",basis="usage"} 42\n',
+      ),
+    ),
+  },
+} satisfies Operation & Schemas

@@ -1,4 +1,3 @@
-import { Elysia } from "elysia"
 import { admit } from "../admission/admit.ts"
 import { describe } from "../admission/describe.ts"
 import type { Described } from "../admission/described.ts"
@@ -10,11 +9,6 @@ import type { Gateway } from "../gateway.ts"
 import { requestId } from "../id.ts"
 import type { Idempotency } from "../ledger/entries.ts"
 import type { Named, OperationOn, Passed } from "../operation.ts"
-import { chat } from "../operations/chat.ts"
-import { embeddings } from "../operations/embeddings.ts"
-import { messages } from "../operations/messages.ts"
-import { vendorInPath } from "../operations/request-headers.ts"
-import { responses } from "../operations/responses.ts"
 import { release } from "../settlement/settle.ts"
 import { ClientDeadline } from "../upstream/client-deadline.ts"
 import { sentTo } from "../upstream/edits.ts"
@@ -22,44 +16,19 @@ import { forward, type Outgoing } from "../upstream/forward.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import { type FieldTexts, readLargeBody } from "../wire/json.ts"
 import { noteDurable, RecordedAttempts, recordIn, traceOf } from "./call-record.ts"
-import { createChatCompletion, createChatCompletionCompatible } from "./docs/chat-completions.ts"
-import { createEmbeddings, createEmbeddingsCompatible } from "./docs/embeddings.ts"
-import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
-import { createResponse, createResponseCompatible } from "./docs/responses.ts"
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
 import { answerJson, answerStream, drainOf, stoppedError } from "./model-answers.ts"
 import { faultWithRate, rateHeaders, withRate } from "./rate-headers.ts"
 import { refused } from "./refusals.ts"
 import { readBody } from "./request-body.ts"
 
-/** The calls of models: each operation (D63) on the path of its SDK, and on a second path. */
-export function modelCalls(gateway: Gateway) {
-  const answers =
-    <Body extends Named>(operation: OperationOn<Body>) =>
-    ({ request }: { request: Request }) =>
-      modelCall(gateway, operation, request)
-  return new Elysia({ name: "model-calls" })
-    .post("/v1/chat/completions", answers(chat), createChatCompletion)
-    .post("/chat/completions", answers(chat), createChatCompletionCompatible)
-    .post("/v1/embeddings", answers(embeddings), createEmbeddings)
-    .post("/embeddings", answers(embeddings), createEmbeddingsCompatible)
-    .post("/v1/responses", answers(responses), createResponse)
-    .post("/responses", answers(responses), createResponseCompatible)
-    .post(MESSAGES, answers(messages), createMessage)
-    .post(
-      `/:vendor${MESSAGES}`,
-      ({ request, path }) => {
-        const vendor = vendorInPath(path, MESSAGES, gateway.config.vendors)
-        return modelCall(gateway, messages, request, vendor)
-      },
-      createMessageOfVendor,
-    )
+/** The handler of an operation's calls (D63). */
+export function answering<Body extends Named>(gateway: Gateway, operation: OperationOn<Body>) {
+  return ({ request }: { readonly request: Request }) => modelCall(gateway, operation, request)
 }
 
-const MESSAGES = "/v1/messages"
-
 /** Admits, forwards and settles one call. `vendor` is the one in the path of the request (D21). */
-async function modelCall<Body extends Named>(
+export async function modelCall<Body extends Named>(
   gateway: Gateway,
   operation: OperationOn<Body>,
   request: Request,

@@ -1,3 +1,4 @@
+import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { activeKey } from "../admission/admit.ts"
 import { hashOf } from "../admission/key.ts"
@@ -7,8 +8,9 @@ import type { Gateway } from "../gateway.ts"
 import { requestId } from "../id.ts"
 import { hasVersionHeader, modelListCredential, vendorVersion } from "../operations/request-headers.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
-import { modelEntry, modelList } from "../wire/models.ts"
-import * as reference from "./docs/models.ts"
+import { ModelEntry, ModelList, modelEntry, modelList } from "../wire/models.ts"
+import { READER_ERRORS } from "./reference/examples.ts"
+import { answer, compatible, described, type Fault } from "./reference/operation.ts"
 
 /**
  * `GET /v1/models`, `/v1/models/`, `/models`, `/models/` (spec 4.2): four paths, the same bytes (D23). Below them, each model
@@ -16,20 +18,20 @@ import * as reference from "./docs/models.ts"
  */
 export function models(gateway: Gateway) {
   const list = async ({ request }: { request: Request }) =>
-    answer(request, modelList(await usable(gateway, request)))
+    answered(request, modelList(await usable(gateway, request)))
   const one = async ({ request, path }: { request: Request; path: string }) => {
     const name = nameIn(path)
     const found = (await usable(gateway, request)).find((model) => model.name === name)
     if (found === undefined) throw new GatewayError("model_not_found", { param: "model" })
-    return answer(request, modelEntry(found))
+    return answered(request, modelEntry(found))
   }
   return new Elysia({ name: "models" })
-    .get("/v1/models", list, reference.listModels)
-    .get("/v1/models/", list, reference.listModelsSlash)
-    .get("/models", list, reference.listModelsCompatible)
-    .get("/models/", list, reference.listModelsCompatibleSlash)
-    .get("/v1/models/:model", one, reference.getModel)
-    .get("/models/:model", one, reference.getModelCompatible)
+    .get("/v1/models", list, listing)
+    .get("/v1/models/", list, compatible(listing, "listModelsSlash"))
+    .get("/models", list, compatible(listing, "listModelsCompatible"))
+    .get("/models/", list, compatible(listing, "listModelsCompatibleSlash"))
+    .get("/v1/models/:model", one, reading)
+    .get("/models/:model", one, compatible(reading, "getModelCompatible"))
     .get("/v1/models/:model/*", one, HIDDEN)
     .get("/models/:model/*", one, HIDDEN)
 }
@@ -58,6 +60,90 @@ function nameIn(path: string): string | null {
 
 const BELOW = "/models/"
 
-function answer(request: Request, body: object): Response {
+function answered(request: Request, body: object): Response {
   return new Response(JSON.stringify(body), { headers: jsonHeaders(requestId(request)) })
 }
+
+const headers = Type.Object({
+  "anthropic-version": Type.Optional(
+    Type.String({
+      format: "date",
+      description:
+        "If a configured vendor's version header is present, the response lists the messages models, otherwise the chat models.",
+    }),
+  ),
+})
+
+const entry = {
+  id: "gpt-5-mini",
+  object: "model",
+  created: 0,
+  owned_by: "tollgate",
+  type: "model",
+  display_name: "gpt-5-mini",
+  created_at: "1970-01-01T00:00:00Z",
+  operations: ["chat", "embeddings", "responses"],
+}
+
+const embedding = {
+  ...entry,
+  id: "text-embedding-3-small",
+  display_name: "text-embedding-3-small",
+  operations: ["embeddings"],
+}
+
+const errors: readonly Fault[] = [
+  {
+    code: "invalid_request",
+    message: "The anthropic-version header must be one date, such as 2023-06-01.",
+    param: "anthropic-version",
+  },
+  ...READER_ERRORS,
+]
+
+const description = `Lists the models that the key can call, in a shape that both SDK families can read. A key that is restricted to some models
+sees only those. All four paths return the same bytes.
+
+Send the key as a bearer token. With a version header, \`x-api-key\` works too, as for a token count.`
+
+const listing = described({
+  response: {
+    200: answer("All models, in a single page.", ModelList, {
+      "Chat models": {
+        object: "list",
+        data: [entry, embedding],
+        has_more: false,
+        first_id: "gpt-5-mini",
+        last_id: "text-embedding-3-small",
+      },
+      "No model": { object: "list", data: [], has_more: false, first_id: null, last_id: null },
+    }),
+  },
+
+  operationId: "listModels",
+  tag: "Models",
+  summary: "List models",
+  description,
+  credentials: ["apiKey", "xApiKey"],
+  headers,
+  errors,
+})
+
+const reading = described({
+  params: Type.Object({
+    model: Type.String({
+      description: "The name of the model. A slash in it may be escaped.",
+      examples: ["gpt-5-mini"],
+    }),
+  }),
+  response: { 200: answer("The model.", ModelEntry, { "A chat model": entry }) },
+
+  operationId: "getModel",
+  tag: "Models",
+  summary: "Retrieve a model",
+  description:
+    "Returns one model of the list that the key sees. With a version header it is a messages model, otherwise a chat model.",
+  credentials: ["apiKey", "xApiKey"],
+  headers,
+  errors: [...errors, "model_not_found"],
+})

@@ -16,9 +16,10 @@ import { messages } from "../operations/messages.ts"
 import { chatCredential } from "../operations/request-headers.ts"
 import { responses } from "../operations/responses.ts"
 import { readLargeBody } from "../wire/json.ts"
-import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
-import { getQuote } from "./docs/receipts.ts"
+import { parseQuoted, QuoteBody, type QuotedOperation, QuoteRequest, quotedRefusals } from "../wire/quote.ts"
 import { pricesBody } from "./record-bodies.ts"
+import { callExample, OFTEN } from "./reference/examples.ts"
+import { answer, described, shown } from "./reference/operation.ts"
 import { readBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 
@@ -135,3 +136,68 @@ function refusalOf(standing: Standing, model: Model, cost_pico: bigint): QuoteBo
   if (refusal === undefined) throw new Error("a quote was refused for a reason that only a hold can have")
   return refusal
 }
+
+const fits = {
+  model: "gpt-5-mini",
+  operation: "chat",
+  amount: "0.000447",
+  admitted: true,
+  refusal: null,
+  available: "9.9707",
+  remaining: "21.8",
+  prompt_tokens: 187,
+  max_tokens: 200,
+  n: 1,
+  largest_max_tokens: 128_000,
+  prices: callExample.prices,
+  tiers: [],
+  service_tiers: [],
+} satisfies QuoteBody
+
+const getQuote = described({
+  parse: "none" as const,
+  body: shown(QuoteRequest, {
+    Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
+    Embeddings: {
+      operation: "embeddings",
+      model: "text-embedding-3-small",
+      input: "The food was delicious.",
+    },
+  }),
+  response: {
+    200: answer("What the call would hold, and whether it would be admitted.", QuoteBody, {
+      "The call would be admitted": fits,
+      "The balance is too low": {
+        ...fits,
+        amount: "0.256047",
+        admitted: false,
+        refusal: "insufficient_balance",
+        available: "0.0021",
+        remaining: null,
+        max_tokens: 128_000,
+        largest_max_tokens: 1026,
+      } satisfies QuoteBody,
+      "Embeddings would be admitted": {
+        ...fits,
+        model: "text-embedding-3-small",
+        operation: "embeddings",
+        amount: "0.0000005",
+        prompt_tokens: 25,
+        max_tokens: 0,
+        largest_max_tokens: null,
+        prices: { input: "0.02", cached_input: "0.02", output: "0", per_call: "0" },
+      } satisfies QuoteBody,
+    }),
+  },
+
+  operationId: "getQuote",
+  tag: "Receipts",
+  summary: "Get a quote for a call",
+  description: `Takes the body of a call and returns what the call would hold. Nothing is held or sent. \`operation\` names the operation of the body; the default is
+\`chat\`. The gateway checks the body, the
+key and the model as for the call, with the same errors. If the balance or the spending limit is too low, or the key or the account is suspended, the response
+is a 200 with the error code that the call would get. A quote does not predict unreachable providers or a gateway at capacity.`,
+  credentials: ["apiKey"],
+  invalid: "operation",
+  errors: ["invalid_api_key", "model_not_allowed", "model_not_found", OFTEN, "ledger_unavailable"],
+})

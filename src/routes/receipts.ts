@@ -9,10 +9,19 @@ import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
 import { PAR_BP, printUsd } from "../money.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
-import type { OwnAccount, Receipt } from "../wire/receipt.ts"
-import { usageRange } from "../wire/usage-report.ts"
-import * as reference from "./docs/receipts.ts"
+import { pathId, query as queryOf } from "../wire/parameter.ts"
+import { OwnAccount, Receipt } from "../wire/receipt.ts"
+import { UsageQuery, UsageReport, usageRange } from "../wire/usage-report.ts"
 import { accountBody, callBody, keyBody, usageReport } from "./record-bodies.ts"
+import {
+  accountExample,
+  callExample,
+  keyExample,
+  NO_CALL,
+  READER_ERRORS,
+  usageExample,
+} from "./reference/examples.ts"
+import { answer, described } from "./reference/operation.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
 /** `GET /v1/calls/{id}`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
@@ -33,20 +42,16 @@ export function receipts(gateway: Gateway) {
           message: `The calls of ${month.slice(0, 7)} are archived. Ask the operator.`,
         })
       },
-      reference.getReceipt,
+      getReceipt,
     )
-    .get(
-      "/v1/account",
-      async ({ reader }) => ownAccount(await reports.holder(reader)),
-      reference.getOwnAccount,
-    )
+    .get("/v1/account", async ({ reader }) => ownAccount(await reports.holder(reader)), getOwnAccount)
     .get(
       "/v1/usage",
       async ({ reader: { account_id }, query }) => {
         const range = usageRange(query, ledgerTime())
         return usageReport(range, await reports.usage(account_id, range).catch(tooManySums))
       },
-      reference.getOwnUsage,
+      getOwnUsage,
     )
 }
 
@@ -122,3 +127,156 @@ function ownAccount(holder: Holder): OwnAccount {
     },
   }
 }
+
+const whose = `Any key of the account that is not revoked or expired can read it. Suspended keys and keys of suspended accounts can read it
+too. Send the key as a bearer token or as \`x-api-key\`.`
+
+const settled = {
+  id: callExample.id,
+  key_id: callExample.key_id,
+  model: callExample.model,
+  operation: callExample.operation,
+  stream: callExample.stream,
+  session_id: callExample.session_id,
+  agent_id: callExample.agent_id,
+  state: "settled",
+  basis: "usage",
+  ending: "completed",
+  failure: null,
+  notes: [],
+  held: "0.016405",
+  charge: "0.00031",
+  released: "0.016095",
+  overage: "0",
+  usage: callExample.usage,
+  estimate: null,
+  unread: [],
+  unexplained_tokens: 0,
+  prices: callExample.prices,
+  lines: callExample.lines,
+  held_at: callExample.started_at,
+  ttft_ms: 380,
+  duration_ms: 2417,
+  settled_at: callExample.settled_at,
+} satisfies Receipt
+
+const open = {
+  ...settled,
+  state: "open",
+  basis: "none",
+  ending: null,
+  charge: null,
+  released: null,
+  overage: null,
+  usage: null,
+  lines: [],
+  ttft_ms: null,
+  duration_ms: null,
+  settled_at: null,
+} satisfies Receipt
+
+const left = {
+  ...settled,
+  basis: "estimate",
+  ending: "client_left",
+  failure: "client_left",
+  charge: "0.0001525",
+  released: "0.0162525",
+  usage: { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 75 },
+  estimate: { output_bytes: 300, prompt_bytes: 40, bytes_per_token: 4 },
+  lines: [
+    { kind: "input", count: 10, price: "0.25", cost: "0.0000025" },
+    { kind: "output", count: 75, price: "2", cost: "0.00015" },
+  ],
+} satisfies Receipt
+
+const getReceipt = described({
+  params: pathId("The call's id: the `x-request-id` of its response."),
+  query: queryOf({}),
+  response: {
+    200: answer("The receipt. While the call is open, it shows the hold and no charge.", Receipt, {
+      Settled: settled,
+      Open: open,
+      "The client disconnected": left,
+    }),
+  },
+
+  operationId: "getReceipt",
+  tag: "Receipts",
+  summary: "Get the receipt of a call",
+  description: `Shows what a call held, what it was charged, on what basis and at which prices, and what was released. The response is a 404 if the
+call does not exist, belongs to another account, or held nothing, such as a refused request.
+
+${whose}`,
+  credentials: ["apiKey", "xApiKey"],
+  errors: [
+    ...READER_ERRORS,
+    NO_CALL,
+    { code: "archived", message: "The calls of 2020-01 are archived. Ask the operator." },
+  ],
+})
+
+const getOwnAccount = described({
+  query: queryOf({}),
+  response: {
+    200: answer("The account and the key.", OwnAccount, {
+      Account: {
+        id: accountExample.id,
+        name: accountExample.name,
+        balance: accountExample.balance,
+        held: accountExample.held,
+        available: accountExample.available,
+        suspended: false,
+        key: {
+          id: keyExample.id,
+          name: keyExample.name,
+          prefix: keyExample.prefix,
+          models: keyExample.models,
+          expires_at: null,
+          suspended: false,
+          spending_limit: { amount: "25", per: "day" },
+          spent: "3.2",
+        },
+      } satisfies OwnAccount,
+    }),
+  },
+
+  operationId: "getOwnAccount",
+  tag: "Receipts",
+  summary: "Get the balance",
+  description: `Shows the account that pays for the key's calls, and the limits of the key. \`available\` is what new calls can hold: the
+balance minus what open calls hold.
+
+${whose}`,
+  credentials: ["apiKey", "xApiKey"],
+  errors: READER_ERRORS,
+})
+
+const getOwnUsage = described({
+  query: UsageQuery,
+  response: {
+    200: answer("The usage.", UsageReport, {
+      "By day": usageExample,
+      "By model": {
+        ...usageExample,
+        by: "model",
+        data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
+      },
+    }),
+  },
+
+  operationId: "getOwnUsage",
+  tag: "Receipts",
+  summary: "Get the usage of the account",
+  description: `Shows what the account's calls in a time range used and cost: by model, operation, key, session or day, and in total. A call counts at the time it
+ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges
+therefore never overlap or leave a gap, and past ranges do not change.
+
+${whose}`,
+  credentials: ["apiKey", "xApiKey"],
+  invalid: "from",
+  errors: [
+    ...READER_ERRORS,
+    { code: "overloaded", message: "Too many usage queries are in progress. Retry in a few seconds." },
+  ],
+})

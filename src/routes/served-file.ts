@@ -1,5 +1,9 @@
 import { promisify } from "node:util"
 import { gzip } from "node:zlib"
+import { Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { GatewayError } from "../errors.ts"
+import { answer, described, text } from "./reference/operation.ts"
 
 /** Asynchronous, because the largest file takes longer than a stream should wait. */
 const pack = promisify(gzip)
@@ -61,3 +65,63 @@ export async function serveFile(
   if (!is_packed) return new Response(bytes, { headers })
   return new Response(packed_bytes, { headers: { ...headers, "content-encoding": "gzip" } })
 }
+
+/** A page and what it loads. Nothing else is served. */
+export interface Page {
+  readonly name: string
+  readonly path: string
+  /** Another path of the page, which the reference does not show. */
+  readonly other_path?: string
+  readonly policy: string
+  readonly html: () => Promise<ServedFile>
+  /** By the name that a file has below `assets/` of the path. */
+  readonly assets: Readonly<Record<string, () => Promise<ServedFile>>>
+  readonly operationId: string
+  readonly summary: string
+  readonly description: string
+}
+
+/** Serves a page. Each file is read when it is first asked for. */
+export function pageRoutes({ name, path, other_path, policy, html, assets, ...page }: Page) {
+  const files = new Map<string, Promise<ServedFile>>()
+  const once = (file: string, read: () => Promise<ServedFile>): Promise<ServedFile> => {
+    const known = files.get(file) ?? read()
+    files.set(file, known)
+    known.catch(() => files.delete(file))
+    return known
+  }
+  const whole = ({ request }: { readonly request: Request }) => serveFile(request, once("", html), policy)
+  const routes = new Elysia({ name })
+  if (other_path !== undefined) routes.get(other_path, whole, { detail: { hide: true } })
+  return routes
+    .get(
+      path,
+      whole,
+      described({
+        ...page,
+        tag: "Service",
+        response: { 200: answer("The page.", text("text/html")), 304: UNCHANGED },
+        errors: [],
+      }),
+    )
+    .get(
+      `${path}/assets/:file`,
+      ({ request, params: { file } }) => {
+        const read = Object.hasOwn(assets, file) ? assets[file] : undefined
+        if (read === undefined) throw new GatewayError("not_found")
+        return serveFile(request, once(file, read), policy)
+      },
+      described({
+        operationId: `${page.operationId}Asset`,
+        tag: "Service",
+        summary: `Asset of the ${name} page`,
+        description: "The scripts, styles and icon that the page loads.",
+        params: Type.Object({ file: Type.String({ examples: ["page.css"] }) }),
+        response: { 200: answer("The file.", text("text/css")), 304: UNCHANGED },
+        errors: ["not_found"],
+      }),
+    )
+}
+
+/** The answer to a browser that has the file already. */
+export const UNCHANGED = answer("The file has not changed since it was last fetched.", Type.Void())

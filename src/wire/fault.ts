@@ -52,9 +52,7 @@ export function invalidField(param: string, expected: string): GatewayError {
  */
 export function queryFault(errors: readonly ValueError[]): GatewayError {
   const unknown = errors.find(({ type }) => type === ValueErrorType.ObjectAdditionalProperties)
-  if (unknown !== undefined) {
-    return new GatewayError("invalid_request", { message: namesOf(unknown.schema) })
-  }
+  if (unknown !== undefined) return unknownParameter(unknown.schema)
   const [first] = errors
   if (first === undefined) throw new Error("the schema refused a query string but reports no error")
   const param = pathOf(keysOf(first.path))
@@ -65,10 +63,14 @@ export function queryFault(errors: readonly ValueError[]): GatewayError {
   })
 }
 
-function namesOf({ properties }: TSchema): string {
+/** `invalid_request` for a parameter that a query string of this schema does not have. */
+export function unknownParameter({ properties }: TSchema): GatewayError {
   const names = Object.keys(properties)
-  if (names.length === 0) return "This endpoint accepts no query parameters."
-  return `Unknown query parameter. This endpoint accepts: ${names.join(", ")}.`
+  const message =
+    names.length === 0
+      ? "This endpoint accepts no query parameters."
+      : `Unknown query parameter. This endpoint accepts: ${names.join(", ")}.`
+  return new GatewayError("invalid_request", { message })
 }
 
 /** Keys from the root down in the way people write them: `models[0].price`. */

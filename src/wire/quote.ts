@@ -1,11 +1,13 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
 import { ModelName } from "./chat-request.ts"
-import { invalidField } from "./fault.ts"
+import { EXPECTED, invalidField } from "./fault.ts"
 
 /** The operations that can be quoted: all. */
 export const quotedOperations = ["chat", "messages", "embeddings", "responses"] as const
 export type QuotedOperation = (typeof quotedOperations)[number]
+
+const EXPECTED_OPERATION = `one of ${quotedOperations.join(", ")}`
 
 /** The request of a quote: the body of a call, and its operation. */
 export const QuoteRequest = Type.Object(
@@ -16,6 +18,7 @@ export const QuoteRequest = Type.Object(
         enum: [...quotedOperations],
         default: "chat",
         description: "The operation that the body is for. Only quotes have this field.",
+        [EXPECTED]: EXPECTED_OPERATION,
       }),
     ),
   },
@@ -27,7 +30,7 @@ export function parseQuoted(body: object): { readonly operation?: QuotedOperatio
   if (!("operation" in body)) return body
   const { operation } = body
   const known = quotedOperations.find((name) => name === operation)
-  if (known === undefined) throw invalidField("operation", `one of ${quotedOperations.join(", ")}`)
+  if (known === undefined) throw invalidField("operation", EXPECTED_OPERATION)
   return { ...body, operation: known }
 }
 

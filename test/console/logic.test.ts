@@ -26,7 +26,7 @@ import {
 import * as words from "../../src/console/words.ts"
 import { keyState } from "../../src/console/words.ts"
 import { printUsd } from "../../src/money.ts"
-import { callExample } from "../../src/routes/docs/examples.ts"
+import { callExample } from "../../src/routes/reference/examples.ts"
 import { bases, endings, failures, notes, states } from "../../src/wire/call.ts"
 
 describe("amounts", () => {

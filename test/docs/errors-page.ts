@@ -1,5 +1,5 @@
 import { join } from "node:path"
-import { errorTable } from "../../src/routes/docs/error-table.ts"
+import { errorTable } from "../../src/routes/reference/error-table.ts"
 
 export const ERRORS_PAGE = join(import.meta.dir, "../../docs/errors.md")
 
@@ -38,6 +38,6 @@ to the operator when you report a problem. When the gateway passes on a provider
 
 ${errorTable()}
 
-This page is generated from \`src/errors.ts\` and \`src/routes/docs/error-table.ts\` by \`bun test/docs/write.ts\`. A test compares them.
+This page is generated from \`src/errors.ts\` and \`src/routes/reference/error-table.ts\` by \`bun test/docs/write.ts\`. A test compares them.
 `
 }

@@ -13,17 +13,9 @@ import {
 import { BalanceQuery, checkPast, PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
-import {
-  accountExample,
-  BODY_ERRORS,
-  ERRORS,
-  fieldFault,
-  NO_ACCOUNT,
-  PAGE_FAULT,
-  unknownOutcome,
-} from "../docs/examples.ts"
-import { answer, operation, shown } from "../openapi.ts"
 import { accountBody } from "../record-bodies.ts"
+import { accountExample, NO_ACCOUNT, ofOperators, unknownOutcome } from "../reference/examples.ts"
+import { answer, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts`: the accounts that pay for calls. */
@@ -96,7 +88,7 @@ function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: 
   }
 }
 
-const creating = {
+const creating = ofOperators({
   body: shown(NewAccountBody, {
     account: { name: "Acme" },
     repeatable: { id: accountExample.id, name: "Acme" },
@@ -109,51 +101,40 @@ const creating = {
       account: { ...accountExample, balance: "0", held: "0", available: "0" },
     }),
   },
-  detail: operation({
-    operationId: "createAccount",
-    tag: "Accounts",
-    summary: "Create an account",
-    description:
-      "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account.",
-    credentials: ["adminToken"],
-    errors: [
-      ...BODY_ERRORS,
-      fieldFault("name", "1 to 200 characters on a single line"),
-      ...ERRORS,
-      unknownOutcome(accountExample.id),
-    ],
-  }),
-}
 
-const listing = {
+  operationId: "createAccount",
+  tag: "Accounts",
+  summary: "Create an account",
+  description:
+    "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account.",
+  invalid: "name",
+  errors: [unknownOutcome(accountExample.id)],
+})
+
+const listing = ofOperators({
   query: PageQuery,
   response: {
     200: answer("A page of accounts.", listOf(AccountBody), {
       accounts: { data: [accountExample], next: null },
     }),
   },
-  detail: operation({
-    operationId: "listAccounts",
-    tag: "Accounts",
-    summary: "List accounts",
-    description: "Lists all accounts, newest first.",
-    credentials: ["adminToken"],
-    errors: [PAGE_FAULT, ...ERRORS],
-  }),
-}
 
-const reading = {
+  operationId: "listAccounts",
+  tag: "Accounts",
+  summary: "List accounts",
+  description: "Lists all accounts, newest first.",
+})
+
+const reading = ofOperators({
   params: pathId("The account's id."),
   response: { 200: answer("The account.", AccountBody, { account: accountExample }) },
-  detail: operation({
-    operationId: "getAccount",
-    tag: "Accounts",
-    summary: "Get an account",
-    description: "`available` is what new calls can hold: the balance minus what open calls hold.",
-    credentials: ["adminToken"],
-    errors: [NO_ACCOUNT, ...ERRORS],
-  }),
-}
+
+  operationId: "getAccount",
+  tag: "Accounts",
+  summary: "Get an account",
+  description: "`available` is what new calls can hold: the balance minus what open calls hold.",
+  errors: [NO_ACCOUNT],
+})
 
 const balanceExample: BalanceBody = {
   account_id: accountExample.id,
@@ -163,7 +144,7 @@ const balanceExample: BalanceBody = {
   available: "12.48",
 }
 
-const readingBalance = {
+const readingBalance = ofOperators({
   params: pathId("The account's id."),
   query: BalanceQuery,
   response: {
@@ -175,18 +156,17 @@ const readingBalance = {
       },
     ),
   },
-  detail: operation({
-    operationId: "getBalance",
-    tag: "Accounts",
-    summary: "Get a past balance",
-    description:
-      "Computes the balance at a time in the past: the current balance without the entries made since. It reads the sums of the hours and days since then, and the entries of hours without sums. Before the first credit the balance is 0.",
-    credentials: ["adminToken"],
-    errors: [fieldFault("at", "an RFC 3339 time or a day such as 2026-11-21"), NO_ACCOUNT, ...ERRORS],
-  }),
-}
 
-const changing = {
+  operationId: "getBalance",
+  tag: "Accounts",
+  summary: "Get a past balance",
+  description:
+    "Computes the balance at a time in the past: the current balance without the entries made since. It reads the sums of the hours and days since then, and the entries of hours without sums. Before the first credit the balance is 0.",
+  invalid: "at",
+  errors: [NO_ACCOUNT],
+})
+
+const changing = ofOperators({
   params: pathId("The account's id."),
   body: shown(AccountChange, {
     suspend: { suspended: true },
@@ -199,13 +179,12 @@ const changing = {
       active: accountExample,
     }),
   },
-  detail: operation({
-    operationId: "changeAccount",
-    tag: "Accounts",
-    summary: "Rename or suspend an account",
-    description:
-      "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
-    credentials: ["adminToken"],
-    errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_ACCOUNT, ...ERRORS],
-  }),
-}
+
+  operationId: "changeAccount",
+  tag: "Accounts",
+  summary: "Rename or suspend an account",
+  description:
+    "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
+  invalid: "suspended",
+  errors: [NO_ACCOUNT],
+})

@@ -2,8 +2,8 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
 import type { Archived } from "../../ledger/archive/archive.ts"
 import { DumpBody, DumpNote, DumpQuestion, MonthDone, MonthQuestion } from "../../wire/ledger-checks.ts"
-import { BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
-import { answer, type Fault, operation, shown } from "../openapi.ts"
+import { ofOperators } from "../reference/examples.ts"
+import { answer, type Fault, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 const NO_MONTH = "This month is not sealed, or its entries were dropped."
@@ -51,27 +51,25 @@ function refuse(archived: Archived): void {
 }
 
 const unsealed: Fault = { code: "not_found", message: NO_MONTH }
-const monthFault = fieldFault("month", "a month such as 2026-10")
 
-const dumping = {
+const dumping = ofOperators({
   body: shown(DumpQuestion, { first: { month: "2026-10" } }),
   response: {
     200: answer("A part of the dump.", DumpBody, {
       last: { lines: ['{"hold":{"id": "019a3f2b-1c00-7000-8000-000000000000"}}'], next: null },
     }),
   },
-  detail: operation({
-    operationId: "dumpMonth",
-    tag: "Ledger",
-    summary: "Read a part of the dump of a month",
-    description:
-      "Reads the seal and the entries of a sealed month, 5,000 calls at a time. The text of each line is the one that the seal's hashes are made of, so the dump can be checked without the database. `tollgate journal --dump` does all of this.",
-    credentials: ["adminToken"],
-    errors: [...BODY_ERRORS, monthFault, ...ERRORS, unsealed],
-  }),
-}
 
-const noting = {
+  operationId: "dumpMonth",
+  tag: "Ledger",
+  summary: "Read a part of the dump of a month",
+  description:
+    "Reads the seal and the entries of a sealed month, 5,000 calls at a time. The text of each line is the one that the seal's hashes are made of, so the dump can be checked without the database. `tollgate journal --dump` does all of this.",
+  invalid: "month",
+  errors: [unsealed],
+})
+
+const noting = ofOperators({
   body: shown(DumpNote, {
     noted: {
       month: "2026-10",
@@ -80,27 +78,25 @@ const noting = {
     },
   }),
   response: { 200: answer("The dump was noted.", MonthDone, { noted: { month: "2026-10" } }) },
-  detail: operation({
-    operationId: "noteDump",
-    tag: "Ledger",
-    summary: "Note where the dump of a month is",
-    description:
-      "Notes that a dump of a sealed month was made whose hash is that of its seal. Needed before its tables can be dropped. Can be repeated with another place.",
-    credentials: ["adminToken"],
-    errors: [...BODY_ERRORS, monthFault, ...ERRORS, unsealed],
-  }),
-}
 
-const dropping = {
+  operationId: "noteDump",
+  tag: "Ledger",
+  summary: "Note where the dump of a month is",
+  description:
+    "Notes that a dump of a sealed month was made whose hash is that of its seal. Needed before its tables can be dropped. Can be repeated with another place.",
+  invalid: "month",
+  errors: [unsealed],
+})
+
+const dropping = ofOperators({
   body: shown(MonthQuestion, { dropped: { month: "2026-10" } }),
   response: { 200: answer("The tables were dropped.", MonthDone, { dropped: { month: "2026-10" } }) },
-  detail: operation({
-    operationId: "dropMonth",
-    tag: "Ledger",
-    summary: "Drop the tables of a detached month",
-    description:
-      "Drops the entries of a detached month whose dump was noted. Its seal and the sums of its hours and days stay.",
-    credentials: ["adminToken"],
-    errors: [...BODY_ERRORS, monthFault, ...ERRORS, unsealed],
-  }),
-}
+
+  operationId: "dropMonth",
+  tag: "Ledger",
+  summary: "Drop the tables of a detached month",
+  description:
+    "Drops the entries of a detached month whose dump was noted. Its seal and the sums of its hours and days stay.",
+  invalid: "month",
+  errors: [unsealed],
+})

@@ -3,8 +3,8 @@ import type { Audit, AuditOptions, AuditProgress } from "../../ledger/archive/au
 import { printUsd } from "../../money.ts"
 import { AuditBody, type AuditLine, AuditProgressQuery, AuditQuery } from "../../wire/ledger-checks.ts"
 import { printTime } from "../../wire/time.ts"
-import { accountExample, ERRORS, unknownParameter } from "../docs/examples.ts"
-import { answer, operation, text } from "../openapi.ts"
+import { accountExample, ofOperators } from "../reference/examples.ts"
+import { answer, text } from "../reference/operation.ts"
 import { faultOf } from "../routing.ts"
 import type { Operators } from "./operators.ts"
 
@@ -104,7 +104,7 @@ const clean = {
   violations: [],
 }
 
-const auditing = {
+const auditing = ofOperators({
   query: AuditQuery,
   response: {
     200: answer("The result. `violations` is empty if the ledger is consistent.", AuditBody, {
@@ -123,18 +123,15 @@ const auditing = {
       },
     }),
   },
-  detail: operation({
-    operationId: "audit",
-    tag: "Ledger",
-    summary: "Audit the ledger",
-    description:
-      "Recomputes the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. Sealed months count by the sums in their seals. All calls of the other months are read, so run it occasionally, not every second. It takes 55 seconds at most; for more calls than that, follow it with `/admin/audit/progress`.",
-    credentials: ["adminToken"],
-    errors: [unknownParameter("full"), ...ERRORS],
-  }),
-}
 
-const following = {
+  operationId: "audit",
+  tag: "Ledger",
+  summary: "Audit the ledger",
+  description:
+    "Recomputes the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. Sealed months count by the sums in their seals. All calls of the other months are read, so run it occasionally, not every second. It takes 55 seconds at most; for more calls than that, follow it with `/admin/audit/progress`.",
+})
+
+const following = ofOperators({
   query: AuditProgressQuery,
   response: {
     200: answer(
@@ -142,13 +139,10 @@ const following = {
       text("application/x-ndjson"),
     ),
   },
-  detail: operation({
-    operationId: "followAudit",
-    tag: "Ledger",
-    summary: "Audit the ledger, with its progress",
-    description:
-      "Runs the same audit for as long as it takes, in small pieces with rests in between. It ends when the connection is closed.",
-    credentials: ["adminToken"],
-    errors: [unknownParameter("full, share"), ...ERRORS],
-  }),
-}
+
+  operationId: "followAudit",
+  tag: "Ledger",
+  summary: "Audit the ledger, with its progress",
+  description:
+    "Runs the same audit for as long as it takes, in small pieces with rests in between. It ends when the connection is closed.",
+})

@@ -3,11 +3,10 @@ import { GatewayError } from "../../errors.ts"
 import type { Archive } from "../../ledger/archive/archive.ts"
 import { CallBody, listOf } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
-import { states } from "../../wire/call.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { callExample, ERRORS, fieldFault, NO_CALL } from "../docs/examples.ts"
-import { answer, operation } from "../openapi.ts"
 import { callBody } from "../record-bodies.ts"
+import { callExample, NO_CALL, ofOperators } from "../reference/examples.ts"
+import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/calls`: the calls that held money, and their outcomes. */
@@ -42,35 +41,30 @@ function archivedCall({ month, archive }: Archive): string {
   return `The calls of ${name} are archived: ${place}.`
 }
 
-const listing = {
+const listing = ofOperators({
   query: CallsQuery,
   response: {
     200: answer("A page of calls.", listOf(CallBody), { calls: { data: [callExample], next: null } }),
   },
-  detail: operation({
-    operationId: "listCalls",
-    tag: "Ledger",
-    summary: "List calls",
-    description:
-      "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. `GET /admin/refusals` counts refused calls. Token counts are in the metrics only.",
-    credentials: ["adminToken"],
-    errors: [fieldFault("state", `one of ${states.join(", ")}`), ...ERRORS],
-  }),
-}
 
-const reading = {
+  operationId: "listCalls",
+  tag: "Ledger",
+  summary: "List calls",
+  description:
+    "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. `GET /admin/refusals` counts refused calls. Token counts are in the metrics only.",
+  invalid: "state",
+})
+
+const reading = ofOperators({
   params: pathId("The call's id."),
   response: { 200: answer("The call.", CallBody, { call: callExample }) },
-  detail: operation({
-    operationId: "getCall",
-    tag: "Ledger",
-    summary: "Get a call",
-    description: "The id of a call is the `x-request-id` of its response.",
-    credentials: ["adminToken"],
-    errors: [
-      NO_CALL,
-      { code: "archived", message: archivedCall({ month: "2020-01", archive: "s3://backups/2020-01.gz" }) },
-      ...ERRORS,
-    ],
-  }),
-}
+
+  operationId: "getCall",
+  tag: "Ledger",
+  summary: "Get a call",
+  description: "The id of a call is the `x-request-id` of its response.",
+  errors: [
+    NO_CALL,
+    { code: "archived", message: archivedCall({ month: "2020-01", archive: "s3://backups/2020-01.gz" }) },
+  ],
+})

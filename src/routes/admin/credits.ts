@@ -6,18 +6,15 @@ import { CreditBody, CreditedBody, listOf, NewCredit } from "../../wire/admin.ts
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
+import { accountBody } from "../record-bodies.ts"
 import {
   accountExample,
-  BODY_ERRORS,
   creditExample,
-  ERRORS,
-  fieldFault,
   NO_ACCOUNT,
-  PAGE_FAULT,
+  ofOperators,
   unknownOutcome,
-} from "../docs/examples.ts"
-import { answer, operation, shown } from "../openapi.ts"
-import { accountBody } from "../record-bodies.ts"
+} from "../reference/examples.ts"
+import { answer, shown } from "../reference/operation.ts"
 import { noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
 
@@ -71,7 +68,7 @@ function creditBody({ id, amount_nano, reason, created_at }: Credit): CreditBody
 
 const examples = { credit: { ...creditExample, account: accountExample } }
 
-const crediting = {
+const crediting = ofOperators({
   params: pathId("The account's id."),
   body: shown(NewCredit, {
     credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
@@ -81,27 +78,17 @@ const crediting = {
     200: answer("This credit was made earlier. Nothing was changed.", CreditedBody, examples),
     201: answer("The account was credited.", CreditedBody, examples),
   },
-  detail: operation({
-    operationId: "creditAccount",
-    tag: "Accounts",
-    summary: "Credit an account",
-    description:
-      "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. If the database does not respond (503), the error has the `id` to retry with.",
-    credentials: ["adminToken"],
-    errors: [
-      ...BODY_ERRORS,
-      fieldFault(
-        "amount",
-        "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point",
-      ),
-      NO_ACCOUNT,
-      ...ERRORS,
-      unknownOutcome(creditExample.id),
-    ],
-  }),
-}
 
-const listing = {
+  operationId: "creditAccount",
+  tag: "Accounts",
+  summary: "Credit an account",
+  description:
+    "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. If the database does not respond (503), the error has the `id` to retry with.",
+  invalid: "amount",
+  errors: [NO_ACCOUNT, unknownOutcome(creditExample.id)],
+})
+
+const listing = ofOperators({
   params: pathId("The account's id."),
   query: PageQuery,
   response: {
@@ -109,12 +96,10 @@ const listing = {
       credits: { data: [creditExample], next: null },
     }),
   },
-  detail: operation({
-    operationId: "listCredits",
-    tag: "Accounts",
-    summary: "List an account's credits",
-    description: "Lists credits and corrections, newest first.",
-    credentials: ["adminToken"],
-    errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
-  }),
-}
+
+  operationId: "listCredits",
+  tag: "Accounts",
+  summary: "List an account's credits",
+  description: "Lists credits and corrections, newest first.",
+  errors: [NO_ACCOUNT],
+})

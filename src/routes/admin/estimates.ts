@@ -7,8 +7,8 @@ import {
   EstimatesBody,
   EstimatesQuery,
 } from "../../wire/estimates.ts"
-import { ERRORS, fieldFault } from "../docs/examples.ts"
-import { answer, operation } from "../openapi.ts"
+import { ofOperators } from "../reference/examples.ts"
+import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** And if a setting is off by more than this share. */
@@ -138,16 +138,14 @@ const example: EstimateBody = {
   suggestion: "Set estimate: { hidden_output: 900 }.",
 }
 
-const showing = {
+const showing = ofOperators({
   query: EstimatesQuery,
   response: { 200: answer("The estimates.", EstimatesBody, { estimates: { days: 7, data: [example] } }) },
-  detail: operation({
-    operationId: "compareEstimates",
-    tag: "Ledger",
-    summary: "Compare estimates with usage",
-    description:
-      "Shows for each model and operation what calls with final usage say about the estimates of calls without it: how many bytes a token has, how many reasoning tokens of a call clients are not shown, and by how much estimates with the configured settings would be wrong. The error of the output is that of streams whose client disconnects at their end. Each process adds its calls once a minute. Days are kept for 30 days.",
-    credentials: ["adminToken"],
-    errors: [fieldFault("days", "an integer from 1 to 30"), ...ERRORS],
-  }),
-}
+
+  operationId: "compareEstimates",
+  tag: "Ledger",
+  summary: "Compare estimates with usage",
+  description:
+    "Shows for each model and operation what calls with final usage say about the estimates of calls without it: how many bytes a token has, how many reasoning tokens of a call clients are not shown, and by how much estimates with the configured settings would be wrong. The error of the output is that of streams whose client disconnects at their end. Each process adds its calls once a minute. Days are kept for 30 days.",
+  invalid: "days",
+})

@@ -6,18 +6,9 @@ import type { KeyResult } from "../../ledger/accounts/keys.ts"
 import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, listOf, NewKey } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
-import {
-  BODY_ERRORS,
-  ERRORS,
-  fieldFault,
-  keyExample,
-  NO_ACCOUNT,
-  NO_KEY,
-  PAGE_FAULT,
-  unknownOutcome,
-} from "../docs/examples.ts"
-import { answer, operation, shown } from "../openapi.ts"
 import { createdKeyBody, keyBody } from "../record-bodies.ts"
+import { keyExample, NO_ACCOUNT, NO_KEY, ofOperators, unknownOutcome } from "../reference/examples.ts"
+import { answer, shown } from "../reference/operation.ts"
 import { noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
 
@@ -94,7 +85,7 @@ function madeKey(result: KeyResult) {
 
 const keyListed: KeyBody = { ...keyExample, spent: "3.2", revoked_at: null, last_used_at: null }
 
-const creating = {
+const creating = ofOperators({
   params: pathId("The account's id."),
   body: shown(NewKey, {
     plain: {},
@@ -114,41 +105,32 @@ const creating = {
       limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: "tg_live_8Fq2…" },
     }),
   },
-  detail: operation({
-    operationId: "createKey",
-    tag: "Accounts",
-    summary: "Create a key",
-    description:
-      "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
-    credentials: ["adminToken"],
-    errors: [
-      ...BODY_ERRORS,
-      fieldFault("models", "an array of 1 to 256 model names"),
-      NO_ACCOUNT,
-      ...ERRORS,
-      unknownOutcome(keyExample.id),
-    ],
-  }),
-}
 
-const listing = {
+  operationId: "createKey",
+  tag: "Accounts",
+  summary: "Create a key",
+  description:
+    "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
+  invalid: "models",
+  errors: [NO_ACCOUNT, unknownOutcome(keyExample.id)],
+})
+
+const listing = ofOperators({
   params: pathId("The account's id."),
   query: PageQuery,
   response: {
     200: answer("A page of keys.", listOf(KeyBody), { keys: { data: [keyListed], next: null } }),
   },
-  detail: operation({
-    operationId: "listKeys",
-    tag: "Accounts",
-    summary: "List an account's keys",
-    description:
-      "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
-    credentials: ["adminToken"],
-    errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
-  }),
-}
 
-const changing = {
+  operationId: "listKeys",
+  tag: "Accounts",
+  summary: "List an account's keys",
+  description:
+    "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
+  errors: [NO_ACCOUNT],
+})
+
+const changing = ofOperators({
   params: pathId("The key's id."),
   body: shown(KeyChange, {
     limit: { spending_limit: { amount: "25", per: "day" } },
@@ -162,27 +144,24 @@ const changing = {
       open: { ...keyListed, models: null, spending_limit: null, spent: null },
     }),
   },
-  detail: operation({
-    operationId: "changeKey",
-    tag: "Accounts",
-    summary: "Update a key",
-    description:
-      "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
-    credentials: ["adminToken"],
-    errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_KEY, ...ERRORS],
-  }),
-}
 
-const revoking = {
+  operationId: "changeKey",
+  tag: "Accounts",
+  summary: "Update a key",
+  description:
+    "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
+  invalid: "suspended",
+  errors: [NO_KEY],
+})
+
+const revoking = ofOperators({
   params: pathId("The key's id."),
   response: { 204: answer("The key is revoked.", Type.Void()) },
-  detail: operation({
-    operationId: "revokeKey",
-    tag: "Accounts",
-    summary: "Revoke a key",
-    description:
-      "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",
-    credentials: ["adminToken"],
-    errors: [NO_KEY, ...ERRORS],
-  }),
-}
+
+  operationId: "revokeKey",
+  tag: "Accounts",
+  summary: "Revoke a key",
+  description:
+    "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",
+  errors: [NO_KEY],
+})

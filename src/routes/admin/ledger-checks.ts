@@ -11,8 +11,8 @@ import {
   SumsCheck,
 } from "../../wire/ledger-checks.ts"
 import { printTime } from "../../wire/time.ts"
-import { BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
-import { answer, type Fault, operation, shown } from "../openapi.ts"
+import { ofOperators } from "../reference/examples.ts"
+import { answer, type Fault, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** Checks of the ledger besides the audit: `/admin/journal`, the seals of months (D71), and `/admin/sums` (D72). */
@@ -71,7 +71,7 @@ const sealed = {
 
 const attached = { detached_at: null, dropped_at: null, archive: null }
 
-const listing = {
+const listing = ofOperators({
   response: {
     200: answer("The months, latest first.", MonthsBody, {
       months: {
@@ -82,20 +82,17 @@ const listing = {
       },
     }),
   },
-  detail: operation({
-    operationId: "listMonths",
-    tag: "Ledger",
-    summary: "List the months of the journal",
-    description:
-      "Lists the months of the journal with their seals. A month is sealed a week after its end; from then on it takes no entries. Keep the hash of a seal elsewhere to prove later that nobody changed both the month and its seal.",
-    credentials: ["adminToken"],
-    errors: ERRORS,
-  }),
-}
+
+  operationId: "listMonths",
+  tag: "Ledger",
+  summary: "List the months of the journal",
+  description:
+    "Lists the months of the journal with their seals. A month is sealed a week after its end; from then on it takes no entries. Keep the hash of a seal elsewhere to prove later that nobody changed both the month and its seal.",
+})
 
 const missing: Fault = { code: "not_found", message: NO_SEAL }
 
-const checkingSeal = {
+const checkingSeal = ofOperators({
   body: shown(SealCheck, { first: { month: "2026-10" } }),
   response: {
     200: answer("What was found.", CheckedSealBody, {
@@ -103,20 +100,19 @@ const checkingSeal = {
       changed: { entries: 4_210, matches: false, next: null },
     }),
   },
-  detail: operation({
-    operationId: "checkSeal",
-    tag: "Ledger",
-    summary: "Check an hour of a sealed month",
-    description:
-      "Computes the hash of the entries of one hour of a sealed month again and compares it with the seal. The first hour of a month, which is the default, also compares the seal's own hash and totals. Follow `next` to check the whole month.",
-    credentials: ["adminToken"],
-    errors: [...BODY_ERRORS, fieldFault("month", "a month such as 2026-10"), ...ERRORS, missing],
-  }),
-}
+
+  operationId: "checkSeal",
+  tag: "Ledger",
+  summary: "Check an hour of a sealed month",
+  description:
+    "Computes the hash of the entries of one hour of a sealed month again and compares it with the seal. The first hour of a month, which is the default, also compares the seal's own hash and totals. Follow `next` to check the whole month.",
+  invalid: "month",
+  errors: [missing],
+})
 
 const dayOf = (moment: Date) => moment.toISOString().slice(0, 10)
 
-const checkingSums = {
+const checkingSums = ofOperators({
   body: shown(SumsCheck, { first: {}, day: { day: "2026-11-20" } }),
   response: {
     200: answer("What was found.", CheckedSumsBody, {
@@ -124,13 +120,11 @@ const checkingSums = {
       unsummed: { day: null, sums: 0, differed: 0, next: null },
     }),
   },
-  detail: operation({
-    operationId: "checkSums",
-    tag: "Ledger",
-    summary: "Check the sums of a day",
-    description:
-      "Sums up the journal's entries of one UTC day again, by default the first day that has sums, and replaces the sums that differ. Usage, statistics and past balances read these sums. Follow `next` to check all days. A busy day takes some seconds.",
-    credentials: ["adminToken"],
-    errors: [...BODY_ERRORS, fieldFault("day", "a day such as 2026-11-21"), ...ERRORS],
-  }),
-}
+
+  operationId: "checkSums",
+  tag: "Ledger",
+  summary: "Check the sums of a day",
+  description:
+    "Sums up the journal's entries of one UTC day again, by default the first day that has sums, and replaces the sums that differ. Usage, statistics and past balances read these sums. Follow `next` to check all days. A busy day takes some seconds.",
+  invalid: "day",
+})

@@ -4,8 +4,8 @@ import type { MoveState } from "../../ledger/moves/moves.ts"
 import { printUsd } from "../../money.ts"
 import { MoveBody, NewMove } from "../../wire/moves.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { accountExample, BODY_ERRORS, ERRORS, fieldFault, NO_ACCOUNT } from "../docs/examples.ts"
-import { answer, operation, shown } from "../openapi.ts"
+import { accountExample, NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
+import { answer, shown } from "../reference/operation.ts"
 import { noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
 
@@ -57,7 +57,7 @@ function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
 
 const body: MoveBody = { account_id: accountExample.id, to: "b", step: "done", held: "0", violations: [] }
 
-const moving = {
+const moving = ofOperators({
   params: pathId("The account's id."),
   body: shown(NewMove, { move: { to: "b" } }),
   response: {
@@ -66,13 +66,12 @@ const moving = {
       draining: { ...body, step: "draining", held: "0.02" },
     }),
   },
-  detail: operation({
-    operationId: "moveAccount",
-    tag: "Accounts",
-    summary: "Move an account to another shard",
-    description:
-      "Begins or continues the move and waits up to 2 seconds for its end. Repeat the request until `step` is `done`; a move that was interrupted continues where it was. Until then the account's calls get a 503 with `Retry-After`, and its keys cannot be changed. The account's balance, keys, limits and Idempotency-Keys move; its past calls stay in the old shard and stay readable.",
-    credentials: ["adminToken"],
-    errors: [...BODY_ERRORS, fieldFault("to", "1 to 64 characters on a single line"), NO_ACCOUNT, ...ERRORS],
-  }),
-}
+
+  operationId: "moveAccount",
+  tag: "Accounts",
+  summary: "Move an account to another shard",
+  description:
+    "Begins or continues the move and waits up to 2 seconds for its end. Repeat the request until `step` is `done`; a move that was interrupted continues where it was. Until then the account's calls get a 503 with `Retry-After`, and its keys cannot be changed. The account's balance, keys, limits and Idempotency-Keys move; its past calls stay in the old shard and stay readable.",
+  invalid: "to",
+  errors: [NO_ACCOUNT],
+})

@@ -3,8 +3,8 @@ import { ledgerTime } from "../../id.ts"
 import type { RefusalSum } from "../../ledger/queue/refusals.ts"
 import { type RefusalBody, RefusalsBody, RefusalsQuery, refusalSpan } from "../../wire/refusals.ts"
 import { printTime } from "../../wire/time.ts"
-import { accountExample, ERRORS, fieldFault, keyExample } from "../docs/examples.ts"
-import { answer, operation } from "../openapi.ts"
+import { accountExample, keyExample, ofOperators } from "../reference/examples.ts"
+import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/refusals`: which calls were refused, and why (D80). */
@@ -47,20 +47,18 @@ const example: RefusalBody = {
   last_at: "2026-11-21T11:58:00.000Z",
 }
 
-const showing = {
+const showing = ofOperators({
   query: RefusalsQuery,
   response: {
     200: answer("The refused calls.", RefusalsBody, {
       refusals: { from: "2026-11-14T12:00:00.000Z", to: "2026-11-21T12:00:00.000Z", data: [example] },
     }),
   },
-  detail: operation({
-    operationId: "listRefusals",
-    tag: "Ledger",
-    summary: "List refused calls",
-    description:
-      "Shows how many calls were refused before anything was held or sent to a provider, by account, key and error code. Each process adds its refusals once a minute. Hours are kept for 30 days.",
-    credentials: ["adminToken"],
-    errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
-  }),
-}
+
+  operationId: "listRefusals",
+  tag: "Ledger",
+  summary: "List refused calls",
+  description:
+    "Shows how many calls were refused before anything was held or sent to a provider, by account, key and error code. Each process adds its refusals once a minute. Hours are kept for 30 days.",
+  invalid: "from",
+})

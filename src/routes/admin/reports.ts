@@ -18,9 +18,9 @@ import {
 } from "../../wire/statistics.ts"
 import { printTime } from "../../wire/time.ts"
 import { OperatorUsageQuery, OperatorUsageReport, usageRange } from "../../wire/usage-report.ts"
-import { accountExample, ERRORS, fieldFault, keyExample, operatorUsageExample } from "../docs/examples.ts"
-import { answer, operation } from "../openapi.ts"
 import { operatorUsageReport } from "../record-bodies.ts"
+import { accountExample, keyExample, ofOperators, operatorUsageExample } from "../reference/examples.ts"
+import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /**
@@ -109,7 +109,7 @@ function distributionBody({ buckets, ...rest }: Distribution): DistributionBody 
   return { ...rest, buckets: [...buckets] }
 }
 
-const showingUsage = {
+const showingUsage = ofOperators({
   query: OperatorUsageQuery,
   response: {
     200: answer("The usage.", OperatorUsageReport, {
@@ -121,20 +121,18 @@ const showingUsage = {
       },
     }),
   },
-  detail: operation({
-    operationId: "sumUsage",
-    tag: "Ledger",
-    summary: "Get usage",
-    description:
-      "Shows what the calls in a time range used and cost: by model, operation, key, session, account, day or hour, and in total. `cost` is without the price multipliers of the accounts. `profit` is the charge minus the cost. A call counts at the time it ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges therefore never overlap or leave a gap, and past ranges do not change.",
-    credentials: ["adminToken"],
-    errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
-  }),
-}
+
+  operationId: "sumUsage",
+  tag: "Ledger",
+  summary: "Get usage",
+  description:
+    "Shows what the calls in a time range used and cost: by model, operation, key, session, account, day or hour, and in total. `cost` is without the price multipliers of the accounts. `profit` is the charge minus the cost. A call counts at the time it ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges therefore never overlap or leave a gap, and past ranges do not change.",
+  invalid: "from",
+})
 
 const exampleSpan = { from: "2026-11-21T09:30:00.000Z", to: "2026-11-21T09:32:00.000Z" }
 
-const showingTimeline = {
+const showingTimeline = ofOperators({
   query: TimelineQuery,
   response: {
     200: answer("The timeline.", TimelineBody, {
@@ -158,16 +156,14 @@ const showingTimeline = {
       },
     }),
   },
-  detail: operation({
-    operationId: "getTimeline",
-    tag: "Ledger",
-    summary: "Get charges and tokens over time",
-    description:
-      "Shows what the calls in a time range cost and used, in time steps, by model, key or account. The groups with the highest charges are listed one by one, the rest as one group. The step depends on the range: one minute for an hour, 15 minutes for a day. Open calls are not included.",
-    credentials: ["adminToken"],
-    errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
-  }),
-}
+
+  operationId: "getTimeline",
+  tag: "Ledger",
+  summary: "Get charges and tokens over time",
+  description:
+    "Shows what the calls in a time range cost and used, in time steps, by model, key or account. The groups with the highest charges are listed one by one, the rest as one group. The step depends on the range: one minute for an hour, 15 minutes for a day. Open calls are not included.",
+  invalid: "from",
+})
 
 const distributionExample = {
   calls: 3,
@@ -183,25 +179,23 @@ const distributionExample = {
   ],
 }
 
-const showingLatency = {
+const showingLatency = ofOperators({
   query: StatisticsQuery,
   response: {
     200: answer("The distributions.", LatencyBody, {
       latency: { ...exampleSpan, ttft: distributionExample, duration: distributionExample },
     }),
   },
-  detail: operation({
-    operationId: "getLatency",
-    tag: "Ledger",
-    summary: "Get latency distributions",
-    description:
-      "Shows the distribution of the time to the first output (`ttft`) and of the duration of the whole call (`duration`): percentiles by nearest rank, and a histogram with logarithmic buckets.",
-    credentials: ["adminToken"],
-    errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
-  }),
-}
 
-const showingOutcomes = {
+  operationId: "getLatency",
+  tag: "Ledger",
+  summary: "Get latency distributions",
+  description:
+    "Shows the distribution of the time to the first output (`ttft`) and of the duration of the whole call (`duration`): percentiles by nearest rank, and a histogram with logarithmic buckets.",
+  invalid: "from",
+})
+
+const showingOutcomes = ofOperators({
   query: StatisticsQuery,
   response: {
     200: answer("The outcomes, the most frequent first.", OutcomesBody, {
@@ -215,13 +209,11 @@ const showingOutcomes = {
       },
     }),
   },
-  detail: operation({
-    operationId: "getOutcomes",
-    tag: "Ledger",
-    summary: "Get call outcomes",
-    description:
-      "Counts calls by how they ended: their state, the basis of the charge, and the failure, if there was one. A correction is no call; its difference is added to the charge of `settled`, at the time of the correction.",
-    credentials: ["adminToken"],
-    errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
-  }),
-}
+
+  operationId: "getOutcomes",
+  tag: "Ledger",
+  summary: "Get call outcomes",
+  description:
+    "Counts calls by how they ended: their state, the basis of the charge, and the failure, if there was one. A correction is no call; its difference is added to the charge of `settled`, at the time of the correction.",
+  invalid: "from",
+})

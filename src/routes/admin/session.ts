@@ -1,8 +1,8 @@
 import { timingSafeEqual } from "node:crypto"
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { ERRORS } from "../docs/examples.ts"
-import { answer, operation, SESSION_COOKIE } from "../openapi.ts"
+import { ofOperators } from "../reference/examples.ts"
+import { answer, SESSION_COOKIE } from "../reference/operation.ts"
 import { forbidStoring } from "../routing.ts"
 import { operatorsOnly } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
@@ -103,27 +103,22 @@ function hashOf(secret: string, admin_token: string): string {
   return new Bun.CryptoHasher("sha256", admin_token).update(secret).digest("hex")
 }
 
-const signingIn = {
+const signingIn = ofOperators({
   response: { 204: answer("A session was opened. `Set-Cookie` has its cookie.", Type.Void()) },
-  detail: operation({
-    operationId: "openSession",
-    tag: "Service",
-    summary: "Sign in to the console",
-    description:
-      "Opens a session of the console for 12 hours. Its cookie is accepted in place of the admin token, from pages of this gateway only. Programs send the admin token instead.",
-    credentials: ["adminToken"],
-    errors: ERRORS,
-  }),
-}
 
-const signingOut = {
+  operationId: "openSession",
+  tag: "Service",
+  summary: "Sign in to the console",
+  description:
+    "Opens a session of the console for 12 hours. Its cookie is accepted in place of the admin token, from pages of this gateway only. Programs send the admin token instead.",
+})
+
+const signingOut = ofOperators({
   response: { 204: answer("The session has ended.", Type.Void()) },
-  detail: operation({
-    operationId: "endSession",
-    tag: "Service",
-    summary: "Sign out of the console",
-    description: "Ends the session of the cookie.",
-    credentials: ["adminToken", "adminSession"],
-    errors: ERRORS,
-  }),
-}
+
+  operationId: "endSession",
+  tag: "Service",
+  summary: "Sign out of the console",
+  description: "Ends the session of the cookie.",
+  credentials: ["adminToken", "adminSession"],
+})

@@ -1,8 +1,8 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { UpstreamBody } from "../../wire/statistics.ts"
-import { NO_TOKEN } from "../docs/examples.ts"
-import { answer, operation } from "../openapi.ts"
+import { ofOperators } from "../reference/examples.ts"
+import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/upstreams`: the status of the upstreams (D33, D51). */
@@ -30,7 +30,7 @@ const example: UpstreamBody = {
 }
 const counter = { name: "anthropic", family: "messages", models: ["claude-sonnet"] } as const
 
-const listing = {
+const listing = ofOperators({
   response: {
     200: answer(
       "The upstreams in the order of the configuration, worker by worker.",
@@ -46,13 +46,10 @@ const listing = {
       },
     ),
   },
-  detail: operation({
-    operationId: "listUpstreams",
-    tag: "Service",
-    summary: "List upstreams",
-    description:
-      "Lists the configured upstreams with their circuit breakers. After five consecutive failures an upstream is skipped for 10 seconds, then one call tries it. It is skipped for the account whose calls failed, and for all accounts if two had failures or if one call could not be sent at all. Each worker of this gateway has its own breakers and its own entries. Other gateways with the same database are not included.",
-    credentials: ["adminToken"],
-    errors: [NO_TOKEN],
-  }),
-}
+
+  operationId: "listUpstreams",
+  tag: "Service",
+  summary: "List upstreams",
+  description:
+    "Lists the configured upstreams with their circuit breakers. After five consecutive failures an upstream is skipped for 10 seconds, then one call tries it. It is skipped for the account whose calls failed, and for all accounts if two had failures or if one call could not be sent at all. Each worker of this gateway has its own breakers and its own entries. Other gateways with the same database are not included.",
+})

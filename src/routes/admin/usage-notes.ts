@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
 import { DEFAULT_NOTE_DAYS, UsageNotesBody, UsageNotesQuery } from "../../wire/usage-notes.ts"
-import { ERRORS, fieldFault } from "../docs/examples.ts"
-import { answer, operation } from "../openapi.ts"
+import { ofOperators } from "../reference/examples.ts"
+import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/usage-notes`: models whose usage was noted, or was charged below the provider's cost (D87, D90). */
@@ -25,16 +25,14 @@ const example: UsageNotesBody["data"][number] = {
   unread: ["citation_tokens"],
 }
 
-const showing = {
+const showing = ofOperators({
   query: UsageNotesQuery,
   response: { 200: answer("The models.", UsageNotesBody, { noted: { days: 7, data: [example] } }) },
-  detail: operation({
-    operationId: "listUsageNotes",
-    tag: "Ledger",
-    summary: "List models whose usage was noted",
-    description:
-      "Lists the models and upstreams whose recent calls may be charged other than the provider bills them: numbers in the usage that Tollgate does not know, totals that do not add up, implausible usage, kinds without a price, and charges below the provider's own cost.",
-    credentials: ["adminToken"],
-    errors: [fieldFault("days", "an integer from 1 to 30"), ...ERRORS],
-  }),
-}
+
+  operationId: "listUsageNotes",
+  tag: "Ledger",
+  summary: "List models whose usage was noted",
+  description:
+    "Lists the models and upstreams whose recent calls may be charged other than the provider bills them: numbers in the usage that Tollgate does not know, totals that do not add up, implausible usage, kinds without a price, and charges below the provider's own cost.",
+  invalid: "days",
+})

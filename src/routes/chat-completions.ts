@@ -1,7 +1,19 @@
 import { Type } from "@sinclair/typebox"
-import { ChatRequest } from "../../wire/chat-request.ts"
-import { answer, events, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders, fieldFault } from "./examples.ts"
+import { Elysia } from "elysia"
+import type { Gateway } from "../gateway.ts"
+import { chat } from "../operations/chat.ts"
+import { ChatRequest } from "../wire/chat-request.ts"
+import { answering } from "./model-calls.ts"
+import { callErrors, callHeaders } from "./reference/examples.ts"
+import { answer, compatible, described, events, shown } from "./reference/operation.ts"
+
+/** `POST /v1/chat/completions` and `/chat/completions` (spec 4.1). */
+export function chatCompletions(gateway: Gateway) {
+  const answers = answering(gateway, chat)
+  return new Elysia({ name: "chat-completions" })
+    .post("/v1/chat/completions", answers, creating)
+    .post("/chat/completions", answers, compatible(creating, "createChatCompletionCompatible"))
+}
 
 /** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
@@ -152,7 +164,7 @@ rules above, and frees the rest of the hold.
 - With an \`Idempotency-Key\` the call is made and charged only once within 24 hours, even if several gateways receive it. A repeat gets a
   400 that names the call; its receipt has the outcome. If the operator keeps responses, a repeat gets the same JSON response again.`
 
-const chatCompletion = (operationId: string, summary: string) => ({
+const creating = described({
   parse: "none" as const,
   body: shown(ChatRequest, {
     JSON: { model: "gpt-5-mini", messages },
@@ -173,25 +185,18 @@ const chatCompletion = (operationId: string, summary: string) => ({
       ]),
     ),
   },
-  detail: operation({
-    operationId,
-    tag: "Calls",
-    summary,
-    description,
-    credentials: ["apiKey"],
-    headers: callHeaders,
-    errors: callErrors(fieldFault("messages", "an array of 1 to 4096 messages"), {
-      needed: "0.016394",
-      available: "0.0021",
-      remaining: "0.0021",
-      fitting: { limit_field: "max_tokens", max_tokens: 1045 },
-    }),
+
+  operationId: "createChatCompletion",
+  tag: "Calls",
+  summary: "Create a chat completion",
+  description,
+  credentials: ["apiKey"],
+  headers: callHeaders,
+  invalid: "messages",
+  errors: callErrors({
+    needed: "0.016394",
+    available: "0.0021",
+    remaining: "0.0021",
+    fitting: { limit_field: "max_tokens", max_tokens: 1045 },
   }),
 })
-
-export const createChatCompletion = chatCompletion("createChatCompletion", "Create a chat completion")
-
-export const createChatCompletionCompatible = chatCompletion(
-  "createChatCompletionCompatible",
-  "Create a chat completion (compatible path)",
-)

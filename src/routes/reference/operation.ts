@@ -1,17 +1,17 @@
 import type { ElysiaSwaggerConfig } from "@elysiajs/swagger"
 import { type TObject, type TSchema, Type } from "@sinclair/typebox"
 import type { DocumentDecoration } from "elysia"
-import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../errors.ts"
-import { adviceText } from "./docs/error-table.ts"
+import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../../errors.ts"
+import { EXPECTED, invalidField, unknownParameter } from "../../wire/fault.ts"
+import { adviceText } from "./error-table.ts"
 
-/** What a route declares for the API reference, besides its schemas. */
+/** How routes describe themselves in the API reference, beside their schemas. */
 
-/** Extensions that carry the errors and the headers of an operation until the document is complete. */
-export const ERRORS = "x-errors"
-export const HEADERS = "x-headers"
-/** Keywords that carry the description of an answer and the examples of a schema. */
-export const ANSWER = "x-answer"
-export const EXAMPLES = "x-examples"
+/** Keywords that carry the description of an answer and the named examples of a schema. */
+const ANSWER = "x-answer"
+const EXAMPLES = "x-examples"
+/** The extension that carries the body of a request: the plugin would write it under every type that Elysia can parse. */
+export const BODY = "x-body"
 
 /** The parts of a document besides its operations. */
 export type Documentation = NonNullable<ElysiaSwaggerConfig["documentation"]>
@@ -64,11 +64,22 @@ export interface Operation {
    * request.
    */
   readonly headers?: TObject
+  /** The field of the body or the query string that is at fault in the example of `invalid_request`. Default: an unknown parameter. */
+  readonly invalid?: string
   /**
-   * The errors of the operation; of several with one code the last one counts. `internal_error` is added, except to
-   * those of the service, which touch nothing that could fail.
+   * The errors of the operation besides those that every route with a body or a query string has; of several with one code the
+   * last one counts. `internal_error` is added, except to those of the service, which touch nothing that could fail.
    */
-  readonly errors: readonly Fault[]
+  readonly errors?: readonly Fault[]
+}
+
+/** A route's schemas, which Elysia validates unless the handler parses the body itself (`parse: "none"`). */
+export interface Schemas {
+  readonly params?: TObject
+  readonly query?: TObject
+  readonly parse?: "none"
+  readonly body?: TSchema
+  readonly response: Readonly<Record<number, TSchema>>
 }
 
 /** A code of the catalogue, with the message of its example if that differs from the catalogue's. */
@@ -92,15 +103,41 @@ export const tags = [
 
 export type Tag = (typeof tags)[number]["name"]
 
-/** The `detail` of a route. */
-export function operation(described: Operation): DocumentDecoration {
-  const { tag, summary, description, operationId, credentials = [], headers } = described
-  const errors: readonly Fault[] =
-    tag === "Service" ? described.errors : ["internal_error", ...described.errors]
-  const relayed = errors.includes("upstream_error") ? { default: RELAYED } : {}
+/** The hooks of a route: its schemas, and its description made of them. */
+export function described<Route extends Operation & Schemas>(route: Route) {
+  const { operationId, tag, summary, description, credentials, headers, invalid, errors, ...schemas } = route
+  return { ...schemas, detail: operation(route) }
+}
+
+/** The hooks of a route for another path of it. */
+export function compatible<Hooks extends { readonly detail: DocumentDecoration }>(
+  hooks: Hooks,
+  operationId: string,
+): Hooks {
+  return {
+    ...hooks,
+    detail: { ...hooks.detail, operationId, summary: `${hooks.detail.summary} (compatible path)` },
+  }
+}
+
+/** The description of a route. It replaces the parts that the plugin would make of the schemas. */
+export function operation(route: Operation & Schemas) {
+  const { tag, summary, description, operationId, credentials = [] } = route
+  const errors = faultsOf(route)
+  const parameters = [
+    ...parametersIn("path", route.params),
+    ...parametersIn("query", route.query),
+    ...parametersIn("header", route.headers),
+  ]
+  const answers = Object.entries(route.response).map(([status, schema]) => [status, answerOf(schema)])
+  const responses: Responses = {
+    ...Object.fromEntries(answers),
+    ...errorAnswers(errors),
+    ...(errors.includes("upstream_error") && { default: RELAYED }),
+  }
   const extensions: Record<string, unknown> = {
-    [ERRORS]: { ...errorAnswers(errors), ...relayed },
-    [HEADERS]: headers === undefined ? [] : headerParameters(headers),
+    parameters,
+    ...(route.body !== undefined && { [BODY]: { required: true, content: media(route.body) } }),
   }
   return {
     operationId,
@@ -109,14 +146,81 @@ export function operation(described: Operation): DocumentDecoration {
     description,
     security: credentials.map((name) => ({ [name]: [] })),
     ...extensions,
+    responses,
   }
 }
 
-/** The headers as the plugin writes those that Elysia validates. */
-function headerParameters({ properties, required = [] }: TObject) {
+function faultsOf({ tag, body, query, invalid, errors = [] }: Operation & Schemas): readonly Fault[] {
+  const asked = body ?? query
+  return [
+    ...(tag === "Service" ? [] : (["internal_error"] as const)),
+    ...(asked === undefined ? [] : [invalidFault(asked, invalid)]),
+    ...(body === undefined ? [] : BODY_ERRORS),
+    ...errors,
+  ]
+}
+
+const BODY_ERRORS = ["request_timeout", "request_too_large", "unsupported_media_type"] as const
+
+/** The fault of an invalid field, or of an unknown parameter. */
+function invalidFault(schema: TSchema, field: string | undefined): Fault {
+  const { message, detail } =
+    field === undefined ? unknownParameter(schema) : invalidField(field, schema.properties[field][EXPECTED])
+  return { code: "invalid_request", message, ...(detail.param !== undefined && { param: detail.param }) }
+}
+
+function parametersIn(
+  place: "path" | "query" | "header",
+  { properties = {}, required = [] }: Partial<TObject> = {},
+) {
   return Object.entries(properties).map(([name, { description, examples, ...schema }]) => {
-    return { name, in: "header", required: required.includes(name), description, examples, schema }
+    const [example] = examples ?? []
+    return {
+      name,
+      in: place,
+      required: required.includes(name),
+      description,
+      schema,
+      ...(example !== undefined && { example }),
+    }
   })
+}
+
+function answerOf({ [ANSWER]: description, ...schema }: TSchema) {
+  return {
+    description,
+    headers: headerReferences("x-request-id", "request-id"),
+    ...(schema.type !== "void" && { content: media(schema) }),
+  }
+}
+
+/** A body by its media types: JSON, unless the schema, or alternatives of it, say what they are. */
+function media(schema: Record<string, unknown>): Readonly<Record<string, object>> {
+  const { anyOf, contentMediaType, contentSchema, examples, [EXAMPLES]: named, ...json } = schema
+  const alternatives: readonly Record<string, unknown>[] = Array.isArray(anyOf) ? anyOf : []
+  if (alternatives.some((one) => one.contentMediaType !== undefined))
+    return Object.assign({}, ...alternatives.map(media))
+  if (typeof contentMediaType === "string") {
+    const [example] = Array.isArray(examples) ? examples : []
+    return {
+      [contentMediaType]: {
+        schema: contentSchema ?? { type: "string" },
+        ...(example !== undefined && { example }),
+      },
+    }
+  }
+  const values = Object.entries(named ?? {}).map(([name, value]) => [name, { value }])
+  const whole = {
+    ...json,
+    ...(anyOf !== undefined && { anyOf }),
+    ...(examples !== undefined && { examples }),
+  }
+  return {
+    "application/json": {
+      schema: whole,
+      ...(values.length > 0 && { examples: Object.fromEntries(values) }),
+    },
+  }
 }
 
 /** `schema` as a successful answer of a route, with a description and examples. */
@@ -202,6 +306,37 @@ const REQUEST_ID_HEADER: NonNullable<Components["headers"]>[string] = {
   example: REQUEST_ID,
 }
 
+const orNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
+const someText = (description: string) => Type.Optional(Type.String({ description }))
+
+const ErrorBody: TSchema = Type.Object(
+  {
+    type: Type.Literal("error"),
+    error: Type.Object({
+      type: Type.String({ description: "The type of the error." }),
+      message: Type.String({ description: "What happened and what to do, for people." }),
+      param: orNull("The request field that caused the error."),
+      code: orNull(
+        "A code from this reference, or the provider's own code if the gateway passes on its error.",
+      ),
+      needed: someText(
+        "The amount in USD that the call needs to hold (`insufficient_balance`, `spending_limit_reached`).",
+      ),
+      available: someText("The amount in USD that the account can hold (`insufficient_balance`)."),
+      missing: someText("The price that the model would need for the request (`invalid_request`)."),
+      max_tokens: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          description:
+            "The largest `max_tokens` that fits, if any does (`insufficient_balance`, `spending_limit_reached`).",
+        }),
+      ),
+    }),
+    request_id: Type.String({ format: "uuid" }),
+  },
+  { description: "The shape of all errors. Both SDK families can read it." },
+)
+
 /** What the operations refer to. */
 export const components: Components = {
   securitySchemes,
@@ -222,53 +357,5 @@ export const components: Components = {
       example: "false",
     },
   },
-  schemas: {
-    Error: {
-      type: "object",
-      description: "The shape of all errors. Both SDK families can read it.",
-      required: ["type", "error", "request_id"],
-      properties: {
-        type: { type: "string", enum: ["error"] },
-        error: {
-          type: "object",
-          required: ["type", "message", "param", "code"],
-          properties: {
-            type: { type: "string", description: "The type of the error." },
-            message: { type: "string", description: "What happened and what to do, for people." },
-            param: {
-              type: "string",
-              nullable: true,
-              description: "The request field that caused the error.",
-            },
-            code: {
-              type: "string",
-              nullable: true,
-              description:
-                "A code from this reference, or the provider's own code if the gateway passes on its error.",
-            },
-            needed: {
-              type: "string",
-              description:
-                "The amount in USD that the call needs to hold (`insufficient_balance`, `spending_limit_reached`).",
-            },
-            available: {
-              type: "string",
-              description: "The amount in USD that the account can hold (`insufficient_balance`).",
-            },
-            missing: {
-              type: "string",
-              description: "The price that the model would need for the request (`invalid_request`).",
-            },
-            max_tokens: {
-              type: "integer",
-              minimum: 1,
-              description:
-                "The largest `max_tokens` that fits, if any does (`insufficient_balance`, `spending_limit_reached`).",
-            },
-          },
-        },
-        request_id: { type: "string", format: "uuid" },
-      },
-    },
-  },
+  schemas: { Error: ErrorBody },
 }

@@ -1,7 +1,19 @@
 import { Type } from "@sinclair/typebox"
-import { EmbeddingsRequest } from "../../wire/embeddings-request.ts"
-import { answer, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders, fieldFault } from "./examples.ts"
+import { Elysia } from "elysia"
+import type { Gateway } from "../gateway.ts"
+import { embeddings } from "../operations/embeddings.ts"
+import { EmbeddingsRequest } from "../wire/embeddings-request.ts"
+import { answering } from "./model-calls.ts"
+import { callErrors, callHeaders } from "./reference/examples.ts"
+import { answer, compatible, described, shown } from "./reference/operation.ts"
+
+/** `POST /v1/embeddings` and `/embeddings` (D67). */
+export function embeddingCalls(gateway: Gateway) {
+  const answers = answering(gateway, embeddings)
+  return new Elysia({ name: "embeddings" })
+    .post("/v1/embeddings", answers, creating)
+    .post("/embeddings", answers, compatible(creating, "createEmbeddingsCompatible"))
+}
 
 /** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 const Embeddings = Type.Object(
@@ -61,7 +73,7 @@ tokens of the input, and frees the rest of the hold.
 - With \`"usage": {"include": true}\` the usage in the response has a \`cost\`: the charge of the call, the same as in its receipt.
 - With an \`Idempotency-Key\` the call is made and charged only once within 24 hours, even if several gateways receive it.`
 
-const creating = (operationId: string, summary: string) => ({
+const creating = described({
   parse: "none" as const,
   body: shown(EmbeddingsRequest, {
     Text: { model, input: "The food was delicious." },
@@ -86,26 +98,13 @@ const creating = (operationId: string, summary: string) => ({
       },
     ),
   },
-  detail: operation({
-    operationId,
-    tag: "Calls",
-    summary,
-    description,
-    credentials: ["apiKey"],
-    headers: callHeaders,
-    errors: callErrors(
-      fieldFault(
-        "input",
-        "a string, a list of strings, a list of token numbers, or a list of such lists, not empty",
-      ),
-      { needed: "0.0000005", available: "0", remaining: "0.0000001", fitting: null },
-    ),
-  }),
+
+  operationId: "createEmbeddings",
+  tag: "Calls",
+  summary: "Create embeddings",
+  description,
+  credentials: ["apiKey"],
+  headers: callHeaders,
+  invalid: "input",
+  errors: callErrors({ needed: "0.0000005", available: "0", remaining: "0.0000001", fitting: null }),
 })
-
-export const createEmbeddings = creating("createEmbeddings", "Create embeddings")
-
-export const createEmbeddingsCompatible = creating(
-  "createEmbeddingsCompatible",
-  "Create embeddings (compatible path)",
-)

@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody } from "../../wire/admin.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
-import { type Fault, REQUEST_ID } from "../openapi.ts"
+import { described, type Fault, type Operation, REQUEST_ID, type Schemas } from "./operation.ts"
 
 /** Errors and examples that several operations of the API reference share. */
 
@@ -16,36 +16,29 @@ const LEDGER_UNAVAILABLE = {
   message:
     "The database did not respond. If the request was a change, it may have been applied: check before you repeat it.",
 } as const
-export const ERRORS: readonly Fault[] = [NO_TOKEN, LEDGER_UNAVAILABLE]
+
+/** A route of `/admin`, which needs the admin token. */
+export function ofOperators<Route extends Operation & Schemas>(route: Route) {
+  const errors = [NO_TOKEN, LEDGER_UNAVAILABLE, ...(route.errors ?? [])]
+  return described({ credentials: ["adminToken"], ...route, errors })
+}
 
 /** The error of an operation that creates something under an id: the client can repeat it with that id. */
 export function unknownOutcome(id: string): Fault {
   return { ...LEDGER_UNAVAILABLE, fields: { id } }
 }
 
-/** Further errors of an operation that takes a body. */
-export const BODY_ERRORS: readonly Fault[] = [
-  "invalid_request",
-  "request_timeout",
-  "request_too_large",
-  "unsupported_media_type",
-]
-
-/** The error of an operation that has these parameters, for another one. */
-export function unknownParameter(known: string): Fault {
-  return { code: "invalid_request", message: `Unknown query parameter. This endpoint accepts: ${known}.` }
+/** The error of a key that reads too often. */
+export const OFTEN: Fault = {
+  code: "rate_limited",
+  message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
 }
-
-export const PAGE_FAULT = unknownParameter("limit, after")
+/** Errors of every route that reads something for a key. */
+export const READER_ERRORS: readonly Fault[] = ["invalid_api_key", OFTEN, "ledger_unavailable"]
 
 export const NO_ACCOUNT: Fault = { code: "not_found", message: "No account has this id." }
 export const NO_KEY: Fault = { code: "not_found", message: "No key has this id." }
 export const NO_CALL: Fault = { code: "not_found", message: "No call has this id." }
-
-/** The error of an operation for an invalid field of its body. */
-export function fieldFault(param: string, expected: string): Fault {
-  return { code: "invalid_request", param, message: `\`${param}\`: expected ${expected}.` }
-}
 
 export const accountExample: AccountBody = {
   id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",
@@ -193,15 +186,11 @@ export const PROVIDER_NOT_FOUND: Fault = {
     "The provider did not find what this request names. Ask the operator to check the model's configuration.",
 }
 
-/** The errors of a call. */
-export function callErrors(
-  invalid: Fault,
-  { needed, available, remaining, fitting }: Lacking,
-): readonly Fault[] {
+/** The errors of a call besides those of its body. */
+export function callErrors({ needed, available, remaining, fitting }: Lacking): readonly Fault[] {
   const advice = fitting === null ? "" : `, or set ${fitting.limit_field} to at most ${fitting.max_tokens}`
   const fields = fitting === null ? {} : { max_tokens: fitting.max_tokens }
   return [
-    invalid,
     {
       code: "idempotency_key_used",
       message: `This Idempotency-Key was already used for this call. The call was not made or charged again. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
@@ -228,9 +217,6 @@ export function callErrors(
     "model_not_allowed",
     "model_not_found",
     PROVIDER_NOT_FOUND,
-    "request_timeout",
-    "request_too_large",
-    "unsupported_media_type",
     "rate_limited",
     "usage_missing",
     "usage_invalid",

@@ -1,29 +1,24 @@
 import { swagger } from "@elysiajs/swagger"
+import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import manifest from "../../package.json" with { type: "json" }
-import type { Model } from "../config/config.ts"
-import { GatewayError } from "../errors.ts"
-import type { OperationName } from "../wire/call.ts"
-import { isObject, type JsonObject } from "../wire/usage.ts"
-import { errorTable } from "./docs/error-table.ts"
-import { getOpenApi, getReference, getReferenceAsset } from "./docs/service-routes.ts"
-import { components, type Documentation, tags } from "./openapi.ts"
-import { openApiDocument } from "./openapi-document.ts"
-import { fingerprinted, loadFile, pagePolicy, type ServedFile, serveFile } from "./served-file.ts"
+import manifest from "../../../package.json" with { type: "json" }
+import type { Model } from "../../config/config.ts"
+import type { OperationName } from "../../wire/call.ts"
+import { isObject, type JsonObject } from "../../wire/usage.ts"
+import {
+  fingerprinted,
+  loadFile,
+  pagePolicy,
+  pageRoutes,
+  type ServedFile,
+  serveFile,
+  UNCHANGED,
+} from "../served-file.ts"
+import { inDialect } from "./dialect.ts"
+import { errorTable } from "./error-table.ts"
+import { answer, BODY, components, type Documentation, operation, tags } from "./operation.ts"
 
 const POLICY = pagePolicy("img-src 'self' data:")
-
-/** What the page loads, by the name it has below `/docs/assets/`. Nothing else is served there. */
-const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: string }>> = {
-  "page.css": { file: "./docs/page.css", type: "text/css; charset=utf-8" },
-  "page.js": { file: "./docs/page.js", type: "text/javascript; charset=utf-8" },
-  "icon.svg": { file: "./docs/icon.svg", type: "image/svg+xml" },
-  "swagger-ui.css": { file: "swagger-ui-dist/swagger-ui.css", type: "text/css; charset=utf-8" },
-  "swagger-ui-bundle.js": {
-    file: "swagger-ui-dist/swagger-ui-bundle.js",
-    type: "text/javascript; charset=utf-8",
-  },
-}
 
 /** The models that the examples name, by their operations. */
 const EXAMPLES: readonly (readonly [operation: OperationName, name: string])[] = [
@@ -39,28 +34,29 @@ const DOCUMENT = "/docs/json"
  * route of the application. Its examples name configured models, so that a reader can run them.
  */
 export function docs(models: () => readonly Model[]) {
-  const files = new Map<string, Promise<ServedFile>>()
-  const read = (file: string, type: string): Promise<ServedFile> => {
-    const known = files.get(file) ?? loadFile(import.meta.resolve(file), type)
-    files.set(file, known)
-    return known
-  }
-  return new Elysia({ name: "docs" })
-    .use(openApi(models))
-    .get(
-      "/docs",
-      ({ request }) => serveFile(request, read("./docs/page.html", "text/html; charset=utf-8"), POLICY),
-      getReference,
-    )
-    .get(
-      "/docs/assets/:file",
-      ({ request, params }) => {
-        const asset = Object.hasOwn(ASSETS, params.file) ? ASSETS[params.file] : undefined
-        if (asset === undefined) throw new GatewayError("not_found")
-        return serveFile(request, read(asset.file, asset.type), POLICY)
+  return new Elysia({ name: "docs" }).use(openApi(models)).use(
+    pageRoutes({
+      name: "reference",
+      path: "/docs",
+      policy: POLICY,
+      html: () => load("./page.html", "text/html; charset=utf-8"),
+      assets: {
+        "page.css": () => load("./page.css", "text/css; charset=utf-8"),
+        "page.js": () => load("./page.js", "text/javascript; charset=utf-8"),
+        "icon.svg": () => load("./icon.svg", "image/svg+xml"),
+        "swagger-ui.css": () => load("swagger-ui-dist/swagger-ui.css", "text/css; charset=utf-8"),
+        "swagger-ui-bundle.js": () =>
+          load("swagger-ui-dist/swagger-ui-bundle.js", "text/javascript; charset=utf-8"),
       },
-      getReferenceAsset,
-    )
+      operationId: "getReference",
+      summary: "This reference",
+      description: "An HTML page. Everything that it loads is served by the gateway.",
+    }),
+  )
+}
+
+function load(file: string, type: string): Promise<ServedFile> {
+  return loadFile(import.meta.resolve(file), type)
 }
 
 /**
@@ -77,7 +73,7 @@ function openApi(models: () => readonly Model[]) {
     .onAfterHandle(({ request, responseValue }) => {
       if (!isObject(responseValue) || responseValue instanceof Response) return undefined
       const configured = models()
-      const text = naming(configured, openApiDocument(responseValue))
+      const text = printed(responseValue, configured)
       finished = {
         models: configured,
         file: fingerprinted(new TextEncoder().encode(text).buffer, "application/json"),
@@ -93,15 +89,38 @@ function modelFor(operation: OperationName, models: readonly Model[]): Model | u
   return own ?? models.find(({ operations }) => operations.includes(operation))
 }
 
-/** The document as text, with the models of its examples replaced by configured ones. */
-function naming(models: readonly Model[], document: JsonObject): string {
+/** The document as text. Examples name configured models, and a request has the body that its route describes. */
+function printed(document: JsonObject, models: readonly Model[]): string {
   const names = new Map(
     EXAMPLES.map(([operation, name]) => [name, modelFor(operation, models)?.name ?? name]),
   )
-  return JSON.stringify(document, (_, value: unknown) =>
-    typeof value === "string" ? (names.get(value) ?? value) : value,
-  )
+  return JSON.stringify(document, (key, value: unknown) => {
+    if (typeof value === "string" && names.has(value)) return names.get(value)
+    if (!isObject(value) || !(BODY in value)) return inDialect(key, value)
+    const { [BODY]: requestBody, ...operation } = value
+    return { ...operation, requestBody }
+  })
 }
+
+/** The reference page shows a document of 3.1 in twice the time. */
+const VERSION = "3.0.3"
+
+/** Described here because the plugin leaves out its own route. */
+const getOpenApi = operation({
+  operationId: "getOpenApi",
+  tag: "Service",
+  summary: "OpenAPI document of this reference",
+  description: "OpenAPI 3.0.3, for tools and generated clients.",
+  response: {
+    200: answer(
+      "The document.",
+      Type.Object({ openapi: Type.Literal(VERSION) }, { additionalProperties: true }),
+      { Document: { openapi: VERSION } },
+    ),
+    304: UNCHANGED,
+  },
+  errors: [],
+})
 
 /** The parts of the OpenAPI document that no route declares. */
 const documentation: Documentation = {
@@ -114,7 +133,7 @@ const documentation: Documentation = {
   servers: [{ url: "/", description: "This gateway" }],
   tags: [...tags],
   components,
-  paths: { "/docs/json": { get: getOpenApi } },
+  paths: { [DOCUMENT]: { get: getOpenApi } },
 }
 
 function introduction(): string {

@@ -1,8 +1,19 @@
 import { Type } from "@sinclair/typebox"
-import { printedEvent } from "../../operations/responses.ts"
-import { ResponsesRequest } from "../../wire/responses-request.ts"
-import { answer, events, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders, fieldFault } from "./examples.ts"
+import { Elysia } from "elysia"
+import type { Gateway } from "../gateway.ts"
+import { printedEvent, responses } from "../operations/responses.ts"
+import { ResponsesRequest } from "../wire/responses-request.ts"
+import { answering } from "./model-calls.ts"
+import { callErrors, callHeaders } from "./reference/examples.ts"
+import { answer, compatible, described, events, shown } from "./reference/operation.ts"
+
+/** `POST /v1/responses` and `/responses` (D66). */
+export function responseCalls(gateway: Gateway) {
+  const answers = answering(gateway, responses)
+  return new Elysia({ name: "responses" })
+    .post("/v1/responses", answers, creating)
+    .post("/responses", answers, compatible(creating, "createResponseCompatible"))
+}
 
 /** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
@@ -118,7 +129,7 @@ const description = `Holds, sends, charges and releases like a chat completion, 
   provider hold \`context_tokens\` for each round that the operator has set.
 - A 402 states the amount to hold, the amount available, and the largest \`max_output_tokens\` that fits, as \`max_tokens\`.`
 
-const create = (operationId: string, summary: string) => ({
+const creating = described({
   parse: "none" as const,
   body: shown(ResponsesRequest, {
     JSON: { model: "gpt-5-mini", input: "Say hello." },
@@ -138,25 +149,18 @@ const create = (operationId: string, summary: string) => ({
       ]),
     ),
   },
-  detail: operation({
-    operationId,
-    tag: "Calls",
-    summary,
-    description,
-    credentials: ["apiKey"],
-    headers: callHeaders,
-    errors: callErrors(fieldFault("input", "a string, or an array of at most 4096 items"), {
-      needed: "0.016387",
-      available: "0.0021",
-      remaining: "0.0021",
-      fitting: { limit_field: "max_output_tokens", max_tokens: 1048 },
-    }),
+
+  operationId: "createResponse",
+  tag: "Calls",
+  summary: "Create a response",
+  description,
+  credentials: ["apiKey"],
+  headers: callHeaders,
+  invalid: "input",
+  errors: callErrors({
+    needed: "0.016387",
+    available: "0.0021",
+    remaining: "0.0021",
+    fitting: { limit_field: "max_output_tokens", max_tokens: 1048 },
   }),
 })
-
-export const createResponse = create("createResponse", "Create a response")
-
-export const createResponseCompatible = create(
-  "createResponseCompatible",
-  "Create a response (compatible path)",
-)

@@ -1,11 +1,37 @@
 import { Type } from "@sinclair/typebox"
-import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
-import { MessagesRequest } from "../../wire/messages-request.ts"
-import { answer, events, type Fault, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders, fieldFault, PROVIDER_NOT_FOUND } from "./examples.ts"
+import { Elysia } from "elysia"
+import type { Gateway } from "../gateway.ts"
+import { messages } from "../operations/messages.ts"
+import { vendorInPath } from "../operations/request-headers.ts"
+import { MessagesRequest } from "../wire/messages-request.ts"
+import { answering, modelCall } from "./model-calls.ts"
+import { callErrors, callHeaders } from "./reference/examples.ts"
+import { answer, described, events, type Operation, type Schemas, shown } from "./reference/operation.ts"
+
+const PATH = "/v1/messages"
+
+/** `POST /v1/messages`, and the same below a vendor's name (D64, D21). */
+export function messageCalls(gateway: Gateway) {
+  const answersOfVendor = ({ request, path }: { readonly request: Request; readonly path: string }) =>
+    modelCall(gateway, messages, request, vendorInPath(path, PATH, gateway.config.vendors))
+  return new Elysia({ name: "messages" })
+    .post(PATH, answering(gateway, messages), described(creating))
+    .post(`/:vendor${PATH}`, answersOfVendor, described(ofVendor(creating)))
+}
+
+/** The route below a vendor's name. */
+export function ofVendor<Route extends Operation>(route: Route) {
+  const { operationId, summary } = route
+  return {
+    ...route,
+    operationId: `${operationId}OfVendor`,
+    summary: `${summary} (vendor path)`,
+    params: vendorParams,
+  }
+}
 
 /** The headers of every route of the messages API (D21, D65). */
-const vendorHeaders = {
+export const vendorHeaders = {
   "anthropic-version": Type.String({
     format: "date",
     description:
@@ -21,7 +47,7 @@ const vendorHeaders = {
   ),
 }
 
-const vendorParams = Type.Object({
+export const vendorParams = Type.Object({
   vendor: Type.String({
     description: "The name of a configured vendor of a messages API.",
     examples: ["anthropic"],
@@ -78,7 +104,7 @@ const common = {
   model: "claude-sonnet-4-5",
   stop_sequence: null,
 }
-const messages = [{ role: "user", content: "Say hello." }]
+const conversation = [{ role: "user", content: "Say hello." }]
 
 const message = {
   ...common,
@@ -127,11 +153,11 @@ const creationDescription = `Holds, sends, charges and releases like a chat comp
 
 const creationHeaders = Type.Object({ ...vendorHeaders, ...callHeaders.properties })
 
-const creating = (operationId: string, summary: string) => ({
+const creating = {
   parse: "none" as const,
   body: shown(MessagesRequest, {
-    JSON: { model: "claude-sonnet", max_tokens: 1024, messages },
-    Stream: { model: "claude-sonnet", max_tokens: 1024, messages, stream: true },
+    JSON: { model: "claude-sonnet", max_tokens: 1024, messages: conversation },
+    Stream: { model: "claude-sonnet", max_tokens: 1024, messages: conversation, stream: true },
   }),
   response: {
     200: answer(
@@ -139,87 +165,18 @@ const creating = (operationId: string, summary: string) => ({
       Type.Union([shown(Message, { Message: message }), events(MessageEvent, exampleStream)]),
     ),
   },
-  detail: operation({
-    operationId,
-    tag: "Calls",
-    summary,
-    description: creationDescription,
-    credentials: ["xApiKey", "apiKey"],
-    headers: creationHeaders,
-    errors: callErrors(fieldFault("max_tokens", "an integer of at least 0"), {
-      needed: "0.01548",
-      available: "0.0021",
-      remaining: "0.0021",
-      fitting: { limit_field: "max_tokens", max_tokens: 132 },
-    }),
+
+  operationId: "createMessage",
+  tag: "Calls",
+  summary: "Create a message",
+  description: creationDescription,
+  credentials: ["xApiKey", "apiKey"],
+  headers: creationHeaders,
+  invalid: "max_tokens",
+  errors: callErrors({
+    needed: "0.01548",
+    available: "0.0021",
+    remaining: "0.0021",
+    fitting: { limit_field: "max_tokens", max_tokens: 132 },
   }),
-})
-
-export const createMessage = creating("createMessage", "Create a message")
-
-export const createMessageOfVendor = {
-  ...creating("createMessageOfVendor", "Create a message (vendor path)"),
-  params: vendorParams,
-}
-
-const countErrors: readonly Fault[] = [
-  {
-    code: "invalid_request",
-    message: "`messages`: expected an array of 1 to 4096 messages.",
-    param: "messages",
-  },
-  "invalid_api_key",
-  {
-    code: "insufficient_balance",
-    message:
-      "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
-  },
-  "account_suspended",
-  "key_suspended",
-  "model_not_allowed",
-  "model_not_found",
-  PROVIDER_NOT_FOUND,
-  "request_timeout",
-  "request_too_large",
-  "unsupported_media_type",
-  "rate_limited",
-  "upstream_error",
-  "upstream_unavailable",
-  "ledger_unavailable",
-  "upstream_timeout",
-]
-
-const countDescription = `Asks a provider of the model how many tokens the input has. Nothing is held or charged, but the gateway checks the key, the
-balance (it must be above zero), the model and the provider as for a call.
-
-Send the key as \`x-api-key\` or as a bearer token. The gateway removes fields that only generation uses
-before it passes the request on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
-
-const counting = (operationId: string, summary: string) => ({
-  parse: "none" as const,
-  body: shown(CountTokensRequest, {
-    Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
-    "With instructions": {
-      model: "claude-sonnet",
-      system: "Answer in one word.",
-      messages: [{ role: "user", content: "Say hello." }],
-    },
-  }),
-  response: { 200: answer("The token count of the provider.", TokenCount, { Count: { input_tokens: 11 } }) },
-  detail: operation({
-    operationId,
-    tag: "Token count",
-    summary,
-    description: countDescription,
-    credentials: ["xApiKey", "apiKey"],
-    headers: Type.Object(vendorHeaders),
-    errors: countErrors,
-  }),
-})
-
-export const countTokens = counting("countTokens", "Count input tokens")
-
-export const countTokensOfVendor = {
-  ...counting("countTokensOfVendor", "Count input tokens (vendor path)"),
-  params: vendorParams,
-}
+} satisfies Operation & Schemas
