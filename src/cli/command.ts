@@ -156,7 +156,7 @@ function optionReader(choices: readonly string[] | undefined) {
 }
 
 /** Whether the parser stopped because it printed help or the version. */
-export function isHelp({ code }: CommanderError): boolean {
+function isHelp({ code }: CommanderError): boolean {
   return code === "commander.help" || code === "commander.helpDisplayed" || code === "commander.version"
 }
 

@@ -4,7 +4,7 @@ import type { ErrorMeanings } from "../presets/preset.ts"
 import type { ReaderName } from "../usage/readers.ts"
 import type { OperationName } from "../wire/call.ts"
 import type { Fault } from "../wire/fault.ts"
-import type { ModelSettings, Settings } from "./file.ts"
+import type { ModelSettings, Settings, Shard } from "./file.ts"
 import type { UpstreamSettings } from "./file-upstream.ts"
 import type { Decoded } from "./schema.ts"
 
@@ -103,27 +103,13 @@ export interface Refusal {
   readonly value: string | null
 }
 
-/** A database that keeps a part of the accounts (D74). */
-export interface ShardConfig {
-  /** In the log, and in the path of its spool. */
-  readonly name: string
-  /** With its password: for no log. */
-  readonly url: string
-  readonly schema: string
-  /** Whether accounts are created in it. */
-  readonly open: boolean
-}
-
 /** Whether any of these operations has output tokens: all but embeddings have (D67). */
 export function haveOutput(operations: readonly OperationName[]): boolean {
   return operations.some((operation) => operation !== "embeddings")
 }
 
 /** Where the listener for operators is (D39). */
-export interface AdminAddress {
-  readonly host: string
-  readonly port: number
-}
+export type AdminAddress = Pick<NonNullable<Config["admin"]>, "host" | "port">
 
 /** A byte of a body is there as itself, as text, as a value, and as what is sent; all at a time while it is read (D77). */
 export const COPIES = 4
@@ -135,7 +121,7 @@ export interface Config extends Decoded<Static<typeof Settings>> {
   /** How long after its end a month stays in the journal (D75); null for ever. */
   readonly journal: { readonly keep_months: number | null }
   /** Empty where the ledger is in one database that the environment names, or in the embedded one. Read at the start only. */
-  readonly shards: readonly ShardConfig[]
+  readonly shards: readonly Decoded<Static<typeof Shard>>[]
 }
 
 /** An invalid configuration: one line per error, `path.of.key: expected …`. The gateway does not start. */

@@ -144,11 +144,14 @@ const Model = section({
   }),
 })
 
-const Shard = section({
+/** A database that keeps a part of the accounts (D74). */
+export const Shard = section({
+  /** In the log, and in the path of its spool. */
   name: text({
     pattern: "^[a-z][a-z0-9-]{0,31}$",
     [EXPECTED]: "a name of up to 32 characters (a-z, 0-9, -) that starts with a letter",
   }),
+  /** With its password: for no log. */
   url: text(),
   schema: text({
     pattern: "^(?!pg_|(?:public|information_schema|drizzle)$)[a-z_][a-z0-9_]{0,62}$",
@@ -156,6 +159,7 @@ const Shard = section({
     [EXPECTED]:
       "a name of up to 63 characters (a-z, 0-9, _) that does not start with a digit or pg_, and is not public, information_schema or drizzle",
   }),
+  /** Whether accounts are created in it. */
   open: Type.Boolean({ default: true, [EXPECTED]: "true or false" }),
 })
 

@@ -117,48 +117,33 @@ const REFERENCE = /\$\{([^}]*)(\}?)/g
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 const FILE = "file:"
 
-/** A value with its references resolved, and the errors: paths and names, never values. */
-interface Resolved {
-  readonly value: unknown
-  readonly faults: readonly Fault[]
-}
-
 /**
  * Replaces references in every string of `value`: `${NAME}` by the environment variable (or the file that `NAME_FILE` names), and
  * `${file:PATH}` by the trimmed content of the file. Replacements are not expanded again. Empty variables and files count as missing.
+ * Faults have paths and names, never values.
  */
-export function resolve(value: unknown, sources: Sources): Resolved {
+export function resolve(value: unknown, sources: Sources): { value: unknown; faults: readonly Fault[] } {
   const faults: Fault[] = []
-  return { value: resolveAt([], value, [], sources, faults), faults }
-}
-
-function resolveAt(
-  keys: readonly string[],
-  value: unknown,
-  around: readonly unknown[],
-  sources: Sources,
-  faults: Fault[],
-): unknown {
-  if (typeof value === "string") {
-    return value.replace(REFERENCE, (whole, name: string, end: string) => {
-      const found = end === "" ? malformed : lookUp(name, sources)
-      if ("text" in found) return found.text
-      faults.push({ path: pathOf(keys), expected: found.expected })
-      return whole
-    })
+  const at = (keys: readonly string[], value: unknown, around: readonly unknown[]): unknown => {
+    const refuse = (expected: string) => faults.push({ path: pathOf(keys), expected })
+    if (typeof value === "string") {
+      return value.replace(REFERENCE, (whole, name: string, end: string) => {
+        const found = end === "" ? malformed : lookUp(name, sources)
+        if ("text" in found) return found.text
+        refuse(found.expected)
+        return whole
+      })
+    }
+    if (around.includes(value)) {
+      refuse("no alias to a value that contains it")
+      return null
+    }
+    const inside = (item: unknown, key: string | number) =>
+      at([...keys, String(key)], item, [...around, value])
+    if (Array.isArray(value)) return value.map(inside)
+    return isObject(value) ? mapEntries(value, inside) : value
   }
-  if (around.includes(value)) {
-    faults.push({ path: pathOf(keys), expected: "no alias to a value that contains it" })
-    return null
-  }
-  const within = [...around, value]
-  if (Array.isArray(value)) {
-    return value.map((item, at) => resolveAt([...keys, String(at)], item, within, sources, faults))
-  }
-  if (isObject(value)) {
-    return mapEntries(value, (entry, key) => resolveAt([...keys, key], entry, within, sources, faults))
-  }
-  return value
+  return { value: at([], value, []), faults }
 }
 
 type Found = { readonly text: string } | { readonly expected: string }
@@ -189,21 +174,19 @@ function fileText(path: string, { readFile }: Sources): Found {
   return { expected: `the file ${named} to be readable and not empty` }
 }
 
-/** The state of an environment variable. */
+/**
+ * The state of an environment variable. `unset`: it is empty too, and so is `NAME_FILE`. `unreadable`: `NAME_FILE` does not name
+ * a readable, non-empty file. `set twice`: both are set, which is ambiguous.
+ */
 type Variable =
   | { readonly state: "set"; readonly text: string }
-  /** `NAME` is unset or empty, and so is `NAME_FILE`. */
-  | { readonly state: "unset" }
-  /** `NAME_FILE` does not name a readable, non-empty file. */
-  | { readonly state: "unreadable" }
-  /** Both `NAME` and `NAME_FILE` are set, which is ambiguous. */
-  | { readonly state: "set twice" }
+  | { readonly state: "unset" | "unreadable" | "set twice" }
 
 /**
  * The value of a variable that can be a secret: `NAME`, or the trimmed content of the file that `NAME_FILE` names. An empty
  * variable counts as unset.
  */
-export function readVariable(name: string, { env, readFile }: Sources): Variable {
+function readVariable(name: string, { env, readFile }: Sources): Variable {
   const text = envOf(name, env)
   const path = envOf(`${name}_FILE`, env)
   if (path === null) return text === null ? { state: "unset" } : { state: "set", text }
