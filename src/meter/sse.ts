@@ -1,5 +1,4 @@
-import { copyIfSmall, LARGE_BYTES, Parts } from "./parts.ts"
-import { isPlainText } from "./plain-text.ts"
+import { copyIfSmall, Parts } from "./parts.ts"
 
 /** Server-sent events at the level of bytes: where each one ends, without decoding or copying what passes (D36). */
 
@@ -13,8 +12,6 @@ export interface SseEvent {
   readonly tail: boolean
   /** The bytes of output (D7) if these are several events in a row that need not be read; otherwise null. */
   readonly recurring_bytes: number | null
-  /** Those of its parts that are known to be plain text; null for none. */
-  readonly plain_parts: ReadonlySet<Uint8Array> | null
 }
 
 /** Several events in a row that need not be read. */
@@ -56,8 +53,6 @@ export class Framer {
   readonly #limit_bytes: number
   readonly #recurring: Recurring | null
   #unfinished = new Parts()
-  /** Found while the provider sends the rest of the event, because the client waits for what is done after that. */
-  #plain_parts: Set<Uint8Array> | null = null
   /** Bytes of the line that the last chunk left unfinished. */
   #line_bytes = 0
   /** The last byte was a CR: an LF next belongs to it. */
@@ -81,7 +76,7 @@ export class Framer {
    * hundred times the memory of the chunk. Take all of them before the next chunk. Throws EventTooLarge.
    */
   *feed(chunk: Uint8Array): Generator<SseEvent, void, void> {
-    if (chunk.byteLength === 0 || this.#takeText(chunk)) return
+    if (chunk.byteLength === 0) return
     const ends = new LineEnds(chunk)
     let event_start = 0
     let line_start = 0
@@ -94,7 +89,6 @@ export class Framer {
           data: null,
           tail: true,
           recurring_bytes: null,
-          plain_parts: null,
         }
       }
     }
@@ -108,7 +102,6 @@ export class Framer {
           data: null,
           tail: false,
           recurring_bytes: output_bytes,
-          plain_parts: null,
         }
         event_start = end
         line_start = end
@@ -143,18 +136,6 @@ export class Framer {
     return this.#unfinished.keeps(chunk)
   }
 
-  /** Takes a large chunk in the middle of an event if it is plain text, which has no line ends. Throws EventTooLarge. */
-  #takeText(chunk: Uint8Array): boolean {
-    if (chunk.byteLength < LARGE_BYTES || this.#unfinished.bytes === 0 || !isPlainText(chunk)) return false
-    if (this.#unfinished.bytes + chunk.byteLength > this.#limit_bytes) throw new EventTooLarge()
-    this.#after_cr = false
-    this.#line_bytes += chunk.byteLength
-    this.#unfinished.add(chunk)
-    this.#plain_parts ??= new Set()
-    this.#plain_parts.add(chunk)
-    return true
-  }
-
   /** The event the stream left unterminated, with the line end and blank line it lacks; null when there is none. */
   end(): SseEvent | null {
     if (this.#unfinished.bytes === 0) return null
@@ -176,8 +157,7 @@ export class Framer {
   #complete(last: Uint8Array): SseEvent {
     const parts = this.#unfinished.take()
     parts.push(last)
-    const event = new WholeEvent(parts, this.#plain_parts, this.#first_event)
-    this.#plain_parts = null
+    const event = new WholeEvent(parts, this.#first_event)
     this.#first_event = false
     return event
   }
@@ -192,15 +172,13 @@ export class Framer {
 
 class WholeEvent implements SseEvent {
   readonly parts: readonly Uint8Array[]
-  readonly plain_parts: ReadonlySet<Uint8Array> | null
   readonly tail = false
   readonly recurring_bytes = null
   readonly #first: boolean
   #data: string | null | undefined
 
-  constructor(parts: readonly Uint8Array[], plain_parts: ReadonlySet<Uint8Array> | null, first: boolean) {
+  constructor(parts: readonly Uint8Array[], first: boolean) {
     this.parts = parts
-    this.plain_parts = plain_parts
     this.#first = first
   }
 

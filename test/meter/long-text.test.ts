@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { ChatReading } from "../../src/meter/chat-reading.ts"
 import type { EventReading } from "../../src/meter/event-reading.ts"
-import { abridge } from "../../src/meter/long-text.ts"
+import { abridge, isPlainText } from "../../src/meter/long-text.ts"
 import { MessagesReading } from "../../src/meter/messages-reading.ts"
 import { Framer, type SseEvent } from "../../src/meter/sse.ts"
 import { bytesOf, cutAt } from "./cuts.ts"
@@ -25,7 +25,7 @@ function eventOf(text: string, cuts: readonly number[] = []): SseEvent {
 
 /** What an event is read as: as it is, and with all of it decoded. */
 function bothWays(open: () => EventReading, event: SseEvent) {
-  const decoded = { parts: [], data: event.data, tail: false, recurring_bytes: null, plain_parts: null }
+  const decoded = { parts: [], data: event.data, tail: false, recurring_bytes: null }
   return [event, decoded].map((either) => {
     const reading = open()
     const kind = reading.take(either)
@@ -111,23 +111,6 @@ describe.each(readings)("D7 a long text of an event of %s", (_, open, forms) => 
   })
 })
 
-test("D7 long parts of an event that are plain text are known when it is whole", () => {
-  const text = "x".repeat(4 * LONG)
-  const known = (inside: string) => {
-    const { parts, plain_parts } = eventOf(chat(`"delta":{"content":"${text}${inside}${text}"}`), [
-      LONG,
-      2 * LONG,
-      2 * LONG + 100,
-      5 * LONG,
-      7 * LONG,
-    ])
-    return parts.map((part) => plain_parts?.has(part) ?? false)
-  }
-  expect(known("")).toEqual([false, true, false, true, true, false])
-  expect(known("ä")).toEqual([false, true, false, false, true, false])
-  expect(known('","b":"')).toEqual([false, true, false, false, true, false])
-})
-
 describe("D7 which events need not be decoded", () => {
   const content = (text: string) => chat(`"delta":{"content":"${text}"}`)
   const rows: [string, string, boolean][] = [
@@ -144,4 +127,19 @@ describe("D7 which events need not be decoded", () => {
   test.each(rows)("%s", (_, text, is_abridged) => {
     expect(abridge(eventOf(text)) !== null).toBe(is_abridged)
   })
+})
+
+test("a text is plain if each of its bytes is, wherever it begins and however short it is", () => {
+  const isPlain = (byte: number) => byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c
+  for (const length of [0, 1, LONG - 1, LONG, LONG + 3, LONG + 7])
+    for (const offset of [0, 1, 2, 3]) {
+      const bytes = new Uint8Array(offset + length + 8).fill(0x61).subarray(offset, offset + length)
+      expect(isPlainText(bytes)).toBe(true)
+      for (const at of [0, 1, 5, length - 1].filter((place) => place >= 0 && place < length))
+        for (const byte of [0x00, 0x1f, 0x20, 0x22, 0x5c, 0x7f, 0x80, 0xff]) {
+          bytes[at] = byte
+          expect(isPlainText(bytes)).toBe(isPlain(byte))
+          bytes[at] = 0x61
+        }
+    }
 })
