@@ -1,4 +1,5 @@
 import { BlockList, isIP } from "node:net"
+import { hostOf } from "../wire/host.ts"
 import { LOOPBACK } from "./environment.ts"
 import { PROXY, PROXY_EXPECTED } from "./schema.ts"
 import type { Environ, Report } from "./values.ts"
@@ -27,7 +28,7 @@ export function proxyOf(
   if (told === "none" || !URL.canParse(base_url)) return null
   if (own !== undefined) return own
   const url = new URL(base_url)
-  const hostname = url.hostname.replace(/^\[(.*)\]$/, "$1")
+  const hostname = hostOf(url)
   if (LOOPBACK.test(hostname) || isExempt(url, hostname, variable("no_proxy", env) ?? "")) return null
   if (common !== undefined) return common
   const name = url.protocol === "https:" ? "https_proxy" : "http_proxy"

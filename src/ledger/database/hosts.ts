@@ -1,6 +1,7 @@
 import { Socket } from "node:net"
 import postgres from "postgres"
 import { singleHosts } from "../../database-url.ts"
+import { hostOf } from "../../wire/host.ts"
 import { errorCode } from "./database-errors.ts"
 
 /** How long a host may take to say whether it is the primary. */
@@ -41,8 +42,7 @@ export class Hosts {
 
   private constructor(url: string) {
     this.#hosts = singleHosts(url).map((alone) => {
-      const host = alone.hostname.replace(/^\[(.*)\]$/, "$1")
-      return { host, port: Number(alone.port || USUAL_PORT), url: alone.href }
+      return { host: hostOf(alone), port: Number(alone.port || USUAL_PORT), url: alone.href }
     })
   }
 

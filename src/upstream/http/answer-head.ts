@@ -78,7 +78,7 @@ export function keptFor(head: string, fields: Fields): number | null {
   return told === null ? null : Number(told[1])
 }
 
-const LENGTH = /^\d{1,15}$/
+export const LENGTH = /^\d{1,15}$/
 
 /** The status of a head. Throws `NotHttp` for another status line. */
 export function statusOf(head: string): number {

@@ -2,6 +2,7 @@ import { lookup } from "node:dns/promises"
 import { isIP } from "node:net"
 import type { Socket } from "bun"
 import { startTimeout, type Timeout } from "../../timeouts.ts"
+import { hostOf } from "../../wire/host.ts"
 import { ConnectionClosed, plain_events, type SocketOwner, secured_events } from "./socket.ts"
 import { ConnectFailed, codeOf, type Tls } from "./transport.ts"
 
@@ -17,7 +18,7 @@ export interface Origin {
 export function originOf(url: URL, tls: Tls | null): Origin {
   const is_secured = url.protocol === "https:"
   return {
-    hostname: url.hostname.replace(/^\[(.*)\]$/, "$1"),
+    hostname: hostOf(url),
     port: url.port === "" ? (is_secured ? 443 : 80) : Number(url.port),
     tls: is_secured ? (tls ?? NO_TLS) : null,
   }

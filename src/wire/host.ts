@@ -1,0 +1,4 @@
+/** The host of a URL, an IPv6 address without its brackets. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1")
+}
