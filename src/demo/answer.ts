@@ -1,3 +1,6 @@
+import type { Static, TSchema } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+
 /** The answers of the demo's models: a fact about Tollgate, selected by the words of the question. Deterministic. */
 
 interface Topic {
@@ -64,12 +67,13 @@ export const chatModels = Object.keys(STYLES)
 export function styleOf(model: string): Style {
   const style = Object.hasOwn(STYLES, model) ? STYLES[model] : undefined
   if (style !== undefined) return style
-  throw new Refusal(
-    404,
-    "invalid_request_error",
-    `The model ${JSON.stringify(model.slice(0, 100))} does not exist.`,
-    { code: "model_not_found", param: "model" },
-  )
+  throw unknownModel(model)
+}
+
+/** OpenAI's error for a model that does not exist. */
+export function unknownModel(model: string): Refusal {
+  const message = `The model ${JSON.stringify(model.slice(0, 100))} does not exist.`
+  return new Refusal(404, "invalid_request_error", message, { code: "model_not_found", param: "model" })
 }
 
 const MAX_ECHO_CHARS = 160
@@ -96,6 +100,30 @@ function echo(question: string): string {
   const line = question.replace(/\s+/g, " ").trim()
   const chars = Array.from(line.slice(0, 2 * MAX_ECHO_CHARS))
   return chars.length > MAX_ECHO_CHARS ? `${chars.slice(0, MAX_ECHO_CHARS).join("")}…` : line
+}
+
+/** What a call is answered with: one body, or the events of a stream in bursts. */
+export type Answer = { readonly json: object } | { readonly bursts: string[] }
+
+/** The body of a call, if it fits its schema. Throws a `Refusal` with `message`, by default in OpenAI's words. */
+export function checked<Schema extends TSchema>(
+  schema: Schema,
+  body: unknown,
+  message = (param: string | null) => `Invalid value${param === null ? "" : ` of ${param}`}.`,
+): Static<Schema> {
+  if (Value.Check(schema, body)) return body
+  const param = Value.Errors(schema, body).First()?.path.slice(1).replaceAll("/", ".") || null
+  throw new Refusal(400, "invalid_request_error", message(param), { param })
+}
+
+/** A new id, such as `msg_` and 32 hex digits. */
+export function newId(prefix: string): string {
+  return `${prefix}${crypto.randomUUID().replaceAll("-", "")}`
+}
+
+/** The parts of a text that a stream sends one by one. */
+export function wordsOf(text: string): readonly string[] {
+  return text.match(/\s*\S+|\s+$/gu) ?? []
 }
 
 /** The error that the demo's provider answers with. */

@@ -1,6 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Value } from "@sinclair/typebox/value"
-import { answer, Refusal, type Style, styleOf } from "./answer.ts"
+import { type Answer, answer, checked, newId, type Style, styleOf, wordsOf } from "./answer.ts"
 import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 const Limit = Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]))
@@ -37,24 +36,12 @@ interface Completion {
 }
 
 /** The answer to a chat call: one body, or the events of a stream in bursts. Throws a `Refusal` like OpenAI's. */
-export function completeChat(
-  body: unknown,
-  cache: PrefixCache,
-): { readonly json: object } | { readonly bursts: string[] } {
-  const call = checked(body)
+export function completeChat(body: unknown, cache: PrefixCache): Answer {
+  const call = checked(ChatCall, body)
   const completion = complete(call, styleOf(call.model), cache)
   return call.stream === true
     ? { bursts: burstsOf(completion, call.stream_options?.include_usage === true) }
     : { json: bodyOf(completion) }
-}
-
-function checked(body: unknown): ChatCall {
-  if (Value.Check(ChatCall, body)) return body
-  const fault = Value.Errors(ChatCall, body).First()
-  const param = fault?.path.slice(1).replaceAll("/", ".") || null
-  throw new Refusal(400, "invalid_request_error", `Invalid value${param === null ? "" : ` of ${param}`}.`, {
-    param,
-  })
 }
 
 function complete(call: ChatCall, style: Style, cache: PrefixCache): Completion {
@@ -65,7 +52,7 @@ function complete(call: ChatCall, style: Style, cache: PrefixCache): Completion 
     choose(answer(question, style, index), index, limit),
   )
   return {
-    id: `chatcmpl-${crypto.randomUUID().replaceAll("-", "")}`,
+    id: newId("chatcmpl-"),
     created: Math.floor(Date.now() / 1000),
     model: call.model,
     choices,
@@ -123,7 +110,7 @@ function burstsOf({ id, created, model, choices, usage }: Completion, include_us
     })
   const piece = (index: number, delta: object, finish_reason: string | null = null) =>
     chunk({ choices: [{ index, delta, logprobs: null, finish_reason }] })
-  const words = choices.map(({ text }) => text.match(/\s*\S+|\s+$/gu) ?? [])
+  const words = choices.map(({ text }) => wordsOf(text))
   const rounds = Math.max(...words.map(({ length }) => length))
   return [
     choices.map(({ index }) => piece(index, { role: "assistant", content: "", refusal: null })).join(""),

@@ -1,6 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Value } from "@sinclair/typebox/value"
-import { Refusal } from "./answer.ts"
+import { checked, unknownModel } from "./answer.ts"
 import { tokensOf } from "./tokens.ts"
 
 const Token = Type.Integer({ minimum: 0 })
@@ -24,22 +23,9 @@ const DIMENSIONS = 64
 
 /** The answer to an embeddings call: the same vector for the same input. Throws a `Refusal` like OpenAI's. */
 export function embed(body: unknown): object {
-  if (!Value.Check(EmbeddingsCall, body)) {
-    const param = Value.Errors(EmbeddingsCall, body).First()?.path.split("/")[1] || null
-    throw new Refusal(400, "invalid_request_error", `Invalid value${param === null ? "" : ` of ${param}`}.`, {
-      param,
-    })
-  }
-  const { model, dimensions = DIMENSIONS, encoding_format } = body
-  if (model !== embeddingsModel) {
-    throw new Refusal(
-      404,
-      "invalid_request_error",
-      `The model ${JSON.stringify(model.slice(0, 100))} does not exist.`,
-      { code: "model_not_found", param: "model" },
-    )
-  }
-  const inputs = tokenised(body.input)
+  const { model, input, dimensions = DIMENSIONS, encoding_format } = checked(EmbeddingsCall, body)
+  if (model !== embeddingsModel) throw unknownModel(model)
+  const inputs = tokenised(input)
   const prompt_tokens = inputs.reduce((sum, { length }) => sum + length, 0)
   return {
     object: "list",

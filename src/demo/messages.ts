@@ -1,6 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Value } from "@sinclair/typebox/value"
-import { answer, Refusal } from "./answer.ts"
+import { type Answer, answer, checked, newId, Refusal, wordsOf } from "./answer.ts"
 import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 /** The model of the messages-style family. */
@@ -19,17 +18,14 @@ type MessagesCall = Static<typeof MessagesCall>
 /**
  * The answer to a messages call: one body, or the events of a stream in bursts. Throws a `Refusal` like Anthropic's.
  */
-export function completeMessage(
-  body: unknown,
-  cache: PrefixCache,
-): { readonly json: object } | { readonly bursts: string[] } {
-  const call = checked(body)
+export function completeMessage(body: unknown, cache: PrefixCache): Answer {
+  const call = checked(MessagesCall, body, (param) => `${param ?? "body"}: Field required or invalid`)
   if (call.model !== messagesModel) throw new Refusal(404, "not_found_error", "model: not found")
   const question = questionOf(call.messages)
   const tokens = tokensOf(answer(question, "small", 0))
   const said = tokens.slice(0, call.max_tokens)
   const message = {
-    id: `msg_${crypto.randomUUID().replaceAll("-", "")}`,
+    id: newId("msg_"),
     type: "message",
     role: "assistant",
     model: call.model,
@@ -44,7 +40,7 @@ export function completeMessage(
       json: { ...message, content, stop_reason, usage: { ...usage, output_tokens: said.length } },
     }
   }
-  const words = text.match(/\s*\S+|\s+$/gu) ?? []
+  const words = wordsOf(text)
   const delta = (word: string) =>
     event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: word } })
   return {
@@ -63,12 +59,6 @@ export function completeMessage(
         event({ type: "message_stop" }),
     ],
   }
-}
-
-function checked(body: unknown): MessagesCall {
-  if (Value.Check(MessagesCall, body)) return body
-  const param = Value.Errors(MessagesCall, body).First()?.path.slice(1).replaceAll("/", ".")
-  throw new Refusal(400, "invalid_request_error", `${param || "body"}: Field required or invalid`)
 }
 
 /** The last text of the user: agents put reminders before it. */

@@ -1,4 +1,4 @@
-import { Refusal } from "./answer.ts"
+import { type Answer, newId, Refusal } from "./answer.ts"
 import { completeChat } from "./chat.ts"
 import { embed } from "./embeddings.ts"
 import { completeMessage, messagesModel } from "./messages.ts"
@@ -29,23 +29,42 @@ export async function startDemoProvider(): Promise<DemoProvider> {
     idleTimeout: 0,
     maxRequestBodySize: 64 * MAX_BODY_BYTES,
     routes: {
-      "/v1/chat/completions": { POST: (request) => answer(request, cache, completeChat) },
-      "/v1/responses": { POST: (request) => answer(request, cache, respond) },
-      "/v1/embeddings": { POST: embeddings },
-      "/v1/messages": { POST: (request) => message(request, cache) },
-      "/v1/messages/count_tokens": { POST: countTokens },
+      "/v1/chat/completions": openAi((body) => completeChat(body, cache)),
+      "/v1/responses": openAi((body) => respond(body, cache)),
+      "/v1/embeddings": openAi((body) => ({ json: embed(body) })),
+      "/v1/messages": anthropic((body) => completeMessage(body, cache)),
+      "/v1/messages/count_tokens": anthropic(countTokens),
     },
     fetch: () => openAiError(new Refusal(404, "invalid_request_error", "Unknown request URL.")),
   })
   return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
 }
 
-async function embeddings(request: Request): Promise<Response> {
+type Complete = (body: unknown) => Answer
+
+/** The operations of a family have the same credential, errors and pace. */
+const openAi = (complete: Complete) => ({
+  POST: (request: Request) => answered(request, checkBearer, complete, openAiError),
+})
+const anthropic = (complete: Complete) => ({
+  POST: (request: Request) => answered(request, checkMessages, complete, anthropicError),
+})
+
+async function answered(
+  request: Request,
+  check: (request: Request) => void,
+  complete: Complete,
+  printError: (refusal: Refusal) => Response,
+): Promise<Response> {
   try {
-    checkBearer(request)
-    return Response.json(embed(await jsonOf(request)))
+    check(request)
+    const answer = complete(await jsonOf(request))
+    if ("json" in answer) return Response.json(answer.json)
+    return new Response(paced(answer.bursts), {
+      headers: { "content-type": "text/event-stream; charset=utf-8" },
+    })
   } catch (error) {
-    if (error instanceof Refusal) return openAiError(error)
+    if (error instanceof Refusal) return printError(error)
     throw error
   }
 }
@@ -58,31 +77,6 @@ function checkBearer(request: Request): void {
   }
 }
 
-/** Both operations of this family have the same credential, errors and pace. */
-async function answer(
-  request: Request,
-  cache: PrefixCache,
-  complete: typeof completeChat,
-): Promise<Response> {
-  try {
-    checkBearer(request)
-    return answerWith(complete(await jsonOf(request), cache))
-  } catch (error) {
-    if (error instanceof Refusal) return openAiError(error)
-    throw error
-  }
-}
-
-async function message(request: Request, cache: PrefixCache): Promise<Response> {
-  try {
-    checkMessages(request)
-    return answerWith(completeMessage(await jsonOf(request), cache))
-  } catch (error) {
-    if (error instanceof Refusal) return anthropicError(error)
-    throw error
-  }
-}
-
 function checkMessages({ headers }: Request): void {
   if (headers.get("x-api-key") !== PROVIDER_KEY) {
     throw new Refusal(401, "authentication_error", "invalid x-api-key")
@@ -92,40 +86,19 @@ function checkMessages({ headers }: Request): void {
   }
 }
 
-function answerWith(answer: ReturnType<typeof completeChat>): Response {
-  if ("json" in answer) return Response.json(answer.json)
-  return new Response(paced(answer.bursts), {
-    headers: { "content-type": "text/event-stream; charset=utf-8" },
-  })
-}
-
-async function countTokens(request: Request): Promise<Response> {
-  try {
-    checkMessages(request)
-    const body = await jsonOf(request)
-    if (typeof body !== "object" || body === null || !("model" in body) || !("messages" in body)) {
-      throw new Refusal(400, "invalid_request_error", "model and messages: Field required")
-    }
-    if (body.model !== messagesModel) throw new Refusal(404, "not_found_error", "model: not found")
-    return Response.json({ input_tokens: promptTokens(body).length })
-  } catch (error) {
-    if (error instanceof Refusal) return anthropicError(error)
-    throw error
-  }
+function countTokens(body: unknown): Answer {
+  if (typeof body !== "object" || body === null || !("model" in body) || !("messages" in body))
+    throw new Refusal(400, "invalid_request_error", "model and messages: Field required")
+  if (body.model !== messagesModel) throw new Refusal(404, "not_found_error", "model: not found")
+  return { json: { input_tokens: promptTokens(body).length } }
 }
 
 async function jsonOf(request: Request): Promise<unknown> {
   const bytes = await request.bytes()
   if (bytes.length > MAX_BODY_BYTES) {
-    throw new Refusal(
-      400,
-      "invalid_request_error",
-      "The input is longer than the context of the demo's models.",
-      {
-        code: "context_length_exceeded",
-        param: "messages",
-      },
-    )
+    const message = "The input is longer than the context of the demo's models."
+    const details = { code: "context_length_exceeded", param: "messages" }
+    throw new Refusal(400, "invalid_request_error", message, details)
   }
   try {
     return JSON.parse(new TextDecoder().decode(bytes))
@@ -161,6 +134,6 @@ function openAiError({ status, message, type, param, code }: Refusal): Response 
 }
 
 function anthropicError({ status, message, type }: Refusal): Response {
-  const request_id = `req_${crypto.randomUUID().replaceAll("-", "")}`
+  const request_id = newId("req_")
   return Response.json({ type: "error", error: { type, message }, request_id }, { status })
 }

@@ -1,6 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Value } from "@sinclair/typebox/value"
-import { answer, Refusal, type Style, styleOf } from "./answer.ts"
+import { type Answer, answer, checked, newId, type Style, styleOf, wordsOf } from "./answer.ts"
 import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 const ResponsesCall = Type.Object({
@@ -24,22 +23,10 @@ interface Told {
 }
 
 /** What a call of the responses operation is answered with: one body, or the bursts of events of a stream. Throws a `Refusal` in OpenAI's words. */
-export function respond(
-  body: unknown,
-  cache: PrefixCache,
-): { readonly json: object } | { readonly bursts: string[] } {
-  const call = checked(body)
+export function respond(body: unknown, cache: PrefixCache): Answer {
+  const call = checked(ResponsesCall, body)
   const told = tell(call, styleOf(call.model), cache)
   return call.stream === true ? { bursts: burstsOf(told) } : { json: told.response }
-}
-
-function checked(body: unknown): ResponsesCall {
-  if (Value.Check(ResponsesCall, body)) return body
-  const fault = Value.Errors(ResponsesCall, body).First()
-  const param = fault?.path.slice(1).replaceAll("/", ".") || null
-  throw new Refusal(400, "invalid_request_error", `Invalid value${param === null ? "" : ` of ${param}`}.`, {
-    param,
-  })
 }
 
 function tell(call: ResponsesCall, style: Style, cache: PrefixCache): Told {
@@ -52,14 +39,14 @@ function tell(call: ResponsesCall, style: Style, cache: PrefixCache): Told {
   const text = tokens.join("")
   const part = { type: "output_text", text, annotations: [] }
   const item = {
-    id: idOf("msg"),
+    id: newId("msg_"),
     type: "message",
     status: is_cut ? "incomplete" : "completed",
     role: "assistant",
     content: [part],
   }
   const begun = {
-    id: idOf("resp"),
+    id: newId("resp_"),
     object: "response",
     created_at: Math.floor(Date.now() / 1000),
     status: "in_progress",
@@ -93,10 +80,6 @@ function questionIn(messages: readonly unknown[]): string {
   return textOf(messages.findLast(isUsers) ?? messages.at(-1) ?? "")
 }
 
-function idOf(kind: string): string {
-  return `${kind}_${crypto.randomUUID().replaceAll("-", "")}`
-}
-
 function usageOf(input_tokens: number, cached_tokens: number, output_tokens: number) {
   return {
     input_tokens,
@@ -113,7 +96,7 @@ function burstsOf({ text, begun, response, item, part, is_cut }: Told): string[]
   const event = (type: string, fields: object) =>
     `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence_number++, ...fields })}\n\n`
   const place = { item_id: item.id, output_index: 0, content_index: 0 }
-  const words = text.match(/\s*\S+|\s+$/gu) ?? []
+  const words = wordsOf(text)
   return [
     event("response.created", { response: begun }) +
       event("response.in_progress", { response: begun }) +
