@@ -5,7 +5,7 @@ import { catalogue } from "../errors.ts"
 import { parseId } from "../id.ts"
 import { parseTime } from "../wire/time.ts"
 import { objectOf, parseJson } from "../wire/usage.ts"
-import { CliError, UnknownOutcomeError } from "./cli-error.ts"
+import { CliError, reasonOf, UnknownOutcomeError } from "./cli-error.ts"
 import { visible } from "./screen.ts"
 import type { Target } from "./target.ts"
 
@@ -109,8 +109,8 @@ export class AdminClient {
         throw new CliError(
           `no gateway is running at ${this.#base}: start one with "tollgate serve", set another address with --url, or use the database directly with --database`,
         )
-      const reason = error instanceof Error ? error.message : String(error)
-      throw new UnknownOutcomeError(`no response from the gateway at ${this.#base}: ${visible(reason)}`)
+      const reason = visible(reasonOf(error))
+      throw new UnknownOutcomeError(`no response from the gateway at ${this.#base}: ${reason}`)
     }
   }
 

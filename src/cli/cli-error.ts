@@ -26,3 +26,17 @@ export async function withRetryHint<Answer>(id: string, change: () => Promise<An
     )
   }
 }
+
+/** The message of whatever was thrown. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** What `read` returns; if it throws, the reason after `before` is the failure of the command. */
+export function orFail<Value>(read: () => Value, before = ""): Value {
+  try {
+    return read()
+  } catch (error) {
+    throw new CliError(`${before}${reasonOf(error)}`)
+  }
+}

@@ -11,6 +11,7 @@ import { errorCode } from "../ledger/database/database-errors.ts"
 import { readVersion, type Version } from "../ledger/database/migration.ts"
 import { configPath, configuredShards, readConfig } from "../setup.ts"
 import { isObject } from "../wire/usage.ts"
+import { reasonOf } from "./cli-error.ts"
 import { type Finding, finding, type Verdict } from "./finding.ts"
 import { inspectUpstreams } from "./inspect-upstreams.ts"
 
@@ -47,13 +48,9 @@ function attempt<Value>(what: string, fix: string, read: () => Value) {
   try {
     return { value: read() }
   } catch (error) {
-    const lines = error instanceof ConfigError ? error.message.split("\n") : [wordsOf(error)]
+    const lines = error instanceof ConfigError ? error.message.split("\n") : [reasonOf(error)]
     return { wrong: lines.map((line) => finding(what, [line, fix])) }
   }
-}
-
-function wordsOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 /** The configuration; null for the demo, which has its own. */
@@ -75,7 +72,7 @@ function operators({ host, port, admin_token }: Environment, config: Config | nu
   try {
     checkExposure({ host, port, admin, admin_token: config === null ? "made by the demo" : admin_token })
   } catch (error) {
-    return [wordsOf(error), "Set TOLLGATE_ADMIN_TOKEN, or change the address."]
+    return [reasonOf(error), "Set TOLLGATE_ADMIN_TOKEN, or change the address."]
   }
   if (config === null) return "the demo creates an admin token"
   if (admin_token === null) return "/admin is disabled, because TOLLGATE_ADMIN_TOKEN is not set"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bun
+import { reasonOf } from "./cli-error.ts"
 import { runProgram } from "./program.ts"
 import { processRuntime } from "./screen.ts"
 
@@ -18,6 +19,6 @@ for (const name of ["NO_PROXY", "no_proxy"]) {
 try {
   process.exitCode = await runProgram(process.argv.slice(2), processRuntime())
 } catch (error) {
-  console.error(`tollgate: ${error instanceof Error ? error.message : String(error)}`)
+  console.error(`tollgate: ${reasonOf(error)}`)
   process.exitCode = 1
 }

@@ -4,7 +4,7 @@ import { type Config, ConfigError } from "../config/config.ts"
 import { readEnvironment } from "../config/environment.ts"
 import type { Sources } from "../config/values.ts"
 import { configPath, readConfig, sourcesWith } from "../setup.ts"
-import { CliError, UsageError } from "./cli-error.ts"
+import { CliError, orFail, reasonOf, UsageError } from "./cli-error.ts"
 import { type Group, leaf } from "./command.ts"
 import { type Comparison, comparePrices, type Difference } from "./price-comparison.ts"
 import { readPriceList } from "./price-list.ts"
@@ -34,7 +34,10 @@ const diff = leaf({
     const env = { ...screen.env, ...variablesOf(given) }
     const config = configOf(sourcesWith(env))
     const mapped = entriesOf(map, config)
-    const list = readPriceList(textOf(path), new Date())
+    const list = readPriceList(
+      orFail(() => readFileSync(path, "utf8"), `cannot read ${path}: `),
+      new Date(),
+    )
     if (list === null) {
       throw new CliError(
         `${path} is neither model_prices_and_context_window.json of LiteLLM nor data.json of genai-prices`,
@@ -68,19 +71,10 @@ function configOf(sources: Sources): Config {
     const path = configPath(readEnvironment(sources))
     if (path !== null) return readConfig(path, sources).config
   } catch (error) {
-    if (!(error instanceof ConfigError))
-      throw new CliError(error instanceof Error ? error.message : String(error))
-    throw new CliError(`the configuration is invalid: ${error.message.replaceAll("\n", "; ")}`)
+    const before = error instanceof ConfigError ? "the configuration is invalid: " : ""
+    throw new CliError(`${before}${reasonOf(error).replaceAll("\n", "; ")}`)
   }
   throw new CliError("there is no configuration: use --config, set TOLLGATE_CONFIG, or create tollgate.yaml")
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8")
-  } catch (error) {
-    throw new CliError(`cannot read ${path}: ${error instanceof Error ? error.message : String(error)}`)
-  }
 }
 
 /** The `--map` flag: entries by the name of the model. */

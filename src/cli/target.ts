@@ -2,7 +2,7 @@ import { type Sources, secretIn } from "../config/values.ts"
 import { type DemoAccess, demoAccessPath, parseDemoAccess } from "../demo-access.ts"
 import type { ShardAddress } from "../ledger/shards.ts"
 import { findShards } from "../setup.ts"
-import { CliError, UsageError } from "./cli-error.ts"
+import { CliError, orFail, UsageError } from "./cli-error.ts"
 
 /** What an admin command talks to: a running gateway, or the database directly (D52). */
 export type Target =
@@ -38,7 +38,7 @@ export function findTarget(wanted: Wanted, sources: Sources): Target {
     if (wanted.data_dir !== null) return { kind: "embedded", data_dir }
     const url = secret("DATABASE_URL", sources)
     if (url !== null) return { kind: "database", url, data_dir }
-    const shards = shardsIn(sources)
+    const shards = orFail(() => findShards(sources))
     return shards.length > 0 ? { kind: "shards", shards, data_dir } : { kind: "embedded", data_dir }
   }
   const named = wanted.url ?? (env.TOLLGATE_URL || null)
@@ -55,14 +55,6 @@ export function findTarget(wanted: Wanted, sources: Sources): Target {
   throw new CliError(
     `no admin token for ${named ?? DEFAULT_URL}, and no demo is running in ${data_dir}: set TOLLGATE_ADMIN_TOKEN or TOLLGATE_ADMIN_TOKEN_FILE, or use the database directly with --database`,
   )
-}
-
-function shardsIn(sources: Sources): readonly ShardAddress[] {
-  try {
-    return findShards(sources)
-  } catch (error) {
-    throw new CliError(error instanceof Error ? error.message : String(error))
-  }
 }
 
 function isAddress(text: string): boolean {
