@@ -1,6 +1,6 @@
 import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
-import type { Ended } from "../../src/ledger/money/end-exact.ts"
-import type { Held } from "../../src/ledger/money/hold-exact.ts"
+import type { EndResult } from "../../src/ledger/money/end-exact.ts"
+import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import type { Closed } from "../../src/ledger/money/tombstone.ts"
 
 /** The entries of one call. */
@@ -29,8 +29,8 @@ export class Auditor {
     return held
   }
 
-  hold(holds: readonly Hold[]): Held["outcome"][] {
-    const outcomes = new Map<string, Held["outcome"]>()
+  hold(holds: readonly Hold[]): HoldAttempt["outcome"][] {
+    const outcomes = new Map<string, HoldAttempt["outcome"]>()
     const ascending = [...holds].sort(byAmountAndId)
     for (const hold of ascending) {
       const known = this.calls.get(hold.id)
@@ -45,7 +45,7 @@ export class Auditor {
     return holds.map(({ id }) => outcomes.get(id) ?? "conflict")
   }
 
-  end(ends: readonly End[]): Ended[] {
+  end(ends: readonly End[]): EndResult[] {
     return ends.map(({ id, outcome, charge_nano }) => {
       const call = this.calls.get(id)
       if (call === undefined) return "none"

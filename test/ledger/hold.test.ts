@@ -4,7 +4,7 @@ import { nextId } from "../../src/id.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import type { Held } from "../../src/ledger/money/hold-exact.ts"
+import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import {
   call,
@@ -36,7 +36,7 @@ const outcomes = async (...holds: Hold[]) => (await ask(...holds)).map(({ outcom
 describe("what is refused, by the holding statement itself (D26), the first fault in the order of D30", () => {
   const PAST = "now() - interval '1 second'"
   const FUTURE = "now() + interval '1 hour'"
-  const rows: [name: string, key: string, balance_nano: bigint, outcome: Held["outcome"]][] = [
+  const rows: [name: string, key: string, balance_nano: bigint, outcome: HoldAttempt["outcome"]][] = [
     ["D26 a key that may do everything", "name = 'k'", 100n, "held"],
     ["D26 a key limited to this model", "models = ARRAY['other', 'model']", 100n, "held"],
     ["D26 a key that expires later", `expires_at = ${FUTURE}`, 100n, "held"],
@@ -198,7 +198,7 @@ test("design, money: a batch comes out as single statements in ascending order o
     fc.asyncProperty(balances, amounts, async (available, asked) => {
       const accounts = await Promise.all(available.map((nano) => db.account(nano)))
       const holds = asked.map(([at, amount_nano]) => holdOf(nth(accounts, at), amount_nano))
-      const expected = new Map<string, Held["outcome"]>()
+      const expected = new Map<string, HoldAttempt["outcome"]>()
       const left = new Map(accounts.map(({ account_id }, at) => [account_id, available[at] ?? 0n]))
       for (const { id, account_id, amount_nano } of [...holds].sort(byAmountAndId)) {
         const rest = (left.get(account_id) ?? 0n) - amount_nano

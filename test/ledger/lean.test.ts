@@ -10,10 +10,10 @@ import { type Statement, statement } from "../../src/ledger/database/statement.t
 import type { End, Hold, HoldResult } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch, endLean, endOne, endOneAccount } from "../../src/ledger/money/end.ts"
-import { type Ended, endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
+import { type EndResult, endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch, holdLean, holdOneKey, type KnownAccounts } from "../../src/ledger/money/hold.ts"
-import { type Held, holdExact, holdExactly } from "../../src/ledger/money/hold-exact.ts"
+import { type HoldAttempt, holdExact, holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -56,8 +56,8 @@ afterAll(() => db.close())
 /** A way to ask for one call, on a connection of its own. `hold` is what an end is believed to free. */
 interface Way {
   readonly connection: Connection
-  hold(gateway_id: string, hold: Hold): Promise<Held | undefined>
-  end(end: End, hold: Hold): Promise<Ended | undefined>
+  hold(gateway_id: string, hold: Hold): Promise<HoldAttempt | undefined>
+  end(end: End, hold: Hold): Promise<EndResult | undefined>
 }
 
 /** By the lean statement for one call. */

@@ -31,7 +31,7 @@ export interface NewKey {
   /** SHA-256 of the key (hex); the key itself never comes here. */
   readonly hash: string
   readonly prefix: string
-  /** Null: every model. */
+  /** Null means all models. */
   readonly models: readonly string[] | null
   readonly expires_at: Date | null
   readonly spending: SpendingLimit | null

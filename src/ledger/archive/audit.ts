@@ -1,5 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { limitStatements } from "../database/transaction.ts"
 import { months, seals } from "../schema/sums.ts"
 import { accounts } from "../schema/tables.ts"
 import {
@@ -253,12 +254,10 @@ class Auditing {
   }
 }
 
-/** On one core at most, so that calls keep the others. */
 function read<Found extends Record<string, unknown>>(database: PostgresJsDatabase, question: SQL) {
   return database.transaction(
     async (transaction) => {
-      await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
-        set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
+      await limitStatements(transaction, STATEMENT_MS)
       return await transaction.execute<Found>(question)
     },
     { accessMode: "read only" },

@@ -2,6 +2,7 @@ import { desc, eq, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
 import { HOUR_MS } from "../database/span.ts"
+import { limitStatements, type Transaction } from "../database/transaction.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
 import { areRight } from "./audit.ts"
@@ -21,8 +22,6 @@ const STATEMENT_MS = 60_000
 const SHARE = 0.25
 /** How many sums of a seal are written at a time. */
 const CHUNK = 5_000
-
-type Transaction = Parameters<Parameters<PostgresJsDatabase["transaction"]>[0]>[0]
 
 /** A month, by its first day. */
 interface Month extends Ids {
@@ -228,9 +227,8 @@ async function takeTurn(transaction: Transaction): Promise<boolean> {
 }
 
 /** The text of an entry must not depend on the server's time zone. */
-export async function limitTime(transaction: Pick<Transaction, "execute">): Promise<void> {
-  await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
-    set_config('statement_timeout', ${String(STATEMENT_MS)}, true), set_config('TimeZone', 'UTC', true)`)
+export function limitTime(transaction: Pick<Transaction, "execute">): Promise<void> {
+  return limitStatements(transaction, STATEMENT_MS, { TimeZone: "UTC" })
 }
 
 /**

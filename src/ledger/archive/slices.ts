@@ -1,5 +1,6 @@
 import { type SQL, type SQLWrapper, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { limitStatements } from "../database/transaction.ts"
 import { holds } from "../schema/tables.ts"
 
 /** The calls whose ids are at or above `from_id` and below `to_id`. */
@@ -43,8 +44,7 @@ export function readSlice<Found extends Record<string, unknown>>(
 ) {
   return database.transaction(
     async (transaction) => {
-      await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
-        set_config('statement_timeout', ${String(STATEMENT_MS)}, true), set_config('enable_nestloop', 'off', true)`)
+      await limitStatements(transaction, STATEMENT_MS, { enable_nestloop: "off" })
       return await transaction.execute<Found>(question)
     },
     { accessMode: "read only" },

@@ -3,7 +3,7 @@ import { isAnswer, isPlanLost, Overdue } from "./database-errors.ts"
 import { CONNECT_S, Session } from "./session.ts"
 import type { Row, Statement, Values } from "./statement.ts"
 
-/** After a pause of the whole process the reply may be here unread: what is overdue gets one more look. */
+/** If the process was paused, the reply may already be in the socket buffer: check once more before timing out. */
 const GRACE_MS = 20
 
 /**
@@ -21,7 +21,6 @@ export type Watch = (ended: {
   readonly error: unknown
 }) => void
 
-/** Whatever runs statements. */
 export interface Runner {
   /**
    * Rejects with what the server or the driver said, or with `Overdue`: then it is unknown whether the statement was or

@@ -2,6 +2,7 @@ import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { EntriesArchived } from "../entries.ts"
 import { months, seals, summed } from "../schema/sums.ts"
+import { limitStatements } from "./transaction.ts"
 
 /**
  * Which entries a report reads: those made from `from` on and before `to`, by the ledger's clock (D48). So spans that meet
@@ -49,8 +50,7 @@ export function scan<Answer>(
 ): Promise<Answer> {
   return database.transaction(
     async (transaction) => {
-      await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
-        set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
+      await limitStatements(transaction, STATEMENT_MS)
       const [until] = await transaction
         .select({ hours: summed.hours_until, days: summed.days_until, archived: archivedUntil })
         .from(summed)

@@ -149,8 +149,8 @@ export class Batch<Item> {
 const NULL = "NULL"
 
 /**
- * A Postgres array of what needs no quotes: numbers, UUIDs, booleans, words of the code. Nothing but nulls is an empty
- * array, because `unnest` fills up the shorter ones with nulls. Joined, because adding to a text takes twice as long.
+ * A Postgres array of values that need no quotes: numbers, UUIDs, booleans, words of the code. An all-null column is
+ * sent as `{}`: `unnest` pads it with nulls.
  */
 export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => Value): string {
   const values: Value[] = []

@@ -25,7 +25,7 @@ import { countSpending } from "./spending.ts"
  * The result of an end. `applied`. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another
  * statement ended the hold while this one waited, so ask again.
  */
-export type Ended = "applied" | "closed" | "none" | "conflict"
+export type EndResult = "applied" | "closed" | "none" | "conflict"
 
 /** All columns that every end says itself; `notes` are read as text, and cast where they are written. */
 export const endFields: readonly Field<End>[] = [
@@ -210,14 +210,14 @@ export async function endExactly(
   asked: readonly ExactEnd[],
   lock_ms: number,
   within_ms: number,
-): Promise<readonly Ended[]> {
+): Promise<readonly EndResult[]> {
   const values = [String(lock_ms), ...firstAndLast(asked), ...batch.values(asked)]
   const rows = await connection.run(endExact, values, within_ms, asked.length)
   if (rows.length !== asked.length) throw new Error("the ending statement returned too few rows")
   return rows.map(endedOf)
 }
 
-function endedOf(row: Row): Ended {
+function endedOf(row: Row): EndResult {
   const ended = textOf(row, "ended")
   if (ended === "applied" || ended === "closed" || ended === "none" || ended === "conflict") return ended
   throw new Error("the ending statement returned an unknown outcome")

@@ -22,7 +22,7 @@ import {
   bucketField,
   detailsField,
   detailsText,
-  type Ended,
+  type EndResult,
   endExactly,
   endFields,
 } from "./end-exact.ts"
@@ -189,7 +189,7 @@ export async function endBatch(
   connection: Runner,
   batch: readonly EndOfHold[],
   lock_ms: number,
-): Promise<readonly Ended[]> {
+): Promise<readonly EndResult[]> {
   const until = performance.now() + STATEMENT_MS
   const lean = batch.filter(isLean)
   const ended = lean.length === 0 ? NONE : await endedAccounts(connection, lean, lock_ms)

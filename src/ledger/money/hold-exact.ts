@@ -24,7 +24,7 @@ import { heldFor, multiplierOf, par } from "./multiplier.ts"
 import { periodOf, periodStart, spentIn } from "./spending.ts"
 
 /** What a statement says of one hold. */
-export type Held =
+export type HoldAttempt =
   | HoldResult
   /** The gateway was declared dead: nothing can be held under its row (D35). */
   | { readonly outcome: "gateway_dead"; readonly gateway_id: string }
@@ -230,7 +230,7 @@ export async function holdExactly(
   asked: readonly Hold[],
   lock_ms: number,
   within_ms: number,
-): Promise<readonly Held[]> {
+): Promise<readonly HoldAttempt[]> {
   const distinct = withoutTwins(asked)
   const values = [String(lock_ms), gateway_id, ...firstAndLast(distinct), ...batch.values(distinct)]
   const rows = await connection.run(holdExact, values, within_ms, distinct.length)
@@ -251,7 +251,7 @@ function withoutTwins(asked: readonly Hold[]): readonly Hold[] {
   })
 }
 
-function heldOf(row: Row, gateway_id: string): Held {
+function heldOf(row: Row, gateway_id: string): HoldAttempt {
   const outcome = textOf(row, "outcome")
   switch (outcome) {
     case "held":

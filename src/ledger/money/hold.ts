@@ -6,7 +6,7 @@ import { Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema/tables.ts"
-import { type Held, holdExactly, holdFields, sessionFields } from "./hold-exact.ts"
+import { type HoldAttempt, holdExactly, holdFields, sessionFields } from "./hold-exact.ts"
 import { type DoneAccounts, NONE, runLean } from "./lean.ts"
 import { par } from "./multiplier.ts"
 
@@ -135,7 +135,7 @@ export async function holdBatch(
   batch: readonly Hold[],
   lock_ms: number,
   known: KnownAccounts = new Map(),
-): Promise<readonly Held[]> {
+): Promise<readonly HoldAttempt[]> {
   const until = performance.now() + STATEMENT_MS
   const sold =
     known.size === 0
@@ -173,7 +173,7 @@ export type KnownAccounts = Map<string, Pick<Hold, "price_multiplier_bp" | "is_l
 const KNOWN_LIMIT = 50_000
 
 /** Other outcomes do not tell both. A repeated hold tells of no limit, which costs one lean attempt. */
-function remember(known: KnownAccounts, account_id: string, held: Held | undefined): void {
+function remember(known: KnownAccounts, account_id: string, held: HoldAttempt | undefined): void {
   if (held?.outcome !== "held" && held?.outcome !== "spending_limit_reached") return
   const { price_multiplier_bp } = held
   const is_limited = held.outcome === "held" ? held.is_limited : true
@@ -189,10 +189,10 @@ function remember(known: KnownAccounts, account_id: string, held: Held | undefin
   })
 }
 
-const HELD: Held = { outcome: "held" }
-const heldAs = ({ price_multiplier_bp }: Hold): Held =>
+const HELD: HoldAttempt = { outcome: "held" }
+const heldAs = ({ price_multiplier_bp }: Hold): HoldAttempt =>
   price_multiplier_bp === undefined ? HELD : { outcome: "held", price_multiplier_bp }
-const CONFLICT: Held = { outcome: "conflict" }
+const CONFLICT: HoldAttempt = { outcome: "conflict" }
 /** The accounts for which the lean statements have held everything. */
 function heldAccounts(
   connection: Runner,

@@ -48,7 +48,9 @@ export const row = (account_id: string) => sql`
   SELECT ${a.moved_to}, ${a.moving_to}, ${a.moving_id}, ${a.held_nano}::text AS held_nano, now()::text AS at
   FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid`
 
-/** From here on nothing holds, and nobody changes the account or its keys, unless another move was first. */
+/**
+ * Marks the account as moving: from now on holds and changes are refused. Does nothing if another move has marked it.
+ */
 export const mark = ({ account_id, move_id, to }: Move) => sql`
   UPDATE ${accounts} ${a} SET (${names(accounts.moving_to, accounts.moving_id)}) = (${to}::text, ${move_id}::uuid)
   WHERE ${a.id} = ${account_id}::uuid AND ${a.moved_to} IS NULL AND ${a.moving_to} IS NULL AND ${in_time}`
@@ -90,7 +92,7 @@ const populated = (
   text: SQL,
 ) => sql`json_populate_recordset(null::${table}, ${text})`
 
-/** The keys as they are known by, which never changes, so that they are found here before they are gone there. */
+/** Copies the key hashes, which never change, so that the new shard can resolve a key before the old one stops. */
 export const copyHashes = (move: Move, picture: string) => sql`
   WITH ${arriving(move)}
   INSERT INTO ${keys} (${names(keys.id, keys.account_id, keys.hash, keys.prefix)})
@@ -154,8 +156,8 @@ const fromAlias = (alias: string, columns: readonly { readonly name: string }[])
   sql.raw(columns.map(({ name }) => `${alias}."${name}"`).join(", "))
 
 /**
- * Writes what a picture shows. What a key has spent elsewhere is what it has spent less what its calls here say, which it
- * has if the account was here before.
+ * Writes the state that was read. `spent_nano` of a key elsewhere is what it has spent less the charges of its calls
+ * on this shard; there are some if the account was here before.
  */
 export const copy = (move: Move, picture: string, used: string) => {
   const part = (name: string) => sql`${picture}::text::json->${sql.raw(`'${name}'`)}`
@@ -259,7 +261,7 @@ export const arrive = ({ account_id, from }: Move, credit_id: string, amount_nan
   UPDATE ${accounts} ${a} SET ${names(accounts.balance_nano)} = ${a.balance_nano} + come.amount_nano
   FROM come WHERE ${a.id} = come.account_id`
 
-/** From here on the account is live at its new place, if its money is there. */
+/** Makes the account live at its new shard, if its money is there. */
 export const open = (move: Move, credit_id: string) => sql`
   UPDATE ${accounts} ${a} SET (${names(accounts.moved_to, accounts.moving_to)}) = (NULL, NULL)
   WHERE ${a.id} = ${move.account_id}::uuid AND ${a.moving_id} = ${move.move_id}::uuid AND ${a.moved_to} = ${move.from}::text

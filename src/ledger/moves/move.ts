@@ -40,11 +40,11 @@ export interface MoveOptions {
 }
 
 /**
- * As long as a gateway waits for the shards that it asks for a key: none of them was asked so long ago that it did not have the
- * key yet when another one does not have it any more. Answers that are kept for Idempotency-Keys come sooner, too.
+ * At least the time a gateway takes to look a key up on all shards. After it, no lookup can miss the key on both the
+ * old and the new shard.
  */
 const REST_MS = 2_500
-/** How often it looks whether the account's calls have ended. */
+/** How often to check whether the account still has open calls. */
 const LOOK_MS = 200
 /** How often the copy is compared: at the end of a day, a limit begins to count anew in between. */
 const COMPARISONS = 3

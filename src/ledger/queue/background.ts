@@ -13,7 +13,10 @@ export interface Task {
   run(): Promise<void>
 }
 
-/** Renews the lease and runs the background tasks, each by itself: none waits for another, and none delays the renewal. */
+/**
+ * Renews the lease and runs the background tasks independently, so that a slow task delays neither the others nor the
+ * lease.
+ */
 export class Background {
   readonly #lease: Lease
   readonly #outstanding: Outstanding

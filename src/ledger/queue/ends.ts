@@ -5,7 +5,7 @@ import { type Waiter, Withdrawn } from "../database/queued.ts"
 import type { End, Hold } from "../entries.ts"
 import type { LedgerEvents, Log } from "../events.ts"
 import { endBatch } from "../money/end.ts"
-import type { Ended } from "../money/end-exact.ts"
+import type { EndResult } from "../money/end-exact.ts"
 import { restoreBatch } from "../money/restore.ts"
 import type { Outstanding } from "./outstanding.ts"
 import type { Spool, SpooledEnd } from "./spool.ts"
@@ -15,9 +15,9 @@ import type { Spool, SpooledEnd } from "./spool.ts"
  * no longer waits for the ledger, after 250 ms (D32).
  */
 const SPOOL_AFTER_MS = 150
-/** How often it is looked for ends that take longer. */
+/** How often to check for ends that are overdue. */
 const TICK_MS = 25
-/** How long written ends are remembered at least, and how many (D73): twice that at most. */
+/** Written ends are remembered for 10 to 20 s, and at most 32,768 of them (D73). */
 const RECENT_MS = 10_000
 const RECENT_LIMIT = 16_384
 
@@ -28,16 +28,16 @@ interface Item extends SpooledEnd {
   readonly since_ms: number
   /** Whether its hold was written again, because it was missing. */
   is_restored: boolean
-  /** Null once it was called, so that an end that is remembered keeps no promise in memory. */
-  tell: ((written: Written) => void) | null
+  /** Set to null after the call, so that a remembered end does not retain its promise. */
+  resolve: ((written: EndOutcome) => void) | null
 }
 
 /** The result of an end: written, `refused` for its data, or `unwritten` when the queue was stopped. */
-export type Written = Exclude<Ended, "conflict"> | "refused" | "unwritten"
+export type EndOutcome = Exclude<EndResult, "conflict"> | "refused" | "unwritten"
 
 /** Ends holds: tries each end until it is in the ledger, and spools it until then (D27). */
 export class EndQueue {
-  readonly #ends: BatchQueue<Item, Ended>
+  readonly #ends: BatchQueue<Item, EndResult>
   readonly #restores: BatchQueue<Hold, null>
   readonly #outstanding: Outstanding
   readonly #spool: Spool
@@ -53,7 +53,7 @@ export class EndQueue {
   #recent_since_ms = performance.now()
   #idle: (() => void)[] = []
   #tick: Timer | undefined
-  readonly #waiter: Waiter<Item, Ended> = {
+  readonly #waiter: Waiter<Item, EndResult> = {
     resolve: ({ item }, ended) => this.#ended(item, ended),
     reject: ({ item }, error) => this.#failed(item, error),
   }
@@ -72,7 +72,7 @@ export class EndQueue {
     this.#spool = spool
     this.#on = on
     this.#log = log
-    this.#ends = new BatchQueue<Item, Ended>(
+    this.#ends = new BatchQueue<Item, EndResult>(
       connection,
       { accountOf: (item) => item.account_id, run: endBatch, onSetback: (item) => this.#keep(item) },
       { cap: capFor(outstanding) },
@@ -103,9 +103,9 @@ export class EndQueue {
   }
 
   /** Writes an end again that the database has lost. */
-  again(spooled: SpooledEnd): void {
+  retry(spooled: SpooledEnd): void {
     const { end, hold } = spooled
-    if (hold === null) void this.replay(spooled)
+    if (hold === null) void this.resubmit(spooled)
     else {
       this.#outstanding.add(hold)
       void this.end(end)
@@ -121,7 +121,7 @@ export class EndQueue {
   }
 
   /** Resolves once the end is in the ledger, or is in the spool and cannot be written by this process. */
-  end(end: End): Promise<Written> {
+  end(end: End): Promise<EndOutcome> {
     const hold = this.#outstanding.find(end.id) ?? null
     return new Promise((resolve) => this.#write(end, hold?.account_id ?? "", hold, false, resolve))
   }
@@ -133,7 +133,7 @@ export class EndQueue {
   }
 
   /** An end from another process' file. */
-  replay({ account_id, end, hold }: SpooledEnd): Promise<Written> {
+  resubmit({ account_id, end, hold }: SpooledEnd): Promise<EndOutcome> {
     return new Promise((resolve) => this.#write(end, account_id, hold, true, resolve))
   }
 
@@ -148,7 +148,7 @@ export class EndQueue {
     account_id: string,
     hold: Hold | null,
     on_disk: boolean,
-    tell: (written: Written) => void,
+    resolve: (written: EndOutcome) => void,
   ): void {
     const item: Item = {
       end,
@@ -157,7 +157,7 @@ export class EndQueue {
       on_disk,
       since_ms: performance.now(),
       is_restored: false,
-      tell,
+      resolve,
     }
     this.#writing.add(item)
     this.#tick ??= setTimeout(this.#spoolOverdue, TICK_MS)
@@ -172,7 +172,7 @@ export class EndQueue {
     }
   }
 
-  #ended(item: Item, ended: Ended): void {
+  #ended(item: Item, ended: EndResult): void {
     if (ended === "conflict") {
       // The next snapshot knows what was met.
       this.#ask(item)
@@ -230,11 +230,11 @@ export class EndQueue {
     this.#finish(item, "refused")
   }
 
-  #finish(item: Item, written: Written): void {
+  #finish(item: Item, written: EndOutcome): void {
     this.#writing.delete(item)
     if (!item.on_disk) this.#close(item.end.id, written)
-    item.tell?.(written)
-    item.tell = null
+    item.resolve?.(written)
+    item.resolve = null
     if (this.#writing.size > 0) return
     const idle = this.#idle
     this.#idle = []
@@ -242,7 +242,7 @@ export class EndQueue {
   }
 
   /** What becomes of the hold of an own call. */
-  #close(id: string, written: Written): void {
+  #close(id: string, written: EndOutcome): void {
     if (written === "none")
       this.#log.error({ id }, "a settlement has no hold in the ledger: it is kept in the spool")
     if (written === "applied" || written === "closed") this.#outstanding.delete(id)

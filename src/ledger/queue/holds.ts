@@ -5,7 +5,7 @@ import { errorCode } from "../database/database-errors.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { AccountMoving, type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import { holdBatch, type KnownAccounts } from "../money/hold.ts"
-import type { Held } from "../money/hold-exact.ts"
+import type { HoldAttempt } from "../money/hold-exact.ts"
 import type { LastUsed } from "../money/last-used.ts"
 import type { Lease } from "../money/lease.ts"
 import { type Closed, closeIds, releaseOf } from "../money/tombstone.ts"
@@ -27,9 +27,8 @@ interface Asking {
   is_again: boolean
 }
 
-/** Where calls come to be held. */
 export class HoldQueue {
-  readonly #holds: BatchQueue<Asking, Held>
+  readonly #holds: BatchQueue<Asking, HoldAttempt>
   readonly #tombstones: BatchQueue<Hold, Closed>
   readonly #lease: Lease
   readonly #outstanding: Outstanding
@@ -38,7 +37,7 @@ export class HoldQueue {
   readonly #known: KnownAccounts = new Map()
   /** Ids that are being closed behind a refusal. */
   readonly #closing = new Map<string, Promise<void>>()
-  readonly #waiter: Waiter<Asking, Held> = {
+  readonly #waiter: Waiter<Asking, HoldAttempt> = {
     resolve: ({ item, uncertain }, held) => {
       item.uncertain = uncertain
       this.#answered(item, held)
@@ -122,7 +121,7 @@ export class HoldQueue {
    * in the balance, or counts against the key's limit. A newer snapshot tells a hold that met itself from one that
    * lacks money (D46), and from one whose `Idempotency-Key` another call has just taken (D43).
    */
-  #answered(asking: Asking, result: Held): void {
+  #answered(asking: Asking, result: HoldAttempt): void {
     switch (result.outcome) {
       case "held":
         this.#used.note(asking.hold.key_id)

@@ -66,7 +66,7 @@ export class Recovery {
     )
     if (lost.size === 0) return
     this.#log.warn({ ends: lost.size }, "the database has lost acknowledged settlements: writing them again")
-    for (const spooled of recent) if (lost.has(spooled.end.id)) this.#ends.again(spooled)
+    for (const spooled of recent) if (lost.has(spooled.end.id)) this.#ends.retry(spooled)
   }
 
   async #readTimeline(): Promise<string | null> {

@@ -4,7 +4,7 @@ import type { Connection } from "../database/connection.ts"
 import { statement } from "../database/statement.ts"
 import type { Log } from "../events.ts"
 import { gateways } from "../schema/tables.ts"
-import type { EndQueue, Written } from "./ends.ts"
+import type { EndOutcome, EndQueue } from "./ends.ts"
 import type { Spool, SpoolFile } from "./spool.ts"
 
 const STATEMENT_MS = 5_000
@@ -53,8 +53,8 @@ export class Replay {
         "the spool has lines that this version cannot read: the file is kept",
       )
     }
-    const results = await Promise.all(ends.map((spooled) => this.#ends.replay(spooled)))
-    const count = (written: Written) => results.filter((result) => result === written).length
+    const results = await Promise.all(ends.map((spooled) => this.#ends.resubmit(spooled)))
+    const count = (written: EndOutcome) => results.filter((result) => result === written).length
     const applied = count("applied")
     if (applied > 0)
       this.#log.info({ path, ends: applied }, "wrote the spooled settlements of another process")

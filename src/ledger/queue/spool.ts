@@ -81,7 +81,7 @@ const common = {
   duration_ms: Count,
 }
 const NamedOrNull = Type.Union([Type.String(), Type.Null()])
-const Held = Type.Object({
+const SpooledHold = Type.Object({
   id: Type.String(),
   account_id: Type.String(),
   key_id: Type.String(),
@@ -97,7 +97,7 @@ const Held = Type.Object({
 const Line = Type.Object({
   account_id: Type.String(),
   // Version 0.2 did not write it.
-  hold: Type.Optional(Type.Union([Held, Type.Null()])),
+  hold: Type.Optional(Type.Union([SpooledHold, Type.Null()])),
   end: Type.Object({
     ...common,
     terms_id: Type.Union([Type.Integer(), Type.Null()]),
@@ -331,7 +331,7 @@ function spooledHold({
   margin_bp,
   price_multiplier_bp = margin_bp,
   ...hold
-}: Static<typeof Held>): Hold {
+}: Static<typeof SpooledHold>): Hold {
   return {
     ...hold,
     amount_nano: BigInt(amount_nano),

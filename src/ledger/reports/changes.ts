@@ -7,7 +7,7 @@ import { costOf, hasRuns, runsOf } from "../money/charge.ts"
 import { day_latencies, days, hour_latencies, hours } from "../schema/sums.ts"
 import { corrections, ends, holds, keys, terms } from "../schema/tables.ts"
 
-/** The account and the key that the sums of everybody stand under. */
+/** The id under which the totals of all accounts and keys are stored. */
 export const EVERYBODY = "00000000-0000-0000-0000-000000000000"
 
 const h = alias(holds, "h")

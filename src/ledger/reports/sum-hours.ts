@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { archivedUntil, DAY_MS, HOUR_MS } from "../database/span.ts"
+import { limitStatements, type Transaction } from "../database/transaction.ts"
 import { day_latencies, days, hour_latencies, hours, summed } from "../schema/sums.ts"
 import { holds } from "../schema/tables.ts"
 import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries, summedColumns } from "./changes.ts"
@@ -9,8 +10,6 @@ import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries, summedColumns 
 const CLOSE_MS = 60_000
 /** How long the sums of one hour may take. */
 const STATEMENT_MS = 300_000
-
-type Transaction = Parameters<Parameters<PostgresJsDatabase["transaction"]>[0]>[0]
 
 /**
  * Sums up the hours that are over (D72), in their order, until none is due or `stopped`. An entry has the time at which its
@@ -29,7 +28,7 @@ export async function sumHours(
 }
 
 async function closeHour(transaction: Transaction, close_ms: number): Promise<boolean> {
-  await limitTime(transaction)
+  await limitStatements(transaction, STATEMENT_MS)
   const [row] = await transaction
     .select({ hours: summed.hours_until, days: summed.days_until })
     .from(summed)
@@ -101,7 +100,7 @@ export async function firstDay(database: PostgresJsDatabase): Promise<Date | nul
 /** Sums up a day of UTC again, and replaces what differs (D72). Null when the day has no sums. */
 export async function checkDay(database: PostgresJsDatabase, day: Date): Promise<CheckedDay | null> {
   return database.transaction(async (transaction) => {
-    await limitTime(transaction)
+    await limitStatements(transaction, STATEMENT_MS)
     const [row] = await transaction
       .select({ days: summed.days_until, archived: archivedUntil })
       .from(summed)
@@ -169,23 +168,18 @@ const compared = sql.raw(
 /** What a table had of the day before it was summed up again. */
 const before = (at: number) => sql.raw(`before_${at}`)
 
-async function limitTime(transaction: Transaction): Promise<void> {
-  await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
-    set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
-}
-
 const time = (date: Date) => sql`${date.toISOString()}::timestamptz`
 
 const of_key = sql.raw("x.account_id, x.key_id, x.terms_id")
 const ended_so = sql.raw("x.outcome, x.basis, x.failure")
-/** Each group is there once for its key, and once for everybody. */
+/** Every group is written twice: for its key and for the total. */
 const whose = sql.raw(
   ["account_id", "key_id"].map((name) => `coalesce(x.${name}, '${EVERYBODY}') AS ${name}`).join(", "),
 )
 const summed_into = sql.raw(["from_at", ...summedColumns].join(", "))
 const summed_up = sql.raw(counts.map((name) => `sum(x.${name})::bigint`).join(", "))
 
-/** The sums of every hour in a time of whole hours, from its entries. */
+/** Recomputes the hourly sums of a range from its entries. The range must start and end on the hour. */
 async function writeHours(transaction: Transaction, from: Date, to: Date): Promise<void> {
   const bounds = { from: time(from), to: time(to) }
   await transaction.execute(sql`

@@ -85,7 +85,7 @@ export const months = ledger.table("months", {
   month: date("month", { mode: "string" }).primaryKey(),
   from_id: uuid("from_id"),
   to_id: uuid("to_id").notNull(),
-  /** From when on its tables are no partitions any more, or are about to be none (D75). */
+  /** When its partitions were detached, or when detaching began (D75). */
   detached_at: moment("detached_at"),
   /** The hash of the dump that was made of it, and where an operator says it is. */
   dump_hash: text("dump_hash"),

@@ -91,7 +91,7 @@ export const keys = ledger.table(
     name: text("name"),
     hash: text("hash").notNull(),
     prefix: text("prefix").notNull(),
-    /** Null: every model. */
+    /** Null means all models. */
     models: text("models").array(),
     expires_at: moment("expires_at"),
     revoked_at: moment("revoked_at"),

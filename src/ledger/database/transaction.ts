@@ -1,0 +1,18 @@
+import { sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+
+export type Transaction = Parameters<Parameters<PostgresJsDatabase["transaction"]>[0]>[0]
+
+/**
+ * Limits each statement of the transaction to `statement_ms` and to one core, so that calls keep the others. `more` are further
+ * settings for the transaction.
+ */
+export async function limitStatements(
+  transaction: Pick<Transaction, "execute">,
+  statement_ms: number,
+  more: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const settings = { max_parallel_workers_per_gather: "0", statement_timeout: String(statement_ms), ...more }
+  const set = Object.entries(settings).map(([name, value]) => sql`set_config(${name}, ${value}, true)`)
+  await transaction.execute(sql`SELECT ${sql.join(set, sql.raw(", "))}`)
+}
