@@ -9,14 +9,16 @@ import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
 import { PAR_BP, printUsd } from "../money.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
+import type { AccountBody, KeyBody } from "../wire/admin.ts"
 import { pathId, query as queryOf } from "../wire/parameter.ts"
 import { OwnAccount, Receipt } from "../wire/receipt.ts"
+import { bodyOf } from "../wire/record.ts"
 import { UsageQuery, UsageReport, usageRange } from "../wire/usage-report.ts"
 import { accountBody, callBody, keyBody, usageReport } from "./record-bodies.ts"
 import {
   accountExample,
   callExample,
-  keyExample,
+  keyListed,
   NO_CALL,
   READER_ERRORS,
   usageExample,
@@ -72,93 +74,30 @@ function reader(gateway: Gateway, request: Request): Promise<Standing> {
 /** A receipt. Its prices and lines include the price multiplier, unless the operator shows that (D69). */
 function receipt(record: CallRecord, show_price_multiplier: boolean): Receipt {
   const { amount_nano, charge_nano, price_multiplier_bp } = record
-  const call = callBody(record, show_price_multiplier ? PAR_BP : (price_multiplier_bp ?? PAR_BP))
+  const shown_bp = show_price_multiplier ? PAR_BP : (price_multiplier_bp ?? PAR_BP)
+  const { price_multiplier, ...call } = callBody(record, shown_bp)
   const released_nano = charge_nano === null || charge_nano > amount_nano ? 0n : amount_nano - charge_nano
-  return {
-    id: call.id,
-    key_id: call.key_id,
-    model: call.model,
-    operation: call.operation,
-    stream: call.stream,
-    session_id: call.session_id,
-    agent_id: call.agent_id,
-    state: call.state,
-    basis: call.basis,
-    ending: call.ending,
-    failure: call.failure,
-    notes: call.notes,
-    held: call.held,
-    charge: call.charge,
+  return bodyOf(Receipt, {
+    ...call,
+    ...(show_price_multiplier && { price_multiplier }),
     released: charge_nano === null ? null : printUsd(released_nano),
-    overage: call.overage,
-    usage: call.usage,
-    ...(show_price_multiplier && { price_multiplier: call.price_multiplier }),
-    estimate: call.estimate,
-    unread: call.unread,
-    unexplained_tokens: call.unexplained_tokens,
-    prices: call.prices,
-    lines: call.lines,
     held_at: call.started_at,
-    ttft_ms: call.ttft_ms,
-    duration_ms: call.duration_ms,
-    settled_at: call.settled_at,
-  }
+  })
 }
 
-function ownAccount(holder: Holder): OwnAccount {
-  const { id, name, balance, held, available, suspended } = accountBody(holder.account)
-  const key = keyBody(holder.key)
-  return {
-    id,
-    name,
-    balance,
-    held,
-    available,
-    suspended,
-    key: {
-      id: key.id,
-      name: key.name,
-      prefix: key.prefix,
-      models: key.models,
-      expires_at: key.expires_at,
-      suspended: key.suspended,
-      spending_limit: key.spending_limit,
-      spent: key.spent,
-    },
-  }
+function ownAccount({ account, key }: Holder): OwnAccount {
+  return ownBody(accountBody(account), keyBody(key))
+}
+
+function ownBody(account: AccountBody, key: KeyBody): OwnAccount {
+  return bodyOf(OwnAccount, { ...account, key: bodyOf(OwnAccount.properties.key, key) })
 }
 
 const whose = `Any key of the account that is not revoked or expired can read it. Suspended keys and keys of suspended accounts can read it
 too. Send the key as a bearer token or as \`x-api-key\`.`
 
-const settled = {
-  id: callExample.id,
-  key_id: callExample.key_id,
-  model: callExample.model,
-  operation: callExample.operation,
-  stream: callExample.stream,
-  session_id: callExample.session_id,
-  agent_id: callExample.agent_id,
-  state: "settled",
-  basis: "usage",
-  ending: "completed",
-  failure: null,
-  notes: [],
-  held: "0.016405",
-  charge: "0.00031",
-  released: "0.016095",
-  overage: "0",
-  usage: callExample.usage,
-  estimate: null,
-  unread: [],
-  unexplained_tokens: 0,
-  prices: callExample.prices,
-  lines: callExample.lines,
-  held_at: callExample.started_at,
-  ttft_ms: 380,
-  duration_ms: 2417,
-  settled_at: callExample.settled_at,
-} satisfies Receipt
+const { price_multiplier, ...call } = callExample
+const settled = bodyOf(Receipt, { ...call, released: "0.016095", held_at: call.started_at })
 
 const open = {
   ...settled,
@@ -220,24 +159,7 @@ const getOwnAccount = described({
   query: queryOf({}),
   response: {
     200: answer("The account and the key.", OwnAccount, {
-      Account: {
-        id: accountExample.id,
-        name: accountExample.name,
-        balance: accountExample.balance,
-        held: accountExample.held,
-        available: accountExample.available,
-        suspended: false,
-        key: {
-          id: keyExample.id,
-          name: keyExample.name,
-          prefix: keyExample.prefix,
-          models: keyExample.models,
-          expires_at: null,
-          suspended: false,
-          spending_limit: { amount: "25", per: "day" },
-          spent: "3.2",
-        },
-      } satisfies OwnAccount,
+      Account: ownBody(accountExample, keyListed),
     }),
   },
 

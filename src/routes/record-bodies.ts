@@ -15,58 +15,56 @@ import {
   printUsd,
 } from "../money.ts"
 import { type Line, linesOf } from "../settlement/price.ts"
-import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
+import { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import type { Asking } from "../wire/call.ts"
 import type { callDetails } from "../wire/call-details.ts"
 import type { Prices } from "../wire/prices.ts"
+import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
 import type { Usage } from "../wire/usage.ts"
-import type {
-  OperatorUsageReport,
+import {
+  type OperatorUsageReport,
   OperatorUsageSums,
-  UsageRange,
-  UsageReport,
+  type UsageRange,
+  type UsageReport,
   UsageSums,
 } from "../wire/usage-report.ts"
 
-/** Records of the ledger as the API shows them to operators and clients. */
+/** Records of the ledger as the API shows them to operators and clients: the fields that the schemas name. */
 
 /** An account. */
 export function accountBody(account: Account): AccountBody {
-  const { id, name, balance_nano, held_nano, price_multiplier_bp, suspended_at, created_at, shard } = account
-  return {
-    id,
-    name,
+  const { balance_nano, held_nano, price_multiplier_bp, suspended_at, created_at } = account
+  return bodyOf(AccountBody, {
+    ...account,
     balance: printUsd(balance_nano),
     held: printUsd(held_nano),
     available: printUsd(balance_nano - held_nano),
     price_multiplier: printMultiplier(price_multiplier_bp),
     suspended: suspended_at !== null,
     created_at: printTime(created_at),
-    ...(shard !== undefined && { shard }),
-  }
+  })
 }
 
 /** A new key. This is the only answer that contains the key itself. */
 export function createdKeyBody(made: Key, key: string): CreatedKeyBody {
-  return { ...commonOf(made), key }
+  return bodyOf(CreatedKeyBody, { ...commonOf(made), key })
 }
 
 /** A key. */
 export function keyBody(key: Key): KeyBody {
-  return {
+  return bodyOf(KeyBody, {
     ...commonOf(key),
     spent: key.spending && printUsd(key.spending.spent_nano),
     revoked_at: key.revoked_at && printTime(key.revoked_at),
     last_used_at: key.last_used_at && printTime(key.last_used_at),
-  }
+  })
 }
 
-function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending, created_at }: Key) {
+function commonOf(key: Key) {
+  const { models, expires_at, suspended_at, spending, created_at } = key
   return {
-    id,
-    name,
-    prefix,
+    ...key,
     models: models && [...models],
     expires_at: expires_at && printTime(expires_at),
     suspended: suspended_at !== null,
@@ -78,19 +76,8 @@ function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending
 /** A call as shown to operators; with `price_multiplier_bp`, its prices and lines are multiplied by that (D69). */
 export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP): CallBody {
   const price = priceOf(call)
-  return {
-    id: call.id,
-    account_id: call.account_id,
-    key_id: call.key_id,
-    model: call.model,
-    operation: call.operation,
-    family: call.family,
-    upstream: call.upstream,
-    stream: call.stream,
-    session_id: call.session_id,
-    agent_id: call.agent_id,
-    state: call.state,
-    notes: call.notes,
+  return bodyOf(CallBody, {
+    ...call,
     held: printUsd(call.amount_nano),
     ...outcomeOf(call, price, price_multiplier_bp),
     ...detailsBody(call.details),
@@ -98,9 +85,7 @@ export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP)
     prices: pricesBody(price, call.above_tokens, call.service_tier, price_multiplier_bp),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),
-    ttft_ms: call.ttft_ms,
-    duration_ms: call.duration_ms,
-  }
+  })
 }
 
 function detailsBody(details: CallRecord["details"]): Pick<CallBody, keyof typeof callDetails> {
@@ -230,27 +215,19 @@ function printPeriod(start: Date, by: UsageRange["by"]): string {
 }
 
 function sumsBody(sums: Summed): UsageSums {
-  const { calls, prompt_tokens, cached_tokens, completion_tokens, charge_nano, overage_nano } = sums
-  return {
-    calls,
-    prompt_tokens,
-    cached_tokens,
-    completion_tokens,
-    charge: printUsd(charge_nano),
-    overage: printUsd(overage_nano),
-    buckets: sums.buckets,
-  }
+  const { charge_nano, overage_nano } = sums
+  return bodyOf(UsageSums, { ...sums, charge: printUsd(charge_nano), overage: printUsd(overage_nano) })
 }
 
 function operatorSumsBody(sums: Summed): OperatorUsageSums {
   const { charge_nano, profit_nano, provider_cost_nano } = sums
-  return {
+  return bodyOf(OperatorUsageSums, {
+    ...sums,
     ...sumsBody(sums),
-    abandoned: sums.abandoned,
     cost: printUsd(charge_nano - profit_nano),
     profit: printUsd(profit_nano),
     provider_cost: printUsd(provider_cost_nano),
-  }
+  })
 }
 
 /** The prices of a model times a price multiplier, with the service tier and the prompt size that they apply to (D60, D62, D69, D70). */

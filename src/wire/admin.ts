@@ -17,12 +17,12 @@ const PRICE_MULTIPLIER = "a decimal string above 0 and at most 1000, with at mos
 const EXPIRY = "an RFC 3339 time in the future"
 
 export const Id = Type.String({ format: "uuid" })
-const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
-const Money = Type.String({
+export const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
+export const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
   description: "A USD amount as a decimal string with at most nine decimals.",
 })
-const Count = Type.Integer({ minimum: 0 })
+export const Count = Type.Integer({ minimum: 0 })
 
 export const line = (maxLength: number, description: string) =>
   Type.String({
@@ -35,7 +35,7 @@ export const line = (maxLength: number, description: string) =>
 /** The schema or null, which removes the value. Errors are those of the schema. */
 const orNull = <S extends TSchema>(schema: S) =>
   Type.Union([schema, Type.Null()], { [EXPECTED]: `${schema[EXPECTED]}, or null` })
-const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 /** Type `string`, so that a word of a newer gateway is shown and not refused. */
 const word = (words: readonly string[]) => Type.String({ enum: [...words] })
 export const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }

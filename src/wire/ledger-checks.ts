@@ -1,14 +1,10 @@
-import { type Static, type TSchema, Type } from "@sinclair/typebox"
-import { CallBody } from "./admin.ts"
+import { type Static, Type } from "@sinclair/typebox"
+import { Count, Id, Money, nullable, Time } from "./admin.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { query, wholeNumber, word } from "./parameter.ts"
 import { parseTime, printTime } from "./time.ts"
 
 /** What the checks of the ledger take and answer: the audit, the seals of months, the sums. */
-
-const { id: Id, held: Money, started_at: Time } = CallBody.properties
-const Count = Type.Integer({ minimum: 0 })
-const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 
 const Shard = Type.Optional(Type.String({ description: "The name of the shard, if there are several." }))
 

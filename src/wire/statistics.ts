@@ -1,4 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
+import { Count, Money, Time } from "./admin.ts"
 import { bases, failures, states } from "./call.ts"
 import { invalidField } from "./fault.ts"
 import { id, ids, model, moment, query, wholeNumber, word } from "./parameter.ts"
@@ -70,14 +71,8 @@ export function statisticsSpan(asked: Static<typeof StatisticsQuery>, now: Date)
 
 /** The answers of the operators' statistics (D51): sums over calls, by the time they ended. */
 
-const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
-const Count = Type.Integer({ minimum: 0 })
 const Tokens = Type.Integer()
 const Milliseconds = Type.Integer({ minimum: 0 })
-const Money = Type.String({
-  pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
-  description: "A USD amount as a decimal string with at most nine decimals.",
-})
 const oneOf = (words: readonly string[]) => Type.String({ enum: [...words] })
 const span = { from: Time, to: Time }
 

@@ -1,5 +1,6 @@
-import { type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox"
+import { type Static, type TProperties, Type } from "@sinclair/typebox"
 import { countedKinds, recordOf } from "../kinds.ts"
+import { Money, nullable, Time } from "./admin.ts"
 import { invalidField } from "./fault.ts"
 import { id, model, moment, query, word } from "./parameter.ts"
 
@@ -74,14 +75,8 @@ function daysBefore(to: Date, days: number): Date {
   return new Date(Math.max(0, Math.floor(last_ms / DAY_MS) - days) * DAY_MS)
 }
 
-const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
 /** A correction counts with its difference, so a sum can be negative (D48). */
 const Tokens = Type.Integer()
-const Money = Type.String({
-  pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
-  description: "A USD amount as a decimal string with at most nine decimals.",
-})
-const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 
 const sums = {
   calls: Type.Integer({ minimum: 0, description: "Calls that ended, including those without a charge." }),

@@ -3,10 +3,11 @@ import type { EstimateSums } from "../../ledger/queue/estimates.ts"
 import {
   DEFAULT_DAYS,
   ENOUGH_CALLS,
-  type EstimateBody,
+  EstimateBody,
   EstimatesBody,
   EstimatesQuery,
 } from "../../wire/estimates.ts"
+import { bodyOf } from "../../wire/record.ts"
 import { ofOperators } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
@@ -34,16 +35,8 @@ export function estimateBody(sums: EstimateSums): EstimateBody {
   const { bytes_per_token, hidden_output } = sums
   const seen = seenIn(sums)
   const output = sums.output_bytes / bytes_per_token + hidden_output * sums.calls
-  return {
-    model: sums.model,
-    operation: sums.operation,
-    calls: sums.calls,
-    prompt_bytes: sums.prompt_bytes,
-    prompt_tokens: sums.prompt_tokens,
-    output_bytes: sums.output_bytes,
-    output_tokens: sums.output_tokens,
-    reasoning_tokens: sums.reasoning_tokens,
-    reasoning_calls: sums.reasoning_calls,
+  return bodyOf(EstimateBody, {
+    ...sums,
     seen: {
       bytes_per_token: rounded(seen.bytes_per_token, 2),
       prompt_bytes_per_token: rounded(seen.prompt_bytes_per_token, 2),
@@ -55,7 +48,7 @@ export function estimateBody(sums: EstimateSums): EstimateBody {
       prompt: rounded(excess(sums.prompt_bytes / bytes_per_token, sums.prompt_tokens), 1),
     },
     suggestion: sums.calls < ENOUGH_CALLS ? null : suggestionOf(sums, seen),
-  }
+  })
 }
 
 interface Seen {

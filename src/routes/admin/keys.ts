@@ -7,7 +7,14 @@ import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, listOf, NewKey } from 
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { createdKeyBody, keyBody } from "../record-bodies.ts"
-import { keyExample, NO_ACCOUNT, NO_KEY, ofOperators, unknownOutcome } from "../reference/examples.ts"
+import {
+  keyExample,
+  keyListed,
+  NO_ACCOUNT,
+  NO_KEY,
+  ofOperators,
+  unknownOutcome,
+} from "../reference/examples.ts"
 import { answer, shown } from "../reference/operation.ts"
 import { noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
@@ -82,8 +89,6 @@ function madeKey(result: KeyResult) {
       throw otherKey()
   }
 }
-
-const keyListed: KeyBody = { ...keyExample, spent: "3.2", revoked_at: null, last_used_at: null }
 
 const creating = ofOperators({
   params: pathId("The account's id."),

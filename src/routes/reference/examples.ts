@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { countedKinds, recordOf } from "../../kinds.ts"
-import type { AccountBody, CallBody, CreatedKeyBody, CreditBody } from "../../wire/admin.ts"
+import type { AccountBody, CallBody, CreatedKeyBody, CreditBody, KeyBody } from "../../wire/admin.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
 import { described, type Fault, type Operation, REQUEST_ID, type Schemas } from "./operation.ts"
 
@@ -68,6 +68,8 @@ export const keyExample: Omit<CreatedKeyBody, "key"> = {
   spending_limit: { amount: "25", per: "day" },
   created_at: "2026-11-21T09:32:00.000Z",
 }
+
+export const keyListed: KeyBody = { ...keyExample, spent: "3.2", revoked_at: null, last_used_at: null }
 
 export const callExample: CallBody = {
   id: REQUEST_ID,
