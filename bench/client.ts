@@ -19,8 +19,6 @@ export interface Outcome {
   readonly end_ms: number
   /** The first event with output; of a JSON answer its first byte. Null when nothing came. */
   readonly first_ms: number | null
-  /** The longest wait between two events. */
-  readonly longest_gap_ms: number
   readonly events: number
   readonly received_bytes: number
   readonly output_tokens: number
@@ -108,14 +106,13 @@ export class Client implements AnswerSink {
   }
 
   async #connect(request: Request): Promise<void> {
-    const { host, port, tls } = this.#origin
+    const { host, port } = this.#origin
     this.#parser = new AnswerParser(this)
     this.#unsent = null
     try {
       this.#socket = await Bun.connect({
         hostname: host,
         port,
-        tls: tls ? { serverName: host } : false,
         socket: {
           data: (socket, bytes) => {
             if (socket === this.#socket) this.#parser.feed(bytes)
@@ -169,7 +166,6 @@ class Call implements Outcome {
   sent_ms = 0
   end_ms = 0
   first_ms: number | null = null
-  longest_gap_ms = 0
   events = 0
   received_bytes = 0
   output_tokens = 0
@@ -215,7 +211,6 @@ class Call implements Outcome {
   pass(now_ms: number): number | null {
     const gap_ms = this.#last_event_ms === null ? null : now_ms - this.#last_event_ms
     this.#last_event_ms = now_ms
-    if (gap_ms !== null && gap_ms > this.longest_gap_ms) this.longest_gap_ms = gap_ms
     return gap_ms
   }
 }

@@ -4,7 +4,6 @@ import { type Static, Type } from "@sinclair/typebox"
 export const Origin = Type.Object({
   host: Type.String(),
   port: Type.Integer(),
-  tls: Type.Boolean(),
 })
 export type Origin = Static<typeof Origin>
 
@@ -28,14 +27,6 @@ export const Arrival = Type.Union([
 ])
 export type Arrival = Static<typeof Arrival>
 
-/** The service level a call must meet to count as goodput; a missing limit is not checked. */
-export const Level = Type.Object({
-  latency_ms: Type.Optional(Type.Number()),
-  ttft_ms: Type.Optional(Type.Number()),
-  inter_chunk_ms: Type.Optional(Type.Number()),
-})
-export type Level = Static<typeof Level>
-
 /** What the load generator is asked to do. */
 export const Job = Type.Object({
   origin: Origin,
@@ -46,20 +37,14 @@ export const Job = Type.Object({
   arrival: Arrival,
   /** Calls that begin within this time are not counted. */
   warm_ms: Milliseconds,
-  /** Measures until the last call has ended: for endpoints whose calls take as long as the load. */
-  to_the_end: Type.Boolean(),
   /** Disconnects from a stream after this many events; null reads to the end. */
   leave_after: Type.Union([Count, Type.Null()]),
-  level: Level,
   /** The target's first process: its memory is read while the load runs, and its CPU with that of all below it; null for none. */
   pid: Type.Union([Type.Integer(), Type.Null()]),
   /** The first process of the target's Postgres; null for none. */
   postgres_pid: Type.Union([Type.Integer(), Type.Null()]),
 })
 export type Job = Static<typeof Job>
-
-/** Reports count calls and events in periods of this length. */
-export const PERIOD_MS = 250
 
 const Encoded = Type.String({ description: "A distribution, as `Latencies` encodes it." })
 
@@ -71,8 +56,6 @@ export const JobReport = Type.Object({
   events: Type.Integer(),
   received_bytes: Type.Integer(),
   output_tokens: Type.Integer(),
-  /** Calls that met the level. */
-  good: Type.Integer(),
   /** Every call that was made, warm-up included. */
   made: Type.Integer(),
   /** The number of failed calls, by cause. */
@@ -82,8 +65,6 @@ export const JobReport = Type.Object({
   inter_chunk: Encoded,
   /** How late the load generator sent calls. Latencies include it. */
   lateness: Encoded,
-  calls_by_period: Type.Array(Type.Integer()),
-  events_by_period: Type.Array(Type.Integer()),
   /** CPU of the load generator, the target and its Postgres within the measured time. */
   cpu_ms: Type.Object({ load: Type.Number(), target: Type.Number(), postgres: Type.Number() }),
   /** Memory of the target's first process. */
@@ -93,8 +74,6 @@ export const JobReport = Type.Object({
       /** Resident memory before the first call, and at the end of the measured time. */
       resident_before_bytes: Type.Number(),
       resident_bytes: Type.Number(),
-      /** Resident memory from the first call on, once a period. */
-      resident_by_period: Type.Array(Type.Number()),
     }),
   ]),
 })

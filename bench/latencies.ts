@@ -15,15 +15,7 @@ export interface LatencySummary {
   readonly max: number
 }
 
-/** One point of a distribution: `quantile` of the values, from 0 to 1, are at most `ms`. */
-export interface LatencyPoint {
-  readonly quantile: number
-  readonly ms: number
-}
-
 const US_PER_MS = 1000
-/** Points of a curve from 90 % to 99 %, from 99 % to 99.9 % and so on. */
-const STEPS_PER_NINE = 12
 
 /** A distribution of times as an HDR histogram: whole microseconds, three significant digits. */
 export class Latencies {
@@ -69,16 +61,6 @@ export class Latencies {
       p99: this.at(0.99),
       max: count === 0 ? 0 : this.#histogram.maxValue / US_PER_MS,
     }
-  }
-
-  /** The curve for a plot: quantiles that approach 1 in equal steps of nines, as far as there are values for them. */
-  get points(): LatencyPoint[] {
-    if (this.count === 0) return []
-    const steps = Math.floor(Math.log10(this.count) * STEPS_PER_NINE)
-    return Array.from({ length: steps + 1 }, (_, step) => {
-      const quantile = 1 - 10 ** (-step / STEPS_PER_NINE)
-      return { quantile, ms: this.at(quantile) }
-    })
   }
 
   /** The histogram in HdrHistogram's compressed form. */

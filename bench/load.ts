@@ -1,5 +1,5 @@
 import { Client, type ClientListener, type Outcome, type Request } from "./client.ts"
-import { type Arrival, type Job, type JobReport, PERIOD_MS } from "./job.ts"
+import type { Arrival, Job, JobReport } from "./job.ts"
 import { type CpuTimes, cpuTimes, residentBytes, spent } from "./process-status.ts"
 import { Schedule } from "./schedule.ts"
 import { Tally } from "./tally.ts"
@@ -10,19 +10,15 @@ type Of<Kind extends Arrival["kind"]> = Extract<Arrival, { kind: Kind }>
 export async function load(job: Job): Promise<JobReport> {
   const { pid } = job
   const resident_before_bytes = pid === null ? 0 : residentBytes(pid)
-  const resident_by_period: number[] = []
-  const sampler = setInterval(() => {
-    if (pid !== null) resident_by_period.push(residentBytes(pid))
-  }, PERIOD_MS)
   const run = new LoadRun(job)
-  await run.run().finally(() => clearInterval(sampler))
+  await run.run()
   const { cpu_ms, resident_bytes } = run.used
-  const memory = { resident_before_bytes, resident_bytes, resident_by_period }
+  const memory = { resident_before_bytes, resident_bytes }
   return { ...run.tally.report(), cpu_ms, memory: pid === null ? null : memory }
 }
 
 class LoadRun implements ClientListener {
-  readonly tally: Tally
+  readonly tally = new Tally()
   /** What was used within the measured time. */
   used: { readonly cpu_ms: CpuTimes; readonly resident_bytes: number }
   readonly #job: Job
@@ -41,7 +37,6 @@ class LoadRun implements ClientListener {
 
   constructor(job: Job) {
     this.#job = job
-    this.tally = new Tally(job.level)
     this.#request = {
       bytes: requestBytes(job),
       stream: job.stream,
@@ -67,7 +62,6 @@ class LoadRun implements ClientListener {
         case "held":
           await this.#held(arrival)
       }
-      if (this.#job.to_the_end) this.tally.stop(performance.now())
     } finally {
       for (const client of this.#clients) client.close()
     }
@@ -88,7 +82,7 @@ class LoadRun implements ClientListener {
   async #closed({ connections, duration_ms }: Of<"closed">): Promise<void> {
     const from_ms = wholeNow() + this.#job.warm_ms
     const until_ms = from_ms + duration_ms
-    this.#plan(from_ms, until_ms)
+    this.tally.measure(from_ms, until_ms)
     this.#next = (client, now_ms) => {
       if (now_ms < until_ms) this.#call(client, now_ms)
     }
@@ -126,7 +120,7 @@ class LoadRun implements ClientListener {
     const start_ms = wholeNow()
     const from_ms = start_ms + this.#job.warm_ms
     const until_ms = from_ms + duration_ms
-    this.#plan(from_ms, until_ms)
+    this.tally.measure(from_ms, until_ms)
     this.#next = (client) => void this.#idle.push(client)
     const measured = this.#measure(from_ms, until_ms)
     const schedule = new Schedule(per_second, start_ms, this.#job.warm_ms + duration_ms)
@@ -147,11 +141,6 @@ class LoadRun implements ClientListener {
     this.tally.stop(performance.now())
     this.#stopCpu()
     await this.#all_ended.promise
-  }
-
-  #plan(from_ms: number, until_ms: number): void {
-    if (this.#job.to_the_end) this.tally.measure(from_ms)
-    else this.tally.measure(from_ms, until_ms)
   }
 
   /** Starts this many clients. */
@@ -232,10 +221,8 @@ async function sleepUntil(moment_ms: number): Promise<void> {
 }
 
 function requestBytes({ origin, path, headers, body }: Job): Buffer {
-  const default_port = origin.tls ? 443 : 80
-  const host = origin.port === default_port ? origin.host : `${origin.host}:${origin.port}`
   const fields = {
-    host,
+    host: `${origin.host}:${origin.port}`,
     "content-type": "application/json",
     accept: "*/*",
     "accept-encoding": "identity",

@@ -3,7 +3,6 @@ import { dirname, join, resolve } from "node:path"
 import { roles, serveParent } from "./child.ts"
 import { readCommand, USAGE } from "./command.ts"
 import { handlers } from "./handlers.ts"
-import { renderPage } from "./report/page.ts"
 import { run } from "./run.ts"
 
 /** `bun run bench`: the main process. With the name of a role as argument, one of its child processes. */
@@ -15,7 +14,7 @@ const role = roles.find((name) => name === first)
 if (role !== undefined) serveParent(handlers[role]())
 else process.exitCode = await conduct(process.argv.slice(2))
 
-/** Runs the command, prints its table, writes its files; the exit code. */
+/** Runs the command, prints its table, writes its results; the exit code. */
 async function conduct(args: readonly string[]): Promise<number> {
   try {
     const command = readCommand(args)
@@ -23,11 +22,10 @@ async function conduct(args: readonly string[]): Promise<number> {
       console.log(USAGE)
       return 0
     }
-    const { text, results, report, faults } = await run(command, resolve(FOLDER))
+    const { text, results, faults } = await run(command, resolve(FOLDER))
     const name = join(FOLDER, `${command.kind}-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}`)
     const json_path = write(command.json ?? `${name}.json`, `${JSON.stringify(results, null, 1)}\n`)
-    const html_path = write(command.html ?? `${name}.html`, renderPage(report))
-    console.log(`${text}\n${json_path}\n${html_path}`)
+    console.log(`${text}\n${json_path}`)
     return faults.length === 0 ? 0 : 1
   } catch (error) {
     const [words] = messageOf(error).split("\n")

@@ -1,4 +1,4 @@
-import type { LatencyPoint, LatencySummary } from "./latencies.ts"
+import type { LatencySummary } from "./latencies.ts"
 import type { RunFacts } from "./machine.ts"
 import type { Goal } from "./scenario.ts"
 import type { Spread } from "./statistics.ts"
@@ -51,8 +51,6 @@ export interface FigureResult extends Spread {
 
 export interface TargetResult {
   readonly request_throughput_per_s: Spread
-  /** Requests that met the scenario's level. */
-  readonly goodput_per_s: Spread
   readonly events_per_s: Spread
   readonly output_token_throughput_per_s: Spread
   readonly request_latency_ms: LatencySummary
@@ -63,12 +61,6 @@ export interface TargetResult {
   readonly cpu: CpuResult
   readonly resident_bytes_per_connection: Spread
   readonly failures: Readonly<Record<string, number>>
-  readonly distributions: Readonly<Record<Distributed, readonly LatencyPoint[]>>
-  /** Numbers per second, one for each period of all rounds. */
-  readonly calls_over_time: readonly number[]
-  readonly events_over_time: readonly number[]
-  /** Memory added per connection, in the last round. */
-  readonly resident_bytes_per_connection_over_time: readonly number[]
 }
 
 /** CPU microseconds for each call or event. */
@@ -91,6 +83,3 @@ export interface PairsResult {
   /** One for each Postgres. */
   readonly postgres_us: readonly Spread[]
 }
-
-/** What the report plots as distributions. */
-export type Distributed = "request_latency" | "time_to_first_token" | "inter_chunk_latency"

@@ -1,22 +1,15 @@
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Command } from "./command.ts"
-import { loadEndpoint } from "./endpoint.ts"
 import { HISTORY_STEPS, history } from "./history.ts"
-import { historyReport, historyTable } from "./history-report.ts"
 import { OwnPostgres } from "./own-postgres.ts"
 import { Progress } from "./progress.ts"
-import { endpointReport } from "./report/endpoint-report.ts"
-import type { Report } from "./report/report.ts"
-import { soakReport } from "./report/soak-report.ts"
-import { suiteReport } from "./report/suite-report.ts"
-import { wrkReport } from "./report/wrk-report.ts"
 import { Rig } from "./rig.ts"
 import type { Scenario, Size } from "./scenario.ts"
 import { scenarios } from "./scenarios.ts"
 import { Soak, soakSpecs, soakSteps } from "./soak.ts"
 import { Suite, specsOf, stepsOf } from "./suite.ts"
-import { closingLines, endpointTable, soakTable, suiteTable } from "./table.ts"
+import { closingLines, historyTable, soakTable, suiteTable } from "./table.ts"
 import { WrkRun, wrkSpecs, wrkSteps } from "./wrk.ts"
 import { wrkTable } from "./wrk-table.ts"
 
@@ -24,7 +17,6 @@ import { wrkTable } from "./wrk-table.ts"
 export interface RunResult {
   readonly text: string
   readonly results: object
-  readonly report: Report
   /** Why the run failed; empty when it did not. */
   readonly faults: readonly string[]
 }
@@ -45,8 +37,6 @@ export function run(command: Exclude<Command, { kind: "help" }>, folder: string)
       return runSoak(command, folder)
     case "wrk":
       return runWrk(command, folder)
-    case "endpoint":
-      return runEndpoint(command)
   }
 }
 
@@ -59,19 +49,19 @@ async function runSuite({ quick, rounds, only, profile }: Of<"suite">, folder: s
     new Suite(rig, size, progress, profile).run(chosen),
   )
   const text = `${suiteTable(results)}\n${closingLines(results)}`
-  return { text, results, report: suiteReport(results), faults: results.faults }
+  return { text, results, faults: results.faults }
 }
 
 async function runSoak({ calls, past, profile }: Of<"soak">, folder: string): Promise<RunResult> {
   const rig = new Rig({ specs: soakSpecs, profiles: profileFolder(profile, folder) })
   const results = await onRig(rig, soakSteps(past), (progress) => new Soak(rig, progress).run(calls, past))
-  return { text: soakTable(results), results, report: soakReport(results), faults: results.faults }
+  return { text: soakTable(results), results, faults: results.faults }
 }
 
 async function runHistory({ calls }: Of<"history">): Promise<RunResult> {
   const own = new OwnPostgres()
   const results = await onRig(own, HISTORY_STEPS, (progress) => history(own, calls, progress))
-  return { text: historyTable(results), results, report: historyReport(results), faults: results.faults }
+  return { text: historyTable(results), results, faults: results.faults }
 }
 
 async function runWrk(
@@ -83,12 +73,7 @@ async function runWrk(
   const steps = wrkSteps(options)
   const rig = new Rig({ specs: wrkSpecs, profiles: profileFolder(profile, folder) })
   const results = await onRig(rig, steps, (progress) => new WrkRun(rig, progress, options).run())
-  return { text: wrkTable(results), results, report: wrkReport(results), faults: results.faults }
-}
-
-async function runEndpoint(command: Of<"endpoint">): Promise<RunResult> {
-  const results = await loadEndpoint(command)
-  return { text: endpointTable(results), results, report: endpointReport(results), faults: results.faults }
+  return { text: wrkTable(results), results, faults: results.faults }
 }
 
 /** Starts what `work` needs, runs it, and ends all processes in every case, also on a signal. */

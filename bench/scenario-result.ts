@@ -1,5 +1,5 @@
 import type { AnswerSpec } from "./answer-spec.ts"
-import { type Arrival, PERIOD_MS } from "./job.ts"
+import type { Arrival } from "./job.ts"
 import { Latencies } from "./latencies.ts"
 import type { CpuTimes } from "./process-status.ts"
 import type { CpuResult, FigureResult, PairsResult, ScenarioResult, TargetResult } from "./results.ts"
@@ -25,12 +25,7 @@ import { spread, variation } from "./statistics.ts"
 export function httpResult(scenario: HttpScenario, size: Size, rounds: readonly HttpRound[]): ScenarioResult {
   const { name, title, figures, reference } = scenario
   const arrival = scenario.arrival(size)
-  const connections = "connections" in arrival ? arrival.connections : 1
-  const result = (target: TargetName) =>
-    targetResult(
-      rounds.map((round) => round[target]),
-      connections,
-    )
+  const result = (target: TargetName) => targetResult(rounds.map((round) => round[target]))
   const times = rounds.flatMap(({ reference_ms }) => reference_ms ?? [])
   return {
     name,
@@ -122,38 +117,21 @@ function figureResult<Round>(
   return { name, unit, goal, by_round, ...together, reached: reaches(together.median, goal) }
 }
 
-export function targetResult(rounds: readonly Measured[], connections = 1): TargetResult {
+export function targetResult(rounds: readonly Measured[]): TargetResult {
   const over = (value: (measured: Measured) => number) => spread(rounds.map(value))
   const merged = (of: "latency" | "ttft" | "inter_chunk" | "lateness") =>
     Latencies.merged(rounds.map((measured) => measured[of]))
-  const per_second = 1000 / PERIOD_MS
-  const latency = merged("latency")
-  const ttft = merged("ttft")
-  const inter_chunk = merged("inter_chunk")
   return {
     request_throughput_per_s: over(({ calls_per_s }) => calls_per_s),
-    goodput_per_s: over(({ good_per_s }) => good_per_s),
     events_per_s: over(({ events_per_s }) => events_per_s),
     output_token_throughput_per_s: over(({ output_tokens_per_s }) => output_tokens_per_s),
-    request_latency_ms: latency.summary,
-    time_to_first_token_ms: ttft.summary,
-    inter_chunk_latency_ms: inter_chunk.summary,
+    request_latency_ms: merged("latency").summary,
+    time_to_first_token_ms: merged("ttft").summary,
+    inter_chunk_latency_ms: merged("inter_chunk").summary,
     lateness_ms: merged("lateness").summary,
     cpu: cpuResult(rounds),
     resident_bytes_per_connection: over(({ bytes_per_connection }) => bytes_per_connection),
     failures: summed(rounds.map(({ report }) => report.failures)),
-    distributions: {
-      request_latency: latency.points,
-      time_to_first_token: ttft.points,
-      inter_chunk_latency: inter_chunk.points,
-    },
-    calls_over_time: rounds.flatMap(({ report }) =>
-      report.calls_by_period.map((count) => count * per_second),
-    ),
-    events_over_time: rounds.flatMap(({ report }) =>
-      report.events_by_period.map((count) => count * per_second),
-    ),
-    resident_bytes_per_connection_over_time: memoryOf(rounds.at(-1), connections),
   }
 }
 
@@ -180,12 +158,6 @@ function pairsResult(rounds: readonly Pairs[]): PairsResult {
   }
 }
 
-function memoryOf(measured: Measured | undefined, connections: number): number[] {
-  const memory = measured?.report.memory ?? null
-  if (memory === null) return []
-  return memory.resident_by_period.map((bytes) => (bytes - memory.resident_before_bytes) / connections)
-}
-
 /** The value that should be the same in every direct round. */
 function steadyPart(direct: Measured, arrival: Arrival): number {
   if (arrival.kind === "held") return direct.inter_chunk.at(0.99)
@@ -201,7 +173,7 @@ function summed(counts: readonly Readonly<Record<string, number>>[]): Record<str
 }
 
 /** Describes how calls arrive. */
-export function wordsOfArrival(arrival: Arrival): string {
+function wordsOfArrival(arrival: Arrival): string {
   switch (arrival.kind) {
     case "closed":
       return `closed loop, ${arrival.connections} ${arrival.connections === 1 ? "connection" : "connections"}, for ${arrival.duration_ms / 1000} s`

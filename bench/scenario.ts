@@ -1,6 +1,6 @@
 import type { Static } from "@sinclair/typebox"
 import type { AnswerSpec } from "./answer-spec.ts"
-import type { Arrival, JobReport, Level } from "./job.ts"
+import type { Arrival, JobReport } from "./job.ts"
 import { Latencies } from "./latencies.ts"
 import type { PairsAnswer } from "./ledger-load.ts"
 import type { CpuTimes } from "./process-status.ts"
@@ -37,7 +37,6 @@ export interface HttpScenario {
   /** The bytes of the prompt in each request. */
   readonly prompt_bytes: number
   arrival(size: Size): Arrival
-  readonly level: Level
   /** Whether both gateways are restarted before each round. */
   readonly fresh: boolean
   /** What is timed alone in the same round; null for none. */
@@ -64,7 +63,6 @@ export interface WorkersScenario {
   spec(size: Size): AnswerSpec
   readonly prompt_bytes: number
   arrival(size: Size): Arrival
-  readonly level: Level
   readonly figures: readonly Figure<WorkersRound>[]
 }
 
@@ -116,7 +114,6 @@ export interface Measured {
   readonly inter_chunk: Latencies
   readonly lateness: Latencies
   readonly calls_per_s: number
-  readonly good_per_s: number
   readonly events_per_s: number
   readonly output_tokens_per_s: number
   /** CPU for each call, or for each event of streams that run for as long as is measured. */
@@ -140,7 +137,6 @@ export function measuredOf(report: JobReport, arrival: Arrival): Measured {
     inter_chunk: Latencies.decode(report.inter_chunk),
     lateness: Latencies.decode(report.lateness),
     calls_per_s: report.calls / seconds,
-    good_per_s: report.good / seconds,
     events_per_s: report.events / seconds,
     output_tokens_per_s: report.output_tokens / seconds,
     cpu_per,

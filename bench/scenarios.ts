@@ -65,7 +65,6 @@ const jsonBusy: HttpScenario = {
   title: "JSON, 128 connections",
   spec: () => json,
   arrival: closed(128),
-  level: { latency_ms: 250 },
   figures: [throughput(0.6)],
 }
 
@@ -75,7 +74,6 @@ const jsonSingle: HttpScenario = {
   title: "JSON, 1 connection",
   spec: () => json,
   arrival: closed(1),
-  level: { latency_ms: 20 },
   reference: bothStatements,
   figures: [added("latency", bothStatements.name, 1.4)],
 }
@@ -87,7 +85,6 @@ const jsonSteady: HttpScenario = {
   title: "JSON, 200 calls/s (open loop)",
   spec: () => json,
   arrival: ({ measure_ms }) => ({ kind: "open", per_second: 200, duration_ms: measure_ms }),
-  level: { latency_ms: 20 },
   figures: [0.5, 0.99].map((quantile) => ({
     name: `added p${quantile * 100} over bare`,
     unit: "ms",
@@ -102,7 +99,6 @@ const shortStreams: HttpScenario = {
   title: "Short streams (50 events), 128 connections",
   spec: () => streamOf(50),
   arrival: closed(128),
-  level: { ttft_ms: 250 },
   figures: [throughput(0.5)],
 }
 
@@ -133,7 +129,6 @@ const longStreams: HttpScenario = {
     opened_per_second: (LONG_STREAMS.connections * 1000) / openingMs(size),
     window_ms: windowMs(size),
   }),
-  level: { inter_chunk_ms: 100 },
   figures: [
     {
       name: "gateway CPU per event, tollgate / bare",
@@ -156,7 +151,6 @@ const firstToken: HttpScenario = {
   title: "TTFT of a stream, idle machine",
   spec: () => streamOf(5),
   arrival: closed(1),
-  level: { ttft_ms: 20 },
   reference: holdStatement,
   figures: [added("ttft", holdStatement.name, 1.6)],
 }
@@ -178,7 +172,6 @@ const openStreams: HttpScenario = {
     opened_per_second: 1000,
     window_ms: SLOW_STREAMS[name].window_ms,
   }),
-  level: { ttft_ms: 1000 },
   fresh: true,
   figures: [
     {
@@ -213,7 +206,6 @@ const countTokens: HttpScenario = {
   title: "Count tokens, 64 connections",
   spec: () => ({ kind: "count" }),
   arrival: closed(64),
-  level: { latency_ms: 250 },
   figures: [throughput(0.6)],
 }
 
@@ -226,7 +218,6 @@ const bigBody: HttpScenario = {
   spec: () => json,
   prompt_bytes: MIB,
   arrival: closed(1),
-  level: { latency_ms: 250 },
   reference: bigTurn,
   figures: [added("latency", bigTurn.name, 2.5)],
 }
@@ -240,7 +231,6 @@ const bigEvent: HttpScenario = {
   title: "A stream of one 6 MiB event",
   spec: () => streamOf(1, { content_bytes: 6 * MIB }),
   arrival: calls,
-  level: {},
   figures: [time],
 }
 
@@ -250,7 +240,6 @@ const smallEvents: HttpScenario = {
   title: "A stream of 100,000 events of 20 bytes",
   spec: () => streamOf(100_000, { content_bytes: 20, together: 500, lean: true }),
   arrival: calls,
-  level: {},
   figures: [time],
 }
 
@@ -263,7 +252,6 @@ const twoWorkers: WorkersScenario = {
   spec: () => ({ ...json, delay_ms: 50 }),
   prompt_bytes: SHORT_PROMPT_BYTES,
   arrival: (size) => ({ kind: "closed", connections: 256, duration_ms: windowMs(size) }),
-  level: { latency_ms: 500 },
   figures: [
     {
       name: "throughput, 2 workers / 1",

@@ -142,16 +142,14 @@ export class Soak {
     const { port, pid, postgres_pid } = this.#rig.target("tollgate")
     const arrival: Arrival = { kind: "calls", connections: CONNECTIONS, calls }
     return this.#rig.load({
-      origin: { host: "127.0.0.1", port, tls: false },
+      origin: { host: "127.0.0.1", port },
       path: "/v1/chat/completions",
       headers: requestHeaders(payer.key, spec),
       body: requestBody(name, spec, PROMPT_BYTES),
       stream: spec.kind === "stream",
       arrival,
       warm_ms: 0,
-      to_the_end: false,
       leave_after,
-      level: {},
       pid,
       postgres_pid,
     })

@@ -2,7 +2,7 @@ import type { Payer } from "./admin.ts"
 import { type AnswerSpec, operationPath, streamOf } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
 import type { Child } from "./child.ts"
-import type { Arrival, Job, Level } from "./job.ts"
+import type { Arrival, Job } from "./job.ts"
 import { AuditAnswer, PairsAnswer } from "./ledger-load.ts"
 import { loadWarnings } from "./load-cost.ts"
 import { runFacts } from "./machine.ts"
@@ -73,7 +73,6 @@ interface Load {
   readonly spec: AnswerSpec
   readonly prompt_bytes: number
   readonly arrival: Arrival
-  readonly level: Level
   readonly payer: Payer
 }
 
@@ -133,11 +132,11 @@ export class Suite {
   }
 
   async #http(scenario: HttpScenario): Promise<ScenarioResult> {
-    const { name, title, fresh, prompt_bytes, level, reference } = scenario
+    const { name, title, fresh, prompt_bytes, reference } = scenario
     if (this.#profiling && !fresh) await this.#restart(name)
     const payer = await this.#auditor.payer(name)
     const spec = scenario.spec(this.#size)
-    const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
+    const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), payer }
     const rounds: HttpRound[] = []
     try {
       for (let round = 1; round <= this.#size.rounds; round++) {
@@ -177,10 +176,10 @@ export class Suite {
 
   /** Several workers first, so that the next scenario has a gateway with one process. */
   async #workers(scenario: WorkersScenario): Promise<ScenarioResult> {
-    const { name, title, prompt_bytes, level } = scenario
+    const { name, title, prompt_bytes } = scenario
     const payer = await this.#auditor.payer(name)
     const spec = scenario.spec(this.#size)
-    const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
+    const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), payer }
     const measure = async (workers: number) => {
       this.#progress.step(`${title}: ${workers}`)
       await this.#rig.restartTollgate(workers)
@@ -261,7 +260,6 @@ export class Suite {
         spec,
         prompt_bytes: SHORT_PROMPT_BYTES,
         arrival,
-        level: {},
         payer,
       }
       for (const target of on) await this.#rig.load({ ...this.#job(load, target), warm_ms: 0 })
@@ -269,20 +267,18 @@ export class Suite {
     await this.#auditor.check(payer)
   }
 
-  #job({ name, spec, prompt_bytes, arrival, level, payer }: Load, target: TargetName): Job {
+  #job({ name, spec, prompt_bytes, arrival, payer }: Load, target: TargetName): Job {
     const { port, pid, postgres_pid } = this.#rig.target(target)
     const operation = operationPath(spec)
     return {
-      origin: { host: "127.0.0.1", port, tls: false },
+      origin: { host: "127.0.0.1", port },
       path: target === "tollgate" ? operation : pathOf(name) + operation,
       headers: requestHeaders(payer.key, spec),
       body: requestBody(name, spec, prompt_bytes),
       stream: spec.kind === "stream",
       arrival,
       warm_ms: this.#size.warm_ms,
-      to_the_end: false,
       leave_after: null,
-      level,
       pid,
       postgres_pid,
     }

@@ -1,5 +1,4 @@
-import type { EndpointResults } from "./endpoint.ts"
-import type { LatencySummary } from "./latencies.ts"
+import type { HistoryResults } from "./history.ts"
 import type { AuditResult, CpuResult, FigureResult, PairsResult, Results, ScenarioResult } from "./results.ts"
 import type { Goal } from "./scenario.ts"
 import type { SoakResults } from "./soak.ts"
@@ -25,7 +24,7 @@ export function suiteTable(results: Results): string {
 }
 
 /** The columns for the CPU of a scenario's gateway. */
-export const CPU_HEAD = ["CPU: gateway", "Postgres", "load generator"]
+const CPU_HEAD = ["CPU: gateway", "Postgres", "load generator"]
 
 export function cpuCells({ targets, pairs }: ScenarioResult): string[] {
   if (pairs !== null) {
@@ -60,7 +59,7 @@ export function closingLines({
 }
 
 /** The result of the audit. */
-export function auditSentence({ calls, charged, faults }: AuditResult): string {
+function auditSentence({ calls, charged, faults }: AuditResult): string {
   if (faults.length > 0) return "Audit: THE MONEY DOES NOT ADD UP."
   return `Audit: ${calls} calls, ${charged} USD, every charge equal to what the provider counted; no hold left open.`
 }
@@ -102,38 +101,15 @@ export function soakTable(results: SoakResults): string {
   ].join("\n")
 }
 
-/** The table of a load on an endpoint. */
-export function endpointTable(results: EndpointResults): string {
-  const { url, model, load, calls, found, faults } = results
-  const rows = endpointRows(results)
+/** The lines of a run over a long history. */
+export function historyTable({ calls, rows, faults }: HistoryResults): string {
   return [
-    `${model} at ${url}: ${load}, ${calls} calls, ${us(found.cpu.load_us.median)} of CPU of the load generator per call`,
-    ...(rows.length === 0 ? [] : aligned([ENDPOINT_HEAD, ...rows])),
-    ...faultLines(faults),
+    `${calls} calls in 92 days; the slowest of five answers`,
+    ...aligned(rows),
+    ...(faults.length === 0
+      ? ["Audit: no violations. All questions within their goals."]
+      : faultLines(faults)),
   ].join("\n")
-}
-
-export const ENDPOINT_HEAD = ["", "per second", "p50", "p90", "p99", "max"]
-
-/** The measurements: rates per second, and percentiles of times. */
-export function endpointRows({ found, has_level }: EndpointResults): string[][] {
-  const is_stream = found.inter_chunk_latency_ms.count > 0
-  const rate = (name: string, of: Spread) => [name, perSecond(of), "", "", "", ""]
-  const times = (name: string, { p50, p90, p99, max }: LatencySummary) => [
-    name,
-    "",
-    ...[p50, p90, p99, max].map(ms),
-  ]
-  if (found.request_latency_ms.count === 0) return []
-  return [
-    rate("request throughput", found.request_throughput_per_s),
-    ...(has_level ? [rate("goodput", found.goodput_per_s)] : []),
-    rate("output token throughput", found.output_token_throughput_per_s),
-    ...(is_stream ? [rate("chunks", found.events_per_s)] : []),
-    times("request latency", found.request_latency_ms),
-    ...(is_stream ? [times("time to first token", found.time_to_first_token_ms)] : []),
-    ...(is_stream ? [times("inter-chunk latency", found.inter_chunk_latency_ms)] : []),
-  ]
 }
 
 /** Absolute numbers of a scenario. */
@@ -178,15 +154,12 @@ export function eachUs({ postgres_us }: PairsResult): string {
   return postgres_us.map(({ median }) => us(median)).join(" + ")
 }
 
-export function goalText({
-  goal,
-  unit,
-}: Pick<FigureResult, "goal" | "unit"> & { readonly goal: Goal }): string {
+function goalText({ goal, unit }: Pick<FigureResult, "goal" | "unit"> & { readonly goal: Goal }): string {
   if (goal === null) return "reported"
   return "at_least" in goal ? `≥ ${quantity(goal.at_least, unit)}` : `≤ ${quantity(goal.at_most, unit)}`
 }
 
-export function quantity(value: number, unit: FigureResult["unit"]): string {
+function quantity(value: number, unit: FigureResult["unit"]): string {
   return Number.isFinite(value) ? `${value.toFixed(2)}${UNITS[unit]}` : "none"
 }
 

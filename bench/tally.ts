@@ -1,5 +1,5 @@
 import type { Outcome } from "./client.ts"
-import { type JobReport, type Level, PERIOD_MS } from "./job.ts"
+import type { JobReport } from "./job.ts"
 import { Latencies } from "./latencies.ts"
 
 /**
@@ -7,13 +7,10 @@ import { Latencies } from "./latencies.ts"
  * everything that happened within the measured time.
  */
 export class Tally {
-  readonly #level: Level
   readonly #latency = new Latencies()
   readonly #ttft = new Latencies()
   readonly #inter_chunk = new Latencies()
   readonly #lateness = new Latencies()
-  readonly #calls_by_period: number[] = []
-  readonly #events_by_period: number[] = []
   readonly #failures: Record<string, number> = {}
   #from_ms = Number.POSITIVE_INFINITY
   #until_ms = Number.POSITIVE_INFINITY
@@ -22,11 +19,6 @@ export class Tally {
   #events = 0
   #received_bytes = 0
   #output_tokens = 0
-  #good = 0
-
-  constructor(level: Level) {
-    this.#level = level
-  }
 
   /** Sets the measured time; its end may be set later. */
   measure(from_ms: number, until_ms = Number.POSITIVE_INFINITY): void {
@@ -41,7 +33,6 @@ export class Tally {
   noteEvents(count: number, gap_ms: number | null, now_ms: number): void {
     if (!this.#measures(now_ms)) return
     this.#events += count
-    add(this.#events_by_period, this.#period(now_ms), count)
     if (gap_ms !== null) this.#inter_chunk.record(gap_ms)
     if (count > 1) this.#inter_chunk.record(0, count - 1)
   }
@@ -57,8 +48,6 @@ export class Tally {
       this.#calls += 1
       this.#received_bytes += outcome.received_bytes
       this.#output_tokens += outcome.output_tokens
-      if (meets(outcome, this.#level)) this.#good += 1
-      add(this.#calls_by_period, this.#period(end_ms), 1)
     }
     if (!this.#measures(start_ms)) return
     this.#latency.record(end_ms - start_ms)
@@ -67,50 +56,22 @@ export class Tally {
   }
 
   report(): Omit<JobReport, "cpu_ms" | "memory"> {
-    const measured_ms = this.#until_ms - this.#from_ms
-    const periods = Math.floor(measured_ms / PERIOD_MS)
     return {
-      measured_ms,
+      measured_ms: this.#until_ms - this.#from_ms,
       calls: this.#calls,
       events: this.#events,
       received_bytes: this.#received_bytes,
       output_tokens: this.#output_tokens,
-      good: this.#good,
       made: this.#made,
       failures: this.#failures,
       latency: this.#latency.encoded,
       ttft: this.#ttft.encoded,
       inter_chunk: this.#inter_chunk.encoded,
       lateness: this.#lateness.encoded,
-      calls_by_period: wholePeriods(this.#calls_by_period, periods),
-      events_by_period: wholePeriods(this.#events_by_period, periods),
     }
   }
 
   #measures(ms: number): boolean {
     return ms >= this.#from_ms && ms <= this.#until_ms
   }
-
-  #period(ms: number): number {
-    return Math.floor((ms - this.#from_ms) / PERIOD_MS)
-  }
-}
-
-/** Whether a successful call met the service level. */
-function meets({ start_ms, end_ms, first_ms, longest_gap_ms }: Outcome, level: Level): boolean {
-  const { latency_ms, ttft_ms, inter_chunk_ms } = level
-  return (
-    (latency_ms === undefined || end_ms - start_ms <= latency_ms) &&
-    (ttft_ms === undefined || (first_ms !== null && first_ms - start_ms <= ttft_ms)) &&
-    (inter_chunk_ms === undefined || longest_gap_ms <= inter_chunk_ms)
-  )
-}
-
-function add(counts: number[], at: number, count: number): void {
-  counts[at] = (counts[at] ?? 0) + count
-}
-
-/** Fills periods without calls with 0, and drops the last one, which is mostly incomplete. */
-function wholePeriods(counts: readonly number[], periods: number): number[] {
-  return Array.from({ length: periods }, (_, period) => counts[period] ?? 0)
 }

@@ -1,7 +1,7 @@
 import { aligned, faultLines, ms, percent, us } from "./table.ts"
 import type { WrkResults, WrkScenarioResult } from "./wrk.ts"
 
-export const WRK_HEAD = [
+const WRK_HEAD = [
   "scenario",
   "Tollgate / bare",
   "rounds",
@@ -15,7 +15,7 @@ export const WRK_HEAD = [
   "bare",
 ]
 
-export function wrkRow({ title, ratio, bare, tollgate }: WrkScenarioResult): string[] {
+function wrkRow({ title, ratio, bare, tollgate }: WrkScenarioResult): string[] {
   return [
     title,
     ratio.median.toFixed(2),
@@ -32,12 +32,12 @@ export function wrkRow({ title, ratio, bare, tollgate }: WrkScenarioResult): str
 }
 
 /** What a run with wrk covered, in words. */
-export function wrkSentence({ accounts, rounds, command }: WrkResults): string {
+function wrkSentence({ accounts, rounds, command }: WrkResults): string {
   return `${command}; ${accounts} ${accounts === 1 ? "account" : "accounts"}, medians of ${rounds} ${rounds === 1 ? "round" : "rounds"}`
 }
 
 /** What the gateway's audit says. */
-export function wrkVerdict({ faults }: WrkResults): string {
+function wrkVerdict({ faults }: WrkResults): string {
   return faults.length === 0 ? "Audit: no violations, no hold left open." : "Audit: FAILED."
 }
 

@@ -364,7 +364,6 @@ const PURE = [
   "src/cli/{completion,moment,price-list}.ts",
   "src/console/*.ts",
   "bench/{answer-parser,event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
-  "bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
 ]
 const PURE_PACKAGES = [
   "@sinclair/typebox",

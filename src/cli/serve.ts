@@ -57,17 +57,14 @@ const PACKAGE = "hdr-histogram-js"
 
 /** `tollgate bench`: the benchmark, which parses its own arguments. */
 export const bench = leaf({
-  summary: "Benchmark the gateway or any OpenAI-compatible endpoint",
+  summary: "Benchmark the gateway",
   details:
     "All arguments are passed to the benchmark. Needs a checkout of the repository: the image does not contain it.",
   words: {},
   passes_words: true,
   examples: [
     ["tollgate bench -- --help", "what it measures, and its flags"],
-    [
-      'tollgate bench --url http://127.0.0.1:8080/v1 --key "$KEY" --model demo-small --stream --duration 2s',
-      "load on a running gateway",
-    ],
+    ["tollgate bench --quick", "every scenario, in under two minutes"],
   ],
   run(_given, { env }, words) {
     if (!isInstalled()) {

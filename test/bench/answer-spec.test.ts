@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import { type AnswerSpec, jsonAnswer, streamOf, streamWrites, tokensOf } from "../../bench/answer-spec.ts"
-import { jobOf } from "../../bench/endpoint.ts"
 import { EventScanner } from "../../bench/event-scanner.ts"
 import { promptOf, requestBody } from "../../bench/prompt.ts"
 import { configFor } from "../../bench/rig.ts"
@@ -73,39 +72,4 @@ describe("the rows of the table", () => {
 test.each([1, 600, 5000, 1_048_576])("a prompt has about %d bytes", (bytes) => {
   const length = promptOf(bytes).reduce((sum, { content }) => sum + content.length, 0)
   expect(length).toBeWithin(bytes * 0.99, bytes + 1)
-})
-
-describe("a load on an endpoint", () => {
-  const endpoint = {
-    url: new URL("https://models.example/v1/"),
-    key: "k",
-    model: "m",
-    stream: true,
-    rate: null,
-    concurrency: 3,
-    duration_ms: 1000,
-    prompt_bytes: 10,
-    max_tokens: 5,
-    level: {},
-  }
-  test.each([
-    ["https://models.example/v1", "/v1/chat/completions", 443, true],
-    ["http://127.0.0.1:8080/v1/", "/v1/chat/completions", 8080, false],
-    ["http://127.0.0.1/chat/completions", "/chat/completions", 80, false],
-  ])("%s", (url, path, port, tls) => {
-    expect(jobOf({ ...endpoint, url: new URL(url) })).toMatchObject({ path, origin: { port, tls } })
-  })
-
-  test("asks for the usage of a stream, and loads as it was told", () => {
-    expect(JSON.parse(jobOf(endpoint).body)).toMatchObject({
-      stream: true,
-      stream_options: { include_usage: true },
-    })
-    expect(jobOf(endpoint).arrival).toEqual({ kind: "closed", connections: 3, duration_ms: 1000 })
-    expect(jobOf({ ...endpoint, rate: 7 }).arrival).toEqual({
-      kind: "open",
-      per_second: 7,
-      duration_ms: 1000,
-    })
-  })
 })
