@@ -11,15 +11,15 @@ export interface BodySource extends Source {
   bytes(): Uint8Array | Promise<Uint8Array>
 }
 
-/** How one JSON answer is collected. */
-export interface CollectOptions {
+/** The limits within which one JSON answer is collected. */
+interface CollectOptions {
   readonly source: BodySource
   /** The announced length in bytes; null if unknown. */
   readonly length: number | null
   readonly limit_bytes: number
-  /** How many bytes of a body over the limit are read for its usage (D5). */
+  /** Bytes of a body over the limit that are read for its usage (D5). */
   readonly read_bytes: number
-  /** How a body over the limit is read. */
+  /** Reads a body over the limit. */
   readonly form: Pick<JsonForm, "openLarge">
   /** The total timeout (D31), and since when it runs by the clock of `performance.now`. */
   readonly total_ms: number
@@ -29,7 +29,7 @@ export interface CollectOptions {
 }
 
 /** A provider's JSON body as far as it came. */
-export interface Collected {
+interface Collected {
   readonly bytes: Uint8Array
   /** `client_left` if `unwanted` was aborted; the caller knows why. */
   readonly ending: Extract<Ending, "completed" | "upstream_lost" | "deadline" | "client_left">

@@ -4,14 +4,12 @@ import { isMissing, isObject, type JsonObject, readServiceTier } from "../wire/u
 import { EventReading } from "./event-reading.ts"
 import type { Abridged } from "./long-text.ts"
 import { choicesOf, outputBytes } from "./output.ts"
-import { DONE, EMPTY, ERROR, type EventKind, isUsable, OUTPUT, reportsError } from "./reading.ts"
+import { DONE, EMPTY, ERROR, type EventKind, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 
 /** Reads a stream of chat chunks, which `[DONE]` ends. */
 export class ChatReading extends EventReading {
   readonly #choices: Choices
-  /** Output up to the last usage in the place of final usage (D4). */
-  #closed_bytes = -1
   /** Output in whole messages, each of which repeats what deltas said before. */
   readonly #snapshots = new Map<number, number>()
 
@@ -40,7 +38,7 @@ export class ChatReading extends EventReading {
     this.output_bytes += bytes
     const read = bytes > 0 ? OUTPUT : EMPTY
     if (usages.length === 0) return read
-    const closing = choices.length === 0 || this.#choices.finished || this.#closed_bytes === this.output_bytes
+    const closing = choices.length === 0 || this.#choices.finished || this.closed_bytes === this.output_bytes
     const trusted_usage = this.#count(usages, closing)
     const with_usage = usages.some(isObject)
     const usage_only = with_usage && bytes === 0 && choices.every((choice) => this.#saysNothing(choice))
@@ -60,11 +58,11 @@ export class ChatReading extends EventReading {
     // After other usage, 0/0 erases nothing and counts no output (D2).
     if (this.counted_bytes !== null && isPlaceholder(counted)) return true
     this.counted_bytes = this.output_bytes
-    if (closing) this.#closed_bytes = this.output_bytes
+    if (closing) this.closed_bytes = this.output_bytes
     return true
   }
 
-  /** What a chunk adds to the output: a whole `message` after its deltas repeats them (D7). */
+  /** The output that a chunk adds: a whole `message` after its deltas repeats them (D7). */
   #newBytes(choices: readonly JsonObject[], bytes: number): number {
     if (!choices.some(isSnapshot)) return bytes
     for (const [place, choice] of choices.entries()) {
@@ -92,16 +90,12 @@ export class ChatReading extends EventReading {
   get paused(): boolean {
     return this.#choices.paused
   }
-
-  get usage_final(): boolean {
-    return this.#closed_bytes === this.output_bytes && isUsable(this.usage.reading, this.output_bytes)
-  }
 }
 
 /** A request may ask for 128 choices (D12). */
 const MAX_CHOICES = 128
 
-/** Which choices of a stream have finished. */
+/** The choices of a stream that have finished. */
 class Choices {
   readonly #requested: number
   readonly #finished = new Set<number>()

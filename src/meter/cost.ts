@@ -3,7 +3,7 @@ import { EACH, edited, memberText, withMember } from "./json-text.ts"
 import type { UsageSpan } from "./large-answer.ts"
 import type { SseEvent } from "./sse.ts"
 
-/** What a client sees of the usage in an answer: what it asked for (D24), the charge (D49), and not the provider's own cost. */
+/** The usage of an answer as its client sees it: if it asked for it (D24), with the charge (D49), without the provider's own cost. */
 
 const encoder = new TextEncoder()
 /** Keeps a BOM, because everything else stays as the provider sent it. */
@@ -11,7 +11,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 /** For events, whose broken UTF-8 reads as U+FFFD. */
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true })
 
-/** Where a usage object may stand. */
+/** The places of a usage object. */
 const USAGES: readonly (readonly string[])[] = [
   ["usage"],
   ["choices", EACH, "usage"],
@@ -82,7 +82,7 @@ function shownUsage(usage: string, hides: boolean, charge_nano: bigint | null): 
   }
 }
 
-/** What the client of a stream asked for. */
+/** The wishes of a stream's client. */
 export interface UsageWishes {
   /** The usage; otherwise it is stripped (D24). */
   readonly wants_usage: boolean
@@ -103,7 +103,7 @@ export class ShownUsage {
   }
 
   /**
-   * What is sent of an event that has a usage: the provider's own bytes, or what is left of them; null for nothing.
+   * The bytes that are sent of an event with a usage: the provider's own, or what is left of them; null for nothing.
    * `usage_only`: the rest of it says nothing.
    */
   of(event: SseEvent, usage_only: boolean, final_usage: boolean): readonly Uint8Array[] | null {

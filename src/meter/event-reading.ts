@@ -4,7 +4,7 @@ import type { JsonObject } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { type Abridged, abridge } from "./long-text.ts"
 import { parsePayload } from "./output.ts"
-import { EMPTY, type EventKind, NOTHING, OUTPUT, type StreamEvidence } from "./reading.ts"
+import { EMPTY, type EventKind, isUsable, NOTHING, OUTPUT, type StreamEvidence } from "./reading.ts"
 import type { Repetition } from "./repetition.ts"
 import type { SseEvent } from "./sse.ts"
 
@@ -27,6 +27,8 @@ export abstract class EventReading {
   protected output_bytes = 0
   /** Those up to the last valid usage; null before there is any. */
   protected counted_bytes: number | null = null
+  /** Those up to the last usage in the place of final usage (D4). */
+  protected closed_bytes = -1
 
   constructor(recurring: Repetition, rules: UsageRules) {
     this.recurring = recurring
@@ -38,8 +40,11 @@ export abstract class EventReading {
   abstract readonly answered: boolean
   /** True if the answer may be complete except for its usage (D9). */
   abstract readonly paused: boolean
+
   /** True if the usage that counts is final (D4). */
-  abstract readonly usage_final: boolean
+  get usage_final(): boolean {
+    return this.closed_bytes === this.output_bytes && isUsable(this.usage.reading, this.output_bytes)
+  }
 
   /** Reads a payload, unless the stream has ended. `long`: it is without the long text of its event. */
   protected abstract readPayload(payload: JsonObject, long: Abridged | null): EventKind
@@ -108,7 +113,7 @@ export abstract class EventReading {
     this.error = true
   }
 
-  /** What was delivered, if the stream ends now with `ending`. */
+  /** The delivery, if the stream ends now with `ending`. */
   evidence(ending: Ending): StreamEvidence {
     return {
       shape: "stream",

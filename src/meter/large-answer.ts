@@ -35,7 +35,7 @@ export interface Place {
   readonly name: string
 }
 
-/** Where a usage object stands in the bytes of an answer. */
+/** The position of a usage object in the bytes of an answer. */
 export interface UsageSpan {
   readonly start: number
   readonly end: number

@@ -13,7 +13,7 @@ const LONG_BYTES = 65_536
 /** Strings may come before the text, but not more than this many quotes. */
 const MAX_QUOTES = 256
 /**
- * What stands in for the text: longer than any text that means something, such as a type. Outside of a string it is no
+ * A text in place of the long one: longer than any text that means something, such as a type. Outside of a string it is no
  * JSON, so an event that parses had a string there.
  */
 const STAND_IN_BYTES = 4_096

@@ -29,7 +29,7 @@ export class MessagesReading extends EventReading {
     return this.#stopped
   }
 
-  get usage_final(): boolean {
+  override get usage_final(): boolean {
     return this.#stopped && this.#counts_output && this.counted_bytes === this.output_bytes
   }
 

@@ -1,6 +1,6 @@
 import { LARGE_BYTES, Parts } from "./parts.ts"
 
-/** Where a stream is written to. */
+/** The server's side of a stream. */
 interface Writer {
   /** A promise if the client has not taken what was written before. */
   write(bytes: Uint8Array): number | Promise<number>
@@ -31,11 +31,11 @@ export class Outlet {
   /** Called when there is something to send, or nothing is to come. */
   #ready: (() => void) | null = null
   #fail: ((error: unknown) => void) | null = null
-  /** Why the relay failed; null while it works. */
+  /** The reason why the relay failed; null while it works. */
   #fault: { readonly error: unknown } | null = null
   /** Resolves when the client has taken what was written; null while it has. */
   #blocked: Promise<void> | null = null
-  /** What is sent then. Written at once, it would be copied into a buffer of the server: 1 to 3 ms for an event of 6 MiB. */
+  /** Sent then, because bytes that are written before are copied into a buffer of the server. */
   #waiting: Uint8Array[] = []
   #attached: (() => void) | null = null
   /** True if the stream is closed when nothing waits any more. */
@@ -77,7 +77,7 @@ export class Outlet {
     })
   }
 
-  /** What is sent, as it comes. Only for the server, which keeps no view of what is written to it. */
+  /** The bytes that are sent, as they come. Only for the server, which keeps no view of what is written to it. */
   stream(): ReadableStream<Uint8Array> {
     return new ReadableStream<Uint8Array>({
       type: "direct",

@@ -2,7 +2,7 @@ import type { Ending } from "../wire/call.ts"
 import type { JsonObject, Usage, UsageReading } from "../wire/usage.ts"
 import type { UsageSpan } from "./large-answer.ts"
 
-/** What a provider delivered, for the settlement. */
+/** The provider's delivery, for the settlement. */
 export type Evidence = JsonEvidence | StreamEvidence
 
 interface Delivered {
@@ -36,7 +36,7 @@ export interface StreamEvidence extends Delivered {
   readonly error: boolean
 }
 
-/** What an event of a stream means for the relay. */
+/** The meaning of an event of a stream for the relay. */
 export interface EventKind {
   /**
    * `done` is the last event, `error` one that reports a failure (D10): nothing after either is read. `nothing` is a comment,
@@ -75,7 +75,7 @@ export const DONE: EventKind = { ...NOTHING, kind: "done" }
 export const ERROR: EventKind = { ...NOTHING, kind: "error" }
 
 /** True if usage is 0/0, which is a placeholder if there is output (D2). */
-export function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
+function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
   return prompt_tokens === 0 && completion_tokens === 0
 }
 

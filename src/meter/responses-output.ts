@@ -37,12 +37,12 @@ const DATA: ReadonlySet<string> = new Set([
 ])
 
 /** True if nothing under this name is output, however deep (D66). */
-export function isOutputName(name: string): boolean {
+function isOutputName(name: string): boolean {
   return !NOT_OUTPUT.has(name)
 }
 
 /** The bytes that a string of this length counts under this name (D7, D66). */
-export function countedResponseBytes(name: string, bytes: number): number {
+function countedResponseBytes(name: string, bytes: number): number {
   if (NOT_SAID.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
   return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
 }
@@ -90,7 +90,7 @@ export function responseBytes(response: JsonObject): number {
   return typeof output_text === "string" ? Math.max(bytes, Buffer.byteLength(output_text)) : bytes
 }
 
-/** How often the provider ran each of its tools that can have a price, by the tool's name. */
+/** The runs of each of the provider's tools that can have a price, by the tool's name. */
 export type ToolRuns = Readonly<Record<string, number>>
 
 /** The items of tools that are billed by the run (D60). */
@@ -121,7 +121,7 @@ interface CountedItem {
   open: boolean
 }
 
-/** How many items, and parts of an item, are tracked. Snapshots of any others are not counted. */
+/** The most items, and parts of an item, that are tracked. Snapshots of any others are not counted. */
 const MAX_ITEMS = 1_024
 const MAX_PARTS = 256
 

@@ -16,7 +16,7 @@ import {
   type UsageReading,
 } from "../wire/usage.ts"
 import { EventReading } from "./event-reading.ts"
-import { DONE, EMPTY, ERROR, type EventKind, isUsable, OUTPUT, reportsError } from "./reading.ts"
+import { DONE, EMPTY, ERROR, type EventKind, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 import { ResponsesOutput, type ToolRuns } from "./responses-output.ts"
 import type { SseEvent } from "./sse.ts"
@@ -43,10 +43,6 @@ export class ResponsesReading extends EventReading {
 
   get paused(): boolean {
     return this.#output.paused
-  }
-
-  get usage_final(): boolean {
-    return isUsable(this.usage.reading, this.output_bytes)
   }
 
   protected override get over(): boolean {
@@ -104,6 +100,7 @@ export class ResponsesReading extends EventReading {
 
   #count(usage: unknown, expected: Expected): boolean {
     this.counted_bytes = this.output_bytes
+    this.closed_bytes = this.output_bytes
     return this.usage.take(firstCounted(usagesOf({ usage }), this.rules), expected, false)
   }
 }

@@ -16,7 +16,7 @@ export interface SseEvent {
 
 /** Several events in a row that need not be read. */
 export interface Recurrence {
-  /** Where they end in the chunk: after a blank line that ends with LF. */
+  /** Their end in the chunk: after a blank line that ends with LF. */
   readonly end: number
   /** UTF-8 bytes of output in them (D7). */
   readonly output_bytes: number
@@ -209,7 +209,7 @@ export function readData(bytes: Uint8Array, first: boolean): string | null {
   return data
 }
 
-/** Where the value of a `data` line begins, past one space after the colon; null for any other line. */
+/** The beginning of the value of a `data` line, past one space after the colon; null for any other line. */
 function dataStart(bytes: Uint8Array, start: number, end: number): number | null {
   const name_end = start + 4
   const named =

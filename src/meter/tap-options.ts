@@ -6,7 +6,7 @@ import type { EventReading } from "./event-reading.ts"
 import type { JsonForm } from "./json-reading.ts"
 import type { StreamEvidence } from "./reading.ts"
 
-/** How streams are read and framed (D36). One for each operation that streams (D63). */
+/** The reading and framing of streams (D36). One for each operation that streams (D63). */
 export interface StreamForm {
   /** Reads one stream: `choices` were requested. */
   open(choices: number, rules: UsageRules): EventReading
@@ -33,7 +33,7 @@ export interface StreamSizes {
   readonly response_read_bytes: number
 }
 
-/** How long the relay of a stream waits, in milliseconds. */
+/** Waits of the relay of a stream, in milliseconds. */
 export interface StreamTimes {
   /** For bytes to send, before a comment keeps the connection open (D36). */
   readonly keepalive_ms: number
@@ -45,23 +45,23 @@ export interface StreamTimes {
   readonly finish_wait_ms: number
 }
 
-/** How one stream is relayed. Times in milliseconds. */
+/** The relay of one stream. Times in milliseconds. */
 export interface TapOptions extends UsageWishes {
   readonly source: Source
   readonly form: StreamForm
   /** Reads a JSON object in place of events (D29). */
   readonly json: Pick<JsonForm, "openLarge">
-  /** How many choices the request asks for (D12). */
+  /** The number of choices that the request asks for (D12). */
   readonly requested: number
-  /** How its usage is read (D87). */
+  /** For its usage (D87). */
   readonly usage_rules: UsageRules
   readonly sizes: StreamSizes
   readonly times: StreamTimes
   readonly idle_ms: number
-  /** What is left of the total timeout. */
+  /** The rest of the total timeout. */
   readonly total_ms: number
   /**
-   * How long to read on for the final usage once the client has left; null to stop at once (D9). It may grow with what
+   * The time to read on for the final usage once the client has left; null to stop at once (D9). It may grow with what
    * the stream says.
    */
   readonly drain_ms: number | null
@@ -70,7 +70,7 @@ export interface TapOptions extends UsageWishes {
    * before the last byte). Never rejects.
    */
   settle(evidence: StreamEvidence): Promise<bigint>
-  /** What the client is shown when a stream breaks after output (D10): a whole event. */
+  /** The event that the client is sent when a stream breaks after output (D10). */
   errorEvent(ending: Ending, data: string | null): Uint8Array
   /** An event in which the provider reports a failure, without its credential (D17). */
   withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[]

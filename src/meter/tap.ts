@@ -22,7 +22,7 @@ export class Tap implements Feed {
   #whole: WholeAnswer | null | undefined
   readonly #reading: EventReading
   readonly #usage: ShownUsage
-  /** What the client is sent. */
+  /** The client's side. */
   readonly outlet: Outlet
   readonly #opened_ms = performance.now()
   #timer: Timer | undefined
@@ -31,7 +31,7 @@ export class Tap implements Feed {
   #running = false
   /** True if a JSON object over the limit was read for what it says (D5). */
   #too_large = false
-  /** How the client left, while the provider is still read for the final usage (D9). */
+  /** The way the client left, while the provider is still read for the final usage (D9). */
   #draining: "client_left" | "client_stalled" | null = null
   /** When the pending read of the provider began. */
   #read_ms: number | null = null
@@ -58,7 +58,7 @@ export class Tap implements Feed {
     this.#tick()
   }
 
-  /** What the provider delivered so far, as if the stream ended now with `ending` (D13's checkpoint). */
+  /** The provider's delivery so far, as if the stream ended now with `ending` (D13's checkpoint). */
   evidence(ending: Ending): StreamEvidence {
     const evidence = this.#reading.evidence(this.#draining ?? ending)
     return this.#too_large ? { ...evidence, too_large: true } : evidence
@@ -96,13 +96,13 @@ export class Tap implements Feed {
     if (!this.#running) void this.pull()
   }
 
-  /** How long the provider is read on once the client is gone; 0 when it is cut at once. */
+  /** The time that the provider is read on once the client is gone; 0 if it is cut immediately. */
   get #drain_ms(): number {
     const policy_ms = this.#options.drain_ms ?? 0
     return this.#reading.paused ? Math.max(policy_ms, this.#options.times.finish_wait_ms) : policy_ms
   }
 
-  /** What is left of that; infinite while the client is there. */
+  /** The rest of that; infinite while the client is there. */
   #drainLeft(now: number): number {
     const { gone_ms } = this.outlet
     return gone_ms === null ? Number.POSITIVE_INFINITY : left(now, gone_ms, this.#drain_ms)
@@ -341,7 +341,7 @@ export class Tap implements Feed {
   }
 }
 
-/** What is left of a period that began at `since_ms`; infinite if it did not begin. */
+/** The rest of a period that began at `since_ms`; infinite if it did not begin. */
 function left(now_ms: number, since_ms: number | null, period_ms: number): number {
   return since_ms === null ? Number.POSITIVE_INFINITY : since_ms + period_ms - now_ms
 }

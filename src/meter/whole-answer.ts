@@ -17,7 +17,7 @@ export function beginsAsObject(bytes: Uint8Array): boolean | undefined {
   return at === bytes.byteLength ? undefined : bytes[at] === OPEN_OBJECT
 }
 
-/** How it is read. Over `response_bytes` it is not kept, but read up to `response_read_bytes` (D5). */
+/** Its sizes and readers. Over `response_bytes` it is not kept, but read up to `response_read_bytes` (D5). */
 type WholeOptions = Pick<TapOptions, "sizes" | "form" | "json">
 
 /** The error for an answer over the limit, in the form of a provider's error event. */

@@ -14,7 +14,7 @@ import {
 import { Counted, count, merged } from "./counted.ts"
 import { type Reader, readers } from "./readers.ts"
 
-/** How the usage of a call is read: the provider's names, and the most that the request can have caused (D1, D87). */
+/** The reader of a call's usage, and the most that the request can have caused (D1, D87). */
 export interface UsageRules {
   readonly reader: Reader
   readonly limits: UsageLimits
@@ -29,7 +29,7 @@ export const ANY_USAGE: UsageRules = {
   writes_for_an_hour: false,
 }
 
-/** What a usage must have to be valid. */
+/** The counts that a usage must have to be valid. */
 export interface Expected {
   /** True if it counts output: embeddings have none, and the first event of a message does not count it yet. */
   readonly output: boolean
@@ -129,7 +129,7 @@ export function readUsage(
 
 const NONE: readonly never[] = []
 
-/** What stands in the places of usage in a payload, in their order (D87). */
+/** The values in the places of usage of a payload, in their order (D87). */
 export function usagesOf({ usage, choices, x_groq }: JsonObject): readonly unknown[] {
   const groq = isObject(x_groq) ? x_groq.usage : undefined
   const of_choices = Array.isArray(choices) && choices.some(hasUsage)

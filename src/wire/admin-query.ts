@@ -6,7 +6,7 @@ import { id, model, moment, query, session, wholeNumber, word } from "./paramete
 /** The query strings of the lists under `/admin`. */
 
 export const MAX_PAGE = 1_000
-export const DEFAULT_PAGE = 100
+const DEFAULT_PAGE = 100
 
 const page = {
   limit: Type.Optional(wholeNumber(MAX_PAGE, DEFAULT_PAGE, "The maximum number of entries in a page.")),

@@ -4,7 +4,7 @@ import { ModelName } from "./chat-request.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 
 /** The operations that can be quoted: all. */
-export const quotedOperations = ["chat", "messages", "embeddings", "responses"] as const
+const quotedOperations = ["chat", "messages", "embeddings", "responses"] as const
 export type QuotedOperation = (typeof quotedOperations)[number]
 
 const EXPECTED_OPERATION = `one of ${quotedOperations.join(", ")}`

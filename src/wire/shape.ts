@@ -11,7 +11,7 @@ export const MAX_NAMES = 20_000
 /** Backslashes in strings: each costs the parser as much as ten plain bytes. */
 export const MAX_ESCAPES = 2_000_000
 /** Digits beyond the 16th of each number. */
-export const MAX_DIGITS = 1_000_000
+const MAX_DIGITS = 1_000_000
 
 export type Excess = "depth" | "values" | "names" | "escapes" | "digits"
 

@@ -7,7 +7,7 @@ import { id, model, moment, query, word } from "./parameter.ts"
 /** The reports `GET /v1/usage` and `GET /admin/usage` (D48): their query strings and their bodies. */
 
 /** The groupings of a client. */
-export const groupings = ["model", "operation", "key", "session", "day"] as const
+const groupings = ["model", "operation", "key", "session", "day"] as const
 /** The groupings of an operator. */
 export const operatorGroupings = [...groupings, "account", "hour"] as const
 export type Grouping = (typeof operatorGroupings)[number]
