@@ -138,7 +138,7 @@ const margin = {
   examples: [["tollgate accounts margin Acme 1.25", "use price-multiplier: the next version has no margin"]],
 } as const
 
-/** How often the progress of a move is shown. */
+/** The interval at which the progress of a move is shown. */
 const REMARK_MS = 5_000
 
 const move = adminCommand({

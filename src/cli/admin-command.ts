@@ -9,7 +9,7 @@ import { parseMoment } from "./moment.ts"
 import { type CardLine, type Column, card, type Screen, table } from "./screen.ts"
 import { DEFAULT_URL, findTarget } from "./target.ts"
 
-/** What an admin command works with. */
+/** The context of an admin command. */
 export interface AdminContext {
   readonly client: AdminClient
   readonly screen: Screen
@@ -26,7 +26,7 @@ export interface AdminContext {
 interface Shown<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly Column<Row>[]
-  /** What is printed if there are no rows. */
+  /** Printed if there are no rows. */
   readonly empty: string
 }
 
@@ -83,7 +83,7 @@ const DEFAULT_LIMIT = 20
 type ListDefinition<W, S extends TSchema> = Omit<LeafDefinition<W>, "run"> & {
   readonly entry: S
   readonly columns: readonly Column<Static<S>>[]
-  /** What is printed if there are no entries. */
+  /** Printed if there are no entries. */
   readonly empty: string
   /** The path of the list, and its query. */
   path(given: Given<W>, context: AdminContext): Promise<readonly [path: string, query?: Query]>
@@ -110,7 +110,7 @@ export function listCommand<const W extends Words, S extends TSchema>(
   })
 }
 
-/** How many entries to read, and from where. */
+/** The number of entries to read, and the first one. */
 interface Extent {
   /** Infinity for all. */
   readonly limit: number

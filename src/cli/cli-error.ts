@@ -32,7 +32,7 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** What `read` returns; if it throws, the reason after `before` is the failure of the command. */
+/** The result of `read`; if it throws, the reason after `before` is the failure of the command. */
 export function orFail<Value>(read: () => Value, before = ""): Value {
   try {
     return read()

@@ -5,10 +5,10 @@ import type { Runtime } from "./screen.ts"
 /** A command line that works as it is, and what it does. */
 export type Example = readonly [line: string, summary: string]
 
-/** What a word is for; with its choices if only those are allowed. */
+/** The purpose of a word; with its choices if only those are allowed. */
 type Meaning = string | readonly [description: string, choices: readonly string[]]
 
-/** What can follow a command: `<name>` must be given, `--name <VALUE>` and the flag `--name` need not. */
+/** The words that can follow a command: `<name>` must be given, `--name <VALUE>` and the flag `--name` need not. */
 export type Words = Readonly<Record<`<${string}>` | `--${string}`, Meaning>>
 
 type NameOf<Word> = Word extends `--${infer Name} <${string}>`
@@ -32,7 +32,7 @@ interface Definition<Of> {
   /** More text for `--help`. */
   readonly details?: string
   readonly examples: readonly [Example, ...Example[]]
-  /** Whether its words are passed unread to another program. */
+  /** True if its words are passed unread to another program. */
   readonly passes_words?: boolean
   run(given: Of, runtime: Runtime, words: readonly string[]): Promise<void> | void
 }
@@ -155,7 +155,7 @@ function optionReader(choices: readonly string[] | undefined) {
   }
 }
 
-/** Whether the parser stopped because it printed help or the version. */
+/** True if the parser stopped because it printed help or the version. */
 function isHelp({ code }: CommanderError): boolean {
   return code === "commander.help" || code === "commander.helpDisplayed" || code === "commander.version"
 }

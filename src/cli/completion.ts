@@ -1,6 +1,6 @@
 import type { Command } from "commander"
 
-/** How the script of each shell is installed. */
+/** The command that installs the script of each shell. */
 const INSTALL: Readonly<Record<string, string>> = {
   bash: "tollgate completion bash > ~/.local/share/bash-completion/completions/tollgate",
   zsh: "tollgate completion zsh > FOLDER/_tollgate, where FOLDER is in $fpath",
@@ -15,7 +15,7 @@ export function completionScript(shell: string, program: Command): string {
   return `# To install it permanently: ${INSTALL[shell]}\n${script}`
 }
 
-/** What can follow the words of `path`. */
+/** The words that can follow those of `path`. */
 interface Spot {
   /** The commands so far, separated by spaces. */
   readonly path: string
@@ -27,7 +27,7 @@ interface Spot {
 interface Word {
   readonly word: string
   readonly summary: string
-  /** What follows the word: nothing, one of some words, a file, or any value. */
+  /** The value after the word: nothing, one of some words, a file, or any value. */
   readonly takes: "nothing" | "file" | "any" | readonly string[]
 }
 

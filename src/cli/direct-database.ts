@@ -78,7 +78,7 @@ async function openAll(target: Direct): Promise<ShardDatabase[]> {
   )
 }
 
-/** What the spool of a data directory has for calls that the ledger does not know. */
+/** The settlements in a data directory's spool for calls that the ledger does not know. */
 async function unheldIn(data_dir: string, database: PostgresJsDatabase) {
   const files = await new Spool(data_dir, nextId(), SILENT).others()
   return findUnheld(

@@ -6,7 +6,7 @@ export interface Finding {
   readonly fix: string | null
 }
 
-/** What a check found; with the correction if it failed. */
+/** The result of a check; with the correction if it failed. */
 export type Verdict = string | readonly [found: string, fix: string]
 
 export function finding(what: string, verdict: Verdict): Finding {

@@ -66,7 +66,7 @@ function configWords({ config_path }: Environment, config: Config | null): strin
   return `${config_path ?? "tollgate.yaml"}: ${several(models.length, "model")}, ${several(upstreams.length, "upstream")}`
 }
 
-/** Whether `/admin` is protected (D39). The demo creates its own token. */
+/** True if `/admin` is protected (D39). The demo creates its own token. */
 function operators({ host, port, admin_token }: Environment, config: Config | null): Verdict {
   const admin = config?.admin ?? null
   try {
@@ -122,7 +122,7 @@ async function embedded(data_dir: string): Promise<Verdict> {
       ]
 }
 
-/** Whether this user can write the directory, or its nearest existing parent. */
+/** True if this user can write the directory, or its nearest existing parent. */
 async function isWritable(path: string): Promise<boolean> {
   const place = resolve(path)
   try {
@@ -157,7 +157,7 @@ function addresses({ host, port }: Environment, config: Config | null): [string,
   return admin === null ? [clients] : [clients, [admin.host, admin.port, ["admin.host", "admin.port"]]]
 }
 
-/** Whether the address is free. An address that a running gateway uses is fine. */
+/** True if the address is free. An address that a running gateway uses is fine. */
 async function listening(host: string, port: number, [host_name, port_name]: Names): Promise<Verdict> {
   try {
     Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)

@@ -151,7 +151,7 @@ function fieldsOf({ name, models, expires, limit }: Given<typeof FIELDS>) {
   }
 }
 
-/** What a flag says; `none` is null. */
+/** The value of a flag; `none` is null. */
 function orNull<Value>(text: string | undefined, read: (text: string) => Value): Value | null | undefined {
   return text === undefined ? undefined : text === "none" ? null : read(text)
 }
@@ -162,7 +162,7 @@ function expiryOf(text: string): string {
   return time
 }
 
-/** What a new key and a listed one have in common. */
+/** The fields that a new key and a listed one have in common. */
 type Key = CreatedKeyBody & Partial<Pick<KeyBody, "spent" | "revoked_at">>
 
 function keyLines(key: Omit<Key, "key">): CardLine[] {

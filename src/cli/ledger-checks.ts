@@ -11,7 +11,7 @@ import { drop, dump } from "./dump.ts"
 import { moment } from "./moment.ts"
 import { type Column, count, type Screen, table, usd } from "./screen.ts"
 
-/** How often the progress is shown. */
+/** The interval at which the progress is shown. */
 const REMARK_MS = 5_000
 
 /** `tollgate audit`: checks the ledger against its journal. */
@@ -168,7 +168,7 @@ function monthOf(data: MonthsBody["data"], name: string, shard: string | undefin
   throw new UsageError(`--shard is required, because several shards have the month: ${names}`)
 }
 
-/** How many hours of a sealed month differ from its seal. */
+/** The number of hours of a sealed month that differ from its seal. */
 async function differing({ client, remark }: AdminContext, listed: Month): Promise<number> {
   const { month, shard } = listed
   let [hours, differed] = [0, 0]

@@ -16,7 +16,7 @@ export interface Difference {
   readonly listed: string
 }
 
-/** What a list says of one upstream of a model. */
+/** The prices of a list for one upstream of a model. */
 export interface Comparison extends Pick<Entry, "not_chargeable" | "not_exact"> {
   readonly model: string
   readonly upstream: string
@@ -31,16 +31,16 @@ export interface Comparison extends Pick<Entry, "not_chargeable" | "not_exact"> 
   readonly not_configured: readonly string[]
   /** The keys of the model that would agree with the list; null if the list does not tell enough. */
   readonly needed: Needed | null
-  /** Whether each price of the list is that of the configuration. */
+  /** True if each price of the list is that of the configuration. */
   readonly same: boolean
 }
 
-/** What a model of the configuration file says of its price. */
+/** The price of a model in the configuration file. */
 export type Needed = { readonly free: true } | { readonly price: Readonly<Record<string, unknown>> }
 
 const KINDS = ["input", "cached_input", "output", ...buckets, "per_call"] as const
 
-/** What can be charged for: a model that only makes embeddings has no output (D67). */
+/** The kinds that can be charged: a model that only makes embeddings has no output (D67). */
 function kindsOf({ operations }: Model): readonly Kind[] {
   if (haveOutput(operations)) return KINDS
   return KINDS.filter((kind) => kind !== "output" && !(isBucket(kind) && parentOf(kind) === "output"))
@@ -159,7 +159,7 @@ function listedAt(listed: ListedPrices, kind: Kind, size: number): bigint | null
   return last?.[1] ?? null
 }
 
-/** What a price says of its own, in pico-USD. */
+/** The price's own entry, in pico-USD. */
 function ownPrices(price: Price): ReadonlyMap<Kind, bigint> {
   const { input_pico, cached_input_pico, output_pico, per_call_nano, buckets: named = {} } = price
   const own = new Map<Kind, bigint>([
@@ -175,7 +175,7 @@ function ownPrices(price: Price): ReadonlyMap<Kind, bigint> {
   return own
 }
 
-/** What a token of the kind is charged, in pico-USD, by the fallbacks of D60; null if nothing may be charged for it. */
+/** The charge of a token of the kind, in pico-USD, by the fallbacks of D60; null if it may not be charged. */
 function effective(kind: Kind, price: Price): bigint | null {
   const own = ownPrices(price).get(kind)
   if (own !== undefined) return own

@@ -7,7 +7,7 @@ import { isObject, objectOf } from "../wire/usage.ts"
 
 /** Price lists of others: LiteLLM's `model_prices_and_context_window.json`, and the `data.json` of genai-prices. */
 
-/** What a price of the configuration can name, but those of tools, for which lists have no names. */
+/** The names of a configured price, without those of tools, for which lists have no names. */
 export type Kind = Exclude<AnyKind, "tool_run">
 
 /** A price in pico-USD, by the size that the prompt must exceed; 0 for prompts of every size (D62). */
@@ -21,7 +21,7 @@ export interface Entry {
   readonly prices: ListedPrices
   /** The prices of service tiers, by their names (D70). What one does not name costs what it costs without it. */
   readonly service_tiers: ReadonlyMap<string, ListedPrices>
-  /** What Tollgate cannot charge, as the list names it, and why. */
+  /** A price that Tollgate cannot charge, as the list names it, and why. */
   readonly not_chargeable: readonly { readonly key: string; readonly reason: string }[]
   /** Chargeable keys whose value is no price that Tollgate can hold exactly. */
   readonly not_exact: readonly { readonly key: string; readonly value: string }[]
@@ -154,7 +154,7 @@ const kindsBy = (column: 1 | 2): ReadonlyMap<string, Kind> =>
 const LITELLM_KINDS = kindsBy(1)
 const GENAI_KINDS = kindsBy(2)
 
-/** What a key of LiteLLM may end with: the size of the prompt, then the service tier. */
+/** The possible endings of a key of LiteLLM: the size of the prompt, then the service tier. */
 const SUFFIXES = /^(.+?)(?:_above_(\d{1,6})k_tokens)?(?:_(flex|priority))?$/
 
 /** Keys of LiteLLM that hold numbers and no price. What is neither here nor above is named, so a new price cannot be missed. */
@@ -202,7 +202,7 @@ function searchPrice(reader: EntryReader, key: string, value: unknown): void {
   else reader.refuse(key, "a search has one price, whatever the size of its context")
 }
 
-/** Whether a value could be a price: it holds a number, or says how something is billed. */
+/** True if a value could be a price: it holds a number, or says how something is billed. */
 function isPrice(key: string, value: unknown): boolean {
   if (key === "web_search_billing_unit") return value !== "per_query"
   if (value instanceof NumberText) return true
@@ -261,7 +261,7 @@ function genaiPrices(providers: Providers, now: Date): PriceList {
   }
 }
 
-/** Whether a text satisfies a condition of genai-prices. */
+/** True if a text satisfies a condition of genai-prices. */
 function isMatch(condition: unknown, text: string): boolean {
   if (!isObject(condition)) return false
   const { equals, starts_with, ends_with, contains, regex, or, and } = condition

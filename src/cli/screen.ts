@@ -2,7 +2,7 @@ import { groupDigits } from "../money.ts"
 import { type Paint, painter } from "../paint.ts"
 import { moment, span } from "./moment.ts"
 
-/** Where a command prints: a terminal, a file or a pipe. */
+/** The output of a command: a terminal, a file or a pipe. */
 export interface Screen {
   /** Columns of the terminal; null if it is not a terminal. */
   readonly width: number | null
@@ -20,7 +20,7 @@ export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, "\ufffd")
 }
 
-/** What a command runs in: where it prints, and its environment variables. */
+/** The surroundings of a command: its output and its environment variables. */
 export interface Runtime extends Screen {
   readonly env: Readonly<Record<string, string | undefined>>
 }
@@ -41,7 +41,7 @@ export function processRuntime(): Runtime {
 
 type Value = string | number | null | undefined
 
-/** How values are printed, and aligned in a table. `point` aligns amounts at their decimal points. */
+/** The format of values, and their alignment in a table. `point` aligns amounts at their decimal points. */
 const FORMATS = {
   text: { print: String, align: "left" },
   number: { print: String, align: "right" },

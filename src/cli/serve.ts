@@ -52,7 +52,7 @@ export function become(program: string, args: readonly string[], env: Runtime["e
 }
 
 const PROGRAM = "../../bench/main.ts"
-/** What only the benchmark needs: a development dependency, so an install for production leaves it out. */
+/** Needed by the benchmark only: a development dependency, so an install for production leaves it out. */
 const PACKAGE = "hdr-histogram-js"
 
 /** `tollgate bench`: the benchmark, which parses its own arguments. */
@@ -72,7 +72,7 @@ export const bench = leaf({
         "The benchmark is not installed here. Run `bun run bench` in a checkout of the repository.",
       )
     }
-    // Its bare pass-through calls `fetch`, which Bun limits to 256 requests at once unless this is set before it starts.
+    // Its bare pass-through calls `fetch`, which Bun limits to 256 requests at a time unless this is set before it starts.
     const unlimited = { ...env, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
     become(PROGRAM, words, unlimited)
   },

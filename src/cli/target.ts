@@ -4,7 +4,7 @@ import type { ShardAddress } from "../ledger/shards.ts"
 import { findShards } from "../setup.ts"
 import { CliError, orFail, UsageError } from "./cli-error.ts"
 
-/** What an admin command talks to: a running gateway, or the database directly (D52). */
+/** The target of an admin command: a running gateway, or the database directly (D52). */
 export type Target =
   | { readonly kind: "gateway"; readonly url: string; readonly token: string; readonly from: TokenSource }
   /** `data_dir` is where its gateways on this machine have their spool. */
@@ -14,7 +14,7 @@ export type Target =
   /** The embedded database of the gateway that runs on this data directory. */
   | { readonly kind: "embedded"; readonly data_dir: string }
 
-/** Where the token comes from: the environment, or the file that a demo wrote. */
+/** The source of the token: the environment, or the file that a demo wrote. */
 type TokenSource = "environment" | "demo"
 
 /** The flags that select the target; null if not given. */

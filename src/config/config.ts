@@ -24,23 +24,23 @@ export interface Upstream extends Decoded<Static<typeof UpstreamSettings>> {
   readonly family: Family
   /** Without a trailing slash. */
   readonly base_url: string
-  /** What it is asked with: never empty (D82). */
+  /** Its keys, never empty (D82). */
   readonly keys: readonly [Credential, ...Credential[]]
-  /** How its usage is read (D87). */
+  /** The reader of its usage (D87). */
   readonly usage: ReaderName
   /** The header of the credential, in lower case, and what precedes the credential in it (D81). */
   readonly auth: { readonly header: string; readonly prefix: string }
   /** Further headers of every request, by lower-case name (D81). */
   readonly headers: Readonly<Record<string, string>>
-  /** What every request adds to its query, without a question mark; `""` for nothing (D81). */
+  /** The query that every request adds, without a question mark; `""` for nothing (D81). */
   readonly query: string
-  /** What is changed in the body of every request; null for nothing (D81). */
+  /** The changes to the body of every request; null for none (D81). */
   readonly edits: Edits | null
   /** The preset of the upstream (D83), and the key of the file that selected it; null if there is none. */
   readonly preset: { readonly name: string; readonly from: "provider" | "base_url" } | null
   /** The meaning of its refusals, if their status does not tell it (D82). */
   readonly errors: ErrorMeanings
-  /** What no client may be shown: the credential, and long values of headers and the query. */
+  /** Texts that no client may be shown: the credential, and long values of headers and the query. */
   readonly secrets: readonly string[]
   /** The HTTP client (D59): the gateway's own (`direct`) or the runtime's (`fetch`). */
   readonly transport: "direct" | "fetch"
@@ -81,7 +81,7 @@ export interface Route {
 }
 
 export interface Model extends Rate, Decoded<Static<typeof ModelSettings>> {
-  /** What clients can call it for (D63); never empty. */
+  /** Its operations (D63); never empty. */
   readonly operations: readonly OperationName[]
   /** In the order of the file; never empty. D82 says in which order they are tried. */
   readonly routes: readonly [Route, ...Route[]]
@@ -91,7 +91,7 @@ export interface Model extends Rate, Decoded<Static<typeof ModelSettings>> {
   readonly max_output_tokens: number
   /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number
-  /** What a request may not ask for (D61). */
+  /** The fields that a request may not have (D61). */
   readonly refuse: readonly Refusal[]
 }
 
@@ -103,12 +103,12 @@ export interface Refusal {
   readonly value: string | null
 }
 
-/** Whether any of these operations has output tokens: all but embeddings have (D67). */
+/** True if any of these operations has output tokens: all but embeddings have (D67). */
 export function haveOutput(operations: readonly OperationName[]): boolean {
   return operations.some((operation) => operation !== "embeddings")
 }
 
-/** Where the listener for operators is (D39). */
+/** The address of the listener for operators (D39). */
 export type AdminAddress = Pick<NonNullable<Config["admin"]>, "host" | "port">
 
 /** A byte of a body is there as itself, as text, as a value, and as what is sent; all at a time while it is read (D77). */
@@ -118,7 +118,7 @@ export interface Config extends Decoded<Static<typeof Settings>> {
   readonly vendors: readonly string[]
   readonly upstreams: readonly Upstream[]
   readonly models: readonly Model[]
-  /** How long after its end a month stays in the journal (D75); null for ever. */
+  /** Time for which a month stays in the journal after its end (D75); null for ever. */
   readonly journal: { readonly keep_months: number | null }
   /** Empty where the ledger is in one database that the environment names, or in the embedded one. Read at the start only. */
   readonly shards: readonly Decoded<Static<typeof Shard>>[]

@@ -64,7 +64,7 @@ export function readEnvironment(sources: Sources): Environment {
   }
 }
 
-/** Where a gateway listens, and the token that guards `/admin` there. */
+/** The address at which a gateway listens, and the token that guards `/admin` there. */
 export interface Exposure {
   readonly host: string
   readonly port: number

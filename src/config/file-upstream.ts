@@ -34,7 +34,7 @@ function texts(expected: string) {
   })
 }
 
-/** What the configuration has as the file has it. */
+/** The part of the configuration that is as the file has it. */
 export const UpstreamSettings = section({
   timeouts: section({
     /** For a connection, TLS included (D31). */
@@ -43,11 +43,11 @@ export const UpstreamSettings = section({
     idle: duration("5m"),
     total: duration("30m"),
   }),
-  /** How long a connection without a request is kept (D59); null for the default. */
+  /** Time for which an idle connection is kept (D59); null for the default. */
   idle_connection: Type.Optional(duration()),
-  /** Whether clients see what the provider says that a call costs the operator (D24). */
+  /** True if clients see the provider's own cost of a call (D24). */
   pass_cost: flag(),
-  /** What happens to the upstream request when the client disconnects (D9). */
+  /** The handling of the upstream request when the client disconnects (D9). */
   on_disconnect: section({
     /** `auto` drains where output may be hidden from clients, and otherwise aborts after `leave_wait`. */
     stream: oneOf(["auto", "abort", "drain"], { default: "auto" }),
@@ -56,7 +56,7 @@ export const UpstreamSettings = section({
   }),
 })
 
-/** What a preset can fill in (D83) has no default here. */
+/** Settings that a preset can fill in (D83) have no default here. */
 export const UpstreamSection = section({
   ...UpstreamSettings.properties,
   provider: Type.Optional(oneOf(presetNames, { [EXPECTED]: `one of ${presetNames.join(", ")}` })),
@@ -69,7 +69,7 @@ export const UpstreamSection = section({
     }),
   ),
   api_key: Type.Optional(credential()),
-  /** How its usage is read (D87). */
+  /** The reader of its usage (D87). */
   usage: Type.Optional(oneOf(readerNames, { [EXPECTED]: `one of ${readerNames.join(", ")}` })),
   keys: Type.Optional(
     Type.Array(

@@ -54,7 +54,7 @@ const Way = section({
 /** The most tools of a provider with a price. */
 const MAX_TOOLS = 32
 
-/** What the configuration of a model has as the file has it. */
+/** The part of a model's configuration that is as the file has it. */
 export const ModelSettings = section({
   /** The name that clients send; matched byte for byte (D19). */
   name: modelName(),
@@ -63,7 +63,7 @@ export const ModelSettings = section({
   part_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   /** The most tokens a prompt can have; null when it is not known (D12). */
   context_tokens: Type.Optional(count({ maximum: 100_000_000 })),
-  /** How many contexts an open prompt holds, and how many are plausible (D89). */
+  /** The number of contexts that an open prompt holds, and that are plausible (D89). */
   open: section({
     hold_rounds: count({ maximum: 100, default: 1 }),
     max_rounds: count({ maximum: 100, default: 32 }),
@@ -73,7 +73,7 @@ export const ModelSettings = section({
     default: {},
     [EXPECTED]: "a mapping from fields to values, such as { store: false }",
   }),
-  /** How careful a hold is: a token for each byte of the prompt's text, or for two (D68). */
+  /** The caution of a hold: a token for each byte of the prompt's text, or for two (D68). */
   hold: oneOf(["worst", "likely"], { default: "worst" }),
   /** Searches held for a call that asks for them, if the price names them (D60). */
   hold_searches: count({ maximum: 1_000, default: 10 }),
@@ -85,7 +85,7 @@ export const ModelSettings = section({
     [EXPECTED]: "a number from 0.5 to 100",
   }),
   estimate: section({
-    /** When an estimate charges the prompt too (D6): `client_cut` is for a stream that its client left or let stall. */
+    /** The condition under which an estimate charges the prompt too (D6): `client_cut` is for a stream that its client left or let stall. */
     prompt: oneOf(["never", "client_cut", "always"], { default: "client_cut" }),
     /** Tokens that an estimate adds for unseen reasoning where a client cut its stream after output. */
     hidden_output: Type.Optional(count({ maximum: 10_000_000 })),
@@ -159,19 +159,19 @@ export const Shard = section({
     [EXPECTED]:
       "a name of up to 63 characters (a-z, 0-9, _) that does not start with a digit or pg_, and is not public, information_schema or drizzle",
   }),
-  /** Whether accounts are created in it. */
+  /** True if accounts are created in it. */
   open: Type.Boolean({ default: true, [EXPECTED]: "true or false" }),
 })
 
-/** What the configuration has as the file has it. */
+/** The part of the configuration that is as the file has it. */
 export const Settings = section({
   stream: section({
     keepalive: duration("15s"),
     commit_after: durationOrNone("50ms"),
     stall: duration("30s"),
-    /** How long a finished answer whose client is gone is read on for its usage (D9). */
+    /** Time for which a finished answer whose client is gone is read on for its usage (D9). */
     finish_wait: durationOrNone("2s"),
-    /** How long any other answer whose client is gone is read on, where nothing is hidden from clients (D9). */
+    /** Time for which any other answer whose client is gone is read on, where nothing is hidden from clients (D9). */
     leave_wait: durationOrNone("500ms"),
   }),
   limits: section({
@@ -215,11 +215,11 @@ export const Settings = section({
   }),
   /** True if clients see the price multiplier of their account, and the prices without it (D69). `show_margin` is its name in version 0.2. */
   receipts: section({ show_price_multiplier: flag(), show_margin: flag() }),
-  /** How long JSON responses are stored for replay under their `Idempotency-Key` (D43); null: not stored. */
+  /** Time for which JSON responses are stored for replay under their `Idempotency-Key` (D43); null for not stored. */
   idempotency: section({ keep_answers: Type.Optional(duration()) }),
   lease: section({ renew: duration("5s"), expire: duration("20s") }),
   shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),
-  /** How many processes share the port; 1 means no worker processes. */
+  /** The number of processes that share the port; 1 means no worker processes. */
   workers: count({ maximum: MAX_WORKERS, default: 1 }),
 })
 

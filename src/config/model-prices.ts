@@ -52,7 +52,7 @@ function feesOf(texts: Readonly<Record<string, string>>): Record<string, bigint>
   return Object.fromEntries(Object.entries(texts).map(([tool, text]) => [tool, checked(parseFee(text))]))
 }
 
-/** What is named besides the plain prices (D60). */
+/** The prices besides the plain ones (D60). */
 function bucketPrices(price: Partial<Record<Bucket, string>>): Pick<Price, "buckets"> {
   const named: Partial<Record<Bucket, bigint>> = {}
   for (const bucket of buckets) {

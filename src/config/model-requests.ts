@@ -6,7 +6,7 @@ import type { Refusal } from "./config.ts"
 import type { FileModel } from "./file.ts"
 import type { Report } from "./values.ts"
 
-/** What a model's entry says about requests: fields that are refused or set (D61). */
+/** A model's settings for requests: fields that are refused or set (D61). */
 
 const FIELD = "a field by its names with dots between them, such as reasoning.effort"
 

@@ -60,7 +60,7 @@ function variable(name: string, env: Environ): string | undefined {
 }
 
 /**
- * Whether a comma-separated list contains this host. Entries are `*`, a name (which includes its subdomains), an address, or a range
+ * True if a comma-separated list contains this host. Entries are `*`, a name (which includes its subdomains), an address, or a range
  * of addresses; each may have a port.
  */
 function isExempt(url: URL, hostname: string, list: string): boolean {

@@ -2,7 +2,7 @@ import { KindGuard, type TSchema } from "@sinclair/typebox"
 import { type Fault, pathOf } from "../wire/fault.ts"
 import { isObject } from "../wire/usage.ts"
 
-/** How values of the configuration are read: durations, sizes, URLs, defaults, and references to variables and files. */
+/** Readers of configured values: durations, sizes, URLs, defaults, and references to variables and files. */
 
 /**
  * A duration: a whole number and a unit. The unit is required, because a bare number would be ambiguous. The number of
@@ -103,7 +103,7 @@ export function mapEntries<T>(
   return Object.fromEntries(Object.entries(mapping).map(([key, value]) => [key, change(value, key)]))
 }
 
-/** Where references in the configuration file are resolved. */
+/** The sources of references in the configuration file. */
 export interface Sources {
   readonly env: Environ
   /** The text of a file; throws if it cannot be read. The caller decides what a relative path is relative to. */
