@@ -4,7 +4,7 @@ import type { Hold } from "./ledger/entries.ts"
 import type { Evidence } from "./meter/reading.ts"
 import type { Price, Rate, ServiceTier } from "./money.ts"
 import type { Operation } from "./operation.ts"
-import type { Trace } from "./trace.ts"
+import type { Trace } from "./traces/trace.ts"
 import type { Asking, Ending, LostAttempt } from "./wire/call.ts"
 import type { UsageLimits } from "./wire/usage.ts"
 

@@ -116,11 +116,6 @@ export function checked<Schema extends TSchema>(
   throw new Refusal(400, "invalid_request_error", message(param), { param })
 }
 
-/** A new id, such as `msg_` and 32 hex digits. */
-export function newId(prefix: string): string {
-  return `${prefix}${crypto.randomUUID().replaceAll("-", "")}`
-}
-
 /** The parts of a text that a stream sends one by one. */
 export function wordsOf(text: string): readonly string[] {
   return text.match(/\s*\S+|\s+$/gu) ?? []

@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { type Answer, answer, checked, newId, type Style, styleOf, wordsOf } from "./answer.ts"
+import { type Answer, answer, checked, type Style, styleOf, wordsOf } from "./answer.ts"
 import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 const Limit = Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]))
@@ -126,4 +126,9 @@ function burstsOf({ id, created, model, choices, usage }: Completion, include_us
 
 function event(data: object): string {
   return `data: ${JSON.stringify(data)}\n\n`
+}
+
+/** A new id, such as `msg_` and 32 hex digits. */
+export function newId(prefix: string): string {
+  return `${prefix}${crypto.randomUUID().replaceAll("-", "")}`
 }

@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { type Answer, answer, checked, newId, Refusal, wordsOf } from "./answer.ts"
+import { type Answer, answer, checked, Refusal, wordsOf } from "./answer.ts"
+import { newId } from "./chat.ts"
 import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 /** The model of the messages-style family. */

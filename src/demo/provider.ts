@@ -1,5 +1,5 @@
-import { type Answer, newId, Refusal } from "./answer.ts"
-import { completeChat } from "./chat.ts"
+import { type Answer, Refusal } from "./answer.ts"
+import { completeChat, newId } from "./chat.ts"
 import { embed } from "./embeddings.ts"
 import { completeMessage, messagesModel } from "./messages.ts"
 import { respond } from "./responses.ts"

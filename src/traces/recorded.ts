@@ -1,10 +1,10 @@
 import type { Route } from "../config/config.ts"
 import type { End, Hold } from "../ledger/entries.ts"
-import type { Answered, Trace } from "../trace.ts"
 import type { OperationName } from "../wire/call.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "../wire/trace-context.ts"
 import { attemptAt, callOf, isFault, settlementOf, tokensOf } from "./attributes.ts"
 import type { Attributes, Event, Span } from "./otlp.ts"
+import type { Answered, Trace } from "./trace.ts"
 
 const POOL_BYTES = 4_096
 let pool = Buffer.alloc(0)

@@ -1,11 +1,11 @@
 import { hostname } from "node:os"
 import manifest from "../../package.json" with { type: "json" }
 import type { Tracing } from "../config/tracing.ts"
-import { type Answered, passedOn, type Trace, type Tracer } from "../trace.ts"
 import type { TraceContext } from "../wire/trace-context.ts"
 import { Exporter, type ExporterOptions } from "./exporter.ts"
 import type { Attributes } from "./otlp.ts"
 import { newSpanId, newTraceId, RecordedTrace } from "./recorded.ts"
+import { type Answered, passedOn, type Trace, type Tracer } from "./trace.ts"
 
 interface TracerOptions extends Omit<ExporterOptions, "origin"> {
   /** Null without worker processes. */

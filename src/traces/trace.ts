@@ -1,7 +1,7 @@
-import type { Route } from "./config/config.ts"
-import type { End, Hold } from "./ledger/entries.ts"
-import type { OperationName } from "./wire/call.ts"
-import { type TraceContext, type TraceHeaders, traceHeaders } from "./wire/trace-context.ts"
+import type { Route } from "../config/config.ts"
+import type { End, Hold } from "../ledger/entries.ts"
+import type { OperationName } from "../wire/call.ts"
+import { type TraceContext, type TraceHeaders, traceHeaders } from "../wire/trace-context.ts"
 
 /** The response to a request. */
 export interface Answered {
