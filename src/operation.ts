@@ -29,7 +29,7 @@ export interface Operation {
 
 /** An operation and how its requests are read. `Request` is a parsed body. */
 export interface OperationOn<Request extends Named> extends Operation {
-  /** The API key of a request (D20). Throws `invalid_api_key`. */
+  /** The API key of a request (D20), whose form may be wrong. Throws `invalid_api_key`. */
   credential(headers: Headers): string
   /**
    * The headers and the query of a request that are forwarded; null for none. `vendor` is the one in the path, or null

@@ -8,6 +8,7 @@ import {
   type Standing,
 } from "../ledger/entries.ts"
 import type { InFlight } from "./in-flight.ts"
+import { checksumHolds } from "./key.ts"
 import type { KeyLoads } from "./key-loads.ts"
 import type { Memory, MemoryPart } from "./memory.ts"
 
@@ -36,9 +37,16 @@ export interface Accepted {
  * statement that holds judges it again (D26). Throws `invalid_api_key`, `key_suspended`, `account_suspended`,
  * `overloaded` or `rate_limited`.
  */
-export function enter(gateway: Entering, key_hash: string, headers: Headers): Accepted | Promise<Accepted> {
+export function enter(
+  gateway: Entering,
+  key: string,
+  key_hash: string,
+  headers: Headers,
+): Accepted | Promise<Accepted> {
   const owner = gateway.ledger.owner(key_hash)
-  return owner === null ? enterUnknown(gateway, key_hash, headers) : enterAs(gateway, key_hash, owner)
+  if (owner !== null) return enterAs(gateway, key_hash, owner)
+  if (!checksumHolds(key)) throw new GatewayError("invalid_api_key")
+  return enterUnknown(gateway, key_hash, headers)
 }
 
 async function enterUnknown(gateway: Entering, key_hash: string, headers: Headers): Promise<Accepted> {

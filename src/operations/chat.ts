@@ -11,7 +11,7 @@ import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from 
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { ChatAssembly } from "./assembled.ts"
-import { chatCredential } from "./request-headers.ts"
+import { uncheckedCredential } from "./request-headers.ts"
 
 const encoder = new TextEncoder()
 
@@ -46,7 +46,7 @@ export const chat: OperationOn<ChatRequest> = {
   json,
   stream: chatEvents,
   refusals: { isRead: isSpoken, errorOf: refusalError },
-  credential: chatCredential,
+  credential: uncheckedCredential,
   passed: () => null,
   parse: parseChat,
   texts: (request) => new FieldTexts(withoutOurs(request)),

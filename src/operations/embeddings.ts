@@ -8,7 +8,7 @@ import { wantsCost, withoutOurs } from "../wire/chat-request.ts"
 import { type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings-request.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
-import { chatCredential } from "./request-headers.ts"
+import { uncheckedCredential } from "./request-headers.ts"
 
 /** Some providers report only `total_tokens`. An input has at least one token, so 0 is not usage (D67). */
 function usageOf({ usage }: JsonObject, rules: UsageRules): UsageReading {
@@ -40,7 +40,7 @@ export const embeddings: OperationOn<EmbeddingsRequest> = {
   json,
   stream: null,
   refusals: { isRead: isSpoken, errorOf: refusalError },
-  credential: chatCredential,
+  credential: uncheckedCredential,
   passed: () => null,
   parse: parseEmbeddings,
   texts: (request) => new FieldTexts(withoutOurs(request)),

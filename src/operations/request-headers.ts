@@ -10,11 +10,18 @@ import type { Session } from "../wire/call.ts"
  */
 
 /** The scheme is case-insensitive (RFC 9110 section 11.1); the key is not. */
-const BEARER = /^[Bb][Ee][Aa][Rr][Ee][Rr] +([^ ]+)$/
+const BEARER = /^[Bb][Ee][Aa][Rr][Ee][Rr] +[^ ]+$/
 
 /** Chat: `Authorization: Bearer`; `x-api-key` is ignored. */
 export function chatCredential(headers: Headers): string {
   return wellFormed(bearer(headers.get("authorization")))
+}
+
+/** The same, without a check of its form. */
+export function uncheckedCredential(headers: Headers): string {
+  const key = bearer(headers.get("authorization"))
+  if (key === null) throw new GatewayError("invalid_api_key")
+  return key
 }
 
 /**
@@ -40,7 +47,8 @@ export function modelListCredential(headers: Headers, hasVersionHeader: boolean)
 }
 
 function bearer(authorization: string | null): string | null {
-  return BEARER.exec(authorization ?? "")?.[1] ?? null
+  if (authorization === null || !BEARER.test(authorization)) return null
+  return authorization.slice(authorization.lastIndexOf(" ") + 1)
 }
 
 function wellFormed(key: string | null): string {

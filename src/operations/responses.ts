@@ -11,7 +11,7 @@ import { FieldTexts } from "../wire/json.ts"
 import { parseResponses, type ResponsesRequest } from "../wire/responses-request.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
 import { ResponseAssembly } from "./assembled.ts"
-import { chatCredential } from "./request-headers.ts"
+import { uncheckedCredential } from "./request-headers.ts"
 
 const encoder = new TextEncoder()
 
@@ -55,7 +55,7 @@ export const responses: OperationOn<ResponsesRequest> = {
   json,
   stream,
   refusals: { isRead: isSpoken, errorOf: refusalError },
-  credential: chatCredential,
+  credential: uncheckedCredential,
   passed: () => null,
   parse: parseResponses,
   texts: (request) => new FieldTexts(request),

@@ -40,8 +40,9 @@ export async function modelCall<Body extends Named>(
   let accepted: Accepted
   let key_hash = ""
   try {
-    key_hash = hashOf(operation.credential(request.headers))
-    const entering = enter(gateway, key_hash, request.headers)
+    const key = operation.credential(request.headers)
+    key_hash = hashOf(key)
+    const entering = enter(gateway, key, key_hash, request.headers)
     accepted = entering instanceof Promise ? await entering : entering
   } catch (error) {
     const fault = faultWithRate(error, gateway, key_hash, operation.name, request)

@@ -47,7 +47,7 @@ export async function forward(
   let failed: Route | null = null
   for (const candidate of candidatesOf(routes, outgoing.affinity, breakers.keys)) {
     const { route } = candidate
-    if (route === failed || leftMs(route.upstream, began_ms) <= 0) continue
+    if (route === failed || (last !== null && leftMs(route.upstream, began_ms) <= 0)) continue
     const report = breakers.enter(route.upstream.name, outgoing.account_id)
     if (report === null) continue
     last?.discard()
@@ -55,7 +55,7 @@ export async function forward(
     if (outgoing.signal.aborted) report("abandoned")
     outgoing.signal.throwIfAborted()
     const trace_headers = attempts?.attempting?.(route) ?? null
-    const started_ms = performance.now()
+    const started_ms = last === null ? began_ms : performance.now()
     const over = (result: AttemptResult, outcome: Outcome, fault: string | null) => {
       report(result)
       attempts?.attempted(route.upstream, outcome, performance.now() - started_ms, fault)

@@ -93,7 +93,7 @@ function credential({ auth }: Upstream, { api_key }: Credential): HeaderFields {
 
 /** The response headers of a JSON answer (D24). */
 export function jsonHeaders(request_id: string): Record<string, string> {
-  return { ...idHeaders(request_id), "content-type": "application/json" }
+  return { "x-request-id": request_id, "request-id": request_id, "content-type": "application/json" }
 }
 
 /** The response headers of a stream (D24); `x-accel-buffering` keeps a proxy in front from collecting it. */

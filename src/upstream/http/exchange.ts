@@ -140,7 +140,8 @@ export class Exchange {
   }
 
   #whole(): Uint8Array {
-    const parts = this.#queue.splice(0)
+    const parts = this.#queue
+    this.#queue = []
     const [only] = parts
     return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
   }

@@ -1,4 +1,4 @@
-import { LENGTH } from "./answer-head.ts"
+import { numberOf } from "./answer-head.ts"
 import { Exchange, type Line } from "./exchange.ts"
 import {
   type AnswerHead,
@@ -96,7 +96,7 @@ function headOf({ status, headers }: Response): AnswerHead {
     head_bytes += name.length + value.length
   })
   const length = headers.get("content-length")
-  const is_announced = length !== null && LENGTH.test(length) && !headers.has("transfer-encoding")
+  const is_announced = length !== null && numberOf(length) !== null && !headers.has("transfer-encoding")
   return {
     status,
     length: is_announced ? Number(length) : null,

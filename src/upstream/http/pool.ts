@@ -35,7 +35,7 @@ export class Pool implements ConnectionPool {
   readonly #default_ms: number
   readonly #idle: Idle[] = []
   /** Connections whose answers have just ended. */
-  readonly #freed: Connection[] = []
+  #freed: Connection[] = []
   #is_reading = false
   #look: Timer | undefined
   /** True if connections outlive their answers. */
@@ -83,7 +83,9 @@ export class Pool implements ConnectionPool {
 
   readonly #keep = (): void => {
     this.#is_reading = false
-    for (const connection of this.#freed.splice(0)) {
+    const freed = this.#freed
+    this.#freed = []
+    for (const connection of freed) {
       const since_ms = connection.freed_ms
       const keep_ms = this.#keepFor(connection.keep_s)
       this.#idle.push({ connection, since_ms, until_ms: since_ms + keep_ms })
