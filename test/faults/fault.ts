@@ -1,4 +1,4 @@
-import { endLean, endOne, endOneAccount } from "../../src/ledger/money/end.ts"
+import { endLean, endOne } from "../../src/ledger/money/end.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
 import { holdLean, holdOneKey } from "../../src/ledger/money/hold.ts"
 import { holdExact } from "../../src/ledger/money/hold-exact.ts"
@@ -28,16 +28,7 @@ export const PASSING: readonly Fault[] = [
   {
     name: "replies of the database are lost",
     begin: oneDatabase((database, random) => {
-      const statements = [
-        holdOneKey,
-        holdLean,
-        holdExact,
-        endOne,
-        endOneAccount,
-        endLean,
-        endExact,
-        CHECKPOINT,
-      ]
+      const statements = [holdOneKey, holdLean, holdExact, endOne, endLean, endExact, CHECKPOINT]
       for (const statement of statements) if (random.chance(0.7)) void database.loseReply(statement)
     }),
   },

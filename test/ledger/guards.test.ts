@@ -7,9 +7,7 @@ import {
   endLean,
   leanValues as endLeanValues,
   endOne,
-  endOneAccount,
   oneValues as endOneValues,
-  oneAccountValues,
 } from "../../src/ledger/money/end.ts"
 import { endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
 import { expire, expireBatch } from "../../src/ledger/money/expire.ts"
@@ -26,7 +24,7 @@ import {
   type TestDatabase,
   violations,
 } from "./test-database.ts"
-import { account, exact, lean, one } from "./unguarded.ts"
+import { exact, lean, one } from "./unguarded.ts"
 
 /**
  * Each guard earns its place: under the same load the statement without it fails where the real one holds.
@@ -157,23 +155,6 @@ const guards: Guard[] = [
   ["lean: limited account of an end", endLean, lean.endLimits, endLeanOfLimited, ENDED],
   ["lean: hold of an end missing", endLean, lean.endFreed, endLeanMissing, /^held 6, journal 11$/],
   ["lean: charge of an end lost", endLean, lean.endCharged, endLeanMischarged, /^balance 96, journal 100$/],
-
-  ["account: limited account of an end", endOneAccount, account.endLimits, endAccountOfLimited, ENDED],
-  ["account: hold of an end missing", endOneAccount, account.endCount, endAccountMissing, ENDED],
-  [
-    "account: amount of a hold mistaken",
-    endOneAccount,
-    account.endFreed,
-    endAccountMistaking(2),
-    /^held 1, journal 0$/,
-  ],
-  [
-    "account: charge of an end lost",
-    endOneAccount,
-    account.endCharged,
-    endAccountMistaking(3),
-    /^balance 96, journal 100$/,
-  ],
 
   ["one: newest version", holdOneKey, one.holdNewestVersion, raceAlone, SOLD_TWICE],
   ["one: revocation", holdOneKey, one.holdRevocation, oneFor(revoked), HELD],
@@ -423,38 +404,6 @@ async function endLeanMischarged(statement: Statement): Promise<void> {
   const once = await heldOne()
   const values = endLeanValues([{ end: settled(once.id, 0n), hold: once }], LOCK_MS)
   await noticed(() => connections[0].run(statement, values.with(3, "{4}"), WITHIN_MS))
-}
-
-async function endAccountOfLimited(statement: Statement): Promise<void> {
-  const once = await heldOne()
-  await limited(once)
-  const rows = await connections[0].run(statement, accountValues([once]), WITHIN_MS)
-  if (rows.length === 1) throw fault("ended")
-}
-
-/** The missing one frees nothing, so that the sums are right. */
-async function endAccountMissing(statement: Statement): Promise<void> {
-  const once = await heldOne()
-  const { account_id, key_id } = once
-  const missing = holdOf({ account_id, key_id }, 0n)
-  await noticed(async () => {
-    const rows = await connections[0].run(statement, accountValues([once, missing]), WITHIN_MS)
-    if (rows.length === 1) throw fault("ended")
-  })
-}
-
-/** The gateway has made another sum. */
-function endAccountMistaking(place: number): Load {
-  return async (statement) => {
-    const once = await heldOne()
-    await noticed(() => connections[0].run(statement, accountValues([once]).with(place, "4"), WITHIN_MS))
-  }
-}
-
-/** What goes into the statement for one account, for ends that are charged nothing. */
-function accountValues(holds: readonly Hold[]): string[] {
-  const items = holds.map((hold) => ({ end: settled(hold.id, 0n), hold }))
-  return oneAccountValues(holds[0]?.account_id ?? "", items, LOCK_MS)
 }
 
 /** Does this while such rows get lost. */

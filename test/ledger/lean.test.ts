@@ -9,7 +9,7 @@ import { errorCode, kindOf, Overdue } from "../../src/ledger/database/database-e
 import { type Statement, statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold, HoldResult } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
-import { endBatch, endLean, endOne, endOneAccount } from "../../src/ledger/money/end.ts"
+import { endBatch, endLean, endOne } from "../../src/ledger/money/end.ts"
 import { type EndResult, endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch, holdLean, holdOneKey, type KnownAccounts } from "../../src/ledger/money/hold.ts"
@@ -332,8 +332,7 @@ test("a server that refuses the short forms is asked for them once", async () =>
   const refusing: Runner = {
     async run(statement, values, within_ms, size) {
       asked.push(statement)
-      if ([holdOneKey, endOne, endOneAccount].includes(statement))
-        await connection.run(unsupported, [], within_ms)
+      if ([holdOneKey, endOne].includes(statement)) await connection.run(unsupported, [], within_ms)
       return connection.run(statement, values, within_ms, size)
     },
   }

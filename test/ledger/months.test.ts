@@ -9,9 +9,7 @@ import {
   endBatch,
   endLean,
   endOne,
-  endOneAccount,
   leanValues,
-  oneAccountValues,
   oneValues,
 } from "../../src/ledger/money/end.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
@@ -130,11 +128,6 @@ describe("D71: partitions of months", () => {
 
   test.each([
     ["a call", endOne, (hold: Hold) => oneValues(endOf(hold).end, 300)],
-    [
-      "calls of one account",
-      endOneAccount,
-      (hold: Hold) => oneAccountValues(hold.account_id, [endOf(hold)], 300),
-    ],
     ["calls", endLean, (hold: Hold) => leanValues([endOf(hold)], 300)],
   ])("are not opened to end %s of another month, by a plan that is kept", async (_, statement, valuesOf) => {
     const values: readonly (string | null)[] = valuesOf(holdOf(account, 100n, { id: floorId(monthAt(1)) }))
@@ -153,7 +146,7 @@ describe("D71: partitions of months", () => {
   /** When a row that a statement waited for has changed, PostgreSQL runs parts of the plan again (see `isItem`). */
   test.each<[what: string, expected: Statement, of: (ends: readonly EndOfHold[]) => readonly EndOfHold[]]>([
     ["a call", endOne, (ends) => ends.slice(0, 1)],
-    ["calls of one account", endOneAccount, (ends) => ends.slice(0, 2)],
+    ["calls of one account", endLean, (ends) => ends.slice(0, 2)],
     ["calls of two accounts", endLean, (ends) => ends.slice(1)],
     ["a call, by the exact statement", endExact, ([end]) => (end ? [{ ...end, hold: null }] : [])],
   ])("are found for %s when another transaction changes the account meanwhile", async (_, expected, of) => {

@@ -1,5 +1,5 @@
 import type { Statement } from "../../src/ledger/database/statement.ts"
-import { endLean, endOne, endOneAccount } from "../../src/ledger/money/end.ts"
+import { endLean, endOne } from "../../src/ledger/money/end.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
 import { expire } from "../../src/ledger/money/expire.ts"
 import { holdLean, holdOneKey } from "../../src/ledger/money/hold.ts"
@@ -75,14 +75,6 @@ export const lean = {
   /** What is freed is not compared with what the holds say. */
   endFreed: without(endLean, FREED, "true"),
   endCharged: without(endLean, CHARGED, "true"),
-}
-
-/** The lean statement for the ends of one account. */
-export const account = {
-  endLimits: without(endOneAccount, NOT_LIMITED),
-  endCount: without(endOneAccount, "count(*) = cardinality($7::uuid[]) AND "),
-  endFreed: without(endOneAccount, "AND sum(freed_nano) = $3::bigint "),
-  endCharged: without(endOneAccount, "AND sum(charge_nano) = $4::bigint", ""),
 }
 
 /** The lean statements for one call. */
