@@ -11,6 +11,10 @@ import { chatWords, type Provider, sse, sseEvent, startProvider, usage } from ".
 import { FAINT, UNNAMED } from "./beholder.ts"
 
 const HOSTILE = `<img src=x onerror="document.title='owned'">\u202Eevil`
+/** Run in the page: the tables that leave their card, and the page if it is wider than the window. */
+const TOO_WIDE = `[...document.querySelectorAll(".table"), document.documentElement]
+  .filter((element) => element.scrollWidth > element.clientWidth)
+  .map((element) => element.ariaLabel ?? element.tagName)`
 /** A call that moved no money. */
 const RELEASED = {
   state: "released",
@@ -397,12 +401,14 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
           })
         }
         expect({ view, faults: await page.evaluate(UNNAMED) }).toEqual({ view, faults: [] })
-        await page.setViewportSize({ width: 360, height: 740 })
         // Plots are drawn anew once the page has its new width; a view that stays too wide ends the test's time.
-        await until(
-          () => page.evaluate("document.documentElement.scrollWidth"),
-          (width) => width === 360,
-        )
+        for (const width of [1024, 900, 360]) {
+          await page.setViewportSize({ width, height: 740 })
+          await until(
+            () => page.evaluate(TOO_WIDE),
+            (found) => JSON.stringify(found) === "[]",
+          )
+        }
       }
       await page.emulateMedia({ colorScheme: "light" })
       await page.setViewportSize({ width: 1280, height: 900 })
@@ -440,6 +446,16 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       expect(String(await focused())).toContain("onerror")
       await page.keyboard.press("ArrowUp")
       expect(await focused()).toBe("Second")
+
+      const balance = main().getByRole("columnheader", { name: "Balance" })
+      for (const [order, first] of [
+        ["descending", "onerror"],
+        ["ascending", "Second"],
+      ] as const) {
+        await balance.getByRole("button").press("Enter")
+        expect(await balance.getAttribute("aria-sort")).toBe(order)
+        expect(await main().locator("tbody tr").first().textContent()).toContain(first)
+      }
     },
     TEST_MS,
   )
