@@ -55,7 +55,7 @@ const TOPICS: readonly [Topic, ...Topic[]] = [
   },
 ]
 
-/** How the two chat models differ. */
+/** The differences of the two chat models. */
 export type Style = "small" | "large"
 
 const STYLES: Readonly<Record<string, Style>> = { "demo-small": "small", "demo-large": "large" }
@@ -102,7 +102,7 @@ function echo(question: string): string {
   return chars.length > MAX_ECHO_CHARS ? `${chars.slice(0, MAX_ECHO_CHARS).join("")}…` : line
 }
 
-/** What a call is answered with: one body, or the events of a stream in bursts. */
+/** The answer to a call: one body, or the events of a stream in bursts. */
 export type Answer = { readonly json: object } | { readonly bursts: string[] }
 
 /** The body of a call, if it fits its schema. Throws a `Refusal` with `message`, by default in OpenAI's words. */

@@ -107,7 +107,7 @@ async function jsonOf(request: Request): Promise<unknown> {
   }
 }
 
-/** Sends the first burst at once and the others after pauses. Stops when the client disconnects. */
+/** Sends the first burst immediately and the others after pauses. Stops when the client disconnects. */
 function paced(bursts: readonly string[]): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   let sent = 0

@@ -23,7 +23,7 @@ interface Told {
   readonly is_cut: boolean
 }
 
-/** What a call of the responses operation is answered with: one body, or the bursts of events of a stream. Throws a `Refusal` in OpenAI's words. */
+/** The answer to a call of the responses operation: one body, or the bursts of events of a stream. Throws a `Refusal` in OpenAI's words. */
 export function respond(body: unknown, cache: PrefixCache): Answer {
   const call = checked(ResponsesCall, body)
   const told = tell(call, styleOf(call.model), cache)

@@ -21,7 +21,7 @@ export function promptTokens(prompt: Prompt): string[] {
     .concat(frame)
 }
 
-/** What is counted of a request; each field as loose as clients send it. */
+/** The counted parts of a request; each field as loose as clients send it. */
 export interface Prompt {
   readonly messages?: unknown
   readonly system?: unknown

@@ -10,7 +10,7 @@ import { requirePrograms } from "./programs.ts"
 /** The embedded Postgres, which the gateway runs itself. */
 export interface Embedded {
   readonly address: SocketAddress
-  /** Whether it was already running, left by a gateway that was killed. */
+  /** True if it was already running, left by a gateway that was killed. */
   readonly adopted: boolean
   /** Stops Postgres and unlocks the data directory. Only the data is left. */
   stop(): Promise<void>
@@ -92,7 +92,7 @@ async function ensureDatabase(address: SocketAddress): Promise<void> {
   }
 }
 
-/** How often the server is looked at. An outage lasts at most this long, plus the time of a start. */
+/** The interval at which the server is checked. An outage lasts at most this long, plus the time of a start. */
 const LOOK_MS = 500
 
 /** Calls `start` when anything but the gateway has stopped the server (D27). Returns how to stop, which waits for a start. */

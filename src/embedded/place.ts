@@ -9,7 +9,7 @@ export interface Runner {
   readonly gid: number
 }
 
-/** Where the cluster of a data directory lives, and who runs it. */
+/** The location of a data directory's cluster, and the user who runs it. */
 export interface Place {
   /** A root's is root's own, and only the runner may pass through it. */
   readonly folder: string
@@ -69,7 +69,7 @@ function makeElsewhere(data_dir: string): string {
 }
 
 /**
- * What the user of an earlier start left in a place, for a root: the cluster is given to the runner, everything else is
+ * For a root, the files that the user of an earlier start left in a place: the cluster is given to the runner, everything else is
  * removed, because that user may still write to it. Nothing may work on the cluster. The owner of the cluster's folder
  * changes last, so that a start that was killed is repeated.
  */
@@ -84,7 +84,7 @@ export function takeOver({ folder, runner }: Place): void {
   }
 }
 
-/** Whether the cluster in a place belongs to the user of an earlier start. */
+/** True if the cluster in a place belongs to the user of an earlier start. */
 export function isForeign({ folder, runner }: Place): boolean {
   return runner !== undefined && (ownerOf(join(folder, "cluster")) ?? runner.uid) !== runner.uid
 }
@@ -121,7 +121,7 @@ function ownerOf(path: string): number | undefined {
   return fs.statSync(path, { throwIfNoEntry: false })?.uid
 }
 
-/** Whether `runner` may enter the folder or run the program `path`. Asks the kernel, so every permission counts. */
+/** True if `runner` may enter the folder or run the program `path`. Asks the kernel, so every permission counts. */
 export function reaches(runner: Runner | undefined, path: string): boolean {
   if (runner === undefined) return true
   return spawnSync("/bin/sh", ["-c", 'test -x "$0"', path], { ...runner, cwd: "/" }).status === 0

@@ -109,7 +109,7 @@ function removeSocketFolder({ socket_folder }: Server): void {
   }
 }
 
-/** Whether the server's main process runs. Its sessions may run a moment longer. */
+/** True if the server's main process runs. Its sessions may run a moment longer. */
 export function isRunning(server: Server, cluster: Cluster): boolean {
   return belongsTo(cluster, server.pid)
 }

@@ -2,14 +2,14 @@ import { type GatewayError, idHeaders } from "../errors.ts"
 
 /** The headers of an answer that a page of another origin may read. */
 const EXPOSED = "x-request-id, request-id, retry-after, x-should-retry"
-/** How long a browser may cache a preflight, in seconds. */
+/** Seconds for which a browser may cache a preflight. */
 const MAX_AGE_S = 600
 /** Names of headers, separated by commas. */
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~, \t-]{1,1024}$/
 
 const OPERATORS = ["/metrics", "/admin", "/console"]
 
-/** Whether a path is for operators: no page of another origin may ever call it (D40). */
+/** True if a path is for operators: no page of another origin may ever call it (D40). */
 export function isForOperators(path: string): boolean {
   return OPERATORS.some((place) => path === place || path.startsWith(`${place}/`))
 }

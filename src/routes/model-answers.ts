@@ -96,7 +96,7 @@ async function answerJsonIn(
   return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
 }
 
-/** How the usage of a call is read: by the names of the upstream that answers (D87). */
+/** The reader of a call's usage: that of the upstream that answers (D87). */
 function usageRules({ asked }: Call, { route }: Reply): UsageRules {
   return {
     reader: readers[route.upstream.usage],
@@ -157,7 +157,7 @@ export function answerStream(
   return tap.outlet.ready().then(() => new Response(tap.outlet.stream(), { headers }))
 }
 
-/** How long the answer of an upstream is read on once the client has left, in milliseconds; null to cut it at once (D9). */
+/** Milliseconds for which the answer of an upstream is read on once the client has left; null to cut it immediately (D9). */
 export function drainOf({ config, hidden_output }: Gateway, call: Call, upstream: Upstream): number | null {
   const { asked, hold, model } = call
   if (!hold.stream) return jsonDrain(upstream)
@@ -181,7 +181,7 @@ class RelayedCall implements TapOptions {
   readonly sizes: StreamSizes
   readonly times: StreamTimes
   readonly total_ms: number
-  /** How long its client had been gone when the provider answered. */
+  /** Milliseconds since its client left, when the provider answered. */
   readonly #gone_for_ms: number
   /** Called when the client leaves; null while that is not watched. */
   #leave: (() => void) | null = null
@@ -235,7 +235,7 @@ class RelayedCall implements TapOptions {
     return this.#reply.route.upstream
   }
 
-  /** Calls `leave` if the client leaves before the settlement, at once if it has left. */
+  /** Calls `leave` if the client leaves before the settlement, immediately if it has left. */
   watchClient(leave: () => void): void {
     const { signal } = this.#request
     this.#leave = leave

@@ -95,7 +95,7 @@ export async function modelCall<Body extends Named>(
   }
 }
 
-/** What a client asks for, as its headers and its body say. */
+/** A request, read from its headers and its body. */
 interface Asked<Body> {
   readonly body: Body
   readonly texts: FieldTexts
@@ -158,7 +158,7 @@ function outgoing(
 }
 
 /**
- * What its call has in common with those whose prompts begin alike: the session, the client's cache key, or a conversation that
+ * The value that its call shares with those whose prompts begin alike: the session, the client's cache key, or a conversation that
  * the provider keeps (D82).
  */
 function affinityOf(passed: Passed | null, texts: FieldTexts): string | null {

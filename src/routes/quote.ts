@@ -50,7 +50,7 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   }
 }
 
-/** What a request of any operation would hold, or why it is refused. Throws if it has a fault, or if there is no such model. */
+/** The hold of a request of any operation, or why it is refused. Throws if it has a fault, or if there is no such model. */
 type Measure = (
   body: object,
   find: (name: string) => Model | GatewayError,

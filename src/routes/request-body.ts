@@ -8,7 +8,7 @@ import { startTimeout } from "../timeouts.ts"
 
 /** A longer body is read in parts, as a stream. That costs more than reading it whole. */
 const STREAMED_BYTES = 1_048_576
-/** How long a client that still sends its body has for reading the answer, before its connection is closed. */
+/** Time for a client that still sends its body to read the answer, before its connection is closed. */
 const LINGER_MS = 1_000
 
 type Decoder = () => Transform
@@ -121,7 +121,7 @@ async function readParts(
 /**
  * The answer to a request with a fault. If a large body was not read to its end, the connection is closed a second later:
  * until then the client can read the answer, and the rest of the body waits in its socket. The runtime would read it all to
- * drop it, however long it is. Without memory for what has come of it (D77), the connection is closed at once.
+ * drop it, however long it is. Without memory for what has come of it (D77), the connection is closed immediately.
  */
 export function refusal(request: Request, fault: GatewayError, unread: UnreadBodies): Response {
   const is_read = request.bodyUsed && !unfinished.has(request)

@@ -6,7 +6,7 @@ import { EXPECTED, invalidField } from "./fault.ts"
 import { Line, Prices } from "./prices.ts"
 import { parseTime, printTime } from "./time.ts"
 
-/** What operators send and get under `/admin`: each schema with its type beside it. */
+/** Requests and answers under `/admin`: each schema with its type beside it. */
 
 const UUID = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 /** One line: no control characters, which logs and terminals would act on and Postgres partly refuses. */

@@ -9,7 +9,7 @@ export function genAiOperation(operation: OperationName): "chat" | "embeddings" 
   return operation === "embeddings" ? "embeddings" : "chat"
 }
 
-/** How a hold ends (D13). */
+/** The outcomes of a hold (D13). */
 export const endOutcomes = ["settled", "released", "expired"] as const
 
 /** The state of a call: open until its hold has ended. */
@@ -20,7 +20,7 @@ export type State = (typeof states)[number]
 export const bases = ["usage", "partial", "estimate", "none"] as const
 export type Basis = (typeof bases)[number]
 
-/** How the provider's answer ended (D8). */
+/** The endings of a provider's answer (D8). */
 export const endings = [
   "completed",
   "upstream_lost",

@@ -44,7 +44,7 @@ export const Messages = Type.Array(Message, {
   [EXPECTED]: `an array of 1 to ${MAX_MESSAGES} messages`,
 })
 
-/** How a client asks for the cost of its call (D49). */
+/** The request for the cost of a call (D49). */
 export const UsageOption = Type.Optional(
   Type.Union(
     [

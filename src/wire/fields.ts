@@ -1,11 +1,11 @@
 /**
- * What every known field of a request means for money (D88). This is the only list of field names: the spelling guard (D18),
+ * The meaning of every known field of a request for money (D88). This is the only list of field names: the spelling guard (D18),
  * the price guard (D61), the hold (D12), what is plausible (D1) and open prompts (D89) follow from it.
  *
  * A field that is not here passes, and counts as text (D18).
  */
 
-/** What a field can mean. */
+/** The possible meanings of a field. */
 export type Means =
   /** No part of the prompt, and no effect on a price. */
   | "none"
@@ -15,7 +15,7 @@ export type Means =
   | "opaque"
   /** Messages, items or parts, as a list or one of them. */
   | "parts"
-  /** What is embedded: texts, or lists of tokens. */
+  /** Input of embeddings: texts, or lists of tokens. */
   | "embedded"
   /** Tools, as a list or one of them: see `TOOLS` and `TOOLS_TOKENS`. */
   | "tools"
@@ -25,7 +25,7 @@ export type Means =
   | "object"
   /** A picture, a sound or a file, inline or by reference. The argument is its kind; without one, the type of the part says it. */
   | "media"
-  /** Where a medium comes from: an object, an address, or a label. */
+  /** The source of a medium: an object, an address, or a label. */
   | "source"
   /** Base64 data of a medium. */
   | "data"

@@ -100,7 +100,7 @@ function invalid(message: string): GatewayError {
   return new GatewayError("invalid_request", { message })
 }
 
-/** How many characters make a field large. */
+/** A field is large from this number of characters on. */
 const LARGE_TEXT = 65_536
 
 const NEAR_CHARACTERS = 64

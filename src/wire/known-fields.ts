@@ -2,7 +2,7 @@ import { FIELDS, type Means, type Place } from "./fields.ts"
 import { folded } from "./paths.ts"
 import { isObject } from "./usage.ts"
 
-/** What a field means, and how it says so. */
+/** The meaning of a field, and the table's form of it. */
 export interface Meaning {
   readonly means: Means
   /** Empty for none. */

@@ -4,7 +4,7 @@ import { EXPECTED, invalidField } from "./fault.ts"
 import { query, wholeNumber, word } from "./parameter.ts"
 import { parseTime, printTime } from "./time.ts"
 
-/** What the checks of the ledger take and answer: the audit, the seals of months, the sums. */
+/** Requests and answers of the ledger's checks: the audit, the seals of months, the sums. */
 
 const Shard = Type.Optional(Type.String({ description: "The name of the shard, if there are several." }))
 
@@ -19,7 +19,7 @@ export const AuditBody = Type.Object({
       kind: Type.String({
         enum: ["balance", "held", "spent", "charge", "entry", "abandoned", "unheld"],
         description:
-          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices and price multiplier. `entry`: an end and its hold, or a correction and the expiry that it corrects. `abandoned`: an open hold that no gateway can end any more; the next sweep of this gateway expires it. `unheld`: a settlement without a hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
+          "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
       }),
       account_id: Id,
       id: nullable(
@@ -53,7 +53,7 @@ export const AuditProgressQuery = query({
     wholeNumber(
       100,
       10,
-      "The percentage of the time in which the audit works. It rests in between, so that calls keep the database. The first half second of work needs no rest.",
+      "The percentage of the time in which the audit works. It pauses meanwhile, so that calls keep the database. The first half second of work needs no rest.",
     ),
   ),
 })
@@ -89,7 +89,7 @@ export const MonthsBody = Type.Object({
       seal: Type.Union([Seal, Type.Null()], { description: "Null if the month is not sealed." }),
       detached_at: nullable({
         ...Time,
-        description: "Since when its calls are not in the journal any more. Null if they are.",
+        description: "The time at which its calls left the journal. Null while they are in it.",
       }),
       dropped_at: nullable({ ...Time, description: "When its tables were dropped. Null if they are there." }),
       archive: nullable(Type.String({ description: "Where its dump is. Null if none was made." })),
@@ -98,7 +98,7 @@ export const MonthsBody = Type.Object({
 })
 export type MonthsBody = Static<typeof MonthsBody>
 
-/** Which hour of which month to compare with its seal. */
+/** The hour of a month to compare with its seal. */
 export const SealCheck = Type.Object(
   {
     month: Month({ [EXPECTED]: "a month such as 2026-10" }),
@@ -127,7 +127,7 @@ export const CheckedSealBody = Type.Object({
   }),
 })
 
-/** Which part of the dump of which month is read. */
+/** The part of a month's dump that is read. */
 export const DumpQuestion = Type.Object(
   {
     month: SealCheck.properties.month,
@@ -204,7 +204,7 @@ function dayOf(text: string): Date {
   return day
 }
 
-/** Which day's sums to compare with the journal (D72). */
+/** The day whose sums are compared with the journal (D72). */
 export const SumsCheck = Type.Object(
   { day: Type.Optional(Day) },
   { additionalProperties: false, [EXPECTED]: "a JSON object" },

@@ -1,4 +1,4 @@
-/** What the data in a request is, by its first bytes and its declared type, and what bounds its tokens (D12). */
+/** The type of data in a request, by its first bytes and its declared type, and the bound of its tokens (D12). */
 
 /** A picture, a sound or a file in a prompt. */
 export interface Media {

@@ -3,7 +3,7 @@ import { closed, Id, line } from "./admin.ts"
 
 const moveSteps = ["draining", "copying", "comparing", "switching", "auditing", "done", "cancelled"] as const
 
-/** How far the move of an account to another shard is (D76). */
+/** The progress of an account's move to another shard (D76). */
 export const MoveBody = Type.Object({
   account_id: Id,
   to: Type.String({ description: "The shard." }),
@@ -30,6 +30,6 @@ export const MoveBody = Type.Object({
 export type MoveBody = Static<typeof MoveBody>
 
 export const NewMove = Type.Object(
-  { to: line(64, "The name of the shard to move the account to; the present one cancels a move.") },
+  { to: line(64, "The name of the shard to move the account to; the current one cancels a move.") },
   closed,
 )

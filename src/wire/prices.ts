@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { feeBuckets, kinds, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
 
-/** What a call is sold at, and what it was charged for, line by line (D60). */
+/** The prices of a call, and its charge line by line (D60). */
 
 const Price = Type.String({ pattern: "^\\d+(?:\\.\\d{1,10})?$", description: "USD per 1M tokens." })
 const Fee = (description: string) => Type.String({ pattern: "^\\d+(?:\\.\\d{1,16})?$", description })

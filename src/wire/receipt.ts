@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { AccountBody, CallBody, KeyBody } from "./admin.ts"
 
-/** What clients read about their own account (D47). */
+/** A client's view of its own account (D47). */
 
 const call = CallBody.properties
 const account = AccountBody.properties

@@ -6,7 +6,7 @@ import { id, ids, model, moment, query, wholeNumber, word } from "./parameter.ts
 
 /** The query strings of the operators' statistics (D51). */
 
-/** What a timeline is split by. */
+/** The groups of a timeline. */
 export const splits = ["model", "key", "account"] as const
 export type Split = (typeof splits)[number]
 
@@ -17,7 +17,7 @@ const DEFAULT_HOURS = 24
 const MAX_DAYS = 92
 /** The most accounts of one filter. */
 const MAX_ACCOUNTS = 100
-/** How many groups a timeline shows one by one. */
+/** The number of groups that a timeline shows one by one. */
 export const DEFAULT_GROUPS = 6
 const MAX_GROUPS = 100
 

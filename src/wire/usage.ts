@@ -12,13 +12,13 @@ export interface Usage {
   readonly tool_runs?: Readonly<Record<string, number>> | undefined
 }
 
-/** What a usage reports besides what is charged. */
+/** Reported values that are not charged. */
 export interface Aside {
   /** Paths of positive numbers that no reader knows: at most 8, each of at most 64 characters. */
   readonly unread: readonly string[]
   /** The total that the provider reported less the parts that explain it; 0 if it reported none. */
   readonly unexplained_tokens: number
-  /** What the provider says that the call costs; null if it does not say. */
+  /** The provider's own cost of the call; null if it does not say. */
   readonly provider_cost_nano: bigint | null
 }
 

@@ -108,7 +108,7 @@ export const Question = Type.Union([
 ])
 export type Question = Static<typeof Question>
 
-/** What the parent sends to a worker. */
+/** The messages of the parent to a worker. */
 export const Command = Type.Union([
   /** Answered when the worker listens, or with the sentence that says why it cannot. */
   Type.Object({ what: Type.Literal("begin"), assignment: Assignment }),

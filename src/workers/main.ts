@@ -100,7 +100,7 @@ function askAll(question: Question): Promise<string> {
   return channel.ask(question, ALL_MS)
 }
 
-/** Drains, once the worker serves. One that never will exits at once. */
+/** Drains, once the worker serves. One that never will exits immediately. */
 function leave(): void {
   if (has_begun) opened.promise.then(drain, () => process.exit(1))
   else process.exit(1)

@@ -4,14 +4,14 @@ import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "../server.ts"
 import { type Assignment, checked, Question } from "./channel.ts"
 import { WorkerProcess, WorkerSlot } from "./worker-slot.ts"
 
-/** How long workers may take to stop after a second signal; they allow themselves 1.5 s. */
+/** The time limit of workers after a second signal; they allow themselves 1.5 s. */
 const HURRY_MS = 1_600
 /** The rest of the 2 s after a second signal (D34), for closing the database. */
 const CLOSE_MS = 300
 
 interface SupervisorOptions {
   readonly size: number
-  /** What every worker gets, besides its number. Port 0 picks a free one. */
+  /** The environment of every worker, besides its number. Port 0 picks a free one. */
   readonly assignment: Omit<Assignment, "number">
   readonly log: Logger
   /** Closes the database, and the server that runs it, once the last worker has exited. */
@@ -71,7 +71,7 @@ export class Supervisor {
     throw refused.reason
   }
 
-  /** D34, for all workers. The first signal drains: exit 0 if every worker did. The second stops at once: exit 1. */
+  /** D34, for all workers. The first signal drains: exit 0 if every worker did. The second stops immediately: exit 1. */
   signal(): void {
     this.#signals += 1
     if (this.#signals === 1) void this.#drain()

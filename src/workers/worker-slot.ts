@@ -5,7 +5,7 @@ import type { Snapshot } from "../config/load.ts"
 import { type Assignment, Channel, type Command, type Question } from "./channel.ts"
 
 const START = join(import.meta.dir, "main.ts")
-/** How long to wait for a worker's metrics or statuses before answering without them. */
+/** The wait for a worker's metrics or statuses before answering without them. */
 const ASK_MS = 1_000
 
 /** A worker's process, as its parent sees it. */
@@ -63,7 +63,7 @@ export class WorkerProcess {
   }
 }
 
-/** A worker that ran this long is not in a crash loop: it is replaced at once. */
+/** A worker that ran this long is not in a crash loop: it is replaced immediately. */
 const STEADY_MS = 10_000
 const FIRST_BACKOFF_MS = 100
 const LONGEST_BACKOFF_MS = 30_000

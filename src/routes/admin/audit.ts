@@ -8,7 +8,7 @@ import { answer, text } from "../reference/operation.ts"
 import { faultOf } from "../routing.ts"
 import type { Operators } from "./operators.ts"
 
-/** How often a line of progress is written at most. */
+/** The shortest time between lines of progress. */
 const LINE_MS = 1_000
 
 /** `/admin/audit`: whether the balances agree with the journal. */
@@ -144,5 +144,5 @@ const following = ofOperators({
   tag: "Ledger",
   summary: "Audit the ledger, with its progress",
   description:
-    "Runs the same audit for as long as it takes, in small pieces with rests in between. It ends when the connection is closed.",
+    "Runs the same audit for as long as it takes, in small pieces with pauses between them. It ends when the connection is closed.",
 })

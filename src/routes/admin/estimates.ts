@@ -14,9 +14,9 @@ import type { Operators } from "./operators.ts"
 
 /** And if a setting is off by more than this share. */
 const TOLERANCE = 0.1
-/** What `bytes_per_token` can be. */
+/** The range of `bytes_per_token`. */
 const CONFIGURABLE = [0.5, 100] as const
-/** How many bytes a token of most texts has. */
+/** The bytes per token of most texts. */
 const USUAL = [3, 5] as const
 
 /** `/admin/estimates`: what estimates should be (D92). */
@@ -102,7 +102,7 @@ function ratio(bytes: number, tokens: number): number | null {
   return bytes > 0 && tokens > 0 ? bytes / tokens : null
 }
 
-/** How far apart two ratios are. */
+/** The difference of two ratios. */
 function distance(one: number, other: number): number {
   return Math.abs(Math.log(one / other))
 }

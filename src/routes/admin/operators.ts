@@ -3,7 +3,7 @@ import type { Audit } from "../../ledger/archive/audit.ts"
 import type { OperatorLedger } from "../../ledger/operators.ts"
 import type { UpstreamBody } from "../../wire/statistics.ts"
 
-/** What the operators' routes work with. */
+/** The dependencies of the operators' routes. */
 export interface Operators {
   /** The bearer token of `/admin`; null: there is no `/admin`. */
   readonly admin_token: string | null

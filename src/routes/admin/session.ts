@@ -7,7 +7,7 @@ import { forbidStoring } from "../routing.ts"
 import { operatorsOnly } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
-/** How long a session of the console lasts. */
+/** The lifetime of a session of the console. */
 const SESSION_S = 12 * 3_600
 const SECRET_BYTES = 32
 /** The length of `SECRET_BYTES` bytes in Base64url. */
@@ -82,7 +82,7 @@ function signatureOf(random: string, admin_token: string): string {
 }
 
 /**
- * Whether a request comes from a page of this gateway. Browsers send `Sec-Fetch-Site`, but not over plain HTTP to another machine.
+ * True if a request comes from a page of this gateway. Browsers send `Sec-Fetch-Site`, but not over plain HTTP to another machine.
  * There they still send `Origin` with every request that is not a GET or HEAD.
  */
 function isOwnOrigin(headers: Headers, method: string): boolean {

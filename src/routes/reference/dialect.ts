@@ -21,7 +21,7 @@ function translated(schema: JsonObject): JsonObject {
   }
 }
 
-/** Literals become one `enum`, `null` among the alternatives a flag (and a value of the enum), and a single alternative stands for itself. */
+/** Literals become one `enum`, `null` among the alternatives a flag (and a value of the enum), and a single alternative replaces its list. */
 function union(schemas: readonly unknown[]): JsonObject {
   const alternatives = schemas.filter(isObject)
   const others = alternatives.filter((one) => one.type !== "null")

@@ -181,7 +181,7 @@ interface Lacking {
   readonly fitting: { readonly limit_field: string; readonly max_tokens: number } | null
 }
 
-/** What a provider's 404 is translated to (D17). */
+/** The translation of a provider's 404 (D17). */
 export const PROVIDER_NOT_FOUND: Fault = {
   code: "not_found",
   message:

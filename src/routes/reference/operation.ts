@@ -5,7 +5,7 @@ import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from 
 import { EXPECTED, invalidField, unknownParameter } from "../../wire/fault.ts"
 import { adviceText } from "./error-table.ts"
 
-/** How routes describe themselves in the API reference, beside their schemas. */
+/** Descriptions of routes for the API reference, beside their schemas. */
 
 /** Keywords that carry the description of an answer and the named examples of a schema. */
 const ANSWER = "x-answer"
@@ -337,7 +337,7 @@ const ErrorBody: TSchema = Type.Object(
   { description: "The shape of all errors. Both SDK families can read it." },
 )
 
-/** What the operations refer to. */
+/** The schemas that operations refer to. */
 export const components: Components = {
   securitySchemes,
   headers: {
