@@ -11,7 +11,7 @@ export type Address = ({ readonly url: string } | SocketAddress) & {
   readonly schema?: string
   /** Settings of each session, sent when the connection is made. A pooler may refuse them. */
   readonly settings?: Readonly<Record<string, string>>
-  /** Whether a name that one connection gives a statement may be another's too, so that none is to have one. */
+  /** True if statement names of two connections can clash, so that statements must be unnamed. */
   readonly names_clash?: boolean
 }
 
@@ -22,18 +22,17 @@ export interface SocketAddress {
   readonly database: string
 }
 
-/** The schema's name in every text of the ledger: as drizzle writes it, or bare before a dot. */
+/** The schema's name in SQL texts: quoted by drizzle, or bare before a dot. */
 const WRITTEN = /"tollgate"|\btollgate(?=\.)/g
 
-/** SQL of the ledger for another schema: every text is written for `tollgate`, and only here for others (D74). */
+/** Rewrites SQL for the address' schema; every text is written for `tollgate` (D74). */
 export function inSchema(text: string, { schema = USUAL_SCHEMA }: Address): string {
   return schema === USUAL_SCHEMA ? text : text.replace(WRITTEN, `"${schema}"`)
 }
 
 /**
- * A pool of postgres.js connections to `address`. Nothing is opened before the first query. Where the address has several
- * hosts, each connection goes to the one that takes writes, and rejects with `NoPrimary` when there is none: the driver
- * would try them again and again without a pause.
+ * A pool of postgres.js connections to `address`, opened at the first query. With several hosts, each connection goes to the
+ * one that takes writes, and rejects with `NoPrimary` if there is none, because the driver would retry without a pause.
  */
 export function connect<Types extends Record<string, postgres.PostgresType> = Record<never, never>>(
   address: Address,
@@ -47,11 +46,11 @@ export function connect<Types extends Record<string, postgres.PostgresType> = Re
     return postgres(hosts.url, dialing)
   }
   const { socket_path, user, database } = address
-  // Said in full, because what is left out postgres.js takes from PG* variables.
+  // In full, because postgres.js takes missing fields from PG* variables.
   return postgres({ ...options, path: socket_path, user, database, password: "", ssl: false })
 }
 
-/** The driver does not call `onclose` for a socket that it never got. */
+/** Calls `onclose` itself on failure, because the driver does not for a socket that it never got. */
 async function dial(hosts: Hosts, { onclose }: { readonly onclose?: (id: number) => void }) {
   try {
     return await hosts.dial()

@@ -6,8 +6,8 @@ import { errorCode } from "./database-errors.ts"
 const DEFECTS = ["21", "22", "23", "42"]
 
 /**
- * Waits for an answer of the database, for `deadline_ms` if that is not null. Throws `NoAnswer` if it fails or is late, with
- * the `id` of what may have been made. A statement that Postgres rejects as invalid is a broken invariant.
+ * Waits for an answer of the database, at most `deadline_ms` if that is not null. Throws `NoAnswer` with the `id` of what may
+ * have been made. A statement that Postgres rejects as invalid is a broken invariant.
  */
 export async function answerOf<Answer>(
   question: Promise<Answer>,
@@ -22,7 +22,7 @@ export async function answerOf<Answer>(
   try {
     return await Promise.race([question, late.promise])
   } catch (error) {
-    // Drizzle's own message repeats the parameters; only what the driver said may reach a log.
+    // Drizzle's message repeats the parameters; only the driver's error may reach a log.
     const cause = error instanceof DrizzleQueryError ? error.cause : error
     if (error === cause && !hasCode(error)) throw error
     throw isDefect(cause) ? cause : new NoAnswer(errorCode(cause), { id })

@@ -2,7 +2,7 @@ import type { LedgerEvents, Log } from "../events.ts"
 import type { Watch } from "./connection.ts"
 import { errorCode, isAnswer, kindOf } from "./database-errors.ts"
 
-/** Whether the database answers, by the last statement that ended. Said in the log when it changes. */
+/** Tracks by the last statement whether the database answers, and logs changes. */
 export class Availability {
   readonly #log: Log
   readonly #events: LedgerEvents
@@ -18,7 +18,7 @@ export class Availability {
     return this.#answering
   }
 
-  /** How often the database has stopped answering. */
+  /** Number of times the database has stopped answering. */
   get outages(): number {
     return this.#outages
   }

@@ -7,13 +7,12 @@ import type { Row, Statement, Values } from "./statement.ts"
 const GRACE_MS = 20
 
 /**
- * Plans are kept, and a plan that was made while a table was small reads all of it: so would every call, once the table
- * has grown. All statements of connections find their rows by an index. A transaction pooler may lose the setting; that
- * is slower, and nothing worse.
+ * A kept plan that was made while a table was small reads all of it, also once it has grown. Every statement of a connection
+ * finds its rows by an index. A transaction pooler may lose the setting, which only costs time.
  */
 const BY_INDEX = "SET enable_seqscan = off"
 
-/** Told of every statement that ended: how many items it served, how long it took, and what it failed with. */
+/** Called for every statement that ended, with the number of its items, its duration and its error. */
 export type Watch = (ended: {
   readonly statement: Statement
   readonly size: number
@@ -23,22 +22,22 @@ export type Watch = (ended: {
 
 export interface Runner {
   /**
-   * Rejects with what the server or the driver said, or with `Overdue`: then it is unknown whether the statement was or
-   * will be done. `size` is how many items it serves.
+   * Rejects with the error of the server or the driver, or with `Overdue` if it is unknown whether the statement was or will be
+   * done. `size` is the number of its items.
    */
   run(statement: Statement, values: Values, within_ms: number, size?: number): Promise<readonly Row[]>
 }
 
 /**
- * One connection, and a deadline for each statement: the driver has none. The server runs statements in the order in which
- * they are sent, and one that follows does not wait until this process has read the answer before it.
+ * One connection with a deadline for each statement, which the driver lacks. Statements are pipelined: one that follows does
+ * not wait for the answer before it.
  */
 export class Connection implements Runner {
   readonly #address: Address
   readonly #watch: Watch
   readonly #texts = new Map<Statement, string>()
   #session: Session
-  /** Whether plans are kept by name; not through a pooler that forgets or mixes them. */
+  /** True if plans are kept by name; false through a pooler that forgets or mixes them. */
   #prepare: boolean
   #made = false
   #ended = false
@@ -50,7 +49,7 @@ export class Connection implements Runner {
     this.#session = this.#open()
   }
 
-  /** A connection without an answer is given up for a new one, so that what follows does not wait behind this statement. */
+  /** Replaces a connection that does not answer, so that later statements do not wait behind this one. */
   async run(statement: Statement, values: Values, within_ms: number, size = 1): Promise<readonly Row[]> {
     const started_ms = performance.now()
     const overdue = Promise.withResolvers<never>()
@@ -79,7 +78,7 @@ export class Connection implements Runner {
     const session = this.#session
     try {
       const rows = await Promise.race([session.query(this.#textOf(statement), values), overdue])
-      // Behind the first statement, which alone tells whether there is a connection; its plan is not kept yet.
+      // Sent behind the first statement, which alone shows that there is a connection; its plan is not kept yet.
       if (!this.#made && session === this.#session) {
         this.#made = true
         void session.query(BY_INDEX, []).catch(() => {})
@@ -95,7 +94,7 @@ export class Connection implements Runner {
     }
   }
 
-  /** Its text for this schema; the same string each time. */
+  /** The text for this schema; the same string each time. */
   #textOf(statement: Statement): string {
     if (this.#address.schema === undefined) return statement.text
     let text = this.#texts.get(statement)
@@ -106,13 +105,13 @@ export class Connection implements Runner {
     return text
   }
 
-  /** What is in flight on it rejects. */
+  /** Closes the session; statements in flight reject. */
   #giveUp(session: Session): void {
     this.#replace(session)
     void session.end()
   }
 
-  /** What is in flight on it finds out for itself. */
+  /** Opens a session without kept plans; statements in flight on the old one fail by themselves. */
   #forgetPlans(session: Session): void {
     this.#prepare = false
     this.#replace(session)

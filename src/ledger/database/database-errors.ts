@@ -2,11 +2,11 @@ import { SQL } from "bun"
 import postgres from "postgres"
 
 /**
- * What a failed statement means for its items.
- * - `locked`: a lock was waited for too long; nothing was done.
- * - `incomplete`: the statement lost a row on its way and failed by its own assertion; nothing was done.
+ * Meaning of a failed statement for its items.
+ * - `locked`: a lock timed out; nothing was done.
+ * - `incomplete`: the statement lost a row and failed by its own assertion; nothing was done.
  * - `refused`: the data of some item cannot be written; nothing was done.
- * - `undone`: nothing was done, for a reason that has nothing to do with the items.
+ * - `undone`: nothing was done, for a reason unrelated to the items.
  * - `unknown`: it may have been done, or may still be.
  */
 export type ErrorKind = "locked" | "incomplete" | "refused" | "undone" | "unknown"
@@ -20,7 +20,7 @@ export class Overdue extends Error {
   }
 }
 
-/** A batch of which something was done, and then something failed. */
+/** A batch that failed after a part of it was done. */
 export class Uncertain extends Error {
   override readonly name = "Uncertain"
 
@@ -46,23 +46,21 @@ const PLAN_LOST = new Set(["26000", "42P05"])
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
 
-/** What the server said of a statement. */
+/** The server's error for a statement. */
 interface Said {
   /** The SQLSTATE. */
   readonly code: string
   readonly severity: string
 }
 
-/** Null for an error that the server has not sent. Bun's driver has the SQLSTATE as `errno`. */
+/** Returns null for an error that the server has not sent. Bun's driver has the SQLSTATE in `errno`. */
 function saidIn(error: unknown): Said | null {
   if (error instanceof postgres.PostgresError) return error
   if (!(error instanceof SQL.PostgresError) || error.errno === undefined) return null
   return { code: error.errno, severity: error.severity ?? "" }
 }
 
-/**
- * A server's `ERROR` means that it has rolled back; of everything else only a connection that was never made is sure.
- */
+/** Classifies an error. A server's `ERROR` has rolled back; otherwise only a connection that was never made is sure. */
 export function kindOf(error: unknown): ErrorKind {
   if (error instanceof Uncertain) return "unknown"
   const said = saidIn(error)
@@ -75,24 +73,26 @@ export function kindOf(error: unknown): ErrorKind {
   return /^(22|23)/.test(code) ? "refused" : "undone"
 }
 
-/** Whether a lean statement has done nothing for a reason that the exact one may not have: some item, or its form. */
+/** True if a lean statement has done nothing for a reason that the exact one may not have: some item, or its form. */
 export function isForExact(error: unknown): boolean {
   const kind = kindOf(error)
   return kind === "refused" || kind === "incomplete" || isNotSupported(error)
 }
 
-/** Whether the server does not take this form of a statement. */
+/** True if the server does not support this form of a statement. */
 export function isNotSupported(error: unknown): boolean {
   return errorCode(error) === NOT_SUPPORTED
 }
 
-/** A refusal is an answer too, if it came from a server that goes on serving: one that turned read-only does not. */
+/** True if the server answered. A refusal counts, unless the server turned read-only or is stopping. */
 export function isAnswer(error: unknown): boolean {
   const said = saidIn(error)
   return said !== null && said.severity === "ERROR" && said.code !== READ_ONLY
 }
 
-/** Whether the server, behind a transaction pooler, does not know a statement by its name, or has another one by that name. */
+/**
+ * True if the server, behind a transaction pooler, does not know a statement's name, or has another statement of that name.
+ */
 export function isPlanLost(error: unknown): boolean {
   return PLAN_LOST.has(saidIn(error)?.code ?? "")
 }

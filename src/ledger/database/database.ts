@@ -14,7 +14,7 @@ const RECEIPT_CONNECTIONS = 2
 const SUM_CONNECTIONS = 1
 const UPKEEP_CONNECTIONS = 1
 const UNUSED_S = 60
-/** How a pooler refuses a setting that it does not know. */
+/** SQLSTATE by which a pooler refuses an unknown setting. */
 const SETTING_REFUSED = "08P01"
 
 /** The database of the ledger, migrated. */
@@ -76,9 +76,9 @@ export async function connectDatabase(address: Address): Promise<Database> {
 }
 
 /**
- * Whether two connections may mean different statements by one name: Bun's driver calls the first one of each `P0`. Behind
- * a transaction pooler that passes names on as they are, one would be run for the other. A pooler is told by its own key
- * for cancelling, which begins with a number that is not the server process'. Before the embedded database there is none.
+ * True if two connections may give different statements the same name: Bun's driver calls the first one of each `P0`, and a
+ * transaction pooler may run one for the other. A pooler shows by its cancellation key, which does not begin with the number of
+ * the server process. The embedded database has no pooler.
  */
 async function namesClash(address: Address): Promise<boolean> {
   if (!("url" in address)) return false
@@ -132,7 +132,7 @@ export async function databaseAnswer<Answer>(asked: Promise<Answer>): Promise<An
   }
 }
 
-/** Why the database cannot be used, in the words of the driver. */
+/** The driver's reason that the database cannot be used. */
 export function databaseReason(error: unknown): string {
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
   if (errorCode(reason) === "CONNECT_TIMEOUT") return `it did not answer within ${FIRST_ANSWER_S} s`

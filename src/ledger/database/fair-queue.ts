@@ -3,16 +3,16 @@ import { isLive, type Queued } from "./queued.ts"
 /** The waiting items of one account. */
 interface Line<Item, Result> {
   entries: Queued<Item, Result>[]
-  /** Since when the account has waited for its turn. */
+  /** Start of the account's wait for its turn. */
   turn_since_ms: number
 }
 
 /**
- * The items that wait for a statement, in fair order (D78): accounts take turns, and the items of one account keep their order. While
- * all items fit in one batch they are not sorted by account, which would cost 1 us each.
+ * The items that wait for a statement, in fair order (D78): accounts take turns, and the items of one account keep their order.
+ * Items are only sorted by account if they do not fit in one batch.
  */
 export class FairQueue<Item, Result> {
-  /** By account; the one whose turn is next is first. */
+  /** By account, in the order of their turns. */
   #lines = new Map<string, Line<Item, Result>>()
   #in_lines = 0
   /** Items added since the last batch was taken. */
@@ -33,8 +33,8 @@ export class FairQueue<Item, Result> {
   }
 
   /**
-   * How long the item ahead of a new one of this account has waited for its first attempt, in milliseconds: the first item of the
-   * account, or of the account whose turn is next. 0 if it was tried already.
+   * Age of the untried item ahead of a new one of this account, in milliseconds: the first item of the account, or of the
+   * account whose turn is next. 0 if it was tried already.
    */
   waited_ms(account: string, now_ms: number): number {
     const own = this.#lines.get(account)
@@ -49,9 +49,9 @@ export class FairQueue<Item, Result> {
   }
 
   /**
-   * Removes the next batch: all items, or an equal part of each account, where unused parts go to the others. Items that may be done
-   * already do not share a batch with new ones, because the snapshot may lack a hold that is already in the balance, which would
-   * then count twice against the new ones.
+   * Removes the next batch: all items, or an equal part for each account, where unused parts go to the others. Doubtful items
+   * do not share a batch with new ones, because the snapshot may lack a hold that is already in the balance and would then
+   * count twice against the new ones.
    */
   take(cap: number): Queued<Item, Result>[] {
     if (this.#in_lines === 0 && this.#arrivals.length <= cap) return takeAlike(this.#arrivals, cap)

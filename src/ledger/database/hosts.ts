@@ -4,9 +4,9 @@ import { singleHosts } from "../../database-url.ts"
 import { hostOf } from "../../wire/host.ts"
 import { errorCode } from "./database-errors.ts"
 
-/** How long a host may take to say whether it is the primary. */
+/** Deadline of a host's answer whether it is the primary. */
 const ASK_MS = 2_000
-/** How long to wait for the other hosts after one has said that it is the primary. */
+/** Wait for the other hosts after one has answered that it is the primary. */
 const OTHERS_MS = 500
 const USUAL_PORT = 5432
 
@@ -36,7 +36,7 @@ export class Hosts {
   static readonly #known = new Map<string, Hosts>()
   readonly #hosts: readonly Host[]
   #asking: Promise<Host> | null = null
-  /** The latest timeline that was met. */
+  /** The latest timeline seen. */
   #timeline = 0
   readonly #open = new Set<OpenConnection>()
 
@@ -54,7 +54,7 @@ export class Hosts {
     return hosts
   }
 
-  /** The URL of the first host, for the settings that all of them share. */
+  /** The URL of the first host, for the settings that all hosts share. */
   get url(): string {
     return this.#hosts[0]?.url ?? ""
   }
@@ -95,8 +95,8 @@ export class Hosts {
   }
 
   /**
-   * Of several hosts that take writes, the one with the latest timeline. An old primary that came back after a failover has
-   * an earlier one: it is not taken either when the new one does not answer.
+   * Of several hosts that take writes, returns the one with the latest timeline. An old primary that came back after a failover
+   * has an earlier one, and is refused even if the new one does not answer.
    */
   async #findPrimary(): Promise<Host> {
     const primaries: { host: Host; timeline: number }[] = []

@@ -2,15 +2,15 @@ import { fileURLToPath } from "node:url"
 import { readMigrationFiles } from "drizzle-orm/migrator"
 import { type Address, connect, inSchema, USUAL_SCHEMA } from "./address.ts"
 
-/** Any number will do, as long as every gateway takes the same. */
+/** Key of the advisory lock; the same in every gateway. */
 const MIGRATION_LOCK = 7_061_980
 /** The migrations that come with this code. */
 export const MIGRATIONS = fileURLToPath(new URL("../../../drizzle", import.meta.url))
-/** How long a start waits for a server that accepts the connection but does not answer. */
+/** Deadline of a start for a server that accepts the connection but does not answer. */
 export const FIRST_ANSWER_S = 4
 
 /**
- * How the tables of a database stand to the migrations of this code.
+ * State of a database's tables, compared with the migrations of this code.
  * - `none`: there are no tables of Tollgate yet.
  * - `older`: some migrations are missing; the next start of a gateway applies them.
  * - `newer`: a newer Tollgate has changed them.
@@ -44,7 +44,7 @@ export async function migrate(address: Address): Promise<void> {
   }
 }
 
-/** Where the applied migrations are noted: drizzle's table, or in another schema a table of its own (D74). */
+/** The table of applied migrations: drizzle's, or in another schema one of its own (D74). */
 function appliedIn({ schema = USUAL_SCHEMA }: Address): { readonly schema: string; readonly table: string } {
   const holder = schema === USUAL_SCHEMA ? "drizzle" : `"${schema}"`
   return { schema: holder, table: `${holder}.__drizzle_migrations` }
@@ -64,7 +64,7 @@ export async function readVersion(address: Address): Promise<Version> {
   }
 }
 
-/** A migration is known by the moment it was written at, as the migrator itself does. */
+/** Compares migrations by their timestamps, as drizzle's migrator does. */
 function compare(applied: readonly string[]): Version {
   const known = readMigrationFiles({ migrationsFolder: MIGRATIONS }).map(({ folderMillis }) =>
     String(folderMillis),

@@ -10,7 +10,7 @@ export interface Listed<Row> {
   readonly next: string | null
 }
 
-/** `rows` as a page, of which one row more than the page holds was asked for: it only tells that there is another page. */
+/** Makes a page of `rows`, which have one row more than `limit` if there is a next page. */
 export function paged<Row extends { readonly id: string }>(
   rows: readonly Row[],
   { limit }: Page,

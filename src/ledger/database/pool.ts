@@ -9,12 +9,12 @@ export interface PoolOptions {
   readonly idle_timeout?: number
 }
 
-/** How long statements on the other connections of a replaced pool may still take. */
+/** Deadline of statements on the other connections of a replaced pool. */
 const LAST_S = 2
 
 /**
- * Connections for occasional queries. When one is lost, the pool replaces all of them: on the rest of a lost connection the
- * driver silently loses the next statement, and every one after it.
+ * Connections for occasional queries. When one is lost, the pool replaces all, because on the rest of a lost connection the
+ * driver silently loses the next statement and every one after it.
  */
 export class Pool {
   readonly #address: Address
@@ -22,7 +22,7 @@ export class Pool {
   #client: Sql
   #current: PostgresJsDatabase
   #ended = false
-  /** Every statement goes to the connections of the moment. */
+  /** Sends every statement to the pool's current connections. */
   readonly database: PostgresJsDatabase
 
   constructor(address: Address, options: PoolOptions) {

@@ -7,7 +7,7 @@ export class Withdrawn extends Error {
   }
 }
 
-/** Waits for items, and is called once for each. One for all items of a queue costs less than a promise for each. */
+/** Receives the outcome of each item once. One for all items of a queue costs less than a promise for each. */
 export interface Waiter<Item, Result> {
   resolve(entry: Queued<Item, Result>, result: Result): void
   /** Called with `Withdrawn`, or with the server's error for an item whose data it refuses. */
@@ -18,16 +18,16 @@ export interface Waiter<Item, Result> {
 export class Queued<Item, Result> {
   readonly item: Item
   readonly account: string
-  /** When it is withdrawn, by the clock of `performance.now`. */
+  /** The time of its withdrawal, by `performance.now`. */
   readonly until_ms: number
   readonly added_ms = performance.now()
-  /** Whether a statement with it is running. */
+  /** True while a statement with it runs. */
   sent = false
-  /** Whether one has ended without saying whether it was done. */
+  /** True if a statement has ended without telling whether it was done. */
   doubtful: boolean
   done = false
   attempts = 0
-  /** Why the last attempt failed. */
+  /** Error of the last attempt. */
   setback: unknown
   #waiter: Waiter<Item, Result> | null
 
@@ -45,14 +45,14 @@ export class Queued<Item, Result> {
     this.#waiter = waiter
   }
 
-  /** For one who waits by a promise, and asks for it at once. */
+  /** A promise of the result; read it in the turn in which the item was added. */
   get outcome(): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve: (_, result) => resolve(result), reject: (_, error) => reject(error) }
     })
   }
 
-  /** Whether the item may have been done, or may still be, by a statement that did not answer for it. */
+  /** True if a statement without an answer may have done the item, or may still do it. */
   get uncertain(): boolean {
     return this.sent || this.doubtful
   }

@@ -5,8 +5,8 @@ import { months, seals, summed } from "../schema/sums.ts"
 import { limitStatements } from "./transaction.ts"
 
 /**
- * Which entries a report reads: those made from `from` on and before `to`, by the ledger's clock (D48). So spans that meet
- * share no entry and lose none, and a span that is over does not change: what comes later belongs to a later one.
+ * The entries that a report reads: made from `from` on and before `to`, by the ledger's clock (D48). Adjacent spans share no
+ * entry and lose none, and a past span does not change.
  */
 export interface Span {
   readonly from: Date
@@ -16,21 +16,20 @@ export interface Span {
   readonly model?: string | undefined
 }
 
-/** How long one report may keep the database busy. */
 const STATEMENT_MS = 8_000
 
-/** Up to where there are sums of hours and of days (D72); null where there are none. */
+/** The end of the sums of hours and of days (D72); null if there are none. */
 export interface SummedUntil {
   readonly hours: Date | null
   readonly days: Date | null
-  /** Before this moment some entries are archived (D75); null where all are there. */
+  /** Some entries before this moment are archived (D75); null if none are. */
   readonly archived?: Date | null
 }
 
-/** Where a report reads a part of its time from. */
+/** Source of a part of a report's time. */
 export type Source = "entries" | "hours" | "days"
 
-/** A part of a time; `to` is null where it has no end. */
+/** A part of a span; `to` is null if it has no end. */
 export interface Piece {
   readonly source: Source
   readonly from: Date
@@ -41,8 +40,7 @@ export const HOUR_MS = 3_600_000
 export const DAY_MS = 24 * HOUR_MS
 
 /**
- * Runs a query that may read many entries: on one core at most, so that calls keep the others, and not for long. All that
- * is asked is one snapshot, so that sums and entries fit together.
+ * Runs a query that may read many entries, in one snapshot, with a time limit, and on one core so that calls keep the others.
  */
 export function scan<Answer>(
   database: PostgresJsDatabase,
@@ -65,9 +63,8 @@ export const archivedUntil = sql<Date | null>`(SELECT max(s.sealed_at) FROM ${se
   JOIN ${months} m ON m.month = s.month WHERE m.detached_at IS NOT NULL)`.mapWith((at) => new Date(at))
 
 /**
- * A time in pieces, by what is there of it: whole days, where whole days will do, whole hours, and for the rest the entries.
- * `step_ms` is the shortest time that the report tells apart, if it tells any. Throws `EntriesArchived` for entries that are
- * archived.
+ * Splits a span by its sources: whole days if possible, whole hours, and entries for the rest. `step_ms` is the resolution of
+ * the report, if it has one. Throws `EntriesArchived` if entries are archived.
  */
 export function piecesOf(
   time: { readonly from: Date; readonly to: Date | null },
@@ -107,7 +104,9 @@ function dividedOf(
   return [...between("entries", begin, first), ...whole, ...between("entries", last, end)]
 }
 
-/** In which of the periods that begin at `starts` the moment `at` lies: 0 for the first one and what is before it. */
+/**
+ * Index of the period, among those that begin at `starts`, that contains the moment `at`; 0 for anything before the second.
+ */
 export function periodAt(starts: readonly Date[]): SQL {
   const later = starts.slice(1).map((start) => start.toISOString())
   return sql`width_bucket(at, ${`{${later.join(",")}}`}::timestamptz[])`

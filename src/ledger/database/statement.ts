@@ -2,26 +2,25 @@ import { type SQL, sql } from "drizzle-orm"
 import { type PgColumn, PgDialect, PgEnumColumn } from "drizzle-orm/pg-core"
 import type { StatementKind } from "../events.ts"
 
-/**
- * One SQL text, compiled once. Drizzle builds the text, so that tables and columns come from the schema; it does not run
- * it: its own execution builds the text again each time, at half the throughput.
- */
+/** One SQL text, built once by drizzle from the schema, and run without drizzle, which would build it again for each call. */
 export interface Statement {
   readonly kind: StatementKind
   readonly text: string
-  /** A statement that does only what fits. When its assertion fails, the exact statement is asked, and nothing is wrong. */
+  /**
+   * True for a statement that does only what fits. If its assertion fails, the exact statement is used, and nothing is wrong.
+   */
   readonly is_lean: boolean
 }
 
-/** What goes into a statement's text, each as a text that the statement casts. */
+/** A statement's parameters, as texts that the statement casts. */
 export type Values = readonly (string | null)[]
 
-/** A row as the driver gives it: int8 is a string. */
+/** A row of the driver; int8 is a string. */
 export type Row = Readonly<Record<string, unknown>>
 
 const dialect = new PgDialect()
 
-/** Values go into the text as `$1`, `$2` …; what is interpolated are tables, columns and fragments. */
+/** Compiles a statement. Parameters are `$1`, `$2` …; only tables, columns and fragments are interpolated. */
 export function statement(kind: StatementKind, template: SQL, is_lean = false): Statement {
   const { sql: text, params } = dialect.sqlToQuery(template)
   if (params.length > 0) throw new Error(`the ${kind} statement has a value in its text`)
@@ -29,8 +28,8 @@ export function statement(kind: StatementKind, template: SQL, is_lean = false): 
 }
 
 /**
- * `$1` is how long one lock may be waited for, in milliseconds. Set by the statement itself, before its first lock, and
- * only for its own transaction: a setting of the session would not survive a transaction pooler.
+ * Sets the lock timeout to `$1` milliseconds. The statement sets it before its first lock, only for its own transaction,
+ * because a transaction pooler loses a session's setting.
  */
 export const lockTimeout = sql.raw(`(SELECT set_config('lock_timeout', $1, true)) IS NOT NULL`)
 
@@ -66,28 +65,26 @@ export function typeOf(column: PgColumn): string {
 }
 
 /**
- * A value of which the planner does not see the length. A plan for known values seems cheaper to it, so it would plan a
- * batch statement anew each time. Measured with 32 calls in flight, 6 interleaved pairs: 0.85 of Postgres' CPU for a call, and
- * 1.07 times the calls.
+ * Hides a value's length from the planner. Otherwise a plan for known values seems cheaper to it, and it plans a batch
+ * statement anew each time.
  */
 export function hidden(value: string): SQL {
   return sql.raw(`(SELECT ${value})`)
 }
 
 /**
- * A value that the planner cannot compute, but that is known when the statement starts. A kept plan then skips the
- * partitions outside of such a bound before it opens them. `now()` is stable, so the planner does not compute the
- * expression. It costs less for each row than `concat`, with which the ends of 10 calls took 1.06 times the server's CPU.
+ * A value that the planner cannot compute, but that is known when the statement starts, because `now()` is stable. A kept plan
+ * then skips the partitions outside of such a bound before it opens them. Cheaper for each row than `concat`.
  */
 export function atStart(value: string): SQL {
   return sql.raw(`CASE WHEN now() IS NOT NULL THEN ${value} END`)
 }
 
 /**
- * Whether `id` is the id of `item`, of a batch. The parameters `$first` and `$first + 1` are what `firstAndLast` returns; only
- * the months between them are opened. The id is compared with an array, so that the server does not also prune partitions
- * for each row: PostgreSQL 18.4 crashes, or misses rows, if a statement prunes them both at its start and for each row, and
- * another transaction changes a row that the statement waits for.
+ * True if `id` is the id of `item`, of a batch. The parameters `$first` and `$first + 1` are what `firstAndLast` returns; only
+ * the months between them are opened. The id is compared with an array, so that the server does not also prune partitions for
+ * each row: PostgreSQL 18.4 crashes, or misses rows, if a statement prunes them both at its start and for each row, and another
+ * transaction changes a row that the statement waits for.
  */
 export function isItem(id: PgColumn, item: SQL, first: number): SQL {
   const [from, to] = [atStart(`$${first}::uuid`), atStart(`$${first + 1}::uuid`)]
@@ -107,20 +104,17 @@ export function firstAndLast(items: readonly { readonly id: string }[]): [first:
 
 type Value = string | number | bigint | boolean | null
 
-/** One column of a batch: which column of the schema it is for, and what an item says of it; another type where it is read as one. */
+/** One column of a batch: its schema column, its value for an item, and its type if it is read as another one. */
 export type Field<Item> = readonly [column: PgColumn, read: (item: Item) => Value, type?: string]
 
-/**
- * A batch as one array a column, from the parameter `$first` on: read by `unnest` at a third of the server's CPU that JSON
- * takes (11 us an item for JSON).
- */
+/** A batch as one array for each column, from the parameter `$first` on. `unnest` costs the server less CPU than JSON. */
 export class Batch<Item> {
   readonly #fields: readonly Field<Item>[]
   /** As a relation `x` whose columns are named as in the schema. */
   readonly relation: SQL
   /**
-   * The same for a statement whose plan is kept (see `hidden`). As a list of columns, because the server copies what
-   * functions in FROM return: 0.9 of its CPU for a batch of ends.
+   * The same for a statement whose plan is kept (see `hidden`). A list of columns, because the server copies the result of
+   * functions in FROM.
    */
   readonly kept: SQL
   /** Like `kept`, with the position of each item as `place`, starting at 1. */
@@ -140,7 +134,7 @@ export class Batch<Item> {
     this.ordered = sql`(SELECT ${sql.join([...unnests, places], sql.raw(", "))}) AS x`
   }
 
-  /** Of text columns the values must need no quotes in an array. */
+  /** Values of text columns must need no quotes in an array. */
   values(items: readonly Item[]): string[] {
     return this.#fields.map(([, read]) => arrayOf(items, read))
   }
@@ -163,7 +157,7 @@ export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => Valu
   return has_values ? `{${values.join(",")}}` : "{}"
 }
 
-/** The items of a batch as its one parameter; amounts are decimal strings in it, which int8 reads exactly. */
+/** A batch as one JSON parameter; amounts are decimal strings, which int8 reads exactly. */
 export function jsonOf(items: readonly object[]): string {
   return JSON.stringify(items, (_, value) => (typeof value === "bigint" ? value.toString() : value))
 }

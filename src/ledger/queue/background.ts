@@ -6,7 +6,7 @@ import type { Outstanding } from "./outstanding.ts"
 /** A renewal that failed is tried again after this long. */
 const RETRY_MS = 500
 
-/** What is done again and again: `every_ms`, or after each renewal of the lease. */
+/** A background task, run `every_ms`, or after each renewal of the lease. */
 export interface Task {
   readonly name: string
   readonly every_ms?: number
@@ -44,7 +44,6 @@ export class Background {
     this.#log = log
   }
 
-  /** How long ago the lease was renewed. */
   get age_ms(): number {
     return performance.now() - this.#renewed_ms
   }
@@ -58,7 +57,7 @@ export class Background {
     }
   }
 
-  /** Leaves no timer; resolves when what is being done has ended. */
+  /** Clears all timers, and resolves when the running tasks have ended. */
   async stop(): Promise<void> {
     this.#stopped = true
     clearTimeout(this.#timer)

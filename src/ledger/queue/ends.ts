@@ -11,22 +11,21 @@ import type { Outstanding } from "./outstanding.ts"
 import type { Spool, SpooledEnd } from "./spool.ts"
 
 /**
- * An end that takes longer goes to the spool, early enough to be on the disk in most cases when the last byte of its answer
- * no longer waits for the ledger, after 250 ms (D32).
+ * An end that takes longer goes to the spool, early enough to be on disk, usually, before the answer's last byte stops waiting
+ * for the ledger (D32, settle before last byte).
  */
 const SPOOL_AFTER_MS = 150
-/** How often to check for ends that are overdue. */
+/** Interval of the check for overdue ends. */
 const TICK_MS = 25
-/** Written ends are remembered for 10 to 20 s, and at most 32,768 of them (D73). */
+/** Written ends are remembered for once to twice this time, in two lists of at most `RECENT_LIMIT` (D73). */
 const RECENT_MS = 10_000
 const RECENT_LIMIT = 16_384
 
-/** An end on its way, and who is told what became of it. */
 interface Item extends SpooledEnd {
-  /** Whether it comes from a file of the spool. */
+  /** True for an end from a file of the spool. */
   readonly on_disk: boolean
   readonly since_ms: number
-  /** Whether its hold was written again, because it was missing. */
+  /** True once its missing hold was written again. */
   is_restored: boolean
   /** Set to null after the call, so that a remembered end does not retain its promise. */
   resolve: ((written: EndOutcome) => void) | null
@@ -45,9 +44,8 @@ export class EndQueue {
   readonly #log: Log
   /** Ends that are not in the ledger yet, in the order in which they came. */
   readonly #writing = new Set<Item>()
-  /** Those whose hold is missing, by the id of the call: this process cannot write them (D13). */
+  /** Ends without a hold, by call id: this process cannot write them (D13). */
   readonly #unheld = new Map<string, SpooledEnd>()
-  /** Ends that were written lately, and those before them. */
   #recent: SpooledEnd[] = []
   #earlier: SpooledEnd[] = []
   #recent_since_ms = performance.now()
@@ -58,7 +56,7 @@ export class EndQueue {
     reject: ({ item }, error) => this.#failed(item, error),
   }
 
-  /** `restores` is a connection that no end waits for. */
+  /** `restores` is a separate connection, so that no end waits for it. */
   constructor(
     connection: Connection,
     restores: Connection,
@@ -87,17 +85,16 @@ export class EndQueue {
     return this.#ends.depth
   }
 
-  /** What cannot be written for want of a hold. */
   get unheld(): readonly SpooledEnd[] {
     return [...this.#unheld.values()]
   }
 
-  /** What was written in the last 10 s at least, in case a failover has lost it (D73). */
+  /** Ends that were written in the last 10 s at least, in case a failover has lost them (D73). */
   get recent(): readonly SpooledEnd[] {
     return [...this.#earlier, ...this.#recent]
   }
 
-  /** Called while the database answers: what was written long ago is not lost any more. */
+  /** Forgets ends that were written long ago. Called while the database answers, because then they are not lost. */
   forgetEarlier(): void {
     if (performance.now() - this.#recent_since_ms >= RECENT_MS) this.#forgetEarlier()
   }
@@ -112,7 +109,7 @@ export class EndQueue {
     }
   }
 
-  /** Resolves when nothing is on its way to the ledger. */
+  /** Resolves when no end is being written. */
   written(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#writing.size === 0) resolve()
@@ -195,7 +192,7 @@ export class EndQueue {
     this.#finish(item, ended)
   }
 
-  /** The database has forgotten the hold: it is written again, and then ended (D73). */
+  /** Writes a hold that the database has lost, and then its end (D73). */
   async #restore(item: Item, hold: Hold): Promise<void> {
     item.is_restored = true
     try {
@@ -241,7 +238,7 @@ export class EndQueue {
     for (const resolve of idle) resolve()
   }
 
-  /** What becomes of the hold of an own call. */
+  /** Removes the hold of this process' call, or keeps it if the end could not be written. */
   #close(id: string, written: EndOutcome): void {
     if (written === "none")
       this.#log.error({ id }, "a settlement has no hold in the ledger: it is kept in the spool")

@@ -5,10 +5,9 @@ import { allOf, jsonOf, names, statement } from "../database/statement.ts"
 import type { Measure } from "../entries.ts"
 import { estimates } from "../schema/estimates.ts"
 
-/** How many days are kept (D92). */
+/** Rows are kept for this many days (D92). */
 export const KEPT_DAYS = 30
 
-/** What is summed. */
 const counts = [
   "calls",
   "prompt_bytes",
@@ -42,7 +41,7 @@ const today = sql.raw("(now() AT TIME ZONE 'UTC')::date")
 const summed = counts.map((name) => estimates[name])
 const settings = [estimates.bytes_per_token, estimates.hidden_output] as const
 
-/** Adds to the rows of today, in one order so that gateways do not wait for each other in a circle. */
+/** Adds to the rows of today, in a fixed order so that gateways do not deadlock. */
 const write = statement(
   "estimates",
   sql`
@@ -60,8 +59,8 @@ ON CONFLICT (day, model, operation) DO UPDATE SET
 )
 
 /**
- * The sums of this process since they were last written (D92). A call only adds to them. There is one entry for each
- * configured model and operation, however many calls.
+ * The sums of this process since they were last written (D92). A call only adds to them, one entry for each configured model
+ * and operation.
  */
 export class EstimateQueue {
   readonly #operations = new Map<string, Map<string, Adding>>()
@@ -79,7 +78,7 @@ export class EstimateQueue {
     sums.hidden_output = measure.hidden_output
   }
 
-  /** Writes the sums, if there are any. They are not written again if it fails: it may be done. */
+  /** Writes the sums, if there are any. A failed write is not repeated, because it may have been committed. */
   async write(connection: Runner, within_ms: number): Promise<void> {
     const sums = [...this.#operations.values()].flatMap((models) => [...models.values()])
     this.#operations.clear()

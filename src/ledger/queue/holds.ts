@@ -12,18 +12,18 @@ import { type Closed, closeIds, releaseOf } from "../money/tombstone.ts"
 import type { EndQueue } from "./ends.ts"
 import type { Outstanding } from "./outstanding.ts"
 
-/** How long a call waits for the ledger (D27). */
+/** Deadline of a call that waits for the ledger (D27). */
 export const ANSWER_MS = 2_000
 
-/** A hold across all its attempts, and who waits for it. */
+/** A hold across all its attempts. */
 interface Asking {
   readonly hold: Hold
   readonly until_ms: number
   resolve(result: HoldResult): void
   reject(error: Error): void
-  /** Whether a statement that did not answer may have made it, or may still make it. */
+  /** True if a statement without an answer may have made the hold, or may still make it. */
   uncertain: boolean
-  /** Whether it was asked for once more after it did not fit. */
+  /** True once it was tried again because it did not fit. */
   is_again: boolean
 }
 
@@ -35,7 +35,7 @@ export class HoldQueue {
   readonly #ends: EndQueue
   readonly #used: LastUsed
   readonly #known: KnownAccounts = new Map()
-  /** Ids that are being closed behind a refusal. */
+  /** Ids of refused calls that are being closed. */
   readonly #closing = new Map<string, Promise<void>>()
   readonly #waiter: Waiter<Asking, HoldAttempt> = {
     resolve: ({ item, uncertain }, held) => {
@@ -48,7 +48,7 @@ export class HoldQueue {
     },
   }
 
-  /** `tombstones` is a connection of its own, which no hold waits for. */
+  /** `tombstones` is a separate connection, so that no hold waits for it. */
   constructor(
     connection: Connection,
     tombstones: Connection,
@@ -82,7 +82,7 @@ export class HoldQueue {
     return this.#holds.depth
   }
 
-  /** Resolves when no id of a refused call is being closed any more. */
+  /** Resolves when all ids of refused calls are closed. */
   async closed(): Promise<void> {
     await Promise.all(this.#closing.values())
   }
@@ -172,10 +172,7 @@ export class HoldQueue {
     asking.reject(failureOf(error))
   }
 
-  /**
-   * Nothing can be held under the row of a gateway that was declared dead. Once there is a new row, the hold is tried
-   * again (D35).
-   */
+  /** Takes a new gateway row, and tries the hold again: nothing can be held under the row of a dead gateway (D35). */
   async #succeed(dead_id: string, until_ms: number): Promise<void> {
     const overdue = Promise.withResolvers<void>()
     const timer = setTimeout(overdue.resolve, until_ms - performance.now())
@@ -186,7 +183,7 @@ export class HoldQueue {
     clearTimeout(timer)
   }
 
-  /** The call was not held, as far as its caller is told. */
+  /** Forgets a hold that was not made, or closes its id if it may have been made. */
   #drop({ hold, uncertain }: Asking): void {
     if (!uncertain) {
       this.#outstanding.delete(hold.id)
@@ -205,7 +202,7 @@ export class HoldQueue {
       if (closed === "held") await this.#ends.end(releaseOf(hold))
       else this.#outstanding.delete(hold.id)
     } catch (error) {
-      // What refuses the tombstone for its data has refused the hold for it too.
+      // If the tombstone is refused for its data, the hold was refused for it too.
       if (!(error instanceof Withdrawn)) this.#outstanding.delete(hold.id)
     }
   }

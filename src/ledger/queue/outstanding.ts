@@ -1,7 +1,7 @@
 import { nextId } from "../../id.ts"
 import type { Hold } from "../entries.ts"
 
-/** How old a call's id may be when the call is held: far more than a slow body takes. */
+/** Maximum age of a call's id when the call is held. A slow body takes far less. */
 const ID_AGE_MS = 600_000
 
 interface Mark {
@@ -37,9 +37,8 @@ export class Outstanding {
   }
 
   /**
-   * Raises the floor, so that a sweeper need not read the whole life of this process. Ids of one process never go
-   * backwards, so an id made now is below all later ones. By the time it is old enough, nothing below it is on its way
-   * any more.
+   * Raises the floor, so that a sweeper need not read the whole life of this process. Ids of one process only increase, so an
+   * id made now is below all later ones. Once it is old enough, no call below it is on its way.
    */
   raise(now_ms = performance.now()): string {
     this.#marks.push({ id: nextId(), made_at: now_ms })

@@ -15,7 +15,7 @@ const readTimeline = statement(
   sql`SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline`,
 )
 
-/** What must be written again to a database that may have lost commits, besides ends. */
+/** Repairs, besides ends, for a database that may have lost commits. */
 export interface Repair {
   /** Writes the checkpoints of all running calls. */
   rewriteCheckpoints(): void
@@ -31,7 +31,7 @@ export class Recovery {
   readonly #repair: Repair
   readonly #log: Log
   #outages = 0
-  /** Null before it was read, and where the server does not tell it. */
+  /** Null before the first reading, and if the server does not report it. */
   #timeline: string | null = null
   #tells_timeline = true
 
@@ -43,7 +43,7 @@ export class Recovery {
     this.#log = log
   }
 
-  /** Called after each renewal of the lease. What fails is done again after the next one. */
+  /** Called after each renewal of the lease. A failure is retried after the next one. */
   async run(): Promise<void> {
     const { outages } = this.#availability
     const timeline = await this.#readTimeline()

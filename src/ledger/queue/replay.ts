@@ -17,15 +17,15 @@ const isDead = statement(
 )
 
 /**
- * Writes into the ledger the spooled ends of other processes of this data directory (D27), and deletes their files once
- * the processes are dead. A file with a line that was not applied stays, because somebody is owed that money.
+ * Writes the spooled ends of other processes of this data directory into the ledger (D27), and deletes their files once the
+ * processes are dead. A file with a line that was not applied stays, because somebody is owed that money.
  */
 export class Replay {
   readonly #spool: Spool
   readonly #ends: EndQueue
   readonly #connection: Connection
   readonly #log: Log
-  /** The content of each file when it was replayed, and whether all of it is in the ledger. */
+  /** The content of each file when it was replayed; `whole` if all of it is in the ledger. */
   readonly #replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
 
   constructor(spool: Spool, ends: EndQueue, connection: Connection, log: Log) {
@@ -43,7 +43,7 @@ export class Replay {
     }
   }
 
-  /** Whether all of the file is in the ledger. */
+  /** True if all of the file is in the ledger. */
   async #replay({ path, digest, unreadable, ends }: SpoolFile): Promise<boolean> {
     const before = this.#replayed.get(path)
     if (before?.digest === digest) return before.whole

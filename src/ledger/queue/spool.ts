@@ -14,14 +14,14 @@ import type { Log } from "../events.ts"
 export interface SpooledEnd {
   readonly account_id: string
   readonly end: End
-  /** What the call held, in case the database forgets it (D73); null if not known. */
+  /** The call's hold, in case the database loses it (D73); null if not known. */
   readonly hold: Hold | null
 }
 
-/** What another process left behind. */
+/** A spool file of another process. */
 export interface SpoolFile {
   readonly path: string
-  /** The row its process began under. */
+  /** The gateway row under which its process began. */
   readonly gateway_id: string
   /** A hash of its bytes, because a file name may be reused, even with the same size. */
   readonly digest: string
@@ -87,7 +87,7 @@ const SpooledHold = Type.Object({
   key_id: Type.String(),
   amount_nano: Type.String({ pattern: "^\\d{1,19}$" }),
   price_multiplier_bp: Type.Optional(Type.Integer()),
-  /** The same, as version 0.2 wrote it. */
+  /** The name in version 0.2. */
   margin_bp: Type.Optional(Type.Integer()),
   terms_id: Type.Integer(),
   stream: Type.Boolean(),
@@ -118,9 +118,9 @@ export class Spool {
   readonly #gateway_id: string
   readonly #log: Log
   readonly #kept = new Map<string, SpooledEnd>()
-  /** Those of which no line is on the disk yet. */
+  /** Ids of ends that are not on the disk yet. */
   readonly #unwritten = new Set<string>()
-  /** Who waits for an end to be on the disk. */
+  /** Callers that wait for an end to be on the disk. */
   readonly #waiting = new Map<string, () => void>()
   #writing: Promise<void> | null = null
   #written = false
@@ -132,12 +132,12 @@ export class Spool {
     this.#log = log
   }
 
-  /** How many ends of this process the ledger has not taken yet, as far as they came here. */
+  /** Ends of this process that are spooled and not in the ledger yet. */
   get depth(): number {
     return this.#kept.size
   }
 
-  /** Keeps an end until it is done; whether it was new here. */
+  /** Keeps an end until it is done. True if it was not kept already. */
   keep(spooled: SpooledEnd): boolean {
     const { id } = spooled.end
     if (this.#kept.has(id)) return false
@@ -151,7 +151,7 @@ export class Spool {
     return this.#kept.has(id)
   }
 
-  /** Resolves when an end that is kept is on the disk, the disk has refused it, or it is done. Once for each end. */
+  /** Resolves when a kept end is on the disk, the disk has refused it, or it is done. Call once for each end. */
   synced(id: string): Promise<void> {
     if (!this.#unwritten.has(id)) return Promise.resolve()
     return new Promise((resolve) => {
@@ -167,7 +167,7 @@ export class Spool {
     }
   }
 
-  /** The end is in the ledger. */
+  /** Forgets an end that is in the ledger. */
   done(id: string): void {
     if (!this.#kept.delete(id)) return
     this.#unwritten.delete(id)
@@ -278,7 +278,7 @@ export class Spool {
   }
 }
 
-/** Null when the file was removed meanwhile. */
+/** Returns null if the file was removed meanwhile. */
 async function read(path: string, gateway_id: string): Promise<SpoolFile | null> {
   const bytes = await readFile(path).catch(() => null)
   if (bytes === null) return null
@@ -300,7 +300,7 @@ export function lineOf(spooled: SpooledEnd): string {
   return `${jsonOf([spooled]).slice(1, -1)}\n`
 }
 
-/** Null when this version cannot read the text. */
+/** Returns null if this version cannot read the text. */
 export function parseLine(text: string): SpooledEnd | null {
   let value: unknown
   try {
@@ -339,7 +339,7 @@ function spooledHold({
   }
 }
 
-/** Makes what there is not yet of a folder's path. */
+/** Makes the missing folders of a path. */
 async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true })
   if (first === undefined) return

@@ -13,10 +13,13 @@ import { accounts, keys } from "../schema/tables.ts"
 import { ANSWER_MS } from "./holds.ts"
 
 const STATEMENT_MS = 1_000
-/** How many keys' owners are kept; the oldest make room. */
+/** Maximum number of keys; the oldest are dropped. */
 const OWNERS_LIMIT = 50_000
 
-/** Whose keys they are that could call when they were last asked for. A hash that is unknown today may be a key tomorrow. */
+/**
+ * The owners of keys that could call when their standing was last read. Unknown hashes are not kept, because a hash that is
+ * unknown today may be a key tomorrow.
+ */
 export class Owners {
   readonly #owners = new Map<string, Owner>()
 
@@ -24,7 +27,7 @@ export class Owners {
     return this.#owners.get(key_hash) ?? null
   }
 
-  /** Keeps what never changes of a key that may call, and forgets any other. */
+  /** Keeps the immutable part of a standing that may call, and forgets any other key. */
   note(key_hash: string, { shard, account_id, key_id, ...now }: Standing): void {
     if (!now.active || now.key_suspended || now.account_suspended) this.#owners.delete(key_hash)
     else if (this.#owners.get(key_hash)?.shard !== shard) this.#keep(key_hash, { shard, account_id, key_id })
@@ -47,8 +50,8 @@ const k = alias(keys, "k")
 const a = alias(accounts, "a")
 
 /**
- * What keys may do now, in one snapshot (D22, D26). `$1` is a JSON array of hashes. With a join, a plan that was made for
- * one account would read all of them for each key.
+ * Reads the standings of keys in one snapshot (D22, D26). `$1` is a JSON array of hashes. Without a join, because its plan, if
+ * made for one account, would read all accounts for each key.
  */
 export const standing = statement(
   "standing",
@@ -78,14 +81,13 @@ export async function readStandings(
   return hashes.map((hash) => results.get(hash) ?? null)
 }
 
-/** A key's hash, and who waits for its standing. */
 interface Asking {
   readonly key_hash: string
   resolve(standing: Standing | null): void
   reject(error: unknown): void
 }
 
-/** Whose keys they are in one shard, and what they may do now. */
+/** The standings of keys in one shard. */
 export class Standings {
   readonly #queue: BatchQueue<Asking, Standing | "moving" | null>
   readonly #used: LastUsed
@@ -118,7 +120,7 @@ export class Standings {
     return this.#queue.depth
   }
 
-  /** Read from the ledger, in a batch with the others that wait. */
+  /** Reads a standing in a batch with the others that wait. */
   async read(key_hash: string): Promise<Standing | null> {
     const standing = await this.#ask(key_hash)
     if (standing === null) return null
@@ -142,7 +144,7 @@ export class Standings {
   }
 }
 
-/** What the caller is told when a standing could not be read. */
+/** The caller's error for a standing that could not be read. */
 function refusalOf(error: unknown): unknown {
   return error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
 }

@@ -10,11 +10,11 @@ import { gateways, holds } from "../schema/tables.ts"
 import type { Outstanding } from "./outstanding.ts"
 
 const STATEMENT_MS = 10_000
-/** How many orphans are read at a time. */
+/** Orphans that one page reads. */
 const PAGE = 1_000
-/** How long one page waits for locked accounts. What it leaves is found again. */
+/** Longest wait of one page for locked accounts. The next page finds what it leaves. */
 const PAGE_MS = 5_000
-/** How long after a gateway's death its late holds are looked for, at least. */
+/** Minimum time after a gateway's death during which the sweep searches for its late holds. */
 const LATE_MS = 60_000
 
 const g = alias(gateways, "g")
@@ -64,7 +64,7 @@ WHERE ${g.id} = $1::uuid AND ${g.swept_at} IS NULL AND ${g.dead_at} < now() - $2
 RETURNING ${g.id}`,
 )
 
-/** Expires the open holds of dead gateways (D13, D35). Any number of processes may sweep at once. */
+/** Expires the open holds of dead gateways (D13, D35). Any number of processes may sweep concurrently. */
 export class Sweeper {
   readonly #connection: Connection
   readonly #lease: Lease
@@ -74,7 +74,7 @@ export class Sweeper {
   /** Holds that an audit found (D73). */
   #abandoned: readonly Orphan[] = []
 
-  /** `onExpired` is told how many holds were expired. */
+  /** `onExpired` receives the number of expired holds. */
   constructor(connection: Connection, lease: Lease, onExpired: (count: number) => void, late_ms = LATE_MS) {
     this.#connection = connection
     this.#lease = lease
@@ -86,12 +86,12 @@ export class Sweeper {
     })
   }
 
-  /** Open holds that nobody can end any more: they are expired by the next run. */
+  /** Adds open holds that nobody can end; the next run expires them. */
   add(abandoned: readonly Orphan[]): void {
     this.#abandoned = [...this.#abandoned, ...abandoned]
   }
 
-  /** Expires the open holds of this process that it does not know of: a failover has lost their ends (D73). */
+  /** Expires the open holds of this process that it does not know of, because a failover has lost their ends (D73). */
   async expireUnknown(outstanding: Outstanding): Promise<void> {
     const is_unknown = ({ id }: Orphan) => outstanding.find(id) === undefined
     await this.#sweep(this.#lease.gateway_id, outstanding.floor, is_unknown)
