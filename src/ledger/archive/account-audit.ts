@@ -13,7 +13,7 @@ const c = alias(corrections, "c")
 const m = alias(months, "m")
 const s = alias(seals, "s")
 
-/** What one account's row or a key of it says, and what its entries come to. */
+/** A difference between the row of an account or key and its entries. */
 export interface Difference {
   readonly kind: "balance" | "held" | "spent"
   /** The key for `spent`, otherwise the account. */

@@ -6,14 +6,14 @@ import { type Statement, statement, textOf } from "../database/statement.ts"
 import { months, seals, summed } from "../schema/sums.ts"
 import { JOURNAL_TABLES, partitionOf } from "./months.ts"
 
-/** How long older transactions are waited for; then the next hour completes what was begun. */
+/** Longest wait for older transactions; then the next hour completes the detaching. */
 const LOCK_MS = 2_000
-/** More than that: a statement that waits for a lock ends by itself. */
+/** Longer than `LOCK_MS`, so that a statement that waits for a lock ends by itself. */
 const STATEMENT_MS = 30_000
 
 /**
- * Detaches the first month that has been kept long enough (D75). Null if there is none. Detaching is no transaction, so
- * nothing else can be done with it, and it needs a connection of its own: what that is set to is lost with it.
+ * Detaches the first month that has been kept long enough (D75). Null if there is none. Needs its own connection, because
+ * detaching runs in no transaction, and a session's settings are lost with it.
  */
 export async function detachMonth(
   database: PostgresJsDatabase,
@@ -22,7 +22,7 @@ export async function detachMonth(
 ): Promise<string | null> {
   const month = await dueMonth(database, keep_months)
   if (month === null) return null
-  // From here on nobody reads its entries any more.
+  // From here on nobody reads its entries.
   await database
     .update(months)
     .set({ detached_at: sql`now()` })
@@ -60,11 +60,11 @@ const findAttached = (whole: string, partition: string): Statement =>
       WHERE i.inhrelid = to_regclass('${partition}') AND i.inhparent = to_regclass('${whole}')`),
   )
 
-/** What is said when another gateway does the same: a deadlock, detaching has begun already, or has ended. */
+/** SQLSTATEs if another gateway does the same: a deadlock, detaching has begun already, or has ended. */
 const RACED = new Set(["40P01", "55000", "42P01"])
 const TRIES = 3
 
-/** Another gateway may do the same at this time: then one of them finds the table detached. */
+/** Detaches a table. If another gateway does the same, one of them finds it detached. */
 async function detach(connection: Runner, table: string, month: string): Promise<void> {
   const [whole, partition] = [`tollgate.${table}`, partitionOf(table, month)]
   for (let tries = 1; ; tries += 1) {
@@ -83,7 +83,7 @@ async function detach(connection: Runner, table: string, month: string): Promise
 const detaching = (whole: string, partition: string, how: string): Statement =>
   statement("sweep", sql.raw(`ALTER TABLE ${whole} DETACH PARTITION ${partition} ${how}`))
 
-/** A detached month, and where its dump is. */
+/** A detached month, and the location of its dump. */
 export interface Archive {
   readonly month: string
   readonly archive: string | null
@@ -100,10 +100,10 @@ export async function archiveOf(database: PostgresJsDatabase, id: string): Promi
   return found === undefined || found.detached_at === null ? null : found
 }
 
-/** What became of a wish about a month's dump. `unsealed`: there is no seal. `different`: the dump's hash is not the seal's. */
+/** Result of a request about a month's dump. `unsealed`: there is no seal. `different`: the dump's hash is not the seal's. */
 export type Archived = "done" | "unsealed" | "different" | "attached"
 
-/** Records that a dump with this hash was made of a sealed month, and where it is. */
+/** Records the hash and the location of a sealed month's dump. */
 export async function noteDump(
   database: PostgresJsDatabase,
   month: string,
@@ -119,7 +119,7 @@ export async function noteDump(
   return "done"
 }
 
-/** Drops the tables of a detached month whose dump had the hash of its seal. Done again, it changes nothing. */
+/** Drops the tables of a detached month whose dump has the hash of its seal. Idempotent. */
 export async function dropMonth(database: PostgresJsDatabase, month: string): Promise<Archived> {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)

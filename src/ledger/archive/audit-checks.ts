@@ -7,7 +7,7 @@ import { seal_sums } from "../schema/sums.ts"
 import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
 import { type Ids, within } from "./slices.ts"
 
-/** What each check of the audit asks. Every question about entries names the ids that it is about (D71). */
+/** The audit's queries. Each query about entries names the range of ids that it reads (D71). */
 
 const a = alias(accounts, "a")
 const k = alias(keys, "k")
@@ -39,8 +39,8 @@ export const abandoned = (ids: Ids) => sql`
 type Charged = typeof e | typeof c
 
 /**
- * What an entry must charge (D55). Nothing can be right where reported usage has a prompt that is too small for the terms
- * (D62).
+ * The correct charge of an entry (D55); null where reported usage has a prompt that is too small for the terms (D62), because
+ * no charge would be right.
  */
 function expectedOf(entry: Charged): SQL {
   return sql`CASE WHEN ${entry.basis} IN ('usage', 'partial') AND ${t.above_tokens} > 0
@@ -57,15 +57,15 @@ export const charges = (ids: Ids) => sql`
   WHERE x.recorded IS DISTINCT FROM x.expected`
 
 /**
- * The moment before which no entry can be written any more: every transaction that began before it has ended, as for the
- * sums of hours (D72).
+ * The moment before which no entry can be written, because every transaction that began before it has ended, as for the sums of
+ * hours (D72).
  */
 export const settledBefore = (settle_ms: number) => sql`
   SELECT least(now() - ${settle_ms}::float8 * interval '1 millisecond', (
     SELECT min(s.xact_start) FROM pg_stat_activity s WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
       AND s.backend_type = 'client backend'))::text AS moment`
 
-/** The entries of calls, of which those at or after `moment` or those before it. */
+/** The entries of calls, made at or after `moment` or before it. */
 export interface Entries extends Ids {
   readonly moment: string
   readonly side: "before" | "after"
@@ -75,7 +75,9 @@ function at(time: SQL | typeof h.held_at, { moment, side }: Entries): SQL {
   return sql`${time} ${side === "before" ? sql`<` : sql`>=`} ${moment}::timestamptz`
 }
 
-/** What entries change, one row each: `account_id`, `balance`, `held`, and `open`, by how many more calls were open. */
+/**
+ * The changes by entries, one row each: `account_id`, `balance`, `held`, and `open` (the change of the number of open calls).
+ */
 const changesOf = (entries: Entries) => sql`
   SELECT ${h.account_id}, 0::bigint AS balance, ${h.amount_nano} AS held, 1 AS open FROM ${holds} ${h}
     WHERE ${within(h.id, entries)} AND ${at(h.held_at, entries)}
@@ -90,7 +92,7 @@ export const sumsOfEntries = (entries: Entries) => sql`
     (count(*) FILTER (WHERE x.open = 1))::int AS calls
   FROM (${changesOf(entries)}) x GROUP BY x.account_id`
 
-/** What the entries of an account, or of a key, were found to come to. */
+/** Sums of entries, by account or by key. */
 export type Found = ReadonlyMap<string, readonly [bigint, bigint]>
 
 const found = (name: string, sums: Found, columns: string) => {
@@ -99,7 +101,7 @@ const found = (name: string, sums: Found, columns: string) => {
     ${arrayOf(list, ([, [, other]]) => other)}::numeric[]) AS ${sql.raw(`${name} (${columns})`)}`
 }
 
-/** Accounts in the order of their ids; null where there is no bound. */
+/** A range of account ids; null for no bound. */
 export interface Range {
   readonly from: string | null
   readonly to: string | null
@@ -109,9 +111,8 @@ const inside = (id: SQL, { from, to }: Range): SQL =>
   sql`${from === null ? sql`true` : sql`${id} >= ${from}::uuid`} AND ${to === null ? sql`true` : sql`${id} < ${to}::uuid`}`
 
 /**
- * Accounts that differ from their entries: credits, the seals of months before `open_month`, what was `found` in entries
- * before a moment, and the entries since. One snapshot. Entries without an account are a violation even where they sum up
- * to nothing.
+ * Accounts that differ from their entries: credits, the seals of months before `open_month`, the sums `found` in entries before
+ * a moment, and the entries since. One snapshot. Entries without an account are a violation even if their sum is 0.
  */
 export const accountsThatDiffer = (range: Range, sums: Found, open_month: string, since: Entries) => sql`
   WITH entry AS (
@@ -132,13 +133,16 @@ export const accountsThatDiffer = (range: Range, sums: Found, open_month: string
   WHERE said.recorded IS DISTINCT FROM said.expected
   ORDER BY 2, 1`
 
-/** Keys with a limit whose period is not wholly in sealed months: what those have counted says nothing any more (D42). */
+/** Keys with a limit whose period is not wholly in sealed months; the counters of other keys are out of date (D42). */
 const isCounting = (open_month: string | null): SQL =>
   sql`${k.spend_limit_nano} IS NOT NULL AND ${k.spent_since} >= ${open_month === null ? sql`'-infinity'` : sql`${open_month}::timestamp AT TIME ZONE 'UTC'`}`
 
 const periodOfKey = { id: sql`${k.id}`, since: sql`${k.spent_since}`, period: sql`${k.spend_period}` }
 
-/** What the calls of each key with a limit hold while they are open, and cost afterwards, by their entries before a moment. */
+/**
+ * Sums over the calls of each key with a limit, by their entries before a moment: the hold while a call is open, then its
+ * charge.
+ */
 export const spentBefore = (entries: Entries, open_month: string | null) => sql`
   SELECT ${k.id}, sum(coalesce(${c.charge_nano}, ${e.charge_nano}, ${h.amount_nano}))::text AS spent
   FROM ${keys} ${k} JOIN ${holds} ${h} ON ${h.key_id} = ${k.id} AND ${h.account_id} = ${k.account_id}
@@ -176,7 +180,7 @@ export const keysThatDiffer = (ids: readonly string[], open_month: string | null
     FROM ${keys} ${k} WHERE ${k.id} = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND ${isCounting(open_month)}) k
   WHERE k.recorded <> k.expected ORDER BY k.id`
 
-/** How many accounts there are, and how many more calls are open since a moment. */
+/** Number of accounts, and the change of the number of open calls since a moment. */
 export const counts = (since: Entries) => sql`
   SELECT now() AS checked_at, (SELECT count(*)::int FROM ${accounts}) AS accounts,
     (SELECT coalesce(sum(x.open), 0)::int FROM (${changesOf(since)}) x) AS open`

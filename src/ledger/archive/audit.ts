@@ -27,11 +27,11 @@ export interface Audit {
   readonly violations: readonly Violation[]
 }
 
-/** How far an audit has come: first it reads calls, then it compares accounts. */
+/** Progress of an audit: first it reads calls, then it compares accounts. */
 export interface AuditProgress {
-  /** The month, as `2026-11`, in which the calls began that were read last. */
+  /** The month of the calls that were read last, such as `2026-11`. */
   readonly month: string
-  /** How many calls were read, and how many accounts were compared. */
+  /** Numbers of calls that were read, and of accounts that were compared. */
   readonly calls: number
   readonly accounts: number
   /** The name of the shard; absent where there is one (D74). */
@@ -41,11 +41,11 @@ export interface AuditProgress {
 export interface AuditOptions {
   /** Reads the sealed months too, as far as they are attached, instead of their seals. */
   readonly full?: boolean
-  /** The share of the time in which the audit works; it rests in between. Default: 1. */
+  /** Share of the time in which the audit works; it rests meanwhile. Default: 1. */
   readonly share?: number
   readonly signal?: AbortSignal
   onProgress?(progress: AuditProgress): void
-  /** Entries that are older are summed up slice by slice, those that are younger at once. */
+  /** Older entries are summed up slice by slice, younger ones in one snapshot. */
   readonly settle_ms?: number
 }
 
@@ -63,20 +63,19 @@ export function addAudits([first, ...others]: readonly Audit[]): Audit {
   )
 }
 
-/** How long one statement may take. */
 const STATEMENT_MS = 55_000
-/** As for sums of hours: the clock of a standby may be behind. */
+/** As for sums of hours, because the clock of a standby may be behind. */
 const SETTLE_MS = 60_000
-/** How many accounts are compared at a time. */
+/** Accounts that one statement compares. */
 const ACCOUNTS = 10_000
-/** How many keys are computed anew at a time. */
+/** Keys that one statement recomputes. */
 const KEYS = 1_000
 
 /**
- * Recomputes every account, key and call. Sealed months count by the sums of their seals, and the rest by their entries
- * (D71). Entries before a moment that is over cannot become more, so they are summed up slice by slice, each in a short
- * transaction. Then every account is compared in one snapshot with these sums and the entries since. So calls that are held
- * or settled meanwhile do not disturb it, and it does not disturb vacuuming.
+ * Recomputes every account, key and call. Sealed months count by the sums of their seals, and the rest by their entries (D71).
+ * Old entries are final, so they are summed up slice by slice, each in a short transaction. Then every account is compared in
+ * one snapshot with these sums and the newer entries. So the audit is exact while calls are held and settled, and does not
+ * delay vacuuming.
  */
 export async function audit(database: PostgresJsDatabase, options: AuditOptions = {}): Promise<Audit> {
   for (;;) {
@@ -86,7 +85,7 @@ export async function audit(database: PostgresJsDatabase, options: AuditOptions 
   }
 }
 
-/** Whether a month that was to be read was detached meanwhile (D75): its entries seem to be missing. */
+/** True if a month of the audit was detached meanwhile (D75), so that its entries seem to be missing. */
 async function hasLost(database: PostgresJsDatabase, { open_month }: Parts): Promise<boolean> {
   const lost = await database.execute(
     sql`SELECT FROM ${months} WHERE month >= ${open_month}::date AND detached_at IS NOT NULL LIMIT 1`,
@@ -94,14 +93,14 @@ async function hasLost(database: PostgresJsDatabase, { open_month }: Parts): Pro
   return lost.length > 0
 }
 
-/** Whether the ends and corrections of these calls fit their holds and their terms. */
+/** True if the ends and corrections of these calls fit their holds and their terms. */
 export async function areRight(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
   for (const check of [entriesWithoutHold, charges])
     if ((await readSlice(database, sql`${check(ids)} LIMIT 1`)).length > 0) return false
   return true
 }
 
-/** What is read of the journal: the calls in `ids`, and the seals of the months before `open_month`. */
+/** The parts of the journal that an audit reads: the calls in `ids`, and the seals of the months before `open_month`. */
 interface Parts {
   readonly ids: Ids
   readonly open_month: string
@@ -131,7 +130,7 @@ class Auditing {
   readonly #pace: Pace
   /** Balance and held amount of each account, by the entries before the moment. */
   readonly #sums = new Map<string, [bigint, bigint]>()
-  /** What each key with a limit has spent, by the same entries. */
+  /** Spending of each key with a limit, by the same entries. */
   readonly #spent = new Map<string, [bigint, bigint]>()
   readonly #found = { accounts: new Violations(), keys: new Violations(), entries: new Violations() }
   readonly #calls = { charges: new Violations(), abandoned: new Violations() }
@@ -181,7 +180,7 @@ class Auditing {
     return row.moment
   }
 
-  /** How many calls it has. */
+  /** Returns the number of its calls. */
   async #readSlice(slice: Entries): Promise<number> {
     const sums = await readSlice<SumsOfAccount>(this.#database, sumsOfEntries(slice))
     for (const { account_id, balance, held, open } of sums) {
@@ -201,7 +200,10 @@ class Auditing {
     for (const { id, spent } of rows) add(this.#spent, id, BigInt(spent), 0n)
   }
 
-  /** A limit may be set, or a period begin, while the slices are read: what seems to differ is computed anew. */
+  /**
+   * Compares keys, and recomputes those that seem to differ, because a limit may be set, or a period begin, while the slices
+   * are read.
+   */
   async #compareKeys(since: Entries): Promise<void> {
     const { from_month } = this.#parts
     const suspects = await this.#read<{ id: string }>(keysThatMayDiffer(this.#spent, from_month, since))

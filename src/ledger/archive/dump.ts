@@ -12,7 +12,7 @@ import { limitTime } from "./seals.ts"
  * one that is hashed (D71), so that the file proves itself.
  */
 
-/** How many calls one part of a dump has. */
+/** Calls in one part of a dump. */
 const PART_CALLS = 5_000
 
 const lineOf = (kind: string, text: string) => `{"${kind}":${text}}`
@@ -54,7 +54,7 @@ async function sealLines(transaction: Pick<PostgresJsDatabase, "execute">, month
   return rows.map(({ kind, text }) => lineOf(kind, text))
 }
 
-/** What a dump says of itself. `fault` is null if every hash that its seal names was found in it. */
+/** Result of a dump's check. `fault` is null if the dump has every hash that its seal names. */
 export interface CheckedDump {
   readonly month: string
   /** The hash of the seal. */

@@ -4,9 +4,9 @@ import { months } from "../schema/sums.ts"
 
 /** Any number will do, as long as every gateway takes the same. */
 const MONTHS_LOCK = 7_061_982
-/** How many months are added ahead of the present one, so that a month without a running gateway does no harm. */
+/** Months added ahead of the current one, so that a month without a running gateway does no harm. */
 const AHEAD = 2
-/** How long to wait for one lock. Calls do not wait behind it, because their locks do not conflict with it. */
+/** Longest wait for one lock. Calls do not wait behind it, because their locks do not conflict with it. */
 const LOCK_MS = 2_000
 
 /** The tables of the journal that have a partition for each month. */
@@ -17,14 +17,14 @@ export const partitionOf = (table: string, month: string) =>
   `tollgate.${table}_${month.slice(0, 7).replace("-", "_")}`
 
 /**
- * Makes the partitions of this month and the next two, by the database's clock (D71). A new table is empty, so it is
- * attached at once, under a lock that calls do not wait for. Processes that do this at the same time take turns.
+ * Makes the partitions of this month and the next two, by the database's clock (D71). A new table is empty, so it is attached
+ * immediately, under a lock that calls do not wait for. Processes take turns.
  */
 export async function addMonths(database: PostgresJsDatabase, ahead = AHEAD): Promise<void> {
   while (await addMonth(database, ahead)) {}
 }
 
-/** Whether there was a month to add. */
+/** Adds the next month. False if there was none to add. */
 function addMonth(database: PostgresJsDatabase, ahead: number): Promise<boolean> {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
@@ -43,7 +43,7 @@ function addMonth(database: PostgresJsDatabase, ahead: number): Promise<boolean>
       const [from, to] = [sql.raw(`'${from_id}'`), sql.raw(`'${to_id}'`)]
       await transaction.execute(sql`CREATE TABLE ${partition} (LIKE ${whole} INCLUDING ALL,
         CONSTRAINT in_month CHECK (id >= ${from} AND id < ${to}))`)
-      // A trigger of the whole would not see a statement that names the partition.
+      // The parent's trigger does not fire for a statement that names the partition.
       await transaction.execute(sql`CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON ${partition}
         FOR EACH STATEMENT EXECUTE FUNCTION tollgate.refuse_change()`)
       await transaction.execute(

@@ -10,17 +10,16 @@ import { digestOf, entriesIn, textOf } from "./entry-text.ts"
 import { JOURNAL_TABLES, partitionOf } from "./months.ts"
 import { type Ids, Pace, readSlice, slicesOf, within } from "./slices.ts"
 
-/** How long after its end a month is sealed at the earliest: what was spooled has that long to come. */
+/** Minimum time between a month's end and its seal, so that spooled entries can arrive. */
 const SEAL_AFTER_MS = 7 * 24 * HOUR_MS
 /** Any number will do, as long as every gateway takes the same. */
 const SEALS_LOCK = 7_061_983
-/** How long one lock is waited for: who adds to an old month waits behind it. */
+/** Longest wait for one lock, because writers of an old month wait behind it. */
 const LOCK_MS = 200
-/** How long one statement may take. */
 const STATEMENT_MS = 60_000
-/** The share of the time in which a month is sealed, so that calls keep the rest of the database. */
+/** Share of the time in which sealing works, so that calls keep the rest of the database. */
 const SHARE = 0.25
-/** How many sums of a seal are written at a time. */
+/** Sums of a seal that one statement writes. */
 const CHUNK = 5_000
 
 /** A month, by its first day. */
@@ -32,8 +31,8 @@ interface Month extends Ids {
 export type Sealed = "sealed" | "open" | "wrong" | "busy"
 
 /**
- * Seals the first month that is over and has no seal (D71). Null if there is none. Before anything is read, the month's
- * partitions refuse new entries, so what is read cannot change, and no lock is held while it is.
+ * Seals the first month that is over and has no seal (D71). Null if there is none. First the month's partitions refuse new
+ * entries, so that the month is final without a lock while it is read.
  */
 export async function sealMonth(
   database: PostgresJsDatabase,
@@ -54,7 +53,7 @@ async function sealOne(
   share: number,
 ): Promise<Sealed> {
   const pace = new Pace(share, stopped)
-  // Looked at first, so that nothing is refused in a month that cannot be sealed.
+  // Checked first, so that nothing is refused in a month that cannot be sealed.
   const obstacle = await obstacleIn(database, month, pace, stopped)
   if (obstacle !== null) return obstacle
   for (const table of JOURNAL_TABLES) if (!(await refuseEntries(database, table, month))) return "busy"
@@ -81,7 +80,7 @@ async function sealOne(
   })
 }
 
-/** Why a month cannot be sealed now; null if it can. Looked for slice by slice. */
+/** The reason that a month cannot be sealed now; null if it can. Searches slice by slice. */
 async function obstacleIn(
   database: PostgresJsDatabase,
   month: Month,
@@ -138,12 +137,12 @@ export async function listMonths(database: PostgresJsDatabase): Promise<ListedMo
     .orderBy(desc(months.month))
 }
 
-/** What was found of a part of a seal. */
+/** Result of checking one hour of a seal. */
 export interface CheckedPart {
   readonly entries: bigint
-  /** Whether the entries of the hour are those that were sealed; for the first hour, also whether the seal itself is whole. */
+  /** True if the entries of the hour are those that were sealed; for the first hour, also if the seal itself is intact. */
   readonly matches: boolean
-  /** Where the next hour begins; null after the last one. */
+  /** The `from_id` of the next hour; null after the last one. */
   readonly next: string | null
 }
 
@@ -187,7 +186,7 @@ async function isWhole(transaction: Transaction, month: string): Promise<boolean
   return row?.whole === true
 }
 
-/** Months are sealed in their order, so what is before an open month is provable by seals alone. */
+/** The first month without a seal. Months are sealed in their order, so seals alone prove everything before an open month. */
 async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise<Month | null> {
   const [row] = await database.execute<{ month: string; from_id: string; to_id: string }>(sql`
     SELECT next.month::text AS month, coalesce(next.from_id, '00000000-0000-0000-0000-000000000000') AS from_id, next.to_id
@@ -198,8 +197,8 @@ async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise
 }
 
 /**
- * From here on nothing is added to a table's partition; whether that is so. The lock waits for those who are writing to it,
- * and is gone with this transaction.
+ * Makes a table's partition refuse new entries. False if another process is sealing. The lock waits for running writers, and
+ * ends with this transaction.
  */
 async function refuseEntries(database: PostgresJsDatabase, table: string, month: Month): Promise<boolean> {
   return database.transaction(async (transaction) => {
@@ -232,9 +231,9 @@ export function limitTime(transaction: Pick<Transaction, "execute">): Promise<vo
 }
 
 /**
- * Hashes the first hour in which calls began and that has no hash yet, in a transaction of its own: nothing waits for a long
- * one, and whoever comes next goes on from there. The first hour reaches back to the beginning of the month and each to the
- * next, so no id is in none. `last`: all hours have a hash.
+ * Hashes the first hour with calls that has no hash yet, in its own short transaction, so that any process can continue from
+ * there. The first hour reaches back to the beginning of the month, and each hour to the next, so every id belongs to one.
+ * `last`: all hours have a hash.
  */
 async function sealHour(transaction: Transaction, month: Month): Promise<"next" | "last" | "busy"> {
   if (!(await takeTurn(transaction))) return "busy"
@@ -253,7 +252,7 @@ async function sealHour(transaction: Transaction, month: Month): Promise<"next" 
   return "next"
 }
 
-/** Where the hour begins that follows the one from `from_id` on; null after the last one in which calls began. */
+/** The `from_id` of the hour with calls that follows the one from `from_id` on; null after the last. */
 async function nextHour(transaction: Transaction, month: Month, from_id: string): Promise<string | null> {
   const first = await firstCall(transaction, month, from_id)
   const next = first === null ? null : await firstCall(transaction, month, hourOf(first, 1))
@@ -272,7 +271,7 @@ function hourOf(id: string, ahead: number): string {
   return floorId(new Date((Math.floor(made_ms / HOUR_MS) + ahead) * HOUR_MS))
 }
 
-/** Of holds, ends and corrections, in the order of their calls. */
+/** Hashes holds, ends and corrections, in the order of their calls. */
 async function hashOfEntries(
   transaction: Transaction,
   month: string,
@@ -284,7 +283,7 @@ async function hashOfEntries(
   return row
 }
 
-/** Over the hours and the sums of a month. */
+/** Hashes the hours and the sums of a month. */
 const hashOfSeal = (month: string): SQL => sql`(
   SELECT ${digestOf(sql`x.line`, sql`x.kind, x.line`)} FROM (
     SELECT 1 AS kind, ${textOf("s")} COLLATE "C" AS line FROM ${seal_hours} s WHERE s.month = ${month}::date
@@ -293,8 +292,8 @@ const hashOfSeal = (month: string): SQL => sql`(
 type Sums = typeof seal_sums.$inferInsert
 
 /**
- * The sums of a month whose entries do not change any more, slice by slice; null when it is to stop. A corrected call is
- * charged at the terms of its correction, by that correction's tokens.
+ * The sums of a month whose entries are final, slice by slice; null if it was stopped. A corrected call counts at the terms and
+ * tokens of its correction.
  */
 async function sumsOf(
   database: PostgresJsDatabase,

@@ -13,13 +13,12 @@ export interface Ids {
 export const within = (id: SQLWrapper, { from_id, to_id }: Ids): SQL =>
   sql`(${id} >= ${from_id}::uuid AND ${id} < ${to_id}::uuid)`
 
-/** How many calls are read at a time: some tenths of a second for each statement. */
+/** Calls that one statement reads, in some tenths of a second. */
 const SLICE_CALLS = 20_000
-/** How long one statement may take. */
 const STATEMENT_MS = 55_000
 /** Work that takes no longer than this needs no rest. */
 const BURST_MS = 500
-/** How long a rest lasts at most until it is asked again whether to stop. */
+/** Longest rest between two checks if it was stopped. */
 const NAP_MS = 200
 
 /** Reads the entries of calls in slices, so that no statement and no snapshot lasts long. */
@@ -35,8 +34,8 @@ export async function* slicesOf(database: PostgresJsDatabase, { from_id, to_id }
 }
 
 /**
- * What is asked about the calls of a slice. The planner must not take the newest calls, of which its statistics know
- * nothing, for a single row, and compare each with each other one.
+ * Runs a query about a slice. A setting keeps the planner from nested loops: its statistics lack the newest calls, so it would
+ * take them for a single row, and compare each with all others.
  */
 export function readSlice<Found extends Record<string, unknown>>(
   database: PostgresJsDatabase,

@@ -4,13 +4,13 @@ import type { SpooledEnd } from "../queue/spool.ts"
 import { holds } from "../schema/tables.ts"
 
 /**
- * What is wrong, and what was expected instead.
- * - `balance`, `held`: what an account's row says, and what its entries sum up to.
- * - `spent`: what a spending limit has counted, and what the calls of its period hold and cost.
- * - `charge`: what a call was charged, and its tokens at its terms and price multiplier.
+ * Recorded and expected values of a violation.
+ * - `balance`, `held`: an account's row differs from the sum of its entries.
+ * - `spent`: a spending limit's counter differs from the sum of its key's calls.
+ * - `charge`: a call's charge differs from its tokens at its terms and price multiplier.
  * - `entry`: an end or a correction that does not fit its hold.
- * - `abandoned`: an open hold that no gateway can end any more (D73), and its amount.
- * - `unheld`: a settlement without a hold, and its charge. It is in the spool; the journal knows nothing of it (D13).
+ * - `abandoned`: an open hold that no gateway can end (D73), and its amount.
+ * - `unheld`: a settlement without a hold, and its charge. It is in the spool, and not in the journal (D13).
  */
 export interface Violation {
   readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "abandoned" | "unheld"
@@ -24,7 +24,7 @@ export interface Violation {
   readonly shard?: string
 }
 
-/** How many violations of a kind one audit lists. */
+/** Maximum number of violations of a kind in one audit. */
 export const MAX_VIOLATIONS = 1_000
 
 /** A violation as a check finds it. */
@@ -36,7 +36,6 @@ export interface ViolationRow extends Record<string, unknown> {
   readonly expected: string | null
 }
 
-/** What one check has found. */
 export class Violations {
   readonly list: Violation[] = []
 
@@ -54,7 +53,7 @@ function nano(text: string | null): bigint | null {
   return text === null ? null : BigInt(text)
 }
 
-/** For a settlement whose hold is unknown. */
+/** The account of a settlement whose hold is unknown. */
 const UNKNOWN_ACCOUNT = "00000000-0000-0000-0000-000000000000"
 
 /** A settlement without a hold, as the audit shows it. */
@@ -68,7 +67,7 @@ export function unheldViolation({ account_id, end }: SpooledEnd): Violation {
   }
 }
 
-/** Which of these settlements have no hold. */
+/** Finds the settlements without a hold. */
 export async function findUnheld(
   database: PostgresJsDatabase,
   spooled: readonly SpooledEnd[],

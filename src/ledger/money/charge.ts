@@ -5,7 +5,7 @@ import { PICO_PER_NANO } from "../../money.ts"
 import { par } from "./multiplier.ts"
 
 type Columns<Name extends string> = Readonly<Record<Name, PgColumn>>
-/** What a charge follows from: columns of an end or a correction, of the table or an alias of it. */
+/** Columns of an end or a correction, from which its charge follows. */
 type Entry = Columns<
   "prompt_tokens" | "cached_tokens" | "completion_tokens" | "buckets" | "price_multiplier_bp"
 >
@@ -20,7 +20,7 @@ export function chargeOf(entry: Entry, terms: Terms): SQL {
   return priced(entry, terms, sql`coalesce(${entry.price_multiplier_bp}, ${par})`)
 }
 
-/** The same at a price multiplier of 1: what the provider costs. */
+/** The provider's cost: the charge at a price multiplier of 1. */
 export function costOf(entry: Entry, terms: Terms): SQL {
   return priced(entry, terms, par)
 }
@@ -38,7 +38,7 @@ function priced(entry: Entry, terms: Terms, price_multiplier_bp: SQL): SQL {
       + ${pico_per_nano} * ${par} - 1, ${pico_per_nano} * ${par}) END`
 }
 
-/** What buckets cost beyond what their tokens cost as a part of the prompt or the completion (D60). */
+/** The buckets' surcharge over their tokens' price as a part of the prompt or the completion (D60). */
 function bucketsPico(entry: Entry, terms: Terms): SQL {
   const differences = buckets.map((bucket, at) => {
     const parent = parentOf(bucket)
@@ -54,12 +54,11 @@ function bucketsPico(entry: Entry, terms: Terms): SQL {
 
 const first_run = sql.raw(String(FIRST_RUN))
 
-/** How often tools of the provider ran, in the order of the terms' prices; none in most entries. */
+/** Runs of each of the provider's tools, in the order of the terms' prices; most entries have none. */
 export function runsOf(buckets: PgColumn | SQL): SQL {
   return sql`(${buckets})[${first_run} + 1 :]`
 }
 
-/** Whether an entry has counts of runs. */
 export function hasRuns(buckets: PgColumn | SQL): SQL {
   return sql`cardinality(${buckets}) > ${first_run}`
 }

@@ -7,7 +7,7 @@ import { checkpoints } from "../schema/tables.ts"
 import { bucketsOf } from "./end-exact.ts"
 
 const STATEMENT_MS = 2_000
-/** Rows of one statement: some milliseconds of the server. */
+/** Maximum number of rows of one statement. */
 const CHUNK = 500
 
 const batch = new Batch<Checkpoint>(3, [
@@ -51,8 +51,8 @@ export const forgetCheckpoints = statement(
 )
 
 /**
- * The checkpoints: what running calls would be charged if their gateway died now (D57). Written when something has
- * changed, deleted when the call has ended.
+ * Checkpoints: the charges of running calls if their gateway died now (D57). A checkpoint is written when it has changed, and
+ * deleted when its call has ended.
  */
 export class Checkpoints {
   readonly #connection: Connection
@@ -70,7 +70,7 @@ export class Checkpoints {
     this.#written = new Map()
   }
 
-  /** `running`: the checkpoints of the running calls that have something to charge. */
+  /** `running`: checkpoints of the running calls that have something to charge. */
   async write(running: readonly Checkpoint[]): Promise<void> {
     const next = new Map(running.map(({ id, charge_nano }) => [id, charge_nano]))
     const changed = running.filter(({ id, charge_nano }) => this.#written.get(id) !== charge_nano)

@@ -27,7 +27,7 @@ import { countSpending } from "./spending.ts"
  */
 export type EndResult = "applied" | "closed" | "none" | "conflict"
 
-/** All columns that every end says itself; `notes` are read as text, and cast where they are written. */
+/** Columns that the end itself has; `notes` are read as text, and cast where they are written. */
 export const endFields: readonly Field<End>[] = [
   [ends.id, (end) => end.id],
   [ends.charge_nano, (end) => end.charge_nano],
@@ -70,7 +70,7 @@ export function bucketsOf(usage: Usage | null): string | null {
 /** Read as text, like `notes`. */
 export const bucketField: Field<End> = [ends.buckets, (end) => bucketsOf(end.usage), "text"]
 
-/** What an end says besides the charge, as JSON; null for nothing. */
+/** The end's details as JSON; null if there are none. */
 export const detailsText = ({ details }: End): string | null =>
   details === undefined ? null : JSON.stringify(details)
 
@@ -98,7 +98,6 @@ const batch = new Batch<ExactEnd>(4, [
   [idempotency.body_hash, (end) => (end.freed_key_hash === null && end.idempotency?.body_hash) || null],
 ])
 
-/** What an end and a correction have in common, and what the end says itself. */
 const said = [
   ends.id,
   ends.charge_nano,
@@ -123,8 +122,8 @@ export const lockPayers = sql`payers AS MATERIALIZED (
 )`
 
 /**
- * `moved`: the accounts' sums after `changed`, which has `account_id`, `paid_nano` and `freed_nano`; and what limits count.
- * For `ANY (ARRAY(…))` see `holdExact`.
+ * Updates the accounts by `changed`, which has `account_id`, `paid_nano` and `freed_nano`, and then the spending limits.
+ * `holdExact` explains `ANY (ARRAY(…))`.
  */
 export const moveSums = sql`moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
@@ -136,12 +135,12 @@ export const moveSums = sql`moved AS (
 ), ${countSpending}`
 
 /**
- * Settles and releases, each hold once (D13). An end of a hold that has ended changes nothing, except that a settlement
- * after expiry is added as a correction; it frees nothing, because nothing is held any longer. It takes back the
- * `Idempotency-Key` that the expiry has freed, and changes nothing if another call has it (D43). Of several ends of one
- * hold in a batch, the first that is due counts. The statement locks the accounts first. Every statement that ends one
- * of their calls needs that lock, so an end that this snapshot does not contain violates the primary key, and the call
- * is asked again. The divisions fail if an account was not found or not updated: its ends would be reported as `closed`.
+ * Settles and releases, each hold once (D13). An end of a hold that has ended changes nothing, except that a settlement after
+ * expiry is added as a correction. The correction frees nothing, takes back the `Idempotency-Key` that the expiry has freed,
+ * and changes nothing if another call has it (D43). Of several ends of one hold in a batch, the first that is due counts.
+ * The statement locks the accounts first, as every statement that ends their calls does, so an end that this snapshot lacks
+ * violates the primary key, and the call is retried. The divisions fail if an account was not found or not updated, because its
+ * ends would be reported as `closed`.
  */
 export const endExact = statement(
   "end",

@@ -28,7 +28,7 @@ import {
 } from "./end-exact.ts"
 import { type DoneAccounts, type Filled, NONE, runLean } from "./lean.ts"
 
-/** How long one ending statement may take before it is tried again with the same ids. */
+/** Deadline of one ending statement. It is then retried with the same ids. */
 const STATEMENT_MS = 5_000
 
 /**
@@ -45,7 +45,7 @@ export interface EndOfHold {
 const a = alias(accounts, "a")
 const h = alias(holds, "h")
 
-/** What is copied as it is. */
+/** Columns that are copied unchanged. */
 const said = [
   ends.id,
   ends.charge_nano,
@@ -59,7 +59,7 @@ const said = [
   ends.ending,
   ends.failure,
 ] as const
-/** What comes from the hold, or through it. */
+/** Columns that come through `withHold`. */
 const known = [
   ends.notes,
   ends.buckets,
@@ -78,19 +78,16 @@ const payers = hidden("$2::uuid[]")
 const freed = sql.raw(`($3::bigint[])[array_position($2::uuid[], a."id")]`)
 const charged = sql.raw(`($4::bigint[])[array_position($2::uuid[], a."id")]`)
 
-/**
- * The ends of a batch with their holds. CPU of the server for the ends of 10 calls, with 3, 26 and 60 months in the journal:
- * 226, 213 and 233 us; with a plain `id = item.id` 225, 280 and 416 us.
- */
+/** The ends of a batch with their holds. Not by a plain `id = item.id`, whose cost grows with the months in the journal. */
 const withHold = sql`${batch.kept} CROSS JOIN LATERAL (
     SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.price_multiplier_bp} FROM ${holds} ${h}
     WHERE ${isItem(h.id, of("x", ends.id), 5)} OFFSET 0) hold`
 
 /**
- * Ends all holds of an account, or none. The gateway has summed up what they free and are charged. Accounts with
- * spending limits are left to the exact statement. The amount freed comes from the hold itself, so a missing hold makes
- * the sums differ, and an ended hold violates the primary key: either rolls everything back. Accounts are locked as in
- * `holdLean`, before anything is written about their calls.
+ * Ends all holds of an account, or none. The gateway has added up what they free and are charged. Accounts with spending limits
+ * are left to the exact statement. The freed amount comes from the hold itself, so a missing hold makes the sums differ, and an
+ * ended hold violates the primary key; either rolls everything back. Accounts are locked as in `holdLean`, before anything is
+ * written about their calls.
  */
 export const endLean = statement(
   "end",
@@ -121,11 +118,10 @@ FROM moved`,
 )
 
 /**
- * The same for one call. At one call in flight, this and `holdOneKey` save 23 % of the CPU of a whole call (gateway and
- * Postgres: 1,153 against 1,505 us) and add 22 % to the throughput; at 32 and 128 in flight, 1 % and 6 % of the CPU.
- *
- * The hold is read first, and the account found by its id: if both are joined, Postgres keeps a plan that scans every account
- * later. `atStart`, so that the plan is kept and opens one month.
+ * The same for one call. This and `holdOneKey` save much CPU if few calls are in flight, and little otherwise
+ * (docs/performance.md).
+ * The hold is read first, and the account found by its id, because a join's kept plan would later scan every account.
+ * `atStart`, so that the kept plan opens one month.
  */
 export const endOne = statement(
   "end",
@@ -198,7 +194,6 @@ function shortForm([first, ...others]: readonly LeanEnd[], lock_ms: number): Fil
   return { statement: endOne, values: oneValues(first.end, lock_ms) }
 }
 
-/** What goes into `endOne`. */
 export function oneValues(end: End, lock_ms: number): (string | null)[] {
   const [id, charge, terms, ...rest] = endFields.map(([, read]) => read(end))
   const notes = end.notes.length === 0 ? null : `{${end.notes.join(",")}}`
@@ -210,7 +205,6 @@ function textOrNull(value: string | number | bigint | boolean | null | undefined
   return value === null || value === undefined ? null : String(value)
 }
 
-/** What goes into `endLean`. */
 export function leanValues(lean: readonly LeanEnd[], lock_ms: number): string[] {
   const totals = new Map<string, { freed_nano: bigint; charge_nano: bigint }>()
   for (const { end, hold } of lean) {

@@ -24,9 +24,9 @@ const batch = new Batch<Orphan>(2, [[holds.id, (orphan) => orphan.id]])
 const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens, ends.buckets] as const
 
 /**
- * Frees the holds of orphaned calls and charges their last checkpoints (D13), each once, however often it is named. A call
- * that is charged nothing gives its `Idempotency-Key` back (D43), which was claimed in the transaction of the hold.
- * Calls that have ended meanwhile are left alone. Locks as in `endExact`.
+ * Frees the holds of orphaned calls and charges each hold's last checkpoint (D13) exactly once, even if an id is repeated. A
+ * call that is charged nothing gives its `Idempotency-Key` back (D43). Calls that have ended meanwhile are left alone. Locks as
+ * in `endExact`.
  */
 export const expire = statement(
   "expire",
@@ -77,7 +77,7 @@ SELECT s.id, 1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_
 FROM changed s`,
 )
 
-/** Expires a batch; whether each was expired by this statement, in the order of the orphans. */
+/** Expires a batch. Returns for each orphan, in their order, if this statement expired it. */
 export async function expireBatch(
   connection: Runner,
   orphans: readonly Orphan[],

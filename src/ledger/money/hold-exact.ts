@@ -23,12 +23,12 @@ import { claimLasts } from "./idempotency-claims.ts"
 import { heldFor, multiplierOf, par } from "./multiplier.ts"
 import { periodOf, periodStart, spentIn } from "./spending.ts"
 
-/** What a statement says of one hold. */
+/** Result of one attempt to hold. */
 export type HoldAttempt =
   | HoldResult
   /** The gateway was declared dead: nothing can be held under its row (D35). */
   | { readonly outcome: "gateway_dead"; readonly gateway_id: string }
-  /** Another statement is writing the same id or `Idempotency-Key`, or did while this one waited: ask again. */
+  /** Another statement writes the same id or `Idempotency-Key`, or did while this one waited: try again. */
   | { readonly outcome: "conflict" }
   /** The id is in the journal already, and not as this open hold. */
   | { readonly outcome: "closed" }
@@ -43,7 +43,6 @@ const g = alias(gateways, "g")
 const t = alias(terms, "t")
 const c = alias(idempotency, "c")
 
-/** What every hold has. */
 export const holdFields: readonly Field<Hold>[] = [
   [holds.id, (hold) => hold.id],
   [holds.account_id, (hold) => hold.account_id],
@@ -59,7 +58,7 @@ export const sessionFields: readonly Field<Hold>[] = [
   [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
 ]
 
-/** What a client may have sent with its call (D43, D65). */
+/** Columns of a client's optional headers (D43, D65). */
 export const clientFields: readonly Field<Hold>[] = [
   ...sessionFields,
   [idempotency.key_hash, (hold) => hold.idempotency?.key_hash ?? null],
@@ -75,7 +74,7 @@ const batch = new Batch<Hold>(5, [
   ...clientFields,
 ])
 
-/** What is copied as it was asked. */
+/** Columns that are copied unchanged. */
 const asked = [
   holds.id,
   holds.account_id,
@@ -88,20 +87,17 @@ const asked = [
 const columns = [...asked, holds.amount_nano] as const
 
 /**
- * Holds what fits, each on its own merit, and says why the rest does not. `available` and the price multiplier are read from the locked, newest
- * version of the account, and nobody changes it until the commit. Amounts are admitted in ascending order: once one does
- * not fit, no later one would, so nothing is refused that would have fitted. What is refused for its key or its model
- * takes no part in the sum.
- *
- * Accounts are locked in the order of their ids, then the keys of accounts with spending limits, in theirs. What a key's
- * limit leaves is shared out like a balance, first: what it refuses takes no part in the account's sum (D42). Who takes
- * an `Idempotency-Key` is decided by its primary key. A hold that lost its key to another statement was part of the
- * sums, so a neighbour that did not fit beside it is asked again (D43). The divisions fail when a row was lost on the way.
- *
- * Its plan is kept, like that of `endExact`. When the server planned them for each batch, a hold and an end of one call took
- * 3.6 ms of its CPU with 3 months in the journal and 10 ms with 60; with kept plans 1.0 and 1.1 ms. A plan that was made for
- * small tables must not read all of them when they have grown. So each UPDATE also has `id = ANY (ARRAY(…))`, which uses the
- * primary key, and `claimed_at + …` keeps the plan off the index of `claimed_at`, by which it would read all claims of a day.
+ * Holds what fits, and says why the rest does not. `available` and the price multiplier are read from the locked, newest
+ * version of the account, which nobody changes until the commit. Amounts are admitted in ascending order, so that nothing is
+ * refused that would have fitted. Holds refused for their key or model do not count in the sum.
+ * Accounts are locked in the order of their ids, then the keys of accounts with spending limits, in theirs. A key's limit is
+ * shared out first, like a balance; what it refuses does not count in the account's sum (D42). The primary key decides which
+ * call takes an `Idempotency-Key`. A hold that lost its key to another statement was part of the sums, so a neighbour that did
+ * not fit beside it is retried (D43). The divisions fail if a row was lost.
+ * Its plan is kept, like that of `endExact`, because planning each batch costs much and grows with the months. A plan that was
+ * made for small tables must not read all of them once they have grown. So each UPDATE also has `id = ANY (ARRAY(…))`, which
+ * uses the primary key, and `claimed_at + …` keeps the plan off the index of `claimed_at`, by which it would read all claims of
+ * a day.
  */
 export const holdExact = statement(
   "hold",

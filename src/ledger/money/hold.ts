@@ -10,9 +10,7 @@ import { type HoldAttempt, holdExactly, holdFields, sessionFields } from "./hold
 import { type DoneAccounts, NONE, runLean } from "./lean.ts"
 import { par } from "./multiplier.ts"
 
-/**
- * How long one holding statement may take: half of what a call waits, so that there is time for a second attempt (D27).
- */
+/** Deadline of one holding statement: half of a call's, so that there is time for a second attempt (D27). */
 const STATEMENT_MS = 1_000
 
 const a = alias(accounts, "a")
@@ -20,7 +18,10 @@ const k = alias(keys, "k")
 const g = alias(gateways, "g")
 const t = alias(terms, "t")
 
-/** Whether the key may hold for the model of these terms. A scalar subquery: the planner would make a join of an EXISTS, and read all keys. */
+/**
+ * True if the key is allowed to use the model. A scalar subquery, because the planner would make a join of an EXISTS and read
+ * all keys.
+ */
 function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL): SQL {
   return sql`(SELECT true FROM ${keys} ${k} WHERE ${k.id} = ${key_id} AND ${k.account_id} = ${account_id}
     AND ${k.revoked_at} IS NULL AND ${k.suspended_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now())
@@ -37,7 +38,7 @@ function canHold(amount: SQL, price_multiplier_bp: SQL): SQL {
     AND EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL)`
 }
 
-/** All columns but `held_at`, which is the ledger's own time. */
+/** All columns but `held_at`, which the database sets. */
 const columns = [
   ...holdFields.map(([column]) => column),
   ...sessionFields.map(([column]) => column),
@@ -96,9 +97,7 @@ const own = new Batch<Hold>(8, [
   ...sessionFields,
 ])
 
-/**
- * The same for holds of one key for one model, and for a hold that is alone. Its figure stands at `endOne`.
- */
+/** The same for holds of one key for one model, or for one hold. See `endOne`. */
 export const holdOneKey = statement(
   "hold",
   sql`
@@ -119,13 +118,12 @@ SELECT 1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::
 )
 
 /**
- * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock.
- * The exact statement takes what the lean one leaves out, holds with an `Idempotency-Key`, and holds of accounts that had a
- * spending limit. Both answer within `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for
- * the second.
- *
- * `known` is what earlier holds returned about accounts, and may be out of date. The lean statement checks the price multiplier (D69) and
- * leaves out accounts with spending limits. The exact statement reads both, and `known` is updated from it.
+ * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock. The
+ * exact statement takes what the lean one leaves out, holds with an `Idempotency-Key`, and holds of accounts that had a
+ * spending limit. Both answer within `STATEMENT_MS`, unless a connection has to be made first; the exact one always has half of
+ * it.
+ * `known` is what earlier holds returned about accounts, and may be out of date. The lean statement checks the price multiplier
+ * (D69) and leaves out accounts with spending limits. The exact statement reads both, and updates `known`.
  */
 export async function holdBatch(
   connection: Runner,
@@ -167,7 +165,7 @@ function isLean({ idempotency, account_id }: Hold, known: KnownAccounts): boolea
  */
 export type KnownAccounts = Map<string, Pick<Hold, "price_multiplier_bp" | "is_limited">>
 
-/** How many are kept; the oldest make room. */
+/** Maximum number of accounts; the oldest are dropped. */
 const KNOWN_LIMIT = 50_000
 
 /** Other outcomes do not tell both. A repeated hold tells of no limit, which costs one lean attempt. */
@@ -216,7 +214,7 @@ function isAlike(hold: Hold, other: Hold): boolean {
   )
 }
 
-/** What goes into `holdOneKey`: `lean` are alike, and `first` is one of them. */
+/** The values of `holdOneKey`; `lean` are alike, and `first` is one of them. */
 export function oneKeyValues(
   first: Hold,
   lean: readonly Hold[],
@@ -236,7 +234,6 @@ export function oneKeyValues(
   ]
 }
 
-/** What goes into `holdLean`. */
 export function leanValues(lean: readonly Hold[], gateway_id: string, lock_ms: number): string[] {
   const totals = new Map<string, bigint>()
   const multipliers = new Map<string, number>()

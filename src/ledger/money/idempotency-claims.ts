@@ -6,14 +6,14 @@ import { jsonOf, names, of, statement, textOf } from "../database/statement.ts"
 import { answers, idempotency } from "../schema/claims.ts"
 
 const STATEMENT_MS = 1_000
-/** How long the last byte of an answer may wait until the answer is kept: as long as for its settlement (D32). */
+/** Longest wait of an answer's last byte for this write, as for the settlement (D32, settle before last byte). */
 const KEEP_MS = 250
 const FIND_MS = 1_000
-/** How many rows that have had their time are removed at once. */
+/** Expired rows that one statement removes. */
 const CHUNK = 1_000
 const chunk = sql.raw(String(CHUNK))
 
-/** How long an `Idempotency-Key` stands for its call (D43). */
+/** Lifetime of an `Idempotency-Key` (D43). */
 export const claimLasts = sql.raw("interval '24 hours'")
 
 /** The JSON answer of a call, to be sent again until it expires (D43). */
@@ -50,7 +50,7 @@ DELETE FROM ${answers} ${a} WHERE ${a.call_id} = ANY (ARRAY(
 RETURNING 1`,
 )
 
-/** A claim that has had its time may be taken again at this moment: it is judged on its newest version. */
+/** Removes expired claims. Another call may take one again now, so each is checked on its newest version. */
 const forgetClaims = statement(
   "answers",
   sql`
@@ -62,12 +62,11 @@ WHERE ${c.account_id} = old.account_id AND ${c.key_hash} = old.key_hash AND ${c.
 RETURNING 1`,
 )
 
-/** Answers that are kept to be sent again (D43). */
 export class KeptAnswers {
   readonly #keeping: BatchQueue<KeptAnswer, true>
   readonly #finding: BatchQueue<string, string | null>
 
-  /** Bodies may be large, so nobody else should wait for this connection. */
+  /** Bodies may be large, so the connection should be a separate one. */
   constructor(connection: Connection) {
     this.#keeping = new BatchQueue(
       connection,
@@ -81,7 +80,7 @@ export class KeptAnswers {
     )
   }
 
-  /** Rejects when it is not taken in time. */
+  /** Rejects if it is late. */
   async keep(answer: KeptAnswer): Promise<void> {
     await this.#keeping.ask(answer, KEEP_MS)
   }
@@ -97,7 +96,7 @@ export class KeptAnswers {
   }
 }
 
-/** Removes the answers and the claims that have had their time. */
+/** Removes expired answers and claims. */
 export async function forgetIdempotency(connection: Runner): Promise<void> {
   for (const forget of [forgetAnswers, forgetClaims]) {
     for (;;) {

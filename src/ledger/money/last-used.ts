@@ -8,7 +8,7 @@ const STATEMENT_MS = 5_000
 
 const k = alias(keys, "k")
 
-/** Keys that another gateway is writing at this moment are skipped: it writes the same time. */
+/** Skips keys that another gateway is writing, because it writes the same time. */
 const touch = statement(
   "last_used",
   sql`
@@ -20,7 +20,7 @@ WITH locked AS MATERIALIZED (
 UPDATE ${keys} ${k} SET ${names(keys.last_used_at)} = now() WHERE ${k.id} = ANY (ARRAY(SELECT id FROM locked))`,
 )
 
-/** Which keys were used since the last time this was written; one row a key, however many calls. */
+/** The keys that were used since the last write, once each. */
 export class LastUsed {
   #keys = new Set<string>()
 

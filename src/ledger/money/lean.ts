@@ -8,7 +8,7 @@ export type DoneAccounts = Pick<ReadonlySet<string>, "has">
 export const NONE: DoneAccounts = { has: () => false }
 const ALL: DoneAccounts = { has: () => true }
 
-/** A statement and what goes into it. */
+/** A statement and its values. */
 export interface Filled {
   readonly statement: Statement
   readonly values: Values
@@ -40,7 +40,7 @@ export async function runLean(
     return row.only === null ? ALL : new Set(idsOf(row, "only"))
   } catch (error) {
     if (isNotSupported(error)) without_short_forms.add(connection)
-    // Rolled back, for some item or all. The exact statement finds out for which.
+    // Rolled back, for some item or all. The exact statement decides each.
     if (isForExact(error)) return NONE
     throw error
   }

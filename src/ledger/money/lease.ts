@@ -5,7 +5,7 @@ import type { Connection } from "../database/connection.ts"
 import { names, type Statement, statement } from "../database/statement.ts"
 import { ends, gateways, holds } from "../schema/tables.ts"
 
-/** How long a statement about leases may take. An overdue renewal is retried at once. */
+/** Deadline of a lease's statement. An overdue renewal is retried immediately. */
 const STATEMENT_MS = 2_000
 
 export interface LeaseTimes {
@@ -50,13 +50,10 @@ export function openHolds(gateway_id: SQL, floor_id: SQL): SQL {
     AND ${h.gateway_id} = ${gateway_id} AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL`
 }
 
-/** Whether the gateway of the row `g` has no open hold. */
+/** True if the gateway of the row `g` has no open hold. */
 export const nothingOpen = sql`NOT EXISTS (SELECT FROM ${openHolds(sql`${g.id}`, sql`${g.floor_id}`)})`
 
-/**
- * Marks a gateway that has nothing open, so that no sweeper needs to look at it. If the ledger disagrees, the lease
- * lapses instead.
- */
+/** Marks a gateway that has no open hold, so that no sweeper reads it. If the ledger disagrees, the lease lapses instead. */
 const giveBack = statement(
   "lease",
   sql`
@@ -89,14 +86,14 @@ export class Lease {
   }
 
   /**
-   * Whether this process has renewed without a gap for as long as a lease lasts. Only then may it declare others dead:
+   * True if this process has renewed without a gap for as long as a lease lasts. Only then may it declare others dead, because
    * an outage that caused the gap may have cost them their leases too.
    */
   get steady(): boolean {
     return this.#renewed_at - this.#unbroken_since >= this.#times.expire_ms
   }
 
-  /** How much of this lease is left as long as there is no gap. */
+  /** Part of the lease that is left, at least, while renewals have no gap. */
   get fresh_ms(): number {
     return this.#times.expire_ms / 2
   }

@@ -9,7 +9,7 @@ export const par = sql.raw(String(PAR_BP))
 /** A pico-USD at one basis point, in nano-USD. A product of numerics is exact, a quotient is not. */
 const pico_basis_point = sql.raw("0.0000001")
 
-/** What is held for a cost in pico-USD at a price multiplier, rounded up. No balance comes near the largest value of a column. */
+/** The hold for a cost in pico-USD at a price multiplier, rounded up. Balances are far below the largest value of a column. */
 export function heldFor(cost_pico: SQL, price_multiplier_bp: SQL): SQL {
   return sql`least(ceil(${cost_pico} * ${price_multiplier_bp} * ${pico_basis_point}), 9223372036854775807)::bigint`
 }

@@ -9,7 +9,7 @@ import { lockPayers, moveSums } from "./end-exact.ts"
 import { clientFields, holdFields } from "./hold-exact.ts"
 
 const STATEMENT_MS = 5_000
-/** How many calls are looked for at a time. */
+/** Calls that one statement searches for. */
 const CHUNK = 2_000
 
 const columns = [
@@ -26,8 +26,8 @@ const batch = new Batch<Hold>(3, [
 ])
 
 /**
- * Writes holds that the database has forgotten (D73), without judging them: their calls were served. A hold that is there
- * is left alone, and so is one whose account is not. Locks as in `endExact`.
+ * Writes holds that the database has lost (D73), without checks, because their calls were served. Does nothing if the hold
+ * exists or its account does not. Locks as in `endExact`.
  */
 export const restore = statement(
   "restore",
@@ -66,7 +66,7 @@ export async function restoreBatch(
 const e = alias(ends, "e")
 const c = alias(corrections, "c")
 
-/** Of calls that were ended: those that have no end now, or only their expiry. */
+/** Selects those of the ended calls that have no end now, or only their expiry. */
 const forgotten = statement(
   "restore",
   sql`
@@ -75,7 +75,7 @@ SELECT x.id FROM unnest($1::uuid[]) AS x (id) WHERE (
   FROM ${ends} ${e} WHERE ${e.id} = x.id) IS NOT TRUE`,
 )
 
-/** Which of the calls that were ended the database does not have as ended any more. */
+/** Finds the ended calls whose ends the database has lost. */
 export async function findForgotten(
   connection: Runner,
   ids: readonly string[],

@@ -9,17 +9,17 @@ type Key = Readonly<Record<"spend_period" | "spend_limit_nano" | "spent_since" |
 
 const NOW = sql.raw("now()")
 
-/** When the key's period began, in UTC. It never goes back, not even with the database's clock; null without a limit. */
+/** Start of the key's period, in UTC. It never goes back, even if the database's clock does; null without a limit. */
 export function periodStart(key: Key, at: SQL = NOW): SQL {
   return sql`greatest(${key.spent_since}, date_trunc(${key.spend_period}, ${at}, 'UTC'))`
 }
 
-/** What the key has spent in the period that `periodStart` begins. */
+/** The key's spending in the period that `periodStart` begins. */
 export function spentIn(key: Key, at: SQL = NOW): SQL {
   return sql`CASE WHEN ${key.spent_since} >= date_trunc(${key.spend_period}, ${at}, 'UTC') THEN ${key.spent_nano} ELSE 0 END`
 }
 
-/** What the key may still spend in this period; less than nothing after an overage, null when it has no limit. */
+/** The rest of the key's limit in this period; negative after an overage, null without a limit. */
 export function remainingOf(key: Key): SQL {
   return sql`${key.spend_limit_nano} - ${spentIn(key)}`
 }
@@ -31,10 +31,10 @@ const c = alias(corrections, "c")
 const m = alias(carried_spending, "carried")
 
 /**
- * What a statement that ends calls says of spending limits (D42): a call that was counted at what it held is counted at
- * what it cost. The fragment follows a CTE `changed` with `key_id`, `held_at` and `spent_nano`, by how much more or less
- * the call counts, and the CTE `payers`, which holds the locks of the accounts: so nobody is met at a key. The keys are
- * judged by their locked, newest versions: a limit may have been set while the account was waited for.
+ * Counts ended calls in spending limits (D42) at their charge instead of their hold. The fragment follows the CTE `changed`
+ * with `key_id`, `held_at` and `spent_nano` (the difference), and the CTE `payers`, which holds the locks of the accounts, so
+ * that no two statements wait for one key. The keys are checked by their locked, newest versions, because a limit may have been
+ * set during the wait for the account.
  */
 export const countSpending = sql`limits AS MATERIALIZED (
   SELECT ${k.id}, ${k.spent_since}, ${k.spend_limit_nano} FROM ${keys} ${k}
@@ -57,20 +57,21 @@ interface KeyPeriod {
   readonly period: SQL
 }
 
-/** What `spent_nano` must be for a key with a limit: what its calls in this shard come to, and what it came with (D76). */
+/** The correct `spent_nano` of a key with a limit: the sum of its calls in this shard, and its carried spending (D76). */
 export function spentSince(key: KeyPeriod): SQL {
   return sql`(${spentHere(key)} + ${carriedOf(key)})`
 }
 
-/** What a key came with in this period, from the shard where its account was (D76). */
+/** The key's spending in this period on its account's former shard (D76). */
 export function carriedOf({ id, since, period }: Pick<KeyPeriod, "id" | "since" | "period">): SQL {
   return sql`coalesce((SELECT ${m.spent_nano} FROM ${carried_spending} ${m}
     WHERE ${m.key_id} = ${id} AND ${m.period} = ${period} AND ${m.since} = ${since}), 0)`
 }
 
 /**
- * What the calls of a key that were held here since `since` hold while they are open, and cost afterwards. An account index finds the calls of the last month and a day: ids follow the
- * ledger's clock (D58), so a day is more than any difference between a call's id and the time of its hold.
+ * Sum over the key's calls that were held here since `since`: the hold while a call is open, then its charge. Ids are searched
+ * from a day before `since` on, because they follow the ledger's clock (D58), so a day is more than any difference between a
+ * call's id and the time of its hold.
  */
 export function spentHere(key: Omit<KeyPeriod, "period">): SQL {
   return sql`(SELECT coalesce(sum(coalesce(${c.charge_nano}, ${e.charge_nano}, ${h.amount_nano})), 0)::bigint
@@ -79,7 +80,7 @@ export function spentHere(key: Omit<KeyPeriod, "period">): SQL {
       AND ${h.id} >= ${idsSince(key.since)})`
 }
 
-/** Below every id of a call that was held since then. */
+/** A lower bound of the ids of calls that were held since then. */
 export function idsSince(since: SQL): SQL {
   return sql`(lpad(to_hex((extract(epoch FROM ${since}) * 1000)::bigint - 86400000), 12, '0')
     || '00000000000000000000')::uuid`

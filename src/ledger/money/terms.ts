@@ -4,12 +4,12 @@ import { picoRecord, toolNames } from "../../kinds.ts"
 import type { Terms } from "../entries.ts"
 import { terms } from "../schema/tables.ts"
 
-/** Any number will do, as long as every gateway takes the same. */
+/** Key of the advisory lock; the same in every gateway. */
 const TERMS_LOCK = 7_061_981
 
 /**
- * The numbers of these terms, in their order (D56). What was never sold before gets a row; rows are never changed. Gateways
- * that start together wait for one another, so that none makes a row twice.
+ * Returns the ids of these terms, in their order (D56). Terms that were never sold before get a row; rows are never changed.
+ * Gateways that start together take turns, so that none makes a row twice.
  */
 export async function registerTerms(
   database: PostgresJsDatabase,
@@ -52,7 +52,7 @@ function rowOf({ price, above_tokens = 0, operation = "chat", service_tier, ...r
   }
 }
 
-/** A text that is the same for the same terms only. */
+/** A text that is equal for equal terms only. */
 function nameOf(row: Omit<typeof terms.$inferInsert, "id" | "created_at">): string {
   const entries = Object.entries(row).sort(([one], [other]) => (one < other ? -1 : 1))
   return JSON.stringify(entries.map(([name, value]) => [name, String(value)]))

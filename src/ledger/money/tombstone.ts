@@ -7,7 +7,7 @@ import { holdFields } from "./hold-exact.ts"
 
 const STATEMENT_MS = 5_000
 
-/** Whether the id was free and is closed now, or the hold came first and must be released. */
+/** `closed` if the id was free, or `held` if the hold came first and must be released. */
 export type Closed = "closed" | "held"
 
 const columns = holdFields.map(([column]) => column)
