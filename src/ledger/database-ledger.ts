@@ -43,37 +43,36 @@ import { MAIN } from "./shards.ts"
 
 /** A call's first output is in a checkpoint within a second (D57). */
 const CHECKPOINT_MS = 900
-/** How often to look for hours that have ended. */
+/** Interval of the search for hours that have ended. */
 const UPKEEP_MS = 60_000
-/** How often to look for months that have ended. */
+/** Interval of the search for months that have ended. */
 const SEAL_MS = 3_600_000
-/** How long `stop` waits for what is being written; the rest is in the spool. */
+/** Longest wait of `stop` for writes; the rest is in the spool. */
 const STOP_MS = 1_000
 
 export interface DatabaseLedgerOptions {
   readonly database: Database
-  /** Where the spool is (D27). */
+  /** Folder of the spool (D27). */
   readonly data_dir: string
   readonly lease: LeaseTimes
-  /** The name of the shard (D74), and whether accounts are created in it. */
+  /** Name of the shard (D74); `open` if accounts are created in it. */
   readonly name?: string
   readonly open?: boolean
   /** The place of this shard among several (D74); absent where there is one. */
   readonly shard?: number
-  /** What all shards share: which keys are where; absent where there is one. */
+  /** Owners of keys, shared by all shards; absent where there is one. */
   readonly owners?: Owners
-  /** How long after its end a month stays in the journal (D75); absent or null: for ever. */
+  /** Months for which a past month stays in the journal (D75); absent or null: for ever. */
   readonly keep_months?: number | null
   readonly log: Log
   readonly events?: LedgerEvents
-  /** What the running calls would be charged if this process died now (D57). */
+  /** Charges of the running calls if this process died now (D57). */
   checkpoints(): readonly Checkpoint[]
 }
 
 /**
- * The ledger in one database: all of it, or one shard (D74). All holds and ends go by one connection: on two,
- * those of one account would wait for each other's commit at its row, and those of many accounts would make batches half
- * as large. Measured: with 1,000 accounts and 128 calls in flight, one connection costs Postgres 97 us a call, two cost 132.
+ * The ledger in one database: all of it, or one shard (D74). All holds and ends use one connection. On two, those of one
+ * account would wait for each other's commit at its row, and those of many accounts would make smaller batches.
  */
 export class DatabaseLedger implements Ledger {
   readonly operators: DatabaseOperators
@@ -210,7 +209,7 @@ export class DatabaseLedger implements Ledger {
     }
   }
 
-  /** Whether new calls can be held: the database answers, and the lease of this process has not lapsed. */
+  /** True if new calls can be held: the database answers, and the lease of this process has not lapsed. */
   writable(): boolean {
     return this.#availability.answering && this.#background.age_ms < this.#options.lease.expire_ms
   }
@@ -228,7 +227,7 @@ export class DatabaseLedger implements Ledger {
     }
   }
 
-  /** The lease is given back only when nothing of this process is open, nor can come to be; otherwise it lapses. */
+  /** Gives the lease back only if no call of this process is open, or can still become open; otherwise the lease lapses. */
   async stop(): Promise<void> {
     this.#stopping = true
     const tasks = this.#background.stop()

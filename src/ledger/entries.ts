@@ -2,20 +2,20 @@ import type { Price } from "../money.ts"
 import type { Asking, Basis, Ending, Failure, LostAttempt, Note, Period, Session } from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
 
-/** What a call asks the ledger to hold. `id` is its UUIDv7: the same id again never holds twice. */
+/** A call's request for money. `id` is the call's UUIDv7; the same id never holds twice. */
 export interface Hold {
   readonly id: string
   readonly account_id: string
   readonly key_id: string
-  /** The most that the call can cost. Of a hold that was made: what is held, which is that times its price multiplier (D69). */
+  /** The maximum cost of the call; once the hold is made, the held amount, which is that times its price multiplier (D69). */
   readonly amount_nano: bigint
-  /** The most that the call can cost at a price multiplier of 1, before it is rounded; absent where `amount_nano` is exact. */
+  /** The maximum cost of the call at a price multiplier of 1, before it is rounded; absent where `amount_nano` is exact. */
   readonly cost_pico?: bigint
   /** The account's price multiplier, in `amount_nano` already; absent for 1, and before the hold is made. */
   readonly price_multiplier_bp?: number
   /** True if a key of the account had a spending limit when the hold was made; absent if none had, or if it is not known. */
   readonly is_limited?: boolean
-  /** What the call is sold at: the terms of its model at the first upstream that will be tried (D56). */
+  /** Terms of the call's model at the first upstream that will be tried (D56). */
   readonly terms_id: number
   readonly stream: boolean
   /** Null when the client sent no `Idempotency-Key` (D43). */
@@ -24,18 +24,20 @@ export interface Hold {
   readonly session?: Session
 }
 
-/** What a client's `Idempotency-Key` and the body that came with it are known by: SHA-256, in hex (D43). */
+/** Hashes of a client's `Idempotency-Key` and of its body: SHA-256, in hex (D43). */
 export interface Idempotency {
   readonly key_hash: string
   readonly body_hash: string
 }
 
-/** What an account's calls are sold at: its price multiplier as the holding statement read it, absent for 1 (D69). */
+/** An account's price multiplier as the holding statement read it, absent for 1 (D69). */
 export interface Multiplied {
   readonly price_multiplier_bp?: number
 }
 
-/** What became of a hold. The holding statement itself reads the key, its models, the balance and the price multiplier (D26, D69). */
+/**
+ * Result of a hold. The holding statement itself reads the key, its models, the balance and the price multiplier (D26, D69).
+ */
 export type HoldResult =
   | (Multiplied & { readonly outcome: "held"; readonly is_limited?: boolean })
   | (Multiplied & { readonly outcome: "insufficient_balance"; readonly available_nano: bigint })
@@ -51,7 +53,7 @@ export type HoldResult =
   /** Another call of the account has this `Idempotency-Key`, with the same body or another one (D43). */
   | { readonly outcome: "idempotency_key_used" | "idempotency_key_reused"; readonly call_id: string }
 
-/** How a hold ends: exactly once (D13). A release is a charge of 0 with basis `none`. */
+/** The end of a hold, exactly once (D13). A release is a charge of 0 with basis `none`. */
 export interface End {
   readonly id: string
   readonly outcome: "settled" | "released"
@@ -63,7 +65,7 @@ export interface End {
   readonly usage: Usage | null
   /** Absent for most calls. */
   readonly details?: EndDetails
-  /** The terms of the upstream that answered; null where none did: then those of the hold stand. */
+  /** The terms of the upstream that answered; null for those of the hold, if none did. */
   readonly terms_id: number | null
   /** From admission to the first event of output, in milliseconds; null when there was none. */
   readonly ttft_ms: number | null
@@ -79,9 +81,9 @@ export interface EndDetails extends Asking {
   readonly unread?: readonly string[]
   /** The provider's total less its parts. */
   readonly unexplained_tokens?: number
-  /** What the provider says that the call costs, as an integer. */
+  /** The provider's own cost, as an integer. */
   readonly provider_cost_nano?: string
-  /** What an estimate was computed from (D6). */
+  /** Inputs of an estimate (D6). */
   readonly estimate?: {
     readonly output_bytes: number
     readonly prompt_bytes: number
@@ -89,7 +91,7 @@ export interface EndDetails extends Asking {
   }
 }
 
-/** What a running call would be charged if its gateway died now (D13, D57). */
+/** The charge of a running call if its gateway died now (D13, D57). */
 export interface Checkpoint {
   readonly id: string
   readonly charge_nano: bigint
@@ -99,10 +101,10 @@ export interface Checkpoint {
   readonly terms_id: number | null
 }
 
-/** What calls are sold at: one row of the ledger, which never changes (D56). */
+/** Prices of calls: one row of the ledger, which never changes (D56). */
 export interface Terms {
   readonly family: string
-  /** What clients call the model for (D63); absent for chat. */
+  /** The operation (D63); absent for chat. */
   readonly operation?: string
   readonly model: string
   readonly upstream: string
@@ -113,7 +115,7 @@ export interface Terms {
   readonly service_tier?: string
 }
 
-/** What a call with final usage says about estimates (D92). */
+/** Data about estimates from a call with final usage (D92). */
 export interface Measure {
   readonly model: string
   readonly operation: string
@@ -133,11 +135,10 @@ export interface Measure {
 export interface Refusal {
   /** Null for an unknown key, or without one. */
   readonly owner: Pick<Owner, "account_id" | "key_id"> | null
-  /** The error code. */
   readonly code: string
 }
 
-/** Whose key it is and what it may do now, read from the ledger in one snapshot (D22, D26, D30). */
+/** The key's owner and current permissions, read from the ledger in one snapshot (D22, D26, D30). */
 export interface Standing extends Multiplied {
   /** As that of an owner. */
   readonly shard: number
@@ -150,11 +151,11 @@ export interface Standing extends Multiplied {
   readonly available_nano: bigint
   readonly account_suspended: boolean
   readonly key_suspended: boolean
-  /** What the key may still spend in this period (D42); null when it has no limit. */
+  /** The rest of the key's limit in this period (D42); null without a limit. */
   readonly spending: { readonly remaining_nano: bigint; readonly period: Period } | null
 }
 
-/** Account and key of a key's hash, which never change, and where they are. */
+/** Account and key of a key's hash, which never change, and their shard. */
 export interface Owner {
   /** The place of the account's shard in the list of all; 0 where there is one (D74). */
   readonly shard: number
@@ -234,8 +235,8 @@ export interface CallLedger {
   /** The standing of the key with this SHA-256 (hex), or null when there is no such key. */
   standing(key_hash: string): Promise<Standing | null>
   /**
-   * Account and key of a hash that could call when its standing was last read: what never changes, so it may be remembered
-   * within a bound (D26). Null where that is not known.
+   * Account and key of a hash that could call when its standing was last read. They never change, so they may be remembered
+   * within a bound (D26). Null if not known.
    */
   owner(key_hash: string): Owner | null
   /** Forgets the owner of a key that may no longer call. */
@@ -243,14 +244,14 @@ export interface CallLedger {
   /** The shard of a key that its former shard no longer has, because accounts can move (D74); null if no shard has it. */
   elsewhere(key_hash: string, owner: Owner): Promise<Owner | null> | null
   /**
-   * Holds or says why not, within 2 s. What may have been held for a caller that was refused is closed behind it (D27).
-   * `shard` is that of the owner, here and below.
+   * Holds or says why not, within 2 s. If a hold may have been made although its caller was refused, its id is closed
+   * afterwards (D27). `shard` is that of the owner, here and below.
    */
   hold(hold: Hold, shard: number): Promise<HoldResult>
   /**
-   * Resolves once the end is durable in the ledger; what cannot be written is spooled and tried until it is (D27).
-   * Never rejects. Only an end that the ledger refuses for its data, or that is not written when the process stops,
-   * resolves with nothing but its line in the spool. What it resolves with is for the ledger itself.
+   * Resolves once the end is durable in the ledger. Until then it is spooled and retried (D27). Never rejects. If the ledger
+   * refuses the end for its data, or the process stops first, the end is only in the spool. Only the ledger itself uses the
+   * result.
    */
   end(end: End, shard: number): Promise<unknown>
   /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */

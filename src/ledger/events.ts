@@ -1,4 +1,4 @@
-/** What a statement of the ledger is for: its name in metrics and logs. */
+/** Purpose of a statement: its name in metrics and logs. */
 export type StatementKind =
   | "hold"
   | "end"

@@ -4,7 +4,6 @@ import type { ClientReports } from "./reports/client.ts"
 
 /** The ledger as one gateway process uses it: in one database, or in several shards (D74). No caller can tell which. */
 export interface Ledger extends CallLedger {
-  /** For operators. */
   readonly operators: OperatorLedger
   /** For clients that read their own account (D47). */
   readonly reports: ClientReports
@@ -12,13 +11,13 @@ export interface Ledger extends CallLedger {
   terms(wanted: readonly Terms[]): Promise<readonly (readonly number[])[]>
   /** True if new calls of some account can be held. */
   writable(): boolean
-  /** Which shards can take holds; empty where there is one database. */
+  /** Shards, and if they can take holds; empty where there is one database. */
   writableShards(): readonly (readonly [name: string, writable: boolean])[]
-  /** What waits for a statement, by its kind, and the ends in the spool. */
+  /** Numbers of items that wait for a statement, by kind, and of ends in the spool. */
   depths(): Readonly<Record<"hold" | "end" | "standing" | "spool", number>>
   /**
-   * Writes what there is to write, and leaves no timer and no socket. What the database does not take within a second is in
-   * the spool.
+   * Writes everything that is pending, and closes all timers and sockets. The spool has everything that the database does not
+   * take within a second.
    */
   stop(): Promise<void>
 }

@@ -34,7 +34,7 @@ import { timeline } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
 import { sumUsage } from "./reports/usage-sums.ts"
 
-/** How long operators wait for the database, in milliseconds. */
+/** Deadlines of operators' requests to the database. */
 export interface Deadlines {
   readonly deadline_ms: number
   /** For questions that read many entries: sums, statistics, past balances, lists of calls, a new limit. */
@@ -52,9 +52,8 @@ export const DEADLINES: Deadlines = {
 
 /** A database of the ledger, as operators use it. */
 export interface OperatedDatabase {
-  /** The name of the shard. */
   readonly name: string
-  /** Whether accounts are created in it. */
+  /** True if accounts are created in it. */
   readonly open: boolean
   readonly database: PostgresJsDatabase
   /** Settlements without a hold: they are in a spool only, and the audit lists them (D13). */
@@ -62,7 +61,7 @@ export interface OperatedDatabase {
   onAudit?(audit: Audit): void
 }
 
-/** What is to be made. The same `id` again makes nothing; without one it gets a new one. */
+/** Fields of a new resource. The same `id` again makes nothing; an absent one is generated. */
 type Order<Made extends { readonly id: string }> = Omit<Made, "id"> & { readonly id?: string | undefined }
 
 /** A month such as `2026-10`, of a shard; only one of several must be named. */

@@ -16,18 +16,17 @@ export type LedgerOptions = Omit<
   "database" | "name" | "open" | "shard" | "owners" | "checkpoints"
 > & {
   readonly databases: OneOrMore<ShardDatabase>
-  /** What the running calls of the accounts of a shard would be charged if this process died now (D57). */
+  /** Charges of the running calls of a shard's accounts if this process died now (D57). */
   checkpoints(shard: number): ReturnType<DatabaseLedgerOptions["checkpoints"]>
 }
 
-/** A shard in use by this process. */
 interface Shard extends ShardDatabase {
   readonly ledger: DatabaseLedger
 }
 
 /**
  * Takes a lease in every database of the ledger. Rejects, with nothing left open, if one cannot be reached. One database is
- * used directly, so that nothing stands between it and its calls.
+ * used directly, without the layer for shards.
  */
 export async function openLedger({ databases, ...options }: LedgerOptions): Promise<Ledger> {
   const owners = new Owners()
@@ -62,8 +61,8 @@ export async function openLedger({ databases, ...options }: LedgerOptions): Prom
 }
 
 /**
- * The ledger in several databases, as one gateway process uses it (D74). Which shard an account is in is asked of all of them
- * and remembered; everything else is asked of that shard alone.
+ * The ledger in several databases, as one gateway process uses it (D74). It asks all shards which has an account and remembers
+ * that; everything else goes to that shard alone.
  */
 class ShardedLedger implements Ledger {
   readonly operators: OperatorLedger

@@ -37,7 +37,6 @@ interface Shard extends Pick<OperatedDatabase, "name" | "open" | "database"> {
   readonly operators: DatabaseOperators
 }
 
-/** An answer, and the shard that gave it. */
 interface Found<Answer> {
   readonly shard: Shard
   readonly answer: Answer
@@ -45,7 +44,6 @@ interface Found<Answer> {
 
 type Question<Answer> = (operators: DatabaseOperators) => Promise<Answer>
 
-/** The ledger in these databases, as operators use it. */
 export function operatorLedger(
   databases: OneOrMore<OperatedDatabase>,
   deadlines: Deadlines = DEADLINES,
@@ -64,7 +62,7 @@ export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
 
   const all = <Answer>(question: Question<Answer>) =>
     Promise.all(shards.map((shard) => asking(shard)(question)))
-  /** What one shard has. Rejects if no shard has it and one did not answer. */
+  /** The answer of the one shard that has it. Rejects if no shard has it and one did not answer. */
   const first = <Answer>(question: Question<Answer | null>): Promise<Found<Answer> | null> =>
     firstFound(
       shards.map(async (shard) => {
@@ -72,7 +70,7 @@ export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
         return answer === null ? null : { shard, answer }
       }),
     )
-  /** The shard in which the account is live: where its balance, keys and limits are. */
+  /** The shard in which the account is live, with its balance, keys and limits. */
   const live = (id: string) => first(({ soon }) => soon(getAccount)(id))
   const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
   const ofShard = (shard: string | undefined) => {
@@ -188,7 +186,7 @@ export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
     getCall: async (id) => (await first((operators) => operators.getCall(id)))?.answer ?? null,
     archiveOf: async (id) => (await first((operators) => operators.archiveOf(id)))?.answer ?? null,
     sumUsage,
-    /** All have to be asked which groups cost most together before they are asked for those. */
+    /** Asks all shards first which groups cost most in total, and then for those groups. */
     async timeline(asked, by, groups) {
       const span = await inAll(asked)
       const ranked = await sumUsage({ ...span, by })
@@ -253,7 +251,7 @@ export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
   }
 }
 
-/** How a shard is asked. An error names it. */
+/** Asks a shard. An error names it. */
 function asking({ name, operators }: Shard) {
   return async <Answer>(question: Question<Answer>): Promise<Answer> => {
     try {
@@ -270,8 +268,8 @@ function named({ shard, answer }: Found<Account>): Account {
 }
 
 /**
- * The shard for a new account: one of those that are open, in an order that depends on the id alone. So accounts are spread
- * evenly, and two requests with the same id choose the same shard. A new id takes the first one that answers.
+ * The shard for a new account: one of those that are open, in an order that depends on the id alone, so that accounts are
+ * spread evenly, and two requests with the same id choose the same shard. A new id takes the first one that answers.
  */
 async function shardFor(shards: readonly Shard[], id: string, is_new: boolean): Promise<Shard | null> {
   const weightOf = ({ name }: Shard) => Bun.hash.xxHash64(`${id} ${name}`)

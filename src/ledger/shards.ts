@@ -8,10 +8,10 @@ export const MAIN = "main"
 /** A list with at least one shard. A shard's place in it is how owners and calls name it. */
 export type OneOrMore<Item> = readonly [Item, ...Item[]]
 
-/** Where a shard is (D74). */
+/** Address of a shard (D74). */
 export interface ShardAddress {
   readonly name: string
-  /** Whether accounts are created in it. */
+  /** True if accounts are created in it. */
   readonly open: boolean
   readonly address: Address
 }
@@ -45,12 +45,12 @@ function inShard(name: string, error: unknown): Error {
   })
 }
 
-/** Where the spool of a shard is: that of `main` where it is without a list of shards, so that a list can follow (D74). */
+/** Folder of a shard's spool. The one of `main` is where it is without a list of shards, so that a list can follow (D74). */
 export function dataDirOf(data_dir: string, name: string): string {
   return name === MAIN ? data_dir : join(data_dir, "shards", name)
 }
 
-/** All of what is being opened; if one cannot be, what was opened is closed, and it rejects with the first failure. */
+/** Waits for all. If one fails, closes those that were opened, and rejects with the first failure. */
 export async function allOrNone<Opened>(
   opening: readonly Promise<Opened>[],
   close: (opened: Opened) => Promise<void>,

@@ -32,7 +32,7 @@ export async function createAccount(
   return { outcome: "known", account: known }
 }
 
-/** What of an account is to change; what is left out stays. */
+/** Changes of an account; an absent field stays. */
 export interface AccountChange {
   readonly name?: string | undefined
   readonly suspended?: boolean | undefined

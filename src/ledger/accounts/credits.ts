@@ -27,7 +27,10 @@ export type CreditResult =
 /** The furthest a credit may move a balance from 0, in nano-USD: half of an int8, so that balance, held and sums of both stay in one. */
 export const MAX_BALANCE_NANO = 4_000_000_000_000_000_000n
 
-/** Writes the credit and moves the balance, both in one statement, or neither. Rejects with `AccountMoving` if the account is in another shard (D76). */
+/**
+ * Writes the credit and moves the balance in one statement. Rejects with `AccountMoving` if the account is in another shard
+ * (D76).
+ */
 export async function credit(database: PostgresJsDatabase, order: CreditOrder): Promise<CreditResult> {
   const [moved] = await database.execute<{ fits: boolean; inserted: boolean; is_away: boolean }>(move(order))
   if (moved === undefined) return { outcome: "no_account" }
@@ -71,7 +74,6 @@ function move({ id, account_id, amount_nano, reason }: CreditOrder) {
     FROM account`
 }
 
-/** The credit, or null when there is none. */
 export async function getCredit(database: PostgresJsDatabase, id: string): Promise<Credit | null> {
   const [found] = await database.select().from(credits).where(eq(credits.id, id))
   return found ?? null
@@ -84,7 +86,6 @@ export interface TimedCredit extends Credit {
 
 const at_us = sql<string>`(extract(epoch FROM ${credits.created_at}) * 1000000)::bigint::text`
 
-/** The credit with its time, or null when there is none. */
 export async function getTimedCredit(database: PostgresJsDatabase, id: string): Promise<TimedCredit | null> {
   const [found] = await database
     .select({ ...getTableColumns(credits), at_us })

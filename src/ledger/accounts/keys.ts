@@ -14,11 +14,11 @@ export interface Key
     typeof keys.$inferSelect,
     "hash" | "spend_limit_nano" | "spend_period" | "spent_nano" | "spent_since"
   > {
-  /** What its calls may cost in a period, and what they have cost and hold in this one (D42); null for no limit. */
+  /** Limit of its calls' cost in a period, and the current spending and holds in it (D42); null for no limit. */
   readonly spending: (SpendingLimit & { readonly spent_nano: bigint }) | null
 }
 
-/** How much a key's calls may cost in one day or month, in UTC (D42). */
+/** Limit of a key's calls in one UTC day or month (D42). */
 export interface SpendingLimit {
   readonly limit_nano: bigint
   readonly period: Period
@@ -37,7 +37,7 @@ export interface NewKey {
   readonly spending: SpendingLimit | null
 }
 
-/** What of a key is to change; what is left out stays. */
+/** Changes of a key; an absent field stays. */
 export interface KeyChange {
   readonly name?: string | null
   readonly models?: readonly string[] | null
@@ -52,7 +52,7 @@ export type KeyResult =
   /** The id belongs to another account's key. */
   | { readonly outcome: "conflict" }
 
-/** How long an account's lock is waited for; afterwards nothing was changed. */
+/** Longest wait for an account's lock. If it is not free, nothing changes. */
 const LOCK_MS = 5_000
 
 const k = alias(keys, "k")
@@ -105,9 +105,8 @@ export async function createKey(database: PostgresJsDatabase, key: NewKey): Prom
 type Transaction = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "execute">
 
 /**
- * Waits until no statement holds or ends calls of the account, and keeps others from it: whoever does needs this lock.
- * What is read afterwards in the transaction is all there is. False without such an account. Throws `AccountMoving` during a
- * move, which copies its keys (D76).
+ * Takes the lock that every statement needs to hold or end the account's calls, so that later reads of the transaction are
+ * complete. False without such an account. Throws `AccountMoving` during a move, which copies its keys (D76).
  */
 async function lockAccount(transaction: Transaction, id: string): Promise<boolean> {
   await transaction.execute(sql`SELECT set_config('lock_timeout', ${String(LOCK_MS)}, true)`)
@@ -129,7 +128,7 @@ async function lockOwner(transaction: Transaction, key_id: string): Promise<stri
   return key !== undefined && (await lockAccount(transaction, key.account_id)) ? key.account_id : null
 }
 
-/** Notes at the account whether a key of it has a limit, under the account's lock. */
+/** Sets the account's `is_limited`, under the account's lock. */
 async function noteLimits(transaction: Transaction, account_id: string): Promise<void> {
   await transaction
     .update(accounts)

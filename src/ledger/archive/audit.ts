@@ -41,7 +41,7 @@ export interface AuditProgress {
 export interface AuditOptions {
   /** Reads the sealed months too, as far as they are attached, instead of their seals. */
   readonly full?: boolean
-  /** Share of the time in which the audit works; it rests meanwhile. Default: 1. */
+  /** Share of the time in which the audit works; it rests otherwise. Default: 1. */
   readonly share?: number
   readonly signal?: AbortSignal
   onProgress?(progress: AuditProgress): void
@@ -122,7 +122,6 @@ async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<Par
   }
 }
 
-/** One audit, while it runs. */
 class Auditing {
   readonly #database: PostgresJsDatabase
   readonly #options: AuditOptions

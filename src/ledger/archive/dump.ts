@@ -57,7 +57,6 @@ async function sealLines(transaction: Pick<PostgresJsDatabase, "execute">, month
 /** Result of a dump's check. `fault` is null if the dump has every hash that its seal names. */
 export interface CheckedDump {
   readonly month: string
-  /** The hash of the seal. */
   readonly hash: string
   readonly entries: number
   readonly fault: string | null

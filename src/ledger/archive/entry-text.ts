@@ -10,7 +10,6 @@ export const textOf = (row: string): SQL => sql.raw(`jsonb_strip_nulls(to_jsonb(
 export const digestOf = (texts: SQL, order: SQL): SQL =>
   sql`encode(sha256(coalesce(string_agg(sha256(convert_to(${texts}, 'UTF8')), ''::bytea ORDER BY ${order}), ''::bytea)), 'hex')`
 
-/** The kinds of entries, in their order. */
 export const ENTRY_KINDS = ["hold", "end", "correction"] as const
 
 /** `id`, `kind` (1 to 3) and `entry` of the entries of calls of one month, from its own tables, attached or not. */

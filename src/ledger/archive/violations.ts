@@ -27,7 +27,6 @@ export interface Violation {
 /** Maximum number of violations of a kind in one audit. */
 export const MAX_VIOLATIONS = 1_000
 
-/** A violation as a check finds it. */
 export interface ViolationRow extends Record<string, unknown> {
   readonly kind: Violation["kind"]
   readonly account_id: string

@@ -97,7 +97,6 @@ export class BatchQueue<Item, Result> {
     this.#cap = cap
   }
 
-  /** Items that wait for a statement. */
   get depth(): number {
     let depth = this.#waiting.size
     if (this.#asides.size === 0) return depth

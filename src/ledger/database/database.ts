@@ -21,7 +21,6 @@ const SETTING_REFUSED = "08P01"
 export class Database {
   readonly #address: Address
   readonly #pools: Pool[] = []
-  /** For the operators' queries. */
   readonly operators: PostgresJsDatabase
   /** For clients that read their own account: receipts, and sums of usage. */
   readonly receipts: PostgresJsDatabase

@@ -87,7 +87,6 @@ export class FairQueue<Item, Result> {
     }
   }
 
-  /** Removes the waiting items of an account. */
   remove(account: string): Queued<Item, Result>[] {
     this.#sort()
     const entries = this.#lines.get(account)?.entries ?? []

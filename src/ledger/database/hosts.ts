@@ -18,7 +18,6 @@ export interface Host {
   readonly url: string
 }
 
-/** A connection that was made to a host. */
 export interface OpenConnection {
   readonly host: Host
   end(): void

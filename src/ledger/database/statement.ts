@@ -55,7 +55,6 @@ function nameOf({ name }: PgColumn): SQL {
   return sql.raw(`"${name}"`)
 }
 
-/** A column's type, for a cast. */
 export function typeOf(column: PgColumn): string {
   if (column instanceof PgEnumColumn) {
     const { schema, enumName } = column.enum

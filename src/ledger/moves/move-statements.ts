@@ -36,7 +36,7 @@ const g = alias(gateways, "g")
 const i = alias(idempotency, "i")
 const w = alias(answers, "w")
 
-/** How many claims are copied at a time, and how many answers: each may have 1 MiB. */
+/** Claims, and answers, that one step copies. An answer may have 1 MiB. */
 const CLAIMS = sql.raw("200")
 const ANSWERS = sql.raw("8")
 
@@ -62,8 +62,9 @@ export const unmark = (account_id: string) => sql`
   RETURNING ${a.id}`
 
 /**
- * Makes the account's row at its new place, which nobody can use. One that was left there by an earlier move is used again;
- * what is left of other claims goes. The old row is read first, because the INSERT asks for it. No row if a newer move, or a live account, is there.
+ * Makes the account's row on its new shard, not live yet, or reuses one that an earlier move left, and removes the rest of old
+ * claims. The old row is read first, because the INSERT asks for it. Returns no row if a newer move, or a live account, is
+ * there.
  */
 export const prepare = ({ account_id, move_id, from, to }: Move) => sql`
   WITH earlier AS MATERIALIZED (
@@ -107,8 +108,8 @@ export const openCalls = (account_id: string) => sql`
       AND NOT EXISTS (SELECT FROM ${ends} ${e} WHERE ${e.id} = ${h.id})) AS open`
 
 /**
- * Everything that moves but money, claims and answers, by what is true at the moment `at`: as a JSON text that is the same in
- * both shards once it was copied. `used`: when the keys were last used, which may still be written.
+ * Everything that moves but money, claims and answers, as of the time `at`: a JSON text that is equal in both shards after the
+ * copy. `used`: when the keys were last used, which may still be written.
  */
 export const picture = (account_id: string, at: string) => {
   const id = sql`${account_id}::uuid`
@@ -211,7 +212,7 @@ export const copyAnswers = (move: Move, rows: string) => {
   ON CONFLICT (call_id) DO NOTHING`
 }
 
-/** The leaving of all money, with the account or after it. */
+/** Takes all money off the old shard, with the account or after it. */
 function leave(move: Move, credit_id: string, is_switch: boolean): SQL {
   const { account_id, move_id, to } = move
   const condition = is_switch
@@ -227,8 +228,8 @@ function leave(move: Move, credit_id: string, is_switch: boolean): SQL {
 }
 
 /**
- * The one statement that decides where the account is. Its keys stay by their ids, for reports of their calls, and are found
- * by no hash any more.
+ * The one statement that decides where the account is. Its keys stay by their ids, for reports of their calls, but no hash
+ * finds them.
  */
 export const switchOver = (move: Move) => sql`
   WITH ${leave(move, move.move_id, true)}, silenced AS (
@@ -239,17 +240,17 @@ export const switchOver = (move: Move) => sql`
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.moved_to)}) = (${a.balance_nano} - l.balance_nano, ${move.to}::text)
   FROM left_here l WHERE ${a.id} = l.id RETURNING ${a.id}`
 
-/** What has come together where the account was, by calls that were settled late. */
+/** Takes the money that late settlements left on the old shard. */
 export const leaveRest = (move: Move, credit_id: string) => sql`
   WITH ${leave(move, credit_id, false)}
   UPDATE ${accounts} ${a} SET ${names(accounts.balance_nano)} = ${a.balance_nano} - l.balance_nano
   FROM left_here l WHERE ${a.id} = l.id RETURNING (-l.balance_nano)::text AS amount_nano`
 
-/** What has left with this credit; none if it was not made. */
+/** The amount that has left with this credit; no row if it was not made. */
 export const leftWith = (credit_id: string) => sql`
   SELECT ${credits.amount_nano}::text AS amount_nano FROM ${credits} WHERE ${credits.id} = ${credit_id}::uuid`
 
-/** The same money, where the account is now: once, by the id of the credit. */
+/** Adds the same money on the new shard, once, by the credit's id. */
 export const arrive = ({ account_id, from }: Move, credit_id: string, amount_nano: bigint) => sql`
   WITH payee AS MATERIALIZED (
     SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid AND ${in_time} FOR NO KEY UPDATE

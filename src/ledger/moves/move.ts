@@ -12,14 +12,14 @@ export interface Place {
 }
 
 /**
- * How far a move is. `draining`: it waits for the open calls of the account. `copying`, `comparing`: nothing of it is open.
- * `switching`: from here on it goes on at the new place. `auditing`: calls are served there.
+ * Progress of a move. `draining`: waits for the account's open calls. `copying`, `comparing`: the account has no open calls.
+ * `switching`: the move can no longer be cancelled. `auditing`: the new shard serves calls.
  */
 export type MoveStep = "draining" | "copying" | "comparing" | "switching" | "auditing"
 
 export interface MoveProgress {
   readonly step: MoveStep
-  /** What the open calls of the account hold. */
+  /** Total of the account's open holds. */
   readonly held_nano: bigint
 }
 
@@ -35,7 +35,7 @@ export type MoveResult =
 export interface MoveOptions {
   readonly signal?: AbortSignal
   onProgress?(progress: MoveProgress): void
-  /** How long the keys are in both shards before they can only be found in the new one. */
+  /** Time for which the keys are in both shards before only the new one has them. */
   readonly rest_ms?: number
 }
 
@@ -44,14 +44,15 @@ export interface MoveOptions {
  * old and the new shard.
  */
 const REST_MS = 2_500
-/** How often to check whether the account still has open calls. */
+/** Interval of the check for open calls of the account. */
 const LOOK_MS = 200
-/** How often the copy is compared: at the end of a day, a limit begins to count anew in between. */
+/** Attempts to copy and compare, because a limit may start a new period meanwhile. */
 const COMPARISONS = 3
 
 /**
- * Moves an account, with its keys and its money, or goes on with it: each step is found out from the two databases, and does
- * nothing if it was done (D76). Rejects with the driver's error if one of them cannot be reached, and can be called again.
+ * Moves an account with its keys and its money, or resumes a move (D76). The next step is derived from the state of both
+ * databases, and every step is idempotent. Rejects with the driver's error if one of them cannot be reached, and can be called
+ * again.
  */
 export async function moveAccount(
   from: Place,
@@ -79,14 +80,14 @@ export async function moveAccount(
   return moving.untilLive()
 }
 
-/** Ends a move that has not switched yet: the account is live where it was. Whether there was one. */
+/** Ends a move that has not switched yet. True if there was one; the account is then live on its old shard. */
 export async function cancelMove({ database }: Place, account_id: string): Promise<boolean> {
   return (await database.execute(statements.unmark(account_id))).length > 0
 }
 
 /**
- * Brings what came together at the old place after the account, by calls that were settled late, to the new one. The credits
- * of a move have ids that follow from each other, so that each is found again and made once.
+ * Transfers what late settlements left on the old shard. The ids of a move's credits follow from each other, so that a repeated
+ * transfer finds and makes each once.
  */
 export async function carry(from: Place, to: Place, account_id: string): Promise<void> {
   const here = await rowOf(from, account_id)
@@ -100,7 +101,6 @@ export async function carry(from: Place, to: Place, account_id: string): Promise
   }
 }
 
-/** One run of a move. */
 class Moving {
   readonly #from: Place
   readonly #to: Place
@@ -220,9 +220,9 @@ class Moving {
 interface Picture {
   readonly picture: string
   readonly used: string
-  /** Whether the account is there; otherwise its keys are not known by their hashes any more. */
+  /** True if the account is there; otherwise no hash finds its keys. */
   readonly is_here: boolean
-  /** The moment that it is of. */
+  /** The time of the state. */
   readonly at: string
 }
 
@@ -233,7 +233,7 @@ interface Copied extends Record<string, unknown> {
   readonly call_ids: string
 }
 
-/** What a shard says of where an account is. */
+/** A shard's record of an account's location. */
 export interface Row extends Record<string, unknown> {
   readonly moved_to: string | null
   readonly moving_to: string | null

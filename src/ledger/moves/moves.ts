@@ -9,10 +9,10 @@ import {
   rowOf,
 } from "./move.ts"
 
-/** What became of a request to move an account. */
+/** Result of a request to move an account. */
 export type MoveState =
   | MoveResult
-  /** It goes on in this process. */
+  /** The move continues in this process. */
   | ({ readonly outcome: "moving" } & MoveProgress)
   /** It was being moved, and is live again where it was. */
   | { readonly outcome: "cancelled" }
@@ -29,12 +29,11 @@ interface Running {
   progress: MoveProgress
 }
 
-/** An account in one of the shards. */
 interface Found extends Row {
   readonly place: Place
 }
 
-/** How long a request waits for a move before it is told how far it is. */
+/** Longest wait of a request for a move, before it gets the progress. */
 const WAIT_MS = 2_000
 
 const AT_FIRST: MoveProgress = { step: "draining", held_nano: 0n }
@@ -48,14 +47,14 @@ export class Moves {
     this.#places = places
   }
 
-  /** Whether some shard has, or had, the account. */
+  /** True if some shard has, or had, the account. */
   async isKnown(account_id: string): Promise<boolean> {
     return (await this.#find(account_id)).length > 0
   }
 
   /**
-   * Begins or continues to move the account, and waits for it a short time; it goes on afterwards, and is asked for again in
-   * the same way. Rejects with the driver's error if a shard does not answer.
+   * Begins or continues to move the account, and waits for it a short time. The move continues afterwards; another call returns
+   * its progress. Rejects with the driver's error if a shard does not answer.
    */
   async move(account_id: string, to: Place): Promise<MoveState> {
     const running = this.#running.get(account_id) ?? this.#start(account_id, to)
@@ -77,7 +76,7 @@ export class Moves {
       }).finally(() => this.#running.delete(account_id)),
       progress: AT_FIRST,
     }
-    // Nobody may be waiting when it fails. Whoever asks next finds out.
+    // Nobody may be waiting when it fails. The next request gets the error.
     running.result.catch(() => {})
     this.#running.set(account_id, running)
     return running
@@ -115,7 +114,7 @@ export class Moves {
   }
 }
 
-/** Whether the account has left this shard and has not been opened in the next one. */
+/** True if the account has left this shard and is not live on the next one yet. */
 function isLeaving({ place, moved_to, moving_id }: Found, found: readonly Found[]): boolean {
   const next = found.find((row) => row.place.name === moved_to)
   return next?.moving_id === moving_id && next.moved_to === place.name

@@ -8,7 +8,6 @@ import { accounts, keys } from "../schema/tables.ts"
 
 /** The most keys and codes that are counted separately between two writes. Further refusals count without their key. */
 const MAX_COUNTS = 10_000
-/** The most rows of an answer. */
 const MAX_ROWS = 1_000
 /** The id for no account and no key. */
 const NIL = "00000000-0000-0000-0000-000000000000"

@@ -5,7 +5,6 @@ import { piecesOf, scan } from "../database/span.ts"
 import { accounts, credits } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 
-/** What an account had at a moment. */
 export interface PastBalance {
   readonly balance_nano: bigint
   readonly held_nano: bigint
@@ -14,8 +13,8 @@ export interface PastBalance {
 const a = alias(accounts, "a")
 
 /**
- * What stood on an account at a moment of the ledger's clock: what stands there now without the entries that were made
- * then or later, so that a range of a report leads from one balance to the next (D48, D55). Null when there is no such account.
+ * The account's amounts at a time of the ledger's clock: the current ones without the entries made then or later, so that a
+ * report's range leads from one balance to the next (D48, D55). Null if there is no such account.
  */
 export async function balanceAt(
   database: PostgresJsDatabase,

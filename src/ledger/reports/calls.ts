@@ -6,14 +6,16 @@ import { type Listed, type Page, paged } from "../database/page.ts"
 import { calls, gateways, holds, keys } from "../schema/tables.ts"
 import { termsOf } from "./changes.ts"
 
-/** How many calls one page looks at: that takes the database some tenths of a second, however rare what is looked for is. */
+/** Holds that one page reads, in some tenths of a second, however rare the matching calls are. */
 const LOOK = 100_000
 const NIL = "00000000-0000-0000-0000-000000000000"
 
 /** One call as the ledger has it: its hold, its end and its correction. */
 export type CallRecord = typeof calls.$inferSelect
 
-/** Which calls to list; all of them without a filter. `from` is inclusive, `to` exclusive, both by the time in the id (D48). */
+/**
+ * Filters for calls; an absent field does not filter. `from` is inclusive, `to` exclusive, both by the time in the id (D48).
+ */
 export interface CallFilter {
   readonly account_id?: string | undefined
   readonly key_id?: string | undefined
@@ -26,7 +28,6 @@ export interface CallFilter {
   readonly to?: Date | undefined
 }
 
-/** The call, or null when there is none. */
 export async function getCall(database: PostgresJsDatabase, id: string): Promise<CallRecord | null> {
   const [call] = await database.select().from(calls).where(eq(calls.id, id))
   return call ?? null
@@ -43,9 +44,8 @@ export async function getCallOf(
 }
 
 /**
- * Calls, newest first. An account's calls are found by an index, and so are those of a key, which are all its account's;
- * by anything else a call is looked for among the holds, `look` of them a page: a page may hold fewer calls than it could,
- * even none, and yet have a next one (D48).
+ * Calls, newest first. An index finds the calls of an account, and those of a key, which are all its account's. Other filters
+ * search `look` holds a page, so a page may be short or even empty, and yet have a next one (D48).
  */
 export async function listCalls(
   database: PostgresJsDatabase,
@@ -89,12 +89,12 @@ export async function listCalls(
   )
   if (listed.next !== null) return listed
   const end = await lastSeen(database, range, look)
-  // Calls that came meanwhile have moved the end: what is listed already is not listed again.
+  // Calls that came meanwhile have moved the end. They must not be listed twice.
   const last = listed.data.at(-1)?.id
   return { ...listed, next: end !== null && last !== undefined && last < end ? last : end }
 }
 
-/** Whose calls they are. */
+/** The condition on the calls' account and key. */
 function ownerOf(database: PostgresJsDatabase, { account_id, key_id }: CallFilter): SQL | undefined {
   if (account_id !== undefined) return eq(holds.account_id, account_id)
   if (key_id === undefined) return undefined
@@ -118,7 +118,7 @@ function rangeOf(database: PostgresJsDatabase, { state, from, to }: CallFilter, 
   ]
 }
 
-/** The last of the `look` holds that one page looks at; null when there are not so many. */
+/** The last of the `look` holds that one page reads; null if there are fewer. */
 async function lastSeen(
   database: PostgresJsDatabase,
   range: SQL | undefined,

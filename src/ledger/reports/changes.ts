@@ -17,14 +17,14 @@ const t = alias(terms, "t")
 const s = alias(hours, "s")
 const l = alias(hour_latencies, "l")
 
-/** Which of the entries, or sums, are read. `is_total`: only sums over all accounts and keys are asked for. */
+/** Filters for entries and sums. `is_total`: only sums over all accounts and keys are needed. */
 export interface Wanted extends Omit<Span, "from" | "to"> {
   readonly is_total: boolean
 }
 
 /**
- * Only the calls and their charges; `with_holds`: also what was held, as rows without an outcome. `with_sessions`: also the
- * `session_id` of each call (D65), which only the entries have.
+ * Options for more than the calls and their charges. `with_holds`: also the holds, as rows without an outcome. `with_sessions`:
+ * also the `session_id` of each call (D65), which only the entries have.
  */
 export interface Columns {
   readonly with_holds: boolean
@@ -34,9 +34,9 @@ export interface Columns {
 type Bounds = Readonly<Record<"from" | "to", SQL>>
 
 /**
- * What the entries of a time changed, one row for each: `at`, `account_id`, `key_id`, `terms_id`, `outcome`, `basis`,
- * `failure`, `calls`, `charge_nano`, `overage_nano`, `held_nano`, the tokens, `profit_nano`, `provider_cost_nano`, and what was charged of each
- * bucket. A correction is no call; it adds the difference to what was charged and used before, which may be negative.
+ * The changes by the entries of a span, one row each: `at`, `account_id`, `key_id`, `terms_id`, `outcome`, `basis`, `failure`,
+ * `calls`, `charge_nano`, `overage_nano`, `held_nano`, the tokens, `profit_nano`, `provider_cost_nano`, and the count charged
+ * of each bucket. A correction is no call; it adds its difference, which may be negative.
  */
 export function changesOfEntries(
   { from, to }: Bounds,
@@ -73,7 +73,6 @@ export function changesOfEntries(
     WHERE ${within("c", corrections, sql`${c.corrected_at}`)}${with_holds ? held : sql``}`
 }
 
-/** What changes add up. */
 export const counts = [
   "calls",
   "charge_nano",
@@ -90,16 +89,16 @@ export const counts = [
 /** The columns of sums, besides their time, in the order of `changesOfEntries`. */
 export const summedColumns = ["account_id", "key_id", "terms_id", "outcome", "basis", "failure", ...counts]
 
-/** Which columns `changesOfEntries` has, besides `at`. */
+/** The columns of `changesOfEntries`, besides `at`. */
 const changed = sql.raw(summedColumns.map((name) => `s.${name}`).join(", "))
 
-/** What a price multiplier adds to the cost of an entry; null where there is none, so that most rows of sums stay short. */
+/** The price multiplier's part of an entry's charge; null where there is none, so that most rows of sums stay short. */
 function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
   return sql`CASE WHEN ${entry.price_multiplier_bp} IS NOT NULL THEN ${charge_nano} -
     (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${entry.terms_id}) END`
 }
 
-/** What the provider says that a call costs (D90); null where it does not say. */
+/** The provider's own cost of a call (D90); null if it reports none. */
 function providerCost({ details }: typeof e | typeof c): SQL {
   return sql`(${details} ->> 'provider_cost_nano')::bigint`
 }
@@ -121,7 +120,7 @@ const bucketsOfCorrection = sql.join(
   sql`, `,
 )
 
-/** The same from entries where there are no sums, and from the sums of hours and days where there are. */
+/** The same, from sums of hours and days where there are some, and otherwise from entries. */
 export function changesOf(pieces: readonly Piece[], columns: Columns, wanted: Wanted): SQL {
   const parts = pieces.map(({ source, ...times }) => {
     const bounds = boundsOf(times)
@@ -133,7 +132,7 @@ export function changesOf(pieces: readonly Piece[], columns: Columns, wanted: Wa
   return sql`(${sql.join(parts, sql` UNION ALL `)})`
 }
 
-/** How long calls took that ended in a time, one row for each time taken: `is_ttft`, `ms` and `calls`. */
+/** Durations of the calls that ended in a span, one row for each distinct one: `is_ttft`, `ms` and `calls`. */
 export function latenciesOf(pieces: readonly Piece[], wanted: Wanted): SQL {
   const parts = pieces.map(({ source, ...times }) => {
     const bounds = boundsOf(times)
@@ -182,8 +181,8 @@ function narrowed(name: string, { account_id, key_id, terms_id }: Entries, wante
 }
 
 /**
- * Which rows of sums: of everybody, or of each key. Those of a key are its account's, by which an index finds them; in a
- * shard that does not have the key any more, `account_ids` say whose they are (D74).
+ * The condition on rows of sums: the total, or each key. A key's rows are found by an index on its account; on a shard that no
+ * longer has the key, `account_ids` name the accounts (D74).
  */
 function summedFor(name: string, columns: Entries, wanted: Wanted): SQL {
   const { account_ids, key_id, is_total } = wanted

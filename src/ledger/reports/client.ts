@@ -10,18 +10,17 @@ import { type Grouping, groupNames, sumUsage, type UsageRange, type UsageSummary
 
 /** Usage reports that may wait for their turn. */
 const WAITING_REPORTS = 32
-/** And of one account, so that nobody takes the turn of all others. */
+/** The same for one account, so that no account takes the turns of all others. */
 const WAITING_OF_ACCOUNT = 4
-/** How long a client waits for the database. */
 const DEADLINE_MS = 10_000
 
-/** Who reads: an account, and the key of it that asks. */
+/** An account, and its key that reads. */
 export interface Holder {
   readonly account: Account
   readonly key: Key
 }
 
-/** What clients may read of the ledger: what is their own account's (D47). Rejects with `NoAnswer` if that takes too long. */
+/** The reports that clients may read about their own account (D47). Rejects with `NoAnswer` if the database is late. */
 export interface ClientReports {
   /** The call, or null when the account has none of this id. */
   call(account_id: string, id: string): Promise<CallRecord | null>
@@ -32,7 +31,7 @@ export interface ClientReports {
   usage(account_id: string, range: UsageRange): Promise<UsageSummary>
 }
 
-/** The reports of one shard, of which those of several are made. */
+/** The reports of one shard. */
 export interface ShardReports extends ClientReports {
   /** With `most` groups at most. */
   usage(account_id: string, range: UsageRange, most?: number): Promise<UsageSummary>
@@ -41,8 +40,8 @@ export interface ShardReports extends ClientReports {
 }
 
 /**
- * Over two pools of its own: what clients read takes nothing from operators, and a report over many calls, one at a time,
- * nothing from receipts.
+ * Uses two separate pools, so that clients do not slow operators, and a report over many calls, one at a time, does not slow
+ * receipts.
  */
 export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJsDatabase): ShardReports {
   let waiting = 0

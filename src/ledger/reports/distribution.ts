@@ -1,4 +1,4 @@
-/** How often each value was counted, in any order. */
+/** Counts of values, in any order. */
 export type Counted = readonly (readonly [ms: number, calls: number])[]
 
 export interface Distribution {

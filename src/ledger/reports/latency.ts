@@ -17,7 +17,7 @@ interface Row extends Record<string, unknown> {
   readonly calls: string
 }
 
-/** How long the calls of a span took, counted in one pass by values of three digits. */
+/** Distributions of the durations of a span's calls, counted in one pass by values of three digits. */
 export async function latencies(
   database: PostgresJsDatabase,
   span: Span,

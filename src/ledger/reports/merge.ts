@@ -40,8 +40,8 @@ export function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Pr
 }
 
 /**
- * Pages that begin after the same id, newest first. A shard that has more knows nothing of what is older than its page, so
- * nothing older is taken from the others either.
+ * Merges pages that begin after the same id, newest first. Nothing older than the page of a shard that has more is taken,
+ * because that shard may have more rows there.
  */
 export function mergePages<Row extends { readonly id: string }>(
   pages: readonly Listed<Row>[],
@@ -107,13 +107,10 @@ function placeOf(group: string | Date): string | number {
   return group instanceof Date ? group.getTime() : group
 }
 
-/** What a key or account is called, by its id, in each shard. */
+/** Names of keys or accounts by id, in each shard. */
 type Names = readonly ReadonlyMap<string, string>[]
 
-/**
- * The groups with the names of those that have none in the shard of their calls: the key or account may have moved away.
- * `ask` is how all shards are asked.
- */
+/** Adds the missing names of groups whose key or account has left the shard of their calls. `ask` asks all shards. */
 export async function nameGroups<
   Group extends { readonly group: string | Date | null; readonly name: string | null },
 >(groups: readonly Group[], ask: (ids: readonly string[]) => Promise<Names>): Promise<readonly Group[]> {
@@ -187,7 +184,7 @@ function addOutcome(one: OutcomeSums, other: OutcomeSums): OutcomeSums {
   return { ...one, calls: one.calls + other.calls, charge_nano: one.charge_nano + other.charge_nano }
 }
 
-/** What stood on one account in all shards together; null if it is in none. */
+/** The sums of an account's past balances in all shards; null if it is in none. */
 export function addBalances(parts: readonly (PastBalance | null)[]): PastBalance | null {
   return parts
     .filter((part) => part !== null)

@@ -3,7 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { piecesOf, type Span, scan } from "../database/span.ts"
 import { changesOf } from "./changes.ts"
 
-/** How calls ended, how many, and what they were charged together. */
+/** Count and total charge of calls, by how they ended. */
 export interface OutcomeSums {
   readonly state: string
   readonly basis: string

@@ -6,15 +6,14 @@ import { day_latencies, days, hour_latencies, hours, summed } from "../schema/su
 import { holds } from "../schema/tables.ts"
 import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries, summedColumns } from "./changes.ts"
 
-/** How long after its end an hour is closed at the earliest: the clock of a standby may be behind. */
+/** Minimum time between an hour's end and its close, because the clock of a standby may be behind. */
 const CLOSE_MS = 60_000
-/** How long the sums of one hour may take. */
 const STATEMENT_MS = 300_000
 
 /**
  * Sums up the hours that are over (D72), in their order, until none is due or `stopped`. An entry has the time at which its
- * transaction began, so an hour can be closed once every transaction that began in it has ended. Any number of processes may
- * do this at once: each takes the row of `summed`, or leaves. Resolves with how many hours were closed.
+ * transaction began, so an hour can be closed once every transaction that began in it has ended. Any number of processes may do
+ * this, because each locks the row of `summed`, or leaves. Resolves with the number of closed hours.
  */
 export async function sumHours(
   database: PostgresJsDatabase,
@@ -36,7 +35,7 @@ async function closeHour(transaction: Transaction, close_ms: number): Promise<bo
   if (row === undefined) return false
   const from = row.hours ?? (await firstHour(transaction))
   if (from === null) return false
-  // A whole day at once where one is over already: after an upgrade, or after a pause.
+  // A whole day in one step if one is over already, as after an upgrade or a pause.
   const steps = from.getTime() % DAY_MS === 0 ? [DAY_MS, HOUR_MS] : [HOUR_MS]
   const until = await lastClosed(
     transaction,
@@ -54,7 +53,9 @@ async function closeHour(transaction: Transaction, close_ms: number): Promise<bo
   return true
 }
 
-/** The latest of these moments before which no entry can be written any longer. A separate statement, so that the next one sees all entries. */
+/**
+ * The latest of these times before which no entry can be written. A separate statement, so that the next one sees all entries.
+ */
 async function lastClosed(
   transaction: Transaction,
   ends_at: readonly Date[],
@@ -77,12 +78,12 @@ async function firstHour(transaction: Transaction): Promise<Date | null> {
   return new Date(Math.floor(made_ms / HOUR_MS) * HOUR_MS - DAY_MS)
 }
 
-/** What the sums of one day were when they were compared with its entries. */
+/** Result of the comparison of a day's sums with its entries. */
 export interface CheckedDay {
   readonly day: Date
   /** Sums of the day, and of its hours. */
   readonly sums: number
-  /** How many of them were missing, wrong or too many; they are right now. */
+  /** Number of sums that were missing, wrong or surplus. All were corrected. */
   readonly differed: number
   /** The following day, if it has sums. */
   readonly next: Date | null
@@ -165,7 +166,7 @@ const compared = sql.raw(
     .join(", "),
 )
 
-/** What a table had of the day before it was summed up again. */
+/** A table's rows of the day before the new summation. */
 const before = (at: number) => sql.raw(`before_${at}`)
 
 const time = (date: Date) => sql`${date.toISOString()}::timestamptz`

@@ -5,7 +5,7 @@ import { periodAt, piecesOf, type Span, type SummedUntil, scan } from "../databa
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 
-/** What calls cost and used in one step of time. */
+/** Charges and usage of the calls in one step of time. */
 export interface Step {
   readonly calls: number
   readonly charge_nano: bigint
@@ -43,7 +43,7 @@ const STEPS_S = [
   12 * HOUR_S,
   24 * HOUR_S,
 ]
-/** As many steps as a plot can show. */
+/** Maximum number of steps in a plot. */
 const MAX_STEPS = 97
 
 const parts = {
@@ -126,7 +126,7 @@ function countOf(groups: number | readonly string[]): number {
   return typeof groups === "number" ? groups : groups.length
 }
 
-/** The place of a part among those that are shown; a place behind them for all others. */
+/** Rank of a group among those that are shown; all others rank after them. */
 function rankIn(groups: number | readonly string[]): SQL {
   if (typeof groups === "number")
     return sql`row_number() OVER (ORDER BY sum(charge) DESC, sum(calls) DESC, part)`
@@ -134,7 +134,7 @@ function rankIn(groups: number | readonly string[]): SQL {
   return sql`coalesce(array_position(${chosen}, part::text), ${groups.length + 1}::int)`
 }
 
-/** The shortest of the usual steps that a span has not too many of, and when each begins: at whole multiples since 1970. */
+/** The shortest usual step that gives at most `MAX_STEPS`, and the start of each step, at whole multiples since 1970. */
 export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
   step_s: number
   starts_at: readonly Date[]
@@ -152,7 +152,6 @@ export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
   }
 }
 
-/** One entry for each step. */
 function stepsOfGroup(count: number, rows: readonly Row[]): readonly Step[] {
   const by_step = new Map(rows.map((row) => [row.step, stepOf(row)]))
   return Array.from({ length: count }, (_, at) => by_step.get(at) ?? NOTHING)
@@ -168,7 +167,7 @@ function stepOf(row: Row): Step {
   }
 }
 
-/** What people call these accounts, and keys: by their account and name, or first characters. A model goes by itself. */
+/** Display names of these accounts and keys: a key's account and its name, or its first characters. A model has none. */
 export async function timelineNames(
   database: PostgresJsDatabase,
   by: Split,

@@ -7,7 +7,7 @@ import { type Row, textOf } from "../database/statement.ts"
 import { par } from "../money/multiplier.ts"
 import { ends, terms } from "../schema/tables.ts"
 
-/** Calls of a model at an upstream with such a note, or with a charge below what the provider says that it costs (D90). */
+/** Calls of a model at an upstream with such a note, or with a charge below the provider's own cost (D90). */
 export interface NotedUsage {
   readonly model: string
   readonly upstream: string
@@ -32,7 +32,7 @@ const noteCounts = sql.raw(
   usageNotes.map((note) => `(count(*) FILTER (WHERE '${note}' = ANY (x.notes)))::text AS ${note}`).join(", "),
 )
 
-/** Those that ended in the last `days` of 24 hours, most calls first. */
+/** Notes of calls that ended in the last `days` of 24 hours, most calls first. */
 export async function notedUsage(database: PostgresJsDatabase, days: number): Promise<NotedUsage[]> {
   const rows = await database.execute<Row>(sql`
 WITH x AS (

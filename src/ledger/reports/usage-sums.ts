@@ -6,10 +6,10 @@ import { type Row, textOf } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 
-/** What calls are summed by: `day` and `hour` are those in which they were charged, in UTC (D48). */
+/** Groupings of calls; `day` and `hour` are the UTC times of the charge (D48). */
 export type Grouping = "model" | "operation" | "key" | "account" | "session" | "day" | "hour"
 
-/** Which calls are summed: those that were charged in the span; a filter that is left out leaves nothing out. */
+/** The calls that were charged in the span; an absent filter does not filter. */
 export interface UsageRange extends Span {
   readonly by: Grouping
 }
@@ -23,20 +23,20 @@ export interface UsageSums {
   readonly cached_tokens: number
   readonly completion_tokens: number
   readonly charge_nano: bigint
-  /** What the multipliers of the accounts add to it (D69). */
+  /** The part of the charge from the accounts' price multipliers (D69). */
   readonly profit_nano: bigint
-  /** What the providers say that the calls cost, as far as they say it (D90). */
+  /** Sum of the costs that providers report (D90). */
   readonly provider_cost_nano: bigint
-  /** What was charged above the holds (D11). */
+  /** Charges above the holds (D11). */
   readonly overage_nano: bigint
-  /** What was charged of each of these kinds (D60). */
+  /** Counts charged of each of these kinds (D60). */
   readonly buckets: Readonly<Record<CountedKind, number>>
 }
 
 export interface UsageGroup extends UsageSums {
   /** The name of a model or operation, the id of a key, account or session (empty for none), or the first moment of a day or hour. */
   readonly group: string | Date
-  /** What people call the key or account. */
+  /** Display name of the key or account. */
   readonly name: string | null
 }
 
@@ -135,7 +135,7 @@ function nameBy(by: Grouping): SQL {
   return sql`NULL`
 }
 
-/** What people call these keys or accounts; groups of another kind have no name. */
+/** Display names of these keys or accounts; groups of another kind have none. */
 export async function groupNames(
   database: PostgresJsDatabase,
   by: Grouping,

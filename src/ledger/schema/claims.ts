@@ -1,7 +1,7 @@
 import { index, primaryKey, text, uuid } from "drizzle-orm/pg-core"
 import { ledger, moment } from "./tables.ts"
 
-/** Which call an `Idempotency-Key` stands for (D43): one row for an account and key, taken by the statement that holds the call. */
+/** Calls by `Idempotency-Key` (D43): one row for an account and key, taken by the statement that holds the call. */
 export const idempotency = ledger.table(
   "idempotency",
   {
@@ -19,7 +19,7 @@ export const idempotency = ledger.table(
   ],
 )
 
-/** JSON answers that are kept to be sent again (D43), where the configuration says so. */
+/** JSON answers that are kept to be sent again (D43), if configured. */
 export const answers = ledger.table(
   "answers",
   {

@@ -4,7 +4,7 @@ import { ledger } from "./tables.ts"
 const count = (name: string) => bigint(name, { mode: "bigint" }).notNull()
 
 /**
- * What calls with final usage say about estimates (D92): one row for each model, operation and UTC day. State, not entries:
+ * Sums about estimates, over calls with final usage (D92): one row for each model, operation and UTC day. State, not entries:
  * rows are added to, and deleted after 30 days.
  */
 export const estimates = ledger.table(

@@ -2,8 +2,8 @@ import { bigint, primaryKey, text, uuid } from "drizzle-orm/pg-core"
 import { ledger, moment } from "./tables.ts"
 
 /**
- * How many calls were refused (D80): one row for each hour, key and error code. State, not entries: rows are updated, and
- * deleted after 30 days.
+ * Counts of refused calls (D80): one row for each hour, key and error code. State, not entries: rows are updated, and deleted
+ * after 30 days.
  */
 export const refusals = ledger.table(
   "refusals",
@@ -14,7 +14,6 @@ export const refusals = ledger.table(
     key_id: uuid("key_id").notNull(),
     code: text("code").notNull(),
     requests: bigint("requests", { mode: "bigint" }).notNull(),
-    /** When the count last increased. */
     last_at: moment("last_at").notNull(),
   },
   (row) => [primaryKey({ name: "refusals_pkey", columns: [row.hour, row.account_id, row.key_id, row.code] })],

@@ -6,7 +6,7 @@ import { basis, endOutcome, failure, ledger, moment, nano } from "./tables.ts"
 
 const count = (name: string) => bigint(name, { mode: "bigint" })
 
-/** What entries changed in one hour or one day of UTC, from `from_at` on (D72). */
+/** Sums of the entries of one UTC hour or day, from `from_at` on (D72). */
 const sums = (name: string) =>
   ledger.table(
     name,
@@ -16,7 +16,7 @@ const sums = (name: string) =>
       account_id: uuid("account_id").notNull(),
       key_id: uuid("key_id").notNull(),
       terms_id: integer("terms_id").notNull(),
-      /** How the calls ended; null for what was held. A correction is `settled`, and no call. */
+      /** Outcome of the calls; null for holds. A correction is `settled`, and no call. */
       outcome: endOutcome("outcome"),
       basis: basis("basis"),
       failure: failure("failure"),
@@ -30,9 +30,9 @@ const sums = (name: string) =>
       completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
       /** The charge less what it would be without the multipliers (D69); null where there were none. */
       profit_nano: nano("profit_nano"),
-      /** What was charged of each of these kinds (D60); null where there was none. */
+      /** Counts charged of each of these kinds (D60); null for none. */
       ...recordOf(countedKinds, count),
-      /** What the providers say that the calls cost (D90); null where none said it. */
+      /** Sum of the costs that providers report (D90); null if none did. */
       provider_cost_nano: nano("provider_cost_nano"),
     },
     (sum) => [
@@ -41,7 +41,7 @@ const sums = (name: string) =>
     ],
   )
 
-/** How often which times were taken by the calls of one hour or day, as `sums` has their charges. */
+/** Counts of durations of the calls of one hour or day, grouped like `sums`. */
 const latencies = (name: string) =>
   ledger.table(
     name,
@@ -85,12 +85,11 @@ export const months = ledger.table("months", {
   month: date("month", { mode: "string" }).primaryKey(),
   from_id: uuid("from_id"),
   to_id: uuid("to_id").notNull(),
-  /** When its partitions were detached, or when detaching began (D75). */
+  /** The time when its partitions were detached, or when detaching began (D75). */
   detached_at: moment("detached_at"),
-  /** The hash of the dump that was made of it, and where an operator says it is. */
+  /** Hash of its dump, and the location that an operator gave. */
   dump_hash: text("dump_hash"),
   archive: text("archive"),
-  /** When its tables were dropped. */
   dropped_at: moment("dropped_at"),
 })
 
@@ -118,7 +117,7 @@ export const seal_hours = ledger.table(
   (hour) => [primaryKey({ columns: [hour.month, hour.from_id] })],
 )
 
-/** What the calls of a sealed month were charged in the end, by the terms that they were charged at. */
+/** The final charges of a sealed month's calls, by the terms that they were charged at. */
 export const seal_sums = ledger.table(
   "seal_sums",
   {

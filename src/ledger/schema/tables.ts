@@ -51,9 +51,9 @@ export const accounts = ledger.table(
     held_nano: nano("held_nano").notNull().default(sql`0`),
     created_at: moment("created_at").notNull().defaultNow(),
     suspended_at: moment("suspended_at"),
-    /** Whether a key of the account has a spending limit: only the exact statements count those (D42). */
+    /** True if a key of the account has a spending limit, which only the exact statements count (D42). */
     is_limited: boolean("is_limited").notNull().default(false),
-    /** What the account's calls are sold at, in basis points of what they cost (D69). */
+    /** The account's price multiplier, in basis points (D69). */
     price_multiplier_bp: integer("price_multiplier_bp").notNull().default(10_000),
     /** The name of the shard where the account is; null if it is here (D76). */
     moved_to: text("moved_to"),
@@ -98,10 +98,10 @@ export const keys = ledger.table(
     last_used_at: moment("last_used_at"),
     created_at: moment("created_at").notNull().defaultNow(),
     suspended_at: moment("suspended_at"),
-    /** What the key's calls may cost in one period (D42); null for no limit. */
+    /** Limit of the key's calls in one period (D42); null for no limit. */
     spend_limit_nano: nano("spend_limit_nano"),
     spend_period: text("spend_period"),
-    /** What the calls held since `spent_since` hold while they are open, and cost afterwards. Kept only with a limit. */
+    /** Sum over the calls held since `spent_since`: the hold while a call is open, then its charge. Kept only with a limit. */
     spent_nano: nano("spent_nano").notNull().default(sql`0`),
     spent_since: moment("spent_since"),
   },
@@ -115,8 +115,8 @@ export const keys = ledger.table(
 )
 
 /**
- * What the calls of a key that moved here with its account held and cost elsewhere, in the day and the month of the move (D76):
- * a spending limit of that period counts it.
+ * Spending of a key on its account's former shard, in the day and the month of the move (D76). A spending limit of that period
+ * counts it.
  */
 export const carried_spending = ledger.table(
   "carried_spending",
@@ -144,7 +144,7 @@ export const gateways = ledger.table("gateways", {
   started_at: moment("started_at").notNull().defaultNow(),
 })
 
-/** What a call was sold at: one immutable row for each model, upstream and set of prices that was ever configured (D56). */
+/** Prices of calls: one immutable row for each model, upstream and set of prices that was ever configured (D56). */
 export const terms = ledger.table("terms", {
   id: integer("id").primaryKey().generatedAlwaysAsIdentity(),
   family: text("family").notNull(),
@@ -159,7 +159,7 @@ export const terms = ledger.table("terms", {
   ...bucketPrices(),
   /** The prices of prompts with more tokens than this (D62). */
   above_tokens: integer("above_tokens").notNull().default(0),
-  /** What the call asks the model for (D63). */
+  /** The operation of the call (D63). */
   operation: text("operation").notNull().default("chat"),
   /** The service tier that the prices are for (D70); null for the model's own. */
   service_tier: text("service_tier"),
@@ -181,7 +181,7 @@ export const holds = ledger.table(
     stream: boolean("stream").notNull(),
     /** The account's price multiplier, which is in the amount (D69); null for 1. */
     price_multiplier_bp: integer("margin_bp"),
-    /** What the client says it belongs to (D65); null for most calls. */
+    /** The session that the client named (D65); null for most calls. */
     session_id: text("session_id"),
     agent_id: text("agent_id"),
   },
@@ -193,7 +193,7 @@ export const holds = ledger.table(
   ],
 )
 
-/** How a hold ended: exactly once, because the primary key is the call's id (D13). */
+/** Ends of holds, each exactly once, because the primary key is the call's id (D13). */
 export const ends = ledger.table(
   "ends",
   {
@@ -217,8 +217,8 @@ export const ends = ledger.table(
     failure: failure("failure"),
     notes: text("notes").array(),
     /**
-     * How many were charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms.
-     * Null where there was none.
+     * Counts charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms. Null
+     * for none.
      */
     buckets: integer("buckets").array(),
     /** That of the hold, which is in the charge (D69); null for 1. */
@@ -232,7 +232,7 @@ export const ends = ledger.table(
   ],
 )
 
-/** A settlement that came after the expiry of its hold (D13): what the call was charged in the end, and the difference. */
+/** Settlements after the expiry of their holds (D13): the call's final charge, and the difference. */
 export const corrections = ledger.table(
   "corrections",
   {
@@ -240,7 +240,7 @@ export const corrections = ledger.table(
     account_id: uuid("account_id").notNull(),
     key_id: uuid("key_id").notNull(),
     charge_nano: nano("charge_nano").notNull(),
-    /** `charge_nano` less what the expiry charged: what the balance changes by. */
+    /** `charge_nano` less the expiry's charge: the change of the balance. */
     difference_nano: nano("difference_nano").notNull(),
     corrected_at: moment("corrected_at").notNull().defaultNow(),
     terms_id: integer("terms_id").notNull(),
@@ -254,8 +254,8 @@ export const corrections = ledger.table(
     failure: failure("failure"),
     notes: text("notes").array(),
     /**
-     * How many were charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms.
-     * Null where there was none.
+     * Counts charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms. Null
+     * for none.
      */
     buckets: integer("buckets").array(),
     /** That of the hold, which is in the charge (D69); null for 1. */
@@ -268,7 +268,7 @@ export const corrections = ledger.table(
   ],
 )
 
-/** What expiry would charge a running call (D57): overwritten while the call runs, removed when it has ended. No entry. */
+/** Charges of running calls if they expired (D57): overwritten while the call runs, removed when it has ended. No entry. */
 export const checkpoints = ledger.table("checkpoints", {
   id: uuid("id").primaryKey(),
   gateway_id: uuid("gateway_id").notNull(),
@@ -278,7 +278,7 @@ export const checkpoints = ledger.table("checkpoints", {
   cached_tokens: integer("cached_tokens"),
   completion_tokens: integer("completion_tokens"),
   buckets: integer("buckets").array(),
-  /** Of the upstream that answers; null before version 0.3 and where none does yet: then those of the hold stand. */
+  /** Of the upstream that answers; null for the terms of the hold, while none answers and before version 0.3. */
   terms_id: integer("terms_id"),
 })
 
