@@ -221,7 +221,7 @@ export class LedgerBusy extends Error {
 /** Thrown when a request needs entries that are no longer in the journal (D75). */
 export class EntriesArchived extends Error {
   override readonly name = "EntriesArchived"
-  /** Before this moment only sums of whole hours are there. */
+  /** Reports before this time have only sums of whole hours. */
   readonly until: Date
 
   constructor(until: Date) {
@@ -262,6 +262,6 @@ export interface CallLedger {
   refused(refusal: Refusal, shard: number): void
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void>
-  /** The answer that is kept of a call; null when there is none. */
+  /** The kept answer of a call; null if there is none. */
   keptAnswer(call_id: string, shard: number): Promise<string | null>
 }

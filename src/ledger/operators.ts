@@ -56,7 +56,7 @@ export interface OperatedDatabase {
   /** True if accounts are created in it. */
   readonly open: boolean
   readonly database: PostgresJsDatabase
-  /** Settlements without a hold: they are in a spool only, and the audit lists them (D13). */
+  /** Settlements without a hold. They are in a spool only, and the audit lists them (D13). */
   unheld?(): readonly Violation[] | Promise<readonly Violation[]>
   onAudit?(audit: Audit): void
 }
@@ -114,7 +114,7 @@ export function databaseOperators(
     balanceAt: sums(balanceAt),
     createKey: ({ id = nextId(), ...key }: Order<NewKey>) =>
       answerOf(createKey(database, { id, ...key }), deadline_ms, id),
-    /** Null without such an account; so are its credits. */
+    /** Null for an unknown account; also for its credits. */
     listKeys: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listKeys)(account_id, page)),
     changeKey: sums(changeKey),
@@ -139,7 +139,7 @@ export function databaseOperators(
     refusals: async (...asked: Asked<typeof readRefusals>) =>
       addRefusals([await soon(readRefusals)(...asked)]),
     notedUsage: async (days: number) => addNotedUsage([await sums(notedUsage)(days)]),
-    /** With `onProgress` only the first piece has a deadline, and each statement its own. */
+    /** With `onProgress`, the deadline covers only the first piece, and each statement has its own. */
     audit: async (options: AuditOptions): Promise<Audit> => {
       const begun = Promise.withResolvers<null>()
       const running = audit(database, {

@@ -66,7 +66,7 @@ export function suspendedAt(
   return suspended ? sql`least(${column}, now())` : null
 }
 
-/** The account, or null when there is none, or it is in another shard (D76). */
+/** Null also for an account in another shard (D76). */
 export async function getAccount(database: PostgresJsDatabase, id: string): Promise<Account | null> {
   const account = await rowOf(database, id)
   return account?.moved_to === null ? account : null

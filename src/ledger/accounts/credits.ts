@@ -24,7 +24,7 @@ export type CreditResult =
   | { readonly outcome: "no_account" }
   | { readonly outcome: "out_of_range" }
 
-/** The furthest a credit may move a balance from 0, in nano-USD: half of an int8, so that balance, held and sums of both stay in one. */
+/** Bound of a balance after a credit: half of an int8, so that balance, held and sums of both fit in one. */
 export const MAX_BALANCE_NANO = 4_000_000_000_000_000_000n
 
 /**
@@ -49,8 +49,8 @@ export async function credit(database: PostgresJsDatabase, order: CreditOrder): 
 const a = alias(accounts, "a")
 
 /**
- * The account is locked before anything is decided, in the mode of the statements that hold and end, and nothing else
- * is waited for afterwards but another credit of the same id, which by then needs nothing more: no cycle.
+ * Locks the account first, in the mode of the statements that hold and end. Afterwards it only waits for another credit of the
+ * same id, which by then needs no other lock, so there is no cycle.
  */
 function move({ id, account_id, amount_nano, reason }: CreditOrder) {
   const amount = sql`${amount_nano.toString()}::bigint`
@@ -79,7 +79,7 @@ export async function getCredit(database: PostgresJsDatabase, id: string): Promi
   return found ?? null
 }
 
-/** A credit, and when it was made to the microsecond: the order of credits. */
+/** A credit and its time in microseconds, which is the order of credits. */
 export interface TimedCredit extends Credit {
   readonly at_us: string
 }

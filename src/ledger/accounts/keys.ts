@@ -138,7 +138,7 @@ async function noteLimits(transaction: Transaction, account_id: string): Promise
     .where(eq(accounts.id, account_id))
 }
 
-/** The key, or null when there is none, or its account is in another shard (D76). */
+/** Null also for a key whose account is in another shard (D76). */
 export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: string): Promise<Key | null> {
   const [key] = await database
     .select(shown)
@@ -209,7 +209,7 @@ function limitOf(spending: SpendingLimit | null) {
   }
 }
 
-/** By the time of the statement, not of the transaction, which may have waited for the account over the end of a period. */
+/** By the statement's time, not the transaction's, which may have waited for the account past the end of a period. */
 function startOf(period: Period): SQL {
   return sql`date_trunc(${period}::text, statement_timestamp(), 'UTC')`
 }

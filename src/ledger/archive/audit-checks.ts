@@ -171,7 +171,7 @@ export const keysThatMayDiffer = (sums: Found, open_month: string | null, since:
       + ${carriedOf(periodOfKey)}
   ORDER BY ${k.id}`
 
-/** Of these keys, those that differ from the calls of their period: each in one snapshot (D42). */
+/** Those of these keys that differ from the calls of their period, each in one snapshot (D42). */
 export const keysThatDiffer = (ids: readonly string[], open_month: string | null) => sql`
   SELECT 'spent' AS kind, k.account_id, k.id, k.recorded::text, k.expected::text
   FROM (

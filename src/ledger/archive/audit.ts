@@ -49,7 +49,7 @@ export interface AuditOptions {
   readonly settle_ms?: number
 }
 
-/** The audits of several shards as one (D74): its time is that of the first. */
+/** Adds the audits of several shards (D74), with the time of the first. */
 export function addAudits([first, ...others]: readonly Audit[]): Audit {
   if (first === undefined) throw new Error("there is no audit to add")
   return others.reduce(

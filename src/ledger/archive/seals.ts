@@ -27,7 +27,9 @@ interface Month extends Ids {
   readonly month: string
 }
 
-/** `open`: some calls have not ended. `wrong`: the audit lists what is wrong. `busy`: another process seals it, or this one stops. */
+/**
+ * `open`: some calls have not ended. `wrong`: the audit lists violations. `busy`: another process seals it, or this one stops.
+ */
 export type Sealed = "sealed" | "open" | "wrong" | "busy"
 
 /**

@@ -31,7 +31,7 @@ export async function answerOf<Answer>(
   }
 }
 
-/** True for an error of the database driver: it has a code of the server or the system. */
+/** True for an error of the database driver, which has a code of the server or the system. */
 function hasCode(error: unknown): error is Error & { readonly code: unknown } {
   return error instanceof Error && "code" in error
 }

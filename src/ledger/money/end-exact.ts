@@ -22,8 +22,8 @@ import { accounts, corrections, ends, holds } from "../schema/tables.ts"
 import { countSpending } from "./spending.ts"
 
 /**
- * The result of an end. `applied`. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another
- * statement ended the hold while this one waited, so ask again.
+ * Result of an end. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another statement ended the hold
+ * while this one waited, so try again.
  */
 export type EndResult = "applied" | "closed" | "none" | "conflict"
 

@@ -32,7 +32,6 @@ export type HoldAttempt =
   | { readonly outcome: "conflict" }
   /** The id is in the journal already, and not as this open hold. */
   | { readonly outcome: "closed" }
-  /** The account is being moved to another shard (D76). */
   | { readonly outcome: "account_moving" }
 
 const h = alias(holds, "h")
@@ -52,7 +51,7 @@ export const holdFields: readonly Field<Hold>[] = [
   [holds.stream, (hold) => hold.stream],
 ]
 
-/** The session and the agent that a client may name (D65). */
+/** Columns of the session and agent that a client may name (D65). */
 export const sessionFields: readonly Field<Hold>[] = [
   [holds.session_id, (hold) => hold.session?.session_id ?? null],
   [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
@@ -65,7 +64,7 @@ export const clientFields: readonly Field<Hold>[] = [
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
 ]
 
-/** Its amounts are the exact costs in pico-USD: the statement reads the price multiplier, and rounds once (D69). */
+/** Amounts are exact costs in pico-USD, because the statement reads the price multiplier and rounds once (D69). */
 const batch = new Batch<Hold>(5, [
   ...holdFields.map(
     (field): Field<Hold> =>
@@ -235,7 +234,7 @@ export async function holdExactly(
   return asked.map(({ id }) => results.get(id) ?? { outcome: "conflict" })
 }
 
-/** The holds without those whose `Idempotency-Key` an earlier one of them has: a statement takes each only once. */
+/** Drops holds whose `Idempotency-Key` an earlier one has, because a statement takes each only once. */
 function withoutTwins(asked: readonly Hold[]): readonly Hold[] {
   const taken = new Set<string>()
   return asked.filter(({ account_id, idempotency }) => {

@@ -2,7 +2,7 @@ import type { Runner } from "../database/connection.ts"
 import { isForExact, isNotSupported } from "../database/database-errors.ts"
 import { idsOf, type Statement, type Values } from "../database/statement.ts"
 
-/** The accounts for which a lean statement has done everything; the exact statement does the rest. */
+/** The accounts whose items a lean statement has done; the exact statement does the rest. */
 export type DoneAccounts = Pick<ReadonlySet<string>, "has">
 
 export const NONE: DoneAccounts = { has: () => false }
@@ -14,12 +14,12 @@ export interface Filled {
   readonly values: Values
 }
 
-/** Connections to a server that does not take the short forms: Citus refuses a volatile function in an UPDATE. */
+/** Connections to a server without support for the short forms, because Citus refuses a volatile function in an UPDATE. */
 const without_short_forms = new WeakSet<Runner>()
 
 /**
- * Runs the short form, for a batch that has one, otherwise the statement for any batch. A short form returns a row or none;
- * the other one returns how many accounts are done, and which if it is not all of them.
+ * Runs the batch's short form, if it has one, otherwise the statement for any batch. A short form returns a row or none; the
+ * other one returns the number of done accounts, and their ids if they are not all.
  */
 export async function runLean(
   connection: Runner,

@@ -40,10 +40,9 @@ const w = alias(answers, "w")
 const CLAIMS = sql.raw("200")
 const ANSWERS = sql.raw("8")
 
-/** A lock is waited for no longer than this; then the statement fails, and the move can be continued. */
+/** Limits the wait for a lock. Then the statement fails, and the move can be continued. */
 const in_time = sql.raw(`set_config('lock_timeout', '5000', true) IS NOT NULL`)
 
-/** The account in one shard. */
 export const row = (account_id: string) => sql`
   SELECT ${a.moved_to}, ${a.moving_to}, ${a.moving_id}, ${a.held_nano}::text AS held_nano, now()::text AS at
   FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid`
@@ -55,7 +54,7 @@ export const mark = ({ account_id, move_id, to }: Move) => sql`
   UPDATE ${accounts} ${a} SET (${names(accounts.moving_to, accounts.moving_id)}) = (${to}::text, ${move_id}::uuid)
   WHERE ${a.id} = ${account_id}::uuid AND ${a.moved_to} IS NULL AND ${a.moving_to} IS NULL AND ${in_time}`
 
-/** The account is live again where it was, unless the move has come too far. */
+/** Makes the account live again on its old shard, unless the move has switched. */
 export const unmark = (account_id: string) => sql`
   UPDATE ${accounts} ${a} SET (${names(accounts.moving_to, accounts.moving_id)}) = (NULL, NULL)
   WHERE ${a.id} = ${account_id}::uuid AND ${a.moved_to} IS NULL AND ${a.moving_to} IS NOT NULL AND ${in_time}
@@ -82,7 +81,7 @@ export const prepare = ({ account_id, move_id, from, to }: Move) => sql`
   )
   SELECT id FROM prepared`
 
-/** The account where it arrives, locked; none once it has arrived, or for another move. */
+/** The locked account on the new shard; no row once it has arrived, or for another move. */
 const arriving = ({ account_id, move_id, from }: Move) => sql`arriving AS MATERIALIZED (
     SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid AND ${a.moving_id} = ${move_id}::uuid
       AND ${a.moved_to} = ${from}::text AND ${in_time} FOR NO KEY UPDATE
@@ -100,7 +99,7 @@ export const copyHashes = (move: Move, picture: string) => sql`
   SELECT p.id, p.account_id, p.hash, p.prefix FROM ${populated(keys, sql`${picture}::text::json->'keys'`)} p, arriving
   ON CONFLICT (id) DO UPDATE SET ${names(keys.hash)} = excluded.hash`
 
-/** A call of the account that is open, also one that holds nothing. Those before every floor are in what is held. */
+/** True if the account has an open call, also one that holds nothing. Calls before every floor count in the held amount. */
 export const openCalls = (account_id: string) => sql`
   SELECT EXISTS (
     SELECT FROM ${holds} ${h} WHERE ${h.account_id} = ${account_id}::uuid

@@ -24,7 +24,7 @@ export interface MoveProgress {
 }
 
 export type MoveResult =
-  /** Also if it was moved before. `differences`: what both audits of the account say is wrong. */
+  /** Also if it was moved before. `differences`: the differences that both audits of the account found. */
   | { readonly outcome: "moved"; readonly differences: readonly Difference[] }
   | { readonly outcome: "no_account" }
   /** It is in another shard, or is being moved to another one. */
@@ -114,7 +114,7 @@ class Moving {
     this.#options = options
   }
 
-  /** Resolves once the account is not live where it was, which may be by another run. */
+  /** Resolves once the account is not live on the old shard, perhaps by another run. */
   async untilSwitched(): Promise<void> {
     const move = this.#move
     const [prepared] = await this.#to.database.execute(statements.prepare(move))
@@ -241,7 +241,7 @@ export interface Row extends Record<string, unknown> {
   readonly held_nano: string
 }
 
-/** The account in one shard; null if it was never there. */
+/** Null if the account was never there. */
 export async function rowOf({ database }: Place, account_id: string): Promise<Row | null> {
   const [row] = await database.execute<Row>(statements.row(account_id))
   return row ?? null
@@ -258,12 +258,12 @@ async function amountOf({ database }: Place, question: SQL): Promise<bigint | nu
   return row === undefined ? null : BigInt(row.amount_nano)
 }
 
-/** The credit at the new place for the one at the old. */
+/** The id of the new shard's credit for the old shard's. */
 function arrivalOf(credit_id: string): string {
   return idAfter(credit_id, "arrival")
 }
 
-/** A UUID (RFC 9562, version 8) that is always the same for the same two. */
+/** A UUID (RFC 9562, version 8) derived from both. */
 function idAfter(id: string, word: string): string {
   const hash = Bun.SHA256.hash(`${id} ${word}`, "hex")
   return `${hash.slice(0, 8)}-${hash.slice(8, 12)}-8${hash.slice(13, 16)}-8${hash.slice(17, 20)}-${hash.slice(20, 32)}`

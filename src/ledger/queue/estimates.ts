@@ -113,7 +113,7 @@ export interface DatedSums extends EstimateSums {
   readonly day: string
 }
 
-/** The sums of today and of the days before, `days` in all; of every model, or of one. */
+/** Reads the sums of the last `days` days with today, of every model or of one. */
 export async function readEstimates(
   database: PostgresJsDatabase,
   days: number,
@@ -142,7 +142,7 @@ export async function readEstimates(
   }))
 }
 
-/** The sums of several shards together (D74), with the latest settings; the most calls first. */
+/** Adds the sums of several shards (D74), with the latest settings; the most calls first. */
 export function addEstimates(parts: readonly (readonly DatedSums[])[]): readonly EstimateSums[] {
   const same = Map.groupBy(parts.flat(), ({ model, operation }) => JSON.stringify([model, operation]))
   return [...same.values()]

@@ -117,9 +117,10 @@ export class HoldQueue {
   }
 
   /**
-   * An attempt that commits while the next one waits for its account is not in the next one's snapshot, but its hold is
-   * in the balance, or counts against the key's limit. A newer snapshot tells a hold that met itself from one that
-   * lacks money (D46), and from one whose `Idempotency-Key` another call has just taken (D43).
+   * Retries a hold that an earlier attempt of its own may have refused. An attempt that commits while the next one waits for
+   * the account is not in the next one's snapshot, but its hold is in the balance or counts against the key's limit. A newer
+   * snapshot tells a hold that met itself from one that lacks money (D46), and from one whose `Idempotency-Key` another call
+   * has just taken (D43).
    */
   #answered(asking: Asking, result: HoldAttempt): void {
     switch (result.outcome) {
@@ -195,7 +196,7 @@ export class HoldQueue {
     )
   }
 
-  /** Ends when the id is closed, or when this process stops: then the hold expires. */
+  /** Resolves when the id is closed, or when this process stops, so that the hold expires. */
   async #close(hold: Hold): Promise<void> {
     try {
       const closed = await this.#tombstones.add(hold).outcome
@@ -208,7 +209,7 @@ export class HoldQueue {
   }
 }
 
-/** The server's own error stays inside: it may show the hold. */
+/** Hides the server's own error, because it may show the hold. */
 function failureOf(error: unknown): Error {
   if (error instanceof LedgerUnavailable || error instanceof LedgerBusy) return error
   if (error instanceof Withdrawn) return new LedgerUnavailable(errorCode(error.cause))

@@ -108,7 +108,7 @@ function textOrNull(row: Row, column: string): string | null {
   return row[column] === null ? null : textOf(row, column)
 }
 
-/** The sums of several shards together (D74): an account that has moved has refusals in both. */
+/** Adds the sums of several shards (D74), because an account that has moved has refusals in both. */
 export function addRefusals(parts: readonly (readonly RefusalSum[])[]): RefusalSum[] {
   const groups = Map.groupBy(parts.flat(), ({ key_id, code }) => `${key_id} ${code}`)
   const sum = (one: RefusalSum, other: RefusalSum): RefusalSum => ({

@@ -33,7 +33,7 @@ export interface SpoolFile {
 const SUFFIX = ".jsonl"
 
 const Count = Type.Integer({ minimum: 0 })
-/** No other names: a bucket that this version does not know would not be charged. */
+/** Refuses other names, because a bucket that this version does not know would not be charged. */
 const Buckets = Type.Partial(Type.Record(Type.Union(buckets.map((word) => Type.Literal(word))), Count), {
   additionalProperties: false,
 })
@@ -198,9 +198,9 @@ export class Spool {
   }
 
   /**
-   * Removes a file whose lines are all in the ledger, unless it has changed since it was read. The file is renamed
-   * first and checked then; its process writes first, and checks then whether the file still exists. So a line that
-   * comes meanwhile is in the renamed file, which stays, or is written again.
+   * Removes a file whose lines are all in the ledger, unless it has changed since it was read. This process renames the file
+   * and then checks it; the file's process writes and then checks that the file exists. So a line that comes meanwhile is in
+   * the renamed file, which stays, or is written again.
    */
   async remove({ path, gateway_id, digest }: SpoolFile): Promise<void> {
     const away = join(this.#folder, `${gateway_id}.${nextId()}${SUFFIX}`)
@@ -218,9 +218,7 @@ export class Spool {
     return join(this.#folder, this.#gateway_id + SUFFIX)
   }
 
-  /**
-   * One write at a time; lines that come meanwhile are the next write. Starts only when there is something to write.
-   */
+  /** Writes one batch of lines at a time, while there are any. */
   async #write(): Promise<void> {
     try {
       // Lines that come while the file is being removed are written before this ends.
@@ -283,7 +281,7 @@ async function read(path: string, gateway_id: string): Promise<SpoolFile | null>
   const bytes = await readFile(path).catch(() => null)
   if (bytes === null) return null
   const lines = bytes.toString().split("\n")
-  // A last line without a line end was cut when its process died. Its caller was never told that it is durable.
+  // A last line without a line end was cut when its process died, before a caller was told that it is durable.
   const torn = lines.pop() ?? ""
   const read = [...lines.filter((text) => text !== "").map(parseLine), ...ifNotNull(parseLine(torn))]
   const ends = read.filter((spooled) => spooled !== null)

@@ -50,7 +50,7 @@ const findOrphans = statement(
 )
 
 /**
- * A gateway is swept once it has no open hold and cannot get one. A holding statement that began before the gateway was
+ * Marks a gateway as swept once it has no open hold and cannot get one. A holding statement that began before the gateway was
  * declared dead may still insert a hold, so that moment must be long ago, and every older transaction must have ended.
  */
 const markSwept = statement(

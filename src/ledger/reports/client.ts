@@ -74,7 +74,7 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
   }
 }
 
-/** The same over several shards (D74): calls that an account made before it moved are in another one. */
+/** The same over several shards (D74), because an account's calls from before a move are in another one. */
 export function shardedReports(shards: readonly ShardReports[]): ClientReports {
   return {
     call: (account_id, id) => firstFound(shards.map((each) => each.call(account_id, id))),

@@ -3,7 +3,7 @@ export type Counted = readonly (readonly [ms: number, calls: number])[]
 
 export interface Distribution {
   readonly calls: number
-  /** Nearest rank: the smallest value that so many percent of all do not exceed. Null without values. */
+  /** Nearest rank. Null without values. */
   readonly p50_ms: number | null
   readonly p90_ms: number | null
   readonly p99_ms: number | null

@@ -10,10 +10,10 @@ import { MAX_GROUPS, type UsageGroup, type UsageSummary, type UsageSums } from "
 
 /** The answers of several shards as one (D74): lists merge, sums add. */
 
-/** The most groups that one of several shards reports: all have to be known before they can be added. */
+/** Maximum number of groups from one of several shards, because all must be known before they are added. */
 export const MAX_GROUPS_OF_SHARD = 100_000
 
-/** The first answer that is not null; null once all are. Rejects when there is none, and some failed. */
+/** The first answer that is not null; null if all are. Rejects if there is none and some failed. */
 export function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Promise<Answer | null> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer | null>()
   let failure: unknown = null

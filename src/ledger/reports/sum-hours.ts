@@ -115,7 +115,7 @@ export async function checkDay(database: PostgresJsDatabase, day: Date): Promise
   })
 }
 
-/** A day as it was found in each shard that has sums of it (D74); null if none has. */
+/** Adds the checks of a day in the shards that have sums of it (D74); null if none has. */
 export function addCheckedDays(parts: readonly (CheckedDay | null)[]): CheckedDay | null {
   const found = parts.filter((checked) => checked !== null)
   const [first] = found

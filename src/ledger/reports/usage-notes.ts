@@ -60,7 +60,7 @@ function namesOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((name) => typeof name === "string") : []
 }
 
-/** The same of several shards (D74). */
+/** Adds the notes of several shards (D74). */
 export function addNotedUsage(parts: readonly (readonly NotedUsage[])[]): NotedUsage[] {
   const groups = Map.groupBy(parts.flat(), ({ model, upstream }) => JSON.stringify([model, upstream]))
   const sum = (one: NotedUsage, other: NotedUsage): NotedUsage => ({

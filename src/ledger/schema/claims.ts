@@ -6,7 +6,7 @@ export const idempotency = ledger.table(
   "idempotency",
   {
     account_id: uuid("account_id").notNull(),
-    /** SHA-256 (hex) of what the client sent, which may be a secret of its own. */
+    /** SHA-256 (hex) of the client's value, which may be a secret. */
     key_hash: text("key_hash").notNull(),
     /** SHA-256 (hex) of the body that came with it. */
     body_hash: text("body_hash").notNull(),

@@ -59,7 +59,7 @@ export const accounts = ledger.table(
     moved_to: text("moved_to"),
     /** The name of the shard to which the account is, or was, moved from here, or of this one while it arrives; null: calls can be held. */
     moving_to: text("moving_to"),
-    /** Of that move: what its credits are derived from. */
+    /** The id of that move, from which the ids of its credits are derived. */
     moving_id: uuid("moving_id"),
   },
   (account) => [
@@ -155,7 +155,7 @@ export const terms = ledger.table("terms", {
   output_pico: pico("output_pico").notNull(),
   per_call_nano: nano("per_call_nano").notNull(),
   created_at: moment("created_at").notNull().defaultNow(),
-  /** Null for what has no price of its own (D60). */
+  /** Null for kinds without a price of their own (D60). */
   ...bucketPrices(),
   /** The prices of prompts with more tokens than this (D62). */
   above_tokens: integer("above_tokens").notNull().default(0),
@@ -201,7 +201,7 @@ export const ends = ledger.table(
     account_id: uuid("account_id").notNull(),
     key_id: uuid("key_id").notNull(),
     charge_nano: nano("charge_nano").notNull(),
-    /** The amount of the hold, which is free again. */
+    /** The freed amount of the hold. */
     freed_nano: nano("freed_nano").notNull(),
     ended_at: moment("ended_at").notNull().defaultNow(),
     /** Of the upstream that answered. */
