@@ -52,7 +52,6 @@ const STOP_MS = 1_000
 
 export interface DatabaseLedgerOptions {
   readonly database: Database
-  /** Folder of the spool (D27). */
   readonly data_dir: string
   readonly lease: LeaseTimes
   /** Name of the shard (D74); `open` if accounts are created in it. */

@@ -83,7 +83,6 @@ export interface EndDetails extends Asking {
   readonly unexplained_tokens?: number
   /** The provider's own cost, as an integer. */
   readonly provider_cost_nano?: string
-  /** Inputs of an estimate (D6). */
   readonly estimate?: {
     readonly output_bytes: number
     readonly prompt_bytes: number

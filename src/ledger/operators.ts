@@ -78,7 +78,6 @@ export type DatabaseOperators = ReturnType<typeof databaseOperators>
  */
 export type OperatorLedger = Omit<DatabaseOperators, "soon" | "sums" | "audited">
 
-/** The ledger in one database. */
 export function databaseOperators(
   { name, open, database, unheld, onAudit }: OperatedDatabase,
   { deadline_ms, sums_deadline_ms, audit_deadline_ms }: Deadlines = DEADLINES,

@@ -8,7 +8,6 @@ export const MAIN = "main"
 /** A list with at least one shard. A shard's place in it is how owners and calls name it. */
 export type OneOrMore<Item> = readonly [Item, ...Item[]]
 
-/** Address of a shard (D74). */
 export interface ShardAddress {
   readonly name: string
   /** True if accounts are created in it. */

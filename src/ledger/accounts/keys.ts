@@ -128,7 +128,7 @@ async function lockOwner(transaction: Transaction, key_id: string): Promise<stri
   return key !== undefined && (await lockAccount(transaction, key.account_id)) ? key.account_id : null
 }
 
-/** Sets the account's `is_limited`, under the account's lock. */
+/** Needs the account's lock. */
 async function noteLimits(transaction: Transaction, account_id: string): Promise<void> {
   await transaction
     .update(accounts)

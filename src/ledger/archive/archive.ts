@@ -83,7 +83,6 @@ async function detach(connection: Runner, table: string, month: string): Promise
 const detaching = (whole: string, partition: string, how: string): Statement =>
   statement("sweep", sql.raw(`ALTER TABLE ${whole} DETACH PARTITION ${partition} ${how}`))
 
-/** A detached month, and the location of its dump. */
 export interface Archive {
   readonly month: string
   readonly archive: string | null

@@ -66,9 +66,7 @@ export function addAudits([first, ...others]: readonly Audit[]): Audit {
 const STATEMENT_MS = 55_000
 /** As for sums of hours, because the clock of a standby may be behind. */
 const SETTLE_MS = 60_000
-/** Accounts that one statement compares. */
 const ACCOUNTS = 10_000
-/** Keys that one statement recomputes. */
 const KEYS = 1_000
 
 /**

@@ -12,7 +12,6 @@ import { limitTime } from "./seals.ts"
  * one that is hashed (D71), so that the file proves itself.
  */
 
-/** Calls in one part of a dump. */
 const PART_CALLS = 5_000
 
 const lineOf = (kind: string, text: string) => `{"${kind}":${text}}`

@@ -19,7 +19,6 @@ const LOCK_MS = 200
 const STATEMENT_MS = 60_000
 /** Share of the time in which sealing works, so that calls keep the rest of the database. */
 const SHARE = 0.25
-/** Sums of a seal that one statement writes. */
 const CHUNK = 5_000
 
 /** A month, by its first day. */
@@ -139,7 +138,6 @@ export async function listMonths(database: PostgresJsDatabase): Promise<ListedMo
     .orderBy(desc(months.month))
 }
 
-/** Result of checking one hour of a seal. */
 export interface CheckedPart {
   readonly entries: bigint
   /** True if the entries of the hour are those that were sealed; for the first hour, also if the seal itself is intact. */

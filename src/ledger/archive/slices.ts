@@ -18,7 +18,7 @@ const SLICE_CALLS = 20_000
 const STATEMENT_MS = 55_000
 /** Work that takes no longer than this needs no rest. */
 const BURST_MS = 500
-/** Longest rest between two checks if it was stopped. */
+/** Longest rest between two checks for a stop. */
 const NAP_MS = 200
 
 /** Reads the entries of calls in slices, so that no statement and no snapshot lasts long. */

@@ -15,7 +15,6 @@ export interface Work<Item, Result> {
   onSetback?(item: Item): void
 }
 
-/** Maximum number of items of one statement. */
 const BATCH_CAP = 128
 /** With so many calls in flight or fewer, a batch takes only half of them, or this least number if that is more. */
 const FEW_CALLS = 64
@@ -51,7 +50,6 @@ export function capFor(calls: { readonly size: number }): (waiting: number) => n
 
 /** The limits of a queue; without them it takes everything, in batches of any size. */
 export interface BatchLimits {
-  /** Maximum number of waiting items. */
   readonly limit?: number
   /** Maximum size of the next batch, while this many items wait. */
   readonly cap?: (waiting: number) => number

@@ -46,9 +46,8 @@ const PLAN_LOST = new Set(["26000", "42P05"])
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
 
-/** The server's error for a statement. */
 interface Said {
-  /** The SQLSTATE. */
+  /** SQLSTATE. */
   readonly code: string
   readonly severity: string
 }

@@ -1,6 +1,5 @@
 import { isLive, type Queued } from "./queued.ts"
 
-/** The waiting items of one account. */
 interface Line<Item, Result> {
   entries: Queued<Item, Result>[]
   /** Start of the account's wait for its turn. */
@@ -15,7 +14,6 @@ export class FairQueue<Item, Result> {
   /** By account, in the order of their turns. */
   #lines = new Map<string, Line<Item, Result>>()
   #in_lines = 0
-  /** Items added since the last batch was taken. */
   #arrivals: Queued<Item, Result>[] = []
 
   get size(): number {

@@ -35,7 +35,6 @@ export class Hosts {
   static readonly #known = new Map<string, Hosts>()
   readonly #hosts: readonly Host[]
   #asking: Promise<Host> | null = null
-  /** The latest timeline seen. */
   #timeline = 0
   readonly #open = new Set<OpenConnection>()
 

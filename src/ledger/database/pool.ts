@@ -3,7 +3,6 @@ import type { Sql } from "postgres"
 import { type Address, connect, inSchema } from "./address.ts"
 
 export interface PoolOptions {
-  /** Connections, at most. */
   readonly max: number
   /** Seconds without a statement after which a connection is closed; absent: never. */
   readonly idle_timeout?: number

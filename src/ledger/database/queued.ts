@@ -27,7 +27,6 @@ export class Queued<Item, Result> {
   doubtful: boolean
   done = false
   attempts = 0
-  /** Error of the last attempt. */
   setback: unknown
   #waiter: Waiter<Item, Result> | null
 

@@ -26,7 +26,6 @@ export interface SummedUntil {
   readonly archived?: Date | null
 }
 
-/** Source of a part of a report's time. */
 export type Source = "entries" | "hours" | "days"
 
 /** A part of a span; `to` is null if it has no end. */

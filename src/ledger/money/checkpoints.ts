@@ -7,7 +7,6 @@ import { checkpoints } from "../schema/tables.ts"
 import { bucketsOf } from "./end-exact.ts"
 
 const STATEMENT_MS = 2_000
-/** Maximum number of rows of one statement. */
 const CHUNK = 500
 
 const batch = new Batch<Checkpoint>(3, [

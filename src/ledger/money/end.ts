@@ -45,7 +45,6 @@ export interface EndOfHold {
 const a = alias(accounts, "a")
 const h = alias(holds, "h")
 
-/** Columns that are copied unchanged. */
 const said = [
   ends.id,
   ends.charge_nano,

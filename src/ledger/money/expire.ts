@@ -8,7 +8,6 @@ import { lockPayers, moveSums } from "./end-exact.ts"
 
 const STATEMENT_MS = 5_000
 
-/** An open hold of a dead gateway. */
 export interface Orphan {
   readonly id: string
   readonly account_id: string

@@ -23,7 +23,6 @@ import { claimLasts } from "./idempotency-claims.ts"
 import { heldFor, multiplierOf, par } from "./multiplier.ts"
 import { periodOf, periodStart, spentIn } from "./spending.ts"
 
-/** Result of one attempt to hold. */
 export type HoldAttempt =
   | HoldResult
   /** The gateway was declared dead: nothing can be held under its row (D35). */
@@ -73,7 +72,6 @@ const batch = new Batch<Hold>(5, [
   ...clientFields,
 ])
 
-/** Columns that are copied unchanged. */
 const asked = [
   holds.id,
   holds.account_id,

@@ -9,7 +9,6 @@ const STATEMENT_MS = 1_000
 /** Longest wait of an answer's last byte for this write, as for the settlement (D32, settle before last byte). */
 const KEEP_MS = 250
 const FIND_MS = 1_000
-/** Expired rows that one statement removes. */
 const CHUNK = 1_000
 const chunk = sql.raw(String(CHUNK))
 
@@ -96,7 +95,6 @@ export class KeptAnswers {
   }
 }
 
-/** Removes expired answers and claims. */
 export async function forgetIdempotency(connection: Runner): Promise<void> {
   for (const forget of [forgetAnswers, forgetClaims]) {
     for (;;) {

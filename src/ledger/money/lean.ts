@@ -8,7 +8,6 @@ export type DoneAccounts = Pick<ReadonlySet<string>, "has">
 export const NONE: DoneAccounts = { has: () => false }
 const ALL: DoneAccounts = { has: () => true }
 
-/** A statement and its values. */
 export interface Filled {
   readonly statement: Statement
   readonly values: Values

@@ -9,7 +9,6 @@ import { lockPayers, moveSums } from "./end-exact.ts"
 import { clientFields, holdFields } from "./hold-exact.ts"
 
 const STATEMENT_MS = 5_000
-/** Calls that one statement searches for. */
 const CHUNK = 2_000
 
 const columns = [

@@ -9,7 +9,6 @@ import {
   rowOf,
 } from "./move.ts"
 
-/** Result of a request to move an account. */
 export type MoveState =
   | MoveResult
   /** The move continues in this process. */

@@ -15,7 +15,6 @@ import type { Spool, SpooledEnd } from "./spool.ts"
  * for the ledger (D32, settle before last byte).
  */
 const SPOOL_AFTER_MS = 150
-/** Interval of the check for overdue ends. */
 const TICK_MS = 25
 /** Written ends are remembered for once to twice this time, in two lists of at most `RECENT_LIMIT` (D73). */
 const RECENT_MS = 10_000

@@ -15,7 +15,6 @@ import type { Outstanding } from "./outstanding.ts"
 /** Deadline of a call that waits for the ledger (D27). */
 export const ANSWER_MS = 2_000
 
-/** A hold across all its attempts. */
 interface Asking {
   readonly hold: Hold
   readonly until_ms: number

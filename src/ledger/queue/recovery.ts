@@ -17,7 +17,6 @@ const readTimeline = statement(
 
 /** Repairs, besides ends, for a database that may have lost commits. */
 export interface Repair {
-  /** Writes the checkpoints of all running calls. */
   rewriteCheckpoints(): void
   /** Expires the open holds of this process that it does not know of. */
   expireUnknown(): Promise<void>

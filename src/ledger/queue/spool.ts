@@ -18,7 +18,6 @@ export interface SpooledEnd {
   readonly hold: Hold | null
 }
 
-/** A spool file of another process. */
 export interface SpoolFile {
   readonly path: string
   /** The gateway row under which its process began. */

@@ -87,7 +87,6 @@ interface Asking {
   reject(error: unknown): void
 }
 
-/** The standings of keys in one shard. */
 export class Standings {
   readonly #queue: BatchQueue<Asking, Standing | "moving" | null>
   readonly #used: LastUsed

@@ -10,7 +10,6 @@ import { gateways, holds } from "../schema/tables.ts"
 import type { Outstanding } from "./outstanding.ts"
 
 const STATEMENT_MS = 10_000
-/** Orphans that one page reads. */
 const PAGE = 1_000
 /** Longest wait of one page for locked accounts. The next page finds what it leaves. */
 const PAGE_MS = 5_000

@@ -94,7 +94,6 @@ export async function listCalls(
   return { ...listed, next: end !== null && last !== undefined && last < end ? last : end }
 }
 
-/** The condition on the calls' account and key. */
 function ownerOf(database: PostgresJsDatabase, { account_id, key_id }: CallFilter): SQL | undefined {
   if (account_id !== undefined) return eq(holds.account_id, account_id)
   if (key_id === undefined) return undefined

@@ -164,7 +164,6 @@ function rounded(ms: SQL): SQL {
     WHEN ${ms} < 100000 THEN ${ms} / 100 * 100 ELSE ${ms} / 1000 * 1000 END`
 }
 
-/** The terms of a model. */
 export function termsOf(model: string): SQL {
   return sql`(SELECT ${t.id} FROM ${terms} ${t} WHERE ${t.model} = ${model}::text)`
 }

@@ -31,7 +31,6 @@ export interface ClientReports {
   usage(account_id: string, range: UsageRange): Promise<UsageSummary>
 }
 
-/** The reports of one shard. */
 export interface ShardReports extends ClientReports {
   /** With `most` groups at most. */
   usage(account_id: string, range: UsageRange, most?: number): Promise<UsageSummary>

@@ -43,7 +43,6 @@ const STEPS_S = [
   12 * HOUR_S,
   24 * HOUR_S,
 ]
-/** Maximum number of steps in a plot. */
 const MAX_STEPS = 97
 
 const parts = {

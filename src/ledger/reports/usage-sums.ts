@@ -48,7 +48,6 @@ export interface UsageSummary {
   readonly total: UsageSums
 }
 
-/** The most groups of one answer. */
 export const MAX_GROUPS = 1_000
 
 const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }

@@ -123,7 +123,6 @@ export const carried_spending = ledger.table(
   {
     key_id: uuid("key_id").notNull(),
     period: text("period").notNull(),
-    /** The beginning of the period. */
     since: moment("since").notNull(),
     spent_nano: nano("spent_nano").notNull(),
   },
