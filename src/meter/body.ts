@@ -2,7 +2,7 @@ import type { Signal } from "../cutoff.ts"
 import { startTimeout } from "../timeouts.ts"
 import type { Ending } from "../wire/call.ts"
 import { nextTurn, SLICE_BYTES } from "../wire/shape.ts"
-import type { JsonForm } from "./json-reading.ts"
+import type { AnswerBody, JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import type { Source } from "./tap-options.ts"
 
@@ -29,14 +29,9 @@ interface CollectOptions {
 }
 
 /** A provider's JSON body as far as it came. */
-interface Collected {
-  readonly bytes: Uint8Array
+interface Collected extends AnswerBody {
   /** `client_left` if `unwanted` was aborted; the caller knows why. */
   readonly ending: Extract<Ending, "completed" | "upstream_lost" | "deadline" | "client_left">
-  /** The body did not arrive whole. */
-  readonly cut: boolean
-  /** A body over the limit, as far as it was read (D5). It has no `bytes`. */
-  readonly large: LargeAnswer | null
 }
 
 /**

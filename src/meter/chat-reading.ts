@@ -1,6 +1,6 @@
 import { Counted } from "../usage/counted.ts"
-import { ANY_USAGE, firstCounted, type UsageRules, usagesOf, WITH_OUTPUT } from "../usage/reading.ts"
-import { isMissing, isObject, type JsonObject, readServiceTier } from "../wire/usage.ts"
+import { ANY_USAGE, firstCounted, type Told, usagesOf, WITH_OUTPUT } from "../usage/reading.ts"
+import { isMissing, isObject, isText, isWhole, type JsonObject, readServiceTier } from "../wire/usage.ts"
 import { EventReading } from "./event-reading.ts"
 import type { Abridged } from "./long-text.ts"
 import { choicesOf, outputBytes } from "./output.ts"
@@ -9,17 +9,20 @@ import { Repetition } from "./repetition.ts"
 
 /** Reads a stream of chat chunks, which `[DONE]` ends. */
 export class ChatReading extends EventReading {
-  readonly #choices: Choices
+  readonly #requested: number
+  /** The indexes of the choices that have their finish_reason, and of those that began. */
+  readonly #finished = new Set<number>()
+  readonly #unfinished = new Set<number>()
   /** Output in whole messages, each of which repeats what deltas said before. */
   readonly #snapshots = new Map<number, number>()
 
   /** `requested` is how many choices the request asks for (D12). */
-  constructor(requested = 1, rules: UsageRules = ANY_USAGE) {
+  constructor(requested = 1, rules = ANY_USAGE) {
     super(new Repetition(textOf, outputBytes), rules)
-    this.#choices = new Choices(requested)
+    this.#requested = requested
   }
 
-  protected readDone(): EventKind {
+  protected override readDone(): EventKind {
     this.done = true
     return DONE
   }
@@ -33,12 +36,12 @@ export class ChatReading extends EventReading {
       return { ...ERROR, trusted_usage: this.#count(usages, true) }
     }
     const choices = choicesOf(payload)
-    for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
+    for (const [place, choice] of choices.entries()) this.#note(choice, place)
     const bytes = this.#newBytes(choices, long?.bytes(outputBytes) ?? outputBytes(payload))
     this.output_bytes += bytes
     const read = bytes > 0 ? OUTPUT : EMPTY
     if (usages.length === 0) return read
-    const closing = choices.length === 0 || this.#choices.finished || this.closed_bytes === this.output_bytes
+    const closing = choices.length === 0 || this.#has_all || this.closed_bytes === this.output_bytes
     const trusted_usage = this.#count(usages, closing)
     const with_usage = usages.some(isObject)
     const usage_only = with_usage && bytes === 0 && choices.every((choice) => this.#saysNothing(choice))
@@ -83,55 +86,38 @@ export class ChatReading extends EventReading {
    * that began have it and the usage is final, because a provider may ignore `n`.
    */
   get answered(): boolean {
-    return this.#choices.finished || (this.#choices.paused && this.usage_final)
+    return this.#has_all || (this.paused && this.usage_final)
   }
 
   /** True if every choice that began has its finish_reason, so that the answer may be complete except for its usage (D9). */
   get paused(): boolean {
-    return this.#choices.paused
-  }
-}
-
-/** A request may ask for 128 choices (D12). */
-const MAX_CHOICES = 128
-
-/** The choices of a stream that have finished. */
-class Choices {
-  readonly #requested: number
-  readonly #finished = new Set<number>()
-  readonly #unfinished = new Set<number>()
-
-  constructor(requested: number) {
-    this.#requested = requested
+    return this.#has_all || (this.#finished.size > 0 && this.#unfinished.size === 0)
   }
 
   /** True if as many choices as were requested have their finish_reason. */
-  get finished(): boolean {
+  get #has_all(): boolean {
     return this.#finished.size === this.#requested
   }
 
-  /** True if every choice that began has it, of those that are tracked, or as many as were requested. */
-  get paused(): boolean {
-    return this.finished || (this.#finished.size > 0 && this.#unfinished.size === 0)
-  }
-
-  note(choice: JsonObject, place: number): void {
-    if (this.finished) return
-    const { finish_reason } = choice
+  #note(choice: JsonObject, place: number): void {
+    if (this.#has_all) return
     const key = indexOf(choice, place)
-    if (typeof finish_reason === "string" && finish_reason !== "") {
+    if (isText(choice.finish_reason)) {
       this.#unfinished.delete(key)
       this.#finished.add(key)
     } else if (!this.#finished.has(key) && this.#unfinished.size < MAX_CHOICES) this.#unfinished.add(key)
   }
 }
 
+/** A request may ask for 128 choices (D12). */
+const MAX_CHOICES = 128
+
 /** Its index; `place` in the event's list stands in for one that is missing or is none. */
 function indexOf({ index }: JsonObject, place: number): number {
-  return typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place
+  return isWhole(index) ? index : place
 }
 
-function isPlaceholder(counted: Counted | "missing" | "invalid"): boolean {
+function isPlaceholder(counted: Told): boolean {
   return counted instanceof Counted && counted.counts.prompt === 0 && counted.counts.output === 0
 }
 
@@ -145,9 +131,5 @@ function textOf(payload: JsonObject): string | null {
   const [choice, ...others] = choicesOf(payload)
   if (choice === undefined || others.length > 0 || !isObject(choice.delta)) return null
   const { content, reasoning_content, reasoning } = choice.delta
-  return said(content) ?? said(reasoning_content) ?? said(reasoning)
-}
-
-function said(text: unknown): string | null {
-  return typeof text === "string" && text !== "" ? text : null
+  return [content, reasoning_content, reasoning].find(isText) ?? null
 }

@@ -29,6 +29,12 @@ export abstract class EventReading {
   protected counted_bytes: number | null = null
   /** Those up to the last usage in the place of final usage (D4). */
   protected closed_bytes = -1
+  /** True if nothing more is read of a stream without its last event. */
+  protected is_cut = false
+  /** True if the long text of an event is left out. */
+  protected readonly abridges: boolean = true
+  /** Counts the bytes of recurring events where they belong. */
+  protected addRecurring: ((bytes: number) => void) | null = null
 
   constructor(recurring: Repetition, rules: UsageRules) {
     this.recurring = recurring
@@ -48,51 +54,46 @@ export abstract class EventReading {
 
   /** Reads a payload, unless the stream has ended. `long`: it is without the long text of its event. */
   protected abstract readPayload(payload: JsonObject, long: Abridged | null): EventKind
-  /** Reads `[DONE]`. */
-  protected abstract readDone(): EventKind
+  /** Reads `[DONE]`, which not every API has. */
+  protected readDone(): EventKind {
+    return NOTHING
+  }
+
   /** Counts the usage among the members of an answer over the limit. Returns whether it is valid. */
   protected abstract countLarge(members: JsonObject): boolean
 
   /** True if the stream has ended; nothing more is read. */
-  protected get over(): boolean {
-    return this.done || this.error
+  get #over(): boolean {
+    return this.done || this.error || this.is_cut
   }
 
   /** Reads an event, or several equal ones. */
   take(event: SseEvent): EventKind {
     // Checked before the data is decoded, because decoding is wasted on events that are not read.
-    if (this.over) return NOTHING
+    if (this.#over) return NOTHING
     if (event.recurring_bytes !== null) {
-      this.addRecurring(event.recurring_bytes)
+      this.output_bytes += event.recurring_bytes
+      this.addRecurring?.(event.recurring_bytes)
       return event.recurring_bytes > 0 ? OUTPUT : EMPTY
     }
-    const long = this.shorten(event)
+    const long = this.abridges ? abridge(event) : null
     const read = long === null ? this.read(event.data) : this.readPayload(long.payload, long)
-    if (read.kind === "chunk" && read.output && !read.with_usage) this.learn(event)
-    else if (provesNothing(read)) this.recurring.learnIdle(event)
+    if (read.with_usage || read.kind === "done" || read.kind === "error") return read
+    // A repetition of an event without output changes nothing.
+    if (read.output) this.learn(event)
+    else this.recurring.learnIdle(event)
     return read
   }
 
-  /** Reads the payload of one event. After the last event or an error everything is `nothing` (D4, D8). */
-  read(data: string | null): EventKind {
-    if (data === null || this.over) return NOTHING
-    if (data.trim() === "[DONE]") return this.readDone()
-    return this.readObject(parsePayload(data))
-  }
-
-  /** The same for a parsed payload; null for one that is not a JSON object. */
-  readObject(payload: JsonObject | null): EventKind {
-    return payload === null || this.over ? NOTHING : this.readPayload(payload, null)
-  }
-
-  /** Counts the output of events that recur. */
-  protected addRecurring(bytes: number): void {
-    this.output_bytes += bytes
-  }
-
-  /** Leaves out the long text of an event. */
-  protected shorten(event: SseEvent): Abridged | null {
-    return abridge(event)
+  /**
+   * Reads the data of one event; `parsed` if it is parsed already. After the last event or an error everything is `nothing`
+   * (D4, D8).
+   */
+  read(data: string | null, parsed: JsonObject | null = null): EventKind {
+    if (data === null || this.#over) return NOTHING
+    if (parsed === null && data.trim() === "[DONE]") return this.readDone()
+    const payload = parsed ?? parsePayload(data)
+    return payload === null ? NOTHING : this.readPayload(payload, null)
   }
 
   protected learn(event: SseEvent): boolean {
@@ -126,9 +127,4 @@ export abstract class EventReading {
       service_tier: this.service_tier,
     }
   }
-}
-
-/** True if a repetition of the event changes nothing: it has no output and no usage. */
-function provesNothing(read: EventKind): boolean {
-  return read.kind === "nothing" || (read.kind === "chunk" && !read.output && !read.with_usage)
 }

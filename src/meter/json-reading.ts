@@ -20,53 +20,51 @@ export interface JsonForm {
 /** Strips a BOM. Throws for invalid UTF-8 (D5). */
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
-/** Reads a JSON answer (D5, D10). `cut`: it is incomplete, and therefore malformed. */
-export function readJson(
-  form: JsonForm,
-  body: Uint8Array,
-  ending: Ending,
-  cut: boolean,
-  rules: UsageRules = ANY_USAGE,
-): JsonEvidence {
-  const text = cut ? null : decode(body)
+/** Reads a JSON answer (D5, D10). */
+export function readJson(form: JsonForm, body: Uint8Array, ending: Ending, rules = ANY_USAGE): JsonEvidence {
+  const text = decode(body)
   const payload = text === null ? null : parsePayload(text, ANSWER_BOUNDS)
   if (payload === null) return withoutObject(text?.trim() === "" ? "blank" : "malformed", ending)
   const usage = form.usageOf(payload, rules)
   if (usage.state !== "valid" && form.isError(payload)) return withoutObject("error", ending)
+  const service_tier = readServiceTier(payload)
   return {
     shape: "json",
     ending,
     body: "object",
     usage,
     output_bytes: form.outputBytes(payload),
-    service_tier: readServiceTier(payload),
+    service_tier,
   }
 }
 
-/** A larger answer is read in slices: 32 MiB of embeddings take the parser 0.1 s. */
-const PARSED_BYTES = SLICE_BYTES
+/** A body as far as it came. */
+export interface AnswerBody {
+  readonly bytes: Uint8Array
+  /** True if it is incomplete, and therefore malformed. */
+  readonly cut: boolean
+  /** A body over the limit, as far as it was read (D5). It has no `bytes`. */
+  readonly large: LargeAnswer | null
+}
 
 /**
- * Reads an answer of any size. A large one is not parsed, but read as one over the limit is, so that other calls go on
- * meanwhile.
+ * Reads an answer of any size. 32 MiB of embeddings take the parser 0.1 s, so a large one is read in slices, as one over the
+ * limit is, and other calls go on meanwhile.
  */
 export function readAnswer(
   form: JsonForm,
-  body: Uint8Array,
+  { bytes, cut, large }: AnswerBody,
   ending: Ending,
-  cut: boolean,
   rules: UsageRules,
 ): JsonEvidence | Promise<JsonEvidence> {
-  if (cut || body.byteLength <= PARSED_BYTES) return readJson(form, body, ending, cut, rules)
-  return readInSlices(form, body, ending, rules)
+  if (cut) return withoutObject("malformed", ending)
+  if (large !== null) return readLarge(form, large, ending, rules)
+  return bytes.byteLength <= SLICE_BYTES
+    ? readJson(form, bytes, ending, rules)
+    : readInSlices(form, bytes, ending, rules)
 }
 
-async function readInSlices(
-  form: JsonForm,
-  body: Uint8Array,
-  ending: Ending,
-  rules: UsageRules,
-): Promise<JsonEvidence> {
+async function readInSlices(form: JsonForm, body: Uint8Array, ending: Ending, rules: UsageRules) {
   const large = form.openLarge()
   const utf8 = new TextDecoder("utf-8", { fatal: true })
   try {
@@ -78,29 +76,16 @@ async function readInSlices(
   } catch {
     return withoutObject("malformed", ending)
   }
-  if (large.blank) return withoutObject("blank", ending)
-  const { usages } = large
-  return { ...readLarge(form, large, ending, !large.whole, rules), too_large: false, usages }
+  if (!large.whole) return withoutObject(large.blank ? "blank" : "malformed", ending)
+  return { ...readLarge(form, large, ending, rules), too_large: false, usages: large.usages }
 }
 
-/** The same for an answer over the limit, which may have been read in part (D5). */
-export function readLarge(
-  form: JsonForm,
-  large: LargeAnswer,
-  ending: Ending,
-  cut: boolean,
-  rules: UsageRules,
-): JsonEvidence {
-  if (cut || !large.object) return withoutObject("malformed", ending)
-  return {
-    shape: "json",
-    ending,
-    body: "object",
-    usage: form.usageOf(large.members, rules),
-    output_bytes: large.output_bytes,
-    too_large: true,
-    service_tier: large.service_tier,
-  }
+/** Reads an answer over the limit, which may have been read in part (D5). */
+function readLarge(form: JsonForm, large: LargeAnswer, ending: Ending, rules: UsageRules): JsonEvidence {
+  if (!large.object) return withoutObject("malformed", ending)
+  const usage = form.usageOf(large.members, rules)
+  const { output_bytes, service_tier } = large
+  return { shape: "json", ending, body: "object", usage, output_bytes, too_large: true, service_tier }
 }
 
 /** Nothing to charge (rule 3, D10). */

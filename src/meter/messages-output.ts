@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../wire/usage.ts"
+import { isObject, isText, type JsonObject } from "../wire/usage.ts"
 import type { LargeOutput, Place } from "./large-answer.ts"
 import { countedBytes, valueBytes } from "./output.ts"
 
@@ -42,8 +42,7 @@ function blockBytes(block: unknown): number {
 export function eventText({ delta }: JsonObject): string | null {
   if (!isObject(delta)) return null
   const { text, thinking, partial_json } = delta
-  const said = [text, thinking, partial_json].find((value) => typeof value === "string" && value !== "")
-  return typeof said === "string" ? said : null
+  return [text, thinking, partial_json].find(isText) ?? null
 }
 
 /** The depth of a field of a block: `content`, the index, the field. */

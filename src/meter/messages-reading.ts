@@ -1,10 +1,10 @@
-import { type Counted, count } from "../usage/counted.ts"
-import { ANY_USAGE, type Expected, firstCounted, type UsageRules, usagesOf } from "../usage/reading.ts"
-import { isMissing, isObject, type JsonObject, objectOf, readServiceTier } from "../wire/usage.ts"
+import { Counted } from "../usage/counted.ts"
+import { ANY_USAGE, type Expected, firstCounted, type Told, usagesOf } from "../usage/reading.ts"
+import { isMissing, isText, type JsonObject, objectOf, readServiceTier } from "../wire/usage.ts"
 import { EventReading } from "./event-reading.ts"
 import type { Abridged } from "./long-text.ts"
 import { eventBytes, eventText } from "./messages-output.ts"
-import { DONE, EMPTY, ERROR, type EventKind, NOTHING, OUTPUT, reportsError } from "./reading.ts"
+import { DONE, EMPTY, ERROR, type EventKind, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 
 /** Usage that counts the output of a message: without a number of searches there were none (D64). */
@@ -17,7 +17,7 @@ export class MessagesReading extends EventReading {
   /** The message has its `stop_reason`. */
   #stopped = false
 
-  constructor(rules: UsageRules = ANY_USAGE) {
+  constructor(rules = ANY_USAGE) {
     super(new Repetition(eventText, eventBytes), rules)
   }
 
@@ -35,11 +35,6 @@ export class MessagesReading extends EventReading {
 
   protected countLarge(members: JsonObject): boolean {
     return this.#keep(firstCounted(usagesOf(members), this.rules), true)
-  }
-
-  /** This API has no `[DONE]`. */
-  protected readDone(): EventKind {
-    return NOTHING
   }
 
   protected readPayload(payload: JsonObject, long: Abridged | null): EventKind {
@@ -67,8 +62,8 @@ export class MessagesReading extends EventReading {
   #fold(said: unknown, with_output: boolean): boolean {
     if (isMissing(said)) return false
     this.service_tier = readServiceTier({ usage: said }) ?? this.service_tier
-    const counted = isObject(said) ? count(said, this.rules.reader) : null
-    if (counted === null) return this.#keep("invalid", false)
+    const counted = firstCounted([said], this.rules)
+    if (!(counted instanceof Counted)) return this.#keep(counted, false)
     if (with_output) return this.#keep(counted, counted.counts.output !== undefined)
     // `message_start` has only begun to count the output.
     const { output: _, reasoning: __, ...counts } = counted.counts
@@ -76,15 +71,11 @@ export class MessagesReading extends EventReading {
     return this.#keep(counted, false)
   }
 
-  #keep(counted: Counted | "missing" | "invalid", counts_output: boolean): boolean {
+  #keep(counted: Told, counts_output: boolean): boolean {
     const expected = this.#counts_output || counts_output ? WHOLE_MESSAGE : INPUT_ONLY
     if (!this.usage.take(counted, expected, true)) return false
     this.#counts_output ||= counts_output
     this.counted_bytes = counts_output ? this.output_bytes : (this.counted_bytes ?? 0)
     return true
   }
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === "string" && value !== ""
 }

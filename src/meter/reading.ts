@@ -1,5 +1,5 @@
 import type { Ending } from "../wire/call.ts"
-import type { JsonObject, Usage, UsageReading } from "../wire/usage.ts"
+import { isMissing, type JsonObject, type UsageReading } from "../wire/usage.ts"
 import type { UsageSpan } from "./large-answer.ts"
 
 /** The provider's delivery, for the settlement. */
@@ -74,14 +74,10 @@ export const OUTPUT: EventKind = { ...EMPTY, output: true }
 export const DONE: EventKind = { ...NOTHING, kind: "done" }
 export const ERROR: EventKind = { ...NOTHING, kind: "error" }
 
-/** True if usage is 0/0, which is a placeholder if there is output (D2). */
-function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
-  return prompt_tokens === 0 && completion_tokens === 0
-}
-
-/** True if usage is valid and no placeholder beside this much output (D2). */
-export function isUsable(usage: UsageReading, output_bytes: number): boolean {
-  return usage.state === "valid" && !(output_bytes > 0 && isZero(usage.usage))
+/** True if usage is valid, and not 0/0 beside output, which is a placeholder (D2). */
+export function isUsable(read: UsageReading, output_bytes: number): boolean {
+  if (read.state !== "valid") return false
+  return output_bytes === 0 || read.usage.prompt_tokens + read.usage.completion_tokens > 0
 }
 
 /**
@@ -89,5 +85,5 @@ export function isUsable(usage: UsageReading, output_bytes: number): boolean {
  * which providers send with `finish_reason: "error"`; their text is not evidence.
  */
 export function reportsError({ error }: JsonObject): boolean {
-  return error !== undefined && error !== null
+  return !isMissing(error)
 }

@@ -35,7 +35,7 @@ export async function assembled(
   let events = 0
   const take = (event: SseEvent) => {
     const payload = parsePrintable(event.data ?? "")
-    const read = payload === null ? reading.read(event.data) : reading.readObject(payload)
+    const read = reading.read(event.data, payload)
     if (read.kind === "nothing") return
     if (read.kind === "error" || read.kind === "done") charges_error = read.trusted_usage
     if (payload !== null) assembly.take(payload)

@@ -2,25 +2,20 @@ import { errorBody } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer } from "../meter/large-answer.ts"
 import { reportsError } from "../meter/reading.ts"
-import { itemsOf, ResponsesLargeOutput, responseBytes, runsOf } from "../meter/responses-output.ts"
+import { itemsOf, ResponsesLargeOutput, responseBytes } from "../meter/responses-output.ts"
 import { ResponsesReading, responseUsage } from "../meter/responses-reading.ts"
 import type { EventForm, OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
-import type { UsageRules } from "../usage/reading.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { parseResponses, type ResponsesRequest } from "../wire/responses-request.ts"
-import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
+import { isObject, type JsonObject } from "../wire/usage.ts"
 import { ResponseAssembly } from "./assembled.ts"
 import { uncheckedCredential } from "./request-headers.ts"
 
 const encoder = new TextEncoder()
 
-function usageOf(response: JsonObject, rules: UsageRules): UsageReading {
-  return responseUsage(response, rules, runsOf(response))
-}
-
 const json: JsonForm = {
-  usageOf,
+  usageOf: responseUsage,
   outputBytes: responseBytes,
   isError: (response) => reportsError(response) && itemsOf(response).length === 0,
   openLarge: () => new LargeAnswer(new ResponsesLargeOutput()),

@@ -6,7 +6,7 @@ import type { Gateway } from "../gateway.ts"
 import type { End } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { shownBody } from "../meter/cost.ts"
-import { type JsonForm, readAnswer, readLarge } from "../meter/json-reading.ts"
+import { type JsonForm, readAnswer } from "../meter/json-reading.ts"
 import type { StreamEvidence } from "../meter/reading.ts"
 import { Tap } from "../meter/tap.ts"
 import type { Source, StreamSizes, StreamTimes, TapOptions } from "../meter/tap-options.ts"
@@ -71,12 +71,7 @@ async function answerJsonIn(
   const events = are_events
     ? await assembled(stream, body.bytes, call.asked.n, limits.event_bytes, rules)
     : null
-  const read =
-    events !== null
-      ? { ...events.evidence, ending }
-      : body.large === null
-        ? readAnswer(json, body.bytes, ending, body.cut, rules)
-        : readLarge(json, body.large, ending, body.cut, rules)
+  const read = events !== null ? { ...events.evidence, ending } : readAnswer(json, body, ending, rules)
   const evidence = read instanceof Promise ? await read : read
   if (evidence.output_bytes > 0) call.noteOutput()
   gateway.hidden_output.note(call.model, evidence.usage)

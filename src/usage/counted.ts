@@ -57,11 +57,8 @@ interface Place {
   readonly count: Count | null
   /** In the order of the places of the count, or of the costs. */
   readonly rank: number
-  /** Of a count: whether it is beside the prompt, or the prompt that others are beside. */
-  readonly beside: boolean
-  readonly decimals: number
-  /** Values of a text that change no price. */
-  readonly plain: readonly string[]
+  /** As the table writes it, with `in` or `out` for several names. */
+  readonly path: string
 }
 
 /** The table, by the path of an object and the names in it. `varying` has paths with a `*`: the text before and after it. */
@@ -70,32 +67,25 @@ const { places: PLACES, varying: VARYING } = compiled()
 function compiled() {
   const places: Record<string, Record<string, Place>> = Object.create(null)
   const varying: (readonly [before: string, after: string, place: Place])[] = []
-  const below = (path: string): Record<string, Place> => (places[path] ??= Object.create(null))
-  const addPath = (path: string, place: Place) => {
-    const [before = "", after] = path.split("*")
-    const names = before.split(".")
-    const parents = names.map((_, at) => below(names.slice(0, at).join(".")))
-    if (after !== undefined) varying.push([before, after, place])
-    else Object.assign(parents.at(-1) ?? {}, { [names.at(-1) ?? ""]: place })
-  }
-  const add = (paths: readonly string[], is: Place["is"], said: (path: string) => Partial<Place>) => {
+  const add = (paths: readonly string[], is: Place["is"], count: Count | null = null) => {
     for (const [rank, path] of paths.entries()) {
-      const place = { is, count: null, rank, beside: false, decimals: 0, plain: NONE, ...said(path) }
       const [first = "", ...rest] = path.split(".")
-      for (const parent of DETAILS[first] ?? [first]) addPath([parent, ...rest].join("."), place)
+      for (const parent of DETAILS[first] ?? [first]) {
+        const [before = "", after] = [parent, ...rest].join(".").split("*")
+        const names = before.split(".")
+        const parents = names.map((_, at) => (places[names.slice(0, at).join(".")] ??= Object.create(null)))
+        const place = { is, count, rank, path }
+        if (after !== undefined) varying.push([before, after, place])
+        else Object.assign(parents.at(-1) ?? {}, { [names.at(-1) ?? ""]: place })
+      }
     }
   }
-  const beside = [table.FRESH_PROMPT, ...namesIn(table.BESIDE_IT)]
-  for (const is of ["known", "unpriced", "run"] as const) add(namesIn(table.OTHERS[is]), is, () => ({}))
-  add(Object.keys(table.PLAIN), "text", (path) => ({ plain: table.PLAIN[path] ?? NONE }))
-  add(Object.keys(table.COSTS), "cost", (path) => ({ decimals: table.COSTS[path] ?? 0 }))
+  for (const is of ["known", "unpriced", "run"] as const) add(table.OTHERS[is].split(/\s+/), is)
+  add(Object.keys(table.PLAIN), "text")
+  add(Object.keys(table.COSTS), "cost")
   for (const [count, paths] of Object.entries(table.COUNTS) as [Count, string][])
-    add(namesIn(paths), "count", (path) => ({ count, beside: beside.includes(path.split(".")[0] ?? "") }))
+    add(paths.split(/\s+/), "count", count)
   return { places, varying }
-}
-
-function namesIn(text: string): readonly string[] {
-  return text.split(/\s+/)
 }
 
 /** The counts of one usage object; null if a number that it depends on is no valid count (D1): nothing is converted. */
@@ -133,7 +123,8 @@ class Visit {
   #value(value: unknown, place: Place | undefined, path: string, depth: number): void {
     if (isMissing(value)) return
     if (place?.is === "text") {
-      if (typeof value === "string" && !place.plain.includes(value)) this.counted.note("unpriced")
+      const plain = table.PLAIN[place.path] ?? NONE
+      if (typeof value === "string" && !plain.includes(value)) this.counted.note("unpriced")
     } else if (isObject(value)) {
       if (depth < MAX_DEPTH) this.object(value, path, depth + 1)
     } else if (place !== undefined) this.#number(value, place, "")
@@ -177,22 +168,22 @@ class Visit {
   #number(value: unknown, place: Place, tool: string): void {
     if (typeof value !== "number" || value <= 0) return
     const { counted } = this
-    const { is, rank, decimals } = place
+    const { is, rank, path } = place
     if (is === "unpriced") counted.note("unpriced")
     else if (is === "run" && isWhole(value))
       counted.runs = { ...counted.runs, [tool]: (counted.runs?.[tool] ?? 0) + value }
     else if (is === "cost" && rank < (this.#places.cost?.rank ?? Number.POSITIVE_INFINITY)) {
       this.#places.cost = place
-      counted.cost_nano = costOf(value, decimals)
+      counted.cost_nano = costOf(value, table.COSTS[path] ?? 0)
     }
   }
 
   /** True if cached and written tokens are beside the prompt by their names. */
   isCacheBeside(): boolean {
-    if (this.#places.prompt?.beside === false) return false
-    const { counts } = this.counted
-    const name = OF_CACHE.find((one) => (counts[one] ?? 0) > 0)
-    return name !== undefined && this.#places[name]?.beside === true
+    const { prompt } = this.#places
+    if (prompt !== undefined && prompt.path !== table.FRESH_PROMPT) return false
+    const name = OF_CACHE.find((one) => (this.counted.counts[one] ?? 0) > 0)
+    return name !== undefined && this.#places[name]?.path.startsWith(table.BESIDE) === true
   }
 }
 

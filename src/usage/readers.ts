@@ -40,9 +40,9 @@ export const COUNTS = {
 
 export type Count = keyof typeof COUNTS
 
-/** Anthropic's names: where the prompt has the first, the others are beside it. A total that says the contrary decides. */
+/** Anthropic's names: counts whose path begins with `BESIDE` are beside this prompt. A total that says the contrary decides. */
 export const FRESH_PROMPT = "input_tokens"
-export const BESIDE_IT = "cache_read_input_tokens cache_creation_input_tokens cache_creation"
+export const BESIDE = "cache_"
 
 /** The provider's own cost: the first place decides. The number is that of the decimals of a USD in one unit. */
 export const COSTS: Readonly<Record<string, number>> = {

@@ -8,6 +8,7 @@ import {
   type JsonObject,
   MAX_TOKENS,
   NO_LIMITS,
+  objectOf,
   type UsageLimits,
   type UsageReading,
 } from "../wire/usage.ts"
@@ -23,11 +24,7 @@ export interface UsageRules {
 }
 
 /** For usage of an unknown provider and an unknown request. */
-export const ANY_USAGE: UsageRules = {
-  reader: readers.default,
-  limits: NO_LIMITS,
-  writes_for_an_hour: false,
-}
+export const ANY_USAGE: UsageRules = { reader: readers.default, limits: NO_LIMITS, writes_for_an_hour: false }
 
 /** The counts that a usage must have to be valid. */
 export interface Expected {
@@ -43,7 +40,7 @@ export const WITH_OUTPUT: Expected = { output: true }
 const INVALID: UsageReading = { state: "invalid" }
 
 /** The counts in the form that is charged (D87): every token in one part only, and none beyond what is plausible (D1). */
-export function readingOf(counted: Counted, rules: UsageRules, expected: Expected): UsageReading {
+function readingOf(counted: Counted, rules: UsageRules, expected: Expected): UsageReading {
   const { limits, writes_for_an_hour } = rules
   const { counts, cache_beside, reasoning_beside, unexplained_tokens, unread } = counted
   const { prompt, output = expected.output ? undefined : 0, cached = 0, reasoning = 0 } = counts
@@ -65,16 +62,11 @@ export function readingOf(counted: Counted, rules: UsageRules, expected: Expecte
   if (write_5m + write_1h > write) notes = withNote(notes, "details_clamped")
   if (unexplained_tokens !== 0) notes = withNote(notes, "total_unexplained")
   if (unread.length > 0) notes = withNote(notes, "usage_unread")
-  const buckets = bucketsOf(counts, write - long, long, expected)
+  const buckets = bucketsOf(counts, [write - long, long], expected)
+  const tool_runs = counted.runs ?? expected.runs
   return {
     state: "valid",
-    usage: {
-      prompt_tokens,
-      cached_tokens,
-      completion_tokens,
-      buckets,
-      tool_runs: counted.runs ?? expected.runs,
-    },
+    usage: { prompt_tokens, cached_tokens, completion_tokens, buckets, tool_runs },
     notes,
     aside: asideOf(counted),
     output_unknown: counted.output_unknown,
@@ -85,19 +77,16 @@ function withNote(notes: readonly Note[], note: Note): readonly Note[] {
   return notes.includes(note) ? notes : [...notes, note]
 }
 
-function bucketsOf(
-  counts: Counted["counts"],
-  write_5m: number,
-  write_1h: number,
-  expected: Expected,
-): Buckets | undefined {
+type Writes = readonly [for_5m: number, for_1h: number]
+
+function bucketsOf(counts: Counted["counts"], writes: Writes, expected: Expected): Buckets | undefined {
   const { audio_input = 0, cached_audio, searches = expected.searches } = counts
   let buckets: Partial<Record<Bucket, number>> | undefined
   const add = (bucket: Bucket, count = 0) => {
     if (count > 0) buckets = { ...buckets, [bucket]: count }
   }
-  add("cache_write", write_5m)
-  add("cache_write_1h", write_1h)
+  add("cache_write", writes[0])
+  add("cache_write_1h", writes[1])
   add("audio_input", audio_input - (cached_audio ?? 0))
   add("cached_audio_input", cached_audio)
   add("image_input", counts.image_input)
@@ -116,48 +105,42 @@ function asideOf({ unread, unexplained_tokens, cost_nano }: Counted): Aside | un
   return { unread, unexplained_tokens, provider_cost_nano: cost_nano }
 }
 
-/** Reads one usage value on its own (D1). */
-export function readUsage(
-  value: unknown,
-  rules: UsageRules = ANY_USAGE,
-  expected: Expected = WITH_OUTPUT,
-): UsageReading {
-  if (isMissing(value)) return { state: "missing" }
-  const counted = isObject(value) ? count(value, rules.reader) : null
-  return counted === null ? INVALID : readingOf(counted, rules, expected)
+/** The usage of one value on its own (D1). */
+export function readUsage(value: unknown, rules = ANY_USAGE, expected = WITH_OUTPUT): UsageReading {
+  return readingIn({ usage: value }, rules, expected)
+}
+
+/** The usage of an answer, from its first valid place. */
+export function readingIn(payload: JsonObject, rules: UsageRules, expected = WITH_OUTPUT): UsageReading {
+  const counted = firstCounted(usagesOf(payload), rules)
+  return counted instanceof Counted ? readingOf(counted, rules, expected) : { state: counted }
 }
 
 const NONE: readonly never[] = []
 
 /** The values in the places of usage of a payload, in their order (D87). */
 export function usagesOf({ usage, choices, x_groq }: JsonObject): readonly unknown[] {
-  const groq = isObject(x_groq) ? x_groq.usage : undefined
-  const of_choices = Array.isArray(choices) && choices.some(hasUsage)
-  if (!of_choices && isMissing(groq)) return isMissing(usage) ? NONE : [usage]
-  const others = of_choices ? choices.filter(hasUsage).map((choice: JsonObject) => choice.usage) : []
-  return [usage, ...others.reverse(), groq].filter((value) => !isMissing(value))
+  const groq = objectOf(x_groq).usage
+  const of_choices = Array.isArray(choices) && choices.some(hasUsage) ? choices.filter(hasUsage) : NONE
+  if (of_choices.length === 0 && isMissing(groq)) return isMissing(usage) ? NONE : [usage]
+  const others = of_choices.map((choice: JsonObject) => choice.usage).reverse()
+  return [usage, ...others, groq].filter((value) => !isMissing(value))
 }
 
 function hasUsage(choice: unknown): boolean {
   return isObject(choice) && !isMissing(choice.usage)
 }
 
-/** The counts of the first valid usage; why there are none otherwise. */
-export function firstCounted(
-  usages: readonly unknown[],
-  { reader }: UsageRules,
-): Counted | "missing" | "invalid" {
+/** The counts of a usage; why there are none otherwise. */
+export type Told = Counted | "missing" | "invalid"
+
+/** The counts of the first valid usage. */
+export function firstCounted(usages: readonly unknown[], { reader }: UsageRules): Told {
   for (const usage of usages) {
     const counted = isObject(usage) ? count(usage, reader) : null
     if (counted !== null) return counted
   }
   return usages.length === 0 ? "missing" : "invalid"
-}
-
-/** The usage of an answer of the chat family. */
-export function readingIn(payload: JsonObject, rules: UsageRules): UsageReading {
-  const counted = firstCounted(usagesOf(payload), rules)
-  return counted instanceof Counted ? readingOf(counted, rules, WITH_OUTPUT) : { state: counted }
 }
 
 /** The usage of a stream so far: from event to event the last valid number wins (D4, D87). */
@@ -175,20 +158,18 @@ export class StreamUsage {
    * Takes the counts of an event. Returns whether they are valid, together with what earlier events counted if `adds` is
    * set; invalid ones change nothing.
    */
-  take(next: Counted | "missing" | "invalid", expected: Expected, adds: boolean): boolean {
-    if (next === "missing") return false
-    const valid = next !== "invalid" && this.#isTaken(next, expected, adds)
-    if (!valid && this.reading.state !== "valid") this.reading = INVALID
-    return valid
-  }
-
-  #isTaken(next: Counted, expected: Expected, adds: boolean): boolean {
-    const counted = merged(this.#counted, next)
-    const reading = readingOf(counted, this.#rules, expected)
-    if (!adds && counted !== next && readingOf(next, this.#rules, expected).state !== "valid") return false
-    if (reading.state !== "valid") return false
-    this.#counted = counted
-    this.reading = reading
-    return true
+  take(next: Told, expected: Expected, adds: boolean): boolean {
+    if (next instanceof Counted) {
+      const counted = merged(this.#counted, next)
+      const reading = readingOf(counted, this.#rules, expected)
+      const is_known = adds || counted === next || readingOf(next, this.#rules, expected).state === "valid"
+      if (reading.state === "valid" && is_known) {
+        this.#counted = counted
+        this.reading = reading
+        return true
+      }
+    }
+    if (next !== "missing" && this.reading.state !== "valid") this.reading = INVALID
+    return false
   }
 }

@@ -60,6 +60,11 @@ export function isMissing(value: unknown): boolean {
   return value === undefined || value === null
 }
 
+/** A text that is not empty. */
+export function isText(value: unknown): value is string {
+  return typeof value === "string" && value !== ""
+}
+
 /** A safe integer of at least 0. */
 export function isWhole(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0

@@ -74,7 +74,7 @@ function pricedOf(
   form = chat.json,
 ): Priced {
   const text = typeof body === "string" ? body : JSON.stringify(body)
-  const evidence = readJson(form, new TextEncoder().encode(text), "completed", false)
+  const evidence = readJson(form, new TextEncoder().encode(text), "completed")
   const terms = {
     bytes_per_token: of.bytes_per_token,
     prompt_tokens_estimate,

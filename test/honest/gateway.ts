@@ -119,7 +119,7 @@ const LEDGER: CallLedger = {
 }
 
 export function jsonEvidence({ operation, rules }: Admitted, text: string): Evidence {
-  return readJson(operation.json, Buffer.from(text), "completed", false, rules)
+  return readJson(operation.json, Buffer.from(text), "completed", rules)
 }
 
 /** What a stream in answer to a JSON call proves, and what its client gets. */

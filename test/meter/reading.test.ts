@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { ChatReading } from "../../src/meter/chat-reading.ts"
-import { readJson } from "../../src/meter/json-reading.ts"
+import { readAnswer, readJson } from "../../src/meter/json-reading.ts"
 import { DONE, EMPTY, ERROR, type EventKind, type JsonEvidence, NOTHING } from "../../src/meter/reading.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
@@ -350,7 +350,7 @@ describe("D5 a JSON answer", () => {
   const bodyOf = (body: string | number[]) =>
     typeof body === "string" ? bytesOf(body) : new Uint8Array(body)
   test.each(rows)("%s", (_, body, expected) => {
-    expect(readJson(chat.json, bodyOf(body), "completed", false)).toMatchObject({
+    expect(readJson(chat.json, bodyOf(body), "completed")).toMatchObject({
       shape: "json",
       ending: "completed",
       ...expected,
@@ -358,7 +358,8 @@ describe("D5 a JSON answer", () => {
   })
 
   test.each(rows)("cut by the network it is malformed, whatever arrived: %s", (_, body) => {
-    const evidence = readJson(chat.json, bodyOf(body), "upstream_lost", true)
+    const part = { bytes: bodyOf(body), cut: true, large: null }
+    const evidence = readAnswer(chat.json, part, "upstream_lost", ANY_USAGE)
     expect(evidence).toMatchObject({ ending: "upstream_lost", ...only("malformed") })
   })
 })
@@ -410,8 +411,8 @@ describe("properties", () => {
 
   test("arbitrary bytes are a JSON answer of some kind", () => {
     fc.assert(
-      fc.property(fc.oneof(fc.uint8Array(), fc.json().map(bytesOf)), fc.boolean(), (body, cut) => {
-        const { output_bytes } = readJson(chat.json, body, "completed", cut)
+      fc.property(fc.oneof(fc.uint8Array(), fc.json().map(bytesOf)), (body) => {
+        const { output_bytes } = readJson(chat.json, body, "completed")
         expect(Number.isInteger(output_bytes) && output_bytes >= 0).toBe(true)
       }),
     )

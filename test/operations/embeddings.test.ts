@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { largestMaxTokens, moneyRefusal } from "../../src/admission/quote.ts"
-import { readJson, readLarge } from "../../src/meter/json-reading.ts"
+import { readAnswer, readJson } from "../../src/meter/json-reading.ts"
 import { ceilToNano, type Price } from "../../src/money.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
 import { decide } from "../../src/settlement/decide.ts"
@@ -66,7 +66,7 @@ const list = (fields: object) => ({ object: "list", data: [{ index: 0, embedding
 
 /** What an answer is charged, in tokens, of an input of 40 bytes. */
 function charged(body: object, hold_nano = 1_000_000n) {
-  const evidence = readJson(embeddings.json, bytesOf(JSON.stringify(body)), "completed", false, ANY_USAGE)
+  const evidence = readJson(embeddings.json, bytesOf(JSON.stringify(body)), "completed", ANY_USAGE)
   const verdict = decide(evidence, {
     bytes_per_token: 4,
     prompt_tokens_estimate: 10,
@@ -121,7 +121,7 @@ describe("D67 what an answer costs", () => {
 
   test("an estimate stays within the hold (D6), and is at least one token", () => {
     expect(charged(list({}), 100n).usage).toMatchObject({ prompt_tokens: 5 })
-    const evidence = readJson(embeddings.json, bytesOf("{}"), "completed", false)
+    const evidence = readJson(embeddings.json, bytesOf("{}"), "completed")
     const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "never" } as const
     expect(decide(evidence, { ...terms, estimate_output: false })).toMatchObject({
       estimated: { prompt_tokens: 1, completion_tokens: 0 },
@@ -133,7 +133,7 @@ describe("D67 what an answer costs", () => {
   })
 })
 
-test("D5 an answer that is not kept says the same as one that is, wherever it is cut", () => {
+test("D5 an answer that is not kept says the same as one that is, wherever it is cut", async () => {
   const number = fc.double({ noNaN: true, noDefaultInfinity: true })
   const vector = fc.oneof(fc.array(number, { maxLength: 8 }), fc.base64String({ maxLength: 40 }))
   const usage = fc.oneof(
@@ -141,18 +141,16 @@ test("D5 an answer that is not kept says the same as one that is, wherever it is
     fc.record({ total_tokens: fc.nat(9) }),
     fc.constant(null),
   )
-  fc.assert(
-    fc.property(fc.array(vector), usage, fc.nat(400), (vectors, usage, at) => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(vector), usage, fc.nat(400), async (vectors, usage, at) => {
       const bytes = bytesOf(JSON.stringify({ data: vectors.map((embedding) => ({ embedding })), usage }))
       const large = embeddings.json.openLarge()
       large.take(bytes.subarray(0, at))
       large.take(bytes.subarray(at))
       large.stop()
-      const kept = readJson(embeddings.json, bytes, "completed", false)
-      expect(readLarge(embeddings.json, large, "completed", false, ANY_USAGE)).toEqual({
-        ...kept,
-        too_large: true,
-      })
+      const kept = readJson(embeddings.json, bytes, "completed")
+      const read = await readAnswer(embeddings.json, { bytes, cut: false, large }, "completed", ANY_USAGE)
+      expect(read).toEqual({ ...kept, too_large: true })
     }),
   )
 })

@@ -1,11 +1,12 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { readJson } from "../../src/meter/json-reading.ts"
+import { readAnswer } from "../../src/meter/json-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { type Priced, priceVerdict } from "../../src/settlement/price.ts"
+import { ANY_USAGE } from "../../src/usage/reading.ts"
 import { endings } from "../../src/wire/call.ts"
 import { DONE, finish, plain, role, text, usageOnly, used } from "../fixtures/chunks.ts"
 import { reportedStreams } from "../fixtures/reported-streams.ts"
@@ -78,14 +79,15 @@ describe("whatever a provider sends is settled soundly", () => {
     )
   })
 
-  test("as a JSON answer", () => {
+  test("as a JSON answer", async () => {
     const json = fc.oneof(
       body,
       payload.map((fields) => bytesOf(JSON.stringify(fields))),
     )
-    fc.assert(
-      fc.property(json, ending, fc.boolean(), (bytes, ending, cut) => {
-        expectSound(settle(readJson(chat.json, bytes, ending, cut)))
+    await fc.assert(
+      fc.asyncProperty(json, ending, fc.boolean(), async (bytes, ending, cut) => {
+        const body = { bytes, cut, large: null }
+        expectSound(settle(await readAnswer(chat.json, body, ending, ANY_USAGE)))
       }),
       { numRuns: 200 },
     )
