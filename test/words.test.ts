@@ -17,6 +17,16 @@ const RULES: readonly (readonly [use: string, pattern: RegExp])[] = [
   ["is, means or covers", /\b(?:stands for|stands under|come together|comes together)\b/],
 ]
 
+/** A clause where a noun, a verb or "True if" should begin. */
+const CLAUSE = /(?:\/\*\*?|^\s*\/\/|^\s*\*) (?:What|Whether|How|Which|Whose|When|Where) /
+
+const code = filesIn(["src/**/*.ts"]).map(({ path, text }) => ({
+  path,
+  text: text
+    .split("\n")
+    .map((line) => /(?:\/\*|^\s*\*|\/\/ ).*/.exec(line)?.[0] ?? "")
+    .join("\n"),
+}))
 const pages = filesIn(["docs/*.md", "*.md"]).filter(
   ({ path }) => path !== "docs/specification.md" && path !== "CONTRIBUTING.md",
 )
@@ -24,6 +34,12 @@ const pages = filesIn(["docs/*.md", "*.md"]).filter(
 describe("the style sheet", () => {
   test.each(RULES)("pages say: %s", (_use, pattern) => {
     expect(found(pages, pattern)).toEqual([])
+  })
+  test.each(RULES)("comments say: %s", (_use, pattern) => {
+    expect(found(code, pattern)).toEqual([])
+  })
+  test("comments begin with a noun, a verb or True if", () => {
+    expect(found(code, CLAUSE)).toEqual([])
   })
 })
 
