@@ -18,7 +18,7 @@ export class FairShare {
     return this.#used
   }
 
-  /** Whether an account may take so much: it is neither more than its share nor than there is. */
+  /** True if an account may take so much: it is neither more than its share nor than there is. */
   has(account_id: string, amount: number, capacity: number): boolean {
     const free = capacity - this.#used
     return amount <= free && isWithinShare(this.#of_account.get(account_id) ?? 0, free)

@@ -18,7 +18,7 @@ export interface Gateway {
   readonly config: Config
   readonly catalog: Catalog
   readonly ledger: CallLedger
-  /** What clients read of their own account (D47). */
+  /** The clients' view of their own account (D47). */
   readonly reports: ClientReports
   readonly breakers: CircuitBreakers
   readonly hidden_output: HiddenOutput

@@ -188,7 +188,7 @@ const SLASH = 47
 /** The last valid host. Most requests have the same one, and to compare it costs less than to parse a URL. */
 let known_host = ""
 
-/** Whether a request's host and URL are valid. No path below a host makes a URL invalid. */
+/** True if a request's host and URL are valid. No path below a host makes a URL invalid. */
 function isValid(host: string, url: string): boolean {
   const is_below =
     host !== "" && url.startsWith(host, HTTP.length) && url.charCodeAt(HTTP.length + host.length) === SLASH

@@ -10,7 +10,7 @@ export const LARGE_BYTES = 65_536
 /** Freed memory may not be collected yet. This much is collected after a second, or earlier if a request needs it. */
 const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
-/** What the runtime keeps at most of a body that nobody reads, before it reads no more of the connection. Measured: 1.2 MiB. */
+/** The most that the runtime keeps of a body that nobody reads, before it stops reading the connection. Measured: 1.2 MiB. */
 export const UNREAD_BYTES = 1_572_864
 const NO_MEMORY = "The gateway has no memory for this request body now. Retry in a few seconds."
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
@@ -32,13 +32,13 @@ export function announcedBytes(headers: Headers): number {
   return Number.isNaN(bytes) ? Number.POSITIVE_INFINITY : bytes
 }
 
-/** What the runtime keeps at most of the body of a request while nobody reads it, in bytes. */
+/** The most that the runtime keeps of a request's body while nobody reads it, in bytes. */
 export function unreadBytes(headers: Headers): number {
   const has_body = headers.has("content-length") || headers.has("transfer-encoding")
   return has_body ? Math.min(announcedBytes(headers), UNREAD_BYTES) : 0
 }
 
-/** The memory of bodies that nobody reads, for the bodies that wait for the ledger and for those that are not read any more. */
+/** The memory of bodies that nobody reads, for the bodies that wait for the ledger and for those that are no longer read. */
 const UNREAD_LIMIT_BYTES = 12_582_912
 
 /** The bodies that nobody reads while something else happens. The runtime keeps the beginning of each. */

@@ -39,7 +39,7 @@ export function releasedPart({ held, charge, overage }: CallBody): string | null
 }
 
 /**
- * What each kind costs, at the prices of the admission: the sum, rounded up once to a billionth of a USD, is the charge. `count` is
+ * The cost of each kind, at the prices of the admission: the sum, rounded up once to a billionth of a USD, is the charge. `count` is
  * null for the price per call, `price` is per `unit`. Empty without usage.
  */
 export function costLines({ lines }: CallBody) {

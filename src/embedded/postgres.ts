@@ -169,7 +169,7 @@ function lastWords(log_path: string): string {
 function settings({ name }: Cluster, socket_folder: string, durable: boolean): string[] {
   const safe = durable ? "on" : "off"
   return [
-    // Whoever can open the socket is trusted, so only the runner's folder leads to it.
+    // Everyone who can open the socket is trusted, so only the runner's folder leads to it.
     "listen_addresses=",
     `unix_socket_directories=${socket_folder}`,
     "unix_socket_permissions=0700",

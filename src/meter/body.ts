@@ -6,7 +6,7 @@ import type { AnswerBody, JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import type { Source } from "./tap-options.ts"
 
-/** A provider's body, to be read once, either part by part or all at once. */
+/** A provider's body, to be read once, either part by part or as a whole. */
 export interface BodySource extends Source {
   bytes(): Uint8Array | Promise<Uint8Array>
 }
@@ -24,7 +24,7 @@ interface CollectOptions {
   /** The total timeout (D31), and since when it runs by the clock of `performance.now`. */
   readonly total_ms: number
   readonly began_ms: number
-  /** Aborted when nobody wants the answer any more. */
+  /** Aborted when nobody waits for the answer. */
   readonly unwanted: Signal
 }
 

@@ -15,7 +15,7 @@ export class LargeChunks {
     if (chunk.byteLength >= LARGE_BYTES) this.#chunks.push(chunk)
   }
 
-  /** Frees the chunks that nothing reads any more; `last` waits for the settlement. Views of a freed chunk are empty. */
+  /** Frees the chunks that are no longer read; `last` waits for the settlement. Views of a freed chunk are empty. */
   release(outlet: Outlet, framer: Framer, last: readonly Uint8Array[] | null): void {
     if (this.#chunks.length === 0 || !(outlet.forwarded || outlet.silent)) return
     // An unfinished event, and the last one, reach to the newest chunk.

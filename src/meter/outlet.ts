@@ -38,7 +38,7 @@ export class Outlet {
   /** Sent then, because bytes that are written before are copied into a buffer of the server. */
   #waiting: Uint8Array[] = []
   #attached: (() => void) | null = null
-  /** True if the stream is closed when nothing waits any more. */
+  /** True if the stream is closed when nothing is left to send. */
   #ending = false
   /** Events without evidence, held back until the first output or usage (rule 6); null afterwards. */
   #held: Parts | null = new Parts()
@@ -46,9 +46,9 @@ export class Outlet {
   #written = false
   /** Contiguous bytes of one buffer that were neither held back nor written yet. */
   #run: Run | null = null
-  /** When the client left. */
+  /** The time at which the client left. */
   #gone_ms: number | null = null
-  /** When bytes were last sent, or began to wait for that; at first, when the stream was opened. */
+  /** The time at which bytes were last sent, or began to wait for that; at first, when the stream was opened. */
   #sent_ms = performance.now()
   #sent = false
 
@@ -220,7 +220,7 @@ export class Outlet {
     return true
   }
 
-  /** Sends bytes at once. */
+  /** Sends bytes immediately. */
   send(bytes: Uint8Array): void {
     if (this.gone) return
     this.#endRun()

@@ -47,7 +47,7 @@ const BOM_BYTES = 3
 /**
  * Cuts a provider's byte stream into events. Lines end with LF, CRLF or CR, mixed. Chunks may be cut anywhere: the same
  * bytes give the same events, except for `tail` events. An event is complete as soon as its blank line is known: a CR
- * counts at once, and an LF that follows in the next chunk comes as a `tail`.
+ * counts immediately, and an LF that follows in the next chunk comes as a `tail`.
  */
 export class Framer {
   readonly #limit_bytes: number

@@ -61,7 +61,7 @@ export interface TapOptions extends UsageWishes {
   /** The rest of the total timeout. */
   readonly total_ms: number
   /**
-   * The time to read on for the final usage once the client has left; null to stop at once (D9). It may grow with what
+   * The time to read on for the final usage once the client has left; null to stop immediately (D9). It may grow with what
    * the stream says.
    */
   readonly drain_ms: number | null
@@ -88,7 +88,7 @@ export interface TapOptions extends UsageWishes {
 /** The body of a provider's answer. */
 export interface Source {
   /**
-   * The next part, at once if it has come already; null at the end. It has its buffer for itself, and the reader may free it. Rejects
+   * The next part, without waiting if it has come already; null at the end. It has its buffer for itself, and the reader may free it. Rejects
    * when the connection broke.
    */
   read(): Uint8Array | null | Promise<Uint8Array | null>

@@ -33,9 +33,9 @@ export class Tap implements Feed {
   #too_large = false
   /** The way the client left, while the provider is still read for the final usage (D9). */
   #draining: "client_left" | "client_stalled" | null = null
-  /** When the pending read of the provider began. */
+  /** The start of the pending read of the provider. */
   #read_ms: number | null = null
-  /** When the client stopped asking for more; null while it waits for bytes. */
+  /** The time at which the client stopped asking for more; null while it waits for bytes. */
   #satisfied_ms: number | null = null
   #output_seen = false
   /** True if the latest event was stripped, because the LF of a split CRLF follows it. */
@@ -317,7 +317,7 @@ export class Tap implements Feed {
     this.#options.onKeepalive()
   }
 
-  /** When the next comment is due; never while the client is gone or has not taken the last bytes. */
+  /** The time of the next comment; never while the client is gone or has not taken the last bytes. */
   #commentDue(): number {
     const { gone, taken, sent, sent_ms } = this.outlet
     if (gone || !taken) return Number.POSITIVE_INFINITY

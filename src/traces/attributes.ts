@@ -70,7 +70,7 @@ export function tokensOf({ usage }: End, upstream: string | null): Attributes {
   }
 }
 
-/** Whether the gateway or the provider failed. A client that disconnects is not an error. */
+/** True if the gateway or the provider failed. A client that disconnects is not an error. */
 export function isFault(failure: Failure | null): boolean {
   return failure !== null && failure !== "client_left" && failure !== "client_stalled"
 }

@@ -31,7 +31,7 @@ const MAX_ANSWER_BYTES = 65_536
 
 const compress = promisify(gzip)
 
-/** How one export request ended. */
+/** The outcome of an export request. */
 type Export =
   | { readonly took: true; readonly rejected: number }
   /** `retry_after_ms` is null if a retry would fail too. */

@@ -21,7 +21,7 @@ export interface Span {
   readonly span_id: string
   /** Null for the root span of a trace. */
   readonly parent_id: string | null
-  /** Whether the parent span belongs to another process. */
+  /** True if the parent span belongs to another process. */
   readonly remote_parent: boolean
   readonly tracestate: string | null
   readonly name: string
@@ -30,7 +30,7 @@ export interface Span {
   readonly ended_ms: number
   readonly attributes: Attributes
   readonly events: readonly Event[]
-  /** Whether it failed; the attribute `error.type` has the reason. */
+  /** True if it failed; the attribute `error.type` has the reason. */
   readonly failed: boolean
 }
 
@@ -41,7 +41,7 @@ const SAMPLED = 0x001
 const HAS_IS_REMOTE = 0x100
 const IS_REMOTE = 0x200
 
-/** What all spans of a process share. */
+/** The resource of all spans of a process. */
 export interface Origin {
   readonly resource: Attributes
   readonly scope: { readonly name: string; readonly version: string }

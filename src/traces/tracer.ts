@@ -68,7 +68,7 @@ function resourceOf({ tracing, worker }: TracerOptions): Attributes {
 /** The last 14 hex digits of a trace id are random, so sampling uses them. */
 const RANDOM_DIGITS = 14
 
-/** Whether a trace is recorded: by the decision of the caller if it counts, otherwise by its id. */
+/** True if a trace is recorded: by the decision of the caller if it counts, otherwise by its id. */
 export function isSampled(
   { parent_based, ratio }: Tracing["sampler"],
   trace_id: string,

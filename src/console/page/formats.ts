@@ -6,7 +6,7 @@ import { failureWords, stateWords } from "../words.ts"
 import { ask } from "./admin-api.ts"
 import { button, type Child, el, named, setText } from "./element.ts"
 
-/** How values of the admin API are shown, by their unit. `data` and `time` keep the exact value, by which a table sorts. */
+/** Formats of values of the admin API, by their unit. `data` and `time` keep the exact value, by which a table sorts. */
 
 /** A placeholder for a missing value. */
 export function none(): HTMLElement {

@@ -11,7 +11,7 @@ const COLOURS = 6
 
 interface PlotOptions {
   readonly height: number
-  /** Where each step begins, in seconds since 1970 if they are times, and where the last one ends. */
+  /** The start of each step, in seconds since 1970 if they are times, and the end of the last one. */
   readonly starts: readonly number[]
   readonly end: number
   readonly is_time: boolean
@@ -20,7 +20,7 @@ interface PlotOptions {
   showY(ticks: readonly number[]): readonly string[]
   /** The name of a step in the legend. */
   showStep(at: number): string
-  /** What stands in the legend for a series. */
+  /** The legend of a series. */
   named?(series: Series): HTMLElement
   /** A text description for screen readers. */
   readonly label: string

@@ -97,7 +97,7 @@ function compare(left: Element | undefined, right: Element | undefined): number 
   return Number.isNaN(difference) ? (one ?? "").localeCompare(other ?? "") : difference
 }
 
-/** Whether its rows are cards depends on the room that they need, not only on that of the page. */
+/** Its rows become cards by the room that they need, not only by that of the page. */
 function fit(element: Element): void {
   element.classList.remove("cards")
   element.classList.toggle("cards", element.scrollWidth > element.clientWidth)

@@ -101,7 +101,7 @@ export function statusOf(head: string): number {
 }
 
 /**
- * Where the fields of a head with a valid status line begin, up to one more than is allowed. Throws `NotHttp` for a malformed
+ * The positions of the fields of a head with a valid status line, up to one more than is allowed. Throws `NotHttp` for a malformed
  * field.
  */
 export function fieldsIn(head: string): readonly number[] {

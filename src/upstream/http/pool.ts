@@ -5,7 +5,7 @@ import { DEFAULT_IDLE_MS } from "./transport.ts"
 const MARGIN_MS = 1_000
 /** A connection that was idle for so long may have been closed by the server without the gateway having seen it yet. */
 const RESTED_MS = 500
-/** How often idle connections are closed whose time is over. A timeout of each socket took two native calls for each request. */
+/** The interval at which idle connections whose time is over are closed. A timeout of each socket takes two native calls for each request. */
 const LOOK_MS = 1_000
 
 interface Idle {

@@ -14,7 +14,7 @@ import { list, pages } from "../table.ts"
 import { refusals } from "./refusals.ts"
 
 const PAGE = "50"
-/** How many steps of 15 minutes a sparkline combines into one point. */
+/** The steps of 15 minutes that a sparkline combines into one point. */
 const STEPS = 4
 
 /** All accounts, with their balances and recent spending. */

@@ -6,7 +6,7 @@ import { count, modelLink } from "../formats.ts"
 import type { Part, Visit } from "../part.ts"
 import { list } from "../table.ts"
 
-/** What the estimates of each model should be (D92). */
+/** Proposed estimates of each model (D92). */
 export function estimates(visit: Visit): Part {
   return list(visit, {
     title: "Estimates, last 7 days",
