@@ -1,5 +1,5 @@
 import { Counted } from "../usage/counted.ts"
-import { ANY_USAGE, firstCounted, type Told, usagesOf, WITH_OUTPUT } from "../usage/reading.ts"
+import { ANY_USAGE, firstCounted, usagesOf, WITH_OUTPUT } from "../usage/reading.ts"
 import { isMissing, isObject, isText, isWhole, type JsonObject, readServiceTier } from "../wire/usage.ts"
 import { EventReading } from "./event-reading.ts"
 import type { Abridged } from "./long-text.ts"
@@ -56,10 +56,11 @@ export class ChatReading extends EventReading {
 
   /** Counts the usage of a payload. Returns whether it is valid. `closing`: it is in the place of final usage (D4). */
   #count(usages: readonly unknown[], closing: boolean): boolean {
-    const counted = firstCounted(usages, this.rules)
+    const counted = firstCounted(usages, this.usage.rules)
     if (!this.usage.take(counted, WITH_OUTPUT, false)) return false
     // After other usage, 0/0 erases nothing and counts no output (D2).
-    if (this.counted_bytes !== null && isPlaceholder(counted)) return true
+    const { prompt, output }: Counted["counts"] = counted instanceof Counted ? counted.counts : {}
+    if (this.counted_bytes !== null && prompt === 0 && output === 0) return true
     this.counted_bytes = this.output_bytes
     if (closing) this.closed_bytes = this.output_bytes
     return true
@@ -81,16 +82,13 @@ export class ChatReading extends EventReading {
     return this.#count(usagesOf(members), true)
   }
 
-  /**
-   * True if a clean end of the body now is a `completed` stream (D8): every requested choice has its finish_reason, or all
-   * that began have it and the usage is final, because a provider may ignore `n`.
-   */
+  /** The choices that began and final usage are also enough, because a provider may ignore `n`. */
   get answered(): boolean {
     return this.#has_all || (this.paused && this.usage_final)
   }
 
-  /** True if every choice that began has its finish_reason, so that the answer may be complete except for its usage (D9). */
-  get paused(): boolean {
+  /** True if every choice that began has its finish_reason. */
+  override get paused(): boolean {
     return this.#has_all || (this.#finished.size > 0 && this.#unfinished.size === 0)
   }
 
@@ -115,10 +113,6 @@ const MAX_CHOICES = 128
 /** Its index; `place` in the event's list stands in for one that is missing or is none. */
 function indexOf({ index }: JsonObject, place: number): number {
   return isWhole(index) ? index : place
-}
-
-function isPlaceholder(counted: Told): boolean {
-  return counted instanceof Counted && counted.counts.prompt === 0 && counted.counts.output === 0
 }
 
 /** True if a choice of a chunk has a whole message in place of a delta. */

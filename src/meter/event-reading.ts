@@ -8,20 +8,16 @@ import { EMPTY, type EventKind, isUsable, NOTHING, OUTPUT, type StreamEvidence }
 import type { Repetition } from "./repetition.ts"
 import type { SseEvent } from "./sse.ts"
 
-/**
- * Reads a stream event by event, in bounded memory. There is one for each operation that streams (D63), which adds the meaning
- * of a payload.
- */
+/** Reads a stream event by event, in bounded memory. Each operation that streams adds the meaning of a payload (D63). */
 export abstract class EventReading {
   /** Events that the stream has sent before; the framer need not read equal events. */
   readonly recurring: Repetition
   /** True if the last event of the stream was read. */
   done = false
-  /** True if the provider failed. */
-  protected error = false
+  /** True if the provider failed, with or without an error event: nothing more is read. */
+  error = false
   /** The service tier that the stream reported as served so far (D70). */
   protected service_tier: string | undefined
-  protected readonly rules: UsageRules
   protected readonly usage: StreamUsage
   /** UTF-8 bytes of output so far (D7). */
   protected output_bytes = 0
@@ -33,19 +29,19 @@ export abstract class EventReading {
   protected is_cut = false
   /** True if the long text of an event is left out. */
   protected readonly abridges: boolean = true
-  /** Counts the bytes of recurring events where they belong. */
-  protected addRecurring: ((bytes: number) => void) | null = null
+  #addRecurring: (bytes: number) => void = () => {}
 
   constructor(recurring: Repetition, rules: UsageRules) {
     this.recurring = recurring
-    this.rules = rules
     this.usage = new StreamUsage(rules)
   }
 
   /** True if a clean end of the body now is a `completed` stream (D8). */
   abstract readonly answered: boolean
   /** True if the answer may be complete except for its usage (D9). */
-  abstract readonly paused: boolean
+  get paused(): boolean {
+    return this.answered
+  }
 
   /** True if the usage that counts is final (D4). */
   get usage_final(): boolean {
@@ -62,7 +58,6 @@ export abstract class EventReading {
   /** Counts the usage among the members of an answer over the limit. Returns whether it is valid. */
   protected abstract countLarge(members: JsonObject): boolean
 
-  /** True if the stream has ended; nothing more is read. */
   get #over(): boolean {
     return this.done || this.error || this.is_cut
   }
@@ -73,22 +68,20 @@ export abstract class EventReading {
     if (this.#over) return NOTHING
     if (event.recurring_bytes !== null) {
       this.output_bytes += event.recurring_bytes
-      this.addRecurring?.(event.recurring_bytes)
+      this.#addRecurring(event.recurring_bytes)
       return event.recurring_bytes > 0 ? OUTPUT : EMPTY
     }
     const long = this.abridges ? abridge(event) : null
     const read = long === null ? this.read(event.data) : this.readPayload(long.payload, long)
     if (read.with_usage || read.kind === "done" || read.kind === "error") return read
     // A repetition of an event without output changes nothing.
-    if (read.output) this.learn(event)
-    else this.recurring.learnIdle(event)
+    const last = read.output ? this.last : null
+    if (!read.output) this.recurring.learnIdle(event)
+    else if (last !== null && this.recurring.learn(event)) this.#addRecurring = last
     return read
   }
 
-  /**
-   * Reads the data of one event; `parsed` if it is parsed already. After the last event or an error everything is `nothing`
-   * (D4, D8).
-   */
+  /** Reads the data of one event, which may be `parsed` already. After the last event or an error all is `nothing` (D4, D8). */
   read(data: string | null, parsed: JsonObject | null = null): EventKind {
     if (data === null || this.#over) return NOTHING
     if (parsed === null && data.trim() === "[DONE]") return this.readDone()
@@ -96,8 +89,9 @@ export abstract class EventReading {
     return payload === null ? NOTHING : this.readPayload(payload, null)
   }
 
-  protected learn(event: SseEvent): boolean {
-    return this.recurring.learn(event)
+  /** Counts further events like the last one, in addition to their output; null if it cannot recur. */
+  protected get last(): ((bytes: number) => void) | null {
+    return this.#addRecurring
   }
 
   /** Reads an object over the limit, as far as it came (D5, D29). Returns whether it has evidence. */
@@ -107,11 +101,6 @@ export abstract class EventReading {
     this.service_tier ??= large.service_tier
     this.output_bytes += large.output_bytes
     return this.countLarge(large.members) || this.output_bytes > 0
-  }
-
-  /** The provider failed without an error event. Nothing more is read. */
-  fail(): void {
-    this.error = true
   }
 
   /** The delivery, if the stream ends now with `ending`. */

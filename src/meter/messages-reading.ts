@@ -25,16 +25,12 @@ export class MessagesReading extends EventReading {
     return this.#stopped
   }
 
-  get paused(): boolean {
-    return this.#stopped
-  }
-
   override get usage_final(): boolean {
     return this.#stopped && this.#counts_output && this.counted_bytes === this.output_bytes
   }
 
   protected countLarge(members: JsonObject): boolean {
-    return this.#keep(firstCounted(usagesOf(members), this.rules), true)
+    return this.#keep(firstCounted(usagesOf(members), this.usage.rules), true)
   }
 
   protected readPayload(payload: JsonObject, long: Abridged | null): EventKind {
@@ -49,12 +45,11 @@ export class MessagesReading extends EventReading {
     }
     const bytes = long?.bytes(eventBytes) ?? eventBytes(payload)
     this.output_bytes += bytes
-    const is_told =
-      type === "message_start"
-        ? this.#fold(objectOf(message).usage, false)
-        : type === "message_delta" && this.#fold(usage, true)
-    if (type === "message_delta") this.#stopped ||= isText(objectOf(delta).stop_reason)
     const read = bytes > 0 ? OUTPUT : EMPTY
+    const is_end = type === "message_delta"
+    if (is_end) this.#stopped ||= isText(objectOf(delta).stop_reason)
+    else if (type !== "message_start") return read
+    const is_told = this.#fold(is_end ? usage : objectOf(message).usage, is_end)
     return is_told ? { ...read, trusted_usage: true, with_usage: true } : read
   }
 
@@ -62,13 +57,11 @@ export class MessagesReading extends EventReading {
   #fold(said: unknown, with_output: boolean): boolean {
     if (isMissing(said)) return false
     this.service_tier = readServiceTier({ usage: said }) ?? this.service_tier
-    const counted = firstCounted([said], this.rules)
-    if (!(counted instanceof Counted)) return this.#keep(counted, false)
-    if (with_output) return this.#keep(counted, counted.counts.output !== undefined)
+    const counted = firstCounted([said], this.usage.rules)
+    const counts: Counted["counts"] = counted instanceof Counted ? counted.counts : {}
     // `message_start` has only begun to count the output.
-    const { output: _, reasoning: __, ...counts } = counted.counts
-    counted.counts = counts
-    return this.#keep(counted, false)
+    if (!with_output) for (const name of ["output", "reasoning"] as const) delete counts[name]
+    return this.#keep(counted, counts.output !== undefined)
   }
 
   #keep(counted: Told, counts_output: boolean): boolean {

@@ -38,10 +38,7 @@ export interface StreamEvidence extends Delivered {
 
 /** The meaning of an event of a stream for the relay. */
 export interface EventKind {
-  /**
-   * `done` is the last event, `error` one that reports a failure (D10): nothing after either is read. `nothing` is a comment,
-   * an empty payload, or one that is not a JSON object.
-   */
+  /** Nothing after `done`, the last event, or an `error` (D10) is read. `nothing` is no JSON object: a comment, or no payload. */
   readonly kind: "chunk" | "done" | "error" | "nothing"
   /** True if it carries extractable output (D7). */
   readonly output: boolean
@@ -80,10 +77,7 @@ export function isUsable(read: UsageReading, output_bytes: number): boolean {
   return output_bytes === 0 || read.usage.prompt_tokens + read.usage.completion_tokens > 0
 }
 
-/**
- * True if there is a non-null top-level `error` (D10). In a stream such an event is an error event even with `choices`,
- * which providers send with `finish_reason: "error"`; their text is not evidence.
- */
+/** True if there is a top-level `error` (D10). Providers send it with `choices` too, whose text is then not evidence. */
 export function reportsError({ error }: JsonObject): boolean {
   return !isMissing(error)
 }

@@ -4,7 +4,6 @@ import { EventReading } from "./event-reading.ts"
 import { DONE, EMPTY, ERROR, type EventKind, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 import { ResponsesOutput, runsOf, type ToolRuns } from "./responses-output.ts"
-import type { SseEvent } from "./sse.ts"
 
 /** The events that end a stream, and hold its usage. */
 const LAST: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete", "response.failed"])
@@ -19,20 +18,16 @@ export class ResponsesReading extends EventReading {
     super(new Repetition(deltaOf, (payload) => new ResponsesOutput().take(payload)), rules)
   }
 
-  /** A stream is complete only with its last event. */
   get answered(): boolean {
     return this.done && !this.error
   }
 
-  get paused(): boolean {
+  override get paused(): boolean {
     return this.#output.paused
   }
 
-  protected override learn(event: SseEvent): boolean {
-    const { last } = this.#output
-    if (last === null || !super.learn(event)) return false
-    this.addRecurring = last
-    return true
+  protected override get last() {
+    return this.#output.last
   }
 
   protected countLarge(members: JsonObject): boolean {
@@ -50,7 +45,7 @@ export class ResponsesReading extends EventReading {
     const { type, response } = payload
     const is_last = LAST.has(type)
     if (!is_last && (type === "error" || reportsError(payload))) {
-      this.fail()
+      this.error = true
       return { ...ERROR, shown: true }
     }
     const bytes = this.#output.take(payload)
@@ -60,18 +55,16 @@ export class ResponsesReading extends EventReading {
     this.service_tier = is_last ? (tier ?? this.service_tier) : (this.service_tier ?? tier)
     if (!is_last) return bytes > 0 ? OUTPUT : EMPTY
     this.done = true
-    const failed = type === "response.failed"
-    if (failed) this.error = true
+    this.error = type === "response.failed"
     const { usage, expected } = usageOf(objectOf(response), this.#output.runs)
     const trusted_usage = this.#count(usage, expected)
-    return { ...DONE, output: bytes > 0, trusted_usage, failed, shown: true }
+    return { ...DONE, output: bytes > 0, trusted_usage, failed: this.error, shown: true }
   }
 
   #count(usage: unknown, expected: Expected): boolean {
     this.counted_bytes = this.output_bytes
     this.closed_bytes = this.output_bytes
-    const usages = isMissing(usage) ? [] : [usage]
-    return this.usage.take(firstCounted(usages, this.rules), expected, false)
+    return this.usage.take(firstCounted(isMissing(usage) ? [] : [usage], this.usage.rules), expected, false)
   }
 }
 

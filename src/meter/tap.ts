@@ -198,7 +198,7 @@ export class Tap implements Feed {
   }
 
   #fail(): void {
-    this.#reading.fail()
+    this.#reading.error = true
     this.#finish("upstream_lost")
   }
 

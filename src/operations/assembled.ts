@@ -51,7 +51,7 @@ export async function assembled(
     }
   } catch (error) {
     if (!(error instanceof EventTooLarge)) throw error
-    reading.fail()
+    reading.error = true
   }
   const last = framer.end()
   if (last !== null) take(last)

@@ -89,7 +89,8 @@ function compiled() {
 }
 
 /** The counts of one usage object; null if a number that it depends on is no valid count (D1): nothing is converted. */
-export function count(usage: JsonObject, { rest }: Reader): Counted | null {
+export function count(usage: unknown, { rest }: Reader): Counted | null {
+  if (!isObject(usage)) return null
   const visit = new Visit()
   visit.object(usage, "", 1)
   if (visit.is_invalid) return null
@@ -167,14 +168,13 @@ class Visit {
 
   #number(value: unknown, place: Place, tool: string): void {
     if (typeof value !== "number" || value <= 0) return
-    const { counted } = this
     const { is, rank, path } = place
-    if (is === "unpriced") counted.note("unpriced")
+    if (is === "unpriced") this.counted.note("unpriced")
     else if (is === "run" && isWhole(value))
-      counted.runs = { ...counted.runs, [tool]: (counted.runs?.[tool] ?? 0) + value }
+      this.counted.runs = { ...this.counted.runs, [tool]: (this.counted.runs?.[tool] ?? 0) + value }
     else if (is === "cost" && rank < (this.#places.cost?.rank ?? Number.POSITIVE_INFINITY)) {
       this.#places.cost = place
-      counted.cost_nano = costOf(value, table.COSTS[path] ?? 0)
+      this.counted.cost_nano = costOf(value, table.COSTS[path] ?? 0)
     }
   }
 
@@ -202,7 +202,7 @@ function reconcile(counted: Counted, rest: Reader["rest"]): void {
   const { prompt, output, total = 0, reasoning = 0 } = counts
   if (total === 0 || prompt === undefined) return
   if (output === undefined) {
-    const left = total - prompt - (cache_beside ? cache : 0)
+    const left = total - counted.whole_prompt
     if (left < 0) return
     counts.output = left
     // Nothing was said where thinking took all of it.
@@ -218,7 +218,7 @@ function reconcile(counted: Counted, rest: Reader["rest"]): void {
     counted.reasoning_beside = parts !== total
     return
   }
-  const unexplained_tokens = total - prompt - output - (cache_beside ? cache : 0)
+  const unexplained_tokens = total - counted.whole_prompt - output
   if (rest === "unknown" || unexplained_tokens < 0) counted.unexplained_tokens = unexplained_tokens
   else {
     counts.output = output + unexplained_tokens
@@ -236,15 +236,12 @@ function addIterations(top: Counted, iterations: unknown, rest: Reader["rest"]):
     else if (type === "fallback_message") top.note("unpriced")
     else {
       if (type !== "compaction") top.note("unpriced")
-      for (const [name, tokens] of entriesOf(part)) top.counts[name] = (top.counts[name] ?? 0) + tokens
+      for (const [name, tokens] of Object.entries(part.counts) as [Count, number][])
+        top.counts[name] = (top.counts[name] ?? 0) + tokens
       top.cache_beside ||= part.cache_beside
       addAside(top, part)
     }
   }
-}
-
-function entriesOf({ counts }: Counted): readonly [Count, number][] {
-  return Object.entries(counts) as [Count, number][]
 }
 
 function addAside(to: Counted, { unread, notes }: Counted): void {
@@ -255,15 +252,13 @@ function addAside(to: Counted, { unread, notes }: Counted): void {
 /** Counts that are a part of the prompt, or beside it. */
 const OF_PROMPT: readonly Count[] = ["prompt", ...OF_CACHE, "cached_audio", "audio_input", "image_input"]
 
-/**
- * The counts of a stream so far with those of its next event: the last number wins (D4). What is absent changes nothing,
- * and a 0 erases nothing, unless the parts of the prompt in its event are together at least what they were.
- */
+/** The counts of a stream so far with those of its next event: the last number wins, and what is absent changes nothing (D4). */
 export function merged(known: Counted | null, next: Counted): Counted {
   if (known === null) return next
   const sum = Object.assign(new Counted(), known, { counts: { ...known.counts } })
+  // A 0 erases nothing, unless the parts of the prompt in its event are together at least what they were.
   const zeros_count = next.whole_prompt >= known.whole_prompt
-  for (const [name, tokens] of entriesOf(next))
+  for (const [name, tokens] of Object.entries(next.counts) as [Count, number][])
     if (tokens > 0 || sum.counts[name] === undefined || (zeros_count && OF_PROMPT.includes(name)))
       sum.counts[name] = tokens
   if (next.cache > 0) sum.cache_beside = next.cache_beside

@@ -9,15 +9,12 @@ export const DETAILS: Readonly<Record<string, readonly string[]>> = {
   out: ["completion_tokens_details", "output_tokens_details"],
 }
 
-/**
- * The places of each count, in order: the first with a positive number decides; if there is none, any with 0. All but `prompt`,
- * `output` and `total` are a part of another count, or have another unit.
- */
+/** The places of each count, in order: the first with a positive number decides; if there is none, any with 0. */
 export const COUNTS = {
   prompt: "prompt_tokens input_tokens",
   output: "completion_tokens output_tokens",
   total: "total_tokens",
-  // Also of Anthropic, DeepSeek, Moonshot and Mistral.
+  // All that follow are a part of another count, or have another unit.
   cached: `in.cached_tokens in.cache_read_input_tokens cache_read_input_tokens prompt_cache_hit_tokens
     cached_tokens num_cached_tokens`,
   cached_audio: "in.cached_tokens_details.audio_tokens",
@@ -56,17 +53,13 @@ export const OTHERS = {
   /** Runs of the provider's tools. `*` is the provider's name of the tool. */
   run: `server_side_tool_usage_details.*_calls server_side_tool_usage_details.*_fetched
     server_tool_use.*_requests tool_calls_details.*.invocation x_tools.*.count`,
-  /**
-   * Numbers that are part of a count, or that cost nothing: tools that cost only tokens, sums of what is counted elsewhere, seconds
-   * of Groq.
-   */
+  /** Parts and sums of counts, and numbers that cost nothing: tools that cost only tokens, seconds of Groq. */
   known: `in.text_tokens in.cached_tokens_details.text_tokens in.cached_tokens_details.image_tokens
-    out.text_tokens out.accepted_prediction_tokens out.rejected_prediction_tokens
-    prompt_cache_miss_tokens iterations server_tool_use.web_fetch_requests
-    server_side_tool_usage_details.mcp_calls server_side_tool_usage_details.view_image_calls
-    server_side_tool_usage_details.view_x_video_calls num_server_side_tools_used
-    server_tool_use_details.tool_calls_executed server_tool_use_details.tool_calls_requested
-    cost.* cost_details.* queue_time prompt_time completion_time total_time`,
+    out.text_tokens out.accepted_prediction_tokens out.rejected_prediction_tokens prompt_cache_miss_tokens
+    iterations server_tool_use.web_fetch_requests server_side_tool_usage_details.mcp_calls
+    server_side_tool_usage_details.view_image_calls server_side_tool_usage_details.view_x_video_calls
+    num_server_side_tools_used server_tool_use_details.tool_calls_executed cost.* cost_details.*
+    server_tool_use_details.tool_calls_requested queue_time prompt_time completion_time total_time`,
   /** Numbers that cost something for which there is no kind of price: noted `unpriced`. */
   unpriced: "tool_usage.image_gen.total_tokens",
 }

@@ -1,17 +1,6 @@
 import type { Bucket } from "../kinds.ts"
-import type { Note } from "../wire/call.ts"
-import {
-  type Aside,
-  type Buckets,
-  isMissing,
-  isObject,
-  type JsonObject,
-  MAX_TOKENS,
-  NO_LIMITS,
-  objectOf,
-  type UsageLimits,
-  type UsageReading,
-} from "../wire/usage.ts"
+import type { JsonObject, UsageLimits, UsageReading } from "../wire/usage.ts"
+import { isMissing, MAX_TOKENS, NO_LIMITS, objectOf } from "../wire/usage.ts"
 import { Counted, count, merged } from "./counted.ts"
 import { type Reader, readers } from "./readers.ts"
 
@@ -42,7 +31,7 @@ const INVALID: UsageReading = { state: "invalid" }
 /** The counts in the form that is charged (D87): every token in one part only, and none beyond what is plausible (D1). */
 function readingOf(counted: Counted, rules: UsageRules, expected: Expected): UsageReading {
   const { limits, writes_for_an_hour } = rules
-  const { counts, cache_beside, reasoning_beside, unexplained_tokens, unread } = counted
+  const { counts, cache_beside, reasoning_beside, unexplained_tokens, unread, cost_nano } = counted
   const { prompt, output = expected.output ? undefined : 0, cached = 0, reasoning = 0 } = counts
   if (prompt === undefined || output === undefined) return INVALID
   const { write_5m = 0, write_1h = 0, write = write_5m + write_1h } = counts
@@ -56,37 +45,32 @@ function readingOf(counted: Counted, rules: UsageRules, expected: Expected): Usa
   // Tokens beyond what is plausible are taken from the cheapest, so that no more is charged for less.
   const excess = reported_prompt - prompt_tokens
   const cached_tokens = Math.max(0, Math.min(cached, reported_prompt) - excess)
-  let notes = counted.notes
-  if (excess > 0 || completion_tokens < reported_output) notes = withNote(notes, "usage_implausible")
-  if (cached > reported_prompt) notes = withNote(notes, "cached_clamped")
-  if (write_5m + write_1h > write) notes = withNote(notes, "details_clamped")
-  if (unexplained_tokens !== 0) notes = withNote(notes, "total_unexplained")
-  if (unread.length > 0) notes = withNote(notes, "usage_unread")
-  const buckets = bucketsOf(counts, [write - long, long], expected)
+  const notes = [...counted.notes]
+  if (excess > 0 || completion_tokens < reported_output) notes.push("usage_implausible")
+  if (cached > reported_prompt) notes.push("cached_clamped")
+  if (write_5m + write_1h > write) notes.push("details_clamped")
+  if (unexplained_tokens !== 0) notes.push("total_unexplained")
+  if (unread.length > 0) notes.push("usage_unread")
+  const buckets = bucketsOf(counts, write - long, long, expected)
   const tool_runs = counted.runs ?? expected.runs
+  const has_aside = unread.length > 0 || unexplained_tokens !== 0 || cost_nano !== null
   return {
     state: "valid",
     usage: { prompt_tokens, cached_tokens, completion_tokens, buckets, tool_runs },
     notes,
-    aside: asideOf(counted),
+    aside: has_aside ? { unread, unexplained_tokens, provider_cost_nano: cost_nano } : undefined,
     output_unknown: counted.output_unknown,
   }
 }
 
-function withNote(notes: readonly Note[], note: Note): readonly Note[] {
-  return notes.includes(note) ? notes : [...notes, note]
-}
-
-type Writes = readonly [for_5m: number, for_1h: number]
-
-function bucketsOf(counts: Counted["counts"], writes: Writes, expected: Expected): Buckets | undefined {
+function bucketsOf(counts: Counted["counts"], write_5m: number, write_1h: number, expected: Expected) {
   const { audio_input = 0, cached_audio, searches = expected.searches } = counts
   let buckets: Partial<Record<Bucket, number>> | undefined
   const add = (bucket: Bucket, count = 0) => {
     if (count > 0) buckets = { ...buckets, [bucket]: count }
   }
-  add("cache_write", writes[0])
-  add("cache_write_1h", writes[1])
+  add("cache_write", write_5m)
+  add("cache_write_1h", write_1h)
   add("audio_input", audio_input - (cached_audio ?? 0))
   add("cached_audio_input", cached_audio)
   add("image_input", counts.image_input)
@@ -98,11 +82,6 @@ function bucketsOf(counts: Counted["counts"], writes: Writes, expected: Expected
   if (searches === 0 && expected.output) return { ...buckets, web_search: 0 }
   add("web_search", searches)
   return buckets
-}
-
-function asideOf({ unread, unexplained_tokens, cost_nano }: Counted): Aside | undefined {
-  if (unread.length === 0 && unexplained_tokens === 0 && cost_nano === null) return undefined
-  return { unread, unexplained_tokens, provider_cost_nano: cost_nano }
 }
 
 /** The usage of one value on its own (D1). */
@@ -128,7 +107,7 @@ export function usagesOf({ usage, choices, x_groq }: JsonObject): readonly unkno
 }
 
 function hasUsage(choice: unknown): boolean {
-  return isObject(choice) && !isMissing(choice.usage)
+  return !isMissing(objectOf(choice).usage)
 }
 
 /** The counts of a usage; why there are none otherwise. */
@@ -137,7 +116,7 @@ export type Told = Counted | "missing" | "invalid"
 /** The counts of the first valid usage. */
 export function firstCounted(usages: readonly unknown[], { reader }: UsageRules): Told {
   for (const usage of usages) {
-    const counted = isObject(usage) ? count(usage, reader) : null
+    const counted = count(usage, reader)
     if (counted !== null) return counted
   }
   return usages.length === 0 ? "missing" : "invalid"
@@ -145,24 +124,21 @@ export function firstCounted(usages: readonly unknown[], { reader }: UsageRules)
 
 /** The usage of a stream so far: from event to event the last valid number wins (D4, D87). */
 export class StreamUsage {
-  readonly #rules: UsageRules
+  readonly rules: UsageRules
   #counted: Counted | null = null
   /** The usage that counts; why there is none otherwise. */
   reading: UsageReading = { state: "missing" }
 
   constructor(rules: UsageRules) {
-    this.#rules = rules
+    this.rules = rules
   }
 
-  /**
-   * Takes the counts of an event. Returns whether they are valid, together with what earlier events counted if `adds` is
-   * set; invalid ones change nothing.
-   */
+  /** Takes valid counts of an event, which need not be valid alone if it `adds`. Returns whether it took them (D4). */
   take(next: Told, expected: Expected, adds: boolean): boolean {
     if (next instanceof Counted) {
       const counted = merged(this.#counted, next)
-      const reading = readingOf(counted, this.#rules, expected)
-      const is_known = adds || counted === next || readingOf(next, this.#rules, expected).state === "valid"
+      const reading = readingOf(counted, this.rules, expected)
+      const is_known = adds || counted === next || readingOf(next, this.rules, expected).state === "valid"
       if (reading.state === "valid" && is_known) {
         this.#counted = counted
         this.reading = reading
