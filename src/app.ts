@@ -36,13 +36,13 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     gateway.tracer?.answered(request, { route, method: request.method, status, code })
   }
   const app = new Elysia({ name: "tollgate", ...ROUTING })
-    .onError(({ error, code, request, path, route }) => {
+    .onError(async ({ error, code, request, path, route }) => {
       const fault = code === "NOT_FOUND" ? unknownRoute(audience) : faultOf(error)
       logFault(gateway.log, fault, requestId(request))
       const origins = originsAt(path)
       const answer =
         preflightAnswer(request, fault, origins, requestId(request)) ??
-        refusal(request, fault, gateway.memory.refused)
+        (await refusal(request, fault, gateway.memory.refused))
       if (origins.length > 0) showTo(request, answer.headers, origins)
       const is_unknown = code === "NOT_FOUND" || fault.code === "method_not_allowed"
       answered(request, is_unknown ? "unknown" : route, answer.status, fault.code)

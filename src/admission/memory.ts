@@ -41,14 +41,22 @@ export function unreadBytes(headers: Headers): number {
 /** The memory of bodies that nobody reads, for the bodies that wait for the ledger and for those that are no longer read. */
 const UNREAD_LIMIT_BYTES = 12_582_912
 
+/** Of the default memory, for the bodies that wait for the ledger: after a restart it knows no key. */
+const WAITING_PART = 8
+
 /** The bodies that nobody reads while something else happens. The runtime keeps the beginning of each. */
 export class UnreadBodies {
   #bytes = 0
+  readonly #limit_bytes: number
+
+  constructor(limit_bytes = UNREAD_LIMIT_BYTES) {
+    this.#limit_bytes = limit_bytes
+  }
 
   /** Counts a body until the returned function is called, once; null if there is no memory for it. */
   add(headers: Headers): (() => void) | null {
     const bytes = unreadBytes(headers)
-    if (this.#bytes + bytes > UNREAD_LIMIT_BYTES) return null
+    if (this.#bytes + bytes > this.#limit_bytes) return null
     this.#bytes += bytes
     return () => {
       this.#bytes -= bytes
@@ -66,13 +74,15 @@ export class Memory {
   readonly refused = new UnreadBodies()
   readonly #default_bytes: number
   readonly #share = new FairShare()
-  readonly #waiting = new UnreadBodies()
+  /** Bodies of requests whose keys are looked up. */
+  readonly #waiting: UnreadBodies
   #freed_bytes = 0
   #collected_ms = Number.NEGATIVE_INFINITY
   #collecting: Timer | undefined
 
   constructor(default_bytes: number) {
     this.#default_bytes = default_bytes
+    this.#waiting = new UnreadBodies(Math.max(UNREAD_LIMIT_BYTES, default_bytes / WAITING_PART))
   }
 
   /** An account's part for one request. The default is never too little for one body. */

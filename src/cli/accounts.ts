@@ -75,7 +75,10 @@ const create = adminCommand({
       "its calls are charged 25 % more than they cost",
     ],
   ],
-  async run({ name, id = nextId(), margin, "price-multiplier": price_multiplier = margin }, context) {
+  async run({ name, id = nextId(), margin, "price-multiplier": given }, context) {
+    if (margin !== undefined && given !== undefined)
+      throw new UsageError("--margin and --price-multiplier cannot be combined")
+    const price_multiplier = given ?? margin
     const made = await withRetryHint(id, () =>
       context.client.post("/accounts", { id, name, price_multiplier }, AccountBody),
     )

@@ -150,7 +150,8 @@ function reader(choices: readonly string[] | undefined) {
 function optionReader(choices: readonly string[] | undefined) {
   const read = reader(choices)
   return (text: string, before: string | undefined): string => {
-    if (text.startsWith("--")) throw new InvalidArgumentError("It needs a value.")
+    // Also `-h`: the parser would take it as the value, and `credit … --reason -h` would post a credit.
+    if (/^(?:--|-[A-Za-z]+$)/.test(text)) throw new InvalidArgumentError("It needs a value.")
     return read(text, before)
   }
 }

@@ -150,7 +150,7 @@ const KEYS: readonly (readonly [kind: Kind, litellm: string, genai: string])[] =
   ["per_call", "input_cost_per_request", "requests_kcount"],
 ]
 const kindsBy = (column: 1 | 2): ReadonlyMap<string, Kind> =>
-  new Map(KEYS.flatMap((row) => row[column].split(" ").map((key) => [key, row[0]])))
+  new Map(KEYS.flatMap((row) => (row[column].match(/\S+/g) ?? []).map((key) => [key, row[0]])))
 const LITELLM_KINDS = kindsBy(1)
 const GENAI_KINDS = kindsBy(2)
 

@@ -71,10 +71,18 @@ export async function runProgram(words: readonly string[], runtime: Runtime): Pr
   }
 }
 
+function isKnown([name = "", ...others]: readonly string[], { commands }: Group): boolean {
+  if (name === "" || name.startsWith("-")) return true
+  const below = Object.hasOwn(commands, name) ? commands[name] : undefined
+  return below !== undefined && (!("commands" in below) || isKnown(others, below))
+}
+
 /** With the standard command of a group if none is named; `help keys` is `keys --help`. */
 function completed(words: readonly string[]): string[] {
   const [name = "", next, ...others] = words
-  if (name === "help") return [...words.slice(1), "--help"]
+  if (name === "help") return completed([...words.slice(1), "--help"])
+  // Without --help, so that the parser refuses it: it would show the help of the group above.
+  if (!isKnown(words, root)) return words.filter((word) => word !== "--help" && word !== "-h")
   const group = Object.hasOwn(root.commands, name) ? root.commands[name] : undefined
   if (group === undefined || !("commands" in group) || group.standard === undefined) return [...words]
   const asks_help = [next, ...others].some((word) => word === "--help" || word === "-h")

@@ -139,7 +139,7 @@ export function databaseOperators(
       addRefusals([await soon(readRefusals)(...asked)]),
     notedUsage: async (days: number) => addNotedUsage([await sums(notedUsage)(days)]),
     /** With `onProgress`, the deadline covers only the first piece, and each statement has its own. */
-    audit: async (options: AuditOptions): Promise<Audit> => {
+    audit: async (options: AuditOptions, begin_ms: number | null = audit_deadline_ms): Promise<Audit> => {
       const begun = Promise.withResolvers<null>()
       const running = audit(database, {
         ...options,
@@ -149,7 +149,7 @@ export function databaseOperators(
         },
       })
       const is_followed = options.onProgress !== undefined
-      await answerOf(is_followed ? Promise.race([begun.promise, running]) : running, audit_deadline_ms)
+      await answerOf(is_followed ? Promise.race([begun.promise, running]) : running, begin_ms)
       const found = await answerOf(running, null)
       const whole = { ...found, violations: [...found.violations, ...((await unheld?.()) ?? [])] }
       onAudit?.(whole)

@@ -10,6 +10,8 @@ import { startTimeout } from "../timeouts.ts"
 const STREAMED_BYTES = 1_048_576
 /** Time for a client that still sends its body to read the answer, before its connection is closed. */
 const LINGER_MS = 1_000
+/** Time for a refused body without a length to come whole. */
+const SHORT_MS = 100
 
 type Decoder = () => Transform
 
@@ -123,15 +125,19 @@ async function readParts(
  * until then the client can read the answer, and the rest of the body waits in its socket. The runtime would read it all to
  * drop it, however long it is. Without memory for what has come of it (D77), the connection is closed immediately.
  */
-export function refusal(request: Request, fault: GatewayError, unread: UnreadBodies): Response {
+export async function refusal(
+  request: Request,
+  fault: GatewayError,
+  unread: UnreadBodies,
+): Promise<Response> {
   const is_read = request.bodyUsed && !unfinished.has(request)
   const id = requestId(request)
-  if (is_read || unreadBytes(request.headers) <= STREAMED_BYTES) return errorResponse(fault, id)
+  if (is_read || unreadBytes(request.headers) <= STREAMED_BYTES || (await isShort(request)))
+    return errorResponse(fault, id)
   const { body, ...init } = printError(fault, id)
   init.headers.set("connection", "close")
   const remove = unread.add(request.headers)
   if (remove === null) return new Response(body, init)
-  init.headers.set("content-length", String(Buffer.byteLength(body)))
   let timer: Timer | undefined
   const lingering = new ReadableStream({
     start(controller) {
@@ -147,6 +153,27 @@ export function refusal(request: Request, fault: GatewayError, unread: UnreadBod
     },
   })
   return new Response(lingering, init)
+}
+
+/** Reads and drops a body without a length. True if all of it comes soon and has at most 1 MiB. */
+async function isShort({ body, headers }: Request): Promise<boolean> {
+  if (body === null || body.locked || headers.has("content-length")) return false
+  const reader = body.getReader()
+  const { promise: late, resolve } = Promise.withResolvers<null>()
+  const timeout = startTimeout(SHORT_MS, () => resolve(null))
+  try {
+    for (let bytes = 0; bytes <= STREAMED_BYTES; ) {
+      const part = await Promise.race([reader.read(), late])
+      if (part === null || part.done) return part !== null
+      bytes += part.value.byteLength
+    }
+    return false
+  } catch {
+    return false
+  } finally {
+    timeout.clear()
+    reader.releaseLock()
+  }
 }
 
 /** The parts of a compressed body. It is decoded as the reader takes it. */

@@ -51,6 +51,9 @@ const MAX_NAME_CHARS = 64
 const UNUSUAL = /[^\w.[\]-]/g
 const TOOL_NAME = /^[\w-]{1,64}$/
 
+/** At least the names of one object of details. */
+const MAX_PARENTS = 4
+
 /** A known path in a usage. */
 interface Place {
   readonly is: "count" | "cost" | "run" | "known" | "unpriced" | "text"
@@ -70,11 +73,11 @@ function compiled() {
   const add = (paths: readonly string[], is: Place["is"], count: Count | null = null) => {
     for (const [rank, path] of paths.entries()) {
       const [first = "", ...rest] = path.split(".")
-      for (const parent of DETAILS[first] ?? [first]) {
+      for (const [at, parent] of (DETAILS[first] ?? [first]).entries()) {
         const [before = "", after] = [parent, ...rest].join(".").split("*")
         const names = before.split(".")
         const parents = names.map((_, at) => (places[names.slice(0, at).join(".")] ??= Object.create(null)))
-        const place = { is, count, rank, path }
+        const place = { is, count, rank: rank * MAX_PARENTS + at, path }
         if (after !== undefined) varying.push([before, after, place])
         else Object.assign(parents.at(-1) ?? {}, { [names.at(-1) ?? ""]: place })
       }
@@ -182,8 +185,10 @@ class Visit {
   isCacheBeside(): boolean {
     const { prompt } = this.#places
     if (prompt !== undefined && prompt.path !== table.FRESH_PROMPT) return false
-    const name = OF_CACHE.find((one) => (this.counted.counts[one] ?? 0) > 0)
-    return name !== undefined && this.#places[name]?.path.startsWith(table.BESIDE) === true
+    return OF_CACHE.some(
+      (name) =>
+        (this.counted.counts[name] ?? 0) > 0 && this.#places[name]?.path.startsWith(table.BESIDE) === true,
+    )
   }
 }
 
@@ -228,7 +233,11 @@ function reconcile(counted: Counted, rest: Reader["rest"]): void {
 
 /** Adds what the top level of a usage leaves out: passes that summarise the prompt, and parts by other models (D64). */
 function addIterations(top: Counted, iterations: unknown, rest: Reader["rest"]): void {
-  for (const iteration of Array.isArray(iterations) ? iterations : [iterations]) {
+  if (!Array.isArray(iterations)) {
+    top.note("details_malformed")
+    return
+  }
+  for (const iteration of iterations) {
     const { type, iterations: _, ...usage } = objectOf(iteration)
     if (type === "message") continue
     const part = isObject(iteration) ? count(usage, { rest }) : null

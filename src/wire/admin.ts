@@ -80,7 +80,7 @@ const Suspended = Type.Boolean({
   [EXPECTED]: "true or false",
 })
 
-const ownMultiplier = (description: string) =>
+const ownMultiplier = (name: string, description: string) =>
   Type.Unsafe<number>(
     Type.Transform(
       Type.String({
@@ -89,20 +89,22 @@ const ownMultiplier = (description: string) =>
         [EXPECTED]: PRICE_MULTIPLIER,
       }),
     )
-      .Decode(multiplierOf)
+      .Decode((text) => multiplierOf(name, text))
       .Encode(printMultiplier),
   )
 const OwnMultiplier = ownMultiplier(
+  "price_multiplier",
   "The factor for the prices of this account: a decimal string above 0 and at most 1000. It applies to new calls.",
 )
 /** The name of `price_multiplier` in version 0.2. */
 const OldMultiplier = ownMultiplier(
+  "margin",
   "The old name of `price_multiplier`. The next version does not accept it.",
 )
 
-function multiplierOf(text: string): number {
+function multiplierOf(name: string, text: string): number {
   const price_multiplier_bp = parseMultiplier(text)
-  if (price_multiplier_bp === null) throw invalidField("price_multiplier", PRICE_MULTIPLIER)
+  if (price_multiplier_bp === null) throw invalidField(name, PRICE_MULTIPLIER)
   return price_multiplier_bp
 }
 

@@ -94,6 +94,18 @@ describe("D77 a large body that is refused is not read", () => {
     },
   )
 
+  test("a chunked body that comes whole within 100 ms is read, and the connection stays open", async () => {
+    const client = await rawClient(harness.gateway)
+    client.send(refusedHead("transfer-encoding: chunked"))
+    client.send("2\r\n{}\r\n0\r\n\r\n")
+    const answer = await client.answer("POST")
+    expectError(answer, "invalid_api_key")
+    expect(answer.headers.connection).toBeUndefined()
+    client.send(requestBytes({ target: "/livez" }))
+    expect((await client.answer()).status).toBe(200)
+    client.leave()
+  })
+
   test("a body of up to 1 MiB is read, and the connection stays open", async () => {
     const client = await rawClient(harness.gateway)
     client.send(refusedHead("content-length: 1000000"))

@@ -22,6 +22,12 @@ describe("D52 what cannot be understood is one sentence, with the word that was 
       "calls --account --json",
       `option '--account <ACCOUNT>' argument '--json' is invalid. It needs a value; see "tollgate calls --help"`,
     ],
+    [
+      "credit Acme 5 --reason -h",
+      `option '--reason <TEXT>' argument '-h' is invalid. It needs a value; see "tollgate credit --help"`,
+    ],
+    ["xyzzy --help", `unknown command 'xyzzy'; see "tollgate --help"`],
+    ["help keys lits", "unknown command 'lits' (Did you mean list?)"],
     ["audit --json=yes", `unknown option '--json=yes'; see "tollgate audit --help"`],
     [
       "calls --key a --key b",

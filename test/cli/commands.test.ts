@@ -279,6 +279,11 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     [1, `accounts balance ${NOBODY} --at 2999-01-01`, "`at`: expected a time in the past."],
     [2, "calls --all --limit 5", "--all and --limit cannot be combined"],
     [
+      2,
+      "accounts create Acme --margin 1 --price-multiplier 2",
+      "--margin and --price-multiplier cannot be combined",
+    ],
+    [
       1,
       "accounts",
       /^The admin token is missing or incorrect\. .* Set TOLLGATE_ADMIN_TOKEN to the token of this gateway\.$/,

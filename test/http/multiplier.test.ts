@@ -156,6 +156,12 @@ describe("D69 a price multiplier", () => {
       price_multiplier: shown,
     })
   })
+  test("is a 400 with both names, and the error names the one that was sent", async () => {
+    const both = gateway.admin("POST", "/accounts", { name: "a", margin: "1", price_multiplier: "2" })
+    expect(String(await thrown(both))).toMatch(/400 .*"param":"margin"/)
+    const invalid = gateway.admin("POST", "/accounts", { name: "a", margin: "0" })
+    expect(String(await thrown(invalid))).toMatch(/400 .*"param":"margin"/)
+  })
   test("also has its old name in requests and in the configuration", async () => {
     const { id: account_id, key } = await gateway.account("1")
     const patched = await gateway.admin("PATCH", `/accounts/${account_id}`, { margin: "2" })

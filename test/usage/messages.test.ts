@@ -122,6 +122,12 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
       ["details_malformed"],
     ],
     [
+      "iterations that are no list",
+      { ...plain, iterations: { type: "compaction" } },
+      { prompt: 10, cached: 0, out: 5 },
+      ["details_malformed"],
+    ],
+    [
       "plain ways of serving",
       { ...plain, service_tier: "priority", speed: "standard", inference_geo: "not_available" },
       { prompt: 10, cached: 0, out: 5 },

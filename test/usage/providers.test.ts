@@ -305,6 +305,21 @@ describe("D87 the total decides what is inside and what is beside", () => {
       { prompt_tokens: 1000, cached_tokens: 800, completion_tokens: 10 },
     ],
     [
+      "no total, and Anthropic's name for one of two cache counts: beside",
+      { input_tokens: 6, output_tokens: 566, cache_creation_input_tokens: 20, num_cached_tokens: 15 },
+      { prompt_tokens: 41, cached_tokens: 15, completion_tokens: 566, buckets: { cache_write: 20 } },
+    ],
+    [
+      "two objects of details: the first of the table, in either order",
+      {
+        prompt_tokens: 2000,
+        completion_tokens: 5,
+        input_tokens_details: { audio_tokens: 1792 },
+        prompt_tokens_details: { audio_tokens: 11 },
+      },
+      { prompt_tokens: 2000, completion_tokens: 5, buckets: { audio_input: 11 } },
+    ],
+    [
       "more than all parts",
       { prompt_tokens: 758, completion_tokens: 102, total_tokens: 1725 },
       { prompt_tokens: 758, completion_tokens: 102, unexplained: 865, notes: ["total_unexplained"] },

@@ -11,6 +11,7 @@ import {
   NewAccount as NewAccountBody,
 } from "../../wire/admin.ts"
 import { BalanceQuery, checkPast, PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { invalidField } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountBody } from "../record-bodies.ts"
@@ -18,13 +19,26 @@ import { accountExample, NO_ACCOUNT, ofOperators, unknownOutcome } from "../refe
 import { answer, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
+interface Multiplier {
+  readonly price_multiplier?: number | undefined
+  /** Its name in version 0.2. */
+  readonly margin?: number | undefined
+}
+
+function multiplierIn({ price_multiplier, margin }: Multiplier): number | undefined {
+  if (price_multiplier !== undefined && margin !== undefined)
+    throw invalidField("margin", "no such field beside price_multiplier")
+  return price_multiplier ?? margin
+}
+
 /** `/admin/accounts`: the accounts that pay for calls. */
 export function accountRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
-      async ({ body: { id, name, margin, price_multiplier = margin }, status }) => {
-        const made = await ledger.createAccount({ id, name, price_multiplier_bp: price_multiplier })
+      async ({ body: { id, name, ...multiplier }, status }) => {
+        const price_multiplier_bp = multiplierIn(multiplier)
+        const made = await ledger.createAccount({ id, name, price_multiplier_bp })
         if (made.outcome === "none_open") throw noneOpen()
         return status(made.outcome === "created" ? 201 : 200, accountBody(made.account))
       },
@@ -59,8 +73,9 @@ export function accountRoutes({ ledger }: Operators) {
     )
     .patch(
       "/accounts/:id",
-      async ({ params: { id }, body: { margin, price_multiplier = margin, ...change } }) => {
-        const account = await ledger.changeAccount(id, { ...change, price_multiplier_bp: price_multiplier })
+      async ({ params: { id }, body: { margin, price_multiplier, ...change } }) => {
+        const price_multiplier_bp = multiplierIn({ margin, price_multiplier })
+        const account = await ledger.changeAccount(id, { ...change, price_multiplier_bp })
         if (account === null) throw noAccount()
         return accountBody(account)
       },

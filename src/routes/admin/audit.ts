@@ -80,6 +80,7 @@ async function linesOf(
         write({ audit: await asked })
       } catch (error) {
         if (signal.aborted) return
+        controller.abort()
         write({ error: { message: faultOf(error).message } })
       }
       lines.close()
