@@ -19,11 +19,13 @@ interface Outcome {
   refused: number
   given_up: number
   served: number
+  /** For which this process did not run on a busy machine: the queue cannot tell that from a slow database. */
+  paused_ms: number
 }
 
 /** Offers `load` times what the database can do, at an even rate. */
 async function offer(load: number): Promise<Outcome> {
-  const outcome: Outcome = { offered: 0, answered: 0, refused: 0, given_up: 0, served: 0 }
+  const outcome: Outcome = { offered: 0, answered: 0, refused: 0, given_up: 0, served: 0, paused_ms: 0 }
   // Nothing runs on it: it only gives turns.
   const connection = new Connection({ socket_path: "/nonexistent", user: "nobody", database: "none" })
   const queue = new BatchQueue<number, boolean>(
@@ -50,7 +52,9 @@ async function offer(load: number): Promise<Outcome> {
     for (; outcome.offered < (now_ms * load * BATCH) / STATEMENT_MS; outcome.offered++) {
       asked.push(queue.ask(outcome.offered, ANSWER_MS).then(() => void outcome.answered++, note))
     }
+    const slept_ms = performance.now()
     await Bun.sleep(STATEMENT_MS / 10)
+    outcome.paused_ms += Math.max(0, performance.now() - slept_ms - STATEMENT_MS / 2)
   }
   await Promise.all(asked)
   await connection.end()
@@ -62,5 +66,5 @@ test("D38 a database that is offered three times what it can do: the excess is r
   expect(much.answered + much.refused + much.given_up).toBe(much.offered)
   expect(much.answered / much.served).toBeGreaterThan(0.9)
   expect(much.refused).toBeGreaterThan(much.given_up)
-  expect(little.answered / little.offered).toBeGreaterThan(0.9)
+  expect(little.answered / little.offered).toBeGreaterThan(0.9 - (2 * little.paused_ms) / LOAD_MS)
 })
