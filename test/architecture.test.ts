@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
 import { basename, dirname, join, normalize } from "node:path"
+import { filesMatching, ROOT, textOf } from "./support/repository.ts"
 
 /** The code base tests itself: who may know whom, what is pure, what no file says, and that every rule has its test. */
 
-const ROOT = join(import.meta.dir, "..")
 const SELF = "test/architecture.test.ts"
 
 interface CodeFile {
@@ -26,15 +25,6 @@ function codeFiles(pattern: string): CodeFile[] {
     })
     return { path, text, imports }
   })
-}
-
-function filesMatching(pattern: string): string[] {
-  const paths = new Bun.Glob(pattern).scanSync({ cwd: ROOT, dot: true })
-  return [...paths].filter((path) => !/(?:^|\/)node_modules\//.test(path)).sort()
-}
-
-function textOf(path: string): string {
-  return readFileSync(join(ROOT, path), "utf8")
 }
 
 const sources = codeFiles("{src,bench}/**/*.ts")

@@ -1,10 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
+import { filesMatching, textOf } from "./support/repository.ts"
 
 /** The part of the style sheet in CONTRIBUTING.md that a program can check. */
-
-const ROOT = join(import.meta.dir, "..")
 
 const RULES: readonly (readonly [use: string, pattern: RegExp])[] = [
   ["no longer", /\bany more\b/],
@@ -20,18 +17,22 @@ const RULES: readonly (readonly [use: string, pattern: RegExp])[] = [
 /** A clause where a noun, a verb or "True if" should begin. */
 const CLAUSE = /(?:\/\*\*?|^\s*\/\/|^\s*\*) (?:What|Whether|How|Which|Whose|When|Where) /
 
-const code = filesIn(["src/**/*.ts"]).map(({ path, text }) => ({
+const code = filesIn("src/**/*.ts").map(({ path, text }) => ({
   path,
   text: text
     .split("\n")
     .map((line) => /(?:\/\*|^\s*\*|\/\/ ).*/.exec(line)?.[0] ?? "")
     .join("\n"),
 }))
-const pages = filesIn(["docs/*.md", "*.md"]).filter(
+const pages = [...filesIn("docs/*.md"), ...filesIn("*.md")].filter(
   ({ path }) => path !== "docs/specification.md" && path !== "CONTRIBUTING.md",
 )
 
 describe("the style sheet", () => {
+  test("is compared with all pages and all files of the product", () => {
+    expect(pages.length).toBeGreaterThan(15)
+    expect(code.length).toBeGreaterThan(200)
+  })
   test.each(RULES)("pages say: %s", (_use, pattern) => {
     expect(found(pages, pattern)).toEqual([])
   })
@@ -43,10 +44,8 @@ describe("the style sheet", () => {
   })
 })
 
-function filesIn(patterns: readonly string[]): { path: string; text: string }[] {
-  return patterns
-    .flatMap((pattern) => [...new Bun.Glob(pattern).scanSync({ cwd: ROOT })])
-    .map((path) => ({ path, text: readFileSync(join(ROOT, path), "utf8") }))
+function filesIn(pattern: string): { path: string; text: string }[] {
+  return filesMatching(pattern).map((path) => ({ path, text: textOf(path) }))
 }
 
 /** `path:line: text` of each line that has the pattern. */

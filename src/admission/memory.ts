@@ -11,7 +11,7 @@ export const LARGE_BYTES = 65_536
 const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
 /** The most that the runtime keeps of a body that nobody reads, before it stops reading the connection. Measured: 1.2 MiB. */
-export const UNREAD_BYTES = 1_572_864
+const UNREAD_BYTES = 1_572_864
 const NO_MEMORY = "The gateway has no memory for this request body now. Retry in a few seconds."
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
 const DEFAULT_PART = 4

@@ -88,7 +88,7 @@ export const receipt = adminCommand({
 })
 
 /** The call, its charge line by line, and its timing. */
-export function receiptText(call: CallBody, { paint }: Pick<Screen, "paint">): string {
+function receiptText(call: CallBody, { paint }: Pick<Screen, "paint">): string {
   return `${card(callLines(call), { paint })}\n\n${table(COLUMNS, moneyRows(call), { paint, width: null })}`
 }
 

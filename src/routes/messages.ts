@@ -47,7 +47,7 @@ export const vendorHeaders = {
   ),
 }
 
-export const vendorParams = Type.Object({
+const vendorParams = Type.Object({
   vendor: Type.String({
     description: "The name of a configured vendor of a messages API.",
     examples: ["anthropic"],
