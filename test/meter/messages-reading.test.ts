@@ -106,6 +106,21 @@ describe("D64 many events that differ in nothing but their text", () => {
   })
 })
 
+describe("D4 usage before the start of its message", () => {
+  test("is read again after it, although its event is equal", () => {
+    const end = messageDelta({ output_tokens: 30 }, "end_turn")
+    const early = [
+      { type: "ping" },
+      end,
+      messageStart(),
+      blockDelta(0, { type: "text_delta", text: "one" }),
+      end,
+    ]
+    const { usage } = follow([bytesOf(early.map(namedEvent).join(""))])
+    expect(usage).toMatchObject({ state: "valid", usage: { completion_tokens: 30 } })
+  })
+})
+
 describe("D5 a message that is too large to keep", () => {
   const message = {
     content: [
