@@ -103,10 +103,14 @@ export function databaseOperators(
     soon,
     sums,
     audited,
-    createAccount: async ({ id = nextId(), ...account }: Order<NewAccount>): Promise<AccountResult> =>
-      open
-        ? answerOf(createAccount(database, { id, ...account }), deadline_ms, id)
-        : { outcome: "none_open" },
+    async createAccount({ id, ...account }: Order<NewAccount>): Promise<AccountResult> {
+      if (open) {
+        const own = id ?? nextId()
+        return answerOf(createAccount(database, { id: own, ...account }), deadline_ms, own)
+      }
+      const known = id === undefined ? null : await soon(getAccount)(id)
+      return known === null ? { outcome: "none_open" } : { outcome: "known", account: known }
+    },
     getAccount: soon(getAccount),
     listAccounts: soon(listAccounts),
     changeAccount: soon(changeAccount),

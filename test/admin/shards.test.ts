@@ -368,6 +368,15 @@ describe("new accounts", () => {
     expect((await ask(closing(true), "POST", "/accounts", known)).status).toBe(200)
     expect(await count(first)).toBe(before)
     expect((await ask(closing(false), "POST", "/accounts", { name: "new" })).status).toBe(400)
+    expect((await ask(closing(false), "POST", "/accounts", known)).status).toBe(200)
+    const only = mount({
+      database: first.database,
+      deadline_ms: 10_000,
+      shards: [{ name: "a", open: false, database: first.database }],
+    })
+    expect((await ask(only, "POST", "/accounts", known)).status).toBe(200)
+    expect((await ask(only, "POST", "/accounts", { name: "new" })).status).toBe(400)
+    expect((await ask(only, "POST", "/accounts", { id: crypto.randomUUID(), name: "new" })).status).toBe(400)
   })
 })
 
