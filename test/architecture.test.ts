@@ -37,9 +37,8 @@ const COMMON = [
   "src/kinds.ts",
   "src/money.ts",
   "src/id.ts",
-  "src/fair-share.ts",
-  "src/cutoff.ts",
-  "src/timeouts.ts",
+  "src/call/cutoff.ts",
+  "src/call/timeouts.ts",
   "src/config/config.ts",
   "src/presets/preset.ts",
 ]
@@ -49,8 +48,6 @@ const LEDGER_COMMON = [
   "src/kinds.ts",
   "src/money.ts",
   "src/id.ts",
-  "src/fair-share.ts",
-  "src/database-url.ts",
   "src/ledger/entries.ts",
   "src/ledger/events.ts",
 ]
@@ -85,16 +82,14 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/kinds.ts": [],
   "src/money.ts": ["src/kinds.ts"],
   "src/id.ts": [],
-  "src/fair-share.ts": [],
-  "src/database-url.ts": [],
-  "src/cutoff.ts": [],
-  "src/timeouts.ts": [],
+  "src/call/cutoff.ts": [],
+  "src/call/timeouts.ts": [],
   "src/log.ts": [],
   "src/errors.ts": [],
   "src/wire/": COMMON,
   "src/usage/": ["src/wire/", "src/kinds.ts", "src/money.ts"],
   "src/presets/": ["src/usage/readers.ts", "src/wire/call.ts"],
-  "src/config/": [...COMMON, "src/database-url.ts", "src/usage/readers.ts", "src/presets/"],
+  "src/config/": [...COMMON, "src/ledger/database/database-url.ts", "src/usage/readers.ts", "src/presets/"],
   "src/meter/": [...COMMON, "src/usage/"],
   "src/ledger/entries.ts": LEDGER_COMMON,
   "src/ledger/events.ts": LEDGER_COMMON,
@@ -103,7 +98,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/upstream/": COMMON,
   "src/traces/trace.ts": [...COMMON, "src/ledger/entries.ts"],
   "src/traces/": [...COMMON, "src/config/tracing.ts", "src/ledger/entries.ts", "package.json"],
-  "src/operation.ts": [
+  "src/operations/operation.ts": [
     ...COMMON,
     "src/meter/json-reading.ts",
     "src/meter/tap-options.ts",
@@ -111,29 +106,34 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   "src/operations/": [
     ...COMMON,
-    "src/operation.ts",
     "src/admission/key.ts",
     "src/usage/",
     "src/meter/",
     "src/upstream/refusal.ts",
   ],
-  "src/call.ts": [
+  "src/call/": [
     ...COMMON,
-    "src/operation.ts",
+    "src/operations/operation.ts",
     "src/ledger/entries.ts",
     "src/meter/reading.ts",
     "src/traces/trace.ts",
   ],
-  "src/admission/": [...COMMON, "src/operation.ts", "src/call.ts", "src/ledger/entries.ts"],
+  "src/admission/": [
+    ...COMMON,
+    "src/operations/operation.ts",
+    "src/call/call.ts",
+    "src/ledger/entries.ts",
+    "src/ledger/database/fair-share.ts",
+  ],
   "src/settlement/": [
     ...COMMON,
     "src/ledger/entries.ts",
     "src/meter/reading.ts",
     "src/meter/output.ts",
-    "src/call.ts",
+    "src/call/call.ts",
   ],
-  "src/metrics/": [...COMMON, "src/ledger/entries.ts"],
-  "src/gateway.ts": [
+  "src/metrics/": [...COMMON, "src/call/call.ts", "src/ledger/entries.ts", "src/log.ts"],
+  "src/service/gateway.ts": [
     ...COMMON,
     "src/admission/",
     "src/upstream/",
@@ -142,65 +142,56 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/metrics/metrics.ts",
     "src/log.ts",
     "src/traces/trace.ts",
-    "src/usage-warnings.ts",
-  ],
-  "src/usage-warnings.ts": [
-    ...COMMON,
-    "src/call.ts",
-    "src/ledger/entries.ts",
-    "src/log.ts",
-    "src/metrics/metrics.ts",
+    "src/metrics/usage-warnings.ts",
   ],
   "src/routes/": [
     ...COMMON,
-    "src/operation.ts",
     "src/operations/",
-    "src/call.ts",
+    "src/call/call.ts",
     "src/admission/",
     "src/upstream/",
     "src/usage/",
     "src/meter/",
     "src/settlement/",
     "src/ledger/",
-    "src/gateway.ts",
+    "src/service/gateway.ts",
     "src/metrics/metrics.ts",
     "src/traces/trace.ts",
     "package.json",
   ],
-  "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/", "src/demo-access.ts"],
-  "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts", "src/ledger/entries.ts"],
-  "src/server.ts": [...COMMON, "src/gateway.ts"],
-  "src/paint.ts": [],
-  "src/demo-access.ts": ["src/wire/usage.ts"],
-  "src/banner.ts": [...COMMON, "src/paint.ts"],
-  "src/setup.ts": [...COMMON, "src/config/", "src/ledger/database/address.ts", "src/ledger/shards.ts"],
-  "src/reloads.ts": [...COMMON, "src/config/", "src/log.ts", "src/setup.ts"],
-  "src/service.ts": [
+  "src/demo/access.ts": ["src/wire/usage.ts"],
+  "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/"],
+  "src/service/app.ts": [...COMMON, "src/routes/", "src/service/gateway.ts", "src/ledger/entries.ts"],
+  "src/service/server.ts": [...COMMON, "src/service/gateway.ts"],
+  "src/service/shutdown.ts": [...COMMON, "src/admission/in-flight.ts", "src/service/server.ts"],
+  "src/start/": [
     ...COMMON,
-    "src/usage-warnings.ts",
+    "src/config/",
+    "src/ledger/database/address.ts",
+    "src/ledger/shards.ts",
+    "src/log.ts",
+  ],
+  "src/service/": [
+    ...COMMON,
+    "src/routes/",
     "src/admission/",
     "src/upstream/",
     "src/settlement/",
     "src/ledger/",
     "src/config/tracing.ts",
-    "src/metrics/metrics.ts",
+    "src/metrics/",
     "src/traces/trace.ts",
     "src/traces/tracer.ts",
     "src/log.ts",
-    "src/gateway.ts",
-    "src/app.ts",
-    "src/server.ts",
-    "src/shutdown.ts",
   ],
-  "src/shutdown.ts": [...COMMON, "src/admission/in-flight.ts", "src/server.ts"],
   "src/workers/": [
     ...COMMON,
     "src/log.ts",
     "src/config/load.ts",
     "src/config/tracing.ts",
     "src/ledger/shards.ts",
-    "src/server.ts",
-    "src/service.ts",
+    "src/service/server.ts",
+    "src/service/service.ts",
   ],
   "bench/": [...COMMON, "src/ledger/", "src/embedded/", "package.json"],
   "src/console/": COMMON,
@@ -214,9 +205,9 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/presets/presets.ts",
     "src/upstream/",
     "src/usage/",
-    "src/setup.ts",
-    "src/demo-access.ts",
-    "src/paint.ts",
+    "src/start/setup.ts",
+    "src/start/paint.ts",
+    "src/demo/access.ts",
     "package.json",
   ],
 }
@@ -251,11 +242,13 @@ describe("the dependency rules", () => {
     ).toEqual([])
   })
 
-  test("only the start knows the demo, and nobody knows the start", () => {
+  test("only the start knows the demo, but for its address, and nobody knows the start", () => {
     const knows = (place: string) =>
       sources
         .filter(
-          ({ path, imports }) => !isWithin(path, place) && imports.some((name) => isWithin(name, place)),
+          ({ path, imports }) =>
+            !isWithin(path, place) &&
+            imports.some((name) => isWithin(name, place) && name !== "src/demo/access.ts"),
         )
         .map(({ path }) => path)
     expect(knows("src/demo/")).toEqual([START])
@@ -281,7 +274,7 @@ describe("the dependency rules", () => {
     const touching = sources.filter(
       ({ path, imports }) =>
         isWithin(path, "src/settlement/") &&
-        imports.some((name) => isWithin(name, "src/ledger/") || name === "src/call.ts"),
+        imports.some((name) => isWithin(name, "src/ledger/") || name === "src/call/call.ts"),
     )
     expect(touching.map(({ path }) => path)).toEqual(["src/settlement/settle.ts"])
   })
@@ -344,7 +337,7 @@ const PURE = [
   "src/config/{config,values,file,environment,load,tracing}.ts",
   "src/presets/*.ts",
   "src/demo/{answer,tokens}.ts",
-  "src/{banner,paint}.ts",
+  "src/start/{banner,paint}.ts",
   "src/cli/{completion,moment,price-list}.ts",
   "src/console/*.ts",
   "bench/{answer-parser,event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",

@@ -1,6 +1,6 @@
-import type { Call, Places } from "../call.ts"
+import type { Call, Places } from "../call/call.ts"
 import { GatewayError } from "../errors.ts"
-import { FairShare } from "../fair-share.ts"
+import { FairShare } from "../ledger/database/fair-share.ts"
 
 /**
  * The calls of this process. A call takes a place when its headers are there, and keeps it until its settlement is durable

@@ -1,7 +1,7 @@
 import { totalmem } from "node:os"
 import { COPIES, type Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import { FairShare } from "../fair-share.ts"
+import { FairShare } from "../ledger/database/fair-share.ts"
 import { Pace } from "./pace.ts"
 
 type Limits = Pick<Config["limits"], "memory_bytes" | "body_bytes">

@@ -1,9 +1,9 @@
-import type { Asked } from "../call.ts"
+import type { Asked } from "../call/call.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { HoldResult } from "../ledger/entries.ts"
 import { costWithin, heldFor, printUsd } from "../money.ts"
-import type { Operation } from "../operation.ts"
+import type { Operation } from "../operations/operation.ts"
 import {
   estimateBytes,
   hidesPrompt,

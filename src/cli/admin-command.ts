@@ -1,5 +1,5 @@
 import type { Static, TSchema } from "@sinclair/typebox"
-import { sourcesWith } from "../setup.ts"
+import { sourcesWith } from "../start/setup.ts"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
 import { type AdminClient, openAdminClient } from "./admin-client.ts"

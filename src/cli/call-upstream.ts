@@ -1,5 +1,5 @@
+import { NEVER } from "../call/cutoff.ts"
 import type { Config, Credential, Model, Route, Upstream } from "../config/config.ts"
-import { NEVER } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import { nextId } from "../id.ts"
 import { sentTo } from "../upstream/edits.ts"

@@ -1,4 +1,4 @@
-import { sourcesWith } from "../setup.ts"
+import { sourcesWith } from "../start/setup.ts"
 import { CliError } from "./cli-error.ts"
 import { leaf } from "./command.ts"
 import type { Finding } from "./finding.ts"

@@ -1,5 +1,5 @@
 import { groupDigits } from "../money.ts"
-import { type Paint, painter } from "../paint.ts"
+import { type Paint, painter } from "../start/paint.ts"
 import { moment, span } from "./moment.ts"
 
 /** The output of a command: a terminal, a file or a pipe. */

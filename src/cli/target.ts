@@ -1,7 +1,7 @@
 import { type Sources, secretIn } from "../config/values.ts"
-import { type DemoAccess, demoAccessPath, parseDemoAccess } from "../demo-access.ts"
+import { type DemoAccess, demoAccessPath, parseDemoAccess } from "../demo/access.ts"
 import type { ShardAddress } from "../ledger/shards.ts"
-import { findShards } from "../setup.ts"
+import { findShards } from "../start/setup.ts"
 import { CliError, orFail, UsageError } from "./cli-error.ts"
 
 /** The target of an admin command: a running gateway, or the database directly (D52). */

@@ -1,4 +1,4 @@
-import { databaseUrlFault } from "../database-url.ts"
+import { databaseUrlFault } from "../ledger/database/database-url.ts"
 import type { Fault } from "../wire/fault.ts"
 import { type AdminAddress, ConfigError } from "./config.ts"
 import { readTracing, type Tracing } from "./tracing.ts"

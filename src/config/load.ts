@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { databaseUrlFault } from "../database-url.ts"
+import { databaseUrlFault } from "../ledger/database/database-url.ts"
 import { presets } from "../presets/presets.ts"
 import type { OperationName } from "../wire/call.ts"
 import { type Fault, faults } from "../wire/fault.ts"

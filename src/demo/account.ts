@@ -2,12 +2,12 @@ import { chmod, mkdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { checksumHolds, hashOf, makeKey, prefixOf } from "../admission/key.ts"
-import { OWNER_ONLY, writePrivately } from "../demo-access.ts"
 import { isId, nextId } from "../id.ts"
 import { createAccount } from "../ledger/accounts/accounts.ts"
 import { credit } from "../ledger/accounts/credits.ts"
 import { createKey, listKeys } from "../ledger/accounts/keys.ts"
 import { objectOf, parseJson } from "../wire/usage.ts"
+import { OWNER_ONLY, writePrivately } from "./access.ts"
 
 const CREDIT_NANO = 10_000_000_000n
 const FILE = "demo-key"

@@ -1,5 +1,5 @@
-import type { Signal } from "../cutoff.ts"
-import { startTimeout } from "../timeouts.ts"
+import type { Signal } from "../call/cutoff.ts"
+import { startTimeout } from "../call/timeouts.ts"
 import type { Ending } from "../wire/call.ts"
 import { nextTurn, SLICE_BYTES } from "../wire/shape.ts"
 import type { AnswerBody, JsonForm } from "./json-reading.ts"

@@ -2,10 +2,10 @@ import { withoutObject } from "../meter/json-reading.ts"
 import { choicesOf, parsePayload, parsePrintable } from "../meter/output.ts"
 import type { JsonEvidence } from "../meter/reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "../meter/sse.ts"
-import type { Assembly, EventForm } from "../operation.ts"
 import { type UsageRules, usagesOf } from "../usage/reading.ts"
 import { nextTurn, slices } from "../wire/shape.ts"
 import { isMissing, isObject, isWhole, type JsonObject, objectOf } from "../wire/usage.ts"
+import type { Assembly, EventForm } from "./operation.ts"
 
 /** An event stream in answer to a JSON call (D5): its evidence, and the JSON answer made from its events. */
 

@@ -1,13 +1,13 @@
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer, type LargeOutput } from "../meter/large-answer.ts"
 import { reportsError } from "../meter/reading.ts"
-import type { OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
 import { readUsage, type UsageRules } from "../usage/reading.ts"
 import { wantsCost, withoutOurs } from "../wire/chat-request.ts"
 import { type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings-request.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
+import type { OperationOn } from "./operation.ts"
 import { uncheckedCredential } from "./request-headers.ts"
 
 /** Some providers report only `total_tokens`. An input has at least one token, so 0 is not usage (D67). */

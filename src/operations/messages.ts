@@ -4,13 +4,13 @@ import { LargeAnswer } from "../meter/large-answer.ts"
 import { MessagesLargeOutput, messageBytes } from "../meter/messages-output.ts"
 import { MessagesReading, WHOLE_MESSAGE } from "../meter/messages-reading.ts"
 import { reportsError } from "../meter/reading.ts"
-import type { EventForm, OperationOn } from "../operation.ts"
 import { isShown, shownRefusal } from "../upstream/refusal.ts"
 import { readUsage, type UsageRules } from "../usage/reading.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { type MessagesRequest, parseMessages } from "../wire/messages-request.ts"
 import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
 import { MessageAssembly } from "./assembled.ts"
+import type { EventForm, OperationOn } from "./operation.ts"
 import {
   messagesCredential,
   passedHeaders,

@@ -4,12 +4,12 @@ import { LargeAnswer } from "../meter/large-answer.ts"
 import { reportsError } from "../meter/reading.ts"
 import { itemsOf, ResponsesLargeOutput, responseBytes } from "../meter/responses-output.ts"
 import { ResponsesReading, responseUsage } from "../meter/responses-reading.ts"
-import type { EventForm, OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { parseResponses, type ResponsesRequest } from "../wire/responses-request.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { ResponseAssembly } from "./assembled.ts"
+import type { EventForm, OperationOn } from "./operation.ts"
 import { uncheckedCredential } from "./request-headers.ts"
 
 const encoder = new TextEncoder()

@@ -1,7 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import type { Gateway } from "../gateway.ts"
 import { chat } from "../operations/chat.ts"
+import type { Gateway } from "../service/gateway.ts"
 import { ChatRequest } from "../wire/chat-request.ts"
 import { answering } from "./model-calls.ts"
 import { callErrors, callHeaders } from "./reference/examples.ts"

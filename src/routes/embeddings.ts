@@ -1,7 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import type { Gateway } from "../gateway.ts"
 import { embeddings } from "../operations/embeddings.ts"
+import type { Gateway } from "../service/gateway.ts"
 import { EmbeddingsRequest } from "../wire/embeddings-request.ts"
 import { answering } from "./model-calls.ts"
 import { callErrors, callHeaders } from "./reference/examples.ts"

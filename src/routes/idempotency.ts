@@ -1,10 +1,10 @@
 import type { Accepted } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
-import type { Call } from "../call.ts"
+import type { Call } from "../call/call.ts"
 import { GatewayError } from "../errors.ts"
-import type { Gateway } from "../gateway.ts"
 import type { Idempotency } from "../ledger/entries.ts"
-import type { Passed } from "../operation.ts"
+import type { Passed } from "../operations/operation.ts"
+import type { Gateway } from "../service/gateway.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import type { OperationName } from "../wire/call.ts"
 

@@ -1,6 +1,6 @@
 import { GatewayError } from "../errors.ts"
-import type { Gateway } from "../gateway.ts"
 import { vendorOf } from "../operations/request-headers.ts"
+import type { Gateway } from "../service/gateway.ts"
 import type { OperationName } from "../wire/call.ts"
 
 /**

@@ -1,5 +1,5 @@
-import type { Gateway } from "../gateway.ts"
 import type { Owner } from "../ledger/entries.ts"
+import type { Gateway } from "../service/gateway.ts"
 import { faultOf } from "./routing.ts"
 
 /**

@@ -1,10 +1,10 @@
 import { pipeline, type Transform } from "node:stream"
 import { constants, createGunzip, createZstdDecompress } from "node:zlib"
 import { announcedBytes, type MemoryPart, type UnreadBodies, unreadBytes } from "../admission/memory.ts"
+import { startTimeout } from "../call/timeouts.ts"
 import { COPIES, type Config } from "../config/config.ts"
 import { errorResponse, GatewayError, printError } from "../errors.ts"
 import { requestId } from "../id.ts"
-import { startTimeout } from "../timeouts.ts"
 
 /** A longer body is read in parts, as a stream. That costs more than reading it whole. */
 const STREAMED_BYTES = 1_048_576

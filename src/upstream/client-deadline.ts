@@ -1,6 +1,6 @@
+import { Cutoff, type Signal } from "../call/cutoff.ts"
+import { startTimeout, type Timeout } from "../call/timeouts.ts"
 import type { Upstream } from "../config/config.ts"
-import { Cutoff, type Signal } from "../cutoff.ts"
-import { startTimeout, type Timeout } from "../timeouts.ts"
 
 /** Why the gateway stops waiting for a provider's answer. */
 export type AbandonReason = "client_left" | "gateway_stopped"

@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { configOf } from "../config/load.ts"
 import { openShards } from "../ledger/shards.ts"
 import { openLog } from "../log.ts"
-import { Service } from "../service.ts"
+import { Service } from "../service/service.ts"
 import { UpstreamBody } from "../wire/statistics.ts"
 import { type Assignment, Channel, Command, checked, type Question } from "./channel.ts"
 

@@ -1,6 +1,6 @@
 import type { Logger } from "pino"
 import type { Loaded, Snapshot } from "../config/load.ts"
-import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "../server.ts"
+import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "../service/server.ts"
 import { type Assignment, checked, Question } from "./channel.ts"
 import { WorkerProcess, WorkerSlot } from "./worker-slot.ts"
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { FairShare } from "../../src/fair-share.ts"
+import { FairShare } from "../../src/ledger/database/fair-share.ts"
 
 /** Takes one at a time until it is refused; how many it got. */
 function fill(share: FairShare, account: string, capacity: number): number {

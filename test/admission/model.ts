@@ -1,7 +1,7 @@
 import { describe } from "../../src/admission/describe.ts"
 import { type Quote, quote } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
-import type { Named, OperationOn } from "../../src/operation.ts"
+import type { Named, OperationOn } from "../../src/operations/operation.ts"
 import { anUpstream } from "../support/upstream.ts"
 
 /** What a call of the model would hold. */

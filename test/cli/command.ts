@@ -5,7 +5,7 @@ import { delimiter, join } from "node:path"
 import type { Group, Leaf } from "../../src/cli/command.ts"
 import { runProgram } from "../../src/cli/program.ts"
 import type { Runtime } from "../../src/cli/screen.ts"
-import { painter } from "../../src/paint.ts"
+import { painter } from "../../src/start/paint.ts"
 
 const MAIN = join(import.meta.dir, "../../src/cli/main.ts")
 

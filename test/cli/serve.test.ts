@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { parseDemoAccess } from "../../src/demo-access.ts"
+import { parseDemoAccess } from "../../src/demo/access.ts"
 import { Workplace } from "../process/workplace.ts"
 import { Shell, type } from "./command.ts"
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { briefMoment, moment, parseMoment, span } from "../../src/cli/moment.ts"
 import { type Column, card, count, table, usd, visible } from "../../src/cli/screen.ts"
-import { painter } from "../../src/paint.ts"
+import { painter } from "../../src/start/paint.ts"
 
 const plain = painter(false, {})
 type Row = readonly [id: string, name: string, note: string, amount: string]

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { readWorkers } from "../../src/setup.ts"
+import { readWorkers } from "../../src/start/setup.ts"
 
 describe("the command line", () => {
   test.each([

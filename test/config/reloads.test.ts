@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Loaded, takeSnapshot } from "../../src/config/load.ts"
 import { openLog } from "../../src/log.ts"
-import { Reloads } from "../../src/reloads.ts"
+import { Reloads } from "../../src/start/reloads.ts"
 import { small } from "./small.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "tollgate-reloads-"))

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { needRestart } from "../../src/setup.ts"
+import { needRestart } from "../../src/start/setup.ts"
 import { and, load } from "./small.ts"
 
 const started = load(and({}))

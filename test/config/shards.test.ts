@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { ConfigError } from "../../src/config/config.ts"
 import { readEnvironment } from "../../src/config/environment.ts"
 import { loadConfig } from "../../src/config/load.ts"
-import { configuredShards, refuseOtherShards } from "../../src/setup.ts"
+import { configuredShards, refuseOtherShards } from "../../src/start/setup.ts"
 import { and, load, refusal, sources } from "./small.ts"
 
 const URL = "postgres://tollgate:s3cret@db1:5432/tollgate"

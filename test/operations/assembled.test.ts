@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
-import type { EventForm } from "../../src/operation.ts"
 import { assembled } from "../../src/operations/assembled.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { messages } from "../../src/operations/messages.ts"
+import type { EventForm } from "../../src/operations/operation.ts"
 import { responses } from "../../src/operations/responses.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { InFlight } from "../../src/admission/in-flight.ts"
-import { Call } from "../../src/call.ts"
+import { Call } from "../../src/call/call.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { PAR_BP, parseMultiplier } from "../../src/money.ts"

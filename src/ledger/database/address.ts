@@ -1,5 +1,5 @@
 import postgres from "postgres"
-import { asksForPrimary } from "../../database-url.ts"
+import { asksForPrimary } from "./database-url.ts"
 import { Hosts } from "./hosts.ts"
 
 /** The schema of the ledger's tables, unless an address names another. */

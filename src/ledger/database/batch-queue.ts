@@ -1,8 +1,8 @@
-import { isWithinShare } from "../../fair-share.ts"
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import type { Runner } from "./connection.ts"
 import { kindOf } from "./database-errors.ts"
 import { FairQueue, takeAlike } from "./fair-queue.ts"
+import { isWithinShare } from "./fair-share.ts"
 import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
 
 /** A queue's work for its items. */

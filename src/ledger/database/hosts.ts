@@ -1,8 +1,8 @@
 import { Socket } from "node:net"
 import postgres from "postgres"
-import { singleHosts } from "../../database-url.ts"
 import { hostOf } from "../../wire/host.ts"
 import { errorCode } from "./database-errors.ts"
+import { singleHosts } from "./database-url.ts"
 
 /** Deadline of a host's answer whether it is the primary. */
 const ASK_MS = 2_000

@@ -1,6 +1,6 @@
 import { SQL } from "bun"
-import { asksForPrimary } from "../../database-url.ts"
 import { type Address, connect } from "./address.ts"
+import { asksForPrimary } from "./database-url.ts"
 import { Hosts } from "./hosts.ts"
 import type { Row, Values } from "./statement.ts"
 

@@ -1,4 +1,4 @@
-import { startTimeout } from "../../timeouts.ts"
+import { startTimeout } from "../../call/timeouts.ts"
 import { Connection, type Message } from "./connection.ts"
 import { Exchange } from "./exchange.ts"
 import { Opening, type Origin, originOf } from "./opening.ts"

@@ -1,7 +1,7 @@
 import { lookup } from "node:dns/promises"
 import { isIP } from "node:net"
 import type { Socket } from "bun"
-import { startTimeout, type Timeout } from "../../timeouts.ts"
+import { startTimeout, type Timeout } from "../../call/timeouts.ts"
 import { hostOf } from "../../wire/host.ts"
 import { ConnectionClosed, plain_events, type SocketOwner, secured_events } from "./socket.ts"
 import { ConnectFailed, codeOf, type Tls } from "./transport.ts"

@@ -1,14 +1,14 @@
 import { existsSync, readFileSync } from "node:fs"
 import { parseArgs } from "node:util"
-import { type Config, ConfigError } from "./config/config.ts"
-import type { Environment } from "./config/environment.ts"
-import { MAX_WORKERS } from "./config/file.ts"
-import { type Loaded, loadConfig, takeSnapshot } from "./config/load.ts"
-import type { Sources } from "./config/values.ts"
-import { parseYaml } from "./config/yaml.ts"
-import { type Address, USUAL_SCHEMA } from "./ledger/database/address.ts"
-import type { ShardAddress } from "./ledger/shards.ts"
-import { isObject } from "./wire/usage.ts"
+import { type Config, ConfigError } from "../config/config.ts"
+import type { Environment } from "../config/environment.ts"
+import { MAX_WORKERS } from "../config/file.ts"
+import { type Loaded, loadConfig, takeSnapshot } from "../config/load.ts"
+import type { Sources } from "../config/values.ts"
+import { parseYaml } from "../config/yaml.ts"
+import { type Address, USUAL_SCHEMA } from "../ledger/database/address.ts"
+import type { ShardAddress } from "../ledger/shards.ts"
+import { isObject } from "../wire/usage.ts"
 
 /** The place of the configuration, for the gateway and for `tollgate check`. */
 

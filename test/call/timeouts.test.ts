@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { startTimeout } from "../src/timeouts.ts"
+import { startTimeout } from "../../src/call/timeouts.ts"
 
 /** Starts timeouts of one length, each since so long ago. Resolves with the places of those that expired, in their order. */
 function started(length_ms: number, ages_ms: readonly number[], cleared: readonly number[]) {
@@ -78,7 +78,7 @@ test("clearing a timeout twice, or after it has expired, does nothing to the oth
 })
 
 test("timeouts that are cleared keep no process alive", async () => {
-  const script = `import { startTimeout } from "./src/timeouts.ts"
+  const script = `import { startTimeout } from "../src/timeouts.ts"
 for (const length_ms of [60_000, 60_000, 120_000]) startTimeout(length_ms, () => {}).clear()`
   const process = Bun.spawn([Bun.which("bun") ?? "bun", "-e", script], { timeout: 20_000 })
   expect(await process.exited).toBe(0)

@@ -1,6 +1,6 @@
 import type { Logger } from "pino"
-import type { InFlight } from "./admission/in-flight.ts"
-import type { Config } from "./config/config.ts"
+import type { InFlight } from "../admission/in-flight.ts"
+import type { Config } from "../config/config.ts"
 import type { Server } from "./server.ts"
 
 /** The time limit for sending the last bytes of cut and settled answers. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { banner, type Facts } from "../src/banner.ts"
-import { painter } from "../src/paint.ts"
+import { banner, type Facts } from "../../src/start/banner.ts"
+import { painter } from "../../src/start/paint.ts"
 
 const plain = painter(false, {})
 const demo: Facts = {

@@ -1,4 +1,4 @@
-import type { AdminAddress } from "./config/config.ts"
+import type { AdminAddress } from "../config/config.ts"
 import type { Paint } from "./paint.ts"
 
 /** The facts that the start message shows about a running gateway. */

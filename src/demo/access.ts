@@ -1,6 +1,6 @@
 import { open, rename, rm } from "node:fs/promises"
 import { join } from "node:path"
-import { objectOf, parseJson } from "./wire/usage.ts"
+import { objectOf, parseJson } from "../wire/usage.ts"
 
 /** The address and the admin token of the running demo, for the command line on the same machine (D52). */
 export interface DemoAccess {

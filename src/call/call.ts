@@ -1,12 +1,12 @@
-import type { Model, Route } from "./config/config.ts"
+import type { Model, Route } from "../config/config.ts"
+import type { Hold } from "../ledger/entries.ts"
+import type { Evidence } from "../meter/reading.ts"
+import type { Price, Rate, ServiceTier } from "../money.ts"
+import type { Operation } from "../operations/operation.ts"
+import type { Trace } from "../traces/trace.ts"
+import type { Asking, Ending, LostAttempt } from "../wire/call.ts"
+import type { UsageLimits } from "../wire/usage.ts"
 import { Cutoff, type Signal } from "./cutoff.ts"
-import type { Hold } from "./ledger/entries.ts"
-import type { Evidence } from "./meter/reading.ts"
-import type { Price, Rate, ServiceTier } from "./money.ts"
-import type { Operation } from "./operation.ts"
-import type { Trace } from "./traces/trace.ts"
-import type { Asking, Ending, LostAttempt } from "./wire/call.ts"
-import type { UsageLimits } from "./wire/usage.ts"
 
 /** The parts of a request that bound its cost. */
 export interface Asked {

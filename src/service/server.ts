@@ -1,6 +1,6 @@
-import { errorResponse, GatewayError } from "./errors.ts"
+import { errorResponse, GatewayError } from "../errors.ts"
+import { requestId } from "../id.ts"
 import type { Sockets } from "./gateway.ts"
-import { requestId } from "./id.ts"
 
 /**
  * The idle timeout of a connection, in seconds, between requests and during a body. Bun checks it every 4 s, and gives

@@ -1,8 +1,8 @@
-import type { Call } from "./call.ts"
-import type { End } from "./ledger/entries.ts"
-import type { Log } from "./log.ts"
-import type { Metrics } from "./metrics/metrics.ts"
-import { isFree, PAR_BP } from "./money.ts"
+import type { Call } from "../call/call.ts"
+import type { End } from "../ledger/entries.ts"
+import type { Log } from "../log.ts"
+import { isFree, PAR_BP } from "../money.ts"
+import type { Metrics } from "./metrics.ts"
 
 const HOUR_MS = 3_600_000
 

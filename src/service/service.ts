@@ -1,25 +1,25 @@
-import { Catalog, termsOf } from "./admission/catalog.ts"
-import { InFlight } from "./admission/in-flight.ts"
-import { KeyLoads } from "./admission/key-loads.ts"
-import { defaultMemoryBytes, Memory } from "./admission/memory.ts"
+import { Catalog, termsOf } from "../admission/catalog.ts"
+import { InFlight } from "../admission/in-flight.ts"
+import { KeyLoads } from "../admission/key-loads.ts"
+import { defaultMemoryBytes, Memory } from "../admission/memory.ts"
+import type { AdminAddress, Config } from "../config/config.ts"
+import type { Tracing } from "../config/tracing.ts"
+import { databaseAnswer } from "../ledger/database/database.ts"
+import type { Ledger } from "../ledger/ledger.ts"
+import { openLedger } from "../ledger/sharded-ledger.ts"
+import type { OneOrMore, ShardDatabase } from "../ledger/shards.ts"
+import type { Log } from "../log.ts"
+import { createMetrics, type Metrics } from "../metrics/metrics.ts"
+import { UsageWarnings } from "../metrics/usage-warnings.ts"
+import { checkpoint } from "../settlement/settle.ts"
+import type { Tracer } from "../traces/trace.ts"
+import { CircuitBreakers, upstreamStatuses } from "../upstream/circuit-breakers.ts"
+import { HiddenOutput } from "../upstream/hidden-output.ts"
+import type { UpstreamBody } from "../wire/statistics.ts"
 import { type Audience, createApp, type Operators, operatorPaths } from "./app.ts"
-import type { AdminAddress, Config } from "./config/config.ts"
-import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
-import { databaseAnswer } from "./ledger/database/database.ts"
-import type { Ledger } from "./ledger/ledger.ts"
-import { openLedger } from "./ledger/sharded-ledger.ts"
-import type { OneOrMore, ShardDatabase } from "./ledger/shards.ts"
-import type { Log } from "./log.ts"
-import { createMetrics, type Metrics } from "./metrics/metrics.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
-import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
-import type { Tracer } from "./traces/trace.ts"
-import { CircuitBreakers, upstreamStatuses } from "./upstream/circuit-breakers.ts"
-import { HiddenOutput } from "./upstream/hidden-output.ts"
-import { UsageWarnings } from "./usage-warnings.ts"
-import type { UpstreamBody } from "./wire/statistics.ts"
 
 /** For a process that shares its port with others: its number, and how to ask all of them. */
 export interface WorkerContext {
@@ -187,7 +187,7 @@ async function tracerFor(
   { log, worker }: Pick<ServiceOptions, "log" | "worker">,
   metrics: Metrics,
 ): Promise<Tracer> {
-  const { openTracer } = await import("./traces/tracer.ts")
+  const { openTracer } = await import("../traces/tracer.ts")
   return openTracer({
     tracing,
     worker: worker?.number ?? null,

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises"
-import { ConfigError } from "./config/config.ts"
-import { configOf, type Loaded } from "./config/load.ts"
-import type { Sources } from "./config/values.ts"
-import type { Log } from "./log.ts"
+import { ConfigError } from "../config/config.ts"
+import { configOf, type Loaded } from "../config/load.ts"
+import type { Sources } from "../config/values.ts"
+import type { Log } from "../log.ts"
 import { needRestart, refuseOtherShards } from "./setup.ts"
 
 /** The interval at which the files of the configuration are read. */

@@ -1,11 +1,11 @@
-import type { Family } from "./config/config.ts"
-import type { GatewayError } from "./errors.ts"
-import type { JsonForm } from "./meter/json-reading.ts"
-import type { StreamForm } from "./meter/tap-options.ts"
-import type { RefusalForm } from "./upstream/refusal.ts"
-import type { OperationName, Session } from "./wire/call.ts"
-import type { FieldTexts } from "./wire/json.ts"
-import type { JsonObject } from "./wire/usage.ts"
+import type { Family } from "../config/config.ts"
+import type { GatewayError } from "../errors.ts"
+import type { JsonForm } from "../meter/json-reading.ts"
+import type { StreamForm } from "../meter/tap-options.ts"
+import type { RefusalForm } from "../upstream/refusal.ts"
+import type { OperationName, Session } from "../wire/call.ts"
+import type { FieldTexts } from "../wire/json.ts"
+import type { JsonObject } from "../wire/usage.ts"
 
 /**
  * An operation that the gateway sells (D63): all that distinguishes one kind of call from another. The values are in
