@@ -6,13 +6,16 @@ import { type AdminContext, adminCommand, listAll, listCommand, timeOf } from ".
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
 import type { Group } from "./command.ts"
 import { briefMoment } from "./moment.ts"
-import { type CardLine, usd } from "./screen.ts"
+import { columnsOf, linesOf, usd } from "./screen.ts"
 
 /** `tollgate accounts`: the accounts that pay for calls. */
 
 /** The argument that names an account. */
 export const ACCOUNT = { "<account>": "the id of the account, or its name if the name is unique" } as const
 const NAME = { "<name>": "the name of the account" } as const
+
+const accountColumn = columnsOf(AccountBody)
+const creditColumn = columnsOf(CreditBody)
 
 const list = listCommand({
   summary: "List accounts, newest first",
@@ -23,13 +26,13 @@ const list = listCommand({
   ],
   entry: AccountBody,
   columns: [
-    { title: "ID", of: ({ id }) => id },
-    { title: "NAME", of: ({ name }) => name, least: 12 },
-    { title: "STATE", of: stateOf, spare: 2 },
-    { title: "BALANCE", of: ({ balance }) => balance, as: "usd" },
-    { title: "HELD", of: ({ held }) => held, as: "usd", spare: 1 },
-    { title: "AVAILABLE", of: ({ available }) => available, as: "usd" },
-    { title: "CREATED", of: ({ created_at }) => created_at, as: "time", spare: 3 },
+    accountColumn("id"),
+    accountColumn("name", { least: 12 }),
+    accountColumn("suspended", { of: stateOf, spare: 2 }),
+    accountColumn("balance"),
+    accountColumn("held", { spare: 1 }),
+    accountColumn("available"),
+    accountColumn("created_at", { spare: 3 }),
   ],
   empty: "No accounts yet. Create one: tollgate accounts create NAME",
   path: async () => ["/accounts"],
@@ -56,7 +59,14 @@ const balance = adminCommand({
     const query = new URLSearchParams({ at: timeOf("--at", at) })
     const id = await accountId(context, account)
     const found = await context.client.get(`/accounts/${id}/balance?${query}`, BalanceBody)
-    context.showCard(found, () => [["account", id], ["at", found.at, "time"], ...amountLines(found)])
+    const line = linesOf(BalanceBody, found)
+    context.showCard(found, () => [
+      line("account_id"),
+      line("at"),
+      line("balance"),
+      line("held"),
+      line("available"),
+    ])
   },
 })
 
@@ -95,10 +105,10 @@ const credits = listCommand({
   examples: [["tollgate accounts credits Acme --all", "all credits and corrections, with their reasons"]],
   entry: CreditBody,
   columns: [
-    { title: "ID", of: ({ id }) => id, spare: 1 },
-    { title: "MADE", of: ({ created_at }) => briefMoment(created_at, Date.now()) },
-    { title: "AMOUNT", of: ({ amount }) => amount, as: "usd" },
-    { title: "REASON", of: ({ reason }) => reason, least: 20 },
+    creditColumn("id", { spare: 1 }),
+    creditColumn("created_at", { of: ({ created_at }) => briefMoment(created_at, Date.now()) }),
+    creditColumn("amount"),
+    creditColumn("reason", { least: 20 }),
   ],
   empty: "No credits yet. Add one: tollgate credit ACCOUNT AMOUNT",
   path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/credits`],
@@ -215,12 +225,13 @@ export const credit = adminCommand({
       context.client.post(`/accounts/${account_id}/credits`, { id, amount, reason }, CreditedBody),
     )
     const { account } = credited
+    const line = linesOf(AccountBody, account)
     context.showCard(credited, () => [
       ["credit", credited.id],
       ["account", `${account.name} (${account.id})`],
-      ["amount", credited.amount, "usd"],
-      ["balance", account.balance, "usd"],
-      ["available", account.available, "usd"],
+      linesOf(CreditBody, credited)("amount"),
+      line("balance"),
+      line("available"),
     ])
   },
 })
@@ -231,23 +242,18 @@ async function change(context: AdminContext, word: string, fields: object): Prom
 }
 
 function showAccount(context: AdminContext, account: AccountBody): void {
+  const line = linesOf(AccountBody, account)
   context.showCard(account, () => [
-    ["account", account.id],
-    ["name", account.name],
-    ["state", stateOf(account)],
-    ...amountLines(account),
-    ["multiplier", account.price_multiplier],
-    ["created", account.created_at, "time"],
-    ["shard", account.shard],
+    line("id"),
+    line("name"),
+    line("suspended", stateOf(account)),
+    line("balance"),
+    line("held"),
+    line("available"),
+    line("price_multiplier"),
+    line("created_at"),
+    line("shard", account.shard),
   ])
-}
-
-function amountLines({ balance, held, available }: Omit<BalanceBody, "account_id" | "at">): CardLine[] {
-  return [
-    ["balance", balance, "usd"],
-    ["held", held, "usd"],
-    ["available", available, "usd"],
-  ]
 }
 
 function stateOf({ suspended }: AccountBody): string {

@@ -7,7 +7,17 @@ import { type AdminContext, adminCommand, listCommand, timeOf } from "./admin-co
 import { UsageError } from "./cli-error.ts"
 import type { Given } from "./command.ts"
 import { briefMoment, span } from "./moment.ts"
-import { type CardLine, type Column, card, count, type Screen, table, usd } from "./screen.ts"
+import {
+  type CardLine,
+  type Column,
+  card,
+  columnsOf,
+  count,
+  linesOf,
+  type Screen,
+  table,
+  usd,
+} from "./screen.ts"
 
 /** The filter flags: account, key, model and time range. */
 export const CALL_WORDS = {
@@ -34,6 +44,8 @@ export async function callQuery(
   )
 }
 
+const column = columnsOf(CallBody)
+
 /** `tollgate calls`: the calls that held money, and their outcomes. */
 export const calls = listCommand({
   summary: "List calls that held money, newest first",
@@ -54,16 +66,16 @@ export const calls = listCommand({
   ],
   entry: CallBody,
   columns: [
-    { title: "STARTED", of: ({ started_at }) => briefMoment(started_at, Date.now()) },
-    { title: "ID", of: ({ id }) => id },
-    { title: "MODEL", of: ({ model }) => model, least: 8 },
+    column("started_at", { of: ({ started_at }) => briefMoment(started_at, Date.now()) }),
+    column("id"),
+    column("model", { least: 8 }),
     { title: "OUTCOME", of: outcomeOf, least: 8 },
-    { title: "BASIS", of: ({ basis }) => basis, spare: 2 },
-    { title: "PROMPT", of: ({ usage }) => usage?.prompt_tokens, as: "count", spare: 3 },
-    { title: "OUTPUT", of: ({ usage }) => usage?.completion_tokens, as: "count", spare: 3 },
-    { title: "HELD", of: ({ held }) => held, as: "usd", spare: 4 },
-    { title: "CHARGE", of: ({ charge }) => charge, as: "usd" },
-    { title: "TOOK", of: ({ duration_ms }) => duration_ms, as: "span", spare: 1 },
+    column("basis", { spare: 2 }),
+    column("usage.prompt_tokens", { spare: 3 }),
+    column("usage.completion_tokens", { spare: 3 }),
+    column("held", { spare: 4 }),
+    column("charge"),
+    column("duration_ms", { spare: 1 }),
   ],
   empty: "No calls found. Refused calls: tollgate refusals. Token counts are in the metrics only.",
   path: async (given, context) => ["/calls", await callQuery(context, given)],
@@ -94,32 +106,31 @@ function receiptText(call: CallBody, { paint }: Pick<Screen, "paint">): string {
 
 function callLines(call: CallBody): CardLine[] {
   const { estimate, unread, unexplained_tokens, ttft_ms, duration_ms, session_id, agent_id } = call
+  const line = linesOf(CallBody, call)
   const notes = call.notes.length === 0 ? "" : ` (${call.notes.join(", ")})`
   const agent = agent_id === null ? "" : `, agent ${agent_id}`
   const optional = <Shown>(shown: Shown | null) => shown ?? undefined
   return [
     ["call", call.id],
-    ["account", call.account_id],
-    ["key", call.key_id],
-    ["model", `${call.model} by ${call.upstream}, ${call.operation}${call.stream ? ", streamed" : ""}`],
-    ["session", session_id === null ? undefined : `${session_id}${agent}`],
-    ["agent", session_id === null ? optional(agent_id) : undefined],
+    line("account_id"),
+    line("key_id"),
+    line("model", `${call.model} by ${call.upstream}, ${call.operation}${call.stream ? ", streamed" : ""}`),
+    line("session_id", session_id === null ? undefined : `${session_id}${agent}`),
+    line("agent_id", session_id === null ? optional(agent_id) : undefined),
     ["outcome", `${outcomeOf(call)}, ${call.state}, ${BASES[call.basis] ?? call.basis}${notes}`],
-    ...call.attempts.map((attempt): CardLine => ["other attempt", attemptLine(attempt)]),
-    ["upstream key", optional(call.upstream_key)],
-    ["provider request id", optional(call.provider_request_id)],
-    [
-      "estimated",
-      optional(
-        estimate && `from ${count(estimate.output_bytes)} bytes, ${estimate.bytes_per_token} per token`,
-      ),
-    ],
-    ["not read", unread.length > 0 ? unread.join(", ") : undefined],
-    ["total", unexplained_tokens === 0 ? undefined : `${unexplained_tokens} tokens more than its parts`],
-    ["provider's cost", optional(call.provider_cost), "usd"],
-    ["started", call.started_at, "time"],
-    ["first output", ttft_ms === null ? undefined : `after ${span(ttft_ms)}`],
-    ["ended", duration_ms === null ? undefined : `after ${span(duration_ms)}`],
+    ...call.attempts.map((attempt) => line("attempts", attemptLine(attempt))),
+    line("upstream_key", optional(call.upstream_key)),
+    line("provider_request_id", optional(call.provider_request_id)),
+    line(
+      "estimate",
+      optional(estimate && `${count(estimate.output_bytes)} bytes, ${estimate.bytes_per_token} per token`),
+    ),
+    line("unread", unread.length > 0 ? unread.join(", ") : undefined),
+    line("unexplained_tokens", unexplained_tokens === 0 ? undefined : `${unexplained_tokens} tokens`),
+    ...(call.provider_cost === null ? [] : [line("provider_cost")]),
+    line("started_at"),
+    line("ttft_ms", ttft_ms === null ? undefined : `after ${span(ttft_ms)}`),
+    ...(duration_ms === null ? [] : [line("duration_ms")]),
   ]
 }
 

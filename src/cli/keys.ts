@@ -1,16 +1,18 @@
 import { parseId } from "../id.ts"
-import { CreatedKeyBody, KeyBody } from "../wire/admin.ts"
+import { CommonKeyBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
 import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Given, Group } from "./command.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { type CardLine, usd } from "./screen.ts"
+import { type CardLine, columnsOf, linesOf, usd } from "./screen.ts"
 
 /** `tollgate keys`: the API keys of an account (D26, D42). */
 
 const KEY = { "<key>": 'the id of the key, as shown by "tollgate keys list"' } as const
 const EXAMPLE_KEY = "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32"
+
+const column = columnsOf(KeyBody)
 
 const list = listCommand({
   summary: "List an account's keys, newest first",
@@ -18,22 +20,20 @@ const list = listCommand({
   examples: [["tollgate keys list Acme", "includes revoked and expired keys"]],
   entry: KeyBody,
   columns: [
-    { title: "ID", of: ({ id }) => id },
-    { title: "NAME", of: ({ name }) => name, least: 8 },
-    { title: "BEGINS WITH", of: ({ prefix }) => prefix, spare: 3 },
-    { title: "STATE", of: stateOf },
-    { title: "MODELS", of: ({ models }) => models?.join(", ") ?? "all", least: 12, spare: 2 },
-    {
-      title: "LIMIT",
+    column("id"),
+    column("name", { least: 8 }),
+    column("prefix", { spare: 3 }),
+    column("suspended", { of: stateOf }),
+    column("models", { of: modelsOf, least: 12, spare: 2 }),
+    column("spending_limit", {
       of: ({ spending_limit: limit }) => limit && `${usd(limit.amount)}/${limit.per}`,
       spare: 1,
-    },
-    { title: "SPENT", of: ({ spent }) => spent, as: "usd", spare: 1 },
-    {
-      title: "LAST USED",
+    }),
+    column("spent", { spare: 1 }),
+    column("last_used_at", {
       of: ({ last_used_at }) => (last_used_at === null ? "never" : briefMoment(last_used_at, Date.now())),
       spare: 4,
-    },
+    }),
   ],
   empty: "This account has no keys yet. Create one: tollgate keys create ACCOUNT",
   path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/keys`],
@@ -61,7 +61,7 @@ const create = adminCommand({
   async run({ account, ...fields }, context) {
     const id = await accountId(context, account)
     const key = await context.client.post(`/accounts/${id}/keys`, fieldsOf(fields), CreatedKeyBody)
-    context.showCard(key, () => [["key", key.key], ...keyLines(key)])
+    context.showCard(key, () => [linesOf(CreatedKeyBody, key)("key"), ...keyLines(key)])
     context.remark("Store the key now: it is not shown again.")
   },
 })
@@ -166,16 +166,20 @@ function expiryOf(text: string): string {
 type Key = CreatedKeyBody & Partial<Pick<KeyBody, "spent" | "revoked_at">>
 
 function keyLines(key: Omit<Key, "key">): CardLine[] {
-  const { id, name, prefix, models, expires_at } = key
+  const line = linesOf(CommonKeyBody, key)
   return [
-    ["id", id],
-    ["name", name],
-    ["begins with", prefix],
-    ["state", stateOf(key)],
-    ["models", models?.join(", ") ?? "all"],
-    ["expires", expires_at === null ? "never" : moment(expires_at)],
-    ["limit", limitOf(key)],
+    line("id"),
+    line("name"),
+    line("prefix"),
+    line("suspended", stateOf(key)),
+    line("models", modelsOf(key)),
+    line("expires_at", key.expires_at === null ? "never" : moment(key.expires_at)),
+    line("spending_limit", limitOf(key)),
   ]
+}
+
+function modelsOf({ models }: Pick<Key, "models">): string {
+  return models?.join(", ") ?? "all"
 }
 
 function limitOf({ spending_limit, spent }: Pick<Key, "spending_limit" | "spent">): string {

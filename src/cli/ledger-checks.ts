@@ -3,13 +3,15 @@ import {
   AuditLine,
   CheckedSealBody,
   CheckedSumsBody,
+  MonthBody,
   MonthsBody,
+  Violation,
 } from "../wire/ledger-checks.ts"
 import { type AdminContext, adminCommand, partsOf } from "./admin-command.ts"
 import { CliError, UsageError } from "./cli-error.ts"
 import { drop, dump } from "./dump.ts"
 import { moment } from "./moment.ts"
-import { type Column, count, type Screen, table, usd } from "./screen.ts"
+import { type Column, columnsOf, count, type Screen, table, usd } from "./screen.ts"
 
 /** The interval at which the progress is shown. */
 const REMARK_MS = 5_000
@@ -57,25 +59,26 @@ async function followed({ client, remark }: AdminContext, query: string): Promis
   throw new CliError("the audit was cut off: run it again")
 }
 
+const violationColumn = columnsOf(Violation)
+const monthColumn = columnsOf(MonthBody)
+
 function auditText({ checked_at, accounts, open_holds, violations }: AuditBody, screen: Screen): string {
   const looked = `${count(accounts)} accounts, ${count(open_holds)} open holds, at ${moment(checked_at)}`
   if (violations.length === 0)
     return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
-  const columns: readonly Column<AuditBody["violations"][number]>[] = [
-    ...shardColumn(violations),
-    { title: "ACCOUNT", of: ({ account_id }) => account_id },
-    { title: "KIND", of: ({ kind }) => kind },
-    { title: "KEY OR CALL", of: ({ id }) => id ?? "" },
-    {
-      title: "RECORDED",
+  const columns = [
+    ...(isSharded(violations) ? [violationColumn("shard")] : []),
+    violationColumn("account_id"),
+    violationColumn("kind"),
+    violationColumn("id", { of: ({ id }) => id ?? "" }),
+    violationColumn("recorded", {
       of: ({ recorded }) => (recorded === null ? "no account" : usd(recorded)),
       as: "number",
-    },
-    {
-      title: "EXPECTED",
+    }),
+    violationColumn("expected", {
       of: ({ expected }) => (expected === null ? "no entry" : usd(expected)),
       as: "number",
-    },
+    }),
   ]
   return `${table(columns, violations, screen)}\n\n${screen.paint("red", "✗")} Checked ${looked}.`
 }
@@ -139,18 +142,18 @@ export const journal = adminCommand({
     if (dumped !== undefined && file !== undefined)
       return await dump(context, monthOf(data, dumped, shard), file, note)
     if (dropped !== undefined) return await drop(context, monthOf(data, dropped, shard), note)
-    const months: Listed[] = []
+    const months: CheckedMonth[] = []
     for (const one of data) {
       const is_checked = one.seal !== null && one.dropped_at === null && verify
       months.push({ ...one, differed: is_checked ? await differing(context, one) : null })
     }
-    const columns: readonly Column<Listed>[] = [
-      ...shardColumn(data),
-      { title: "MONTH", of: ({ month }) => month },
-      { title: "SEALED", of: ({ seal }) => (seal === null ? "" : moment(seal.sealed_at)) },
-      { title: "CALLS", of: ({ seal }) => (seal === null ? "" : count(seal.calls)), as: "number" },
-      { title: "CHARGE", of: ({ seal }) => (seal === null ? "" : usd(seal.charge)), as: "point" },
-      { title: "SHA-256", of: ({ seal }) => seal?.hash ?? "", spare: 1 },
+    const columns: readonly Column<CheckedMonth>[] = [
+      ...(isSharded(data) ? [monthColumn("shard")] : []),
+      monthColumn("month"),
+      monthColumn("seal.sealed_at"),
+      monthColumn("seal.calls"),
+      monthColumn("seal.charge"),
+      monthColumn("seal.hash", { spare: 1 }),
       { title: "", of: (one) => (one.seal === null ? "" : stateOf(one)) },
     ]
     context.show(verify ? { data: months } : { data }, () => table(columns, months, context.screen))
@@ -159,7 +162,7 @@ export const journal = adminCommand({
   },
 })
 
-function monthOf(data: MonthsBody["data"], name: string, shard: string | undefined): Month {
+function monthOf(data: MonthsBody["data"], name: string, shard: string | undefined): MonthBody {
   const found = data.filter((one) => one.month === name && (shard === undefined || one.shard === shard))
   const [only, ...others] = found
   if (only === undefined) throw new CliError(`there is no month ${name} in the journal`)
@@ -169,7 +172,7 @@ function monthOf(data: MonthsBody["data"], name: string, shard: string | undefin
 }
 
 /** The number of hours of a sealed month that differ from its seal. */
-async function differing({ client, remark }: AdminContext, listed: Month): Promise<number> {
+async function differing({ client, remark }: AdminContext, listed: MonthBody): Promise<number> {
   const { month, shard } = listed
   let [hours, differed] = [0, 0]
   for await (const { matches } of partsOf((from) =>
@@ -182,23 +185,19 @@ async function differing({ client, remark }: AdminContext, listed: Month): Promi
   return differed
 }
 
-type Month = MonthsBody["data"][number]
-type Listed = Month & { readonly differed: number | null }
+type CheckedMonth = MonthBody & { readonly differed: number | null }
 
 /** A month; with its shard, if there are several (D74). */
-function nameOf({ month, shard }: Month): string {
+function nameOf({ month, shard }: MonthBody): string {
   return shard === undefined ? month : `${month} of ${shard}`
 }
 
-/** A column for the shard, if there are several (D74). */
-function shardColumn<Row extends { readonly shard?: string | undefined }>(
-  rows: readonly Row[],
-): readonly Column<Row>[] {
-  const is_several = rows.some(({ shard }) => shard !== undefined)
-  return is_several ? [{ title: "SHARD", of: ({ shard }) => shard ?? "" }] : []
+/** True if the rows are of several shards (D74). */
+function isSharded(rows: readonly { readonly shard?: string | undefined }[]): boolean {
+  return rows.some(({ shard }) => shard !== undefined)
 }
 
-function stateOf({ differed, detached_at, dropped_at, archive }: Listed): string {
+function stateOf({ differed, detached_at, dropped_at, archive }: CheckedMonth): string {
   if (differed !== null) return differed === 0 ? "unchanged" : "CHANGED"
   const state = dropped_at === null ? (detached_at === null ? "" : "detached") : "dropped"
   return [state, archive].filter((word) => word !== "" && word !== null).join(": ")

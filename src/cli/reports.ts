@@ -1,13 +1,15 @@
 import { countedKinds, titleOf } from "../kinds.ts"
-import { DEFAULT_DAYS, ENOUGH_CALLS, EstimatesBody, MAX_DAYS } from "../wire/estimates.ts"
-import { RefusalsBody, refusalCodes } from "../wire/refusals.ts"
+import { DEFAULT_DAYS, ENOUGH_CALLS, EstimateBody, EstimatesBody, MAX_DAYS } from "../wire/estimates.ts"
+import { RefusalBody, RefusalsBody, refusalCodes } from "../wire/refusals.ts"
 import { OperatorUsageReport, operatorGroupings } from "../wire/usage-report.ts"
 import { adminCommand } from "./admin-command.ts"
 import { CALL_WORDS, callQuery } from "./calls.ts"
 import { moment } from "./moment.ts"
-import { type Column, count, table, visible } from "./screen.ts"
+import { type Column, columnsOf, count, table, visible } from "./screen.ts"
 
 const { "--model <NAME>": _model, ...REFUSAL_WORDS } = CALL_WORDS
+
+const refusalColumn = columnsOf(RefusalBody)
 
 /** `tollgate refusals`: which calls were refused, and why (D80). */
 export const refusals = adminCommand({
@@ -25,11 +27,14 @@ export const refusals = adminCommand({
     context.showTable(report, {
       rows: report.data,
       columns: [
-        { title: "ACCOUNT", of: ({ account_name, account }) => account_name ?? account, least: 8 },
-        { title: "KEY", of: ({ key_name, key }) => key_name ?? key, least: 8 },
-        { title: "CODE", of: ({ code }) => code },
-        { title: "REQUESTS", of: ({ requests }) => requests, as: "count" },
-        { title: "LAST", of: ({ last_at }) => last_at, as: "time", spare: 1 },
+        refusalColumn("account_name", {
+          of: ({ account_name, account }) => account_name ?? account,
+          least: 8,
+        }),
+        refusalColumn("key_name", { of: ({ key_name, key }) => key_name ?? key, least: 8 }),
+        refusalColumn("code"),
+        refusalColumn("requests"),
+        refusalColumn("last_at", { spare: 1 }),
       ],
       empty: "No refused calls in this time.",
     })
@@ -66,6 +71,7 @@ export const usage = adminCommand({
 })
 
 type UsageColumn = Column<OperatorUsageReport["data"][number]>
+const usageColumn = columnsOf(OperatorUsageReport.properties.data.items)
 
 /** Columns of what no group has are left out. */
 function usageColumns({ by, data, total }: OperatorUsageReport): UsageColumn[] {
@@ -76,12 +82,12 @@ function usageColumns({ by, data, total }: OperatorUsageReport): UsageColumn[] {
       of: ({ group }) => (by === "hour" && group !== "total" ? moment(group) : group),
       ...(by === "model" && { least: 8 }),
     },
-    (by === "key" || by === "account") && { title: "NAME", of: ({ name }) => name, least: 8 },
-    { title: "CALLS", of: ({ calls }) => calls, as: "count" },
-    total.abandoned > 0 && { title: "ABANDONED", of: ({ abandoned }) => abandoned, as: "count", spare: 5 },
-    { title: "PROMPT", of: ({ prompt_tokens }) => prompt_tokens, as: "count" },
-    { title: "CACHED", of: ({ cached_tokens }) => cached_tokens, as: "count", spare: 2 },
-    { title: "OUTPUT", of: ({ completion_tokens }) => completion_tokens, as: "count" },
+    (by === "key" || by === "account") && usageColumn("name", { least: 8 }),
+    usageColumn("calls"),
+    total.abandoned > 0 && usageColumn("abandoned", { spare: 5 }),
+    usageColumn("prompt_tokens"),
+    usageColumn("cached_tokens", { spare: 2 }),
+    usageColumn("completion_tokens"),
     ...used.map(
       (kind): UsageColumn => ({
         title: titleOf(kind),
@@ -90,15 +96,10 @@ function usageColumns({ by, data, total }: OperatorUsageReport): UsageColumn[] {
         spare: 4,
       }),
     ),
-    { title: "OVERAGE", of: ({ overage }) => overage, as: "usd", spare: 1 },
-    total.provider_cost !== "0" && {
-      title: "PROVIDER",
-      of: (sums) => sums.provider_cost,
-      as: "usd",
-      spare: 2,
-    },
-    { title: "COST", of: ({ cost }) => cost, as: "usd", spare: 3 },
-    { title: "CHARGE", of: ({ charge }) => charge, as: "usd" },
+    usageColumn("overage", { spare: 1 }),
+    total.provider_cost !== "0" && usageColumn("provider_cost", { spare: 2 }),
+    usageColumn("cost", { spare: 3 }),
+    usageColumn("charge"),
   ]
   return columns.filter((column) => column !== false)
 }
@@ -127,7 +128,7 @@ export const estimates = adminCommand({
       report.data.length === 0
         ? "No calls with usage in this time."
         : [
-            table(ESTIMATE_COLUMNS, report.data, context.screen),
+            table(estimateColumns, report.data, context.screen),
             ...(suggestions.length > 0 ? ["", ...suggestions] : []),
           ].join("\n"),
     )
@@ -136,15 +137,16 @@ export const estimates = adminCommand({
   },
 })
 
-const ESTIMATE_COLUMNS: readonly Column<EstimatesBody["data"][number]>[] = [
-  { title: "MODEL", of: ({ model }) => model, least: 8 },
-  { title: "OPERATION", of: ({ operation }) => operation, spare: 1 },
-  { title: "CALLS", of: ({ calls }) => calls, as: "count" },
-  { title: "BYTES/TOKEN", of: ({ seen }) => seen.bytes_per_token, as: "number" },
-  { title: "BYTES SET", of: ({ configured }) => configured.bytes_per_token, as: "number", spare: 5 },
-  { title: "IN PROMPTS", of: ({ seen }) => seen.prompt_bytes_per_token, as: "number", spare: 3 },
-  { title: "HIDDEN/CALL", of: ({ seen }) => seen.hidden_output, as: "count" },
-  { title: "HIDDEN SET", of: ({ configured }) => configured.hidden_output, as: "count", spare: 4 },
-  { title: "OUTPUT OFF", of: ({ error_percent }) => error_percent.output, as: "percent" },
-  { title: "PROMPT OFF", of: ({ error_percent }) => error_percent.prompt, as: "percent", spare: 2 },
+const estimateColumn = columnsOf(EstimateBody)
+const estimateColumns = [
+  estimateColumn("model", { least: 8 }),
+  estimateColumn("operation", { spare: 1 }),
+  estimateColumn("calls"),
+  estimateColumn("seen.bytes_per_token"),
+  estimateColumn("configured.bytes_per_token", { spare: 5 }),
+  estimateColumn("seen.prompt_bytes_per_token", { spare: 3 }),
+  estimateColumn("seen.hidden_output"),
+  estimateColumn("configured.hidden_output", { spare: 4 }),
+  estimateColumn("error_percent.output"),
+  estimateColumn("error_percent.prompt", { spare: 2 }),
 ]

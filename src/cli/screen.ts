@@ -1,5 +1,7 @@
+import type { Static, TObject, TProperties } from "@sinclair/typebox"
 import { groupDigits } from "../money.ts"
 import { type Paint, painter } from "../start/paint.ts"
+import { type FieldPath, fieldAt, valueAt } from "../wire/field.ts"
 import { moment, span } from "./moment.ts"
 
 /** The output of a command: a terminal, a file or a pipe. */
@@ -48,7 +50,7 @@ const FORMATS = {
   count: { print: (value: string | number) => count(Number(value)), align: "right" },
   usd: { print: (value: string | number) => usd(String(value)), align: "point" },
   point: { print: String, align: "point" },
-  span: { print: (value: string | number) => span(Number(value)), align: "right" },
+  ms: { print: (value: string | number) => span(Number(value)), align: "right" },
   time: { print: (value: string | number) => moment(String(value)), align: "left" },
   percent: {
     print: (value: string | number) => `${Number(value) > 0 ? "+" : ""}${value} %`,
@@ -67,6 +69,38 @@ export interface Column<Row> {
   readonly least?: number
   /** Columns with this are dropped in a narrow terminal, the highest value first. */
   readonly spare?: number
+}
+
+/**
+ * A function that makes columns of the fields of a schema, which says their titles and their units. `of` is for values that are
+ * shown in another way.
+ */
+export function columnsOf<P extends TProperties>(schema: TObject<P>) {
+  return (
+    path: FieldPath<P>,
+    shown: Partial<Column<Static<TObject<P>>>> = {},
+  ): Column<Static<TObject<P>>> => {
+    const { title, unit } = fieldAt(schema, path)
+    return {
+      title: title.toUpperCase(),
+      of: (record) => printable(valueAt(record, path)),
+      ...(shown.of === undefined && { as: unit }),
+      ...shown,
+    }
+  }
+}
+
+/** As `columnsOf`, for the lines of a card. A given value is shown in place of the record's; undefined leaves the line out. */
+export function linesOf<P extends TProperties>(schema: TObject<P>, record: Static<TObject<P>>) {
+  return (path: FieldPath<P>, ...values: readonly Value[]): CardLine => {
+    const { title, unit } = fieldAt(schema, path)
+    const name = title.toLowerCase()
+    return values.length > 0 ? [name, values[0]] : [name, printable(valueAt(record, path)), unit]
+  }
+}
+
+function printable(value: unknown): Value {
+  return typeof value === "string" || typeof value === "number" ? value : null
 }
 
 const GAP = "  "

@@ -1,4 +1,6 @@
 import { fileURLToPath } from "node:url"
+import { KindGuard } from "@sinclair/typebox"
+import type { BunPlugin } from "bun"
 import { fingerprinted, loadFile, pagePolicy, pageRoutes, type ServedFile } from "./served-file.ts"
 
 /** Also forbids the browser to turn text into markup, such as the name of an account. */
@@ -31,6 +33,28 @@ function load(file: string, type: string): Promise<ServedFile> {
   return loadFile(import.meta.resolve(file), type)
 }
 
+/** Gives the page the schemas of `src/wire` as data, because TypeBox would be more than a third of its script. */
+const schemasAsData: BunPlugin = {
+  name: "schemas as data",
+  setup(build) {
+    build.onLoad({ filter: /\/src\/wire\/[\w-]+\.ts$/ }, async ({ path }) => {
+      const exported: Readonly<Record<string, unknown>> = await import(path)
+      const schemas = Object.entries(exported).filter(([, value]) => KindGuard.IsObject(value))
+      if (schemas.length === 0) return undefined
+      const lines = schemas.map(
+        ([name, schema]) => `export const ${name} = ${JSON.stringify(schema, forTitles)}`,
+      )
+      return { contents: lines.join("\n"), loader: "js" }
+    })
+  },
+}
+
+/** The page shows titles and units. It does not validate. */
+function forTitles(key: string, value: unknown): unknown {
+  const is_left_out = key === "description" || key === "pattern" || key === "enum" || key === "required"
+  return is_left_out ? undefined : value
+}
+
 /** The page's code as one script, bundled in memory by Bun at the first request. */
 async function bundle(): Promise<ServedFile> {
   const { outputs } = await Bun.build({
@@ -38,6 +62,7 @@ async function bundle(): Promise<ServedFile> {
     target: "browser",
     format: "iife",
     minify: true,
+    plugins: [schemasAsData],
   })
   const [script] = outputs
   if (script === undefined) throw new Error("the build of the console's page has no script")

@@ -1,8 +1,9 @@
-import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { type SchemaOptions, type Static, type TSchema, Type } from "@sinclair/typebox"
 import { parseMultiplier, parseUsd, printMultiplier, printUsd } from "../money.ts"
 import { bases, endings, failures, notes, operationNames, type Period, periods, states } from "./call.ts"
 import { callDetails } from "./call-details.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
+import { titled, UNIT } from "./field.ts"
 import { Line, Prices } from "./prices.ts"
 import { parseTime, printTime } from "./time.ts"
 
@@ -21,8 +22,10 @@ export const Time = Type.String({ format: "date-time", description: "RFC 3339, i
 export const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
   description: "A USD amount as a decimal string with at most nine decimals.",
+  [UNIT]: "usd",
 })
 export const Count = Type.Integer({ minimum: 0 })
+export const Milliseconds = Type.Integer({ minimum: 0, [UNIT]: "ms" })
 
 export const line = (maxLength: number, description: string) =>
   Type.String({
@@ -35,7 +38,8 @@ export const line = (maxLength: number, description: string) =>
 /** The schema or null, which removes the value. Errors are those of the schema. */
 const orNull = <S extends TSchema>(schema: S) =>
   Type.Union([schema, Type.Null()], { [EXPECTED]: `${schema[EXPECTED]}, or null` })
-export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+export const nullable = <S extends TSchema>(schema: S, options: SchemaOptions = {}) =>
+  Type.Union([schema, Type.Null()], options)
 /** Type `string`, so that a word of a newer gateway is shown and not refused. */
 const word = (words: readonly string[]) => Type.String({ enum: [...words] })
 export const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }
@@ -46,7 +50,11 @@ export const listOf = <S extends TSchema>(schema: S) =>
     next: nullable(Type.String({ description: "The `after` of the next page; null on the last page." })),
   })
 
-const amounts = { balance: Money, held: Money, available: Money }
+const amounts = {
+  balance: titled("Balance", Money),
+  held: titled("Held", Money),
+  available: titled("Available", Money),
+}
 
 const PriceMultiplier = Type.String({
   pattern: "^\\d+(?:\\.\\d{1,4})?$",
@@ -54,18 +62,25 @@ const PriceMultiplier = Type.String({
 })
 
 export const AccountBody = Type.Object({
-  id: Id,
-  name: Type.String(),
+  id: titled("ID", Id),
+  name: titled("Name", Type.String()),
   ...amounts,
-  price_multiplier: PriceMultiplier,
-  suspended: Type.Boolean({ description: "Whether new calls of the account are refused." }),
-  created_at: Time,
-  shard: Type.Optional(Type.String({ description: "The shard of the account, if there are several." })),
+  price_multiplier: titled("Price multiplier", PriceMultiplier),
+  suspended: titled("State", Type.Boolean({ description: "Whether new calls of the account are refused." })),
+  created_at: titled("Created", Time),
+  shard: titled(
+    "Shard",
+    Type.Optional(Type.String({ description: "The shard of the account, if there are several." })),
+  ),
 })
 export type AccountBody = Static<typeof AccountBody>
 
 /** The balance of an account at a time (D55). */
-export const BalanceBody = Type.Object({ account_id: Id, at: Time, ...amounts })
+export const BalanceBody = Type.Object({
+  account_id: titled("Account", Id),
+  at: titled("At", Time),
+  ...amounts,
+})
 export type BalanceBody = Static<typeof BalanceBody>
 
 /** An id that the client creates, so that it can repeat the request. Decoded to the canonical form. */
@@ -128,10 +143,10 @@ export const AccountChange = Type.Object(
 )
 
 export const CreditBody = Type.Object({
-  id: Id,
-  amount: Money,
-  reason: nullable(Type.String()),
-  created_at: Time,
+  id: titled("ID", Id),
+  amount: titled("Amount", Money),
+  reason: titled("Reason", nullable(Type.String())),
+  created_at: titled("Created", Time),
 })
 export type CreditBody = Static<typeof CreditBody>
 
@@ -185,33 +200,43 @@ export const SpendingLimitBody = Type.Object(
 )
 
 const keyFields = {
-  id: Id,
-  name: nullable(Type.String()),
-  prefix: Type.String({ description: "The first characters of the key, to identify it." }),
-  models: nullable(Type.Array(Type.String(), { description: "The models that the key can use; null: all." })),
-  expires_at: nullable(Time),
-  suspended: Type.Boolean({ description: "Whether new calls with the key are refused." }),
-  spending_limit: nullable(SpendingLimitBody),
-  created_at: Time,
+  id: titled("ID", Id),
+  name: titled("Name", nullable(Type.String())),
+  prefix: titled(
+    "Begins with",
+    Type.String({ description: "The first characters of the key, to identify it." }),
+  ),
+  models: titled(
+    "Models",
+    nullable(Type.Array(Type.String(), { description: "The models that the key can use; null: all." })),
+  ),
+  expires_at: titled("Expires", nullable(Time)),
+  suspended: titled("State", Type.Boolean({ description: "Whether new calls with the key are refused." })),
+  spending_limit: titled("Limit", nullable(SpendingLimitBody)),
+  created_at: titled("Created", Time),
 }
+
+/** The fields that a new key and a listed one have in common. */
+export const CommonKeyBody = Type.Object(keyFields)
 
 export const KeyBody = Type.Object({
   ...keyFields,
-  spent: nullable(
-    Type.String({
-      pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
+  spent: titled(
+    "Spent",
+    nullable({
+      ...Money,
       description:
         "What counts against the limit in the current period: the charges of settled calls plus what open calls hold. Null without a limit.",
     }),
   ),
-  revoked_at: nullable(Time),
-  last_used_at: nullable(Time),
+  revoked_at: titled("Revoked", nullable(Time)),
+  last_used_at: titled("Last used", nullable(Time)),
 })
 export type KeyBody = Static<typeof KeyBody>
 
 export const CreatedKeyBody = Type.Object({
   ...keyFields,
-  key: Type.String({ description: "The key itself. It is shown only once." }),
+  key: titled("Key", Type.String({ description: "The key itself. It is shown only once." })),
 })
 export type CreatedKeyBody = Static<typeof CreatedKeyBody>
 
@@ -277,48 +302,66 @@ export const KeyChange = Type.Object(
 )
 
 export const CallBody = Type.Object({
-  id: Id,
-  account_id: Id,
-  key_id: Id,
-  model: Type.String(),
-  operation: Type.String({
-    enum: [...operationNames],
-    description: "What the call asks the model for: `chat` is a chat completion.",
-  }),
-  family: word(["chat", "messages"]),
-  upstream: Type.String({ description: "The upstream that answered, or the first one tried if none did." }),
-  stream: Type.Boolean(),
-  session_id: nullable(Type.String({ description: "What the client sent as `x-claude-code-session-id`." })),
-  agent_id: nullable(Type.String({ description: "What it sent as `x-claude-code-agent-id`." })),
-  state: word(states),
-  basis: word(bases),
-  ending: nullable(word(endings)),
-  failure: nullable(word(failures)),
-  notes: Type.Array(word(notes)),
-  held: Money,
-  charge: nullable(Money),
-  overage: nullable(Money),
-  cost: nullable(
+  id: titled("ID", Id),
+  account_id: titled("Account", Id),
+  key_id: titled("Key", Id),
+  model: titled("Model", Type.String()),
+  operation: titled(
+    "Operation",
     Type.String({
+      enum: [...operationNames],
+      description: "What the call asks the model for: `chat` is a chat completion.",
+    }),
+  ),
+  family: word(["chat", "messages"]),
+  upstream: titled(
+    "Upstream",
+    Type.String({ description: "The upstream that answered, or the first one tried if none did." }),
+  ),
+  stream: Type.Boolean(),
+  session_id: titled(
+    "Session",
+    nullable(Type.String({ description: "What the client sent as `x-claude-code-session-id`." })),
+  ),
+  agent_id: titled(
+    "Agent",
+    nullable(Type.String({ description: "What it sent as `x-claude-code-agent-id`." })),
+  ),
+  state: titled("State", word(states)),
+  basis: titled("Basis", word(bases)),
+  ending: titled("Ending", nullable(word(endings))),
+  failure: titled("Failure", nullable(word(failures))),
+  notes: titled("Notes", Type.Array(word(notes))),
+  held: titled("Held", Money),
+  charge: titled("Charge", nullable(Money)),
+  overage: titled("Overage", nullable(Money)),
+  cost: titled(
+    "Cost",
+    nullable({
       ...Money,
       description:
         "What the usage costs at the prices, rounded up once: the charge without the price multiplier.",
     }),
   ),
-  price_multiplier: Type.String({
-    ...PriceMultiplier,
+  price_multiplier: titled("Price multiplier", PriceMultiplier, {
     description: "The price multiplier of the account when the call was held.",
   }),
-  usage: nullable(Type.Object({ prompt_tokens: Count, cached_tokens: Count, completion_tokens: Count })),
+  usage: nullable(
+    Type.Object({
+      prompt_tokens: titled("Prompt", Count),
+      cached_tokens: titled("Cached", Count),
+      completion_tokens: titled("Output", Count),
+    }),
+  ),
   ...callDetails,
   prices: Prices,
   lines: Type.Array(Line, {
     description:
       "What the charge consists of: the sum of the costs, times `price_multiplier`, rounded up once to a billionth of a USD.",
   }),
-  started_at: Time,
-  settled_at: nullable(Time),
-  ttft_ms: nullable(Count),
-  duration_ms: nullable(Count),
+  started_at: titled("Started", Time),
+  settled_at: titled("Settled", nullable(Time)),
+  ttft_ms: titled("First output", nullable(Milliseconds)),
+  duration_ms: titled("Took", nullable(Milliseconds)),
 })
 export type CallBody = Static<typeof CallBody>

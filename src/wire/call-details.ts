@@ -1,57 +1,79 @@
 import { Type } from "@sinclair/typebox"
 import { type AttemptFailure, attemptFailures } from "./call.ts"
+import { titled, UNIT } from "./field.ts"
 
 /** The upstream key and request id of a provider's answer (D86). */
 const asking = {
-  upstream_key: Type.Union([Type.String(), Type.Null()], {
-    description: "The name of the upstream's key; null for an upstream with a single key.",
-  }),
-  provider_request_id: Type.Union([Type.String(), Type.Null()], {
-    description: "The provider's own request id, for questions to its support; null if it sent none.",
-  }),
+  upstream_key: titled(
+    "Upstream key",
+    Type.Union([Type.String(), Type.Null()], {
+      description: "The name of the upstream's key; null for an upstream with a single key.",
+    }),
+  ),
+  provider_request_id: titled(
+    "Provider request id",
+    Type.Union([Type.String(), Type.Null()], {
+      description: "The provider's own request id, for questions to its support; null if it sent none.",
+    }),
+  ),
 }
 
 /** Details of a call besides its charge (D6, D86, D87, D90). */
 export const callDetails = {
-  estimate: Type.Union(
-    [
-      Type.Object({
-        output_bytes: Type.Integer({ minimum: 0, description: "UTF-8 bytes of the output." }),
-        prompt_bytes: Type.Integer({
-          minimum: 0,
-          description: "Bytes of the prompt. Charged only if `usage` has prompt tokens.",
+  estimate: titled(
+    "Estimated from",
+    Type.Union(
+      [
+        Type.Object({
+          output_bytes: Type.Integer({ minimum: 0, description: "UTF-8 bytes of the output." }),
+          prompt_bytes: Type.Integer({
+            minimum: 0,
+            description: "Bytes of the prompt. Charged only if `usage` has prompt tokens.",
+          }),
+          bytes_per_token: Type.Number(),
         }),
-        bytes_per_token: Type.Number(),
-      }),
-      Type.Null(),
-    ],
-    { description: "What estimated tokens were computed from; null if the usage was reported." },
+        Type.Null(),
+      ],
+      { description: "What estimated tokens were computed from; null if the usage was reported." },
+    ),
   ),
-  unread: Type.Array(Type.String(), {
-    description: "Numbers in the provider's usage that Tollgate does not know, and did not charge.",
-  }),
-  unexplained_tokens: Type.Integer({
-    description: "The total that the provider reported less its parts. It was not charged.",
-  }),
-  provider_cost: Type.Union([Type.String({ pattern: "^\\d+(?:\\.\\d{1,9})?$" }), Type.Null()], {
-    description: "What the provider says that the call costs, in USD; null if it does not say.",
-  }),
-  ...asking,
-  attempts: Type.Array(
-    Type.Object({
-      upstream: Type.String(),
-      ...asking,
-      status: Type.Union([Type.Integer(), Type.Null()]),
-      failure: Type.Unsafe<AttemptFailure | null>(
-        Type.Union([...attemptFailures.map((word) => Type.Literal(word)), Type.Null()], {
-          description: "The reason for a missing status.",
-        }),
-      ),
-      ms: Type.Integer({ minimum: 0, description: "Duration in milliseconds." }),
+  unread: titled(
+    "Unknown numbers",
+    Type.Array(Type.String(), {
+      description: "Numbers in the provider's usage that Tollgate does not know, and did not charge.",
     }),
-    {
-      description:
-        "The first 16 attempts that may have reached a provider but did not become the answer of the call. The provider may bill them.",
-    },
+  ),
+  unexplained_tokens: titled(
+    "Total less its parts",
+    Type.Integer({
+      description: "The total that the provider reported less its parts. It was not charged.",
+    }),
+  ),
+  provider_cost: titled(
+    "Provider's cost",
+    Type.Union([Type.String({ pattern: "^\\d+(?:\\.\\d{1,9})?$", [UNIT]: "usd" }), Type.Null()], {
+      description: "What the provider says that the call costs, in USD; null if it does not say.",
+    }),
+  ),
+  ...asking,
+  attempts: titled(
+    "Other attempt",
+    Type.Array(
+      Type.Object({
+        upstream: Type.String(),
+        ...asking,
+        status: Type.Union([Type.Integer(), Type.Null()]),
+        failure: Type.Unsafe<AttemptFailure | null>(
+          Type.Union([...attemptFailures.map((word) => Type.Literal(word)), Type.Null()], {
+            description: "The reason for a missing status.",
+          }),
+        ),
+        ms: Type.Integer({ minimum: 0, description: "Duration in milliseconds." }),
+      }),
+      {
+        description:
+          "The first 16 attempts that may have reached a provider but did not become the answer of the call. The provider may bill them.",
+      },
+    ),
   ),
 }

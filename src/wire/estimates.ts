@@ -1,5 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
+import { Count } from "./admin.ts"
 import { operationNames } from "./call.ts"
+import { titled, UNIT } from "./field.ts"
 import { model, query, wholeNumber } from "./parameter.ts"
 
 /** `GET /admin/estimates`: what estimates should be (D92). */
@@ -16,17 +18,21 @@ export const EstimatesQuery = query({
   model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
 })
 
-const Count = Type.Integer({ minimum: 0 })
-const orNull = (description: string, minimum?: number) =>
-  Type.Union([Type.Number(minimum === undefined ? {} : { minimum }), Type.Null()], { description })
+const bytesPerToken = (description: string) =>
+  Type.Union([Type.Number({ minimum: 0 }), Type.Null()], { description })
+const percentage = (description: string) =>
+  Type.Union([Type.Number({ [UNIT]: "percent" }), Type.Null()], { description })
 
 export const EstimateBody = Type.Object({
-  model: Type.String(),
-  operation: Type.String({ enum: [...operationNames] }),
-  calls: Type.Integer({
-    minimum: 1,
-    description: "Calls that succeeded and were charged by the provider's final usage.",
-  }),
+  model: titled("Model", Type.String()),
+  operation: titled("Operation", Type.String({ enum: [...operationNames] })),
+  calls: titled(
+    "Calls",
+    Type.Integer({
+      minimum: 1,
+      description: "Calls that succeeded and were charged by the provider's final usage.",
+    }),
+  ),
   prompt_bytes: Type.Integer({
     minimum: 0,
     description: "Bytes of the prompts, as an estimate counts them.",
@@ -41,10 +47,15 @@ export const EstimateBody = Type.Object({
   reasoning_calls: Type.Integer({ minimum: 0, description: "Calls with reasoning tokens." }),
   seen: Type.Object(
     {
-      bytes_per_token: orNull("Of the output that clients are shown. Null if there was none.", 0),
-      prompt_bytes_per_token: orNull("Of the prompts. Null if no prompt tokens were reported.", 0),
-      hidden_output: Type.Integer({
-        minimum: 0,
+      bytes_per_token: titled(
+        "Bytes/token",
+        bytesPerToken("Of the output that clients are shown. Null if there was none."),
+      ),
+      prompt_bytes_per_token: titled(
+        "In prompts",
+        bytesPerToken("Of the prompts. Null if no prompt tokens were reported."),
+      ),
+      hidden_output: titled("Hidden/call", Count, {
         description: "Reasoning tokens per call that clients are not shown.",
       }),
     },
@@ -52,15 +63,15 @@ export const EstimateBody = Type.Object({
   ),
   configured: Type.Object(
     {
-      bytes_per_token: Type.Number(),
-      hidden_output: Type.Integer({ minimum: 0, description: "0 if it is not set." }),
+      bytes_per_token: titled("Bytes set", Type.Number()),
+      hidden_output: titled("Hidden set", Count, { description: "0 if it is not set." }),
     },
     { description: "The settings of the model at the last of these calls." },
   ),
   error_percent: Type.Object(
     {
-      output: orNull("Null without output tokens."),
-      prompt: orNull("Null without prompt tokens."),
+      output: titled("Output off", percentage("Null without output tokens.")),
+      prompt: titled("Prompt off", percentage("Null without prompt tokens.")),
     },
     {
       description:

@@ -1,40 +1,49 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Count, Id, Money, nullable, Time } from "./admin.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
+import { titled } from "./field.ts"
 import { query, wholeNumber, word } from "./parameter.ts"
 import { parseTime, printTime } from "./time.ts"
 
 /** Requests and answers of the ledger's checks: the audit, the seals of months, the sums. */
 
-const Shard = Type.Optional(Type.String({ description: "The name of the shard, if there are several." }))
+const Shard = titled(
+  "Shard",
+  Type.Optional(Type.String({ description: "The name of the shard, if there are several." })),
+)
+
+export const Violation = Type.Object({
+  shard: Shard,
+  kind: titled(
+    "Kind",
+    Type.String({
+      enum: ["balance", "held", "spent", "charge", "entry", "abandoned", "unheld"],
+      description:
+        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
+    }),
+  ),
+  account_id: titled("Account", Id),
+  id: titled(
+    "Key or call",
+    nullable(
+      Type.String({
+        description: "The id of the key (`spent`) or call (`charge`, `entry`, `abandoned`, `unheld`).",
+      }),
+    ),
+  ),
+  recorded: titled("Recorded", nullable(Money)),
+  expected: titled("Expected", nullable(Money)),
+})
 
 /** The result of an audit (D55). */
 export const AuditBody = Type.Object({
   checked_at: Time,
   accounts: Count,
   open_holds: Count,
-  violations: Type.Array(
-    Type.Object({
-      shard: Shard,
-      kind: Type.String({
-        enum: ["balance", "held", "spent", "charge", "entry", "abandoned", "unheld"],
-        description:
-          "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
-      }),
-      account_id: Id,
-      id: nullable(
-        Type.String({
-          description: "The id of the key (`spent`) or call (`charge`, `entry`, `abandoned`, `unheld`).",
-        }),
-      ),
-      recorded: nullable(Money),
-      expected: nullable(Money),
-    }),
-    {
-      description:
-        "`recorded` is null if the account of the entries does not exist, `expected` if the entry that it follows from is missing.",
-    },
-  ),
+  violations: Type.Array(Violation, {
+    description:
+      "`recorded` is null if the account of the entries does not exist, `expected` if the entry that it follows from is missing.",
+  }),
 })
 export type AuditBody = Static<typeof AuditBody>
 
@@ -70,32 +79,34 @@ const Month = (options: Record<string, string> = {}) =>
   Type.String({ pattern: "^\\d{4}-(0[1-9]|1[0-2])$", ...options })
 
 const Seal = Type.Object({
-  sealed_at: Time,
+  sealed_at: titled("Sealed", Time),
   entries: Type.Integer({ minimum: 0, description: "The number of its holds, ends and corrections." }),
-  calls: Count,
-  charge: Money,
-  hash: Type.String({
-    pattern: "^[0-9a-f]{64}$",
-    description: "SHA-256 over the hashes of its hours and its sums per account, key and terms.",
-  }),
-})
-
-/** The months of the journal with their seals, latest first (D71). */
-export const MonthsBody = Type.Object({
-  data: Type.Array(
-    Type.Object({
-      shard: Shard,
-      month: Month({ description: "A month of UTC." }),
-      seal: Type.Union([Seal, Type.Null()], { description: "Null if the month is not sealed." }),
-      detached_at: nullable({
-        ...Time,
-        description: "The time at which its calls left the journal. Null while they are in it.",
-      }),
-      dropped_at: nullable({ ...Time, description: "When its tables were dropped. Null if they are there." }),
-      archive: nullable(Type.String({ description: "Where its dump is. Null if none was made." })),
+  calls: titled("Calls", Count),
+  charge: titled("Charge", Money),
+  hash: titled(
+    "SHA-256",
+    Type.String({
+      pattern: "^[0-9a-f]{64}$",
+      description: "SHA-256 over the hashes of its hours and its sums per account, key and terms.",
     }),
   ),
 })
+
+export const MonthBody = Type.Object({
+  shard: Shard,
+  month: titled("Month", Month({ description: "A month of UTC." })),
+  seal: Type.Union([Seal, Type.Null()], { description: "Null if the month is not sealed." }),
+  detached_at: nullable({
+    ...Time,
+    description: "The time at which its calls left the journal. Null while they are in it.",
+  }),
+  dropped_at: nullable({ ...Time, description: "When its tables were dropped. Null if they are there." }),
+  archive: nullable(Type.String({ description: "Where its dump is. Null if none was made." })),
+})
+export type MonthBody = Static<typeof MonthBody>
+
+/** The months of the journal with their seals, latest first (D71). */
+export const MonthsBody = Type.Object({ data: Type.Array(MonthBody) })
 export type MonthsBody = Static<typeof MonthsBody>
 
 /** The hour of a month to compare with its seal. */

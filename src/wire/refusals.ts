@@ -1,6 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { catalogue, type ErrorCode } from "../errors.ts"
+import { Id, nullable, Time } from "./admin.ts"
 import { invalidField } from "./fault.ts"
+import { titled } from "./field.ts"
 import { id, moment, query, word } from "./parameter.ts"
 
 /** `GET /admin/refusals`: calls that were refused (D80). */
@@ -23,29 +25,22 @@ export const RefusalsQuery = query({
   to: Type.Optional(moment("The end, exclusive. Default: now.")),
 })
 
-const IdOrNull = Type.Union([Type.String({ format: "uuid" }), Type.Null()])
-const TextOrNull = Type.Union([Type.String(), Type.Null()])
-
 export const RefusalBody = Type.Object({
-  account: Type.Unsafe<string | null>({
-    ...IdOrNull,
-    description: "Null for calls with an unknown key, or without one.",
-  }),
-  account_name: TextOrNull,
-  key: IdOrNull,
-  key_name: TextOrNull,
-  code: Type.String({ description: "The error code." }),
-  requests: Type.Integer({ minimum: 1 }),
-  last_at: Type.String({
-    format: "date-time",
+  account: nullable(Id, { description: "Null for calls with an unknown key, or without one." }),
+  account_name: titled("Account", nullable(Type.String())),
+  key: nullable(Id),
+  key_name: titled("Key", nullable(Type.String())),
+  code: titled("Code", Type.String({ description: "The error code." })),
+  requests: titled("Requests", Type.Integer({ minimum: 1 })),
+  last_at: titled("Last", Time, {
     description: "When the last refusal was counted, up to a minute after it.",
   }),
 })
 export type RefusalBody = Static<typeof RefusalBody>
 
 export const RefusalsBody = Type.Object({
-  from: Type.String({ format: "date-time" }),
-  to: Type.String({ format: "date-time" }),
+  from: Time,
+  to: Time,
   data: Type.Array(RefusalBody, {
     description: "One entry for each key and code, most requests first. At most 1,000.",
   }),

@@ -1,7 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, Money, Time } from "./admin.ts"
+import { Count, Milliseconds, Money, Time } from "./admin.ts"
 import { bases, failures, states } from "./call.ts"
 import { invalidField } from "./fault.ts"
+import { titled } from "./field.ts"
 import { id, ids, model, moment, query, wholeNumber, word } from "./parameter.ts"
 
 /** The query strings of the operators' statistics (D51). */
@@ -72,7 +73,6 @@ export function statisticsSpan(asked: Static<typeof StatisticsQuery>, now: Date)
 /** The answers of the operators' statistics (D51): sums over calls, by the time they ended. */
 
 const Tokens = Type.Integer()
-const Milliseconds = Type.Integer({ minimum: 0 })
 const oneOf = (words: readonly string[]) => Type.String({ enum: [...words] })
 const span = { from: Time, to: Time }
 
@@ -156,42 +156,63 @@ export type OutcomesBody = Static<typeof OutcomesBody>
 
 /** An entry of `GET /admin/upstreams`: the status of one upstream in one process (D51). */
 export const UpstreamBody = Type.Object({
-  name: Type.String(),
-  family: Type.String({ enum: ["chat", "messages"] }),
-  models: Type.Array(Type.String(), {
-    description: "The models that it can serve, by the names that clients use.",
-  }),
-  worker: Type.Union([Type.Integer(), Type.Null()], {
-    description:
-      "The worker that this entry describes: each worker has its own breakers. Null for a gateway without workers.",
-  }),
-  state: Type.String({
-    enum: ["ready", "open", "trying"],
-    description:
-      "`ready`: receives calls. `open`: skipped after five consecutive failures, of which one could not be sent or which were of two accounts. `trying`: one call is testing whether it works again.",
-  }),
-  failures: Type.Integer({ minimum: 0, description: "The number of consecutive failures." }),
-  tries_in_ms: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
-    description:
-      "Milliseconds until a call can try an upstream that is not ready; 0 means the next call will.",
-  }),
-  accounts_skipped: Type.Integer({
-    minimum: 0,
-    description:
-      "The number of accounts for which alone it is skipped, because five of their calls in a row failed there.",
-  }),
-  keys: Type.Array(
-    Type.Object({
-      name: Type.String({ description: "The name in the configuration; empty for the only key." }),
-      state: Type.String({
-        enum: ["ready", "rate_limited", "refused"],
-        description:
-          "`rate_limited`: the provider limited the rate of a model. `refused`: the provider refused the key, or the account behind it is empty. Such a key is asked only if no other is ready.",
-      }),
-      rests_ms: Type.Union([Type.Integer(), Type.Null()], {
-        description: "Milliseconds until it is asked again; null if it is ready.",
-      }),
+  name: titled("Upstream", Type.String()),
+  family: titled("Family", Type.String({ enum: ["chat", "messages"] })),
+  models: titled(
+    "Models",
+    Type.Array(Type.String(), {
+      description: "The models that it can serve, by the names that clients use.",
     }),
+  ),
+  worker: titled(
+    "Process",
+    Type.Union([Type.Integer(), Type.Null()], {
+      description:
+        "The worker that this entry describes: each worker has its own breakers. Null for a gateway without workers.",
+    }),
+  ),
+  state: titled(
+    "State",
+    Type.String({
+      enum: ["ready", "open", "trying"],
+      description:
+        "`ready`: receives calls. `open`: skipped after five consecutive failures, of which one could not be sent or which were of two accounts. `trying`: one call is testing whether it works again.",
+    }),
+  ),
+  failures: titled(
+    "Consecutive failures",
+    Type.Integer({ minimum: 0, description: "The number of consecutive failures." }),
+  ),
+  tries_in_ms: titled(
+    "Next attempt",
+    Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+      description:
+        "Milliseconds until a call can try an upstream that is not ready; 0 means the next call will.",
+    }),
+  ),
+  accounts_skipped: titled(
+    "Accounts skipped",
+    Type.Integer({
+      minimum: 0,
+      description:
+        "The number of accounts for which alone it is skipped, because five of their calls in a row failed there.",
+    }),
+  ),
+  keys: titled(
+    "Keys that rest",
+    Type.Array(
+      Type.Object({
+        name: Type.String({ description: "The name in the configuration; empty for the only key." }),
+        state: Type.String({
+          enum: ["ready", "rate_limited", "refused"],
+          description:
+            "`rate_limited`: the provider limited the rate of a model. `refused`: the provider refused the key, or the account behind it is empty. Such a key is asked only if no other is ready.",
+        }),
+        rests_ms: Type.Union([Type.Integer(), Type.Null()], {
+          description: "Milliseconds until it is asked again; null if it is ready.",
+        }),
+      }),
+    ),
   ),
 })
 export type UpstreamBody = Static<typeof UpstreamBody>

@@ -2,6 +2,7 @@ import { type Static, type TProperties, Type } from "@sinclair/typebox"
 import { countedKinds, recordOf } from "../kinds.ts"
 import { Money, nullable, Time } from "./admin.ts"
 import { invalidField } from "./fault.ts"
+import { titled } from "./field.ts"
 import { id, model, moment, query, word } from "./parameter.ts"
 
 /** The reports `GET /v1/usage` and `GET /admin/usage` (D48): their query strings and their bodies. */
@@ -79,15 +80,24 @@ function daysBefore(to: Date, days: number): Date {
 const Tokens = Type.Integer()
 
 const sums = {
-  calls: Type.Integer({ minimum: 0, description: "Calls that ended, including those without a charge." }),
-  prompt_tokens: Type.Integer({ description: "Charged prompt tokens, including cached ones." }),
-  cached_tokens: Tokens,
-  completion_tokens: Tokens,
-  charge: Money,
-  overage: Type.String({
-    pattern: Money.pattern ?? "",
-    description: "The part of the charge that exceeds the hold.",
-  }),
+  calls: titled(
+    "Calls",
+    Type.Integer({ minimum: 0, description: "Calls that ended, including those without a charge." }),
+  ),
+  prompt_tokens: titled(
+    "Prompt",
+    Type.Integer({ description: "Charged prompt tokens, including cached ones." }),
+  ),
+  cached_tokens: titled("Cached", Tokens),
+  completion_tokens: titled("Output", Tokens),
+  charge: titled("Charge", Money),
+  overage: titled(
+    "Overage",
+    Type.String({
+      ...Money,
+      description: "The part of the charge that exceeds the hold.",
+    }),
+  ),
   buckets: Type.Object(
     recordOf(countedKinds, () => Tokens),
     {
@@ -99,20 +109,29 @@ const sums = {
 
 const operatorSums = {
   ...sums,
-  abandoned: Type.Integer({
-    minimum: 0,
-    description: "Calls whose clients left before any output. They were not charged (D91).",
-  }),
-  cost: Type.String({
-    ...Money,
-    description:
-      "What the usage costs at the configured prices: the charge without the price multipliers of the accounts.",
-  }),
-  profit: Type.String({ ...Money, description: "`charge` minus `cost`." }),
-  provider_cost: Type.String({
-    ...Money,
-    description: "What the providers say that the calls cost, of those that say it (D90).",
-  }),
+  abandoned: titled(
+    "Abandoned",
+    Type.Integer({
+      minimum: 0,
+      description: "Calls whose clients left before any output. They were not charged (D91).",
+    }),
+  ),
+  cost: titled(
+    "Cost",
+    Type.String({
+      ...Money,
+      description:
+        "What the usage costs at the configured prices: the charge without the price multipliers of the accounts.",
+    }),
+  ),
+  profit: titled("Profit", Type.String({ ...Money, description: "`charge` minus `cost`." })),
+  provider_cost: titled(
+    "Provider",
+    Type.String({
+      ...Money,
+      description: "What the providers say that the calls cost, of those that say it (D90).",
+    }),
+  ),
 }
 
 export const UsageSums = Type.Object(sums)
@@ -125,7 +144,7 @@ const group = {
     description:
       "The name of the model or operation, the id of the key, account or session (empty for calls without a session), the day (`2026-11-21`), or the start of the hour, in UTC.",
   }),
-  name: nullable(Type.String({ description: "The name of the key or account." })),
+  name: titled("Name", nullable(Type.String({ description: "The name of the key or account." }))),
 }
 
 const reportBy = <Sums extends TProperties>(words: readonly Grouping[], sums: Sums) =>

@@ -83,13 +83,13 @@ function field(card: string, name: string): string {
 describe("what people read", () => {
   test("an account of one's own, its money, its key, a call and its receipt", async () => {
     const opened = await printed("tollgate accounts create 'Wile E. Coyote'")
-    const account = field(opened, "account")
+    const account = field(opened, "id")
     expect(opened.split("\n").slice(1, 6)).toEqual([
-      "name        Wile E. Coyote",
-      "state       active",
-      "balance     0.00 USD",
-      "held        0.00 USD",
-      "available   0.00 USD",
+      "name              Wile E. Coyote",
+      "state             active",
+      "balance           0.00 USD",
+      "held              0.00 USD",
+      "available         0.00 USD",
     ])
 
     const again = await run("tollgate accounts create One")

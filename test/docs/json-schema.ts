@@ -38,6 +38,7 @@ const ignored = () => null
 
 const KEYWORDS: Readonly<Record<string, (check: Check) => string | null>> = {
   title: ignored,
+  "x-unit": ignored,
   description: ignored,
   example: ignored,
   default: ignored,

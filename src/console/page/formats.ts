@@ -1,4 +1,6 @@
+import type { Static, TObject, TProperties } from "@sinclair/typebox"
 import type { AccountBody } from "../../wire/admin.ts"
+import { type FieldPath, fieldAt, type Unit, valueAt } from "../../wire/field.ts"
 import { showCount, showUsd } from "../amount.ts"
 import { addressOf, type Query, shortId } from "../fragment.ts"
 import { showAgo, showDuration, showMoment, showUtc } from "../times.ts"
@@ -31,6 +33,41 @@ export function duration(ms: number | null, title: string | null = null): HTMLEl
 /** A time in the local time zone, with UTC in its title. */
 export function moment(text: string | null, show: (text: string) => string = showMoment): HTMLElement {
   return text === null ? none() : el("time", { datetime: text, title: showUtc(text) }, show(text))
+}
+
+/** By their units. */
+const FORMATS: Readonly<Record<Unit, (value: string | number) => Child>> = {
+  text: (value) => named(String(value)),
+  number: (value) => el("data", { value }, String(value)),
+  usd: (value) => usd(String(value)),
+  count: (value) => count(Number(value)),
+  percent: (value) => el("data", { value }, showPercent(Number(value))),
+  ms: (value) => duration(Number(value)),
+  time: (value) => moment(String(value)),
+}
+
+function showPercent(value: number): string {
+  const sign = value > 0 ? "+" : value < 0 ? "−" : ""
+  return `${sign}${Math.abs(value)}%`
+}
+
+/** The value of a field as the schema's unit says. */
+export function shownValue<P extends TProperties>(
+  schema: TObject<P>,
+  record: Static<TObject<P>>,
+  path: FieldPath<P>,
+): Child {
+  const value = valueAt(record, path)
+  if (Array.isArray(value)) return names(value.map((one) => named(String(one))))
+  return typeof value === "string" || typeof value === "number"
+    ? FORMATS[fieldAt(schema, path).unit](value)
+    : none()
+}
+
+/** A function that makes entries of a detail view. The schema says their titles, and their units unless a value is given. */
+export function entriesOf<P extends TProperties>(schema: TObject<P>, record: Static<TObject<P>>) {
+  return (path: FieldPath<P>, value: Child = shownValue(schema, record, path), note?: string): Entry =>
+    note === undefined ? [fieldAt(schema, path).title, value] : [fieldAt(schema, path).title, value, note]
 }
 
 /** A relative time, with the exact time in its title. */

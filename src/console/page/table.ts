@@ -1,10 +1,24 @@
+import type { Static, TObject, TProperties } from "@sinclair/typebox"
+import { type FieldPath, fieldAt } from "../../wire/field.ts"
 import { addressOf, type Query } from "../fragment.ts"
 import type { Listed } from "./admin-api.ts"
 import { button, type Child, el, replaceElement } from "./element.ts"
+import { shownValue } from "./formats.ts"
 import { type Part, part, type Visit } from "./part.ts"
 
 /** A title, what is shown of a row, and whether it is a number, which is aligned right. */
 export type Column<Row> = readonly [title: string, cell: (row: Row) => Child, right?: "right"]
+
+/** A function that makes columns of the fields of a schema, which says their titles, and their units unless `cell` is given. */
+export function columnsOf<P extends TProperties>(schema: TObject<P>) {
+  return (
+    path: FieldPath<P>,
+    cell: (record: Static<TObject<P>>) => Child = (record) => shownValue(schema, record, path),
+  ): Column<Static<TObject<P>>> => {
+    const { title, unit } = fieldAt(schema, path)
+    return unit === "text" || unit === "time" ? [title, cell] : [title, cell, "right"]
+  }
+}
 
 /** Table rows by key. Unchanged rows keep their elements, so that polling does not cause flicker or move the focus. */
 export interface Table<Row> {

@@ -1,4 +1,4 @@
-import type { AccountBody, CallBody, CreditBody } from "../../../wire/admin.ts"
+import { AccountBody, type CallBody, CreditBody } from "../../../wire/admin.ts"
 import type { TimelineBody } from "../../../wire/statistics.ts"
 import { type Metric, metrics } from "../../chart.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
@@ -6,9 +6,9 @@ import { type Range, ranges, spanOf } from "../../times.ts"
 import { ask, type Listed, ownId, tell } from "../admin-api.ts"
 import { button, el, named, replaceElement } from "../element.ts"
 import { openDialog } from "../form.ts"
-import { choice, detail, moment, none, noteName, usd } from "../formats.ts"
+import { choice, detail, entriesOf, moment, noteName } from "../formats.ts"
 import { type Part, part, type Visit, view } from "../part.ts"
-import { list } from "../table.ts"
+import { columnsOf, list } from "../table.ts"
 import { accountChip } from "./accounts.ts"
 import { callColumns } from "./calls.ts"
 import { keys } from "./keys.ts"
@@ -29,7 +29,8 @@ export function account(visit: Visit, id: string): HTMLElement {
     class: "totals",
     async content(signal) {
       const found = await ask<AccountBody>(path, signal)
-      const { name, balance, held, available, price_multiplier, suspended, created_at } = found
+      const { name, price_multiplier, suspended, created_at } = found
+      const entry = entriesOf(AccountBody, found)
       noteName(found)
       document.title = `${name} · Tollgate console`
       title.replaceChildren(named(name), " ", accountChip(suspended))
@@ -37,23 +38,20 @@ export function account(visit: Visit, id: string): HTMLElement {
       replaceElement(actions, next)
       actions = next
       const figures = detail("tiles", [
-        ["Available", usd(available), "available to new calls"],
-        ["Balance", usd(balance), "credits minus charges"],
-        ["Held", usd(held), "by open calls"],
-        ["Price multiplier", `× ${price_multiplier}`, "on the prices"],
+        entry("available", undefined, "available to new calls"),
+        entry("balance", undefined, "credits minus charges"),
+        entry("held", undefined, "by open calls"),
+        entry("price_multiplier", `× ${price_multiplier}`, "on the prices"),
       ])
-      return el("div", figures, el("p.quiet.lead", "Opened ", moment(created_at), `, id ${id}`))
+      return el("div", figures, el("p.quiet.lead", "Created ", moment(created_at), `, id ${id}`))
     },
   })
+  const creditColumn = columnsOf(CreditBody)
   const credits = list(visit, {
     title: "Credits",
     label: "Credits",
     key: (credit: CreditBody) => credit.id,
-    columns: [
-      ["When", ({ created_at }) => moment(created_at)],
-      ["Amount", ({ amount }) => usd(amount), "right"],
-      ["Reason", ({ reason }) => (reason === null ? none() : named(reason))],
-    ],
+    columns: [creditColumn("created_at"), creditColumn("amount"), creditColumn("reason")],
     empty: "No credits yet.",
     load: (signal) => ask<Listed<CreditBody>>(`${path}/credits?limit=${CREDITS}`, signal),
     below: ({ next }) => next !== null && el("p.quiet", `Only the newest ${CREDITS} are shown.`),
@@ -63,7 +61,7 @@ export function account(visit: Visit, id: string): HTMLElement {
     tools: el("a", { href: addressOf("calls", null, { account: id }) }, "All calls"),
     label: "Recent calls",
     key: (call: CallBody) => call.id,
-    columns: callColumns.filter(([column]) => column !== "Account"),
+    columns: callColumns(false),
     empty: "No calls yet.",
     load: (signal) => ask<Listed<CallBody>>(`/calls?limit=${CALLS}&account=${id}`, signal),
   })

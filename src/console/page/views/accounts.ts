@@ -1,4 +1,4 @@
-import type { AccountBody } from "../../../wire/admin.ts"
+import { AccountBody } from "../../../wire/admin.ts"
 import type { TimelineBody } from "../../../wire/statistics.ts"
 import { showUsd, sumUsd } from "../../amount.ts"
 import { coarser } from "../../chart.ts"
@@ -10,7 +10,7 @@ import { openDialog } from "../form.ts"
 import { ago, chip, usd } from "../formats.ts"
 import { type Visit, view } from "../part.ts"
 import { spark } from "../plot.ts"
-import { list, pages } from "../table.ts"
+import { columnsOf, list, pages } from "../table.ts"
 import { refusals } from "./refusals.ts"
 
 const PAGE = "50"
@@ -19,6 +19,7 @@ const STEPS = 4
 
 /** All accounts, with their balances and recent spending. */
 export function accounts(visit: Visit): HTMLElement {
+  const column = columnsOf(AccountBody)
   const { after = "" } = visit.address.query
   const sparks = new Map<string, HTMLElement>()
   const sparkPlace = (id: string): HTMLElement => {
@@ -31,13 +32,13 @@ export function accounts(visit: Visit): HTMLElement {
     label: "Accounts",
     key: ({ id }: AccountBody) => id,
     columns: [
-      ["Account", ({ id, name }) => el("a", { href: addressOf("accounts", id) }, named(name))],
-      ["Available", ({ available }) => usd(available), "right"],
-      ["Balance", ({ balance }) => usd(balance), "right"],
-      ["Held", ({ held }) => usd(held), "right"],
+      column("name", ({ id, name }) => el("a", { href: addressOf("accounts", id) }, named(name))),
+      column("available"),
+      column("balance"),
+      column("held"),
       ["Spent in 24 h", ({ id }) => sparkPlace(id)],
-      ["State", ({ suspended }) => accountChip(suspended)],
-      ["Opened", ({ created_at }) => ago(created_at)],
+      column("suspended", ({ suspended }) => accountChip(suspended)),
+      column("created_at", ({ created_at }) => ago(created_at)),
     ],
     empty: "No accounts yet. Create the first one.",
     async load(signal) {

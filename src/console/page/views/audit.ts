@@ -1,11 +1,11 @@
-import type { AuditBody } from "../../../wire/ledger-checks.ts"
+import { type AuditBody, Violation } from "../../../wire/ledger-checks.ts"
 import { lessUsd, showCount } from "../../amount.ts"
 import { counted } from "../../words.ts"
 import { ask } from "../admin-api.ts"
 import { button, el } from "../element.ts"
 import { accountLink, moment, usd } from "../formats.ts"
 import { type Part, part, type Visit, view } from "../part.ts"
-import { table } from "../table.ts"
+import { columnsOf, table } from "../table.ts"
 
 /** The result of the last audit on this page. */
 let last: AuditBody | null = null
@@ -41,14 +41,15 @@ export function auditPart(visit: Visit): Part {
 
 function found({ checked_at, accounts, open_holds, violations }: AuditBody): HTMLElement {
   const clean = violations.length === 0
+  const column = columnsOf(Violation)
   const rows = table<AuditBody["violations"][number]>({
     label: "Violations",
     columns: [
-      ["Account", ({ account_id }) => accountLink(account_id)],
-      ["What", ({ kind }) => kind],
-      ["Key or call", ({ id }) => id ?? ""],
-      ["Recorded", ({ recorded }) => (recorded === null ? "no such account" : usd(recorded)), "right"],
-      ["Expected", ({ expected }) => (expected === null ? "no entry" : usd(expected)), "right"],
+      column("account_id", ({ account_id }) => accountLink(account_id)),
+      column("kind"),
+      column("id", ({ id }) => id ?? ""),
+      column("recorded", ({ recorded }) => (recorded === null ? "no such account" : usd(recorded))),
+      column("expected", ({ expected }) => (expected === null ? "no entry" : usd(expected))),
       ["Difference", ({ recorded, expected }) => usd(lessUsd(recorded ?? "0", expected ?? "0")), "right"],
     ],
     empty: "",

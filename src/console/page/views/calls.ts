@@ -1,41 +1,37 @@
-import type { CallBody } from "../../../wire/admin.ts"
+import { CallBody } from "../../../wire/admin.ts"
 import { failures, operationNames, states } from "../../../wire/call.ts"
 import { showCount } from "../../amount.ts"
 import { addressOf, type Query, withQuery } from "../../fragment.ts"
 import { showBrief, showDuration } from "../../times.ts"
 import { failureWords } from "../../words.ts"
 import { ask, type Listed } from "../admin-api.ts"
-import { type Child, el, named } from "../element.ts"
+import { type Child, el } from "../element.ts"
 import { type Field, form } from "../form.ts"
-import {
-  accountLink,
-  callLink,
-  chip,
-  count,
-  duration,
-  failureChip,
-  moment,
-  names,
-  none,
-  usd,
-} from "../formats.ts"
+import { accountLink, callLink, chip, count, duration, failureChip, moment, names, none } from "../formats.ts"
 import { type Visit, view } from "../part.ts"
-import { type Column, list, pages } from "../table.ts"
+import { type Column, columnsOf, list, pages } from "../table.ts"
 
 const PAGE = "50"
 
-export const callColumns: readonly Column<CallBody>[] = [
-  ["Call", ({ id }) => callLink(id)],
-  ["Started", ({ started_at }) => moment(started_at, showBrief)],
-  ["Account", ({ account_id }) => accountLink(account_id)],
-  ["Model", ({ model }) => named(model)],
-  ["Operation", ({ operation }) => operation],
-  ["State", ({ state, failure }) => names([chip(state), failure === null ? null : failureChip(failure)])],
-  ["Held", ({ held }) => usd(held), "right"],
-  ["Charged", ({ charge }) => usd(charge), "right"],
-  ["Tokens", tokensOf, "right"],
-  ["Took", tookOf, "right"],
-]
+const column = columnsOf(CallBody)
+
+/** The columns of calls, with or without their accounts. */
+export function callColumns(has_account: boolean): readonly Column<CallBody>[] {
+  return [
+    column("id", ({ id }) => callLink(id)),
+    column("started_at", ({ started_at }) => moment(started_at, showBrief)),
+    ...(has_account ? [column("account_id", ({ account_id }) => accountLink(account_id))] : []),
+    column("model"),
+    column("operation"),
+    column("state", ({ state, failure }) =>
+      names([chip(state), failure === null ? null : failureChip(failure)]),
+    ),
+    column("held"),
+    column("charge"),
+    ["Tokens", tokensOf, "right"],
+    column("duration_ms", tookOf),
+  ]
+}
 
 function tokensOf({ usage }: CallBody): Child {
   if (usage === null) return none()
@@ -73,7 +69,7 @@ export function calls(visit: Visit): HTMLElement {
     title: null,
     label: "Calls",
     key: ({ id }: CallBody) => id,
-    columns: callColumns,
+    columns: callColumns(true),
     empty: "No calls match these filters.",
     load: (signal) => ask<Listed<CallBody>>(withQuery("/calls", { ...filter, after, limit: PAGE }), signal),
     below: (page) => pages("calls", filter, after, page),

@@ -1,4 +1,4 @@
-import type { CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
+import { type CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
 import type { UpstreamBody } from "../../../wire/statistics.ts"
 import type { OperatorUsageReport } from "../../../wire/usage-report.ts"
 import { keyState } from "../../words.ts"
@@ -7,7 +7,7 @@ import { button, type Child, el, named } from "../element.ts"
 import { type Field, openDialog } from "../form.ts"
 import { ago, callsLink, chip, copyable, count, names, none, usd } from "../formats.ts"
 import type { Part, Visit } from "../part.ts"
-import { list } from "../table.ts"
+import { columnsOf, list } from "../table.ts"
 import { suspend } from "./suspend.ts"
 
 const MEANINGS = {
@@ -27,19 +27,20 @@ type Row = KeyBody & { readonly abandoned: number }
 /** The keys of an account. */
 export function keys(visit: Visit, account_id: string): Part {
   const reload = () => void made.load()
+  const column = columnsOf(KeyBody)
   const made = list(visit, {
     title: "Keys",
     tools: button("New key", () => void createKey(account_id, reload)),
     label: "Keys",
     key: ({ id }: Row) => id,
     columns: [
-      ["Key", keyLink],
-      ["State", stateOf],
-      ["Models", ({ models }) => (models === null ? "all" : names(models.map(named)))],
-      ["Spending limit", limitOf, "right"],
+      column("name", keyLink),
+      column("suspended", stateOf),
+      column("models", ({ models }) => (models === null ? "all" : names(models.map(named)))),
+      column("spending_limit", limitOf),
       ["Abandoned calls, 30 days", ({ abandoned }) => count(abandoned), "right"],
-      ["Last used", ({ last_used_at }) => ago(last_used_at)],
-      ["Expires", ({ expires_at }) => ago(expires_at)],
+      column("last_used_at", ({ last_used_at }) => ago(last_used_at)),
+      column("expires_at", ({ expires_at }) => ago(expires_at)),
       ["Actions", (key) => actions(key, reload), "right"],
     ],
     empty: "No keys yet. The account needs a key to make calls.",

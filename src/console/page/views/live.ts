@@ -1,13 +1,13 @@
-import type { CallBody } from "../../../wire/admin.ts"
+import { CallBody } from "../../../wire/admin.ts"
 import { showUsd, sumUsd } from "../../amount.ts"
 import { withQuery } from "../../fragment.ts"
 import { showBrief, showDuration } from "../../times.ts"
 import { counted } from "../../words.ts"
 import { ask, type Listed } from "../admin-api.ts"
-import { el, named, setText } from "../element.ts"
-import { accountLink, callLink, moment, usd } from "../formats.ts"
+import { el, setText } from "../element.ts"
+import { accountLink, callLink, moment } from "../formats.ts"
 import { poll, type Visit, view } from "../part.ts"
-import { list } from "../table.ts"
+import { columnsOf, list } from "../table.ts"
 
 const LOOK_MS = 2_000
 const MOST_OPEN = 100
@@ -21,20 +21,21 @@ const MEANING =
 export function live(visit: Visit): HTMLElement {
   const ages = new Map<string, HTMLDataElement>()
   const summary = el("p.quiet")
+  const column = columnsOf(CallBody)
   const open = list(visit, {
     title: null,
     label: "Open calls",
     key: ({ id }: CallBody) => id,
     mark: ({ state }) => state,
     columns: [
-      ["Call", ({ id }) => callLink(id)],
-      ["Started", ({ started_at }) => moment(started_at, showBrief)],
+      column("id", ({ id }) => callLink(id)),
+      column("started_at", ({ started_at }) => moment(started_at, showBrief)),
       ["Running for", ({ id }) => ages.get(id) ?? null, "right"],
-      ["Account", ({ account_id }) => accountLink(account_id)],
-      ["Model", ({ model }) => named(model)],
-      ["Upstream", ({ upstream }) => named(upstream)],
+      column("account_id", ({ account_id }) => accountLink(account_id)),
+      column("model"),
+      column("upstream"),
       ["Kind", ({ stream }) => (stream ? "stream" : "JSON")],
-      ["Held", ({ held }) => usd(held), "right"],
+      column("held"),
     ],
     empty: "No calls in progress.",
     async load(signal) {

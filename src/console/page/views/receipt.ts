@@ -1,4 +1,4 @@
-import type { CallBody, KeyBody } from "../../../wire/admin.ts"
+import { CallBody, type KeyBody } from "../../../wire/admin.ts"
 import { showUsd } from "../../amount.ts"
 import { addressOf, shortId } from "../../fragment.ts"
 import { costLines, type ReceiptStep, receiptSteps, releasedPart } from "../../receipt-lines.ts"
@@ -13,6 +13,7 @@ import {
   copyable,
   count,
   detail,
+  entriesOf,
   failureChip,
   moment,
   none,
@@ -99,39 +100,41 @@ function stepOf({ name, at, after_ms, missing }: ReceiptStep, call: CallBody): H
 type Facts = Parameters<typeof detail>[1]
 
 function money(call: CallBody): Facts {
-  const { held, charge, overage, cost, price_multiplier, basis, provider_cost } = call
+  const { charge, overage, price_multiplier, basis, provider_cost } = call
   const is_multiplied = price_multiplier !== "1"
+  const entry = entriesOf(CallBody, call)
   return [
-    ["Held", usd(held)],
-    is_multiplied ? ["Cost", usd(cost)] : null,
-    is_multiplied ? ["Price multiplier", `× ${price_multiplier}`] : null,
-    ["Charged", usd(charge)],
+    entry("held"),
+    is_multiplied ? entry("cost") : null,
+    is_multiplied ? entry("price_multiplier", `× ${price_multiplier}`) : null,
+    entry("charge"),
     ["Released", usd(releasedPart(call))],
-    overage === null || overage === "0" ? null : ["Overage", usd(overage)],
-    ["Charged by", charge === null ? none() : basisWords(basis)],
-    provider_cost === null ? null : ["Provider's cost", usd(provider_cost)],
+    overage === null || overage === "0" ? null : entry("overage"),
+    entry("basis", charge === null ? none() : basisWords(basis)),
+    provider_cost === null ? null : entry("provider_cost"),
   ]
 }
 
 function facts(call: CallBody): Facts {
-  const { account_id, key_id, model, operation, stream, session_id, agent_id, ending, failure } = call
+  const entry = entriesOf(CallBody, call)
+  const { account_id, key_id, operation, stream, session_id, agent_id, ending, failure } = call
   const { provider_request_id, attempts, notes, unread, unexplained_tokens, estimate } = call
   return [
-    ["Account", accountLink(account_id)],
-    ["Key", keyLink(account_id, key_id)],
-    ["Model", named(model)],
-    ["Upstream", named(upstreamOf(call))],
-    provider_request_id === null ? null : ["Provider request id", named(provider_request_id)],
-    ...attempts.map((attempt) => ["Other attempt", named(attemptWords(attempt))] as const),
-    ["Operation", `${operation}, ${stream ? "stream" : "JSON"}`],
-    session_id === null ? null : ["Session", callsLink({ session: session_id }, named(session_id))],
-    agent_id === null ? null : ["Agent", named(agent_id)],
-    ["Ending", ending === null ? none() : endingWords(ending)],
-    ["Failure", failure === null ? "none" : `${failureWords(failure)} (${failure}).`],
-    ...notes.map((note) => ["Note", noteWords(note)] as const),
-    unread.length === 0 ? null : ["Unknown numbers", unread.join(", ")],
-    unexplained_tokens === 0 ? null : ["Total less its parts", `${unexplained_tokens} tokens`],
-    estimate === null ? null : ["Estimated from", estimateWords(estimate)],
+    entry("account_id", accountLink(account_id)),
+    entry("key_id", keyLink(account_id, key_id)),
+    entry("model"),
+    entry("upstream", named(upstreamOf(call))),
+    provider_request_id === null ? null : entry("provider_request_id"),
+    ...attempts.map((attempt) => entry("attempts", named(attemptWords(attempt)))),
+    entry("operation", `${operation}, ${stream ? "stream" : "JSON"}`),
+    session_id === null ? null : entry("session_id", callsLink({ session: session_id }, named(session_id))),
+    agent_id === null ? null : entry("agent_id"),
+    entry("ending", ending === null ? none() : endingWords(ending)),
+    entry("failure", failure === null ? "none" : `${failureWords(failure)} (${failure}).`),
+    ...notes.map((note) => entry("notes", noteWords(note))),
+    unread.length === 0 ? null : entry("unread", unread.join(", ")),
+    unexplained_tokens === 0 ? null : entry("unexplained_tokens", `${unexplained_tokens} tokens`),
+    estimate === null ? null : entry("estimate", estimateWords(estimate)),
   ]
 }
 

@@ -1,22 +1,23 @@
-import type { RefusalBody, RefusalsBody } from "../../../wire/refusals.ts"
+import { RefusalBody, type RefusalsBody } from "../../../wire/refusals.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
 import { ask } from "../admin-api.ts"
 import { el, named } from "../element.ts"
-import { ago, count } from "../formats.ts"
+import { ago } from "../formats.ts"
 import type { Part, Visit } from "../part.ts"
-import { list } from "../table.ts"
+import { columnsOf, list } from "../table.ts"
 
 /** The refused calls of an account, or of all if its id is empty (D80). */
 export function refusals(visit: Visit, account: string): Part {
+  const column = columnsOf(RefusalBody)
   return list(visit, {
     title: "Refused calls, last 7 days",
     label: "Refused calls",
     columns: [
-      ["Account", (row: RefusalBody) => accountLink(row)],
-      ["Key", ({ key, key_name }) => named(key_name ?? key ?? "–")],
-      ["Code", ({ code }) => code],
-      ["Requests", ({ requests }) => count(requests), "right"],
-      ["Last", ({ last_at }) => ago(last_at)],
+      column("account_name", accountLink),
+      column("key_name", ({ key, key_name }) => named(key_name ?? key ?? "–")),
+      column("code"),
+      column("requests"),
+      column("last_at", ({ last_at }) => ago(last_at)),
     ],
     empty: "No refused calls in the last 7 days.",
     load: (signal) => ask<RefusalsBody>(withQuery("/refusals", { account }), signal),

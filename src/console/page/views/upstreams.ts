@@ -1,10 +1,10 @@
-import type { UpstreamBody } from "../../../wire/statistics.ts"
+import { UpstreamBody } from "../../../wire/statistics.ts"
 import { showDuration } from "../../times.ts"
 import { ask } from "../admin-api.ts"
-import { type Child, el, named } from "../element.ts"
-import { chip, count, modelLink, names, none } from "../formats.ts"
+import { type Child, el } from "../element.ts"
+import { chip, modelLink, names, none } from "../formats.ts"
 import { poll, type Visit, view } from "../part.ts"
-import { list } from "../table.ts"
+import { columnsOf, list } from "../table.ts"
 
 const LOOK_MS = 3_000
 
@@ -19,20 +19,21 @@ const BREAKERS =
 
 /** The state of the upstreams in each process of the gateway. */
 export function upstreams(visit: Visit): HTMLElement {
+  const column = columnsOf(UpstreamBody)
   const all = list(visit, {
     title: null,
     label: "Upstreams",
     key: ({ name, worker }: UpstreamBody) => `${worker} ${name}`,
     columns: [
-      ["Upstream", ({ name }) => named(name)],
-      ["Family", ({ family }) => family],
-      ["Process", ({ worker }) => (worker === null ? "this gateway" : `worker ${worker}`)],
-      ["State", ({ state }) => chip(state, MEANINGS[state] ?? state)],
-      ["Consecutive failures", ({ failures }) => count(failures), "right"],
-      ["Next attempt", nextTry],
-      ["Accounts skipped", ({ accounts_skipped }) => count(accounts_skipped), "right"],
-      ["Keys that rest", restingKeys],
-      ["Models", ({ models }) => names(models.map(modelLink))],
+      column("name"),
+      column("family"),
+      column("worker", ({ worker }) => (worker === null ? "this gateway" : `worker ${worker}`)),
+      column("state", ({ state }) => chip(state, MEANINGS[state] ?? state)),
+      column("failures"),
+      column("tries_in_ms", nextTry),
+      column("accounts_skipped"),
+      column("keys", restingKeys),
+      column("models", ({ models }) => names(models.map(modelLink))),
     ],
     empty: "No upstreams are configured.",
     load: (signal) => ask<{ data: UpstreamBody[] }>("/upstreams", signal),
