@@ -29,6 +29,18 @@ export const catalogue = {
     message: "This Idempotency-Key was already used with a different request. Use a new key for each call.",
     should_retry: false,
   },
+  tag_not_declared: {
+    status: 400,
+    type: "invalid_request_error",
+    message: "A tag of this call is not known. Send only tags that the operator has declared.",
+    should_retry: false,
+  },
+  tag_required: {
+    status: 400,
+    type: "invalid_request_error",
+    message: "This API key needs a tag on each call. Send it in the x-tollgate-tags header.",
+    should_retry: false,
+  },
   invalid_api_key: {
     status: 401,
     type: "authentication_error",

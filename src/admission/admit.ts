@@ -1,7 +1,16 @@
 import { Call } from "../call/call.ts"
-import type { Model } from "../config/config.ts"
+import type { Config, Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
-import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
+import type {
+  CallLedger,
+  Hold,
+  HoldResult,
+  Idempotency,
+  Labelled,
+  Labels,
+  Owner,
+  Standing,
+} from "../ledger/entries.ts"
 import { atMultiplier, heldFor } from "../money.ts"
 import type { Named, OperationOn, Passed } from "../operations/operation.ts"
 import type { FieldTexts } from "../wire/json.ts"
@@ -9,6 +18,7 @@ import { askedOf } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import type { Described } from "./described.ts"
 import { type Accepted, type Entering, usableKey } from "./enter.ts"
+import { type ClientLabels, labelledOf } from "./labels.ts"
 import { moneyRefusal, type Quote, quote } from "./quote.ts"
 
 /** The parts of the gateway that admission uses. */
@@ -17,6 +27,17 @@ export interface Admitting extends Entering {
   readonly catalog: Catalog
   /** True if any of these routes may be tried now (D33). */
   readonly breakers: { ready(routes: Model["routes"], account_id: string): boolean }
+  readonly config: Pick<Config, "limits" | "tags">
+}
+
+/** A request, read from its headers and its body. */
+export interface Asked<Request> {
+  readonly body: Request
+  readonly texts: FieldTexts
+  readonly described: Described
+  readonly idempotency: Idempotency | null
+  readonly passed: Passed | null
+  readonly client_labels: ClientLabels | null
 }
 
 /**
@@ -28,11 +49,7 @@ export async function admit<Request extends Named>(
   operation: OperationOn<Request>,
   id: string,
   accepted: Accepted,
-  request: Request,
-  texts: FieldTexts,
-  described: Described,
-  idempotency: Idempotency | null,
-  passed: Passed | null,
+  { body: request, texts, described, idempotency, passed, client_labels }: Asked<Request>,
 ): Promise<Call> {
   const { ledger, catalog, in_flight, breakers } = gateway
   const { key_hash } = accepted
@@ -48,27 +65,32 @@ export async function admit<Request extends Named>(
     const quoted = quote(operation, asked, found)
     if (!breakers.ready(found.routes, accepted.owner.account_id))
       throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
-    let { owner } = accepted
-    let terms_ids = catalog.termsIds(found, operation.name, owner.shard)
-    const of_call: Hold = {
-      id,
-      account_id: owner.account_id,
-      key_id: owner.key_id,
-      amount_nano: quoted.amount_nano,
-      cost_pico: quoted.cost_pico,
-      terms_id: terms_ids[0],
-      stream: operation.streams(request),
-      idempotency,
-    }
     const session = passed?.session ?? null
-    const hold = session === null ? of_call : { ...of_call, session }
-    let result = await ledger.hold(hold, owner.shard)
-    const moved = result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, owner) : null
-    if (moved !== null) {
-      owner = moved
-      terms_ids = catalog.termsIds(found, operation.name, owner.shard)
-      result = await ledger.hold({ ...hold, terms_id: terms_ids[0] }, owner.shard)
+    const holdAs = async (owner: Owner) => {
+      const is_plain = client_labels === null && owner.tag_rules === undefined
+      const [by, labels] = is_plain ? [owner, null] : await labelsFor(gateway, key_hash, owner, client_labels)
+      const terms_ids = catalog.termsIds(found, operation.name, by.shard)
+      const hold: Hold = {
+        id,
+        account_id: by.account_id,
+        key_id: by.key_id,
+        amount_nano: quoted.amount_nano,
+        cost_pico: quoted.cost_pico,
+        terms_id: terms_ids[0],
+        stream: operation.streams(request),
+        idempotency,
+        ...(session !== null && { session }),
+        ...(labels !== null && { labels }),
+        ...(by.tag_rules !== undefined && { labels_version: by.tag_rules.version }),
+      }
+      return { owner: by, terms_ids, hold, result: await ledger.hold(hold, by.shard) }
     }
+    let tried = await holdAs(accepted.owner)
+    if (tried.result.outcome === "labels_changed") tried = await holdAs(await usableKey(ledger, key_hash))
+    const moved =
+      tried.result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, tried.owner) : null
+    if (moved !== null) tried = await holdAs(moved)
+    const { owner, terms_ids, hold, result } = tried
     if (result.outcome !== "held") {
       if (ASKED_AGAIN.has(result.outcome)) ledger.forget(key_hash)
       throw refusalOf(result, quoted, found)
@@ -87,6 +109,28 @@ export async function admit<Request extends Named>(
     in_flight.refuse()
     throw error
   }
+}
+
+/**
+ * The labels of a call (D94), and the owner whose rules they obey. A fault by rules that may be older ones is judged again by
+ * the current ones.
+ */
+async function labelsFor(
+  { ledger, config }: Admitting,
+  key_hash: string,
+  owner: Owner,
+  client: ClientLabels | null,
+): Promise<readonly [Owner, Labels | null]> {
+  let by = owner
+  let labelled: Labelled | null
+  try {
+    labelled = labelledOf(by, client, config.tags)
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    by = await usableKey(ledger, key_hash)
+    labelled = labelledOf(by, client, config.tags)
+  }
+  return [by, labelled === null ? null : await ledger.labels(labelled, by.shard)]
 }
 
 /** Outcomes after which the next request of the key waits for the ledger before its body is read (D30). */
@@ -113,6 +157,8 @@ function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
       })
     case "model_not_allowed":
       return new GatewayError(result.outcome, { param: "model" })
+    case "labels_changed":
+      return new GatewayError("ledger_unavailable")
     default:
       return new GatewayError(result.outcome)
   }
@@ -137,7 +183,11 @@ async function refusalWithoutUpstream(
  * The result of a hold for this cost according to this standing, checked in the order of the holding statement; null: it
  * would be held.
  */
-export function foreseen(standing: Standing, model: string, cost_pico: bigint): Refused | null {
+export function foreseen(
+  standing: Standing,
+  model: string,
+  cost_pico: bigint,
+): Exclude<Refused, { readonly outcome: "labels_changed" }> | null {
   const { models, available_nano, spending, price_multiplier_bp } = standing
   const multiplied = price_multiplier_bp === undefined ? {} : { price_multiplier_bp }
   if (standing.key_suspended) return { outcome: "key_suspended" }

@@ -107,6 +107,8 @@ const AFTER_KEY: ReadonlySet<ErrorCode> = new Set([
   "model_not_allowed",
   "model_not_found",
   "request_too_large",
+  "tag_not_declared",
+  "tag_required",
   "unsupported_media_type",
 ])
 

@@ -46,6 +46,9 @@ const FIELDS = {
   "--models <A,B>": "the models that it can use",
   "--expires <TIME>": "when it expires: 2027-12-31, an RFC 3339 time, or 30d (from now)",
   "--limit <25/month>": `its spending limit: ${LIMIT_FORM}`,
+  "--labels <A=B,C=D>": "tags of all its calls, which no client can change",
+  "--required-tags <A,B>": "tags without which its calls are refused",
+  "--client-tags <WORD>": "accepted or ignored: what happens to tags and end users of clients",
 } as const
 
 const create = adminCommand({
@@ -67,7 +70,7 @@ const create = adminCommand({
 })
 
 const change = adminCommand({
-  summary: "Change a key's name, models, expiry or limit",
+  summary: "Change a key's name, models, expiry, limit or tags",
   details: "Flags that are not given change nothing. The value none removes a setting.",
   words: { ...KEY, ...FIELDS },
   examples: [
@@ -80,7 +83,7 @@ const change = adminCommand({
   async run({ key, ...given }, context) {
     const fields = fieldsOf(given)
     if (Object.values(fields).every((value) => value === undefined))
-      throw new UsageError("nothing to change: use --name, --models, --expires or --limit")
+      throw new UsageError("nothing to change: use --name, --models, --expires, --limit or a flag for tags")
     await changeKey(context, key, fields)
   },
 })
@@ -142,13 +145,38 @@ async function changeKey(context: AdminContext, word: string, fields: object): P
 }
 
 /** The fields of a key from the flags, in the form of the API. */
-function fieldsOf({ name, models, expires, limit }: Given<typeof FIELDS>) {
+function fieldsOf({
+  name,
+  models,
+  expires,
+  limit,
+  labels,
+  "required-tags": required,
+  "client-tags": client_tags,
+}: Given<typeof FIELDS>) {
   return {
     name: orNull(name, (text) => text),
-    models: orNull(models, (text) => text.split(",").map((model) => model.trim())),
+    models: orNull(models, listOf),
     expires_at: orNull(expires, expiryOf),
     spending_limit: orNull(limit, parseSpendingLimit),
+    labels: orNull(labels, labelsOf),
+    required_tags: orNull(required, listOf),
+    client_tags,
   }
+}
+
+function listOf(text: string): string[] {
+  return text.split(",").map((word) => word.trim())
+}
+
+function labelsOf(text: string): Record<string, string> {
+  return Object.fromEntries(
+    listOf(text).map((pair) => {
+      const [name = "", value, ...rest] = pair.split("=")
+      if (value !== undefined && rest.length === 0) return [name, value]
+      throw new UsageError("--labels: expected a list such as team=search,env=prod")
+    }),
+  )
 }
 
 /** The value of a flag; `none` is null. */
@@ -162,10 +190,18 @@ function expiryOf(text: string): string {
   return time
 }
 
+/** Tags as the header has them. */
+export function tagsText(tags: Readonly<Record<string, string>>): string {
+  return Object.entries(tags)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(", ")
+}
+
 /** The fields that a new key and a listed one have in common. */
 type Key = CreatedKeyBody & Partial<Pick<KeyBody, "spent" | "revoked_at">>
 
 function keyLines(key: Omit<Key, "key">): CardLine[] {
+  const { labels, required_tags, client_tags } = key
   const line = linesOf(CommonKeyBody, key)
   return [
     line("id"),
@@ -175,6 +211,9 @@ function keyLines(key: Omit<Key, "key">): CardLine[] {
     line("models", modelsOf(key)),
     line("expires_at", key.expires_at === null ? "never" : moment(key.expires_at)),
     line("spending_limit", limitOf(key)),
+    line("labels", Object.keys(labels).length === 0 ? undefined : tagsText(labels)),
+    line("required_tags", required_tags.length === 0 ? undefined : required_tags.join(", ")),
+    line("client_tags", client_tags === "ignored" ? client_tags : undefined),
   ]
 }
 

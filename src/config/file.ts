@@ -2,6 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { feeBuckets, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
 import { operationNames } from "../wire/call.ts"
 import { EXPECTED } from "../wire/fault.ts"
+import { TAG_NAME } from "../wire/labels.ts"
 import { Family, UpstreamSection } from "./file-upstream.ts"
 import {
   count,
@@ -50,6 +51,9 @@ const Way = section({
   ),
   weight: Type.Optional(count({ maximum: 1_000 })),
 })
+
+/** The most names of tags, because a client may combine them (D94). */
+const MAX_DECLARED_TAGS = 16
 
 /** The most tools of a provider with a price. */
 const MAX_TOOLS = 32
@@ -165,6 +169,19 @@ export const Shard = section({
 
 /** The part of the configuration that is as the file has it. */
 export const Settings = section({
+  /** The names of the tags that clients may send (D94). */
+  tags: Type.Array(
+    text({
+      pattern: TAG_NAME,
+      [EXPECTED]: "a name of up to 64 characters (a-z, 0-9, _, ., -) that starts with a letter",
+    }),
+    {
+      uniqueItems: true,
+      maxItems: MAX_DECLARED_TAGS,
+      default: [],
+      [EXPECTED]: `a list of at most ${MAX_DECLARED_TAGS} unique names`,
+    },
+  ),
   stream: section({
     keepalive: duration("15s"),
     commit_after: durationOrNone("50ms"),

@@ -11,6 +11,8 @@ import {
   type End,
   type Hold,
   type HoldResult,
+  type Labelled,
+  type Labels,
   LedgerUnavailable,
   type Measure,
   type Owner,
@@ -30,6 +32,7 @@ import { Background, type Task } from "./queue/background.ts"
 import { EndQueue } from "./queue/ends.ts"
 import { EstimateQueue } from "./queue/estimates.ts"
 import { HoldQueue } from "./queue/holds.ts"
+import { LabelQueue } from "./queue/labels.ts"
 import { Outstanding } from "./queue/outstanding.ts"
 import { Recovery } from "./queue/recovery.ts"
 import { RefusalQueue } from "./queue/refusals.ts"
@@ -87,6 +90,7 @@ export class DatabaseLedger implements Ledger {
   readonly #spool: Spool
   readonly #owners: Owners
   readonly #standings: Standings
+  readonly #labels: LabelQueue
   readonly #answers: KeptAnswers
   readonly #ends: EndQueue
   readonly #holds: HoldQueue
@@ -103,6 +107,7 @@ export class DatabaseLedger implements Ledger {
     this.#lease = new Lease(this.#connect(), lease)
     this.#spool = new Spool(data_dir, this.#lease.gateway_id, log)
     this.#standings = new Standings(this.#connect(), this.#used, shard, owners)
+    this.#labels = new LabelQueue(this.#connect(), () => events.labelsReplaced?.())
     this.#answers = new KeptAnswers(this.#connect())
     const calls = this.#connect()
     this.#background_connection = this.#connect()
@@ -176,6 +181,10 @@ export class DatabaseLedger implements Ledger {
     return null
   }
 
+  labels(labelled: Labelled): Labels | Promise<Labels> {
+    return this.#labels.of(labelled)
+  }
+
   hold(hold: Hold): Promise<HoldResult> {
     return this.#holds.hold(hold)
   }
@@ -235,7 +244,8 @@ export class DatabaseLedger implements Ledger {
     await this.#leave().catch((error: unknown) => {
       this.#options.log.warn({ code: errorCode(error) }, "the lease was not released: it will expire")
     })
-    for (const queue of [this.#ends, this.#standings, this.#answers, this.#sweeper]) queue.stop()
+    for (const queue of [this.#ends, this.#standings, this.#labels, this.#answers, this.#sweeper])
+      queue.stop()
     await this.#disconnect()
     await Promise.all([tasks, this.#ends.written()])
     await this.#spool.settled()
@@ -261,6 +271,7 @@ export class DatabaseLedger implements Ledger {
       this.#availability,
       {
         rewriteCheckpoints: () => written.forgetWritten(),
+        rewriteLabels: () => this.#labels.writeAgain(this.#background_connection),
         expireUnknown: () => this.#sweeper.expireUnknown(this.#outstanding),
       },
       log,

@@ -1,5 +1,15 @@
 import type { Price } from "../money.ts"
-import type { Asking, Basis, Ending, Failure, LostAttempt, Note, Period, Session } from "../wire/call.ts"
+import type {
+  Asking,
+  Basis,
+  Ending,
+  Failure,
+  LostAttempt,
+  Note,
+  Period,
+  Session,
+  Tags,
+} from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
 
 /** A call's request for money. `id` is the call's UUIDv7; the same id never holds twice. */
@@ -22,6 +32,30 @@ export interface Hold {
   readonly idempotency: Idempotency | null
   /** Absent where the client names none. */
   readonly session?: Session
+  /** Who and what the call is for (D94); absent for a call without an end user and tags. */
+  readonly labels?: Labels
+  /** The version of the key's labels and rules for tags that `labels` obey; absent for 0. Another one refuses the hold (D94). */
+  readonly labels_version?: number
+}
+
+/** An end user and tags, as the account's shard has interned them (D94). Equal content has equal ids. */
+export interface Labels {
+  /** Of the row in `labels`, which `holds.labels_id` names. */
+  readonly id: number
+  /** Of the row in `end_users`; null if the call names no end user. */
+  readonly end_user_id: string | null
+  /** The key's own labels among them. */
+  readonly tags: Tags
+}
+
+/** The end user and tags of a call, before they are interned (D94). */
+export interface Labelled {
+  readonly account_id: string
+  readonly end_user: string | null
+  /** Set by the operator for the key. */
+  readonly fixed: Tags
+  /** Sent by the client; none has the name of a fixed one. */
+  readonly sent: Tags
 }
 
 /** Hashes of a client's `Idempotency-Key` and of its body: SHA-256, in hex (D43). */
@@ -45,6 +79,8 @@ export type HoldResult =
   | { readonly outcome: "model_not_allowed" }
   | { readonly outcome: "account_suspended" }
   | { readonly outcome: "key_suspended" }
+  /** The key's labels or rules for tags have changed since the owner was read (D94). Read its standing and try again. */
+  | { readonly outcome: "labels_changed" }
   | (Multiplied & {
       readonly outcome: "spending_limit_reached"
       readonly remaining_nano: bigint
@@ -143,6 +179,7 @@ export interface Standing extends Multiplied {
   readonly shard: number
   readonly account_id: string
   readonly key_id: string
+  readonly tag_rules?: VersionedTagRules
   /** Neither revoked nor expired. */
   readonly active: boolean
   /** The models the key is limited to; null for all. */
@@ -154,12 +191,31 @@ export interface Standing extends Multiplied {
   readonly spending: { readonly remaining_nano: bigint; readonly period: Period } | null
 }
 
-/** Account and key of a key's hash, which never change, and their shard. */
+/**
+ * Account and key of a key's hash, which never change, and their shard. Its rules for tags may be older ones; the statement that
+ * holds refuses those (D94).
+ */
 export interface Owner {
   /** The place of the account's shard in the list of all; 0 where there is one (D74). */
   readonly shard: number
   readonly account_id: string
   readonly key_id: string
+  /** Absent for a key that never had any. */
+  readonly tag_rules?: VersionedTagRules
+}
+
+/** A key's labels, and its rules for the tags of its calls (D94). */
+export interface TagRules {
+  /** Tags of all its calls, which no client can change. */
+  readonly labels: Tags
+  /** Names of tags without which a call is refused. */
+  readonly required_tags: readonly string[]
+  /** True if end users and tags of clients are ignored. */
+  readonly ignores_client_tags: boolean
+}
+
+export interface VersionedTagRules extends TagRules {
+  readonly version: number
 }
 
 /** The ledger did not answer in time, or cannot take a call now. Nothing is held for the caller. */
@@ -242,6 +298,10 @@ export interface CallLedger {
   forget(key_hash: string): void
   /** The shard of a key that its former shard no longer has, because accounts can move (D74); null if no shard has it. */
   elsewhere(key_hash: string, owner: Owner): Promise<Owner | null> | null
+  /**
+   * The labels of a call in its shard (D94). A promise only for a combination that this process does not know yet.
+   */
+  labels(labelled: Labelled, shard: number): Labels | Promise<Labels>
   /**
    * Holds or says why not, within 2 s. If a hold may have been made although its caller was refused, its id is closed
    * afterwards (D27). `shard` is that of the owner, here and below.

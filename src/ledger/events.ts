@@ -13,6 +13,7 @@ export type StatementKind =
   | "answers"
   | "estimates"
   | "refusals"
+  | "labels"
 
 /** Hooks for metrics. */
 export interface LedgerEvents {
@@ -24,6 +25,8 @@ export interface LedgerEvents {
   expired?(count: number): void
   /** An end went to the spool (D27). */
   spooled?(): void
+  /** A call's labels were replaced, because its account had too many new ones on this day (D94). */
+  labelsReplaced?(): void
 }
 
 /** The part of a pino logger that the ledger uses. Never with keys, prompts, statements or values in it. */

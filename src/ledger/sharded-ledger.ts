@@ -1,6 +1,17 @@
 import { inArray } from "drizzle-orm"
 import { DatabaseLedger, type DatabaseLedgerOptions } from "./database-ledger.ts"
-import type { End, Hold, HoldResult, Measure, Owner, Refusal, Standing, Terms } from "./entries.ts"
+import type {
+  End,
+  Hold,
+  HoldResult,
+  Labelled,
+  Labels,
+  Measure,
+  Owner,
+  Refusal,
+  Standing,
+  Terms,
+} from "./entries.ts"
 import type { Log } from "./events.ts"
 import type { Ledger } from "./ledger.ts"
 import type { OperatorLedger } from "./operators.ts"
@@ -106,6 +117,10 @@ class ShardedLedger implements Ledger {
     this.#owners.forget(key_hash)
     const standing = await this.#find(key_hash)
     return standing === null || standing.shard === shard ? null : standing
+  }
+
+  labels(labelled: Labelled, shard: number): Labels | Promise<Labels> {
+    return this.#ledgerOf(shard).labels(labelled)
   }
 
   hold(hold: Hold, shard: number): Promise<HoldResult> {

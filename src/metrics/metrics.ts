@@ -237,6 +237,11 @@ function ledgerMetrics(registry: Registry) {
     help: "Call ends that were ignored because the hold had already ended.",
     registers,
   })
+  const replaced = new Counter({
+    name: "tollgate_labels_replaced_total",
+    help: "Calls whose end user and tags were replaced, because their account had too many new ones on that day.",
+    registers,
+  })
   return {
     /** Counts a statement of `kind` (a fixed word) that served `size` items. */
     statement(kind: string, size: number, duration_ms: number): void {
@@ -245,6 +250,7 @@ function ledgerMetrics(registry: Registry) {
     },
     expired: (count: number): void => expired.inc(count),
     spooled: (): void => spooled.inc(),
+    labelsReplaced: (): void => replaced.inc(),
     /** Counts an end that changed nothing, because the hold had already ended (D13). */
     endIgnored: (): void => ignored.inc(),
     audited: auditMetrics(registry),

@@ -1,12 +1,11 @@
-import { admit } from "../admission/admit.ts"
+import { type Asked, admit } from "../admission/admit.ts"
 import { describe } from "../admission/describe.ts"
-import type { Described } from "../admission/described.ts"
 import { type Accepted, enter, faultOf } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
+import { clientLabelsOf } from "../admission/labels.ts"
 import type { Call } from "../call/call.ts"
 import { GatewayError } from "../errors.ts"
 import { requestId } from "../id.ts"
-import type { Idempotency } from "../ledger/entries.ts"
 import type { Named, OperationOn, Passed } from "../operations/operation.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { release } from "../settlement/settle.ts"
@@ -55,8 +54,7 @@ export async function modelCall<Body extends Named>(
     const asking = readAsked(gateway, operation, request, vendor, bytes)
     asked = asking instanceof Promise ? await asking : asking
     trace?.holding()
-    const { body, texts, described, idempotency, passed } = asked
-    call = await admit(gateway, operation, id, accepted, body, texts, described, idempotency, passed)
+    call = await admit(gateway, operation, id, accepted, asked)
   } catch (error) {
     accepted.leave()
     const fault = await faultOf(gateway.ledger, key_hash, error)
@@ -95,15 +93,6 @@ export async function modelCall<Body extends Named>(
   }
 }
 
-/** A request, read from its headers and its body. */
-interface Asked<Body> {
-  readonly body: Body
-  readonly texts: FieldTexts
-  readonly described: Described
-  readonly idempotency: Idempotency | null
-  readonly passed: Passed | null
-}
-
 /** Reads the body of a call, and what is forwarded of its headers. Throws the first fault in the order of D30. */
 function readAsked<Body extends Named>(
   { config }: Gateway,
@@ -118,7 +107,9 @@ function readAsked<Body extends Named>(
   const read = (object: object): Asked<Body> => {
     const body = operation.parse(object)
     const texts = operation.texts(body)
-    return { body, texts, described: describe(operation.name, texts, passed?.headers), idempotency, passed }
+    const described = describe(operation.name, texts, passed?.headers)
+    const client_labels = clientLabelsOf(request.headers, texts, operation.family)
+    return { body, texts, described, idempotency, passed, client_labels }
   }
   return parsed instanceof Promise ? parsed.then(read) : read(parsed)
 }

@@ -63,11 +63,15 @@ export function keyBody(key: Key): KeyBody {
 
 function commonOf(key: Key) {
   const { models, expires_at, suspended_at, spending, created_at } = key
+  const { labels, required_tags, ignores_client_tags } = key
   return {
     ...key,
     models: models && [...models],
     expires_at: expires_at && printTime(expires_at),
     suspended: suspended_at !== null,
+    labels: { ...labels },
+    required_tags: [...(required_tags ?? [])],
+    client_tags: ignores_client_tags ? "ignored" : "accepted",
     spending_limit: spending && { amount: printUsd(spending.limit_nano), per: spending.period },
     created_at: printTime(created_at),
   }

@@ -81,6 +81,7 @@ export class Service {
         statement: metrics.statement,
         expired: metrics.expired,
         spooled: metrics.spooled,
+        labelsReplaced: metrics.labelsReplaced,
         endIgnored: metrics.endIgnored,
       },
     })

@@ -4,6 +4,7 @@ import { bases, endings, failures, notes, operationNames, type Period, periods, 
 import { callDetails } from "./call-details.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { titled, UNIT } from "./field.ts"
+import { clientTags, KeyLabels, RequiredTags, tags } from "./labels.ts"
 import { Line, Prices } from "./prices.ts"
 import { parseTime, printTime } from "./time.ts"
 
@@ -213,6 +214,18 @@ const keyFields = {
   expires_at: titled("Expires", nullable(Time)),
   suspended: titled("State", Type.Boolean({ description: "Whether new calls with the key are refused." })),
   spending_limit: titled("Limit", nullable(SpendingLimitBody)),
+  labels: titled("Labels", tags("Tags of all calls with the key (D94).")),
+  required_tags: titled(
+    "Required tags",
+    Type.Array(Type.String(), { description: "Tags without which a call is refused." }),
+  ),
+  client_tags: titled(
+    "Client tags",
+    Type.String({
+      enum: [...clientTags],
+      description: "Whether tags and end users that clients send are recorded or ignored.",
+    }),
+  ),
   created_at: titled("Created", Time),
 }
 
@@ -258,6 +271,22 @@ const SpendingLimit = Type.Unsafe<ReturnType<typeof limitOf>>(
   Type.Transform(SpendingLimitBody).Decode(limitOf).Encode(bodyOfLimit),
 )
 
+const tagRules = {
+  labels: Type.Optional(orNull(KeyLabels)),
+  required_tags: Type.Optional(orNull(RequiredTags)),
+  client_tags: Type.Optional(
+    Type.Unsafe<(typeof clientTags)[number]>(
+      Type.Union(
+        clientTags.map((word) => Type.Literal(word)),
+        {
+          description: "`ignored`: tags and end users that clients send are not recorded. Default: accepted.",
+          [EXPECTED]: clientTags.join(" or "),
+        },
+      ),
+    ),
+  ),
+}
+
 export const NewKey = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never creates two keys."),
@@ -265,6 +294,7 @@ export const NewKey = Type.Object(
     models: Type.Optional(KeyModels),
     expires_at: Type.Optional(KeyExpiry),
     spending_limit: Type.Optional(orNull(SpendingLimit)),
+    ...tagRules,
   },
   closed,
 )
@@ -297,6 +327,7 @@ export const KeyChange = Type.Object(
     expires_at: Type.Optional(orNull(KeyExpiry)),
     suspended: Type.Optional(Suspended),
     spending_limit: Type.Optional(orNull(SpendingLimit)),
+    ...tagRules,
   },
   closed,
 )

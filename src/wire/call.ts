@@ -101,6 +101,9 @@ export interface LostAttempt extends Asking {
 export const periods = ["day", "month"] as const
 export type Period = (typeof periods)[number]
 
+/** Tags of a call: values by name (D94). */
+export type Tags = Readonly<Record<string, string>>
+
 /** The session and agent that a client names for its call (D65): letters, digits and `_ . : -`. */
 export interface Session {
   readonly session_id: string | null

@@ -17,9 +17,9 @@ export const Violation = Type.Object({
   kind: titled(
     "Kind",
     Type.String({
-      enum: ["balance", "held", "spent", "charge", "entry", "abandoned", "unheld"],
+      enum: ["balance", "held", "spent", "charge", "entry", "abandoned", "labels", "unheld"],
       description:
-        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
+        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
     }),
   ),
   account_id: titled("Account", Id),
@@ -27,7 +27,8 @@ export const Violation = Type.Object({
     "Key or call",
     nullable(
       Type.String({
-        description: "The id of the key (`spent`) or call (`charge`, `entry`, `abandoned`, `unheld`).",
+        description:
+          "The id of the key (`spent`) or call (`charge`, `entry`, `abandoned`, `labels`, `unheld`).",
       }),
     ),
   ),

@@ -30,17 +30,17 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown section",
       and({ model: [] }),
-      "model: expected a known key: vendors, proxy, upstreams, models, stream, limits, admin, cors, receipts, idempotency, lease, shutdown, workers, journal, shards",
+      "model: expected a known key: vendors, proxy, upstreams, models, tags, stream, limits, admin, cors, receipts, idempotency, lease, shutdown, workers, journal, shards",
     ],
     [
       "an unknown section without a value",
       "streams:\n",
-      "streams: expected a known key: vendors, proxy, upstreams, models, stream, limits, admin, cors, receipts, idempotency, lease, shutdown, workers, journal, shards",
+      "streams: expected a known key: vendors, proxy, upstreams, models, tags, stream, limits, admin, cors, receipts, idempotency, lease, shutdown, workers, journal, shards",
     ],
     [
       "a key named __proto__",
       "__proto__: { models: [] }\n",
-      "__proto__: expected a known key: vendors, proxy, upstreams, models, stream, limits, admin, cors, receipts, idempotency, lease, shutdown, workers, journal, shards",
+      "__proto__: expected a known key: vendors, proxy, upstreams, models, tags, stream, limits, admin, cors, receipts, idempotency, lease, shutdown, workers, journal, shards",
     ],
     [
       "an unknown key in a section",

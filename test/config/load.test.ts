@@ -26,6 +26,7 @@ describe("the example of docs/configuration.md", () => {
     })
     const expected: Config = {
       admin: null,
+      tags: [],
       cors: { origins: [] },
       vendors: ["anthropic"],
       upstreams: [openai, anthropic],

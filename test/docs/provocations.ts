@@ -65,6 +65,17 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   idempotency_key_used: { attempts: (stage, entry) => repeated(stage, entry, {}) },
   idempotency_key_reused: { attempts: (stage, entry) => repeated(stage, entry, { user: "another" }) },
+  tag_not_declared: {
+    async *attempts(stage, entry) {
+      const headers = { "x-tollgate-tags": "taem=search" }
+      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), headers })
+    },
+  },
+  tag_required: {
+    async *attempts(stage, entry) {
+      yield await stage.ask(entry, await limited(stage, { required_tags: ["team"] }), plain(entry))
+    },
+  },
   model_not_allowed: {
     async *attempts(stage, entry) {
       yield await stage.ask(entry, await limited(stage, { models: ["another"] }), plain(entry))

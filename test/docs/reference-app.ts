@@ -30,6 +30,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       owner: unasked,
       forget: unasked,
       elsewhere: unasked,
+      labels: unasked,
       hold: unasked,
       end: unasked,
       spooled: unasked,

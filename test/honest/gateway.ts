@@ -109,6 +109,7 @@ const LEDGER: CallLedger = {
   owner: unused,
   forget: unused,
   elsewhere: unused,
+  labels: unused,
   hold: unused,
   measure() {},
   refused() {},

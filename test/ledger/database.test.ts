@@ -6,6 +6,7 @@ import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as claims from "../../src/ledger/schema/claims.ts"
 import * as estimates from "../../src/ledger/schema/estimates.ts"
+import * as labels from "../../src/ledger/schema/labels.ts"
 import * as refusals from "../../src/ledger/schema/refusals.ts"
 import * as sessions from "../../src/ledger/schema/sessions.ts"
 import * as sums from "../../src/ledger/schema/sums.ts"
@@ -74,7 +75,7 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = [schema, claims, estimates, refusals, sessions, sums]
+const tables = [schema, claims, estimates, labels, refusals, sessions, sums]
   .flatMap(Object.values)
   .filter((made) => is(made, PgTable))
 
@@ -127,7 +128,7 @@ test("nothing that changes often is indexed, and hot rows have room to change in
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)
     WHERE n.nspname = 'tollgate' AND c.relname IN ('accounts', 'checkpoints', 'keys') GROUP BY c.relname ORDER BY c.relname`
   expect([...rows]).toEqual([
-    { relname: "accounts", columns: ["id"] },
+    { relname: "accounts", columns: ["external_id", "id"] },
     { relname: "checkpoints", columns: ["id"] },
     { relname: "keys", columns: ["account_id", "hash", "id"] },
   ])

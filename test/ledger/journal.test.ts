@@ -45,7 +45,7 @@ const settleLate = (id: string, charge_nano: bigint) =>
   endBatch(connection, [{ end: settled(id, charge_nano), hold: null }], 300)
 
 describe("D55 the database itself refuses to change entries", () => {
-  const entries = ["credits", "terms", "holds", "ends", "corrections"]
+  const entries = ["credits", "terms", "labels", "holds", "ends", "corrections"]
   const changes: [change: string, of: (table: string) => string][] = [
     ["UPDATE", (table) => `UPDATE tollgate.${table} SET ${same(table)}`],
     ["UPDATE of no row", (table) => `UPDATE tollgate.${table} SET ${same(table)} WHERE false`],
@@ -68,6 +68,7 @@ describe("D55 the database itself refuses to change entries", () => {
   beforeAll(async () => {
     const { id } = await expired(await db.account(1_000n))
     await settleLate(id, 70n)
+    await db.sql`INSERT INTO tollgate.labels (id, account_id, tags) VALUES (1, ${crypto.randomUUID()}, '{}')`
   })
 
   test.each(rows)("%s: %s", async (table, _, text) => {

@@ -1,7 +1,7 @@
 import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import type { Period } from "../../wire/call.ts"
+import type { Period, Tags } from "../../wire/call.ts"
 import { type Listed, type Page, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { isPeriod, spentIn, spentSince } from "../money/spending.ts"
@@ -12,7 +12,7 @@ import { suspendedAt } from "./accounts.ts"
 export interface Key
   extends Omit<
     typeof keys.$inferSelect,
-    "hash" | "spend_limit_nano" | "spend_period" | "spent_nano" | "spent_since"
+    "hash" | "spend_limit_nano" | "spend_period" | "spent_nano" | "spent_since" | "labels_version"
   > {
   /** Limit of its calls' cost in a period, and the current spending and holds in it (D42); null for no limit. */
   readonly spending: (SpendingLimit & { readonly spent_nano: bigint }) | null
@@ -35,6 +35,10 @@ export interface NewKey {
   readonly models: readonly string[] | null
   readonly expires_at: Date | null
   readonly spending: SpendingLimit | null
+  /** Absent for none (D94). */
+  readonly labels?: Tags | null
+  readonly required_tags?: readonly string[] | null
+  readonly ignores_client_tags?: boolean
 }
 
 /** Changes of a key; an absent field stays. */
@@ -44,6 +48,9 @@ export interface KeyChange {
   readonly expires_at?: Date | null
   readonly suspended?: boolean
   readonly spending?: SpendingLimit | null
+  readonly labels?: Tags | null
+  readonly required_tags?: readonly string[] | null
+  readonly ignores_client_tags?: boolean
 }
 
 export type KeyResult =
@@ -68,6 +75,9 @@ const shown = {
   suspended_at: k.suspended_at,
   last_used_at: k.last_used_at,
   created_at: k.created_at,
+  labels: k.labels,
+  required_tags: k.required_tags,
+  ignores_client_tags: k.ignores_client_tags,
   limit_nano: k.spend_limit_nano,
   period: k.spend_period,
   spent_nano: sql<string>`(${spentIn(k)})::text`,
@@ -86,12 +96,18 @@ function keyOf({ limit_nano, period, spent_nano, ...key }: Shown): Key {
 
 /** Adds a key to an account. The same `id` again makes no other key. */
 export async function createKey(database: PostgresJsDatabase, key: NewKey): Promise<KeyResult> {
-  const { spending, models, ...values } = key
+  const { spending, models, required_tags, ...values } = key
   return database.transaction(async (transaction) => {
     if (!(await lockAccount(transaction, key.account_id))) return { outcome: "no_account" }
     const inserted = await transaction
       .insert(keys)
-      .values({ ...values, models: models && [...models], ...limitOf(spending), spent_nano: 0n })
+      .values({
+        ...values,
+        models: models && [...models],
+        required_tags: required_tags && [...required_tags],
+        ...limitOf(spending),
+        spent_nano: 0n,
+      })
       .onConflictDoNothing({ target: keys.id })
       .returning({ id: keys.id })
     if (spending !== null) await noteLimits(transaction, key.account_id)
@@ -156,7 +172,7 @@ export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: s
 export async function changeKey(
   database: PostgresJsDatabase,
   id: string,
-  { name, models, expires_at, suspended, spending }: KeyChange,
+  { name, models, expires_at, suspended, spending, ...rules }: KeyChange,
 ): Promise<Key | null> {
   return database.transaction(async (transaction) => {
     const account_id = await lockOwner(transaction, id)
@@ -170,10 +186,26 @@ export async function changeKey(
         models: models && [...models],
         expires_at,
         suspended_at: suspendedAt(keys.suspended_at, suspended),
+        ...changedRules(rules),
       })
       .where(eq(keys.id, id))
     return getKey(transaction, id)
   })
+}
+
+/** A new version of the key's labels and rules, so that no call that obeys the older ones is held from now on (D94). */
+function changedRules({
+  labels,
+  required_tags,
+  ignores_client_tags,
+}: Pick<KeyChange, "labels" | "required_tags" | "ignores_client_tags">) {
+  if (labels === undefined && required_tags === undefined && ignores_client_tags === undefined) return {}
+  return {
+    labels,
+    required_tags: required_tags && [...required_tags],
+    ignores_client_tags,
+    labels_version: sql`${keys.labels_version} + 1`,
+  }
 }
 
 /** Sets or removes a limit, and counts what it must count, under the account's lock. */

@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
 import { chargeOf } from "../money/charge.ts"
 import { carriedOf, spentSince } from "../money/spending.ts"
+import { labels } from "../schema/labels.ts"
 import { seal_sums } from "../schema/sums.ts"
 import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
 import { type Ids, within } from "./slices.ts"
@@ -16,6 +17,7 @@ const e = alias(ends, "e")
 const c = alias(corrections, "c")
 const t = alias(terms, "t")
 const g = alias(gateways, "g")
+const l = alias(labels, "l")
 
 /** An end frees what its hold held, once, at its price multiplier; a correction follows an expiry and is the difference to it. */
 export const entriesWithoutHold = (ids: Ids) => sql`
@@ -35,6 +37,12 @@ export const abandoned = (ids: Ids) => sql`
   FROM ${holds} ${h} LEFT JOIN ${gateways} ${g} ON ${g.id} = ${h.gateway_id}
   WHERE ${within(h.id, ids)} AND (${g.id} IS NULL OR ${g.swept_at} IS NOT NULL OR ${h.id} < ${g.floor_id})
     AND NOT EXISTS (SELECT FROM ${ends} ${e} WHERE ${e.id} = ${h.id} AND ${within(e.id, ids)})`
+
+/** Holds whose labels are missing, or another account's (D94); recorded is what they hold. */
+export const withoutLabels = (ids: Ids) => sql`
+  SELECT 'labels' AS kind, ${h.account_id}, ${h.id}, ${h.amount_nano}::text AS recorded, NULL AS expected
+  FROM ${holds} ${h} WHERE ${within(h.id, ids)} AND ${h.labels_id} IS NOT NULL
+    AND (SELECT ${l.account_id} FROM ${labels} ${l} WHERE ${l.id} = ${h.labels_id}) IS DISTINCT FROM ${h.account_id}`
 
 type Charged = typeof e | typeof c
 

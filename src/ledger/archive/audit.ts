@@ -16,6 +16,7 @@ import {
   settledBefore,
   spentBefore,
   sumsOfEntries,
+  withoutLabels,
 } from "./audit-checks.ts"
 import { type Ids, Pace, readSlice, slicesOf } from "./slices.ts"
 import { type Violation, type ViolationRow, Violations } from "./violations.ts"
@@ -130,7 +131,7 @@ class Auditing {
   /** Spending of each key with a limit, by the same entries. */
   readonly #spent = new Map<string, [bigint, bigint]>()
   readonly #found = { accounts: new Violations(), keys: new Violations(), entries: new Violations() }
-  readonly #calls = { charges: new Violations(), abandoned: new Violations() }
+  readonly #calls = { charges: new Violations(), abandoned: new Violations(), labels: new Violations() }
   #open = 0
   #has_limits = false
   #progress: AuditProgress
@@ -165,7 +166,7 @@ class Auditing {
       checked_at: new Date(summary.checked_at),
       accounts: summary.accounts,
       open_holds: this.#open + summary.open,
-      violations: [found.accounts, found.keys, entries, this.#calls.charges, this.#calls.abandoned].flatMap(
+      violations: [found.accounts, found.keys, entries, ...Object.values(this.#calls)].flatMap(
         ({ list }) => list,
       ),
     }
@@ -188,6 +189,7 @@ class Auditing {
     await this.#collect(this.#found.entries, entriesWithoutHold(slice), readSlice)
     await this.#collect(this.#calls.charges, charges(slice), readSlice)
     await this.#collect(this.#calls.abandoned, abandoned(slice), readSlice)
+    await this.#collect(this.#calls.labels, withoutLabels(slice), readSlice)
     return sums.reduce((total, { calls }) => total + calls, 0)
   }
 

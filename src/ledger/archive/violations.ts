@@ -10,12 +10,13 @@ import { holds } from "../schema/tables.ts"
  * - `charge`: a call's charge differs from its tokens at its terms and price multiplier.
  * - `entry`: an end or a correction that does not fit its hold.
  * - `abandoned`: an open hold that no gateway can end (D73), and its amount.
+ * - `labels`: a call whose labels are missing or another account's (D94), and what it held.
  * - `unheld`: a settlement without a hold, and its charge. It is in the spool, and not in the journal (D13).
  */
 export interface Violation {
-  readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "abandoned" | "unheld"
+  readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "abandoned" | "labels" | "unheld"
   readonly account_id: string
-  /** The key for `spent`; the call for `charge`, `entry`, `abandoned` and `unheld`; null for an account. */
+  /** The key for `spent`; the call for `charge`, `entry`, `abandoned`, `labels` and `unheld`; null for an account. */
   readonly id: string | null
   /** Null for entries of an account that does not exist. */
   readonly recorded_nano: bigint | null

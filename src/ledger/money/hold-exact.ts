@@ -50,15 +50,16 @@ export const holdFields: readonly Field<Hold>[] = [
   [holds.stream, (hold) => hold.stream],
 ]
 
-/** Columns of the session and agent that a client may name (D65). */
-export const sessionFields: readonly Field<Hold>[] = [
+/** Columns of the session and agent that a client may name (D65), and of a call's labels (D94). */
+export const namedFields: readonly Field<Hold>[] = [
   [holds.session_id, (hold) => hold.session?.session_id ?? null],
   [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
+  [holds.labels_id, (hold) => hold.labels?.id ?? null],
 ]
 
-/** Columns of a client's optional headers (D43, D65). */
+/** The same, and columns of an `Idempotency-Key` (D43). */
 export const clientFields: readonly Field<Hold>[] = [
-  ...sessionFields,
+  ...namedFields,
   [idempotency.key_hash, (hold) => hold.idempotency?.key_hash ?? null],
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
 ]
@@ -70,6 +71,7 @@ const batch = new Batch<Hold>(5, [
       field[0] === holds.amount_nano ? [holds.amount_nano, exactCost, "numeric"] : field,
   ),
   ...clientFields,
+  [keys.labels_version, (hold) => hold.labels_version ?? 0],
 ])
 
 const asked = [
@@ -80,6 +82,7 @@ const asked = [
   holds.stream,
   holds.session_id,
   holds.agent_id,
+  holds.labels_id,
 ] as const
 const columns = [...asked, holds.amount_nano] as const
 
@@ -106,6 +109,7 @@ WITH asked AS MATERIALIZED (
       WHEN key.suspended_at IS NOT NULL THEN 'key_suspended'
       WHEN key.models IS NOT NULL AND ((SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${of("x", holds.terms_id)})
         = ANY (key.models)) IS NOT TRUE THEN 'model_not_allowed'
+      WHEN key.labels_version <> ${of("x", keys.labels_version)} THEN 'labels_changed'
     END AS refusal,
     CASE WHEN ${of("x", idempotency.key_hash)} IS NOT NULL THEN (
       SELECT CASE WHEN ${c.body_hash} = ${of("x", idempotency.body_hash)} THEN 'idempotency_key_used'
@@ -114,7 +118,7 @@ WITH asked AS MATERIALIZED (
         AND ${c.key_hash} = ${of("x", idempotency.key_hash)} AND ${c.claimed_at} + ${claimLasts} > now())
     END AS claim
   FROM ${batch.kept} LEFT JOIN LATERAL (
-    SELECT ${k.id}, ${k.revoked_at}, ${k.expires_at}, ${k.suspended_at}, ${k.models} FROM ${keys} ${k}
+    SELECT ${k.id}, ${k.revoked_at}, ${k.expires_at}, ${k.suspended_at}, ${k.models}, ${k.labels_version} FROM ${keys} ${k}
     WHERE ${k.id} = ${of("x", holds.key_id)} AND ${k.account_id} = ${of("x", holds.account_id)} OFFSET 0) key ON true
   LEFT JOIN LATERAL (
     SELECT CASE WHEN ${h.gateway_id} = $2::uuid AND ${h.account_id} = ${of("x", holds.account_id)}
@@ -252,6 +256,7 @@ function heldOf(row: Row, gateway_id: string): HoldAttempt {
     case "invalid_api_key":
     case "model_not_allowed":
     case "key_suspended":
+    case "labels_changed":
     case "account_suspended":
     case "conflict":
     case "closed":

@@ -6,7 +6,7 @@ import { Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema/tables.ts"
-import { type HoldAttempt, holdExactly, holdFields, sessionFields } from "./hold-exact.ts"
+import { type HoldAttempt, holdExactly, holdFields, namedFields } from "./hold-exact.ts"
 import { type DoneAccounts, NONE, runLean } from "./lean.ts"
 import { par } from "./multiplier.ts"
 
@@ -19,12 +19,12 @@ const g = alias(gateways, "g")
 const t = alias(terms, "t")
 
 /**
- * True if the key is allowed to use the model. A scalar subquery, because the planner would make a join of an EXISTS and read
+ * True if the key is allowed to use the model, and its labels are of this version (D94). A scalar subquery, because the planner would make a join of an EXISTS and read
  * all keys.
  */
-function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL): SQL {
+function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL, labels_version: SQL): SQL {
   return sql`(SELECT true FROM ${keys} ${k} WHERE ${k.id} = ${key_id} AND ${k.account_id} = ${account_id}
-    AND ${k.revoked_at} IS NULL AND ${k.suspended_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now())
+    AND ${k.labels_version} = ${labels_version} AND ${k.revoked_at} IS NULL AND ${k.suspended_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now())
     AND (${k.models} IS NULL OR (SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${terms_id}) = ANY (${k.models})))`
 }
 
@@ -41,13 +41,13 @@ function canHold(amount: SQL, price_multiplier_bp: SQL): SQL {
 /** All columns but `held_at`, which the database sets. */
 const columns = [
   ...holdFields.map(([column]) => column),
-  ...sessionFields.map(([column]) => column),
+  ...namedFields.map(([column]) => column),
   holds.price_multiplier_bp,
 ]
 
-const batch = new Batch<Hold>(9, [
+const batch = new Batch<Hold>(10, [
   ...holdFields,
-  ...sessionFields,
+  ...namedFields,
   [holds.price_multiplier_bp, (hold) => hold.price_multiplier_bp ?? null],
 ])
 
@@ -68,8 +68,9 @@ export const holdLean = statement(
   "hold",
   sql`
 WITH refused AS MATERIALIZED (
-  SELECT u.account_id FROM unnest(${hidden("$5::uuid[]")}, ${hidden("$6::uuid[]")}, ${hidden("$7::int[]")}) AS u (account_id, key_id, terms_id)
-  WHERE ${mayHold(sql`u.key_id`, sql`u.account_id`, sql`u.terms_id`)} IS NOT TRUE
+  SELECT u.account_id FROM unnest(${hidden("$5::uuid[]")}, ${hidden("$6::uuid[]")}, ${hidden("$7::int[]")}, ${hidden("$9::int[]")})
+    AS u (account_id, key_id, terms_id, labels_version)
+  WHERE ${mayHold(sql`u.key_id`, sql`u.account_id`, sql`u.terms_id`, sql`u.labels_version`)} IS NOT TRUE
 ), locked AS MATERIALIZED (
   SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY (${owners}::uuid[]) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
@@ -90,11 +91,11 @@ FROM moved`,
   true,
 )
 
-const own = new Batch<Hold>(8, [
+const own = new Batch<Hold>(9, [
   [holds.id, (hold) => hold.id],
   [holds.amount_nano, (hold) => hold.amount_nano],
   [holds.stream, (hold) => hold.stream],
-  ...sessionFields,
+  ...namedFields,
 ])
 
 /** The same for holds of one key for one model, or for one hold. See `endOne`. */
@@ -104,12 +105,12 @@ export const holdOneKey = statement(
 WITH moved AS (
   UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + $6::bigint
   WHERE ${a.id} = $3::uuid AND ${lockTimeout}
-    AND ${mayHold(sql`$4::uuid`, sql`$3::uuid`, sql`$5::int`)} AND ${canHold(sql`$6::bigint`, sql`$7::int`)}
+    AND ${mayHold(sql`$4::uuid`, sql`$3::uuid`, sql`$5::int`, sql`$8::int`)} AND ${canHold(sql`$6::bigint`, sql`$7::int`)}
   RETURNING ${a.id}
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
   SELECT ${of("x", holds.id)}, moved.id, $4::uuid, $5::int, ${of("x", holds.amount_nano)}, ${of("x", holds.stream)},
-    ${allOf("x", holds.session_id, holds.agent_id)}, nullif($7::int, ${par}), $2::uuid
+    ${allOf("x", ...namedFields.map(([column]) => column))}, nullif($7::int, ${par}), $2::uuid
   FROM moved CROSS JOIN ${own.kept}
   RETURNING ${names(holds.amount_nano)}
 )
@@ -210,6 +211,7 @@ function isAlike(hold: Hold, other: Hold): boolean {
     hold.key_id === other.key_id &&
     hold.account_id === other.account_id &&
     hold.terms_id === other.terms_id &&
+    hold.labels_version === other.labels_version &&
     hold.price_multiplier_bp === other.price_multiplier_bp
   )
 }
@@ -230,6 +232,7 @@ export function oneKeyValues(
     String(first.terms_id),
     String(amount_nano),
     String(first.price_multiplier_bp ?? PAR_BP),
+    String(first.labels_version ?? 0),
     ...own.values(lean),
   ]
 }
@@ -241,7 +244,7 @@ export function leanValues(lean: readonly Hold[], gateway_id: string, lock_ms: n
   for (const hold of lean) {
     totals.set(hold.account_id, (totals.get(hold.account_id) ?? 0n) + hold.amount_nano)
     multipliers.set(hold.account_id, hold.price_multiplier_bp ?? PAR_BP)
-    uses.set(`${hold.key_id}${hold.terms_id}`, hold)
+    uses.set(`${hold.key_id}${hold.terms_id} ${hold.labels_version ?? 0}`, hold)
   }
   const owners = [...totals.keys()]
   const keys = [...uses.values()]
@@ -254,6 +257,7 @@ export function leanValues(lean: readonly Hold[], gateway_id: string, lock_ms: n
     arrayOf(keys, (hold) => hold.key_id),
     arrayOf(keys, (hold) => hold.terms_id),
     arrayOf([...multipliers.values()], (price_multiplier_bp) => price_multiplier_bp),
+    arrayOf(keys, (hold) => hold.labels_version ?? 0),
     ...batch.values(lean),
   ]
 }

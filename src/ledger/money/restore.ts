@@ -16,6 +16,7 @@ const columns = [
   holds.price_multiplier_bp,
   holds.session_id,
   holds.agent_id,
+  holds.labels_id,
 ]
 
 const batch = new Batch<Hold>(3, [

@@ -4,6 +4,7 @@ import { names } from "../database/statement.ts"
 import { claimLasts } from "../money/idempotency-claims.ts"
 import { carriedOf, idsSince, periodStart, spentHere, spentIn } from "../money/spending.ts"
 import { answers, idempotency } from "../schema/claims.ts"
+import { end_users } from "../schema/labels.ts"
 import {
   accounts,
   carried_spending,
@@ -35,9 +36,11 @@ const c = alias(corrections, "c")
 const g = alias(gateways, "g")
 const i = alias(idempotency, "i")
 const w = alias(answers, "w")
+const u = alias(end_users, "u")
 
-/** Claims, and answers, that one step copies. An answer may have 1 MiB. */
+/** Claims, end users and answers that one step copies. An answer may have 1 MiB. */
 const CLAIMS = sql.raw("200")
+const USERS = sql.raw("1000")
 const ANSWERS = sql.raw("8")
 
 /** Limits the wait for a lock. Then the statement fails, and the move can be continued. */
@@ -88,7 +91,13 @@ const arriving = ({ account_id, move_id, from }: Move) => sql`arriving AS MATERI
   )`
 
 const populated = (
-  table: typeof accounts | typeof keys | typeof carried_spending | typeof idempotency | typeof answers,
+  table:
+    | typeof accounts
+    | typeof keys
+    | typeof carried_spending
+    | typeof idempotency
+    | typeof answers
+    | typeof end_users,
   text: SQL,
 ) => sql`json_populate_recordset(null::${table}, ${text})`
 
@@ -125,7 +134,7 @@ export const picture = (account_id: string, at: string) => {
   )
   SELECT jsonb_build_object(
     'accounts', (SELECT jsonb_agg(jsonb_build_object('id', ${a.id}, 'name', ${a.name}, 'created_at', ${a.created_at},
-      'suspended_at', ${a.suspended_at}, 'price_multiplier_bp', ${a.price_multiplier_bp}, 'is_limited', ${a.is_limited}))
+      'external_id', ${a.external_id}, 'suspended_at', ${a.suspended_at}, 'price_multiplier_bp', ${a.price_multiplier_bp}, 'is_limited', ${a.is_limited}))
       FROM ${accounts} ${a} WHERE ${a.id} = ${id}),
     'keys', (SELECT coalesce(jsonb_agg(to_jsonb(k) - 'last_used_at' || jsonb_build_object('spent_since', ${periodStart(k, moment)},
         'spent_nano', ${spentIn(k, moment)}) ORDER BY ${k.id}), '[]') FROM ${keys} ${k} WHERE ${k.account_id} = ${id}),
@@ -145,6 +154,7 @@ export const picture = (account_id: string, at: string) => {
 const key_columns = Object.values(getTableColumns(keys))
 const copied = [
   accounts.name,
+  accounts.external_id,
   accounts.created_at,
   accounts.suspended_at,
   accounts.price_multiplier_bp,
@@ -209,6 +219,23 @@ export const copyAnswers = (move: Move, rows: string) => {
   INSERT INTO ${answers} (${names(...columns)})
   SELECT ${fromAlias("p", columns)} FROM ${populated(answers, sql`${rows}::text::json`)} p, arriving
   ON CONFLICT (call_id) DO NOTHING`
+}
+
+/** The next end users, in the order of their ids (D94). */
+export const usersAfter = (account_id: string, after: string) => sql`
+  SELECT json_agg(x)::text AS rows, max(x.id::text) AS last FROM (
+    SELECT ${u}.* FROM ${end_users} ${u} WHERE ${u.account_id} = ${account_id}::uuid AND ${u.id} > ${after}::uuid
+    ORDER BY ${u.id} LIMIT ${USERS}) x`
+
+/** Copies end users, so that budgets and reports know them by the same ids. */
+export const copyUsers = (move: Move, rows: string) => {
+  const columns = Object.values(getTableColumns(end_users))
+  return sql`
+  WITH ${arriving(move)}
+  INSERT INTO ${end_users} (${names(...columns)})
+  SELECT ${fromAlias("p", columns)} FROM ${populated(end_users, sql`${rows}::text::json`)} p, arriving
+  ON CONFLICT (id) DO UPDATE SET (${names(end_users.subject, end_users.forgotten_at)})
+    = (${fromAlias("excluded", [end_users.subject, end_users.forgotten_at])})`
 }
 
 /** Takes all money off the old shard, with the account or after it. */

@@ -101,6 +101,9 @@ export async function carry(from: Place, to: Place, account_id: string): Promise
   }
 }
 
+/** Before every other id. */
+const NIL = "00000000-0000-0000-0000-000000000000"
+
 class Moving {
   readonly #from: Place
   readonly #to: Place
@@ -162,12 +165,22 @@ class Moving {
       const source = await this.#pictureOf(this.#from)
       if (!source.is_here) return
       await this.#to.database.execute(statements.copy(this.#move, source.picture, source.used))
+      await this.#copyUsers()
       await this.#copyClaims()
       this.#tell("comparing")
       const copied = await this.#pictureOf(this.#to, source.at)
       if (copied.picture === source.picture) return
     }
     throw new Error("the copy of the account is not what was copied: nothing was switched")
+  }
+
+  async #copyUsers(): Promise<void> {
+    for (let after = NIL; ; ) {
+      const page = await this.#page(statements.usersAfter(this.#move.account_id, after))
+      if (page === null) return
+      await this.#to.database.execute(statements.copyUsers(this.#move, page.rows))
+      after = page.last
+    }
   }
 
   async #copyClaims(): Promise<void> {
@@ -181,7 +194,7 @@ class Moving {
   }
 
   async #copyAnswers(call_ids: string): Promise<void> {
-    for (let after = "00000000-0000-0000-0000-000000000000"; ; ) {
+    for (let after = NIL; ; ) {
       const page = await this.#page(statements.answersAfter(call_ids, after))
       if (page === null) return
       await this.#to.database.execute(statements.copyAnswers(this.#move, page.rows))

@@ -18,6 +18,8 @@ const readTimeline = statement(
 /** Repairs, besides ends, for a database that may have lost commits. */
 export interface Repair {
   rewriteCheckpoints(): void
+  /** Writes the known labels of calls again (D94). */
+  rewriteLabels(): Promise<void>
   /** Expires the open holds of this process that it does not know of. */
   expireUnknown(): Promise<void>
 }
@@ -47,6 +49,7 @@ export class Recovery {
     const { outages } = this.#availability
     const timeline = await this.#readTimeline()
     const is_promoted = this.#timeline !== null && timeline !== this.#timeline
+    if (is_promoted) await this.#repair.rewriteLabels()
     if (is_promoted || outages !== this.#outages) await this.#writeAgain()
     if (is_promoted) {
       this.#repair.rewriteCheckpoints()

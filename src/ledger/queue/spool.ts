@@ -90,6 +90,14 @@ const SpooledHold = Type.Object({
   margin_bp: Type.Optional(Type.Integer()),
   terms_id: Type.Integer(),
   stream: Type.Boolean(),
+  labels: Type.Optional(
+    Type.Object({
+      id: Type.Integer(),
+      end_user_id: NamedOrNull,
+      tags: Type.Record(Type.String(), Type.String()),
+    }),
+  ),
+  labels_version: Type.Optional(Type.Integer()),
   session: Type.Optional(Type.Object({ session_id: NamedOrNull, agent_id: NamedOrNull })),
   idempotency: Type.Union([Type.Object({ key_hash: Type.String(), body_hash: Type.String() }), Type.Null()]),
 })

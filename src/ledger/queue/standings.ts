@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
+import { isObject } from "../../wire/usage.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
 import type { Connection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
@@ -27,10 +28,15 @@ export class Owners {
     return this.#owners.get(key_hash) ?? null
   }
 
-  /** Keeps the immutable part of a standing that may call, and forgets any other key. */
-  note(key_hash: string, { shard, account_id, key_id, ...now }: Standing): void {
-    if (!now.active || now.key_suspended || now.account_suspended) this.#owners.delete(key_hash)
-    else if (this.#owners.get(key_hash)?.shard !== shard) this.#keep(key_hash, { shard, account_id, key_id })
+  /** Keeps the owner of a standing that may call, and forgets any other key. */
+  note(key_hash: string, { shard, account_id, key_id, tag_rules, ...now }: Standing): void {
+    if (!now.active || now.key_suspended || now.account_suspended) {
+      this.#owners.delete(key_hash)
+      return
+    }
+    const known = this.#owners.get(key_hash)
+    if (known?.shard === shard && known.tag_rules?.version === tag_rules?.version) return
+    this.#keep(key_hash, { shard, account_id, key_id, ...(tag_rules !== undefined && { tag_rules }) })
   }
 
   #keep(key_hash: string, owner: Owner): void {
@@ -57,6 +63,7 @@ export const standing = statement(
   "standing",
   sql`
 SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
+  ${k.labels}::text AS labels, to_json(${k.required_tags})::text AS required_tags, ${k.ignores_client_tags}, ${k.labels_version},
   ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
   (${a.balance_nano} - ${a.held_nano})::text AS available_nano, ${a.price_multiplier_bp} AS price_multiplier_bp,
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
@@ -154,9 +161,10 @@ function standingOf(row: Row, shard: number): Standing {
     account_id: textOf(row, "account_id"),
     key_id: textOf(row, "key_id"),
     active: booleanOf(row, "active"),
-    models: row.models === null ? null : modelsOf(JSON.parse(textOf(row, "models"))),
+    models: row.models === null ? null : namesOf(JSON.parse(textOf(row, "models"))),
     available_nano: nanoOf(row, "available_nano"),
     ...multiplierOf(row),
+    ...tagRulesOf(row),
     key_suspended: booleanOf(row, "key_suspended"),
     account_suspended: booleanOf(row, "account_suspended"),
     spending:
@@ -166,10 +174,30 @@ function standingOf(row: Row, shard: number): Standing {
   }
 }
 
-function modelsOf(value: unknown): string[] {
-  if (!Array.isArray(value)) throw new Error("models is not a list")
-  return value.map((name) => {
-    if (typeof name !== "string") throw new Error("a model's name is not a text")
-    return name
-  })
+function namesOf(value: unknown): string[] {
+  if (!Array.isArray(value)) throw new Error("a column of names is not a list")
+  return value.map(nameOf)
+}
+
+function nameOf(value: unknown): string {
+  if (typeof value !== "string") throw new Error("a name is not a text")
+  return value
+}
+
+/** Nothing for a key that never had rules (D94). */
+function tagRulesOf(row: Row): Pick<Standing, "tag_rules"> {
+  const { labels_version: version } = row
+  if (typeof version !== "number") throw new Error("labels_version is not an int4")
+  const ignores_client_tags = booleanOf(row, "ignores_client_tags")
+  if (version === 0 && row.labels === null && row.required_tags === null && !ignores_client_tags) return {}
+  const labels: unknown = row.labels === null ? {} : JSON.parse(textOf(row, "labels"))
+  if (!isObject(labels)) throw new Error("the labels of a key are not an object")
+  return {
+    tag_rules: {
+      version,
+      labels: Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, nameOf(value)])),
+      required_tags: row.required_tags === null ? [] : namesOf(JSON.parse(textOf(row, "required_tags"))),
+      ignores_client_tags,
+    },
+  }
 }

@@ -14,7 +14,7 @@ import {
   uuid,
 } from "drizzle-orm/pg-core"
 import { buckets, picoRecord } from "../../kinds.ts"
-import { bases, endings, endOutcomes, failures, periods } from "../../wire/call.ts"
+import { bases, endings, endOutcomes, failures, periods, type Tags } from "../../wire/call.ts"
 import type { EndDetails } from "../entries.ts"
 
 /**
@@ -47,6 +47,8 @@ export const accounts = ledger.table(
   {
     id: uuid("id").primaryKey(),
     name: text("name").notNull(),
+    /** The operator's own id of it (D94); null for none. */
+    external_id: text("external_id"),
     balance_nano: nano("balance_nano").notNull().default(sql`0`),
     held_nano: nano("held_nano").notNull().default(sql`0`),
     created_at: moment("created_at").notNull().defaultNow(),
@@ -63,6 +65,9 @@ export const accounts = ledger.table(
     moving_id: uuid("moving_id"),
   },
   (account) => [
+    uniqueIndex("account_by_external_id")
+      .on(account.external_id)
+      .where(sql`${account.external_id} IS NOT NULL AND ${account.moved_to} IS NULL`),
     index("accounts_moved").on(account.id).where(sql`${account.moved_to} IS NOT NULL`),
     check("held_not_negative", sql`${account.held_nano} >= 0`),
     check("price_multiplier_positive", sql`${account.price_multiplier_bp} > 0`),
@@ -104,6 +109,14 @@ export const keys = ledger.table(
     /** Sum over the calls held since `spent_since`: the hold while a call is open, then its charge. Kept only with a limit. */
     spent_nano: nano("spent_nano").notNull().default(sql`0`),
     spent_since: moment("spent_since"),
+    /** Tags of all its calls (D94); null for none. */
+    labels: jsonb("labels").$type<Tags>(),
+    /** Names of tags without which a call is refused; null for none. */
+    required_tags: text("required_tags").array(),
+    /** True if the end user and the tags of clients are ignored. */
+    ignores_client_tags: boolean("ignores_client_tags").notNull().default(false),
+    /** Counts the changes of these three, so that the statement that holds can refuse a call that obeys older ones. */
+    labels_version: integer("labels_version").notNull().default(0),
   },
   (key) => [
     uniqueIndex("key_by_hash").on(key.hash),
@@ -183,6 +196,8 @@ export const holds = ledger.table(
     /** The session that the client named (D65); null for most calls. */
     session_id: text("session_id"),
     agent_id: text("agent_id"),
+    /** The end user and tags (D94); null for calls without any. */
+    labels_id: integer("labels_id"),
   },
   (hold) => [
     index("holds_of_session").on(hold.session_id, hold.id).where(sql`${hold.session_id} IS NOT NULL`),
@@ -318,6 +333,10 @@ export const calls = ledger
     session_id: text("session_id"),
     agent_id: text("agent_id"),
     details: details(),
+    labels_id: integer("labels_id"),
+    tags: jsonb("tags").$type<Tags>(),
+    end_user_id: uuid("end_user_id"),
+    end_user: text("end_user"),
     ...toolPrices(),
     ...bucketPrices(),
   })
@@ -336,8 +355,10 @@ export const calls = ledger
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
       t.above_tokens, t.operation, h.margin_bp AS price_multiplier_bp, t.service_tier, h.session_id, h.agent_id,
       CASE WHEN c.id IS NULL THEN e.details ELSE c.details END AS details,
-      t.tool_runs, t.tool_run_pico, ${sql.raw(buckets.map((bucket) => `t.${bucket}_pico`).join(", "))}
+      h.labels_id, l.tags, l.end_user_id, u.subject AS end_user, t.tool_runs, t.tool_run_pico, ${sql.raw(buckets.map((bucket) => `t.${bucket}_pico`).join(", "))}
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id
+    LEFT JOIN tollgate.labels l ON l.id = h.labels_id
+    LEFT JOIN tollgate.end_users u ON u.id = l.end_user_id
     JOIN tollgate.terms t ON t.id = coalesce(c.terms_id, e.terms_id, h.terms_id)`)

@@ -1,10 +1,11 @@
-import { Type } from "@sinclair/typebox"
+import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { hashOf, makeKey, prefixOf } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
 import type { KeyResult } from "../../ledger/accounts/keys.ts"
 import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, listOf, NewKey } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { checkLabels } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { createdKeyBody, keyBody } from "../record-bodies.ts"
 import {
@@ -28,7 +29,15 @@ export function keyRoutes({ ledger }: Operators) {
         const { id, name = null, models = null, expires_at = null, spending_limit = null } = body
         checkExpiry(expires_at, Date.now())
         const key = makeKey()
-        const asked = { id, account_id: params.id, name, models, expires_at, spending: spending_limit }
+        const asked = {
+          id,
+          account_id: params.id,
+          name,
+          models,
+          expires_at,
+          spending: spending_limit,
+          ...tagRulesIn(body),
+        }
         const made = madeKey(await ledger.createKey({ ...asked, hash: hashOf(key), prefix: prefixOf(key) }))
         return made.outcome === "created"
           ? status(201, createdKeyBody(made.key, key))
@@ -47,10 +56,11 @@ export function keyRoutes({ ledger }: Operators) {
     )
     .patch(
       "/keys/:id",
-      async ({ params: { id }, body: { spending_limit, ...change } }) => {
+      async ({ params: { id }, body }) => {
+        const { spending_limit, client_tags: _, ...change } = body
         checkExpiry(change.expires_at, Date.now())
         const spending = spending_limit === undefined ? {} : { spending: spending_limit }
-        const key = await ledger.changeKey(id, { ...change, ...spending })
+        const key = await ledger.changeKey(id, { ...change, ...spending, ...tagRulesIn(body) })
         if (key === null) throw noKey()
         return keyBody(key)
       },
@@ -65,6 +75,18 @@ export function keyRoutes({ ledger }: Operators) {
       revoking,
     )
 }
+
+/** The fields about tags (D94) as the ledger has them; an absent one stays absent. */
+function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof KeyChange>, TagField>) {
+  if (labels) checkLabels(labels)
+  return {
+    ...(labels !== undefined && { labels }),
+    ...(required_tags !== undefined && { required_tags }),
+    ...(client_tags !== undefined && { ignores_client_tags: client_tags === "ignored" }),
+  }
+}
+
+type TagField = "labels" | "required_tags" | "client_tags"
 
 function otherKey(): GatewayError {
   return new GatewayError("invalid_request", {
@@ -100,6 +122,7 @@ const creating = ofOperators({
       expires_at: "2027-12-31T23:59:59Z",
       spending_limit: { amount: "25", per: "day" },
     },
+    labelled: { labels: { team: "search" }, required_tags: ["feature"] },
   }),
   response: {
     200: answer("A key with this id already exists. Nothing was changed.", KeyBody, {
@@ -108,6 +131,10 @@ const creating = ofOperators({
     201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
       plain: { ...keyExample, name: null, models: null, spending_limit: null, key: "tg_live_8Fq2…" },
       limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: "tg_live_8Fq2…" },
+      labelled: {
+        ...{ ...keyExample, name: null, models: null, spending_limit: null, key: "tg_live_8Fq2…" },
+        ...{ labels: { team: "search" }, required_tags: ["feature"] },
+      },
     }),
   },
 
@@ -139,12 +166,14 @@ const changing = ofOperators({
   params: pathId("The key's id."),
   body: shown(KeyChange, {
     limit: { spending_limit: { amount: "25", per: "day" } },
+    label: { labels: { team: "search" }, client_tags: "ignored" },
     suspend: { suspended: true },
     open: { models: null, expires_at: null, spending_limit: null },
   }),
   response: {
     200: answer("The changed key.", KeyBody, {
       limited: keyListed,
+      labelled: { ...keyListed, labels: { team: "search" }, client_tags: "ignored" },
       suspended: { ...keyListed, suspended: true },
       open: { ...keyListed, models: null, spending_limit: null, spent: null },
     }),

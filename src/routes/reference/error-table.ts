@@ -22,6 +22,14 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
       "A call with this Idempotency-Key and a different body, query or `anthropic-beta` header was made in the last 24 hours.",
     cure: "Create a key for each call, such as a random UUID. Reuse it only to retry the same request.",
   },
+  tag_not_declared: {
+    cause: "The `x-tollgate-tags` header has a tag whose name the operator has not declared.",
+    cure: "Correct the name, or ask the operator to add it to `tags` in the configuration.",
+  },
+  tag_required: {
+    cause: "The key requires a tag that the call does not have.",
+    cure: "Send it: `x-tollgate-tags: team=search`. If the key ignores tags of clients, ask the operator for a label of the key.",
+  },
   invalid_api_key: {
     cause:
       "The credential is missing, malformed, unknown, revoked or expired. Or a client key was sent where the admin token is required, or the reverse.",

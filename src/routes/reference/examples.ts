@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox"
+import { catalogue } from "../../errors.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody, KeyBody } from "../../wire/admin.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
@@ -66,6 +67,9 @@ export const keyExample: Omit<CreatedKeyBody, "key"> = {
   expires_at: null,
   suspended: false,
   spending_limit: { amount: "25", per: "day" },
+  labels: {},
+  required_tags: [],
+  client_tags: "accepted",
   created_at: "2026-11-21T09:32:00.000Z",
 }
 
@@ -202,6 +206,18 @@ export function callErrors({ needed, available, remaining, fitting }: Lacking): 
       code: "idempotency_key_reused",
       message: `This Idempotency-Key was already used with a different request. Use a new key for each call. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
       fields: { call: REQUEST_ID },
+    },
+    {
+      code: "tag_not_declared",
+      message: `${catalogue.tag_not_declared.message} Unknown: taem.`,
+      param: "x-tollgate-tags",
+      fields: { tag: "taem" },
+    },
+    {
+      code: "tag_required",
+      message: `${catalogue.tag_required.message} Missing: team.`,
+      param: "x-tollgate-tags",
+      fields: { tag: "team" },
     },
     "invalid_api_key",
     {

@@ -1,0 +1,45 @@
+import { sql } from "drizzle-orm"
+import { index, integer, jsonb, text, uniqueIndex, uuid } from "drizzle-orm/pg-core"
+import type { Tags } from "../../wire/call.ts"
+import { ledger, moment } from "./tables.ts"
+
+/**
+ * Labels of calls (D94): one immutable row for each combination of an end user and tags that an account's calls have had. The id
+ * is random, so that a database that has lost commits never gives it to another combination.
+ */
+export const labels = ledger.table(
+  "labels",
+  {
+    id: integer("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    /** Null for calls that name none. */
+    end_user_id: uuid("end_user_id"),
+    tags: jsonb("tags").$type<Tags>().notNull(),
+    created_at: moment("created_at").notNull().defaultNow(),
+  },
+  (label) => [
+    uniqueIndex("labels_of_end_user")
+      .on(label.account_id, label.end_user_id, label.tags)
+      .where(sql`${label.end_user_id} IS NOT NULL`),
+    uniqueIndex("labels_of_account")
+      .on(label.account_id, label.tags)
+      .where(sql`${label.end_user_id} IS NULL`),
+    index("labels_by_time").on(label.account_id, label.created_at),
+  ],
+)
+
+/**
+ * End users of accounts (D94). No part of the journal, which has only their ids: erasure removes the subject, and no sum changes.
+ */
+export const end_users = ledger.table(
+  "end_users",
+  {
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    /** The client's own name of the person, or its hash if it is long; null once it is forgotten. */
+    subject: text("subject"),
+    created_at: moment("created_at").notNull().defaultNow(),
+    forgotten_at: moment("forgotten_at"),
+  },
+  (user) => [uniqueIndex("end_user_by_subject").on(user.account_id, user.subject)],
+)

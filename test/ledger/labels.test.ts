@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { changeKey } from "../../src/ledger/accounts/keys.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { Hold, Labelled } from "../../src/ledger/entries.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { restoreBatch } from "../../src/ledger/money/restore.ts"
+import { LabelQueue, OTHER } from "../../src/ledger/queue/labels.ts"
+import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
+import {
+  type Account,
+  call,
+  failureOf,
+  falsify,
+  holdOf,
+  keyOf,
+  openTestDatabase,
+  recording,
+  released,
+  type TestDatabase,
+} from "./test-database.ts"
+
+/** D94: the end users and tags of calls, interned beside the journal. */
+
+const LOCK_MS = 300
+
+let db: TestDatabase
+let connection: Connection
+let gateway_id: string
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
+})
+afterAll(() => db.close())
+
+const labelled = ({ account_id }: Account, changes: Partial<Labelled> = {}): Labelled => ({
+  account_id,
+  end_user: null,
+  fixed: {},
+  sent: {},
+  ...changes,
+})
+const nobody = () => {}
+const queue = () => new LabelQueue(connection, nobody)
+const rowsOf = async (table: "labels" | "end_users", { account_id }: Account) =>
+  (
+    await db.sql`SELECT count(*)::int AS count FROM ${db.sql(`tollgate.${table}`)} WHERE account_id = ${account_id}`
+  )[0]?.count
+
+describe("D94: equal content has one id", () => {
+  test("in every gateway, also when all meet it at once", async () => {
+    const account = await db.account(0n)
+    const queues = Array.from({ length: 4 }, () => new LabelQueue(db.connection(), nobody))
+    const people = ["ann", "bob", "ann"].map((end_user) =>
+      labelled(account, { end_user, sent: { team: "a" } }),
+    )
+    const found = await Promise.all(queues.flatMap((one) => people.map((person) => one.of(person))))
+    const ids = new Set(found.map(({ id, end_user_id }) => `${id} ${end_user_id}`))
+    expect(ids.size).toBe(2)
+    expect(await rowsOf("labels", account)).toBe(2)
+    expect(await rowsOf("end_users", account)).toBe(2)
+  })
+
+  test("the order of tags and their source make no difference, and a known combination needs no statement", async () => {
+    const account = await db.account(0n)
+    const { runner, asked } = recording(connection)
+    const labels = new LabelQueue(Object.assign(Object.create(connection), runner), nobody)
+    const one = await labels.of(labelled(account, { sent: { a: "1", b: "2" } }))
+    const statements = asked.length
+    expect(labels.of(labelled(account, { sent: { b: "2", a: "1" } }))).toEqual(one)
+    expect(asked.length).toBe(statements)
+    expect((await labels.of(labelled(account, { sent: { b: "2" }, fixed: { a: "1" } }))).id).toBe(one.id)
+  })
+
+  test("an end user keeps its id with other tags, and another account's is another", async () => {
+    const [one, other] = [await db.account(0n), await db.account(0n)]
+    const ids = await Promise.all(
+      [labelled(one), labelled(one, { sent: { team: "a" } }), labelled(other)].map(
+        async (each) => (await queue().of({ ...each, end_user: "ann" })).end_user_id,
+      ),
+    )
+    expect(ids[0]).toBe(ids[1] ?? "")
+    expect(ids[2]).not.toBe(ids[0] ?? "")
+  })
+})
+
+test("D94: nothing is added while the account moves, so that its end users are all copied", async () => {
+  const account = await db.account(0n)
+  await db.sql`UPDATE tollgate.accounts SET moving_to = 'b' WHERE id = ${account.account_id}`
+  expect(await failureOf(Promise.resolve(queue().of(labelled(account, { end_user: "ann" }))))).toBe(
+    "LedgerUnavailable",
+  )
+  expect(await rowsOf("end_users", account)).toBe(0)
+})
+
+test("D94: beyond the new combinations of a day, calls are labelled as other, but keep the key's labels", async () => {
+  const account = await db.account(0n)
+  const known = labelled(account, { end_user: "known", sent: { team: "a" } })
+  const { id } = await queue().of(known)
+  await db.sql`INSERT INTO tollgate.labels (id, account_id, tags)
+    SELECT -n, ${account.account_id}, jsonb_build_object('n', n::text) FROM generate_series(1, 10000) n`
+  let replaced = 0
+  const labels = new LabelQueue(connection, () => {
+    replaced += 1
+  })
+  expect((await labels.of(known)).id).toBe(id)
+  expect(replaced).toBe(0)
+  const fixed = { env: "prod" }
+  const news = [1, 2].map((at) =>
+    labelled(account, { end_user: `new ${at}`, sent: { team: `b${at}` }, fixed }),
+  )
+  const [one, other] = await Promise.all(news.map((each) => labels.of(each)))
+  expect(one?.tags).toEqual({ team: OTHER, env: "prod" })
+  expect(other?.id).toBe(one?.id ?? 0)
+  const [user] = await db.sql`SELECT subject FROM tollgate.end_users WHERE id = ${one?.end_user_id ?? null}`
+  expect(user?.subject).toBe(OTHER)
+  expect(replaced).toBe(2)
+})
+
+describe("D94: a hold has the id of its labels", () => {
+  /** Two for one key, for which there is a short form; with another account; with a key, which the exact statement takes. */
+  const batches = async (): Promise<readonly (readonly Hold[])[]> => {
+    const [one, other] = [await db.account(100n), await db.account(100n)]
+    const of = async (account: Account, end_user: string) => ({
+      labels: await queue().of(labelled(account, { end_user })),
+    })
+    const idempotency = { key_hash: crypto.randomUUID(), body_hash: "b" }
+    return [
+      [holdOf(one, 1n, await of(one, "ann")), holdOf(one, 1n)],
+      [holdOf(one, 1n, await of(one, "ann")), holdOf(other, 1n, await of(other, "bob"))],
+      [holdOf(one, 1n, { ...(await of(one, "cid")), idempotency })],
+    ]
+  }
+
+  test("by every statement that holds", async () => {
+    for (const batch of await batches()) {
+      expect(await holdBatch(connection, gateway_id, batch, LOCK_MS)).toEqual(
+        batch.map(() => ({ outcome: "held" })),
+      )
+      for (const { id, labels } of batch) {
+        const row = await call(db.sql, id)
+        expect(row?.labels_id).toBe(labels?.id ?? null)
+        expect(row?.end_user_id).toBe(labels?.end_user_id ?? null)
+        expect(row?.tags).toEqual(labels?.tags ?? null)
+      }
+    }
+  })
+
+  test("also when it is restored from a line of the spool", async () => {
+    const account = await db.account(100n)
+    const hold = holdOf(account, 1n, { labels: await queue().of(labelled(account, { sent: { team: "a" } })) })
+    const line = lineOf({ account_id: account.account_id, end: released(hold.id), hold })
+    const restored = parseLine(line)?.hold
+    expect(restored?.labels).toEqual(hold.labels)
+    await restoreBatch(connection, gateway_id, [restored ?? hold], LOCK_MS)
+    expect((await call(db.sql, hold.id))?.tags).toEqual({ team: "a" })
+  })
+})
+
+describe("D94: a hold that obeys older labels or rules of its key is refused", () => {
+  test("by the lean statements and by the exact one, and is held with the current version", async () => {
+    const account = await db.account(100n)
+    const other = await keyOf(db.sql, account, "name = 'other'")
+    await changeKey(db.database.operators, account.key_id, { labels: { team: "search" } })
+    for (const beside of [[], [holdOf(other, 1n)]]) {
+      const stale = [holdOf(account, 1n), ...beside]
+      const outcomes = (await holdBatch(connection, gateway_id, stale, LOCK_MS)).map(({ outcome }) => outcome)
+      expect(outcomes).toEqual(["labels_changed", ...beside.map(() => "held" as const)])
+      const current = [holdOf(account, 1n, { labels_version: 1 }), ...beside.map(() => holdOf(other, 1n))]
+      const held = await holdBatch(connection, gateway_id, current, LOCK_MS)
+      expect(held.map(({ outcome }) => outcome)).toEqual(current.map(() => "held"))
+    }
+    await changeKey(db.database.operators, account.key_id, { name: "another" })
+    expect(
+      await holdBatch(connection, gateway_id, [holdOf(account, 1n, { labels_version: 1 })], LOCK_MS),
+    ).toEqual([{ outcome: "held" }])
+  })
+
+  test("the standing of the key says the current ones", async () => {
+    const account = await db.account(100n)
+    const ledger = await db.ledger()
+    expect((await ledger.standing(account.key_id))?.tag_rules).toBeUndefined()
+    await changeKey(db.database.operators, account.key_id, {
+      labels: { team: "search" },
+      required_tags: ["feature"],
+      ignores_client_tags: true,
+    })
+    const rules = {
+      version: 1,
+      labels: { team: "search" },
+      required_tags: ["feature"],
+      ignores_client_tags: true,
+    }
+    expect((await ledger.standing(account.key_id))?.tag_rules).toEqual(rules)
+    expect(ledger.owner(account.key_id)?.tag_rules).toEqual(rules)
+  })
+})
+
+describe("D94: a database that has lost commits", () => {
+  test("gets the labels again that a gateway knows, with their ids", async () => {
+    const account = await db.account(100n)
+    const labels = queue()
+    const known = await labels.of(labelled(account, { end_user: "ann", sent: { team: "a" } }))
+    const hold = holdOf(account, 1n, { labels: known })
+    await holdBatch(connection, gateway_id, [hold], LOCK_MS)
+    await falsify(db.sql, async (tx) => {
+      await tx`DELETE FROM tollgate.labels WHERE id = ${known.id}`
+      await tx`DELETE FROM tollgate.end_users WHERE id = ${known.end_user_id}`
+    })
+    const found = async () =>
+      (await audit(db.database.operators)).violations.filter(
+        ({ kind, id }) => kind === "labels" && id === hold.id,
+      )
+    expect(await found()).toHaveLength(1)
+    await labels.writeAgain(connection)
+    expect(await found()).toEqual([])
+    expect(await call(db.sql, hold.id)).toMatchObject({ tags: { team: "a" }, end_user: "ann" })
+  })
+})
