@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { addMonths } from "../src/ledger/archive/months.ts"
+import { addMonths, JOURNAL_TABLES } from "../src/ledger/archive/months.ts"
 import { months } from "../src/ledger/schema/sums.ts"
 import { accounts, ends, holds } from "../src/ledger/schema/tables.ts"
 
@@ -28,7 +28,7 @@ export async function beginMonths(database: PostgresJsDatabase, until_ms: number
   const first = new Date(until_ms - SPAN_DAYS * DAY_MS).toISOString().slice(0, 7)
   const rows = await database.select({ month: months.month }).from(months)
   await database.transaction(async (transaction) => {
-    for (const table of ["holds", "ends", "corrections"]) {
+    for (const table of JOURNAL_TABLES) {
       for (const { month } of rows)
         await transaction.execute(
           sql.raw(`DROP TABLE tollgate.${table}_${month.slice(0, 7).replace("-", "_")}`),

@@ -1,10 +1,12 @@
 import type { Model, Route } from "../config/config.ts"
-import type { Hold } from "../ledger/entries.ts"
+import { ledgerTime } from "../id.ts"
+import type { AttemptEntry, Hold } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Price, Rate, ServiceTier } from "../money.ts"
 import type { Operation } from "../operations/operation.ts"
 import type { Trace } from "../traces/trace.ts"
 import type { Asking, Ending, LostAttempt } from "../wire/call.ts"
+import { printTime } from "../wire/time.ts"
 import type { UsageLimits } from "../wire/usage.ts"
 import { Cutoff, type Signal } from "./cutoff.ts"
 
@@ -54,8 +56,6 @@ export class Call {
   upstream: string | null = null
   /** The attempt that was answered (D86). */
   asking: Asking = NOTHING
-  /** The first attempts that did not become the answer of the call (D86); null if there are none. */
-  lost: LostAttempt[] | null = null
   /** Whole milliseconds from admission to the first output; null while there is none. */
   ttft_ms: number | null = null
   /** Its trace; null for none (D54). */
@@ -68,6 +68,7 @@ export class Call {
   readonly #accepted: Pick<Call, "key_hash" | "leave">
   /** The index of the first terms of the upstream that answers. */
   #first_terms: number | null = null
+  #lost = 0
   #closed = false
 
   /** `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `accepted` is its place in the limits (D33, D38). */
@@ -125,9 +126,10 @@ export class Call {
     return this.#accepted.key_hash
   }
 
-  lose(attempt: LostAttempt): void {
-    this.lost ??= []
-    if (this.lost.length < MAX_LOST) this.lost.push(attempt)
+  /** The journal's entry of an attempt that did not become the answer (D93). */
+  lose(attempt: LostAttempt): AttemptEntry {
+    const { id, account_id } = this.hold
+    return { ...attempt, id, account_id, ordinal: this.#lost++, ended_at: printTime(ledgerTime()) }
   }
 
   noteOutput(): void {
@@ -159,8 +161,6 @@ export class Call {
 }
 
 const NOTHING: Asking = {}
-/** The most attempts of a call that are recorded. */
-const MAX_LOST = 16
 
 /** The number of terms of a route before those of a service tier; 0 for the model's own. */
 function termsBefore({ tiers, service_tiers }: Model, tier: ServiceTier | null): number {

@@ -9,7 +9,7 @@ import { completionScript, shells } from "./completion.ts"
 import { keys } from "./keys.ts"
 import { audit, journal, sums } from "./ledger-checks.ts"
 import { prices } from "./prices.ts"
-import { estimates, refusals, usage } from "./reports.ts"
+import { attempts, estimates, refusals, usage } from "./reports.ts"
 import type { Runtime } from "./screen.ts"
 import { bench, serve } from "./serve.ts"
 
@@ -38,6 +38,7 @@ export const root: Group = {
     prices,
     usage,
     refusals,
+    attempts,
     estimates,
     audit,
     sums,

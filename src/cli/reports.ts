@@ -1,4 +1,5 @@
 import { countedKinds, titleOf } from "../kinds.ts"
+import { AttemptBody, AttemptsBody } from "../wire/attempts.ts"
 import { DEFAULT_DAYS, ENOUGH_CALLS, EstimateBody, EstimatesBody, MAX_DAYS } from "../wire/estimates.ts"
 import { RefusalBody, RefusalsBody, refusalCodes } from "../wire/refusals.ts"
 import { OperatorUsageReport, operatorGroupings } from "../wire/usage-report.ts"
@@ -37,6 +38,38 @@ export const refusals = adminCommand({
         refusalColumn("last_at", { spare: 1 }),
       ],
       empty: "No refused calls in this time.",
+    })
+    context.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
+  },
+})
+
+const { "--key <ID>": _key, ...ATTEMPT_WORDS } = CALL_WORDS
+const attemptColumn = columnsOf(AttemptBody)
+
+/** `tollgate attempts`: which attempts at providers did not answer, and can cost money (D93). */
+export const attempts = adminCommand({
+  summary: "Count attempts at providers that did not answer",
+  details:
+    "Counts the attempts that may have reached a provider but did not become the answer of their call. The provider may bill them. Default: the last 7 days. tollgate receipt shows the attempts of a call.",
+  words: { ...ATTEMPT_WORDS, "--upstream <NAME>": "only attempts at this upstream" },
+  examples: [
+    ["tollgate attempts --from 24h", "all attempts of the last day"],
+    ["tollgate attempts --upstream first --from 2026-11-25 --to 2026-11-26", "one upstream and one day"],
+  ],
+  async run(given, context) {
+    const query = new URLSearchParams(await callQuery(context, given))
+    const report = await context.client.get(`/attempts?${query}`, AttemptsBody)
+    context.showTable(report, {
+      rows: report.data,
+      columns: [
+        attemptColumn("upstream", { least: 8 }),
+        attemptColumn("upstream_key", { spare: 2 }),
+        attemptColumn("model", { least: 8 }),
+        attemptColumn("failure", { of: ({ status, failure }) => failure ?? status }),
+        attemptColumn("attempts"),
+        attemptColumn("last_at", { spare: 1 }),
+      ],
+      empty: "No such attempts in this time.",
     })
     context.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
   },

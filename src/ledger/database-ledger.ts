@@ -7,6 +7,7 @@ import type { Connection } from "./database/connection.ts"
 import type { Database } from "./database/database.ts"
 import { errorCode } from "./database/database-errors.ts"
 import {
+  type AttemptEntry,
   type Checkpoint,
   type End,
   type Hold,
@@ -28,6 +29,7 @@ import { LastUsed } from "./money/last-used.ts"
 import { Lease, type LeaseTimes } from "./money/lease.ts"
 import { registerTerms } from "./money/terms.ts"
 import { type DatabaseOperators, databaseOperators } from "./operators.ts"
+import { AttemptQueue } from "./queue/attempts.ts"
 import { Background, type Task } from "./queue/background.ts"
 import { EndQueue } from "./queue/ends.ts"
 import { EstimateQueue } from "./queue/estimates.ts"
@@ -93,6 +95,9 @@ export class DatabaseLedger implements Ledger {
   readonly #labels: LabelQueue
   readonly #answers: KeptAnswers
   readonly #ends: EndQueue
+  /** Of the checkpoints and the attempts of running calls. */
+  readonly #running_connection: Connection
+  readonly #attempts: AttemptQueue
   readonly #holds: HoldQueue
   readonly #sweeper: Sweeper
   readonly #background_connection: Connection
@@ -121,6 +126,8 @@ export class DatabaseLedger implements Ledger {
       events,
       log,
     )
+    this.#running_connection = this.#connect()
+    this.#attempts = new AttemptQueue(this.#running_connection, this.#spool, log)
     this.#holds = new HoldQueue(
       calls,
       this.#connect(),
@@ -197,6 +204,10 @@ export class DatabaseLedger implements Ledger {
     return this.#ends.spooled(call_id)
   }
 
+  attempted(attempt: AttemptEntry): void {
+    void this.#attempts.write(attempt)
+  }
+
   measure(measure: Measure): void {
     this.#estimates.add(measure)
   }
@@ -239,15 +250,15 @@ export class DatabaseLedger implements Ledger {
   async stop(): Promise<void> {
     this.#stopping = true
     const tasks = this.#background.stop()
-    await atMost(STOP_MS, [tasks, this.#ends.written(), this.#holds.closed()])
+    await atMost(STOP_MS, [tasks, this.#ends.written(), this.#attempts.written(), this.#holds.closed()])
     this.#holds.stop()
     await this.#leave().catch((error: unknown) => {
       this.#options.log.warn({ code: errorCode(error) }, "the lease was not released: it will expire")
     })
-    for (const queue of [this.#ends, this.#standings, this.#labels, this.#answers, this.#sweeper])
-      queue.stop()
+    const queues = [this.#ends, this.#attempts, this.#standings, this.#labels, this.#answers, this.#sweeper]
+    for (const queue of queues) queue.stop()
     await this.#disconnect()
-    await Promise.all([tasks, this.#ends.written()])
+    await Promise.all([tasks, this.#ends.written(), this.#attempts.written()])
     await this.#spool.settled()
   }
 
@@ -263,11 +274,12 @@ export class DatabaseLedger implements Ledger {
 
   #tasks(): Task[] {
     const { log, checkpoints } = this.#options
-    const replay = new Replay(this.#spool, this.#ends, this.#connect(), log)
-    const written = new Checkpoints(this.#connect(), () => this.#lease.gateway_id)
+    const replay = new Replay(this.#spool, this.#ends, this.#attempts, this.#connect(), log)
+    const written = new Checkpoints(this.#running_connection, () => this.#lease.gateway_id)
     const recovery = new Recovery(
       this.#background_connection,
       this.#ends,
+      this.#attempts,
       this.#availability,
       {
         rewriteCheckpoints: () => written.forgetWritten(),

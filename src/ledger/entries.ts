@@ -112,6 +112,7 @@ export interface End {
 
 /** Details of a call besides its charge (D86, D87, D90). A field without a value is absent. */
 export interface EndDetails extends Asking {
+  /** Only of entries before D93. */
   readonly attempts?: readonly LostAttempt[]
   /** Paths of numbers in the provider's usage that Tollgate does not know: of ASCII letters, digits and `_ . - [ ] ?`. */
   readonly unread?: readonly string[]
@@ -124,6 +125,17 @@ export interface EndDetails extends Asking {
     readonly prompt_bytes: number
     readonly bytes_per_token: number
   }
+}
+
+/** An attempt that did not become the answer of its call (D93). */
+export interface AttemptEntry extends LostAttempt {
+  /** The call's. */
+  readonly id: string
+  /** The number of the call's attempts before it in the journal. */
+  readonly ordinal: number
+  readonly account_id: string
+  /** By the ledger's clock, in RFC 3339. */
+  readonly ended_at: string
 }
 
 /** The charge of a running call if its gateway died now (D13, D57). */
@@ -315,6 +327,8 @@ export interface CallLedger {
   end(end: End, shard: number): Promise<unknown>
   /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */
   spooled(call_id: string, shard: number): Promise<void>
+  /** Adds an attempt to the journal in the background, retried and spooled like an end (D93). */
+  attempted(attempt: AttemptEntry, shard: number): void
   /** Adds the call to the sums about estimates, which are written once a minute (D92). */
   measure(measure: Measure, shard: number): void
   /** Counts a call that was refused (D80). Counts are written once a minute. */

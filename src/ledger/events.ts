@@ -11,6 +11,7 @@ export type StatementKind =
   | "lease"
   | "sweep"
   | "answers"
+  | "attempts"
   | "estimates"
   | "refusals"
   | "labels"

@@ -24,6 +24,7 @@ import { UnknownShard } from "./entries.ts"
 import type { MoveState } from "./moves/moves.ts"
 import { addEstimates, readEstimates } from "./queue/estimates.ts"
 import { addRefusals, readRefusals } from "./queue/refusals.ts"
+import { addAttempts, sumAttempts } from "./reports/attempts.ts"
 import { balanceAt } from "./reports/balance.ts"
 import { getCall, listCalls } from "./reports/calls.ts"
 import { latencies } from "./reports/latency.ts"
@@ -141,6 +142,7 @@ export function databaseOperators(
       addEstimates([await soon(readEstimates)(...asked)]),
     refusals: async (...asked: Asked<typeof readRefusals>) =>
       addRefusals([await soon(readRefusals)(...asked)]),
+    attempts: async (...asked: Asked<typeof sumAttempts>) => addAttempts([await sums(sumAttempts)(...asked)]),
     notedUsage: async (days: number) => addNotedUsage([await sums(notedUsage)(days)]),
     /** With `onProgress`, the deadline covers only the first piece, and each statement has its own. */
     audit: async (options: AuditOptions, begin_ms: number | null = audit_deadline_ms): Promise<Audit> => {

@@ -1,6 +1,7 @@
 import { inArray } from "drizzle-orm"
 import { DatabaseLedger, type DatabaseLedgerOptions } from "./database-ledger.ts"
 import type {
+  AttemptEntry,
   End,
   Hold,
   HoldResult,
@@ -133,6 +134,10 @@ class ShardedLedger implements Ledger {
 
   spooled(call_id: string, shard: number): Promise<void> {
     return this.#ledgerOf(shard).spooled(call_id)
+  }
+
+  attempted(attempt: AttemptEntry, shard: number): void {
+    this.#ledgerOf(shard).attempted(attempt)
   }
 
   measure(measure: Measure, shard: number): void {

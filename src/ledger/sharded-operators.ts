@@ -15,6 +15,7 @@ import {
 } from "./operators.ts"
 import { addEstimates, readEstimates } from "./queue/estimates.ts"
 import { addRefusals, readRefusals } from "./queue/refusals.ts"
+import { addAttempts, sumAttempts } from "./reports/attempts.ts"
 import { latencies } from "./reports/latency.ts"
 import {
   addBalances,
@@ -208,6 +209,7 @@ export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
     },
     estimates: async (...asked) => addEstimates(await all(({ soon }) => soon(readEstimates)(...asked))),
     refusals: async (...asked) => addRefusals(await all(({ soon }) => soon(readRefusals)(...asked))),
+    attempts: async (...asked) => addAttempts(await all(({ sums }) => sums(sumAttempts)(...asked))),
     notedUsage: async (days) => addNotedUsage(await all(({ sums }) => sums(notedUsage)(days))),
     async audit({ onProgress, ...options }) {
       if (onProgress === undefined)

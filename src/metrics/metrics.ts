@@ -268,7 +268,7 @@ function ledgerMetrics(registry: Registry) {
       })
       new Gauge({
         name: "tollgate_spool_ends",
-        help: "Call ends of this process that are in the spool and not yet in the database.",
+        help: "Call ends and attempts of this process that are in the spool and not yet in the database.",
         registers,
         collect() {
           this.set(read().spool)

@@ -43,7 +43,8 @@ export class RecordedAttempts implements Attempts {
   }
 
   lost(attempt: LostAttempt): void {
-    this.#call?.lose(attempt)
+    const call = this.#call
+    if (call !== null) this.#gateway.ledger.attempted(call.lose(attempt), call.shard)
   }
 
   attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void {

@@ -84,7 +84,7 @@ export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP)
     ...call,
     held: printUsd(call.amount_nano),
     ...outcomeOf(call, price, price_multiplier_bp),
-    ...detailsBody(call.details),
+    ...detailsBody(call),
     price_multiplier: printMultiplier(call.price_multiplier_bp ?? PAR_BP),
     prices: pricesBody(price, call.above_tokens, call.service_tier, price_multiplier_bp),
     started_at: printTime(call.held_at),
@@ -92,9 +92,17 @@ export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP)
   })
 }
 
-function detailsBody(details: CallRecord["details"]): Pick<CallBody, keyof typeof callDetails> {
-  const { estimate = null, unread = [], unexplained_tokens = 0, provider_cost_nano } = details ?? {}
-  const { attempts = [], ...asking } = details ?? {}
+function detailsBody({
+  details,
+  attempts = [],
+}: Pick<CallRecord, "details" | "attempts">): Pick<CallBody, keyof typeof callDetails> {
+  const {
+    estimate = null,
+    unread = [],
+    unexplained_tokens = 0,
+    provider_cost_nano,
+    ...asking
+  } = details ?? {}
   return {
     estimate,
     unread: [...unread],

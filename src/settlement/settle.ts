@@ -74,11 +74,10 @@ export function release(
   })
 }
 
-/** Details for the journal besides the charge: the requests to providers (D86), and the reading of the usage; null for none. */
-function detailsOf({ asking, lost }: Call, of_charge: EndDetails | null): EndDetails | null {
-  if (of_charge === null && lost === null && asking.key === undefined && asking.request_id === undefined)
-    return null
-  return { ...asking, ...(lost !== null && { attempts: lost }), ...of_charge }
+/** Details for the journal besides the charge: the answered request (D86), and the reading of the usage; null for none. */
+function detailsOf({ asking }: Call, of_charge: EndDetails | null): EndDetails | null {
+  if (of_charge === null && asking.key === undefined && asking.request_id === undefined) return null
+  return { ...asking, ...of_charge }
 }
 
 /** Details for the receipt besides the charge (D87, D90); null if there are none. */

@@ -26,7 +26,7 @@ export interface Attempts {
    * the log: it contains nothing that either side sent.
    */
   attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void
-  /** An attempt that did not become the answer of the call, but may have reached the provider, which can bill it (D86). */
+  /** An attempt that did not become the answer of the call, but may have reached the provider, which can bill it (D93). */
   lost?(attempt: LostAttempt): void
 }
 

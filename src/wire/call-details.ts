@@ -18,7 +18,20 @@ const asking = {
   ),
 }
 
-/** Details of a call besides its charge (D6, D86, D87, D90). */
+/** The status of an attempt, or the reason for a missing one. */
+export const attemptOutcome = {
+  status: Type.Union([Type.Integer(), Type.Null()]),
+  failure: titled(
+    "Outcome",
+    Type.Unsafe<AttemptFailure | null>(
+      Type.Union([...attemptFailures.map((word) => Type.Literal(word)), Type.Null()], {
+        description: "The reason for a missing status.",
+      }),
+    ),
+  ),
+}
+
+/** Details of a call besides its charge (D6, D86, D87, D90, D93). */
 export const callDetails = {
   estimate: titled(
     "Estimated from",
@@ -62,17 +75,12 @@ export const callDetails = {
       Type.Object({
         upstream: Type.String(),
         ...asking,
-        status: Type.Union([Type.Integer(), Type.Null()]),
-        failure: Type.Unsafe<AttemptFailure | null>(
-          Type.Union([...attemptFailures.map((word) => Type.Literal(word)), Type.Null()], {
-            description: "The reason for a missing status.",
-          }),
-        ),
+        ...attemptOutcome,
         ms: Type.Integer({ minimum: 0, description: "Duration in milliseconds." }),
       }),
       {
         description:
-          "The first 16 attempts that may have reached a provider but did not become the answer of the call. The provider may bill them.",
+          "The attempts that may have reached a provider but did not become the answer of the call. The provider may bill them.",
       },
     ),
   ),

@@ -79,7 +79,7 @@ export const usageNotes = [
 ] as const satisfies readonly Note[]
 export type UsageNote = (typeof usageNotes)[number]
 
-/** Failures of an attempt without an answer whose request may have reached the provider (D86). */
+/** Failures of an attempt without an answer whose request may have reached the provider (D93). */
 export const attemptFailures = ["broken", "timeout", "abandoned"] as const
 export type AttemptFailure = (typeof attemptFailures)[number]
 
@@ -89,7 +89,7 @@ export interface Asking {
   readonly request_id?: string
 }
 
-/** An attempt that may have reached a provider but did not become the answer of the call, with a status or a failure (D86). */
+/** An attempt that may have reached a provider but did not become the answer of the call, with a status or a failure (D93). */
 export interface LostAttempt extends Asking {
   readonly upstream: string
   readonly status?: number

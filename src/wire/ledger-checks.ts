@@ -17,9 +17,9 @@ export const Violation = Type.Object({
   kind: titled(
     "Kind",
     Type.String({
-      enum: ["balance", "held", "spent", "charge", "entry", "abandoned", "labels", "unheld"],
+      enum: ["balance", "held", "spent", "charge", "entry", "attempt", "abandoned", "labels", "unheld"],
       description:
-        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
+        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `attempt`: an attempt at a provider has no hold of its account. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
     }),
   ),
   account_id: titled("Account", Id),
@@ -28,7 +28,7 @@ export const Violation = Type.Object({
     nullable(
       Type.String({
         description:
-          "The id of the key (`spent`) or call (`charge`, `entry`, `abandoned`, `labels`, `unheld`).",
+          "The id of the key (`spent`) or call (`charge`, `entry`, `attempt`, `abandoned`, `labels`, `unheld`).",
       }),
     ),
   ),
@@ -81,7 +81,10 @@ const Month = (options: Record<string, string> = {}) =>
 
 const Seal = Type.Object({
   sealed_at: titled("Sealed", Time),
-  entries: Type.Integer({ minimum: 0, description: "The number of its holds, ends and corrections." }),
+  entries: Type.Integer({
+    minimum: 0,
+    description: "The number of its holds, ends, corrections and attempts.",
+  }),
   calls: titled("Calls", Count),
   charge: titled("Charge", Money),
   hash: titled(

@@ -62,7 +62,7 @@ export function ids(most: number, description: string) {
   return text(read, `1 to ${most} UUIDs, separated by commas`, { description })
 }
 
-/** The name of a model. It has no NUL, which Postgres refuses. */
+/** The name of a model or of an upstream. It has no NUL, which Postgres refuses. */
 export function model(description: string) {
   const read = (given: string) =>
     given !== "" && given.length <= MAX_TEXT && !given.includes("\0") ? given : null

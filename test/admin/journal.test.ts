@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { floorId, nextId } from "../../src/id.ts"
-import { addMonths } from "../../src/ledger/archive/months.ts"
+import { addMonths, JOURNAL_TABLES } from "../../src/ledger/archive/months.ts"
 import { sealMonth } from "../../src/ledger/archive/seals.ts"
 import { seals } from "../../src/ledger/schema/sums.ts"
 import { holds } from "../../src/ledger/schema/tables.ts"
@@ -82,7 +82,7 @@ test("D75 a month is dropped only when it is detached and a dump with its hash w
   expect(refused.status).toBe(400)
   expect(refused.text).toContain("is in the journal still")
   const name = month.replace("-", "_")
-  for (const table of ["holds", "ends", "corrections"])
+  for (const table of JOURNAL_TABLES)
     await database.execute(
       sql.raw(`ALTER TABLE tollgate.${table} DETACH PARTITION tollgate.${table}_${name}`),
     )

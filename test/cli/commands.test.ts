@@ -18,6 +18,7 @@ import {
   KeyBody,
   listOf,
 } from "../../src/wire/admin.ts"
+import { AttemptsBody } from "../../src/wire/attempts.ts"
 import { EstimatesBody } from "../../src/wire/estimates.ts"
 import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"
 import { RefusalsBody } from "../../src/wire/refusals.ts"
@@ -225,6 +226,7 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
     ["journal --verify", MonthsBody],
     ["estimates --days 30", EstimatesBody, "/estimates?days=30"],
     ["refusals --from 2026-01-01 --to 2027-01-01", RefusalsBody, "/refusals?from=2026-01-01&to=2027-01-01"],
+    ["attempts --from 2026-01-01 --to 2027-01-01", AttemptsBody, "/attempts?from=2026-01-01&to=2027-01-01"],
     ["sums", Type.Object({ differed: Type.Literal(0) })],
   ]
   const placed = (text: string) =>

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { root } from "../../src/cli/program.ts"
+import { JOURNAL_TABLES } from "../../src/ledger/archive/months.ts"
 import { sealMonth } from "../../src/ledger/archive/seals.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import {
@@ -51,7 +52,7 @@ afterAll(async () => {
 async function detachedMonth(): Promise<void> {
   const client = connect(gateway.address, { max: 1, onnotice: () => {} })
   await client`INSERT INTO tollgate.months (month, to_id) VALUES ('2024-10-01', tollgate.month_id('2024-11-01'))`
-  for (const table of ["holds", "ends", "corrections"])
+  for (const table of JOURNAL_TABLES)
     await client.unsafe(`CREATE TABLE tollgate.${table}_2024_10 (LIKE tollgate.${table})`)
   expect(await sealMonth(drizzle(client), () => false)).toEqual({ month: "2024-10-01", sealed: "sealed" })
   await client.begin(async (tx) => {

@@ -62,6 +62,7 @@ const PROMISED = [
   "GET /admin/outcomes",
   "GET /admin/estimates",
   "GET /admin/refusals",
+  "GET /admin/attempts",
   "GET /admin/usage-notes",
   "GET /admin/upstreams",
   "POST /admin/session",

@@ -34,6 +34,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       hold: unasked,
       end: unasked,
       spooled: unasked,
+      attempted: unasked,
       measure: unasked,
       refused: () => {},
       keepAnswer: unasked,

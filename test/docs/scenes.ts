@@ -126,6 +126,17 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await client.end()
     return [answer]
   },
+  "listAttempts 200": async (stage, entry) => {
+    const world = await stage.world()
+    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    await client`INSERT INTO tollgate.attempts (id, ordinal, account_id, upstream, status, failure, duration_ms, ended_at)
+      SELECT h.id, x.ordinal, h.account_id, 'openai', x.status, x.failure, 1, now()
+      FROM tollgate.holds h, (VALUES (100, 503, NULL), (101, NULL, 'timeout')) x (ordinal, status, failure)
+      WHERE h.account_id = ${world.account_id} LIMIT 2`
+    const answer = await stage.ask(entry, world)
+    await client.end()
+    return [answer]
+  },
   "listUsageNotes 200": async (stage, entry) => {
     const world = await stage.world()
     const reported = { ...usage(10, 5), citation_tokens: 7 }

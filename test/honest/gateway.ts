@@ -111,6 +111,7 @@ const LEDGER: CallLedger = {
   elsewhere: unused,
   labels: unused,
   hold: unused,
+  attempted: unused,
   measure() {},
   refused() {},
   keepAnswer: unused,

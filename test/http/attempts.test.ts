@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
+import type { AttemptsBody } from "../../src/wire/attempts.ts"
 import { PRICE, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
@@ -49,19 +50,20 @@ function configuration(url: string) {
 }
 
 /** One call whose attempts are answered so: its record, and how the journal keeps it. */
-async function called(model: string, scripts: readonly Script[], fields: object = {}) {
+async function called(model: string, scripts: readonly Script[], count = 0, fields: object = {}) {
   const from = harness.provider.requests.length
   harness.provider.reply((exchange) =>
     (scripts[harness.provider.requests.length - from - 1] ?? answers())(exchange),
   )
   const answer = await harness.chat(account.key, { model, ...fields })
-  return await recordOf(answer.headers["x-request-id"] ?? "")
+  return await recordOf(answer.headers["x-request-id"] ?? "", count)
 }
 
-async function recordOf(id: string) {
+/** The call, once it has ended and has so many attempts, for which its end does not wait. */
+async function recordOf(id: string, count: number) {
   const call = await until(
     () => harness.gateway.admin<CallBody>("GET", `/calls/${id}`),
-    ({ state }) => state !== "open",
+    ({ state, attempts }) => state !== "open" && attempts.length >= count,
   )
   const { upstream, upstream_key, provider_request_id, attempts } = call
   return { id, upstream, upstream_key, provider_request_id, attempts, details: await detailsOf(id) }
@@ -84,10 +86,14 @@ const lost = (upstream: string, said: object) => ({
   ms: expect.any(Number),
   ...said,
 })
+interface Said {
+  readonly attempts?: readonly unknown[]
+  readonly [field: string]: unknown
+}
 const PLAIN = { upstream_key: null, provider_request_id: null, attempts: [] }
 
-describe("D86 what the journal says of the requests to providers", () => {
-  const rows: readonly [what: string, model: string, scripts: readonly Script[], said: object][] = [
+describe("D86, D93 what the journal says of the requests to providers", () => {
+  const rows: readonly [what: string, model: string, scripts: readonly Script[], said: Said][] = [
     ["a plain call: nothing", "first", [answers()], { ...PLAIN, upstream: "first", details: null }],
     ["our own id: nothing", "first", [echoes], { ...PLAIN, details: null }],
     [
@@ -107,6 +113,7 @@ describe("D86 what the journal says of the requests to providers", () => {
       {
         upstream: "second",
         provider_request_id: "req_4",
+        details: { request_id: "req_4" },
         attempts: [lost("first", { status: 503, provider_request_id: "req_3" })],
       },
     ],
@@ -114,7 +121,11 @@ describe("D86 what the journal says of the requests to providers", () => {
       "none answers",
       "first+second",
       [refuses(500), (exchange) => exchange.reset()],
-      { ...PLAIN, attempts: [lost("first", { status: 500 }), lost("second", { failure: "broken" })] },
+      {
+        ...PLAIN,
+        details: null,
+        attempts: [lost("first", { status: 500 }), lost("second", { failure: "broken" })],
+      },
     ],
     ["nothing could be sent", "nowhere+second", [answers()], { ...PLAIN, upstream: "second", details: null }],
     [
@@ -125,12 +136,12 @@ describe("D86 what the journal says of the requests to providers", () => {
     ],
   ]
   test.each(rows)("%s", async (_, model, scripts, said) => {
-    expect(await called(model, scripts)).toMatchObject(said)
+    expect(await called(model, scripts, said.attempts?.length)).toMatchObject(said)
   })
 
   test("of a stream", async () => {
     const streams = sse(chatWords("hello"), { usage: usage(10, 5) })
-    expect(await called("first+second", [refuses(429), streams], { stream: true })).toMatchObject({
+    expect(await called("first+second", [refuses(429), streams], 1, { stream: true })).toMatchObject({
       upstream: "second",
       attempts: [lost("first", { status: 429 })],
     })
@@ -138,15 +149,17 @@ describe("D86 what the journal says of the requests to providers", () => {
 
   test("which key answered, and which was refused", async () => {
     const from = harness.provider.requests.length
-    const { upstream_key, attempts } = await called("pair", [refuses(401), answers()])
+    const { upstream_key, attempts } = await called("pair", [refuses(401), answers()], 1)
     const asked = harness.provider.requests.slice(from).map(({ headers }) => headers.authorization)
     expect(asked).toEqual([`Bearer sk-${attempts[0]?.upstream_key}`, `Bearer sk-${upstream_key}`])
     expect(attempts).toEqual([lost("pair", { upstream_key: expect.stringMatching(/^[ab]$/), status: 401 })])
   })
 
-  test("the first 16 attempts at most", async () => {
-    const { attempts } = await called("many", Array(KEYS).fill(refuses(402)))
-    expect(attempts).toHaveLength(16)
+  test("every attempt of a call, in their order", async () => {
+    const from = harness.provider.requests.length
+    const { attempts } = await called("many", Array(KEYS).fill(refuses(402)), KEYS)
+    const asked = harness.provider.requests.slice(from).map(({ headers }) => headers.authorization)
+    expect(asked).toEqual(attempts.map(({ upstream_key }) => `Bearer sk-${upstream_key}`))
   })
 
   test("a client that leaves before the answer", async () => {
@@ -157,7 +170,7 @@ describe("D86 what the journal says of the requests to providers", () => {
     const exchange = await harness.provider.exchange(from + 1)
     line.leave()
     await exchange.closed
-    const { attempts } = await recordOf(exchange.request.headers["x-request-id"] ?? "")
+    const { attempts } = await recordOf(exchange.request.headers["x-request-id"] ?? "", 1)
     expect(attempts).toEqual([lost("leaving", { failure: "abandoned" })])
   })
 
@@ -170,4 +183,23 @@ describe("D86 what the journal says of the requests to providers", () => {
     expect(answer.status).toBe(200)
     expect(answer.body).not.toMatch(/req_5|attempts|upstream|provider/)
   })
+})
+
+test("D93 operators count attempts by upstream, key, model and outcome", async () => {
+  const { id, key } = await harness.account()
+  harness.provider.reply((exchange) =>
+    (exchange.request.path.startsWith("/second") ? answers() : refuses(503))(exchange),
+  )
+  for (let count = 0; count < 2; count += 1) await harness.chat(key, { model: "first+second" })
+  const ask = (query: object) =>
+    harness.gateway.admin<AttemptsBody>("GET", `/attempts?${new URLSearchParams({ account: id, ...query })}`)
+  const { data } = await until(
+    () => ask({}),
+    (body) => body.data[0]?.attempts === 2,
+  )
+  const row = { upstream: "first", upstream_key: null, model: "first+second", status: 503, failure: null }
+  expect(data).toEqual([{ ...row, attempts: 2, last_at: expect.any(String) }])
+  expect((await ask({ upstream: "first", model: "first+second" })).data).toEqual(data)
+  expect((await ask({ upstream: "second" })).data).toEqual([])
+  expect((await ask({ to: "2026-01-01" })).data).toEqual([])
 })

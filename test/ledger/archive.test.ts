@@ -10,6 +10,7 @@ import { DAY_MS, HOUR_MS } from "../../src/ledger/database/span.ts"
 import { EntriesArchived } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { getCall, listCalls } from "../../src/ledger/reports/calls.ts"
 import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
@@ -73,13 +74,26 @@ async function settledAt(at: Date): Promise<void> {
   const hold = holdOf(account, 10_000n, { id: `${floorId(at).slice(0, 14)}7${nextId().slice(15)}` })
   expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
   await endBatch(connection, [{ end: settled(hold.id, CHARGE_NANO), hold }], 300)
+  // In another order than theirs.
+  for (const ordinal of [1, 0])
+    await writeAttempts(connection, [
+      {
+        id: hold.id,
+        account_id: account.account_id,
+        ordinal,
+        upstream: "first",
+        status: 503,
+        ms: 1,
+        ended_at: at.toISOString(),
+      },
+    ])
   ids.push(hold.id)
 }
 
 const detach = (keep: number) => detachMonth(db.database.upkeep, () => db.database.connection(), keep)
 const attached = async () => {
   const [row] = await db.sql`SELECT count(*)::int AS count FROM pg_inherits
-    WHERE inhparent IN ('tollgate.holds'::regclass, 'tollgate.ends'::regclass, 'tollgate.corrections'::regclass)
+    WHERE inhparent IN ('tollgate.holds'::regclass, 'tollgate.ends'::regclass, 'tollgate.corrections'::regclass, 'tollgate.attempts'::regclass)
       AND inhrelid::regclass::text LIKE ${`%${month.slice(0, 7).replace("-", "_")}`} AND NOT inhdetachpending`
   return row?.count
 }
@@ -113,7 +127,7 @@ describe("D75: a month", () => {
       (tx) => tx`UPDATE tollgate.seals SET sealed_at = ${new Date(made_at.getTime() + HOUR_MS)}`,
     )
     expect(await detach(FOR_EVER)).toBeNull()
-    expect(await attached()).toBe(3)
+    expect(await attached()).toBe(4)
   })
 
   test("is detached without a call that waits; what an older transaction delays is completed later", async () => {
@@ -197,10 +211,14 @@ describe("D75: a month", () => {
     expect(await checkDump(each(lines))).toEqual({
       month,
       hash: seal?.seal?.hash ?? "",
-      entries: 2 * CALLS,
+      entries: 4 * CALLS,
       fault: null,
     })
+    const first = lines.filter((line) => line.includes(nth(ids.toSorted(), 0)))
+    expect(first.map((line) => line.slice(0, 6))).toEqual(['{"hold', '{"end"', '{"atte', '{"atte'])
+    expect(first.slice(2).map((line) => JSON.parse(line).attempt.ordinal)).toEqual([0, 1])
     const forgeries: Record<string, string[]> = {
+      "an attempt": lines.map((line) => line.replace('"status": 503', '"status": 500')),
       "a charge": lines.map((line) => line.replace(`"charge_nano": ${CHARGE_NANO}`, '"charge_nano": 1')),
       "a missing entry": lines.slice(0, -1),
       "an entry twice": [...lines, nth(lines, lines.length - 1)],

@@ -4,6 +4,7 @@ import { getTableConfig, PgTable } from "drizzle-orm/pg-core"
 import type { Sql } from "postgres"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
+import * as attempts from "../../src/ledger/schema/attempts.ts"
 import * as claims from "../../src/ledger/schema/claims.ts"
 import * as estimates from "../../src/ledger/schema/estimates.ts"
 import * as labels from "../../src/ledger/schema/labels.ts"
@@ -75,7 +76,7 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = [schema, claims, estimates, labels, refusals, sessions, sums]
+const tables = [schema, attempts, claims, estimates, labels, refusals, sessions, sums]
   .flatMap(Object.values)
   .filter((made) => is(made, PgTable))
 

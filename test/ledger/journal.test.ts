@@ -4,6 +4,7 @@ import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { type Grouping, sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import {
   type Account,
@@ -45,7 +46,7 @@ const settleLate = (id: string, charge_nano: bigint) =>
   endBatch(connection, [{ end: settled(id, charge_nano), hold: null }], 300)
 
 describe("D55 the database itself refuses to change entries", () => {
-  const entries = ["credits", "terms", "labels", "holds", "ends", "corrections"]
+  const entries = ["credits", "terms", "labels", "holds", "ends", "corrections", "attempts"]
   const changes: [change: string, of: (table: string) => string][] = [
     ["UPDATE", (table) => `UPDATE tollgate.${table} SET ${same(table)}`],
     ["UPDATE of no row", (table) => `UPDATE tollgate.${table} SET ${same(table)} WHERE false`],
@@ -56,7 +57,7 @@ describe("D55 the database itself refuses to change entries", () => {
     [
       "INSERT that becomes an UPDATE",
       (table) => `INSERT INTO tollgate.${table} OVERRIDING SYSTEM VALUE SELECT * FROM tollgate.${table}
-        ON CONFLICT (id) DO UPDATE SET ${same(table)}`,
+        ON CONFLICT (${table === "attempts" ? "id, ordinal" : "id"}) DO UPDATE SET ${same(table)}`,
     ],
   ]
   function same(table: string): string {
@@ -66,9 +67,19 @@ describe("D55 the database itself refuses to change entries", () => {
   const rows = entries.flatMap((table) => changes.map(([change, of]) => [table, change, of(table)] as const))
 
   beforeAll(async () => {
-    const { id } = await expired(await db.account(1_000n))
+    const { id, account_id } = await expired(await db.account(1_000n))
     await settleLate(id, 70n)
     await db.sql`INSERT INTO tollgate.labels (id, account_id, tags) VALUES (1, ${crypto.randomUUID()}, '{}')`
+    const attempt = {
+      id,
+      account_id,
+      ordinal: 0,
+      upstream: "first",
+      status: 503,
+      ms: 1,
+      ended_at: "2026-11-26",
+    }
+    expect(await writeAttempts(connection, [attempt])).toEqual([true])
   })
 
   test.each(rows)("%s: %s", async (table, _, text) => {

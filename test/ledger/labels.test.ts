@@ -152,7 +152,8 @@ describe("D94: a hold has the id of its labels", () => {
     const account = await db.account(100n)
     const hold = holdOf(account, 1n, { labels: await queue().of(labelled(account, { sent: { team: "a" } })) })
     const line = lineOf({ account_id: account.account_id, end: released(hold.id), hold })
-    const restored = parseLine(line)?.hold
+    const entry = parseLine(line)
+    const restored = entry !== null && "hold" in entry ? entry.hold : null
     expect(restored?.labels).toEqual(hold.labels)
     await restoreBatch(connection, gateway_id, [restored ?? hold], LOCK_MS)
     expect((await call(db.sql, hold.id))?.tags).toEqual({ team: "a" })

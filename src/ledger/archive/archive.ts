@@ -39,6 +39,8 @@ export async function detachMonth(
 
 const setLockTimeout = statement("sweep", sql.raw(`SET lock_timeout = '${LOCK_MS}ms'`))
 
+const JOURNAL = sql.raw(JOURNAL_TABLES.map((table) => `'tollgate.${table}'`).join(", "))
+
 /** The first month that is attached, and was kept long enough or is being detached already. */
 async function dueMonth(database: PostgresJsDatabase, keep_months: number): Promise<string | null> {
   const [row] = await database.execute<{ month: string; due: boolean }>(sql`
@@ -46,7 +48,7 @@ async function dueMonth(database: PostgresJsDatabase, keep_months: number): Prom
       AND (m.month + (1 + ${keep_months}::int) * interval '1 month') AT TIME ZONE 'UTC' <= now()) AS due
     FROM ${months} m LEFT JOIN ${seals} s ON s.month = m.month
     WHERE m.detached_at IS NULL OR EXISTS (SELECT FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhrelid
-      WHERE i.inhparent = ANY (ARRAY['tollgate.holds', 'tollgate.ends', 'tollgate.corrections']::regclass[])
+      WHERE i.inhparent = ANY (ARRAY[${JOURNAL}]::regclass[])
         AND p.relname ~ (to_char(m.month, 'YYYY_MM') || '$'))
     ORDER BY m.month LIMIT 1`)
   return row?.due === true ? row.month : null

@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
 import { chargeOf } from "../money/charge.ts"
 import { carriedOf, spentSince } from "../money/spending.ts"
+import { attempts } from "../schema/attempts.ts"
 import { labels } from "../schema/labels.ts"
 import { seal_sums } from "../schema/sums.ts"
 import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
@@ -16,6 +17,7 @@ const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(corrections, "c")
 const t = alias(terms, "t")
+const n = alias(attempts, "n")
 const g = alias(gateways, "g")
 const l = alias(labels, "l")
 
@@ -30,6 +32,12 @@ export const entriesWithoutHold = (ids: Ids) => sql`
   FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired' AND ${within(e.id, ids)}
   WHERE ${within(c.id, ids)} AND (${e.account_id}, ${e.key_id}, ${e.price_multiplier_bp}, ${c.charge_nano} - ${e.charge_nano})
     IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.price_multiplier_bp}, ${c.difference_nano})`
+
+/** An attempt without a hold of its account (D93). It has no amount. */
+export const attemptsWithoutHold = (ids: Ids) => sql`
+  SELECT 'attempt' AS kind, ${n.account_id}, ${n.id}, '0' AS recorded, NULL AS expected
+  FROM ${attempts} ${n} LEFT JOIN ${holds} ${h} ON ${h.id} = ${n.id} AND ${within(h.id, ids)}
+  WHERE ${within(n.id, ids)} AND ${h.account_id} IS DISTINCT FROM ${n.account_id}`
 
 /** Open, and below the floor of its gateway, or of a gateway that was swept or is unknown (D35). */
 export const abandoned = (ids: Ids) => sql`

@@ -6,6 +6,7 @@ import { accounts } from "../schema/tables.ts"
 import {
   abandoned,
   accountsThatDiffer,
+  attemptsWithoutHold,
   charges,
   counts,
   type Entries,
@@ -92,9 +93,9 @@ async function hasLost(database: PostgresJsDatabase, { open_month }: Parts): Pro
   return lost.length > 0
 }
 
-/** True if the ends and corrections of these calls fit their holds and their terms. */
+/** True if the entries of these calls fit their holds and their terms. */
 export async function areRight(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
-  for (const check of [entriesWithoutHold, charges])
+  for (const check of [entriesWithoutHold, attemptsWithoutHold, charges])
     if ((await readSlice(database, sql`${check(ids)} LIMIT 1`)).length > 0) return false
   return true
 }
@@ -131,7 +132,12 @@ class Auditing {
   /** Spending of each key with a limit, by the same entries. */
   readonly #spent = new Map<string, [bigint, bigint]>()
   readonly #found = { accounts: new Violations(), keys: new Violations(), entries: new Violations() }
-  readonly #calls = { charges: new Violations(), abandoned: new Violations(), labels: new Violations() }
+  readonly #calls = {
+    charges: new Violations(),
+    abandoned: new Violations(),
+    attempts: new Violations(),
+    labels: new Violations(),
+  }
   #open = 0
   #has_limits = false
   #progress: AuditProgress
@@ -189,6 +195,7 @@ class Auditing {
     await this.#collect(this.#found.entries, entriesWithoutHold(slice), readSlice)
     await this.#collect(this.#calls.charges, charges(slice), readSlice)
     await this.#collect(this.#calls.abandoned, abandoned(slice), readSlice)
+    await this.#collect(this.#calls.attempts, attemptsWithoutHold(slice), readSlice)
     await this.#collect(this.#calls.labels, withoutLabels(slice), readSlice)
     return sums.reduce((total, { calls }) => total + calls, 0)
   }

@@ -2,13 +2,13 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { isObject } from "../../wire/usage.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
-import { ENTRY_KINDS, entriesIn, textOf } from "./entry-text.ts"
+import { ENTRY_KINDS, ENTRY_ORDER, entriesIn, textOf } from "./entry-text.ts"
 import { partitionOf } from "./months.ts"
 import { limitTime } from "./seals.ts"
 
 /**
  * The dump of a sealed month (D75): lines of JSON, each an object with one key. `seal`, `hour` and `sum` are the rows of
- * the seal, and after them come `hold`, `end` and `correction`, in the order of their calls. The text of each value is the
+ * the seal, and after them come `hold`, `end`, `correction` and `attempt`, in the order of their calls. The text of each value is the
  * one that is hashed (D71), so that the file proves itself.
  */
 
@@ -35,11 +35,11 @@ export async function dumpPart(
         OFFSET ${sql.raw(String(PART_CALLS))} LIMIT 1`)
       const ids = { from_id: from, to_id: next?.id ?? bounds.to_id }
       const entries = await transaction.execute<{ kind: number; entry: string }>(
-        sql`SELECT x.kind, x.entry FROM (${entriesIn(month, ids)}) x ORDER BY x.id, x.kind`,
+        sql`SELECT x.kind, x.entry FROM (${entriesIn(month, ids)}) x ORDER BY ${ENTRY_ORDER}`,
       )
       const head =
         from_id === null ? [lineOf("seal", bounds.seal), ...(await sealLines(transaction, month))] : []
-      const body = entries.map(({ kind, entry }) => lineOf(ENTRY_KINDS[kind - 1] ?? "", entry))
+      const body = entries.map(({ kind, entry }) => lineOf(ENTRY_KINDS[kind] ?? "", entry))
       return { lines: [...head, ...body], next: next?.id ?? null }
     },
     { isolationLevel: "repeatable read", accessMode: "read only" },

@@ -10,13 +10,21 @@ export const textOf = (row: string): SQL => sql.raw(`jsonb_strip_nulls(to_jsonb(
 export const digestOf = (texts: SQL, order: SQL): SQL =>
   sql`encode(sha256(coalesce(string_agg(sha256(convert_to(${texts}, 'UTF8')), ''::bytea ORDER BY ${order}), ''::bytea)), 'hex')`
 
-export const ENTRY_KINDS = ["hold", "end", "correction"] as const
+export const ENTRY_KINDS = ["hold", "end", "correction", "attempt"] as const
 
-/** `id`, `kind` (1 to 3) and `entry` of the entries of calls of one month, from its own tables, attached or not. */
+/**
+ * `id`, `kind` (the place in the list), `ordinal` (of an attempt, else 0) and `entry` of the entries of calls of one month, from
+ * its own tables, attached or not.
+ */
 export function entriesIn(month: string, ids: Ids): SQL {
   const parts = ENTRY_KINDS.map((kind, at) => {
     const table = sql.raw(partitionOf(`${kind}s`, month))
-    return sql`SELECT x.id, ${sql.raw(String(at + 1))} AS kind, ${textOf("x")} AS entry FROM ${table} x WHERE ${within(sql`x.id`, ids)}`
+    const ordinal = sql.raw(kind === "attempt" ? "x.ordinal" : "0")
+    return sql`SELECT x.id, ${sql.raw(String(at))} AS kind, ${ordinal} AS ordinal, ${textOf("x")} AS entry
+      FROM ${table} x WHERE ${within(sql`x.id`, ids)}`
   })
   return sql.join(parts, sql` UNION ALL `)
 }
+
+/** The order in which entries are hashed and dumped: that of their calls. */
+export const ENTRY_ORDER = sql`x.id, x.kind, x.ordinal`

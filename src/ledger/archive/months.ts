@@ -10,7 +10,7 @@ const AHEAD = 2
 const LOCK_MS = 2_000
 
 /** The tables of the journal that have a partition for each month. */
-export const JOURNAL_TABLES = ["holds", "ends", "corrections"] as const
+export const JOURNAL_TABLES = ["holds", "ends", "corrections", "attempts"] as const
 
 /** The table with the entries of a month, given by its first day: attached or not. */
 export const partitionOf = (table: string, month: string) =>

@@ -6,7 +6,7 @@ import { limitStatements, type Transaction } from "../database/transaction.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
 import { areRight } from "./audit.ts"
-import { digestOf, entriesIn, textOf } from "./entry-text.ts"
+import { digestOf, ENTRY_ORDER, entriesIn, textOf } from "./entry-text.ts"
 import { JOURNAL_TABLES, partitionOf } from "./months.ts"
 import { type Ids, Pace, readSlice, slicesOf, within } from "./slices.ts"
 
@@ -271,14 +271,14 @@ function hourOf(id: string, ahead: number): string {
   return floorId(new Date((Math.floor(made_ms / HOUR_MS) + ahead) * HOUR_MS))
 }
 
-/** Hashes holds, ends and corrections, in the order of their calls. */
+/** Hashes all entries of calls, in their order. */
 async function hashOfEntries(
   transaction: Transaction,
   month: string,
   ids: Ids,
 ): Promise<{ entries: string; hash: string }> {
   const [row] = await transaction.execute<{ entries: string; hash: string }>(sql`
-    SELECT count(*)::text AS entries, ${digestOf(sql`x.entry`, sql`x.id, x.kind`)} AS hash FROM (${entriesIn(month, ids)}) x`)
+    SELECT count(*)::text AS entries, ${digestOf(sql`x.entry`, ENTRY_ORDER)} AS hash FROM (${entriesIn(month, ids)}) x`)
   if (row === undefined) throw new Error("the hash of entries returned nothing")
   return row
 }

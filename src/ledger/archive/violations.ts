@@ -9,14 +9,24 @@ import { holds } from "../schema/tables.ts"
  * - `spent`: a spending limit's counter differs from the sum of its key's calls.
  * - `charge`: a call's charge differs from its tokens at its terms and price multiplier.
  * - `entry`: an end or a correction that does not fit its hold.
+ * - `attempt`: an attempt without a hold of its account (D93). It has no amount: 0, and nothing is expected.
  * - `abandoned`: an open hold that no gateway can end (D73), and its amount.
  * - `labels`: a call whose labels are missing or another account's (D94), and what it held.
  * - `unheld`: a settlement without a hold, and its charge. It is in the spool, and not in the journal (D13).
  */
 export interface Violation {
-  readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "abandoned" | "labels" | "unheld"
+  readonly kind:
+    | "balance"
+    | "held"
+    | "spent"
+    | "charge"
+    | "entry"
+    | "attempt"
+    | "abandoned"
+    | "labels"
+    | "unheld"
   readonly account_id: string
-  /** The key for `spent`; the call for `charge`, `entry`, `abandoned`, `labels` and `unheld`; null for an account. */
+  /** The key for `spent`, null for an account, else the call. */
   readonly id: string | null
   /** Null for entries of an account that does not exist. */
   readonly recorded_nano: bigint | null

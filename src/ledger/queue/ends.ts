@@ -9,16 +9,7 @@ import type { EndResult } from "../money/end-exact.ts"
 import { restoreBatch } from "../money/restore.ts"
 import type { Outstanding } from "./outstanding.ts"
 import type { Spool, SpooledEnd } from "./spool.ts"
-
-/**
- * An end that takes longer goes to the spool, early enough to be on disk, usually, before the answer's last byte stops waiting
- * for the ledger (D32, settle before last byte).
- */
-const SPOOL_AFTER_MS = 150
-const TICK_MS = 25
-/** Written ends are remembered for once to twice this time, in two lists of at most `RECENT_LIMIT` (D73). */
-const RECENT_MS = 10_000
-const RECENT_LIMIT = 16_384
+import { Recent, Writing } from "./writing.ts"
 
 interface Item extends SpooledEnd {
   /** True for an end from a file of the spool. */
@@ -41,15 +32,10 @@ export class EndQueue {
   readonly #spool: Spool
   readonly #on: LedgerEvents
   readonly #log: Log
-  /** Ends that are not in the ledger yet, in the order in which they came. */
-  readonly #writing = new Set<Item>()
+  readonly #writing = new Writing<Item>((item) => this.#keep(item))
+  readonly #recent = new Recent<SpooledEnd>()
   /** Ends without a hold, by call id: this process cannot write them (D13). */
   readonly #unheld = new Map<string, SpooledEnd>()
-  #recent: SpooledEnd[] = []
-  #earlier: SpooledEnd[] = []
-  #recent_since_ms = performance.now()
-  #idle: (() => void)[] = []
-  #tick: Timer | undefined
   readonly #waiter: Waiter<Item, EndResult> = {
     resolve: ({ item }, ended) => this.#ended(item, ended),
     reject: ({ item }, error) => this.#failed(item, error),
@@ -90,12 +76,11 @@ export class EndQueue {
 
   /** Ends that were written in the last 10 s at least, in case a failover has lost them (D73). */
   get recent(): readonly SpooledEnd[] {
-    return [...this.#earlier, ...this.#recent]
+    return this.#recent.list
   }
 
-  /** Forgets ends that were written long ago. Called while the database answers, because then they are not lost. */
   forgetEarlier(): void {
-    if (performance.now() - this.#recent_since_ms >= RECENT_MS) this.#forgetEarlier()
+    this.#recent.forgetEarlier()
   }
 
   /** Writes an end again that the database has lost. */
@@ -110,10 +95,7 @@ export class EndQueue {
 
   /** Resolves when no end is being written. */
   written(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#writing.size === 0) resolve()
-      else this.#idle.push(resolve)
-    })
+    return this.#writing.done()
   }
 
   /** Resolves once the end is in the ledger, or is in the spool and cannot be written by this process. */
@@ -124,7 +106,7 @@ export class EndQueue {
 
   /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */
   spooled(id: string): Promise<void> {
-    if (!this.#spool.keeps(id)) this.#spoolOverdue()
+    if (!this.#spool.keeps(id)) this.#writing.keepOverdue()
     return this.#spool.synced(id)
   }
 
@@ -136,7 +118,7 @@ export class EndQueue {
   stop(): void {
     this.#ends.stop()
     this.#restores.stop()
-    clearTimeout(this.#tick)
+    this.#writing.stop()
   }
 
   #write(
@@ -156,7 +138,6 @@ export class EndQueue {
       resolve,
     }
     this.#writing.add(item)
-    this.#tick ??= setTimeout(this.#spoolOverdue, TICK_MS)
     this.#ask(item)
   }
 
@@ -184,7 +165,7 @@ export class EndQueue {
       this.#unheld.set(end.id, { account_id, end, hold })
     } else {
       this.#unheld.delete(end.id)
-      if (ended === "applied") this.#remember(item)
+      if (ended === "applied") this.#recent.add(item)
       else this.#on.endIgnored?.()
       this.#spool.done(end.id)
     }
@@ -202,17 +183,6 @@ export class EndQueue {
     }
   }
 
-  #remember(item: SpooledEnd): void {
-    if (this.#recent.length >= RECENT_LIMIT) this.#forgetEarlier()
-    this.#recent.push(item)
-  }
-
-  #forgetEarlier(): void {
-    this.#earlier = this.#recent
-    this.#recent = []
-    this.#recent_since_ms = performance.now()
-  }
-
   #failed(item: Item, error: unknown): void {
     this.#keep(item)
     if (error instanceof Withdrawn) {
@@ -227,14 +197,10 @@ export class EndQueue {
   }
 
   #finish(item: Item, written: EndOutcome): void {
-    this.#writing.delete(item)
     if (!item.on_disk) this.#close(item.end.id, written)
     item.resolve?.(written)
     item.resolve = null
-    if (this.#writing.size > 0) return
-    const idle = this.#idle
-    this.#idle = []
-    for (const resolve of idle) resolve()
+    this.#writing.delete(item)
   }
 
   /** Removes the hold of this process' call, or keeps it if the end could not be written. */
@@ -242,16 +208,6 @@ export class EndQueue {
     if (written === "none")
       this.#log.error({ id }, "a settlement has no hold in the ledger: it is kept in the spool")
     if (written === "applied" || written === "closed") this.#outstanding.delete(id)
-  }
-
-  readonly #spoolOverdue = (): void => {
-    clearTimeout(this.#tick)
-    const before_ms = performance.now() - SPOOL_AFTER_MS
-    for (const item of this.#writing) {
-      if (item.since_ms > before_ms) break
-      this.#keep(item)
-    }
-    this.#tick = this.#writing.size > 0 ? setTimeout(this.#spoolOverdue, TICK_MS) : undefined
   }
 
   #keep({ account_id, end, hold, on_disk }: Item): void {

@@ -5,6 +5,7 @@ import { isAnswer } from "../database/database-errors.ts"
 import { statement, textOf } from "../database/statement.ts"
 import type { Log } from "../events.ts"
 import { findForgotten } from "../money/restore.ts"
+import type { AttemptQueue } from "./attempts.ts"
 import type { EndQueue } from "./ends.ts"
 
 const STATEMENT_MS = 2_000
@@ -24,10 +25,11 @@ export interface Repair {
   expireUnknown(): Promise<void>
 }
 
-/** Checks whether the database has lost acknowledged settlements, and writes them again (D73). */
+/** Checks whether the database has lost acknowledged settlements, and writes them and attempts again (D73). */
 export class Recovery {
   readonly #connection: Connection
   readonly #ends: EndQueue
+  readonly #attempts: AttemptQueue
   readonly #availability: Availability
   readonly #repair: Repair
   readonly #log: Log
@@ -36,9 +38,17 @@ export class Recovery {
   #timeline: string | null = null
   #tells_timeline = true
 
-  constructor(connection: Connection, ends: EndQueue, availability: Availability, repair: Repair, log: Log) {
+  constructor(
+    connection: Connection,
+    ends: EndQueue,
+    attempts: AttemptQueue,
+    availability: Availability,
+    repair: Repair,
+    log: Log,
+  ) {
     this.#connection = connection
     this.#ends = ends
+    this.#attempts = attempts
     this.#availability = availability
     this.#repair = repair
     this.#log = log
@@ -49,8 +59,10 @@ export class Recovery {
     const { outages } = this.#availability
     const timeline = await this.#readTimeline()
     const is_promoted = this.#timeline !== null && timeline !== this.#timeline
+    const has_lost = is_promoted || outages !== this.#outages
     if (is_promoted) await this.#repair.rewriteLabels()
-    if (is_promoted || outages !== this.#outages) await this.#writeAgain()
+    if (has_lost) await this.#writeAgain()
+    this.#attempts.writeAgain(has_lost)
     if (is_promoted) {
       this.#repair.rewriteCheckpoints()
       await this.#repair.expireUnknown()

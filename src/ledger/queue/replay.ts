@@ -4,6 +4,7 @@ import type { Connection } from "../database/connection.ts"
 import { statement } from "../database/statement.ts"
 import type { Log } from "../events.ts"
 import { gateways } from "../schema/tables.ts"
+import type { AttemptOutcome, AttemptQueue } from "./attempts.ts"
 import type { EndOutcome, EndQueue } from "./ends.ts"
 import type { Spool, SpoolFile } from "./spool.ts"
 
@@ -17,20 +18,22 @@ const isDead = statement(
 )
 
 /**
- * Writes the spooled ends of other processes of this data directory into the ledger (D27), and deletes their files once the
+ * Writes the spooled ends and attempts of other processes of this data directory into the ledger (D27), and deletes their files once the
  * processes are dead. A file with a line that was not applied stays, because somebody is owed that money.
  */
 export class Replay {
   readonly #spool: Spool
   readonly #ends: EndQueue
+  readonly #attempts: AttemptQueue
   readonly #connection: Connection
   readonly #log: Log
   /** The content of each file when it was replayed; `whole` if all of it is in the ledger. */
   readonly #replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
 
-  constructor(spool: Spool, ends: EndQueue, connection: Connection, log: Log) {
+  constructor(spool: Spool, ends: EndQueue, attempts: AttemptQueue, connection: Connection, log: Log) {
     this.#spool = spool
     this.#ends = ends
+    this.#attempts = attempts
     this.#connection = connection
     this.#log = log
   }
@@ -44,7 +47,7 @@ export class Replay {
   }
 
   /** True if all of the file is in the ledger. */
-  async #replay({ path, digest, unreadable, ends }: SpoolFile): Promise<boolean> {
+  async #replay({ path, digest, unreadable, ends, attempts }: SpoolFile): Promise<boolean> {
     const before = this.#replayed.get(path)
     if (before?.digest === digest) return before.whole
     if (unreadable > 0) {
@@ -53,17 +56,24 @@ export class Replay {
         "the spool has lines that this version cannot read: the file is kept",
       )
     }
-    const results = await Promise.all(ends.map((spooled) => this.#ends.resubmit(spooled)))
-    const count = (written: EndOutcome) => results.filter((result) => result === written).length
-    const applied = count("applied")
+    // Ends first, because they write lost holds again.
+    const ended = await Promise.all(ends.map((spooled) => this.#ends.resubmit(spooled)))
+    const attempted = await Promise.all(attempts.map((attempt) => this.#attempts.write(attempt, true)))
+    const count = (results: readonly (EndOutcome | AttemptOutcome)[], word: EndOutcome | AttemptOutcome) =>
+      results.filter((result) => result === word).length
+    const applied = count(ended, "applied")
     if (applied > 0)
       this.#log.info({ path, ends: applied }, "wrote the spooled settlements of another process")
-    const foreign = count("none")
+    const foreign = count(ended, "none")
     if (foreign > 0) {
       this.#log.error({ path, ends: foreign }, "the spool has settlements without a hold: the file is kept")
     }
-    if (count("unwritten") > 0) return false
-    const whole = unreadable === 0 && foreign === 0 && count("refused") === 0
+    const orphaned = count(attempted, "none")
+    if (orphaned > 0)
+      this.#log.error({ path, attempts: orphaned }, "the spool has attempts without a hold: the file is kept")
+    const all = [...ended, ...attempted]
+    if (count(all, "unwritten") > 0) return false
+    const whole = unreadable === 0 && foreign === 0 && orphaned === 0 && count(all, "refused") === 0
     this.#replayed.set(path, { digest, whole })
     return whole
   }

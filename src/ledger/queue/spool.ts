@@ -7,7 +7,7 @@ import { buckets } from "../../kinds.ts"
 import { attemptFailures, bases, endings, failures, notes } from "../../wire/call.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { jsonOf } from "../database/statement.ts"
-import type { End, Hold } from "../entries.ts"
+import type { AttemptEntry, End, Hold } from "../entries.ts"
 import type { Log } from "../events.ts"
 
 /** An end and the account of its call, which tells the queue. */
@@ -16,6 +16,18 @@ export interface SpooledEnd {
   readonly end: End
   /** The call's hold, in case the database loses it (D73); null if not known. */
   readonly hold: Hold | null
+}
+
+/** An attempt that the database has not taken yet (D93). */
+export interface SpooledAttempt {
+  readonly attempt: AttemptEntry
+}
+
+export type SpooledEntry = SpooledEnd | SpooledAttempt
+
+/** The name of an entry in the spool: the call's id, for an attempt with its ordinal. */
+export function spoolKey(entry: SpooledEntry): string {
+  return "end" in entry ? entry.end.id : `${entry.attempt.id} ${entry.attempt.ordinal}`
 }
 
 export interface SpoolFile {
@@ -27,6 +39,7 @@ export interface SpoolFile {
   /** Lines that this version cannot read. The file is kept for them. */
   readonly unreadable: number
   readonly ends: readonly SpooledEnd[]
+  readonly attempts: readonly AttemptEntry[]
 }
 
 const SUFFIX = ".jsonl"
@@ -37,19 +50,17 @@ const Buckets = Type.Partial(Type.Record(Type.Union(buckets.map((word) => Type.L
   additionalProperties: false,
 })
 const asking = { key: Type.Optional(Type.String()), request_id: Type.Optional(Type.String()) }
+const lost = {
+  ...asking,
+  upstream: Type.String(),
+  status: Type.Optional(Count),
+  failure: Type.Optional(Type.Union(attemptFailures.map((word) => Type.Literal(word)))),
+  ms: Count,
+}
 const Details = Type.Object({
   ...asking,
-  attempts: Type.Optional(
-    Type.Array(
-      Type.Object({
-        ...asking,
-        upstream: Type.String(),
-        status: Type.Optional(Count),
-        failure: Type.Optional(Type.Union(attemptFailures.map((word) => Type.Literal(word)))),
-        ms: Count,
-      }),
-    ),
-  ),
+  // Before version 0.3, attempts were a part of the end.
+  attempts: Type.Optional(Type.Array(Type.Object(lost))),
   unread: Type.Optional(Type.Array(Type.String())),
   unexplained_tokens: Type.Optional(Type.Integer()),
   provider_cost_nano: Type.Optional(Type.String({ pattern: "^\\d{1,19}$" })),
@@ -113,19 +124,29 @@ const Line = Type.Object({
 })
 /** As version 0.1 wrote it, without the terms of the upstream that answered. The terms of the hold apply. */
 const OlderLine = Type.Object({ account_id: Type.String(), closing: Type.Object(common) })
+const AttemptLine = Type.Object({
+  attempt: Type.Object({
+    ...lost,
+    id: Type.String(),
+    ordinal: Count,
+    account_id: Type.String(),
+    ended_at: Type.String(),
+  }),
+})
 const line = TypeCompiler.Compile(Line)
+const attemptLine = TypeCompiler.Compile(AttemptLine)
 const olderLine = TypeCompiler.Compile(OlderLine)
 
 /**
- * Ends that the database has not taken yet, one JSON object per line, each synced to the disk (D27). A file belongs to
- * one process, but any other may write its ends into the ledger: they are idempotent.
+ * Ends and attempts that the database has not taken yet, one JSON object per line, each synced to the disk (D27). A file belongs to
+ * one process, but any other may write its entries into the ledger: they are idempotent.
  */
 export class Spool {
   readonly #folder: string
   readonly #gateway_id: string
   readonly #log: Log
-  readonly #kept = new Map<string, SpooledEnd>()
-  /** Ids of ends that are not on the disk yet. */
+  readonly #kept = new Map<string, SpooledEntry>()
+  /** Keys of entries that are not on the disk yet. */
   readonly #unwritten = new Set<string>()
   /** Callers that wait for an end to be on the disk. */
   readonly #waiting = new Map<string, () => void>()
@@ -139,17 +160,17 @@ export class Spool {
     this.#log = log
   }
 
-  /** Ends of this process that are spooled and not in the ledger yet. */
+  /** Entries of this process that are spooled and not in the ledger yet. */
   get depth(): number {
     return this.#kept.size
   }
 
-  /** Keeps an end until it is done. True if it was not kept already. */
-  keep(spooled: SpooledEnd): boolean {
-    const { id } = spooled.end
-    if (this.#kept.has(id)) return false
-    this.#kept.set(id, spooled)
-    this.#unwritten.add(id)
+  /** Keeps an entry until it is done. True if it was not kept already. */
+  keep(spooled: SpooledEntry): boolean {
+    const key = spoolKey(spooled)
+    if (this.#kept.has(key)) return false
+    this.#kept.set(key, spooled)
+    this.#unwritten.add(key)
     this.#writing ??= this.#write()
     return true
   }
@@ -174,11 +195,11 @@ export class Spool {
     }
   }
 
-  /** Forgets an end that is in the ledger. */
-  done(id: string): void {
-    if (!this.#kept.delete(id)) return
-    this.#unwritten.delete(id)
-    this.#tell([id])
+  /** Forgets an entry that is in the ledger. */
+  done(key: string): void {
+    if (!this.#kept.delete(key)) return
+    this.#unwritten.delete(key)
+    this.#tell([key])
     if (this.#kept.size === 0 && this.#written) this.#writing ??= this.#write()
   }
 
@@ -252,14 +273,14 @@ export class Spool {
   async #append(): Promise<void> {
     try {
       await makeFolder(this.#folder)
-      const ends = [...this.#unwritten].flatMap((id) => this.#kept.get(id) ?? [])
-      const ids = ends.map(({ end }) => end.id)
+      const entries = [...this.#unwritten].flatMap((key) => this.#kept.get(key) ?? [])
+      const keys = entries.map(spoolKey)
       // Starts with a line break, because the last write may have been cut in the middle of a line.
-      const text = `${this.#failing ? "\n" : ""}${ends.map(lineOf).join("")}`
+      const text = `${this.#failing ? "\n" : ""}${entries.map(lineOf).join("")}`
       while (!(await this.#appendText(text))) {}
       this.#written = true
-      for (const id of ids) this.#unwritten.delete(id)
-      this.#tell(ids)
+      for (const key of keys) this.#unwritten.delete(key)
+      this.#tell(keys)
     } catch (error) {
       this.#tell(this.#waiting.keys())
       throw error
@@ -291,9 +312,11 @@ async function read(path: string, gateway_id: string): Promise<SpoolFile | null>
   // A last line without a line end was cut when its process died, before a caller was told that it is durable.
   const torn = lines.pop() ?? ""
   const read = [...lines.filter((text) => text !== "").map(parseLine), ...ifNotNull(parseLine(torn))]
-  const ends = read.filter((spooled) => spooled !== null)
+  const entries = read.filter((spooled) => spooled !== null)
+  const ends = entries.filter((entry) => "end" in entry)
+  const attempts = entries.flatMap((entry) => ("attempt" in entry ? entry.attempt : []))
   const digest = new Bun.CryptoHasher("sha256").update(bytes).digest("hex")
-  return { path, gateway_id, digest, unreadable: read.length - ends.length, ends }
+  return { path, gateway_id, digest, unreadable: read.length - entries.length, ends, attempts }
 }
 
 function ifNotNull<T>(value: T | null): T[] {
@@ -301,12 +324,12 @@ function ifNotNull<T>(value: T | null): T[] {
 }
 
 /** One line of the spool, including the line end. Amounts are decimal strings. */
-export function lineOf(spooled: SpooledEnd): string {
+export function lineOf(spooled: SpooledEntry): string {
   return `${jsonOf([spooled]).slice(1, -1)}\n`
 }
 
 /** Returns null if this version cannot read the text. */
-export function parseLine(text: string): SpooledEnd | null {
+export function parseLine(text: string): SpooledEntry | null {
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -321,6 +344,7 @@ export function parseLine(text: string): SpooledEnd | null {
       hold: hold ? spooledHold(hold) : null,
     }
   }
+  if (attemptLine.Check(value) && isId(value.attempt.id)) return value
   if (olderLine.Check(value) && isId(value.closing.id)) {
     const { account_id, closing }: Static<typeof OlderLine> = value
     const { id, outcome, basis, ending, failure, notes, usage, ttft_ms, duration_ms } = closing

@@ -1,9 +1,10 @@
 import { and, desc, eq, gte, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
-import type { Failure, OperationName, State } from "../../wire/call.ts"
+import type { Failure, LostAttempt, OperationName, State } from "../../wire/call.ts"
 import { type Listed, type Page, paged } from "../database/page.ts"
 import { calls, gateways, holds, keys } from "../schema/tables.ts"
+import { withAttempts } from "./attempts.ts"
 import { termsOf } from "./changes.ts"
 
 /** Holds that one page reads, in some tenths of a second, however rare the matching calls are. */
@@ -11,7 +12,10 @@ const LOOK = 100_000
 const NIL = "00000000-0000-0000-0000-000000000000"
 
 /** One call as the ledger has it: its hold, its end and its correction. */
-export type CallRecord = typeof calls.$inferSelect
+export type CallRecord = typeof calls.$inferSelect & {
+  /** Attempts that did not become the answer (D93); absent where they were not read, as for clients. */
+  readonly attempts?: readonly LostAttempt[]
+}
 
 /**
  * Filters for calls; an absent field does not filter. `from` is inclusive, `to` exclusive, both by the time in the id (D48).
@@ -28,9 +32,14 @@ export interface CallFilter {
   readonly to?: Date | undefined
 }
 
+/** The call with its attempts. */
 export async function getCall(database: PostgresJsDatabase, id: string): Promise<CallRecord | null> {
-  const [call] = await database.select().from(calls).where(eq(calls.id, id))
+  const [call] = await withAttempts(database, await find(database, id))
   return call ?? null
+}
+
+function find(database: PostgresJsDatabase, id: string) {
+  return database.select().from(calls).where(eq(calls.id, id))
 }
 
 /** The call, or null when the account has none of this id. */
@@ -39,12 +48,12 @@ export async function getCallOf(
   account_id: string,
   id: string,
 ): Promise<CallRecord | null> {
-  const call = await getCall(database, id)
+  const [call] = await find(database, id)
   return call?.account_id === account_id ? call : null
 }
 
 /**
- * Calls, newest first. An index finds the calls of an account, and those of a key, which are all its account's. Other filters
+ * Calls with their attempts, newest first. An index finds the calls of an account, and those of a key, which are all its account's. Other filters
  * search `look` holds a page, so a page may be short or even empty, and yet have a next one (D48).
  */
 export async function listCalls(
@@ -83,10 +92,11 @@ export async function listCalls(
     )
     .orderBy(desc(seen.id))
     .limit(page.limit + 1)
-  const listed = paged(
+  const { data, next } = paged(
     rows.map((row) => row.call),
     page,
   )
+  const listed = { data: await withAttempts(database, data), next }
   if (listed.next !== null) return listed
   const end = await lastSeen(database, range, look)
   // Calls that came meanwhile have moved the end. They must not be listed twice.

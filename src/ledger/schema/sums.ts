@@ -77,8 +77,7 @@ export const summed = ledger.table("summed", {
 const entries = () => bigint("entries", { mode: "bigint" }).notNull()
 
 /**
- * The months of the journal (D71): `holds`, `ends` and `corrections` have one partition each for the calls whose ids are at
- * or above `from_id` and below `to_id`. Ids begin with their time, so they are those of a UTC month; the first one has no
+ * The months of the journal (D71): each table of calls' entries has one partition for the calls whose ids are at or above `from_id` and below `to_id`. Ids begin with their time, so they are those of a UTC month; the first one has no
  * beginning.
  */
 export const months = ledger.table("months", {
@@ -111,7 +110,7 @@ export const seal_hours = ledger.table(
     month: date("month", { mode: "string" }).notNull(),
     from_id: uuid("from_id").notNull(),
     entries: entries(),
-    /** SHA-256 in hex, over its holds, ends and corrections. */
+    /** SHA-256 in hex, over the entries of its calls. */
     hash: text("hash").notNull(),
   },
   (hour) => [primaryKey({ columns: [hour.month, hour.from_id] })],

@@ -18,7 +18,7 @@ import { bases, endings, endOutcomes, failures, periods, type Tags } from "../..
 import type { EndDetails } from "../entries.ts"
 
 /**
- * The tables of the ledger. Entries of the journal (credits, terms, holds, ends, corrections) are added and never
+ * The tables of the ledger. Entries of the journal (credits, terms, holds, ends, corrections, attempts) are added and never
  * changed: triggers refuse UPDATE, DELETE and TRUNCATE (D55). Everything else is state. There are no foreign keys: they
  * would lock the rows of busy accounts; the audit checks what they would.
  */
@@ -34,7 +34,7 @@ const toolPrices = () => ({
   tool_runs: text("tool_runs").array(),
   tool_run_pico: pico("tool_run_pico").array(),
 })
-const words = (list: readonly string[]) => sql.raw(list.map((word) => `'${word}'`).join(", "))
+export const words = (list: readonly string[]) => sql.raw(list.map((word) => `'${word}'`).join(", "))
 
 export const endOutcome = ledger.enum("end_outcome", endOutcomes)
 export const basis = ledger.enum("basis", bases)

@@ -5,6 +5,7 @@ import { readBody } from "../request-body.ts"
 import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
 import { archiveRoutes } from "./archive.ts"
+import { attemptRoutes } from "./attempts.ts"
 import { auditRoutes } from "./audit.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
@@ -45,6 +46,7 @@ export function adminRoutes(operators: Operators) {
     .use(reportRoutes(operators))
     .use(estimateRoutes(operators))
     .use(refusalRoutes(operators))
+    .use(attemptRoutes(operators))
     .use(usageNoteRoutes(operators))
     .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))

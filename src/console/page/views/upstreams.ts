@@ -5,6 +5,7 @@ import { type Child, el } from "../element.ts"
 import { chip, modelLink, names, none } from "../formats.ts"
 import { poll, type Visit, view } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
+import { attempts } from "./attempts.ts"
 
 const LOOK_MS = 3_000
 
@@ -39,7 +40,7 @@ export function upstreams(visit: Visit): HTMLElement {
     load: (signal) => ask<{ data: UpstreamBody[] }>("/upstreams", signal),
   })
   poll(visit, LOOK_MS, all.load)
-  return view("Upstreams", null, all.element, el("p.quiet", BREAKERS))
+  return view("Upstreams", null, all.element, el("p.quiet", BREAKERS), attempts(visit).element)
 }
 
 function restingKeys({ keys }: UpstreamBody): Child {

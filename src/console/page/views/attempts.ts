@@ -1,0 +1,24 @@
+import { AttemptBody, type AttemptsBody } from "../../../wire/attempts.ts"
+import { ask } from "../admin-api.ts"
+import { ago, modelLink } from "../formats.ts"
+import type { Part, Visit } from "../part.ts"
+import { columnsOf, list } from "../table.ts"
+
+/** Attempts at providers that did not become the answer of their call (D93). */
+export function attempts(visit: Visit): Part {
+  const column = columnsOf(AttemptBody)
+  return list(visit, {
+    title: "Attempts that did not answer, last 7 days",
+    label: "Attempts that did not answer",
+    columns: [
+      column("upstream"),
+      column("upstream_key"),
+      column("model", ({ model }) => modelLink(model)),
+      column("failure", ({ status, failure }) => failure ?? String(status)),
+      column("attempts"),
+      column("last_at", ({ last_at }) => ago(last_at)),
+    ],
+    empty: "No such attempts in the last 7 days.",
+    load: (signal) => ask<AttemptsBody>("/attempts", signal),
+  })
+}

@@ -1,0 +1,167 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import { BatchQueue } from "../database/batch-queue.ts"
+import type { Connection, Runner } from "../database/connection.ts"
+import { errorCode } from "../database/database-errors.ts"
+import { Withdrawn } from "../database/queued.ts"
+import { booleanOf, firstAndLast, isItem, jsonOf, names, statement } from "../database/statement.ts"
+import type { AttemptEntry } from "../entries.ts"
+import type { Log } from "../events.ts"
+import { attempts } from "../schema/attempts.ts"
+import { holds } from "../schema/tables.ts"
+import { type Spool, spoolKey } from "./spool.ts"
+import { Recent, Writing } from "./writing.ts"
+
+/** Deadline of one statement. It is then retried. */
+const STATEMENT_MS = 5_000
+
+const h = alias(holds, "h")
+
+/** Adds each attempt once, with the account of its hold. Says which have a hold, in the order of `place`. */
+const write = statement(
+  "attempts",
+  sql`
+WITH asked AS MATERIALIZED (
+  SELECT x.*, hold.account_id FROM json_to_recordset($3::text::json) AS x (place int, id uuid, ordinal int, upstream text,
+    key text, status int, failure text, ms int, request_id text, ended_at timestamptz)
+  LEFT JOIN LATERAL (
+    SELECT ${h.account_id} FROM ${holds} ${h} WHERE ${isItem(h.id, sql`x.id`, 1)} OFFSET 0) hold ON true
+), written AS (
+  INSERT INTO ${attempts} (${names(
+    attempts.id,
+    attempts.ordinal,
+    attempts.account_id,
+    attempts.upstream,
+    attempts.upstream_key,
+    attempts.status,
+    attempts.failure,
+    attempts.duration_ms,
+    attempts.request_id,
+    attempts.ended_at,
+  )})
+  SELECT a.id, a.ordinal, a.account_id, a.upstream, a.key, a.status, a.failure, a.ms, a.request_id, a.ended_at
+  FROM asked a WHERE a.account_id IS NOT NULL
+  ON CONFLICT (id, ordinal) DO NOTHING
+)
+SELECT a.account_id IS NOT NULL AS is_held FROM asked a ORDER BY a.place`,
+)
+
+/** Adds attempts to the journal (D93). Returns for each, in their order, if its call has a hold; without one it is not added. */
+export async function writeAttempts(
+  connection: Runner,
+  batch: readonly AttemptEntry[],
+): Promise<readonly boolean[]> {
+  const placed = batch.map((attempt, place) => ({ ...attempt, place }))
+  const values = [...firstAndLast(batch), jsonOf(placed)]
+  const rows = await connection.run(write, values, STATEMENT_MS, batch.length)
+  return rows.map((row) => booleanOf(row, "is_held"))
+}
+
+/** The result of an attempt: written, without a hold, `refused` for its data, or `unwritten` when the queue was stopped. */
+export type AttemptOutcome = "applied" | "none" | "refused" | "unwritten"
+
+interface Item {
+  readonly attempt: AttemptEntry
+  /** True for an attempt from a file of the spool. */
+  readonly on_disk: boolean
+  readonly since_ms: number
+  readonly resolve: (written: AttemptOutcome) => void
+}
+
+/**
+ * Writes attempts as soon as they have failed, in the background: tries each until it is in the ledger, and spools it until then
+ * (D93). The calls in flight bound how many wait, because no call starts while the ledger takes nothing.
+ */
+export class AttemptQueue {
+  readonly #queue: BatchQueue<Item, boolean>
+  readonly #spool: Spool
+  readonly #log: Log
+  readonly #writing = new Writing<Item>((item) => this.#keep(item))
+  readonly #recent = new Recent<AttemptEntry>()
+  /** Attempts whose hold the database has lost. The end of their call writes it again (D73). */
+  #unheld: AttemptEntry[] = []
+
+  constructor(connection: Connection, spool: Spool, log: Log) {
+    this.#spool = spool
+    this.#log = log
+    this.#queue = new BatchQueue<Item, boolean>(connection, {
+      accountOf: ({ attempt }) => attempt.account_id,
+      run: (runner, items) =>
+        writeAttempts(
+          runner,
+          items.map(({ attempt }) => attempt),
+        ),
+      onSetback: (item) => this.#keep(item),
+    })
+  }
+
+  /** Resolves when nothing is being written. */
+  written(): Promise<void> {
+    return this.#writing.done()
+  }
+
+  /** Resolves once the attempt is in the ledger, or is in the spool and cannot be written now. */
+  write(attempt: AttemptEntry, on_disk = false): Promise<AttemptOutcome> {
+    return new Promise((resolve) => {
+      const item: Item = { attempt, on_disk, since_ms: performance.now(), resolve }
+      this.#writing.add(item)
+      try {
+        this.#queue.add(item, Number.POSITIVE_INFINITY, false, {
+          resolve: (_, is_held) => this.#done(item, is_held),
+          reject: (_, error) => this.#failed(item, error),
+        })
+      } catch (error) {
+        this.#failed(item, error)
+      }
+    })
+  }
+
+  /** Writes those again whose hold was missing; with `has_lost`, also all that the database may have lost (D73). */
+  writeAgain(has_lost: boolean): void {
+    const again = [...this.#unheld, ...(has_lost ? this.#recent.list : [])]
+    this.#unheld = []
+    for (const attempt of again) void this.write(attempt)
+    this.#recent.forgetEarlier()
+  }
+
+  stop(): void {
+    this.#queue.stop()
+    this.#writing.stop()
+  }
+
+  #done(item: Item, is_held: boolean): void {
+    const { attempt } = item
+    if (is_held) {
+      this.#recent.add(attempt)
+      this.#spool.done(spoolKey(item))
+      this.#finish(item, "applied")
+      return
+    }
+    this.#keep(item)
+    if (!item.on_disk) this.#unheld.push(attempt)
+    this.#finish(item, "none")
+  }
+
+  #failed(item: Item, error: unknown): void {
+    this.#keep(item)
+    if (error instanceof Withdrawn) {
+      this.#finish(item, "unwritten")
+      return
+    }
+    const { id } = item.attempt
+    this.#log.error(
+      { id, code: errorCode(error) },
+      "the database refused an attempt: it is kept in the spool",
+    )
+    this.#finish(item, "refused")
+  }
+
+  #finish(item: Item, written: AttemptOutcome): void {
+    item.resolve(written)
+    this.#writing.delete(item)
+  }
+
+  #keep({ attempt, on_disk }: Item): void {
+    if (!on_disk) this.#spool.keep({ attempt })
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * An item that takes longer goes to the spool, early enough to be on disk, usually, before the answer's last byte stops waiting
+ * for the ledger (D32, settle before last byte).
+ */
+const SPOOL_AFTER_MS = 150
+const TICK_MS = 25
+/** Written items are remembered for once to twice this time, in two lists of at most `RECENT_LIMIT` (D73). */
+const RECENT_MS = 10_000
+const RECENT_LIMIT = 16_384
+
+/** Items that are not in the ledger yet, in the order in which they came. */
+export class Writing<Item extends { readonly since_ms: number }> {
+  readonly #items = new Set<Item>()
+  readonly #keep: (item: Item) => void
+  #idle: (() => void)[] = []
+  #tick: Timer | undefined
+
+  /** `keep` is told of each item that takes too long, again and again. */
+  constructor(keep: (item: Item) => void) {
+    this.#keep = keep
+  }
+
+  add(item: Item): void {
+    this.#items.add(item)
+    this.#tick ??= setTimeout(this.keepOverdue, TICK_MS)
+  }
+
+  delete(item: Item): void {
+    this.#items.delete(item)
+    if (this.#items.size > 0) return
+    const idle = this.#idle
+    this.#idle = []
+    for (const resolve of idle) resolve()
+  }
+
+  /** Resolves when nothing is being written. */
+  done(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#items.size === 0) resolve()
+      else this.#idle.push(resolve)
+    })
+  }
+
+  readonly keepOverdue = (): void => {
+    clearTimeout(this.#tick)
+    const before_ms = performance.now() - SPOOL_AFTER_MS
+    for (const item of this.#items) {
+      if (item.since_ms > before_ms) break
+      this.#keep(item)
+    }
+    this.#tick = this.#items.size > 0 ? setTimeout(this.keepOverdue, TICK_MS) : undefined
+  }
+
+  stop(): void {
+    clearTimeout(this.#tick)
+  }
+}
+
+/** Items that were written in the last 10 s at least, in case a failover has lost it (D73). */
+export class Recent<Item> {
+  #recent: Item[] = []
+  #earlier: Item[] = []
+  #since_ms = performance.now()
+
+  get list(): readonly Item[] {
+    return [...this.#earlier, ...this.#recent]
+  }
+
+  add(item: Item): void {
+    if (this.#recent.length >= RECENT_LIMIT) this.#shift()
+    this.#recent.push(item)
+  }
+
+  /** Forgets what was written long ago. Called while the database answers, because then it is not lost. */
+  forgetEarlier(): void {
+    if (performance.now() - this.#since_ms >= RECENT_MS) this.#shift()
+  }
+
+  #shift(): void {
+    this.#earlier = this.#recent
+    this.#recent = []
+    this.#since_ms = performance.now()
+  }
+}

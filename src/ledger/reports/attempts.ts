@@ -1,0 +1,119 @@
+import { asc, inArray, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { type AttemptFailure, attemptFailures, type LostAttempt } from "../../wire/call.ts"
+import { type Row, textOf } from "../database/statement.ts"
+import type { EndDetails } from "../entries.ts"
+import { attempts } from "../schema/attempts.ts"
+import { holds, terms } from "../schema/tables.ts"
+
+/** The most rows of a report. */
+const MAX_ROWS = 1_000
+
+interface Call {
+  readonly id: string
+  readonly details: EndDetails | null
+}
+
+/**
+ * Adds to calls the attempts that did not become their answer: entries of their own (D93), and of older calls in the details of
+ * the end. The bounds leave out the other months.
+ */
+export async function withAttempts<Found extends Call>(
+  database: PostgresJsDatabase,
+  found: readonly Found[],
+): Promise<(Found & { readonly attempts: readonly LostAttempt[] })[]> {
+  const ids = found.map(({ id }) => id).sort()
+  const [first] = ids
+  if (first === undefined) return []
+  const rows = await database
+    .select()
+    .from(attempts)
+    .where(
+      sql`${inArray(attempts.id, ids)} AND ${attempts.id} BETWEEN ${first}::uuid AND ${ids.at(-1)}::uuid`,
+    )
+    .orderBy(asc(attempts.ordinal))
+  const of_call = Map.groupBy(rows, ({ id }) => id)
+  return found.map((call) => ({
+    ...call,
+    attempts: [...(call.details?.attempts ?? []), ...(of_call.get(call.id) ?? []).map(lostAttempt)],
+  }))
+}
+
+function lostAttempt(row: typeof attempts.$inferSelect): LostAttempt {
+  const failure = failureOf(row.failure)
+  return {
+    upstream: row.upstream,
+    ms: row.duration_ms,
+    ...(row.status !== null && { status: row.status }),
+    ...(failure !== null && { failure }),
+    ...(row.upstream_key !== null && { key: row.upstream_key }),
+    ...(row.request_id !== null && { request_id: row.request_id }),
+  }
+}
+
+function failureOf(text: unknown): AttemptFailure | null {
+  return attemptFailures.find((word) => word === text) ?? null
+}
+
+/** Filters for attempts; an absent field does not filter. */
+export interface AttemptFilter {
+  readonly from: Date
+  readonly to: Date
+  readonly account_id?: string | undefined
+  readonly upstream?: string | undefined
+  readonly model?: string | undefined
+}
+
+/** Attempts at an upstream with one outcome. */
+export interface AttemptSum {
+  readonly upstream: string
+  readonly upstream_key: string | null
+  readonly model: string
+  readonly status: number | null
+  readonly failure: AttemptFailure | null
+  readonly attempts: number
+  readonly last_at: Date
+}
+
+/** The attempts that ended from `from` on and before `to`, most first. */
+export async function sumAttempts(
+  database: PostgresJsDatabase,
+  { from, to, account_id, upstream, model }: AttemptFilter,
+): Promise<AttemptSum[]> {
+  const rows = await database.execute<Row>(sql`
+WITH x AS (
+  SELECT a.upstream, a.upstream_key, a.status, a.failure, a.ended_at, sold.model FROM ${attempts} a
+  CROSS JOIN LATERAL (
+    SELECT t.model FROM ${holds} h JOIN ${terms} t ON t.id = h.terms_id WHERE h.id = a.id OFFSET 0) sold
+  WHERE a.ended_at >= ${from.toISOString()}::timestamptz AND a.ended_at < ${to.toISOString()}::timestamptz
+    AND (${account_id ?? null}::uuid IS NULL OR a.account_id = ${account_id ?? null}::uuid)
+    AND (${upstream ?? null}::text IS NULL OR a.upstream = ${upstream ?? null}::text)
+)
+SELECT x.upstream, x.upstream_key, x.model, x.status::text, x.failure, count(*)::text AS attempts,
+  (extract(epoch FROM max(x.ended_at)) * 1000)::bigint::text AS last_ms
+FROM x WHERE ${model ?? null}::text IS NULL OR x.model = ${model ?? null}::text
+GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, max(x.ended_at) DESC LIMIT ${sql.raw(String(MAX_ROWS))}`)
+  return rows.map((row) => ({
+    upstream: textOf(row, "upstream"),
+    upstream_key: row.upstream_key === null ? null : textOf(row, "upstream_key"),
+    model: textOf(row, "model"),
+    status: row.status === null ? null : Number(textOf(row, "status")),
+    failure: failureOf(row.failure),
+    attempts: Number(textOf(row, "attempts")),
+    last_at: new Date(Number(textOf(row, "last_ms"))),
+  }))
+}
+
+/** Adds the sums of several shards (D74). */
+export function addAttempts(parts: readonly (readonly AttemptSum[])[]): AttemptSum[] {
+  const groups = Map.groupBy(parts.flat(), ({ upstream, upstream_key, model, status, failure }) =>
+    JSON.stringify([upstream, upstream_key, model, status, failure]),
+  )
+  const sum = (one: AttemptSum, other: AttemptSum): AttemptSum => ({
+    ...one,
+    attempts: one.attempts + other.attempts,
+    last_at: new Date(Math.max(one.last_at.getTime(), other.last_at.getTime())),
+  })
+  const sums = [...groups.values()].map((same) => same.reduce(sum))
+  return sums.sort((one, other) => other.attempts - one.attempts).slice(0, MAX_ROWS)
+}
