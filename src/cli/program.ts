@@ -6,6 +6,7 @@ import { check } from "./check.ts"
 import { CliError } from "./cli-error.ts"
 import { commandOf, type Group, type Leaf, leaf } from "./command.ts"
 import { completionScript, shells } from "./completion.ts"
+import { events } from "./events.ts"
 import { keys } from "./keys.ts"
 import { audit, journal, sums } from "./ledger-checks.ts"
 import { prices } from "./prices.ts"
@@ -35,6 +36,7 @@ export const root: Group = {
     keys,
     calls,
     receipt,
+    events,
     prices,
     usage,
     refusals,

@@ -297,6 +297,18 @@ export class EntriesArchived extends Error {
   }
 }
 
+/** Thrown when the event feed cannot continue after a cursor without leaving out events (D96). */
+export class FeedGap extends Error {
+  override readonly name = "FeedGap"
+  /** `unknown_cursor`: it is of another ledger, or of a time that a backup does not know. */
+  readonly reason: "unknown_cursor" | "archived"
+
+  constructor(reason: FeedGap["reason"]) {
+    super("the event feed has a gap")
+    this.reason = reason
+  }
+}
+
 /** The ledger as calls see it. Every method may reject with `LedgerUnavailable`, those that queue with `LedgerBusy`. */
 export interface CallLedger {
   /** The standing of the key with this SHA-256 (hex), or null when there is no such key. */

@@ -27,6 +27,7 @@ import { addRefusals, readRefusals } from "./queue/refusals.ts"
 import { addAttempts, sumAttempts } from "./reports/attempts.ts"
 import { balanceAt } from "./reports/balance.ts"
 import { getCall, listCalls } from "./reports/calls.ts"
+import { type FeedQuery, readFeed, readFeeds } from "./reports/feed.ts"
 import { latencies } from "./reports/latency.ts"
 import { addLatencies } from "./reports/merge.ts"
 import { outcomes } from "./reports/outcomes.ts"
@@ -134,6 +135,8 @@ export function databaseOperators(
     listCalls: sums(listCalls),
     getCall: soon(getCall),
     archiveOf: soon(archiveOf),
+    /** The next events of the feed (D96). */
+    events: (asked: FeedQuery) => readFeeds([[name, () => sums(readFeed)(name, asked)]], asked),
     sumUsage: sums(sumUsage),
     timeline: (span: Span, by: Split, groups: number) => sums(timeline)(span, by, groups),
     latency: async (span: Span) => addLatencies([await sums(latencies)(span)]),

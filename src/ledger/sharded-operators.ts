@@ -16,6 +16,7 @@ import {
 import { addEstimates, readEstimates } from "./queue/estimates.ts"
 import { addRefusals, readRefusals } from "./queue/refusals.ts"
 import { addAttempts, sumAttempts } from "./reports/attempts.ts"
+import { readFeed, readFeeds } from "./reports/feed.ts"
 import { latencies } from "./reports/latency.ts"
 import {
   addBalances,
@@ -186,6 +187,14 @@ export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
     },
     getCall: async (id) => (await first((operators) => operators.getCall(id)))?.answer ?? null,
     archiveOf: async (id) => (await first((operators) => operators.archiveOf(id)))?.answer ?? null,
+    events: (asked) =>
+      readFeeds(
+        shards.map((shard) => [
+          shard.name,
+          () => asking(shard)(({ sums }) => sums(readFeed)(shard.name, asked)),
+        ]),
+        asked,
+      ),
     sumUsage,
     /** Asks all shards first which groups cost most in total, and then for those groups. */
     async timeline(asked, by, groups) {

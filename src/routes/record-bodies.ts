@@ -1,5 +1,6 @@
 import { buckets, FIRST_RUN, toolNames } from "../kinds.ts"
 import type { Account } from "../ledger/accounts/accounts.ts"
+import type { Credit } from "../ledger/accounts/credits.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
@@ -15,7 +16,7 @@ import {
   printUsd,
 } from "../money.ts"
 import { type Line, linesOf } from "../settlement/price.ts"
-import { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
+import { AccountBody, CallBody, CreatedKeyBody, CreditBody, KeyBody } from "../wire/admin.ts"
 import type { Asking } from "../wire/call.ts"
 import type { callDetails } from "../wire/call-details.ts"
 import type { Prices } from "../wire/prices.ts"
@@ -44,6 +45,12 @@ export function accountBody(account: Account): AccountBody {
     suspended: suspended_at !== null,
     created_at: printTime(created_at),
   })
+}
+
+/** A credit. */
+export function creditBody(credit: Credit): CreditBody {
+  const { amount_nano, created_at } = credit
+  return bodyOf(CreditBody, { ...credit, amount: printUsd(amount_nano), created_at: printTime(created_at) })
 }
 
 /** A new key. This is the only answer that contains the key itself. */

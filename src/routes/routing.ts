@@ -4,6 +4,7 @@ import { HOUR_MS } from "../ledger/database/span.ts"
 import {
   AccountMoving,
   EntriesArchived,
+  FeedGap,
   LedgerBusy,
   LedgerUnavailable,
   NoAnswer,
@@ -57,6 +58,7 @@ export function faultOf(error: unknown): GatewayError {
     return new GatewayError("ledger_unavailable", { cause: error.message })
   if (error instanceof LedgerBusy) return new GatewayError("overloaded")
   if (error instanceof EntriesArchived) return archivedBefore(error.until)
+  if (error instanceof FeedGap) return feedGap(error.reason)
   if (error instanceof UnknownShard) return invalidField("shard", `one of ${error.known.join(", ")}`)
   if (error instanceof TooManyGroups)
     return new GatewayError("invalid_request", { message: TOO_MANY_GROUPS, param: "by" })
@@ -73,6 +75,18 @@ function noAnswer({ id, shard, message: cause }: NoAnswer): GatewayError {
     fields: id === undefined ? {} : { id },
     cause,
   })
+}
+
+/** Errors for a part of the event feed that is missing. */
+export const FEED_ARCHIVED =
+  "Events after this cursor or time are archived. Find what is missing in your own records, and continue with a later `from`."
+const UNKNOWN_CURSOR =
+  "This ledger does not know the cursor: it is of another one, or of a time after its backup. Find what is missing in your own records, and continue with `from`."
+
+function feedGap(reason: FeedGap["reason"]): GatewayError {
+  return reason === "archived"
+    ? new GatewayError("archived", { message: FEED_ARCHIVED })
+    : new GatewayError("invalid_request", { message: UNKNOWN_CURSOR, param: "after" })
 }
 
 /** Up to the end of the hour, sums are all there is. */

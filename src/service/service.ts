@@ -146,6 +146,7 @@ export class Service {
       },
       upstreams: async () =>
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
+      draining: () => this.shutdown.begun,
       onAudit: metrics.audited,
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)

@@ -1,6 +1,7 @@
 import { type SchemaOptions, type TProperties, Type } from "@sinclair/typebox"
 import { TypeSystem } from "@sinclair/typebox/system"
 import { parseId } from "../id.ts"
+import { readCursor } from "./cursor.ts"
 import { EXPECTED } from "./fault.ts"
 import { parseTime } from "./time.ts"
 
@@ -92,6 +93,21 @@ export function word<Word extends string>(
 ) {
   const read = (given: string) => words.find((one) => one === given) ?? null
   return text(read, `one of ${words.join(", ")}`, { description, enum: [...words], ...otherwise })
+}
+
+/** Some of `list`, separated by commas. */
+export function words<Word extends string>(list: readonly Word[], description: string) {
+  const read = (given: string): readonly Word[] | null => {
+    const asked = given.split(",")
+    const found = list.filter((one) => asked.includes(one))
+    return found.length === asked.length ? found : null
+  }
+  return text(read, `some of ${list.join(", ")}, separated by commas`, { description, examples: [list[0]] })
+}
+
+/** A cursor of the event feed (D96). */
+export function cursor(description: string) {
+  return text(readCursor, "the cursor of an event", { description })
 }
 
 /** A whole number from 1 to `maximum`. */

@@ -20,6 +20,7 @@ import {
 } from "../../src/wire/admin.ts"
 import { AttemptsBody } from "../../src/wire/attempts.ts"
 import { EstimatesBody } from "../../src/wire/estimates.ts"
+import { FeedLine } from "../../src/wire/events.ts"
 import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"
 import { RefusalsBody } from "../../src/wire/refusals.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
@@ -222,6 +223,7 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
       OperatorUsageReport,
       "/usage?by=model&account=ACCOUNT&from=2026-01-01&to=2027-01-01",
     ],
+    ["events --from 24h", Type.Object({ data: Type.Array(FeedLine), next: Type.String() })],
     ["audit", AuditBody],
     ["journal --verify", MonthsBody],
     ["estimates --days 30", EstimatesBody, "/estimates?days=30"],

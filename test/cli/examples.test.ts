@@ -86,10 +86,10 @@ function genaiPrices() {
 }
 
 /**
- * These become or start another process, write a file, or need two shards, and have tests of their own below, in serve.test.ts
- * and in test/http/moves.test.ts.
+ * These become or start another process, write a file, never end, or need two shards, and have tests of their own below, in
+ * serve.test.ts, events.test.ts and in test/http/moves.test.ts.
  */
-const ELSEWHERE = /^tollgate (?:serve|bench|completion|accounts move)\b/
+const ELSEWHERE = /^tollgate (?:serve|bench|completion|accounts move)\b|--follow/
 const all = leaves(root).flatMap(({ examples }) => examples.map(([line]) => line))
 
 /** An account called Acme and a key of it for each example alone, under a name that no other has. */

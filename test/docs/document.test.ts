@@ -48,6 +48,7 @@ const PROMISED = [
   "DELETE /admin/keys/{id}",
   "GET /admin/calls",
   "GET /admin/calls/{id}",
+  "GET /admin/events",
   "GET /admin/usage",
   "GET /admin/audit",
   "GET /admin/audit/progress",

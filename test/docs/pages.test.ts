@@ -161,6 +161,14 @@ describe("docs/administration.md", () => {
   }, 30_000)
 })
 
+test("docs/events.md: the feed of events", async () => {
+  await exampleIds()
+  const said = await play(take("docs/events.md", "sh"), here())
+  expect(said).toContain("tollgate.call.ended")
+  expect(said).toContain('"specversion":"1.0"')
+  expect(said).not.toContain('"type":"error"')
+}, 30_000)
+
 describe("programs with an SDK", () => {
   test("run as they stand, and print something", async () => {
     const programs = blocks.filter(({ language }) => language === "ts")
@@ -235,7 +243,16 @@ describe("the other blocks", () => {
 const ROOT_PAGES = ["CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
 /** Pages for those who use, operate or install the gateway, not for those who change it. */
 const USER_PAGES = [
-  ...["getting-started", "clients", "billing", "errors", "providers", "configuration", "administration"],
+  ...[
+    "getting-started",
+    "clients",
+    "billing",
+    "errors",
+    "providers",
+    "configuration",
+    "administration",
+    "events",
+  ],
   ...["deploying", "operating", "log", "metrics", "traces"],
 ]
 /** Pages of the web, and the form for private reports on the site that hosts the repository. */

@@ -107,7 +107,9 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   archived: {
     async *attempts(stage, entry) {
-      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), id: OLD_ID })
+      const world = await sharedWorld(stage)
+      yield await stage.ask(entry, world, { ...plain(entry), id: OLD_ID })
+      yield await stage.ask(entry, world, { query: { from: "2020-01-01" } })
     },
     around: withOldMonth,
   },

@@ -7,6 +7,7 @@ import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as attempts from "../../src/ledger/schema/attempts.ts"
 import * as claims from "../../src/ledger/schema/claims.ts"
 import * as estimates from "../../src/ledger/schema/estimates.ts"
+import * as feed from "../../src/ledger/schema/feed.ts"
 import * as labels from "../../src/ledger/schema/labels.ts"
 import * as refusals from "../../src/ledger/schema/refusals.ts"
 import * as sessions from "../../src/ledger/schema/sessions.ts"
@@ -76,7 +77,7 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = [schema, attempts, claims, estimates, labels, refusals, sessions, sums]
+const tables = [schema, attempts, claims, estimates, feed, labels, refusals, sessions, sums]
   .flatMap(Object.values)
   .filter((made) => is(made, PgTable))
 

@@ -3,6 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Connection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Statement, statement, textOf } from "../database/statement.ts"
+import { feed_epochs } from "../schema/feed.ts"
 import { months, seals, summed } from "../schema/sums.ts"
 import { JOURNAL_TABLES, partitionOf } from "./months.ts"
 
@@ -25,7 +26,7 @@ export async function detachMonth(
   // From here on nobody reads its entries.
   await database
     .update(months)
-    .set({ detached_at: sql`now()` })
+    .set({ detached_at: sql`now()`, ...lastOf(month) })
     .where(and(eq(months.month, month), isNull(months.detached_at)))
   const connection = connect()
   try {
@@ -35,6 +36,18 @@ export async function detachMonth(
     await connection.end()
   }
   return month
+}
+
+/** The last event of a month, which readers of the feed must have read (D96). */
+function lastOf(month: string) {
+  const lasts = ["ends", "corrections"].map((table) => {
+    const partition = sql.raw(partitionOf(table, month))
+    return sql`(SELECT x.xid FROM ${partition} x WHERE x.xid IS NOT NULL ORDER BY x.xid DESC LIMIT 1)`
+  })
+  return {
+    last_xid: sql`greatest(${sql.join(lasts, sql`, `)})`,
+    last_series: sql`(SELECT max(${feed_epochs.series}) FROM ${feed_epochs})`,
+  }
 }
 
 const setLockTimeout = statement("sweep", sql.raw(`SET lock_timeout = '${LOCK_MS}ms'`))

@@ -4,8 +4,11 @@ import { type Ids, within } from "./slices.ts"
 
 /** The text of entries, for the hashes of seals (D71) and for dumps (D75). It needs the time zone UTC. */
 
-/** Without the columns that are null, so that a column which a later version adds does not change the hash. */
-export const textOf = (row: string): SQL => sql.raw(`jsonb_strip_nulls(to_jsonb(${row}))::text`)
+/**
+ * Without the columns that are null, so that a column which a later version adds does not change the hash; and without the
+ * transaction, which is another one in a restored ledger (D96).
+ */
+export const textOf = (row: string): SQL => sql.raw(`(jsonb_strip_nulls(to_jsonb(${row})) - 'xid')::text`)
 
 export const digestOf = (texts: SQL, order: SQL): SQL =>
   sql`encode(sha256(coalesce(string_agg(sha256(convert_to(${texts}, 'UTF8')), ''::bytea ORDER BY ${order}), ''::bytea)), 'hex')`

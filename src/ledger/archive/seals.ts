@@ -117,7 +117,8 @@ async function hasOpenCalls(database: PostgresJsDatabase, ids: Ids): Promise<boo
 }
 
 /** A month of the journal; `seal` is null for one that is not sealed. */
-export interface ListedMonth extends Omit<typeof months.$inferSelect, "from_id" | "to_id" | "dump_hash"> {
+export interface ListedMonth
+  extends Pick<typeof months.$inferSelect, "month" | "detached_at" | "dropped_at" | "archive"> {
   readonly seal: typeof seals.$inferSelect | null
   /** The name of the shard; absent where there is one (D74). */
   readonly shard?: string

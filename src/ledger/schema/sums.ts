@@ -1,6 +1,6 @@
 import { bigint, boolean, date, index, integer, primaryKey, text, uuid } from "drizzle-orm/pg-core"
 import { countedKinds, recordOf } from "../../kinds.ts"
-import { basis, endOutcome, failure, ledger, moment, nano } from "./tables.ts"
+import { basis, endOutcome, failure, ledger, moment, nano, xid8 } from "./tables.ts"
 
 /** Sums over the entries of the journal (D72), from which they can be computed again; and its months (D71). */
 
@@ -90,6 +90,9 @@ export const months = ledger.table("months", {
   dump_hash: text("dump_hash"),
   archive: text("archive"),
   dropped_at: moment("dropped_at"),
+  /** The last transaction that wrote into its detached partitions, and the series of the feed that it is of (D96). */
+  last_xid: xid8("last_xid"),
+  last_series: integer("last_series"),
 })
 
 /** The seals of months that are over (D71). Never changed, like the entries that they are made from. */

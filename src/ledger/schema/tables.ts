@@ -3,6 +3,7 @@ import {
   bigint,
   boolean,
   check,
+  customType,
   index,
   integer,
   jsonb,
@@ -27,6 +28,10 @@ export const ledger = pgSchema("tollgate")
 export const nano = (name: string) => bigint(name, { mode: "bigint" })
 const pico = nano
 export const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" })
+/** The id of a transaction, which never wraps; as digits. */
+export const xid8 = customType<{ data: string }>({ dataType: () => "xid8" })
+/** The transaction that wrote the entry: the order of the event feed (D96). Null in entries from before there was a feed. */
+const xid = () => xid8("xid").default(sql`pg_current_xact_id()`)
 const details = () => jsonb("details").$type<EndDetails>()
 const bucketPrices = () => picoRecord((bucket) => pico(`${bucket}_pico`))
 /** The provider's names of its tools in their order, and the price of a run of each in the same order; null for none (D60). */
@@ -83,8 +88,12 @@ export const credits = ledger.table(
     amount_nano: nano("amount_nano").notNull(),
     reason: text("reason"),
     created_at: moment("created_at").notNull().defaultNow(),
+    xid: xid(),
   },
-  (credit) => [index("credits_of_account").on(credit.account_id, credit.created_at)],
+  (credit) => [
+    index("credits_of_account").on(credit.account_id, credit.created_at),
+    index("credits_by_xid").on(credit.xid).where(sql`${credit.xid} IS NOT NULL`),
+  ],
 )
 
 /** API keys: only the SHA-256 (hex) and a displayable prefix are kept (D26). */
@@ -239,9 +248,11 @@ export const ends = ledger.table(
     price_multiplier_bp: integer("margin_bp"),
     /** Details besides the charge (D86, D87, D90); null if there are none. */
     details: details(),
+    xid: xid(),
   },
   (end) => [
     index("ends_by_time").using("brin", end.ended_at),
+    index("ends_by_xid").on(end.xid).where(sql`${end.xid} IS NOT NULL`),
     check("charge_not_negative", sql`${end.charge_nano} >= 0`),
   ],
 )
@@ -275,9 +286,11 @@ export const corrections = ledger.table(
     /** That of the hold, which is in the charge (D69); null for 1. */
     price_multiplier_bp: integer("margin_bp"),
     details: details(),
+    xid: xid(),
   },
   (correction) => [
     index("corrections_by_time").on(correction.corrected_at),
+    index("corrections_by_xid").on(correction.xid).where(sql`${correction.xid} IS NOT NULL`),
     check("correction_not_negative", sql`${correction.charge_nano} >= 0`),
   ],
 )

@@ -10,6 +10,7 @@ import { auditRoutes } from "./audit.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
 import { estimateRoutes } from "./estimates.ts"
+import { eventRoutes } from "./events.ts"
 import { keyRoutes } from "./keys.ts"
 import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import { moveRoutes } from "./moves.ts"
@@ -43,6 +44,7 @@ export function adminRoutes(operators: Operators) {
     .use(creditRoutes(operators))
     .use(keyRoutes(operators))
     .use(callRoutes(operators))
+    .use(eventRoutes(operators))
     .use(reportRoutes(operators))
     .use(estimateRoutes(operators))
     .use(refusalRoutes(operators))

@@ -1,12 +1,10 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import type { Credit, CreditResult } from "../../ledger/accounts/credits.ts"
-import { printUsd } from "../../money.ts"
+import type { CreditResult } from "../../ledger/accounts/credits.ts"
 import { CreditBody, CreditedBody, listOf, NewCredit } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { printTime } from "../../wire/time.ts"
-import { accountBody } from "../record-bodies.ts"
+import { accountBody, creditBody } from "../record-bodies.ts"
 import {
   accountExample,
   creditExample,
@@ -60,10 +58,6 @@ function made(result: CreditResult) {
         param: "amount",
       })
   }
-}
-
-function creditBody({ id, amount_nano, reason, created_at }: Credit): CreditBody {
-  return { id, amount: printUsd(amount_nano), reason, created_at: printTime(created_at) }
 }
 
 const examples = { credit: { ...creditExample, account: accountExample } }

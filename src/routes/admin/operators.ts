@@ -11,6 +11,8 @@ export interface Operators {
   readonly limits: Config["limits"]
   /** The status of the upstreams in each process of this gateway. */
   upstreams(): Promise<readonly UpstreamBody[]>
+  /** True once the gateway drains: nothing waits any longer. */
+  draining?(): boolean
   /** Called with the result of each audit. */
   onAudit?(audit: Audit): void
 }

@@ -1,0 +1,77 @@
+import { eventTypes, FeedLine } from "../wire/events.ts"
+import { type AdminContext, adminCommand, timeOf } from "./admin-command.ts"
+import { UsageError } from "./cli-error.ts"
+import { briefMoment } from "./moment.ts"
+
+const DEFAULT_LIMIT = "20"
+/** Longest wait of one request of `--follow`. */
+const WAIT_S = "30"
+
+/** `tollgate events`: the journal as a feed of events (D96). */
+export const events = adminCommand({
+  summary: "Read the event feed: ends of calls, corrections and credits",
+  details:
+    "Without --after and --from it begins at the first event. With --follow it prints each event as a line of JSON, a CloudEvent, and waits for the next.",
+  words: {
+    "--after <CURSOR>": "continue after the event with this cursor",
+    "--from <TIME>": "begin at this time: 2026-11-21, an RFC 3339 time, or 24h (ago)",
+    "--types <TYPES>": `only events of these types: ${eventTypes.join(", ")}`,
+    "--limit <N>": `the maximum number of events to show (default: ${DEFAULT_LIMIT})`,
+    "--follow": "continue with every new event",
+  },
+  examples: [
+    ["tollgate events --from 1h", "events of the last hour"],
+    ["tollgate events --types tollgate.credit.added --json", "the first credits, as JSON"],
+    ["tollgate events --from 24h --follow | jq .data.charge", "what every call costs, from a day ago on"],
+  ],
+  async run({ after, from, types, limit = DEFAULT_LIMIT, follow = false }, context) {
+    if (after !== undefined && from !== undefined)
+      throw new UsageError("--after and --from cannot be combined")
+    const start =
+      after === undefined ? (from === undefined ? {} : { from: timeOf("--from", from) }) : { after }
+    const query = { ...start, limit, ...(types !== undefined && { types }) }
+    if (follow) await followed(context, query)
+    else await listed(context, query)
+  },
+})
+
+async function listed(context: AdminContext, query: Record<string, string>): Promise<void> {
+  const data = await linesOf(context, query)
+  const next = data.at(-1)?.cursor ?? query.after ?? null
+  context.showTable(
+    { data, next },
+    {
+      rows: data,
+      columns: [
+        { title: "TIME", of: ({ time }) => briefMoment(time, Date.now()) },
+        { title: "TYPE", of: ({ type }) => type },
+        { title: "ID", of: ({ id }) => id },
+        { title: "ACCOUNT", of: ({ data }) => data.account_id, spare: 1 },
+        { title: "AMOUNT", of: amountOf, as: "usd" },
+      ],
+      empty: "No events found.",
+    },
+  )
+  if (next !== null) context.remark(`The feed continues with: --after ${next}`)
+}
+
+async function followed(context: AdminContext, query: Record<string, string>): Promise<never> {
+  let asked = query
+  for (;;) {
+    const lines = await linesOf(context, { ...asked, wait: WAIT_S })
+    for (const line of lines) context.screen.print(JSON.stringify(line))
+    const cursor = lines.at(-1)?.cursor
+    if (cursor === undefined) continue
+    const { from: _from, ...others } = query
+    asked = { ...others, after: cursor }
+  }
+}
+
+function linesOf({ client }: AdminContext, query: Record<string, string>): Promise<FeedLine[]> {
+  return Array.fromAsync(client.lines(`/events?${new URLSearchParams(query)}`, FeedLine))
+}
+
+function amountOf({ data }: FeedLine): string | null {
+  if ("amount" in data) return data.amount
+  return "difference" in data ? data.difference : data.charge
+}

@@ -1,0 +1,67 @@
+import { Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import type { FeedPage, FeedQuery } from "../../ledger/reports/feed.ts"
+import { printCursor } from "../../wire/cursor.ts"
+import { askedEvents, EventsQuery, FeedLine, NEXT_CURSOR } from "../../wire/events.ts"
+import { eventBody } from "../event-body.ts"
+import { ofOperators } from "../reference/examples.ts"
+import { answer } from "../reference/operation.ts"
+import { FEED_ARCHIVED } from "../routing.ts"
+import type { Operators } from "./operators.ts"
+
+/** The interval at which a waiting request asks again. There is no LISTEN through a pooler. */
+const LOOK_MS = 500
+
+/** `/admin/events`: the journal as a feed of events (D96). */
+export function eventRoutes(operators: Operators) {
+  return new Elysia({ name: "admin-events" }).get(
+    "/events",
+    async ({ query, request }) => {
+      const page = await awaited(operators, askedEvents(query), (query.wait ?? 0) * 1_000, request.signal)
+      const lines = page.events.map(({ event, at, cursor }) => {
+        const line: FeedLine = { ...eventBody(event, at), cursor: printCursor(cursor) }
+        return `${JSON.stringify(line)}\n`
+      })
+      return new Response(lines.join(""), {
+        headers: { "content-type": "application/x-ndjson", [NEXT_CURSOR]: printCursor(page.next) },
+      })
+    },
+    reading,
+  )
+}
+
+/** The next events, as soon as there are some, or none after `wait_ms`. */
+async function awaited(
+  { ledger, draining }: Operators,
+  asked: FeedQuery,
+  wait_ms: number,
+  signal: AbortSignal,
+): Promise<FeedPage> {
+  const until_ms = performance.now() + wait_ms
+  let { after, from } = asked
+  for (;;) {
+    const page = await ledger.events({ ...asked, after, from })
+    const left_ms = until_ms - performance.now()
+    if (page.events.length > 0 || left_ms <= 0 || signal.aborted || draining?.() === true) return page
+    await Bun.sleep(Math.min(LOOK_MS, left_ms))
+    after = page.next
+    from = null
+  }
+}
+
+const reading = ofOperators({
+  query: EventsQuery,
+  response: {
+    200: answer(
+      "Events, one JSON object on each line, in the order of the journal. May be empty.",
+      Type.String({ contentMediaType: "application/x-ndjson", contentSchema: FeedLine }),
+    ),
+  },
+
+  operationId: "listEvents",
+  tag: "Ledger",
+  summary: "Read the event feed",
+  description: `Every end of a call, every correction and every credit is an event, as [CloudEvents 1.0](https://cloudevents.io) with the receipt as \`data\`. To continue, send the \`cursor\` of the last event that you have processed, or the \`${NEXT_CURSOR}\` header, as \`after\`: no event is left out. After a failover or a restore, the feed sends events again, with the same \`id\`. Entries from before the version that brought the feed are not in it.`,
+  invalid: "after",
+  errors: [{ code: "archived", message: FEED_ARCHIVED }],
+})

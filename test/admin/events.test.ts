@@ -1,0 +1,334 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { sql } from "drizzle-orm"
+import { nextId } from "../../src/id.ts"
+import { credits, ends, holds, terms } from "../../src/ledger/schema/tables.ts"
+import {
+  type AdminHarness,
+  falsify,
+  type mount,
+  openAdminHarness,
+  plantCall,
+  TOKEN,
+} from "./admin-harness.ts"
+
+/** D96: the journal as a feed of events that leaves none out. */
+
+interface Line {
+  readonly id: string
+  readonly type: string
+  readonly subject: string
+  readonly source: string
+  readonly time: string
+  readonly cursor: string
+  readonly data: { readonly charge?: string; readonly difference?: string; readonly state?: string }
+}
+
+interface Answer {
+  readonly status: number
+  readonly lines: readonly Line[]
+  readonly next: string | null
+  readonly text: string
+}
+
+type App = ReturnType<typeof mount>
+
+async function readEvents(
+  app: Pick<App, "handle">,
+  query: Record<string, string | number> = {},
+): Promise<Answer> {
+  const asked = new URLSearchParams(
+    Object.entries(query).map(([name, value]): [string, string] => [name, String(value)]),
+  )
+  const response = await app.handle(
+    new Request(`http://localhost/admin/events?${asked}`, { headers: { authorization: `Bearer ${TOKEN}` } }),
+  )
+  const text = await response.text()
+  const { status, headers } = response
+  const lines =
+    status === 200
+      ? text
+          .split("\n")
+          .filter(Boolean)
+          .map((line): Line => JSON.parse(line))
+      : []
+  return { status, lines, next: headers.get("tollgate-next"), text }
+}
+
+/** Reads from a cursor to the end, as a consumer does: the lines in their order, and where it goes on. */
+async function readAll(app: Pick<App, "handle">, after: string | null = null, limit = 7) {
+  const lines: Line[] = []
+  let next = after
+  for (;;) {
+    const answer = await readEvents(app, { limit, ...(next !== null && { after: next }) })
+    if (answer.status !== 200) throw new Error(answer.text)
+    lines.push(...answer.lines)
+    next = answer.next
+    if (answer.lines.length === 0) return { ids: lines.map(({ id }) => id), lines, next: next ?? "" }
+  }
+}
+
+const open: AdminHarness[] = []
+let admin: AdminHarness
+beforeEach(async () => {
+  admin = await openAdminHarness()
+  open.push(admin)
+})
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+})
+
+const settled = {
+  state: "settled",
+  charge_nano: 300n,
+  prompt_tokens: 1,
+  cached_tokens: 0,
+  completion_tokens: 1,
+}
+
+async function addCredit(account_id: string): Promise<string> {
+  const id = nextId()
+  await admin.ask("POST", `/admin/accounts/${account_id}/credits`, { id, amount: "1" })
+  return id
+}
+
+describe("events", () => {
+  test("D96: ends, corrections and credits, each once, as CloudEvents with what the API shows", async () => {
+    const account_id = await admin.openAccount()
+    const credit_id = await addCredit(account_id)
+    const call_id = await plantCall(admin.database, { account_id, ...settled })
+    const { lines } = await readEvents(admin.app)
+    expect(lines.map(({ id, type, subject, source }) => ({ id, type, subject, source }))).toEqual([
+      {
+        id: credit_id,
+        type: "tollgate.credit.added",
+        subject: account_id,
+        source: `/accounts/${account_id}`,
+      },
+      { id: call_id, type: "tollgate.call.ended", subject: account_id, source: `/accounts/${account_id}` },
+    ])
+    const call = await admin.ask("GET", `/admin/calls/${call_id}`)
+    const credit = await admin.ask("GET", `/admin/accounts/${account_id}/credits`)
+    expect(lines[1]?.data).toEqual(JSON.parse(call.text))
+    expect(lines[0]?.data).toEqual({ ...JSON.parse(credit.text).data[0], account_id })
+  })
+
+  test("D96: the event of an end stays as it was when the call is corrected, which is an event of its own", async () => {
+    const account_id = await admin.openAccount()
+    const call_id = await plantCall(admin.database, {
+      account_id,
+      ...settled,
+      state: "expired",
+      model: "planned",
+      corrected: { charge_nano: 1_000n, prompt_tokens: 9, notes: ["settled_late"] },
+    })
+    const { lines } = await readEvents(admin.app)
+    const told = lines.map(({ id, data }) => [id, data.state, data.charge, data.difference])
+    expect(told).toEqual([
+      [call_id, "expired", "0.0000003", undefined],
+      [`${call_id}/c`, "settled", "0.000001", "0.0000007"],
+    ])
+  })
+
+  test("every line can be continued from, and types leave out the others", async () => {
+    const account_id = await admin.openAccount()
+    for (let at = 0; at < 3; at++) {
+      await addCredit(account_id)
+      await plantCall(admin.database, { account_id, ...settled })
+    }
+    const { lines, ids } = await readAll(admin.app)
+    expect(ids).toHaveLength(6)
+    for (const [at, { cursor }] of lines.entries())
+      expect((await readAll(admin.app, cursor)).ids).toEqual(ids.slice(at + 1))
+    const added = await readEvents(admin.app, { types: "tollgate.credit.added" })
+    expect(added.lines.map(({ id }) => id)).toEqual(ids.filter((_, at) => at % 2 === 0))
+  })
+
+  test("`from` begins at a time", async () => {
+    const account_id = await admin.openAccount()
+    const plant = (age_ms: number) => {
+      const at = new Date(Date.now() - age_ms)
+      return plantCall(admin.database, { account_id, ...settled, held_at: at, ended_at: at })
+    }
+    const ids = []
+    for (const age_ms of [86_400_000, 3_600_000, 60_000, 30_000, 5_000, 1_000]) ids.push(await plant(age_ms))
+    const from = new Date(Date.now() - 45_000).toISOString()
+    const found = await readEvents(admin.app, { from, limit: 2 })
+    expect(found.lines.map(({ id }) => id)).toEqual(ids.slice(3, 5))
+    expect((await readAll(admin.app, found.next)).ids).toEqual(ids.slice(5))
+  })
+
+  test("a request that waits is answered by the next event, or after its time with none", async () => {
+    const account_id = await admin.openAccount()
+    const { next } = await readEvents(admin.app)
+    const nothing = await readEvents(admin.app, { after: next ?? "", wait: 1 })
+    expect([nothing.status, nothing.lines]).toEqual([200, []])
+    const waiting = readEvents(admin.app, { after: nothing.next ?? "", wait: 20 })
+    const id = await addCredit(account_id)
+    expect((await waiting).lines.map((line) => line.id)).toEqual([id])
+  })
+
+  test.each([
+    ["after", "nonsense"],
+    ["after", Buffer.from('[["main","x",false,"1","y"]]').toString("base64url")],
+    ["after", ""],
+    ["types", "tollgate.call.ended,tollgate.call"],
+    ["wait", "31"],
+    ["limit", "1001"],
+    ["from", "yesterday"],
+  ])("refuses %s=%s", async (name, value) => {
+    const { status, text } = await readEvents(admin.app, { [name]: value })
+    expect([status, JSON.parse(text).error.param]).toEqual([400, name])
+  })
+})
+
+describe("nothing is left out", () => {
+  test("D96: eight writers that commit late and roll back, and a reader", async () => {
+    const account_id = await admin.openAccount()
+    const [term] = await admin.database.select({ id: terms.id }).from(terms)
+    const terms_id = term?.id ?? (await plantTerms(account_id))
+    const written: string[] = []
+    let writing = true
+    const write = async (seed: number) => {
+      for (let round = 0; round < 40; round++) {
+        const ids = Array.from({ length: 1 + ((seed * 7 + round) % 9) }, () => nextId())
+        const credit_id = nextId()
+        const stays = (seed + round) % 6 !== 0
+        await admin.database
+          .transaction(async (transaction) => {
+            const own = ids.map((id) => ({ id, account_id, key_id: id, terms_id }))
+            await transaction
+              .insert(holds)
+              .values(
+                own.map((hold) => ({ ...hold, gateway_id: account_id, amount_nano: 1n, stream: false })),
+              )
+            await transaction.insert(ends).values(
+              own.map((end) => ({
+                ...end,
+                charge_nano: 1n,
+                freed_nano: 1n,
+                outcome: "settled" as const,
+                basis: "usage" as const,
+              })),
+            )
+            await transaction.execute(sql`SELECT pg_sleep(${((seed + round) % 5) * 0.004})`)
+            await transaction.insert(credits).values({ id: credit_id, account_id, amount_nano: 1n })
+            if (!stays) transaction.rollback()
+            written.push(...ids, credit_id)
+          })
+          .catch((error: unknown) => {
+            if (stays) throw error
+          })
+      }
+    }
+    const writers = Promise.all(Array.from({ length: 8 }, (_, seed) => write(seed))).finally(() => {
+      writing = false
+    })
+    const found: string[] = []
+    let next: string | null = null
+    while (writing) {
+      const { ids, next: reached } = await readAll(admin.app, next, 50)
+      found.push(...ids)
+      next = reached
+    }
+    await writers
+    found.push(...(await readAll(admin.app, next, 50)).ids)
+    const planted = new Set(written)
+    const own = found.filter((id) => planted.has(id))
+    expect(own.toSorted()).toEqual(written.toSorted())
+    expect(new Set(found).size).toBe(found.length)
+  }, 60_000)
+
+  async function plantTerms(account_id: string): Promise<number> {
+    await plantCall(admin.database, { account_id, ...settled })
+    const [term] = await admin.database.select({ id: terms.id }).from(terms)
+    return term?.id ?? 0
+  }
+
+  /** The row of the current epoch as another server would have left it, when all transactions before `xid` had ended. */
+  const promote = (xid: string) =>
+    admin.database.execute(sql`UPDATE tollgate.feed_epochs SET place = '00000000 1', seen_xid = ${xid}::xid8,
+      xid = pg_current_xact_id() WHERE number = (SELECT max(number) FROM tollgate.feed_epochs)`)
+
+  test("D96: after a standby was promoted, a reader that was ahead of it goes back to what both servers had", async () => {
+    const account_id = await admin.openAccount()
+    const ids = [await addCredit(account_id), await addCredit(account_id)]
+    const [now] = await admin.database.execute<{ horizon: string }>(
+      sql`SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS horizon`,
+    )
+    ids.push(await addCredit(account_id), await addCredit(account_id))
+    const read = await readAll(admin.app)
+    expect(read.ids).toEqual(ids)
+    await promote(now?.horizon ?? "")
+    const again = await readAll(admin.app, read.next)
+    expect(again.ids).toEqual(ids.slice(2))
+    // A reader that was behind reads nothing twice, and nobody does so later.
+    expect((await readAll(admin.app, read.lines[0]?.cursor ?? "")).ids).toEqual(ids.slice(1))
+    const later = await addCredit(account_id)
+    expect((await readAll(admin.app, again.next)).ids).toEqual([later])
+    await promote("1")
+    expect((await readAll(admin.app, read.next)).ids).toEqual([...ids, later])
+  })
+
+  test("D96: after a restore, a reader reads what it had not read of the backup, and everything after it", async () => {
+    const account_id = await admin.openAccount()
+    const ids = [await addCredit(account_id), await addCredit(account_id), await addCredit(account_id)]
+    const read = await readAll(admin.app)
+    const restored = await restoredFrom(admin)
+    const behind = read.lines[0]?.cursor ?? ""
+    expect((await readAll(restored.app, behind, 1)).ids).toEqual(ids.slice(1))
+    const reached = await readAll(restored.app, read.next)
+    expect(reached.ids).toEqual([])
+    const later = nextId()
+    await restored.ask("POST", `/admin/accounts/${account_id}/credits`, { id: later, amount: "1" })
+    expect((await readAll(restored.app, read.next)).ids).toEqual([later])
+    expect((await readAll(restored.app, reached.next)).ids).toEqual([later])
+    expect((await readAll(restored.app, behind, 1)).ids).toEqual([...ids.slice(1), later])
+    expect((await readAll(restored.app, null, 1)).ids).toEqual([...ids, later])
+    // Restored once more: the first restored entries and those since have no common order, so all are sent again.
+    const twice = await restoredFrom(restored)
+    expect((await readAll(twice.app, reached.next)).ids).toEqual([later])
+    expect((await readAll(twice.app, read.next)).ids.toSorted()).toEqual([...ids, later].toSorted())
+    // What only the lost server knew is said, not skipped.
+    const own = await readAll(restored.app)
+    const unknown = await readEvents(admin.app, { after: own.next })
+    expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining("does not know the cursor")])
+  })
+
+  test("D96: a cursor from before entries that were archived is refused, a later one is not", async () => {
+    const account_id = await admin.openAccount()
+    const first = await addCredit(account_id)
+    const { lines } = await readEvents(admin.app)
+    await plantCall(admin.database, { account_id, ...settled })
+    const read = await readAll(admin.app)
+    await admin.database.execute(sql`UPDATE tollgate.months SET detached_at = now(), last_series = 1,
+      last_xid = (SELECT max(xid::text::bigint)::text::xid8 FROM tollgate.ends) WHERE month = (SELECT min(month) FROM tollgate.months)`)
+    const refused = await readEvents(admin.app, { after: lines[0]?.cursor ?? "" })
+    expect([refused.status, refused.text]).toEqual([410, expect.stringContaining("archived")])
+    expect(first).toBe(lines[0]?.id ?? "")
+    const later = await addCredit(account_id)
+    expect((await readAll(admin.app, read.next)).ids).toEqual([later])
+    const asked = await readEvents(admin.app, { from: "2020-01-01" })
+    expect(asked.status).toBe(410)
+  })
+})
+
+/** A ledger with the rows of another, as a dump of it would bring them. */
+async function restoredFrom({ database }: AdminHarness): Promise<AdminHarness> {
+  const restored = await openAdminHarness()
+  open.push(restored)
+  for (const name of ["accounts", "credits", "feed_epochs"]) {
+    const rows = await database.execute<{ row: string }>(
+      sql`SELECT to_jsonb(x)::text AS row FROM tollgate.${sql.identifier(name)} x`,
+    )
+    const table = sql`tollgate.${sql.identifier(name)}`
+    await falsify(
+      restored.database,
+      sql`DELETE FROM ${table}`,
+      ...rows.map(
+        ({ row }) =>
+          sql`INSERT INTO ${table} SELECT * FROM jsonb_populate_record(null::${table}, ${row}::text::jsonb)`,
+      ),
+    )
+  }
+  return restored
+}
