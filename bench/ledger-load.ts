@@ -4,7 +4,7 @@ import { createAccount } from "../src/ledger/accounts/accounts.ts"
 import { credit } from "../src/ledger/accounts/credits.ts"
 import { createKey } from "../src/ledger/accounts/keys.ts"
 import { audit } from "../src/ledger/archive/audit.ts"
-import type { Connection } from "../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../src/ledger/database/database.ts"
 import { DatabaseLedger } from "../src/ledger/database-ledger.ts"
 import type { End, Hold } from "../src/ledger/entries.ts"
@@ -76,7 +76,7 @@ export class LedgerLoad {
   readonly #own: OwnPostgres
   readonly #database: Database
   readonly #ledger: DatabaseLedger
-  readonly #connections: readonly Connection[]
+  readonly #connections: readonly DatabaseConnection[]
   /** What each connection runs last. */
   readonly #turns: Promise<unknown>[] = []
   readonly #gateway_id: string
@@ -107,7 +107,7 @@ export class LedgerLoad {
     own: OwnPostgres,
     database: Database,
     ledger: DatabaseLedger,
-    connections: readonly Connection[],
+    connections: readonly DatabaseConnection[],
     gateway_id: string,
     terms_id: number,
   ) {
@@ -221,7 +221,7 @@ export class LedgerLoad {
   }
 
   /** One statement at a time for each connection, so that a statement's time limit does not count those before it. */
-  #inTurn<Result>(worker: number, run: (connection: Connection) => Promise<Result>): Promise<Result> {
+  #inTurn<Result>(worker: number, run: (connection: DatabaseConnection) => Promise<Result>): Promise<Result> {
     const place = worker % this.#connections.length
     const connection = this.#connections[place]
     if (connection === undefined) throw new Error("there is no connection")

@@ -1,6 +1,6 @@
 /** The error catalogue (D15): status, type, message and retry advice by code. All errors have one class and one printed shape (D16). */
 
-interface Entry {
+interface CatalogueEntry {
   readonly status: number
   /** The `error.type` that both SDK families read. */
   readonly type: string
@@ -173,7 +173,7 @@ export const catalogue = {
     type: "timeout_error",
     message: "The provider did not answer in time. Retry with streaming, or with a lower max_tokens.",
   },
-} as const satisfies Record<string, Entry>
+} as const satisfies Record<string, CatalogueEntry>
 
 export type ErrorCode = keyof typeof catalogue
 
@@ -237,7 +237,7 @@ export function errorResponse(error: GatewayError, request_id: string): Response
 
 /** Prints an error: status, headers and body (D15, D16). */
 export function printError(error: GatewayError, request_id: string) {
-  const entry: Entry = catalogue[error.code]
+  const entry: CatalogueEntry = catalogue[error.code]
   const headers = new Headers({ "content-type": "application/json", ...idHeaders(request_id) })
   if (entry.retry_after_s !== undefined) headers.set("retry-after", String(entry.retry_after_s))
   if (entry.should_retry !== undefined) headers.set("x-should-retry", String(entry.should_retry))

@@ -5,10 +5,10 @@
  */
 
 type Plain = "input" | "cached_input" | "output"
-type Unit = "token" | "search" | "page" | "run" | "call"
+type ChargeUnit = "token" | "search" | "page" | "run" | "call"
 
-interface Row {
-  readonly unit: Unit
+interface KindRow {
+  readonly unit: ChargeUnit
   /** The plain kind that its tokens are a part of; null for other units. */
   readonly part_of: Plain | null
   /** The kind whose price it has if it has none; null if it must be priced (D60). */
@@ -84,7 +84,7 @@ const rows = {
     title: "CACHED AUDIO",
   },
   page: { unit: "page", part_of: null, otherwise: null, label: "pages", title: "PAGES" },
-} as const satisfies Readonly<Record<string, Row>>
+} as const satisfies Readonly<Record<string, KindRow>>
 
 export type Bucket = keyof typeof rows
 type TokenBucket = {
@@ -133,7 +133,7 @@ export const countedKinds: readonly CountedKind[] = [...buckets, "tool_run"]
 export type Kind = Plain | CountedKind | "per_call"
 export const kinds: readonly Kind[] = ["input", "cached_input", "output", ...countedKinds, "per_call"]
 
-const shown: Readonly<Record<Kind, Pick<Row, "unit" | "label" | "title">>> = {
+const shown: Readonly<Record<Kind, Pick<KindRow, "unit" | "label" | "title">>> = {
   input: { unit: "token", label: "prompt", title: "PROMPT" },
   cached_input: { unit: "token", label: "cached prompt", title: "CACHED" },
   output: { unit: "token", label: "output", title: "OUTPUT" },
@@ -142,7 +142,7 @@ const shown: Readonly<Record<Kind, Pick<Row, "unit" | "label" | "title">>> = {
   per_call: { unit: "call", label: "call", title: "CALLS" },
 }
 
-export function unitOf(kind: Kind): Unit {
+export function unitOf(kind: Kind): ChargeUnit {
   return shown[kind].unit
 }
 

@@ -12,7 +12,7 @@ import { MAIN, openShards } from "./ledger/shards.ts"
 import { type Log, openLog } from "./log.ts"
 import { Service } from "./service/service.ts"
 import { hearSignals } from "./service/shutdown.ts"
-import { addressOf, banner, type Facts, USUAL_DATA_DIR } from "./start/banner.ts"
+import { addressOf, type BannerFacts, banner, USUAL_DATA_DIR } from "./start/banner.ts"
 import { painter } from "./start/paint.ts"
 import { Reloads } from "./start/reloads.ts"
 import { configPath, configuredShards, readConfig, readWorkers, sourcesWith } from "./start/setup.ts"
@@ -140,7 +140,7 @@ function takeFolder(data_dir: string): () => void {
 /**
  * Prints the start message of a demo, and that of a configured gateway only in a terminal: programs read its output.
  */
-function announce(facts: Facts): void {
+function announce(facts: BannerFacts): void {
   const { isTTY } = process.stdout
   if (facts.demo !== null || isTTY) console.log(banner(facts, painter(isTTY, process.env)))
 }

@@ -408,6 +408,20 @@ describe("names and sizes", () => {
     expect(named.map(({ path }) => path)).toEqual([])
   })
 
+  test("a type has a name of its own", () => {
+    const declared = sources
+      .filter(({ path }) => isWithin(path, "src/"))
+      .flatMap(({ path, text }) =>
+        [...text.matchAll(/^(?:export )?(?:abstract )?(?:interface|type|class) (\w+)/gm)].map(([, name]) => ({
+          name,
+          path,
+        })),
+      )
+    const by_name = Map.groupBy(declared, ({ name }) => name)
+    const shared = [...by_name.values()].filter((places) => places.length > 1)
+    expect(shared.map((places) => places.map(({ name, path }) => `${name} in ${path}`))).toEqual([])
+  })
+
   const MAX_LINES = 500
   test(`a file of the product has fewer than ${MAX_LINES} lines`, () => {
     const long = sources.filter(({ text }) => text.split("\n").length > MAX_LINES)

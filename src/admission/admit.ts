@@ -12,7 +12,7 @@ import type {
   Standing,
 } from "../ledger/entries.ts"
 import { atMultiplier, heldFor } from "../money.ts"
-import type { Named, OperationOn, Passed } from "../operations/operation.ts"
+import type { NamedModel, OperationOn, Passed } from "../operations/operation.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import { askedOf } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
@@ -44,7 +44,7 @@ export interface Asked<Request> {
  * Decides whether a call whose key was accepted may run, and what it must hold. Holds it and returns the call that owns the hold.
  * Checks in the order of D30: model, upstreams, then what the holding statement checks.
  */
-export async function admit<Request extends Named>(
+export async function admit<Request extends NamedModel>(
   gateway: Admitting,
   operation: OperationOn<Request>,
   id: string,

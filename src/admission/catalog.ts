@@ -1,7 +1,7 @@
 import type { Family, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { recordOf } from "../kinds.ts"
-import type { Terms } from "../ledger/entries.ts"
+import type { PriceTerms } from "../ledger/entries.ts"
 import type { Rate } from "../money.ts"
 import { type OperationName, operationNames } from "../wire/call.ts"
 
@@ -83,7 +83,7 @@ function someOf(ids: readonly number[], from: number, to: number): TermsIds {
  * The terms at which the models are sold: one row of the ledger for each operation and route of each model, and for each of
  * its prices (D56, D62, D63, D70).
  */
-export function termsOf(models: readonly Model[]): Terms[] {
+export function termsOf(models: readonly Model[]): PriceTerms[] {
   return models.flatMap((model) => {
     const { family, operations, name, routes, service_tiers } = model
     return operations.flatMap((operation) =>
@@ -98,6 +98,6 @@ export function termsOf(models: readonly Model[]): Terms[] {
   })
 }
 
-function termsAt({ price, tiers }: Rate, terms: Omit<Terms, "price">): Terms[] {
+function termsAt({ price, tiers }: Rate, terms: Omit<PriceTerms, "price">): PriceTerms[] {
   return [{ ...terms, price }, ...tiers.map((tier) => ({ ...terms, ...tier }))]
 }

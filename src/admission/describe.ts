@@ -14,7 +14,7 @@ import {
   TTLS,
 } from "../wire/fields.ts"
 import type { FieldTexts } from "../wire/json.ts"
-import { isIdle, type Known, knownAt, type Meaning, namesIn, placeNamed } from "../wire/known-fields.ts"
+import { type FieldMeaning, isIdle, type Known, knownAt, namesIn, placeNamed } from "../wire/known-fields.ts"
 import { type MediaKind, mediaIn, PICTURE_ELSEWHERE } from "../wire/media.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { type Described, Description } from "./described.ts"
@@ -73,9 +73,9 @@ const ADDRESS = /^\s*[a-z][a-z0-9+.-]*:/i
 const MAX_ID_CHARACTERS = 256
 
 /** The handler of each meaning of a field. `kind` is that of the part around it. */
-type Handler = (walk: Walk, value: unknown, argument: string, kind: MediaKind | null) => void
+type FieldHandler = (walk: Walk, value: unknown, argument: string, kind: MediaKind | null) => void
 
-const HANDLERS: Readonly<Record<Means, Handler | null>> = {
+const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
   none: null,
   text: null,
   opaque: null,
@@ -160,7 +160,7 @@ class Walk {
     }
   }
 
-  #take(meaning: Meaning | undefined, value: unknown, kind: MediaKind | null): void {
+  #take(meaning: FieldMeaning | undefined, value: unknown, kind: MediaKind | null): void {
     if (meaning === undefined) this.unknown(value)
     else {
       const handler = HANDLERS[meaning.means]
@@ -310,7 +310,7 @@ class Walk {
   }
 }
 
-function isCounted(meaning: Meaning | undefined): boolean {
+function isCounted(meaning: FieldMeaning | undefined): boolean {
   if (meaning === undefined || meaning.means === "embedded") return true
   return COUNTED.has(meaning.means) && !OPTIONS.has(meaning.argument)
 }

@@ -2,8 +2,8 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { pathOf } from "../wire/fault.ts"
 import { SWITCHES, type Switch } from "../wire/fields.ts"
-import type { Known, Meaning } from "../wire/known-fields.ts"
-import type { Found, Media } from "../wire/media.ts"
+import type { FieldMeaning, Known } from "../wire/known-fields.ts"
+import type { FoundMedia, Media } from "../wire/media.ts"
 import { folded } from "../wire/paths.ts"
 
 /** All of a request that touches money (D88). Nothing else of it is read for that. */
@@ -24,7 +24,7 @@ export class Description {
   tool_tokens = 0
   readonly media: Media[] = []
   /** Media in texts that are embedded: text for the hold, media for an estimate (D67). */
-  readonly embedded: Found[] = []
+  readonly embedded: FoundMedia[] = []
   /** The first field that makes pictures larger; null for none. */
   knob: string | null = null
   /** The switches (`SWITCHES`) that the request sets, each with the first field that sets it. */
@@ -66,7 +66,7 @@ export class Description {
   }
 
   /** A medium whose data is in a text. */
-  add({ media, characters }: Found): void {
+  add({ media, characters }: FoundMedia): void {
     this.media.push(media)
     if (!this.is_text) this.bytes -= characters
     if (media.kind === "audio") this.ask("audio_input")
@@ -74,7 +74,7 @@ export class Description {
   }
 
   /** The meaning of the current field; undefined for an unknown one. Throws for a known name in another spelling (D18). */
-  meaning({ meanings, spellings }: Known, name: string): Meaning | undefined {
+  meaning({ meanings, spellings }: Known, name: string): FieldMeaning | undefined {
     const meaning = meanings.get(name)
     if (meaning !== undefined) return meaning
     const meant = spellings.get(folded(name))

@@ -26,7 +26,7 @@ const ABANDONED_MS = 600_000
  */
 export class KeyLoads {
   readonly #running = new Map<string, number>()
-  readonly #rates = { requests_per_minute: new Rate(), abandoned_per_minute: new Rate(ABANDONED_MS) }
+  readonly #rates = { requests_per_minute: new LoadRate(), abandoned_per_minute: new LoadRate(ABANDONED_MS) }
   readonly #onRefused: (limit: KeyLimit) => void
 
   /** Calls `onRefused` for every request that it refuses. */
@@ -125,7 +125,7 @@ interface Use {
  * requests that drain within `keep_ms`. Every step costs the same for any number of keys, and no timer runs. Buckets that were not
  * used for twice that time are empty, and are dropped together.
  */
-export class Rate {
+export class LoadRate {
   readonly #keep_ms: number
   #recent = new Map<string, Use>()
   #older = new Map<string, Use>()

@@ -1,4 +1,4 @@
-import type { Asked } from "../call/call.ts"
+import type { CostBounds } from "../call/call.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { HoldResult } from "../ledger/entries.ts"
@@ -15,7 +15,7 @@ import {
 import type { Described } from "./described.ts"
 
 /** The hold of a call, and the bounds that it follows from (D12). */
-export interface Quote extends Asked {
+export interface Quote extends CostBounds {
   /** The most that the call can cost, at least 1, before the price multiplier and the one rounding (D69). */
   readonly cost_pico: bigint
   /** The hold for that at a price multiplier of 1. */

@@ -5,13 +5,13 @@ import type { Evidence } from "../meter/reading.ts"
 import type { Price, Rate, ServiceTier } from "../money.ts"
 import type { Operation } from "../operations/operation.ts"
 import type { Trace } from "../traces/trace.ts"
-import type { Asking, Ending, LostAttempt } from "../wire/call.ts"
+import type { Ending, LostAttempt, ProviderIds } from "../wire/call.ts"
 import { printTime } from "../wire/time.ts"
 import type { UsageLimits } from "../wire/usage.ts"
 import { Cutoff, type Signal } from "./cutoff.ts"
 
 /** The parts of a request that bound its cost. */
-export interface Asked {
+export interface CostBounds {
   /** For an estimate of the prompt: its text, its files, and `part_tokens` for every other media part (D6). */
   readonly estimate_bytes: number
   /** Choices (D12). */
@@ -48,14 +48,14 @@ export class Call {
   readonly operation: Operation
   readonly hold: Hold
   readonly model: Model
-  readonly asked: Asked
+  readonly asked: CostBounds
   /** The shard of its account (D74). */
   readonly shard: number
   readonly admitted_ms = performance.now()
   /** The upstream that answers, once one does. */
   upstream: string | null = null
   /** The attempt that was answered (D86). */
-  asking: Asking = NOTHING
+  asking: ProviderIds = NOTHING
   /** Whole milliseconds from admission to the first output; null while there is none. */
   ttft_ms: number | null = null
   /** Its trace; null for none (D54). */
@@ -77,7 +77,7 @@ export class Call {
     hold: Hold,
     model: Model,
     terms_ids: readonly number[],
-    asked: Asked,
+    asked: CostBounds,
     places: Places,
     accepted: Pick<Call, "key_hash" | "leave">,
     shard: number,
@@ -103,7 +103,7 @@ export class Call {
   }
 
   /** A provider answers with a 2xx. Each route has the same number of terms (D56). */
-  answeredBy(route: Route, asking: Asking = NOTHING): void {
+  answeredBy(route: Route, asking: ProviderIds = NOTHING): void {
     this.upstream = route.upstream.name
     this.asking = asking
     this.#first_terms = this.model.routes.indexOf(route) * (this.#terms_ids.length / this.model.routes.length)
@@ -160,7 +160,7 @@ export class Call {
   }
 }
 
-const NOTHING: Asking = {}
+const NOTHING: ProviderIds = {}
 
 /** The number of terms of a route before those of a service tier; 0 for the model's own. */
 function termsBefore({ tiers, service_tiers }: Model, tier: ServiceTier | null): number {

@@ -18,7 +18,7 @@ const UNSENT: readonly unknown[] = ["ConnectionRefused", "FailedToOpenSocket", "
 /** `fetch`, or a function that answers like it. */
 export type Send = (request: Request) => Promise<Response>
 
-interface Connection {
+interface AdminConnection {
   readonly base: string
   readonly token: string
   readonly send: Send
@@ -28,10 +28,10 @@ interface Connection {
 /** A client of the `/admin` API, over HTTP or directly over the database. */
 export class AdminClient {
   readonly #target: Target
-  readonly #connection: Connection
+  readonly #connection: AdminConnection
   readonly #base: string
 
-  constructor(target: Target, connection: Connection) {
+  constructor(target: Target, connection: AdminConnection) {
     knowFormats()
     this.#target = target
     this.#connection = connection

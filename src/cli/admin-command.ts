@@ -4,7 +4,7 @@ import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
 import { type AdminClient, openAdminClient } from "./admin-client.ts"
 import { UsageError } from "./cli-error.ts"
-import { type Given, type Leaf, type LeafDefinition, typed, type Words } from "./command.ts"
+import { type CommandWords, type Given, type Leaf, type LeafDefinition, typed } from "./command.ts"
 import { parseMoment } from "./moment.ts"
 import { type CardLine, type Column, card, type Screen, table } from "./screen.ts"
 import { DEFAULT_URL, findTarget } from "./target.ts"
@@ -18,12 +18,12 @@ export interface AdminContext {
   /** Prints an answer as a card, or as JSON with `--json`. */
   showCard(answer: unknown, lines: () => readonly CardLine[]): void
   /** Prints an answer with rows as a table, or as JSON with `--json`. */
-  showTable<Row>(answer: unknown, shown: Shown<Row>): void
+  showTable<Row>(answer: unknown, shown: ShownTable<Row>): void
   /** Prints a remark to standard error, unless `--json` is given. */
   remark(text: string): void
 }
 
-interface Shown<Row> {
+interface ShownTable<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly Column<Row>[]
   /** Printed if there are no rows. */
@@ -37,14 +37,14 @@ const ADMIN_WORDS = {
   "--database":
     "use the database directly: DATABASE_URL, the shards of the configuration, or the embedded one of the data directory",
   "--data-dir <DIR>": "the data directory (default: TOLLGATE_DATA_DIR, then .tollgate)",
-} as const satisfies Words
+} as const satisfies CommandWords
 
 type AdminDefinition<W> = Omit<LeafDefinition<W>, "run"> & {
   run(given: Given<W>, context: AdminContext): Promise<void>
 }
 
 /** A command that opens an admin client and closes it at its end. */
-export function adminCommand<const W extends Words>(definition: AdminDefinition<W>): Leaf {
+export function adminCommand<const W extends CommandWords>(definition: AdminDefinition<W>): Leaf {
   return {
     ...definition,
     words: { ...definition.words, ...ADMIN_WORDS },
@@ -76,7 +76,7 @@ const LIST_WORDS = {
   "--limit <N>": "the maximum number of entries to show (default: 20)",
   "--all": "show all entries",
   "--after <ID>": "continue after this entry (the `next` of an earlier list)",
-} as const satisfies Words
+} as const satisfies CommandWords
 
 const DEFAULT_LIMIT = 20
 
@@ -86,17 +86,17 @@ type ListDefinition<W, S extends TSchema> = Omit<LeafDefinition<W>, "run"> & {
   /** Printed if there are no entries. */
   readonly empty: string
   /** The path of the list, and its query. */
-  path(given: Given<W>, context: AdminContext): Promise<readonly [path: string, query?: Query]>
+  path(given: Given<W>, context: AdminContext): Promise<readonly [path: string, query?: QueryParameters]>
 }
 
-type Query = Readonly<Record<string, string>>
+type QueryParameters = Readonly<Record<string, string>>
 
 /** A command that lists the entries of the API at a path. */
-export function listCommand<const W extends Words, S extends TSchema>(
+export function listCommand<const W extends CommandWords, S extends TSchema>(
   definition: ListDefinition<W, S>,
 ): Leaf {
   const { words, columns, empty, entry } = definition
-  const all: Words = { ...words, ...LIST_WORDS }
+  const all: CommandWords = { ...words, ...LIST_WORDS }
   return adminCommand({
     ...definition,
     words: all,
@@ -130,7 +130,7 @@ function extentOf({ limit, all, ...given }: Given<typeof LIST_WORDS>): Extent {
 export async function listAll<S extends TSchema>(
   { client }: AdminContext,
   path: string,
-  query: Query,
+  query: QueryParameters,
   entry: S,
   { limit, after }: Extent,
 ) {

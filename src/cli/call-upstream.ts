@@ -4,13 +4,13 @@ import { GatewayError } from "../errors.ts"
 import { nextId } from "../id.ts"
 import { sentTo } from "../upstream/edits.ts"
 import { attempt } from "../upstream/forward.ts"
-import { errorObject, type Refusal } from "../upstream/refusal.ts"
+import { errorObject, type ProviderRefusal } from "../upstream/refusal.ts"
 import { readers } from "../usage/readers.ts"
 import { ANY_USAGE, firstCounted, StreamUsage, usagesOf, WITH_OUTPUT } from "../usage/reading.ts"
 import type { OperationName } from "../wire/call.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, objectOf, parseJson, type UsageReading } from "../wire/usage.ts"
-import { type Finding, finding, type Verdict } from "./finding.ts"
+import { type Finding, type FindingVerdict, finding } from "./finding.ts"
 import { keyVerdict, LATER, misplacedPath, said, UNEXPLAINED_FIX, UNREAD_FIX } from "./provider-words.ts"
 
 /** The smallest call of each operation (D84). The responses operation of OpenAI takes no lower limit than 16. */
@@ -39,7 +39,7 @@ const MOST_MS = 30_000
 const MOST_MODELS = 10
 
 /** A call to try: a model at an upstream, for the model's first operation. */
-interface Target {
+interface CallTarget {
   readonly upstream: Upstream
   readonly key: Credential
   readonly route: Route
@@ -58,14 +58,14 @@ export async function callUpstream(
   { models, vendors }: Config,
 ): Promise<readonly Finding[]> {
   const all = models.flatMap((model) =>
-    model.routes.flatMap((route): Target[] => {
+    model.routes.flatMap((route): CallTarget[] => {
       const [operation] = model.operations
       return route.upstream !== upstream || operation === undefined
         ? []
         : [{ upstream, key, route, model, operation }]
     }),
   )
-  const names = ({ operation, route }: Target) => `${operation} ${route.model}`
+  const names = ({ operation, route }: CallTarget) => `${operation} ${route.model}`
   const tried = [...Map.groupBy(all, names).values()].flatMap(([first]) => first ?? [])
   const untried = tried.splice(MOST_MODELS).map(({ route }) => route.model)
   const findings = await Promise.all(
@@ -78,7 +78,7 @@ export async function callUpstream(
   return [...findings, finding(`calls of ${what}`, rest)]
 }
 
-async function callOf(target: Target, vendors: readonly string[]): Promise<Verdict> {
+async function callOf(target: CallTarget, vendors: readonly string[]): Promise<FindingVerdict> {
   const { body } = CALLS[target.operation]
   const first = await answerOf(target, vendors, body)
   // Reasoning models accept the limit only under its newer name.
@@ -94,9 +94,9 @@ async function callOf(target: Target, vendors: readonly string[]): Promise<Verdi
   }
 }
 
-type Answer =
+type UpstreamAnswer =
   | { readonly kind: "answered"; readonly text: string }
-  | { readonly kind: "refused"; readonly status: number; readonly refusal: Refusal }
+  | { readonly kind: "refused"; readonly status: number; readonly refusal: ProviderRefusal }
   | { readonly kind: "none"; readonly fault: string }
 
 function withNewerLimit(body: object): object {
@@ -108,14 +108,14 @@ function withNewerLimit(body: object): object {
 
 /** The answer to a call with this body. */
 async function answerOf(
-  { upstream, key, route, model, operation }: Target,
+  { upstream, key, route, model, operation }: CallTarget,
   vendors: readonly string[],
   body: object,
-): Promise<Answer> {
+): Promise<UpstreamAnswer> {
   const { timeouts } = upstream
   const quick = { first_byte_ms: Math.min(MOST_MS, timeouts.first_byte_ms), total_ms: MOST_MS }
   const place = { ...upstream, timeouts: { ...timeouts, ...quick } }
-  let refusal: Refusal | null = null
+  let refusal: ProviderRefusal | null = null
   const texts = new FieldTexts({ ...body, model: route.model })
   texts.set(model.set)
   const versions = vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"])
@@ -129,7 +129,7 @@ async function answerOf(
     headers: operation === "messages" ? Object.fromEntries(versions) : null,
     refusals: {
       isRead: () => true,
-      errorOf(told: Refusal) {
+      errorOf(told: ProviderRefusal) {
         refusal = told
         return new GatewayError("upstream_error")
       },
@@ -156,7 +156,11 @@ const UNKNOWN_MODEL =
 /** OpenAI's error if reasoning does not end within the limit. The call was made. */
 const LIMIT_REACHED = /max_tokens or model output limit was reached/
 
-function refusalVerdict(target: Target, status: number, { body, ...told }: Refusal): Verdict {
+function refusalVerdict(
+  target: CallTarget,
+  status: number,
+  { body, ...told }: ProviderRefusal,
+): FindingVerdict {
   const { upstream, key, route, model, operation } = target
   const words = `(status ${status})${said(body, upstream.secrets)}`
   const { code, message } = errorObject(body)
@@ -181,7 +185,7 @@ function refusalVerdict(target: Target, status: number, { body, ...told }: Refus
   return [`refuses the request ${words}`, fix]
 }
 
-function usageVerdict({ upstream, route, operation }: Target, text: string): Verdict {
+function usageVerdict({ upstream, route, operation }: CallTarget, text: string): FindingVerdict {
   const payloads = payloadsOf(text)
   if (payloads.length === 0)
     return [

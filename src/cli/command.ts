@@ -6,10 +6,10 @@ import type { Runtime } from "./screen.ts"
 export type Example = readonly [line: string, summary: string]
 
 /** The purpose of a word; with its choices if only those are allowed. */
-type Meaning = string | readonly [description: string, choices: readonly string[]]
+type WordMeaning = string | readonly [description: string, choices: readonly string[]]
 
 /** The words that can follow a command: `<name>` must be given, `--name <VALUE>` and the flag `--name` need not. */
-export type Words = Readonly<Record<`<${string}>` | `--${string}`, Meaning>>
+export type CommandWords = Readonly<Record<`<${string}>` | `--${string}`, WordMeaning>>
 
 type NameOf<Word> = Word extends `--${infer Name} <${string}>`
   ? Name
@@ -39,11 +39,11 @@ interface Definition<Of> {
 
 export type LeafDefinition<W> = Definition<Given<W>> & { readonly words: W }
 
-type Values = Readonly<Record<string, string | true | undefined>>
+type GivenValues = Readonly<Record<string, string | true | undefined>>
 
 /** A command that runs. */
-export interface Leaf extends Definition<Values> {
-  readonly words: Words
+export interface Leaf extends Definition<GivenValues> {
+  readonly words: CommandWords
 }
 
 /** A command with commands below it. */
@@ -54,12 +54,12 @@ export interface Group {
   readonly standard?: string
 }
 
-export function leaf<const W extends Words>(definition: LeafDefinition<W>): Leaf {
+export function leaf<const W extends CommandWords>(definition: LeafDefinition<W>): Leaf {
   return { ...definition, run: (given, ...more) => definition.run(typed(definition.words, given), ...more) }
 }
 
 /** The values of these words alone. `commandOf` makes them from the words, so they have these names and types. */
-export function typed<W extends Words>(words: W, given: Values): Given<W> {
+export function typed<W extends CommandWords>(words: W, given: GivenValues): Given<W> {
   const names = Object.keys(words).map((word) => word.replace(/^(?:<|--)([\w-]+).*$/, "$1"))
   return Object.fromEntries(names.map((name) => [name, given[name]])) as Given<W>
 }

@@ -7,9 +7,9 @@ export interface Finding {
 }
 
 /** The result of a check; with the correction if it failed. */
-export type Verdict = string | readonly [found: string, fix: string]
+export type FindingVerdict = string | readonly [found: string, fix: string]
 
-export function finding(what: string, verdict: Verdict): Finding {
+export function finding(what: string, verdict: FindingVerdict): Finding {
   if (typeof verdict === "string") return { what, ok: true, found: verdict, fix: null }
   const [found, fix] = verdict
   return { what, ok: false, found, fix }

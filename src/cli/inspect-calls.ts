@@ -1,7 +1,7 @@
 import type { Sources } from "../config/values.ts"
 import { UsageNotesBody } from "../wire/usage-notes.ts"
 import { openAdminClient } from "./admin-client.ts"
-import { type Finding, finding, type Verdict } from "./finding.ts"
+import { type Finding, type FindingVerdict, finding } from "./finding.ts"
 import { UNEXPLAINED_FIX, UNREAD_FIX } from "./provider-words.ts"
 import { count } from "./screen.ts"
 import { findTarget } from "./target.ts"
@@ -20,7 +20,7 @@ export async function inspectCalls(sources: Sources): Promise<readonly Finding[]
   }
 }
 
-function verdictOf({ calls, notes, below_cost_calls, unread }: Noted): Verdict {
+function verdictOf({ calls, notes, below_cost_calls, unread }: Noted): FindingVerdict {
   const parts: readonly (readonly [calls: number, what: string, fix: string])[] = [
     [notes.usage_unread, `with unknown numbers in the usage (${unread.join(", ")})`, UNREAD_FIX],
     [notes.total_unexplained, "whose parts do not add up to the total", UNEXPLAINED_FIX],

@@ -8,7 +8,7 @@ import { sessionOf } from "../upstream/http/fetch.ts"
 import { Opening, originOf } from "../upstream/http/opening.ts"
 import { objectOf, parseJson } from "../wire/usage.ts"
 import { callUpstream } from "./call-upstream.ts"
-import { type Finding, finding, type Verdict } from "./finding.ts"
+import { type Finding, type FindingVerdict, finding } from "./finding.ts"
 import { keyVerdict, LATER, misplacedPath, said } from "./provider-words.ts"
 
 /**
@@ -33,7 +33,7 @@ export async function inspectUpstreams(config: Config, calls: boolean): Promise<
 }
 
 /** Names the preset of an upstream too, and the reason for it (D83). */
-function withPreset(verdict: Verdict, { preset }: Upstream): Verdict {
+function withPreset(verdict: FindingVerdict, { preset }: Upstream): FindingVerdict {
   const by = preset?.from === "provider" ? "provider" : "the host of base_url"
   const words = preset === null ? "no preset" : `preset ${preset.name}, by ${by}`
   if (typeof verdict === "string") return `${verdict}; ${words}`
@@ -54,7 +54,7 @@ async function connect({ base_url, proxy, timeouts, tls }: Upstream): Promise<st
   return promise
 }
 
-function notReachable(upstream: Upstream, code: string): Verdict {
+function notReachable(upstream: Upstream, code: string): FindingVerdict {
   const { name, timeouts } = upstream
   const late = code === "CONNECT_TIMEOUT"
   const found = late ? `no connection within ${timeouts.connect_ms / 1_000} s` : `not reachable (${code})`
@@ -79,7 +79,7 @@ function addressFix({ name, proxy }: Upstream): string {
 const PROBE_MS = 10_000
 
 /** Requests the path that the preset names, or the list of models, with the key. */
-async function probe(upstream: Upstream, key: Credential, config: Config): Promise<Verdict> {
+async function probe(upstream: Upstream, key: Credential, config: Config): Promise<FindingVerdict> {
   const { family, secrets, errors } = upstream
   const versions = Object.fromEntries(config.vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
   try {

@@ -12,7 +12,7 @@ import { readVersion, type Version } from "../ledger/database/migration.ts"
 import { configPath, configuredShards, readConfig } from "../start/setup.ts"
 import { isObject } from "../wire/usage.ts"
 import { reasonOf } from "./cli-error.ts"
-import { type Finding, finding, type Verdict } from "./finding.ts"
+import { type Finding, type FindingVerdict, finding } from "./finding.ts"
 import { inspectUpstreams } from "./inspect-upstreams.ts"
 
 /**
@@ -67,7 +67,7 @@ function configWords({ config_path }: Environment, config: Config | null): strin
 }
 
 /** True if `/admin` is protected (D39). The demo creates its own token. */
-function operators({ host, port, admin_token }: Environment, config: Config | null): Verdict {
+function operators({ host, port, admin_token }: Environment, config: Config | null): FindingVerdict {
   const admin = config?.admin ?? null
   try {
     checkExposure({ host, port, admin, admin_token: config === null ? "made by the demo" : admin_token })
@@ -97,7 +97,7 @@ async function databases(told: Environment, config: Config | null): Promise<Find
 }
 
 /** `setting` is what to correct. */
-async function external(address: Address, setting: string): Promise<Verdict> {
+async function external(address: Address, setting: string): Promise<FindingVerdict> {
   try {
     return VERSIONS[await readVersion(address)]
   } catch (error) {
@@ -106,7 +106,7 @@ async function external(address: Address, setting: string): Promise<Verdict> {
   }
 }
 
-async function embedded(data_dir: string): Promise<Verdict> {
+async function embedded(data_dir: string): Promise<FindingVerdict> {
   try {
     requirePrograms()
     const address = await findEmbedded(data_dir)
@@ -141,24 +141,28 @@ const FIXES = (setting: string): Readonly<Record<string, string>> => ({
   "3D000": `Create the database (createdb), or correct its name in ${setting}.`,
 })
 
-const VERSIONS: Readonly<Record<Version, Verdict>> = {
+const VERSIONS: Readonly<Record<Version, FindingVerdict>> = {
   same: "reachable, and its tables match this version",
   older: "reachable; the next start migrates its tables to this version",
   none: "reachable; the next start creates its tables",
   newer: ["its tables are from a newer Tollgate version", "Use that version, or another database."],
 }
 
-type Names = readonly [host: string, port: string]
+type AddressNames = readonly [host: string, port: string]
 
 /** The addresses that the gateway will listen on: the public one, and the admin one if configured. */
-function addresses({ host, port }: Environment, config: Config | null): [string, number, Names][] {
+function addresses({ host, port }: Environment, config: Config | null): [string, number, AddressNames][] {
   const admin = config?.admin ?? null
-  const clients: [string, number, Names] = [host, port, ["HOST", "PORT"]]
+  const clients: [string, number, AddressNames] = [host, port, ["HOST", "PORT"]]
   return admin === null ? [clients] : [clients, [admin.host, admin.port, ["admin.host", "admin.port"]]]
 }
 
 /** True if the address is free. An address that a running gateway uses is fine. */
-async function listening(host: string, port: number, [host_name, port_name]: Names): Promise<Verdict> {
+async function listening(
+  host: string,
+  port: number,
+  [host_name, port_name]: AddressNames,
+): Promise<FindingVerdict> {
   try {
     Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)
     return port === 0 ? "the gateway picks a free port" : `free on ${host}`

@@ -198,9 +198,9 @@ export function tagsText(tags: Readonly<Record<string, string>>): string {
 }
 
 /** The fields that a new key and a listed one have in common. */
-type Key = CreatedKeyBody & Partial<Pick<KeyBody, "spent" | "revoked_at">>
+type ShownKey = CreatedKeyBody & Partial<Pick<KeyBody, "spent" | "revoked_at">>
 
-function keyLines(key: Omit<Key, "key">): CardLine[] {
+function keyLines(key: Omit<ShownKey, "key">): CardLine[] {
   const { labels, required_tags, client_tags } = key
   const line = linesOf(CommonKeyBody, key)
   return [
@@ -217,17 +217,17 @@ function keyLines(key: Omit<Key, "key">): CardLine[] {
   ]
 }
 
-function modelsOf({ models }: Pick<Key, "models">): string {
+function modelsOf({ models }: Pick<ShownKey, "models">): string {
   return models?.join(", ") ?? "all"
 }
 
-function limitOf({ spending_limit, spent }: Pick<Key, "spending_limit" | "spent">): string {
+function limitOf({ spending_limit, spent }: Pick<ShownKey, "spending_limit" | "spent">): string {
   if (spending_limit === null) return "none"
   const limit = `${usd(spending_limit.amount)} USD per ${spending_limit.per}`
   return spent === undefined || spent === null ? limit : `${limit}, ${usd(spent)} spent`
 }
 
-function stateOf({ revoked_at, expires_at, suspended }: Omit<Key, "key">): string {
+function stateOf({ revoked_at, expires_at, suspended }: Omit<ShownKey, "key">): string {
   if (revoked_at) return "revoked"
   if (expires_at !== null && Date.parse(expires_at) <= Date.now()) return "expired"
   return suspended ? "suspended" : "active"

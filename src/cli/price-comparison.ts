@@ -1,12 +1,12 @@
 import { type Config, haveOutput, type Model, type Route } from "../config/config.ts"
 import { buckets, fallbackOf, isBucket, parentOf, unitOf } from "../kinds.ts"
 import { PICO_PER_NANO, type Price, printPriceOf, type Rate } from "../money.ts"
-import type { Entry, Kind, ListedPrices, PriceList } from "./price-list.ts"
+import type { ListedKind, ListedPrices, PriceEntry, PriceList } from "./price-list.ts"
 import { usd } from "./screen.ts"
 
 /** A configured price of a model beside the one of a list. Amounts are decimal strings, as the configuration writes them. */
-export interface Difference {
-  readonly kind: Kind
+export interface PriceDifference {
+  readonly kind: ListedKind
   /** The service tier whose price it is; null for the model's own (D70). */
   readonly service_tier: string | null
   /** The prompt size from which on they differ (D62). */
@@ -17,14 +17,14 @@ export interface Difference {
 }
 
 /** The prices of a list for one upstream of a model. */
-export interface Comparison extends Pick<Entry, "not_chargeable" | "not_exact"> {
+export interface Comparison extends Pick<PriceEntry, "not_chargeable" | "not_exact"> {
   readonly model: string
   readonly upstream: string
   /** The entry of the list; null if there is none, or if several could be meant. */
   readonly entry: string | null
   /** The names of the entries that could be meant. */
   readonly candidates: readonly string[]
-  readonly differences: readonly Difference[]
+  readonly differences: readonly PriceDifference[]
   /** Kinds and service tiers that the list lacks; they are neither compared nor dropped. */
   readonly only_configured: readonly string[]
   /** Service tiers that only the list has. Calls that ask for one are refused (D61), so this is no difference. */
@@ -41,12 +41,12 @@ export type Needed = { readonly free: true } | { readonly price: Readonly<Record
 const KINDS = ["input", "cached_input", "output", ...buckets, "per_call"] as const
 
 /** The kinds that can be charged: a model that only makes embeddings has no output (D67). */
-function kindsOf({ operations }: Model): readonly Kind[] {
+function kindsOf({ operations }: Model): readonly ListedKind[] {
   if (haveOutput(operations)) return KINDS
   return KINDS.filter((kind) => kind !== "output" && !(isBucket(kind) && parentOf(kind) === "output"))
 }
 
-const isToken = (kind: Kind) => unitOf(kind) === "token"
+const isToken = (kind: ListedKind) => unitOf(kind) === "token"
 
 /** Compares every upstream of every model. `mapped` names the entry of a model, where its name alone does not. */
 export function comparePrices(
@@ -63,7 +63,7 @@ export function comparePrices(
 }
 
 /** Several entries are compared with nothing, because none is guessed. */
-function compared(model: Model, { upstream }: Route, found: readonly Entry[]): Comparison {
+function compared(model: Model, { upstream }: Route, found: readonly PriceEntry[]): Comparison {
   const [one, ...others] = found
   const entry = one === undefined || others.length > 0 ? NO_ENTRY : one
   const kinds = kindsOf(model)
@@ -98,12 +98,12 @@ function compared(model: Model, { upstream }: Route, found: readonly Entry[]): C
   }
 }
 
-type Prices = Omit<Entry, "name">
+type ComparedPrices = Omit<PriceEntry, "name">
 const NONE: ListedPrices = new Map()
 const NO_ENTRY = { name: null, prices: NONE, service_tiers: new Map(), not_chargeable: [], not_exact: [] }
 
 /** The prices of tokens at a service tier of the list, those that it leaves out too. */
-function servicePrices({ prices, service_tiers }: Prices, name: string): ListedPrices {
+function servicePrices({ prices, service_tiers }: ComparedPrices, name: string): ListedPrices {
   const own = service_tiers.get(name)
   if (own === undefined) return NONE
   return new Map(
@@ -112,11 +112,11 @@ function servicePrices({ prices, service_tiers }: Prices, name: string): ListedP
 }
 
 function differencesIn(
-  kinds: readonly Kind[],
+  kinds: readonly ListedKind[],
   configured: Rate,
   listed: ListedPrices,
   service_tier: string | null,
-): Difference[] {
+): PriceDifference[] {
   const starts = [0, ...configured.tiers.map(({ above_tokens }) => above_tokens), ...startsOf(listed)]
   const sizes = [...new Set(starts)].sort((one, other) => one - other)
   return kinds.flatMap((kind) => {
@@ -153,16 +153,16 @@ function configuredAt({ price, tiers }: Rate, size: number): Price {
   return tiers.findLast(({ above_tokens }) => above_tokens <= size)?.price ?? price
 }
 
-function listedAt(listed: ListedPrices, kind: Kind, size: number): bigint | null {
+function listedAt(listed: ListedPrices, kind: ListedKind, size: number): bigint | null {
   const starts = [...(listed.get(kind) ?? [])].filter(([above]) => above <= size)
   const [last] = starts.sort(([one], [other]) => other - one)
   return last?.[1] ?? null
 }
 
 /** The price's own entry, in pico-USD. */
-function ownPrices(price: Price): ReadonlyMap<Kind, bigint> {
+function ownPrices(price: Price): ReadonlyMap<ListedKind, bigint> {
   const { input_pico, cached_input_pico, output_pico, per_call_nano, buckets: named = {} } = price
-  const own = new Map<Kind, bigint>([
+  const own = new Map<ListedKind, bigint>([
     ["input", input_pico],
     ["output", output_pico],
   ])
@@ -176,7 +176,7 @@ function ownPrices(price: Price): ReadonlyMap<Kind, bigint> {
 }
 
 /** The charge of a token of the kind, in pico-USD, by the fallbacks of D60; null if it may not be charged. */
-function effective(kind: Kind, price: Price): bigint | null {
+function effective(kind: ListedKind, price: Price): bigint | null {
   const own = ownPrices(price).get(kind)
   if (own !== undefined) return own
   if (kind === "per_call") return 0n
@@ -185,7 +185,7 @@ function effective(kind: Kind, price: Price): bigint | null {
 }
 
 /** The prices of the list, and what only the configuration names; null if the list lacks the price of the input or of the output. */
-function neededBy(model: Model, kinds: readonly Kind[], entry: Prices): Needed | null {
+function neededBy(model: Model, kinds: readonly ListedKind[], entry: ComparedPrices): Needed | null {
   const { prices } = entry
   if (kinds.some((kind) => (kind === "input" || kind === "output") && !prices.has(kind))) return null
   const own = ownPrices(model.price)
@@ -209,12 +209,12 @@ function neededBy(model: Model, kinds: readonly Kind[], entry: Prices): Needed |
 
 /** The list's price of each kind, else the configured one; for each size of the prompt those of tokens. */
 function rateFor(
-  kinds: readonly Kind[],
+  kinds: readonly ListedKind[],
   configured: Rate,
   listed: ListedPrices,
   starts: readonly number[],
 ): Readonly<Record<string, unknown>> {
-  const at = (named: readonly Kind[], above: number) =>
+  const at = (named: readonly ListedKind[], above: number) =>
     Object.fromEntries(
       named.flatMap((kind) => {
         const amount_pico = listedAt(listed, kind, above) ?? effective(kind, configuredAt(configured, above))
@@ -226,6 +226,6 @@ function rateFor(
 }
 
 /** As the configuration writes it: USD per 1M tokens, or USD for each call or search. */
-function printed(kind: Kind, amount_pico: bigint): string {
+function printed(kind: ListedKind, amount_pico: bigint): string {
   return usd(printPriceOf(kind, amount_pico))
 }

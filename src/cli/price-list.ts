@@ -8,15 +8,15 @@ import { isObject, objectOf } from "../wire/usage.ts"
 /** Price lists of others: LiteLLM's `model_prices_and_context_window.json`, and the `data.json` of genai-prices. */
 
 /** The names of a configured price, without those of tools, for which lists have no names. */
-export type Kind = Exclude<AnyKind, "tool_run">
+export type ListedKind = Exclude<AnyKind, "tool_run">
 
 /** A price in pico-USD, by the size that the prompt must exceed; 0 for prompts of every size (D62). */
 export type Sizes = ReadonlyMap<number, bigint>
 
-export type ListedPrices = ReadonlyMap<Kind, Sizes>
+export type ListedPrices = ReadonlyMap<ListedKind, Sizes>
 
 /** One model of a list. */
-export interface Entry {
+export interface PriceEntry {
   readonly name: string
   readonly prices: ListedPrices
   /** The prices of service tiers, by their names (D70). What one does not name costs what it costs without it. */
@@ -30,9 +30,9 @@ export interface Entry {
 export interface PriceList {
   readonly format: "LiteLLM" | "genai-prices"
   /** The entries that the route's model name can mean: none, the one, or several when the list does not tell. */
-  find(route: Route): readonly Entry[]
+  find(route: Route): readonly PriceEntry[]
   /** The entry with exactly this name; null if there is none. */
-  named(name: string): Entry | null
+  named(name: string): PriceEntry | null
 }
 
 /** Reads the text of a list; null if it is neither format. Prices that depend on the date are those of `now`. */
@@ -67,8 +67,8 @@ function parsed(text: string): unknown {
 
 class EntryReader {
   readonly #name: string
-  readonly #prices = new Map<Kind, Map<number, bigint>>()
-  readonly #service_tiers = new Map<string, Map<Kind, Map<number, bigint>>>()
+  readonly #prices = new Map<ListedKind, Map<number, bigint>>()
+  readonly #service_tiers = new Map<string, Map<ListedKind, Map<number, bigint>>>()
   readonly #not_chargeable: { key: string; reason: string }[] = []
   readonly #not_exact: { key: string; value: string }[] = []
 
@@ -77,7 +77,14 @@ class EntryReader {
   }
 
   /** `per`: the power of ten that the value counts in USD: 0, 3 for USD per 1,000, 6 for USD per 1M. */
-  price(key: string, kind: Kind, per: number, value: unknown, above_tokens = 0, service_tier?: string): void {
+  price(
+    key: string,
+    kind: ListedKind,
+    per: number,
+    value: unknown,
+    above_tokens = 0,
+    service_tier?: string,
+  ): void {
     if (value === null) return
     const text = value instanceof NumberText ? value.text : null
     const amount_pico = text === null ? null : priceIn(kind, text, per)
@@ -98,7 +105,7 @@ class EntryReader {
     this.#not_chargeable.push({ key, reason })
   }
 
-  entry(): Entry {
+  entry(): PriceEntry {
     for (const [kind, sizes] of this.#prices) {
       if (sizes.has(0)) continue
       for (const above of sizes.keys())
@@ -123,7 +130,7 @@ class EntryReader {
 }
 
 /** The price in pico-USD; null if the configuration cannot name it: fees are whole nano-USD, and each has a largest value. */
-function priceIn(kind: Kind, text: string, per: number): bigint | null {
+function priceIn(kind: ListedKind, text: string, per: number): bigint | null {
   if (unitOf(kind) !== "token") {
     const nano = parseJsonNumber(text, 9 - per)
     return nano === null ? null : parseFee(printPico(nano * PICO_PER_NANO))
@@ -133,7 +140,7 @@ function priceIn(kind: Kind, text: string, per: number): bigint | null {
 }
 
 /** The keys of each kind in LiteLLM's list and in genai-prices. */
-const KEYS: readonly (readonly [kind: Kind, litellm: string, genai: string])[] = [
+const KEYS: readonly (readonly [kind: ListedKind, litellm: string, genai: string])[] = [
   ["input", "input_cost_per_token", "input_mtok"],
   ["cached_input", "cache_read_input_token_cost input_cost_per_token_cache_hit", "cache_read_mtok"],
   ["output", "output_cost_per_token", "output_mtok"],
@@ -149,7 +156,7 @@ const KEYS: readonly (readonly [kind: Kind, litellm: string, genai: string])[] =
   ["web_search", "", "web_searches_kcount"],
   ["per_call", "input_cost_per_request", "requests_kcount"],
 ]
-const kindsBy = (column: 1 | 2): ReadonlyMap<string, Kind> =>
+const kindsBy = (column: 1 | 2): ReadonlyMap<string, ListedKind> =>
   new Map(KEYS.flatMap((row) => (row[column].match(/\S+/g) ?? []).map((key) => [key, row[0]])))
 const LITELLM_KINDS = kindsBy(1)
 const GENAI_KINDS = kindsBy(2)
@@ -179,7 +186,7 @@ function liteLlm(list: Readonly<Record<string, unknown>>): PriceList {
   }
 }
 
-function liteLlmEntry(name: string, entry: Readonly<Record<string, unknown>>): Entry {
+function liteLlmEntry(name: string, entry: Readonly<Record<string, unknown>>): PriceEntry {
   const reader = new EntryReader(name)
   for (const [key, value] of Object.entries(entry)) {
     const [, base = key, thousands = "0", service_tier] = SUFFIXES.exec(key) ?? []
@@ -274,7 +281,7 @@ function isMatch(condition: unknown, text: string): boolean {
   return Array.isArray(and) && and.every((part) => isMatch(part, text))
 }
 
-function genaiEntry(name: string, prices: unknown, now: Date): Entry {
+function genaiEntry(name: string, prices: unknown, now: Date): PriceEntry {
   const reader = new EntryReader(name)
   for (const [key, value] of Object.entries(currentPrices(reader, prices, now))) {
     const kind = GENAI_KINDS.get(key)

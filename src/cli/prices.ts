@@ -6,7 +6,7 @@ import type { Sources } from "../config/values.ts"
 import { configPath, readConfig, sourcesWith } from "../start/setup.ts"
 import { CliError, orFail, reasonOf, UsageError } from "./cli-error.ts"
 import { type Group, leaf } from "./command.ts"
-import { type Comparison, comparePrices, type Difference } from "./price-comparison.ts"
+import { type Comparison, comparePrices, type PriceDifference } from "./price-comparison.ts"
 import { readPriceList } from "./price-list.ts"
 import { type Column, type Screen, table, usd, visible } from "./screen.ts"
 import { START_WORDS, variablesOf } from "./serve.ts"
@@ -127,7 +127,7 @@ function verdict({ same, differences, needed }: Comparison): string {
   return differences.length === 1 ? "1 price differs" : `${differences.length} prices differ`
 }
 
-const COLUMNS: readonly Column<Difference>[] = [
+const COLUMNS: readonly Column<PriceDifference>[] = [
   {
     title: "  KIND",
     of: ({ kind, service_tier }) => (service_tier === null ? `  ${kind}` : `  ${kind} (${service_tier})`),

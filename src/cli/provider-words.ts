@@ -1,6 +1,6 @@
 import type { Credential, Upstream } from "../config/config.ts"
 import { errorObject, redacted } from "../upstream/refusal.ts"
-import type { Verdict } from "./finding.ts"
+import type { FindingVerdict } from "./finding.ts"
 
 /** Words of `tollgate check` for a provider's refusal, and for settings that cause one. */
 
@@ -30,7 +30,7 @@ export function keyVerdict(
   status: number,
   body: string,
   more = "",
-): Verdict {
+): FindingVerdict {
   const is_key = status === 401 || status === 403 || WRONG_KEY.test(body)
   const found = `refuses the ${is_key ? "key" : "account"} (status ${status})${said(body, secrets)}${more}`
   if (key.api_key === null) return [found, `Set upstreams.${name}.api_key.`]

@@ -41,7 +41,7 @@ export function processRuntime(): Runtime {
   }
 }
 
-type Value = string | number | null | undefined
+type CellValue = string | number | null | undefined
 
 /** The format of values, and their alignment in a table. `point` aligns amounts at their decimal points. */
 const FORMATS = {
@@ -62,7 +62,7 @@ const FORMATS = {
 export interface Column<Row> {
   readonly title: string
   /** The value of a record; null and undefined print as `-`. */
-  of(row: Row): Value
+  of(row: Row): CellValue
   /** Default: text. */
   readonly as?: keyof typeof FORMATS
   /** The minimum width in a narrow terminal; without it the column is never cut. */
@@ -92,14 +92,14 @@ export function columnsOf<P extends TProperties>(schema: TObject<P>) {
 
 /** As `columnsOf`, for the lines of a card. A given value is shown in place of the record's; undefined leaves the line out. */
 export function linesOf<P extends TProperties>(schema: TObject<P>, record: Static<TObject<P>>) {
-  return (path: FieldPath<P>, ...values: readonly Value[]): CardLine => {
+  return (path: FieldPath<P>, ...values: readonly CellValue[]): CardLine => {
     const { title, unit } = fieldAt(schema, path)
     const name = title.toLowerCase()
     return values.length > 0 ? [name, values[0]] : [name, printable(valueAt(record, path)), unit]
   }
 }
 
-function printable(value: unknown): Value {
+function printable(value: unknown): CellValue {
   return typeof value === "string" || typeof value === "number" ? value : null
 }
 
@@ -147,7 +147,7 @@ export function table<Row>(
 }
 
 /** A line of a card. If the value is undefined, it is left out. */
-export type CardLine = readonly [name: string, value: Value, as?: keyof typeof FORMATS]
+export type CardLine = readonly [name: string, value: CellValue, as?: keyof typeof FORMATS]
 
 /** One name and value per line. Amounts of money name their currency. */
 export function card(lines: readonly CardLine[], { paint }: Pick<Screen, "paint">): string {

@@ -18,7 +18,7 @@ export type Target =
 type TokenSource = "environment" | "demo"
 
 /** The flags that select the target; null if not given. */
-export interface Wanted {
+export interface TargetFlags {
   readonly url: string | null
   readonly database: boolean
   readonly data_dir: string | null
@@ -30,7 +30,7 @@ export const DEFAULT_URL = "http://127.0.0.1:8080"
  * Flags override environment variables, which override the demo's file in the data directory. Secrets are never flags,
  * because every user of the machine can read the arguments of a running process.
  */
-export function findTarget(wanted: Wanted, sources: Sources): Target {
+export function findTarget(wanted: TargetFlags, sources: Sources): Target {
   const { env } = sources
   const data_dir = wanted.data_dir ?? (env.TOLLGATE_DATA_DIR || ".tollgate")
   if (wanted.database) {

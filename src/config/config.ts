@@ -92,11 +92,11 @@ export interface Model extends Rate, Decoded<Static<typeof ModelSettings>> {
   /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number
   /** The fields that a request may not have (D61). */
-  readonly refuse: readonly Refusal[]
+  readonly refuse: readonly RefusedField[]
 }
 
 /** A field of a request that the operator refuses. */
-export interface Refusal {
+export interface RefusedField {
   /** Names, separated by dots. */
   readonly path: string
   /** As text; null for any value. */

@@ -7,14 +7,14 @@ import { UpstreamSettings } from "./file-upstream.ts"
 import { type ProxySettings, proxyOf, proxySecrets } from "./proxy.ts"
 import { decoded } from "./schema.ts"
 import { filled } from "./upstream-preset.ts"
-import { type Report, under } from "./values.ts"
+import { type FaultReport, under } from "./values.ts"
 
 /** Reads one upstream of the file. */
 export function upstreamOf(
   name: string,
   upstream: FileUpstream,
   proxies: ProxySettings,
-  report: Report,
+  report: FaultReport,
 ): Upstream {
   const { headers, set } = upstream
   const { auth, query, drop, idle_connection_ms, ...taken } = filled(upstream, report)
@@ -64,7 +64,7 @@ const COSTLY = new Set(
 )
 
 /** Reports headers and fields that an upstream may not change. */
-function checkRequest({ headers, set, drop = [] }: FileUpstream, report: Report): void {
+function checkRequest({ headers, set, drop = [] }: FileUpstream, report: FaultReport): void {
   for (const name of Object.keys(headers))
     if (!HEADER.test(name))
       report(`headers.${name}`, "a lower-case header name other than those that the gateway sets itself")
@@ -90,7 +90,7 @@ function secretsOf(keys: Upstream["keys"], values: Readonly<Record<string, strin
 }
 
 /** The keys of an upstream: those of a list, or the only one. A key without a name is called by its place. */
-function keysOf({ api_key, keys }: FileUpstream, report: Report): Upstream["keys"] {
+function keysOf({ api_key, keys }: FileUpstream, report: FaultReport): Upstream["keys"] {
   if (keys !== undefined && api_key !== undefined) report("", "either api_key or keys")
   const [first, ...others] = (keys ?? []).map((key, at) => ({ ...key, name: key.name ?? String(at + 1) }))
   if (first === undefined) return [{ name: "", api_key: api_key ?? null, weight: 1 }]
@@ -100,7 +100,7 @@ function keysOf({ api_key, keys }: FileUpstream, report: Report): Upstream["keys
 }
 
 /** Certificates that TLS can use. No fault shows a key. */
-function tlsOf(tls: FileUpstream["tls"], report: Report): Upstream["tls"] {
+function tlsOf(tls: FileUpstream["tls"], report: FaultReport): Upstream["tls"] {
   const { ca = null, cert = null, key = null } = tls
   if (ca === null && cert === null && key === null) return null
   if ((cert === null) !== (key === null)) report("", "both cert and key, or neither")

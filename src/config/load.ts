@@ -19,7 +19,7 @@ import { upstreamOf } from "./load-upstream.ts"
 import { priceOf, serviceTiersOf, tiersOf } from "./model-prices.ts"
 import { checkSet, refusedIn } from "./model-requests.ts"
 import { decoded } from "./schema.ts"
-import { complete, type Environ, type Report, resolve, type Sources, under } from "./values.ts"
+import { complete, type Environ, type FaultReport, resolve, type Sources, under } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**
@@ -44,7 +44,7 @@ export function loadConfig(text: string, sources: Sources): Config {
 
 const DAY_MS = 86_400_000
 
-function configFrom(file: ConfigFile, env: Environ, report: Report): Config {
+function configFrom(file: ConfigFile, env: Environ, report: FaultReport): Config {
   const proxies = { common: file.proxy, env, report }
   const upstreams = new Map(
     Object.entries(file.upstreams).map(([name, section]) => [
@@ -77,7 +77,7 @@ function configFrom(file: ConfigFile, env: Environ, report: Report): Config {
 }
 
 /** Origins must be in the form that browsers send, because they are compared byte for byte: no trailing slash, no default port, no `*`. */
-function checkOrigins(origins: readonly string[], report: Report): void {
+function checkOrigins(origins: readonly string[], report: FaultReport): void {
   origins.forEach((origin, at) => {
     const is_whole = URL.canParse(origin) && new URL(origin).origin === origin
     if (!is_whole || !/^https?:/.test(origin))
@@ -86,7 +86,7 @@ function checkOrigins(origins: readonly string[], report: Report): void {
 }
 
 /** Each is another place (D74). The URL is a secret, so no fault shows it. */
-function shardsOf(shards: NonNullable<ConfigFile["shards"]>, report: Report): Config["shards"] {
+function shardsOf(shards: NonNullable<ConfigFile["shards"]>, report: FaultReport): Config["shards"] {
   const names = new Set<string>()
   const places = new Set<string>()
   shards.forEach(({ name, url, schema }, at) => {
@@ -103,7 +103,7 @@ function shardsOf(shards: NonNullable<ConfigFile["shards"]>, report: Report): Co
 
 type Upstreams = ReadonlyMap<string, Upstream>
 
-function modelsOf(models: readonly FileModel[], upstreams: Upstreams, report: Report): Model[] {
+function modelsOf(models: readonly FileModel[], upstreams: Upstreams, report: FaultReport): Model[] {
   const names = new Set<string>()
   return models.flatMap((model, at) => {
     const told = under(report, `models[${at}]`)
@@ -114,7 +114,7 @@ function modelsOf(models: readonly FileModel[], upstreams: Upstreams, report: Re
   })
 }
 
-function modelOf(model: FileModel, upstreams: Upstreams, report: Report): Model | null {
+function modelOf(model: FileModel, upstreams: Upstreams, report: FaultReport): Model | null {
   const operations = operationsIn(model, upstreams, report)
   const generates = haveOutput(operations)
   const { max_rounds, hold_rounds } = model.open
@@ -136,7 +136,7 @@ function modelOf(model: FileModel, upstreams: Upstreams, report: Report): Model 
 }
 
 /** The operations of a model; by default those of its family that all its upstreams offer (D63, D83). */
-function operationsIn(model: FileModel, upstreams: Upstreams, report: Report): readonly OperationName[] {
+function operationsIn(model: FileModel, upstreams: Upstreams, report: FaultReport): readonly OperationName[] {
   const { family, operations, upstreams: ways } = model
   const known = operationsOf[family]
   if (operations === undefined) {
@@ -162,7 +162,7 @@ function offeredBy(upstream: Upstream | undefined): readonly OperationName[] | u
 function outputOf(
   model: FileModel,
   generates: boolean,
-  report: Report,
+  report: FaultReport,
 ): Pick<Model, "max_output_tokens" | "hold_output_tokens"> {
   if (!generates) {
     for (const key of ["max_output_tokens", "hold_output_tokens"] as const)
@@ -180,7 +180,7 @@ function outputOf(
 function routesOf(
   { name, family, upstreams: ways }: FileModel,
   upstreams: Upstreams,
-  report: Report,
+  report: FaultReport,
 ): Route[] {
   const is_weighed = ways.some(({ weight, priority }) => weight !== undefined || priority !== undefined)
   return ways.flatMap(({ use, model = name, weight = 1, priority }, at) => {

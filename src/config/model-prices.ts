@@ -1,14 +1,14 @@
 import { type Bucket, buckets, parentOf, tokenBuckets, unitOf } from "../kinds.ts"
 import { isFree, type Price, parseFee, parsePrice, parseUsd, type ServiceTier, type Tier } from "../money.ts"
 import { type FileModel, PRICE_EXPECTED } from "./file.ts"
-import { checked, type Report, under } from "./values.ts"
+import { checked, type FaultReport, under } from "./values.ts"
 
 type FilePrice = NonNullable<FileModel["price"]>
 
 const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
 
 /** D44: a model has a price or says `free: true`, so that nothing is free by accident. */
-export function priceOf({ price, free }: FileModel, generates: boolean, report: Report): Price {
+export function priceOf({ price, free }: FileModel, generates: boolean, report: FaultReport): Price {
   if (free !== undefined) {
     if (price !== undefined) report("free", "either `price` or `free`, not both")
     return FREE
@@ -25,7 +25,7 @@ export function priceOf({ price, free }: FileModel, generates: boolean, report: 
 }
 
 /** Embeddings have no output to charge (D67). */
-function reportOutput(price: Texts, report: Report): void {
+function reportOutput(price: Texts, report: FaultReport): void {
   for (const kind of OUTPUT_KINDS) {
     if (price[kind] !== undefined) report(kind, "no such key, because embeddings have no output tokens")
   }
@@ -63,12 +63,12 @@ function bucketPrices(price: Partial<Record<Bucket, string>>): Pick<Price, "buck
 }
 
 /** Prices of larger prompts (D62). */
-export function tiersOf({ price }: FileModel, report: Report): Tier[] {
+export function tiersOf({ price }: FileModel, report: FaultReport): Tier[] {
   return price === undefined ? [] : tiersIn(price, price.tiers, report)
 }
 
 /** Prices of service tiers (D70). */
-export function serviceTiersOf({ price }: FileModel, report: Report): ServiceTier[] {
+export function serviceTiersOf({ price }: FileModel, report: FaultReport): ServiceTier[] {
   if (price === undefined) return []
   return Object.entries(price.service_tiers ?? {}).map(([name, tier]) => {
     const told = under(report, `service_tiers.${name}`)
@@ -76,7 +76,7 @@ export function serviceTiersOf({ price }: FileModel, report: Report): ServiceTie
   })
 }
 
-function tiersIn(own: FilePrice, tiers: FilePrice["tiers"], report: Report): Tier[] {
+function tiersIn(own: FilePrice, tiers: FilePrice["tiers"], report: FaultReport): Tier[] {
   let below = 0
   return (tiers ?? []).map((tier, at) => {
     const told = under(report, `tiers[${at}]`)
@@ -87,7 +87,7 @@ function tiersIn(own: FilePrice, tiers: FilePrice["tiers"], report: Report): Tie
 }
 
 /** A price beside the model's own names the kinds of tokens that this one names, and no others. Fees are the model's. */
-function beside(own: FilePrice, tokens: Texts, report: Report): Price {
+function beside(own: FilePrice, tokens: Texts, report: FaultReport): Price {
   for (const kind of TOKEN_KINDS) {
     if (own[kind] !== undefined && tokens[kind] === undefined)
       report(kind, "a price, because the model has one")

@@ -2,16 +2,16 @@ import type { OperationName } from "../wire/call.ts"
 import type { Means } from "../wire/fields.ts"
 import { knownAt } from "../wire/known-fields.ts"
 import { folded, isPath } from "../wire/paths.ts"
-import type { Refusal } from "./config.ts"
+import type { RefusedField } from "./config.ts"
 import type { FileModel } from "./file.ts"
-import type { Report } from "./values.ts"
+import type { FaultReport } from "./values.ts"
 
 /** A model's settings for requests: fields that are refused or set (D61). */
 
 const FIELD = "a field by its names with dots between them, such as reasoning.effort"
 
 /** `field`, or `field=value`. */
-export function refusedIn({ refuse }: FileModel, report: Report): readonly Refusal[] {
+export function refusedIn({ refuse }: FileModel, report: FaultReport): readonly RefusedField[] {
   return refuse.map((text, at) => {
     const end = text.indexOf("=")
     const field = end === -1 ? text : text.slice(0, end)
@@ -24,7 +24,11 @@ export function refusedIn({ refuse }: FileModel, report: Report): readonly Refus
 const READ: ReadonlySet<Means> = new Set(["ours", "parts", "embedded", "limit", "times"])
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
 
-export function checkSet({ set }: FileModel, operations: readonly OperationName[], report: Report): void {
+export function checkSet(
+  { set }: FileModel,
+  operations: readonly OperationName[],
+  report: FaultReport,
+): void {
   for (const field of Object.keys(set)) {
     const top = folded(field.split(".")[0] ?? "")
     if (!isPath(field)) report(`set.${field}`, FIELD)

@@ -2,7 +2,7 @@ import { BlockList, isIP } from "node:net"
 import { hostOf } from "../wire/host.ts"
 import { LOOPBACK } from "./environment.ts"
 import { PROXY, PROXY_EXPECTED } from "./schema.ts"
-import type { Environ, Report } from "./values.ts"
+import type { Environ, FaultReport } from "./values.ts"
 
 /** The choice of an upstream's proxy (D59). */
 
@@ -12,7 +12,7 @@ export interface ProxySettings {
   readonly common: string | undefined
   readonly env: Environ
   /** For faults of variables. */
-  readonly report: Report
+  readonly report: FaultReport
 }
 
 /**

@@ -13,14 +13,14 @@ import { bytes, DURATION, MEMORY_SIZE, ms, SIZE } from "./values.ts"
 
 /** The kinds of values in the schema of the configuration file. */
 
-type Options = StringOptions & { [EXPECTED]?: string; [UNIT]?: string }
+type TextOptions = StringOptions & { [EXPECTED]?: string; [UNIT]?: string }
 
 /** A mapping without unknown keys, optional if all of its keys are. */
 export function section<P extends TProperties>(properties: P) {
   return Type.Object(properties, { additionalProperties: false, default: {}, [EXPECTED]: "a mapping" })
 }
 
-export function text(options: Options = {}) {
+export function text(options: TextOptions = {}) {
   return Type.String({ [EXPECTED]: "a string", ...options })
 }
 
@@ -69,7 +69,7 @@ export function memorySize() {
   })
 }
 
-function quantity<Text extends Duration | Size>(unit: Text[typeof UNIT], options: Options) {
+function quantity<Text extends Duration | Size>(unit: Text[typeof UNIT], options: TextOptions) {
   return Type.Unsafe<Text>(text({ ...options, [UNIT]: unit }))
 }
 
@@ -118,7 +118,7 @@ export function count(options: { maximum: number; default?: number }) {
 }
 
 /** One of some words. */
-export function oneOf<const Words extends readonly string[]>(words: Words, options: Options = {}) {
+export function oneOf<const Words extends readonly string[]>(words: Words, options: TextOptions = {}) {
   return Type.Unsafe<Words[number]>(
     Type.Union(
       words.map((word) => Type.Literal(word)),

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./config.ts"
-import { type Report, type Sources, secretIn, withoutSlashes } from "./values.ts"
+import { type FaultReport, type Sources, secretIn, withoutSlashes } from "./values.ts"
 
 /** The trace settings (D54), from the OpenTelemetry environment variables. */
 export const Tracing = Type.Object({
@@ -71,9 +71,9 @@ export function readTracing(sources: Sources): Tracing | null {
 /** Reads variables and reports their errors. An empty variable counts as unset. */
 class Variables {
   readonly #sources: Sources
-  readonly #report: Report
+  readonly #report: FaultReport
 
-  constructor(sources: Sources, report: Report) {
+  constructor(sources: Sources, report: FaultReport) {
     this.#sources = sources
     this.#report = report
   }

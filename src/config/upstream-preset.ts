@@ -2,17 +2,20 @@ import type { Auth, Endpoint, Preset } from "../presets/preset.ts"
 import { anyErrors, presetAt, presets, presetsOfHost } from "../presets/presets.ts"
 import type { Family, Upstream } from "./config.ts"
 import type { FileUpstream } from "./file.ts"
-import { type Report, withoutSlashes } from "./values.ts"
+import { type FaultReport, withoutSlashes } from "./values.ts"
 
 /** An upstream of the file, completed by its preset (D83). The file overrides the preset. */
 
-type Filled = Pick<Upstream, "preset" | "family" | "base_url" | "usage" | "errors" | "idle_connection_ms"> & {
+type UpstreamDefaults = Pick<
+  Upstream,
+  "preset" | "family" | "base_url" | "usage" | "errors" | "idle_connection_ms"
+> & {
   readonly auth: Auth
   readonly query: Readonly<Record<string, string>>
   readonly drop: readonly string[]
 }
 
-export function filled(section: FileUpstream, report: Report): Filled {
+export function filled(section: FileUpstream, report: FaultReport): UpstreamDefaults {
   const named = presetOf(section)
   const preset = named === null ? NONE : named.preset
   const family = familyOf(section, named?.name ?? null, preset, report)
@@ -48,7 +51,7 @@ function familyOf(
   { family, base_url = "" }: FileUpstream,
   name: string | null,
   preset: Preset,
-  report: Report,
+  report: FaultReport,
 ): Family {
   const offered = families.filter((each) => preset[each] !== undefined)
   const taken = family ?? offered[0]
@@ -74,7 +77,7 @@ function addressOf(
   { base_url }: FileUpstream,
   name: string | null,
   endpoint: Endpoint | null,
-  report: Report,
+  report: FaultReport,
 ): string {
   const example = endpoint !== null && OPERATORS_OWN.test(endpoint.origin) ? endpoint.origin : null
   const origin = base_url ?? (example === null ? endpoint?.origin : undefined)

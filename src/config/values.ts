@@ -31,10 +31,10 @@ export const SIZE = /^(?!0+[BKM])(?:\d{1,9}B|\d{1,6}Ki?B|\d{1,3}Mi?B)$/
 export const MEMORY_SIZE = /^(?!0+[BKMG])(?:\d{1,9}B|\d{1,6}Ki?B|\d{1,3}[MG]i?B)$/
 
 /** Reports what is wrong at a key of the file. */
-export type Report = (path: string, expected: string) => void
+export type FaultReport = (path: string, expected: string) => void
 
 /** The reporter of a part of the file, whose paths begin at that part: `key`, `[0]`, or `""` for the part itself. */
-export function under(report: Report, part: string): Report {
+export function under(report: FaultReport, part: string): FaultReport {
   const dot = (path: string) => (path === "" || path.startsWith("[") ? path : `.${path}`)
   return (path, expected) => report(`${part}${dot(path)}`, expected)
 }
@@ -146,12 +146,12 @@ export function resolve(value: unknown, sources: Sources): { value: unknown; fau
   return { value: at([], value, []), faults }
 }
 
-type Found = { readonly text: string } | { readonly expected: string }
+type FoundText = { readonly text: string } | { readonly expected: string }
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: the message shows what people write
-const malformed: Found = { expected: "a reference of the form ${NAME} or ${file:PATH}" }
+const malformed: FoundText = { expected: "a reference of the form ${NAME} or ${file:PATH}" }
 
-function lookUp(name: string, sources: Sources): Found {
+function lookUp(name: string, sources: Sources): FoundText {
   if (name.startsWith(FILE)) return fileText(name.slice(FILE.length), sources)
   if (!VARIABLE.test(name)) return malformed
   const variable = readVariable(name, sources)
@@ -167,7 +167,7 @@ function lookUp(name: string, sources: Sources): Found {
   }
 }
 
-function fileText(path: string, { readFile }: Sources): Found {
+function fileText(path: string, { readFile }: Sources): FoundText {
   const text = textOf(path, readFile)
   if (text !== null) return { text }
   const named = path.startsWith("/") ? path : `${path} (relative to the working directory of the gateway)`
@@ -196,7 +196,7 @@ function readVariable(name: string, { env, readFile }: Sources): Variable {
 }
 
 /** The text of a variable that can be a secret; null if it is unset. Reports one that cannot be read. */
-export function secretIn(name: string, sources: Sources, report: Report): string | null {
+export function secretIn(name: string, sources: Sources, report: FaultReport): string | null {
   const variable = readVariable(name, sources)
   if (variable.state === "set") return variable.text
   if (variable.state === "set twice") report(name, `to be unset when ${name}_FILE is set`)

@@ -1,28 +1,28 @@
 /** The address in the console, kept in the URL fragment so that links, reloads and the back button work. Never contains the token. */
-export interface Address {
+export interface PageAddress {
   /** `""` is the overview. */
   readonly view: string
   readonly id: string | null
-  readonly query: Query
+  readonly query: PageQuery
 }
 
-export type Query = Readonly<Record<string, string>>
+export type PageQuery = Readonly<Record<string, string>>
 
 const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/i
 
-export function parseAddress(hash: string): Address {
+export function parseAddress(hash: string): PageAddress {
   const [path = "", search = ""] = hash.replace(/^#?\/?/, "").split("?", 2)
   const [view = "", id = ""] = path.split("/")
   return { view, id: id || null, query: Object.fromEntries(new URLSearchParams(search)) }
 }
 
 /** `#/calls?state=open` */
-export function addressOf(view: string, id: string | null = null, query: Query = {}): string {
+export function addressOf(view: string, id: string | null = null, query: PageQuery = {}): string {
   return withQuery(`#/${view}${id === null ? "" : `/${encodeURIComponent(id)}`}`, query)
 }
 
 /** The path with the query behind it; empty values are omitted. */
-export function withQuery(path: string, query: Query): string {
+export function withQuery(path: string, query: PageQuery): string {
   const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "")).toString()
   return search === "" ? path : `${path}?${search}`
 }

@@ -74,23 +74,23 @@ function formatted(text: string, style: Intl.DateTimeFormatOptions, zone: string
 
 /** The time ranges of the console. */
 export const ranges = ["1h", "24h", "7d", "30d"] as const
-export type Range = (typeof ranges)[number]
+export type TimeRange = (typeof ranges)[number]
 
-const HOURS: Readonly<Record<Range, number>> = { "1h": 1, "24h": 24, "7d": 7 * 24, "30d": 30 * 24 }
+const HOURS: Readonly<Record<TimeRange, number>> = { "1h": 1, "24h": 24, "7d": 7 * 24, "30d": 30 * 24 }
 
-export const RANGE_NAMES: Readonly<Record<Range, string>> = {
+export const RANGE_NAMES: Readonly<Record<TimeRange, string>> = {
   "1h": "last hour",
   "24h": "last 24 hours",
   "7d": "last 7 days",
   "30d": "last 30 days",
 }
 
-export function rangeOf(text: string | undefined): Range {
+export function rangeOf(text: string | undefined): TimeRange {
   return ranges.find((range) => range === text) ?? "24h"
 }
 
 /** The range until `now_ms`, as `from` and `to` of a query. */
-export function spanOf(range: Range, now_ms: number): { from: string; to: string } {
+export function spanOf(range: TimeRange, now_ms: number): { from: string; to: string } {
   const from = new Date(now_ms - HOURS[range] * 3_600_000)
   return { from: from.toISOString(), to: new Date(now_ms).toISOString() }
 }

@@ -2,9 +2,9 @@ import type { KeyBody } from "../wire/admin.ts"
 
 /** Explanations of the ledger's words. An unknown word, from a newer gateway, is shown as it is. */
 
-type Words = Readonly<Record<string, string>>
+type Explanations = Readonly<Record<string, string>>
 
-const STATES: Words = {
+const STATES: Explanations = {
   open: "The call is in progress, and its hold is in place.",
   settled: "The call was charged, and the rest of the hold was freed.",
   released: "The call was not charged. The whole hold was freed.",
@@ -12,14 +12,14 @@ const STATES: Words = {
     "The gateway stopped unexpectedly. The call was charged by its last checkpoint, and the rest of the hold was freed.",
 }
 
-const BASES: Words = {
+const BASES: Explanations = {
   usage: "the usage that the provider reported",
   partial: "the last usage that the provider reported, plus an estimate of the output after it",
   estimate: "an estimate of its tokens",
   none: "nothing",
 }
 
-const ENDINGS: Words = {
+const ENDINGS: Explanations = {
   completed: "The provider completed its response.",
   upstream_lost: "The connection to the provider was lost before the response was complete.",
   upstream_silent: "The provider sent nothing for too long, so the gateway stopped waiting.",
@@ -30,7 +30,7 @@ const ENDINGS: Words = {
   gateway_lost: "The gateway stopped unexpectedly during the call.",
 }
 
-const FAILURES: Words = {
+const FAILURES: Explanations = {
   usage_missing: "The response had no usage, or its usage did not cover all of its output",
   usage_invalid: "The response had invalid usage",
   upstream_error: "The provider failed",
@@ -47,7 +47,7 @@ const FAILURES: Words = {
   gateway_lost: "The gateway stopped unexpectedly",
 }
 
-const NOTES: Words = {
+const NOTES: Explanations = {
   cached_clamped:
     "The provider reported more cached tokens than prompt tokens. The number was reduced to the prompt tokens.",
   cached_malformed: "The provider reported an invalid number of cached tokens. It was counted as 0.",
@@ -68,7 +68,7 @@ const NOTES: Words = {
 }
 
 const wordsIn =
-  (words: Words) =>
+  (words: Explanations) =>
   (word: string): string =>
     words[word] ?? word
 

@@ -56,30 +56,30 @@ const TOPICS: readonly [Topic, ...Topic[]] = [
 ]
 
 /** The differences of the two chat models. */
-export type Style = "small" | "large"
+export type DemoSize = "small" | "large"
 
-const STYLES: Readonly<Record<string, Style>> = { "demo-small": "small", "demo-large": "large" }
+const STYLES: Readonly<Record<string, DemoSize>> = { "demo-small": "small", "demo-large": "large" }
 
 /** The names of the chat models. */
 export const chatModels = Object.keys(STYLES)
 
-/** The style of a model. Throws a `Refusal` if the demo does not have the model. */
-export function styleOf(model: string): Style {
+/** The style of a model. Throws a `DemoError` if the demo does not have the model. */
+export function styleOf(model: string): DemoSize {
   const style = Object.hasOwn(STYLES, model) ? STYLES[model] : undefined
   if (style !== undefined) return style
   throw unknownModel(model)
 }
 
 /** OpenAI's error for a model that does not exist. */
-export function unknownModel(model: string): Refusal {
+export function unknownModel(model: string): DemoError {
   const message = `The model ${JSON.stringify(model.slice(0, 100))} does not exist.`
-  return new Refusal(404, "invalid_request_error", message, { code: "model_not_found", param: "model" })
+  return new DemoError(404, "invalid_request_error", message, { code: "model_not_found", param: "model" })
 }
 
 const MAX_ECHO_CHARS = 160
 
 /** The answer to `question`. Each further choice of a call has another topic. */
-export function answer(question: string, style: Style, choice: number): string {
+export function answer(question: string, style: DemoSize, choice: number): string {
   const topic = topicOf(question, choice)
   const asked = echo(question)
   if (style === "small") return `You asked: “${asked}” ${topic.short}`
@@ -103,9 +103,9 @@ function echo(question: string): string {
 }
 
 /** The answer to a call: one body, or the events of a stream in bursts. */
-export type Answer = { readonly json: object } | { readonly bursts: string[] }
+export type DemoAnswer = { readonly json: object } | { readonly bursts: string[] }
 
-/** The body of a call, if it fits its schema. Throws a `Refusal` with `message`, by default in OpenAI's words. */
+/** The body of a call, if it fits its schema. Throws a `DemoError` with `message`, by default in OpenAI's words. */
 export function checked<Schema extends TSchema>(
   schema: Schema,
   body: unknown,
@@ -113,7 +113,7 @@ export function checked<Schema extends TSchema>(
 ): Static<Schema> {
   if (Value.Check(schema, body)) return body
   const param = Value.Errors(schema, body).First()?.path.slice(1).replaceAll("/", ".") || null
-  throw new Refusal(400, "invalid_request_error", message(param), { param })
+  throw new DemoError(400, "invalid_request_error", message(param), { param })
 }
 
 /** The parts of a text that a stream sends one by one. */
@@ -122,7 +122,7 @@ export function wordsOf(text: string): readonly string[] {
 }
 
 /** The error that the demo's provider answers with. */
-export class Refusal extends Error {
+export class DemoError extends Error {
   override readonly name = "Refusal"
   readonly status: number
   readonly type: string

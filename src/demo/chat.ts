@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { type Answer, answer, checked, type Style, styleOf, wordsOf } from "./answer.ts"
+import { answer, checked, type DemoAnswer, type DemoSize, styleOf, wordsOf } from "./answer.ts"
 import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 const Limit = Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]))
@@ -35,8 +35,8 @@ interface Completion {
   readonly usage: ReturnType<typeof usageOf>
 }
 
-/** The answer to a chat call: one body, or the events of a stream in bursts. Throws a `Refusal` like OpenAI's. */
-export function completeChat(body: unknown, cache: PrefixCache): Answer {
+/** The answer to a chat call: one body, or the events of a stream in bursts. Throws a `DemoError` like OpenAI's. */
+export function completeChat(body: unknown, cache: PrefixCache): DemoAnswer {
   const call = checked(ChatCall, body)
   const completion = complete(call, styleOf(call.model), cache)
   return call.stream === true
@@ -44,7 +44,7 @@ export function completeChat(body: unknown, cache: PrefixCache): Answer {
     : { json: bodyOf(completion) }
 }
 
-function complete(call: ChatCall, style: Style, cache: PrefixCache): Completion {
+function complete(call: ChatCall, style: DemoSize, cache: PrefixCache): Completion {
   const prompt = promptTokens(call)
   const limit = Math.max(call.max_tokens ?? 0, call.max_completion_tokens ?? 0) || Number.POSITIVE_INFINITY
   const question = textOf(call.messages.findLast(({ role }) => role === "user") ?? call.messages.at(-1))

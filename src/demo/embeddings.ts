@@ -21,7 +21,7 @@ export const embeddingsModel = "demo-embedding"
 
 const DIMENSIONS = 64
 
-/** The answer to an embeddings call: the same vector for the same input. Throws a `Refusal` like OpenAI's. */
+/** The answer to an embeddings call: the same vector for the same input. Throws a `DemoError` like OpenAI's. */
 export function embed(body: unknown): object {
   const { model, input, dimensions = DIMENSIONS, encoding_format } = checked(EmbeddingsCall, body)
   if (model !== embeddingsModel) throw unknownModel(model)

@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { type Answer, answer, checked, Refusal, wordsOf } from "./answer.ts"
+import { answer, checked, type DemoAnswer, DemoError, wordsOf } from "./answer.ts"
 import { newId } from "./chat.ts"
 import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
@@ -17,11 +17,11 @@ const MessagesCall = Type.Object({
 type MessagesCall = Static<typeof MessagesCall>
 
 /**
- * The answer to a messages call: one body, or the events of a stream in bursts. Throws a `Refusal` like Anthropic's.
+ * The answer to a messages call: one body, or the events of a stream in bursts. Throws a `DemoError` like Anthropic's.
  */
-export function completeMessage(body: unknown, cache: PrefixCache): Answer {
+export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
   const call = checked(MessagesCall, body, (param) => `${param ?? "body"}: Field required or invalid`)
-  if (call.model !== messagesModel) throw new Refusal(404, "not_found_error", "model: not found")
+  if (call.model !== messagesModel) throw new DemoError(404, "not_found_error", "model: not found")
   const question = questionOf(call.messages)
   const tokens = tokensOf(answer(question, "small", 0))
   const said = tokens.slice(0, call.max_tokens)

@@ -1,4 +1,4 @@
-import { type Answer, Refusal } from "./answer.ts"
+import { type DemoAnswer, DemoError } from "./answer.ts"
 import { completeChat, newId } from "./chat.ts"
 import { embed } from "./embeddings.ts"
 import { completeMessage, messagesModel } from "./messages.ts"
@@ -35,12 +35,12 @@ export async function startDemoProvider(): Promise<DemoProvider> {
       "/v1/messages": anthropic((body) => completeMessage(body, cache)),
       "/v1/messages/count_tokens": anthropic(countTokens),
     },
-    fetch: () => openAiError(new Refusal(404, "invalid_request_error", "Unknown request URL.")),
+    fetch: () => openAiError(new DemoError(404, "invalid_request_error", "Unknown request URL.")),
   })
   return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
 }
 
-type Complete = (body: unknown) => Answer
+type Complete = (body: unknown) => DemoAnswer
 
 /** The operations of a family have the same credential, errors and pace. */
 const openAi = (complete: Complete) => ({
@@ -54,7 +54,7 @@ async function answered(
   request: Request,
   check: (request: Request) => void,
   complete: Complete,
-  printError: (refusal: Refusal) => Response,
+  printError: (refusal: DemoError) => Response,
 ): Promise<Response> {
   try {
     check(request)
@@ -64,14 +64,14 @@ async function answered(
       headers: { "content-type": "text/event-stream; charset=utf-8" },
     })
   } catch (error) {
-    if (error instanceof Refusal) return printError(error)
+    if (error instanceof DemoError) return printError(error)
     throw error
   }
 }
 
 function checkBearer(request: Request): void {
   if (request.headers.get("authorization") !== `Bearer ${PROVIDER_KEY}`) {
-    throw new Refusal(401, "invalid_request_error", "Incorrect API key provided.", {
+    throw new DemoError(401, "invalid_request_error", "Incorrect API key provided.", {
       code: "invalid_api_key",
     })
   }
@@ -79,17 +79,17 @@ function checkBearer(request: Request): void {
 
 function checkMessages({ headers }: Request): void {
   if (headers.get("x-api-key") !== PROVIDER_KEY) {
-    throw new Refusal(401, "authentication_error", "invalid x-api-key")
+    throw new DemoError(401, "authentication_error", "invalid x-api-key")
   }
   if (headers.get("anthropic-version") === null) {
-    throw new Refusal(400, "invalid_request_error", "anthropic-version: header is required")
+    throw new DemoError(400, "invalid_request_error", "anthropic-version: header is required")
   }
 }
 
-function countTokens(body: unknown): Answer {
+function countTokens(body: unknown): DemoAnswer {
   if (typeof body !== "object" || body === null || !("model" in body) || !("messages" in body))
-    throw new Refusal(400, "invalid_request_error", "model and messages: Field required")
-  if (body.model !== messagesModel) throw new Refusal(404, "not_found_error", "model: not found")
+    throw new DemoError(400, "invalid_request_error", "model and messages: Field required")
+  if (body.model !== messagesModel) throw new DemoError(404, "not_found_error", "model: not found")
   return { json: { input_tokens: promptTokens(body).length } }
 }
 
@@ -98,12 +98,12 @@ async function jsonOf(request: Request): Promise<unknown> {
   if (bytes.length > MAX_BODY_BYTES) {
     const message = "The input is longer than the context of the demo's models."
     const details = { code: "context_length_exceeded", param: "messages" }
-    throw new Refusal(400, "invalid_request_error", message, details)
+    throw new DemoError(400, "invalid_request_error", message, details)
   }
   try {
     return JSON.parse(new TextDecoder().decode(bytes))
   } catch {
-    throw new Refusal(400, "invalid_request_error", "We could not parse the JSON body of your request.")
+    throw new DemoError(400, "invalid_request_error", "We could not parse the JSON body of your request.")
   }
 }
 
@@ -129,11 +129,11 @@ function paced(bursts: readonly string[]): ReadableStream<Uint8Array> {
   )
 }
 
-function openAiError({ status, message, type, param, code }: Refusal): Response {
+function openAiError({ status, message, type, param, code }: DemoError): Response {
   return Response.json({ error: { message, type, param, code } }, { status })
 }
 
-function anthropicError({ status, message, type }: Refusal): Response {
+function anthropicError({ status, message, type }: DemoError): Response {
   const request_id = newId("req_")
   return Response.json({ type: "error", error: { type, message }, request_id }, { status })
 }

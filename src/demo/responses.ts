@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { type Answer, answer, checked, type Style, styleOf, wordsOf } from "./answer.ts"
+import { answer, checked, type DemoAnswer, type DemoSize, styleOf, wordsOf } from "./answer.ts"
 import { newId } from "./chat.ts"
 import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
@@ -13,7 +13,7 @@ const ResponsesCall = Type.Object({
 })
 type ResponsesCall = Static<typeof ResponsesCall>
 
-interface Told {
+interface DemoResponse {
   readonly text: string
   /** The response without its output, as it stands while it is made. */
   readonly begun: object
@@ -23,14 +23,14 @@ interface Told {
   readonly is_cut: boolean
 }
 
-/** The answer to a call of the responses operation: one body, or the bursts of events of a stream. Throws a `Refusal` in OpenAI's words. */
-export function respond(body: unknown, cache: PrefixCache): Answer {
+/** The answer to a call of the responses operation: one body, or the bursts of events of a stream. Throws a `DemoError` in OpenAI's words. */
+export function respond(body: unknown, cache: PrefixCache): DemoAnswer {
   const call = checked(ResponsesCall, body)
   const told = tell(call, styleOf(call.model), cache)
   return call.stream === true ? { bursts: burstsOf(told) } : { json: told.response }
 }
 
-function tell(call: ResponsesCall, style: Style, cache: PrefixCache): Told {
+function tell(call: ResponsesCall, style: DemoSize, cache: PrefixCache): DemoResponse {
   const messages = typeof call.input === "string" ? [call.input] : call.input
   const prompt = promptTokens({ messages, system: call.instructions, tools: call.tools })
   const limit = call.max_output_tokens ?? Number.POSITIVE_INFINITY
@@ -92,7 +92,7 @@ function usageOf(input_tokens: number, cached_tokens: number, output_tokens: num
 }
 
 /** The events in the order they are sent: the response and its empty message, then one word at a time, then the whole response. */
-function burstsOf({ text, begun, response, item, part, is_cut }: Told): string[] {
+function burstsOf({ text, begun, response, item, part, is_cut }: DemoResponse): string[] {
   let sequence_number = 0
   const event = (type: string, fields: object) =>
     `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence_number++, ...fields })}\n\n`

@@ -1,6 +1,6 @@
 import * as fs from "node:fs"
 import { join } from "node:path"
-import { allProcesses, namedUser, type Place, readProcess, run, syncFile } from "./place.ts"
+import { allProcesses, type ClusterPlace, namedUser, readProcess, run, syncFile } from "./place.ts"
 import { findPrograms, started } from "./programs.ts"
 
 /** The folder of a Postgres cluster, in Postgres' own words its data directory. */
@@ -27,7 +27,7 @@ export function existingCluster(place_folder: string): Cluster | null {
 }
 
 /** The cluster of `place`, created if there is none. A cluster under its final name is always complete. */
-export async function openCluster(place: Place, durable: boolean): Promise<Cluster> {
+export async function openCluster(place: ClusterPlace, durable: boolean): Promise<Cluster> {
   const existing = existingCluster(place.folder)
   if (existing !== null) return existing
   for (const entry of fs.readdirSync(place.folder))

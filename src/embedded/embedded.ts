@@ -1,6 +1,6 @@
 import * as fs from "node:fs"
 import { connect, type SocketAddress } from "../ledger/database/address.ts"
-import type { Log } from "../ledger/events.ts"
+import type { LedgerLog } from "../ledger/events.ts"
 import { existingCluster, openCluster, USER } from "./cluster.ts"
 import { lockFolder } from "./lock.ts"
 import { existingPlace, findPlace, isForeign, takeOver } from "./place.ts"
@@ -26,7 +26,7 @@ const DATABASE = "tollgate"
  */
 export async function startEmbedded(options: {
   readonly data_dir: string
-  readonly log: Log
+  readonly log: LedgerLog
   readonly durable?: boolean
 }): Promise<Embedded> {
   const { data_dir, log, durable = true } = options
@@ -78,7 +78,7 @@ async function runningIn(place_folder: string) {
   return cluster === null || server === undefined ? null : { cluster, server }
 }
 
-function addressOf(server: postgres.Server): SocketAddress {
+function addressOf(server: postgres.PostgresServer): SocketAddress {
   return { socket_path: postgres.socketPath(server), user: USER, database: DATABASE }
 }
 
@@ -96,7 +96,7 @@ async function ensureDatabase(address: SocketAddress): Promise<void> {
 const LOOK_MS = 500
 
 /** Calls `start` when anything but the gateway has stopped the server (D27). Returns how to stop, which waits for a start. */
-function watch(runs: () => boolean, start: () => Promise<void>, log: Log): () => Promise<void> {
+function watch(runs: () => boolean, start: () => Promise<void>, log: LedgerLog): () => Promise<void> {
   let starting: Promise<void> | undefined
   const timer = setInterval(() => {
     if (starting !== undefined || runs()) return

@@ -4,17 +4,17 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 
 /** The user that Postgres runs as when the gateway is root, which Postgres refuses to be (D79). */
-export interface Runner {
+export interface ProcessUser {
   readonly uid: number
   readonly gid: number
 }
 
 /** The location of a data directory's cluster, and the user who runs it. */
-export interface Place {
+export interface ClusterPlace {
   /** A root's is root's own, and only the runner may pass through it. */
   readonly folder: string
   /** Undefined when the gateway is not root: then Postgres runs as the gateway's own user. */
-  readonly runner: Runner | undefined
+  readonly runner: ProcessUser | undefined
 }
 
 /** In a data directory: the usual place, and the file that names another. */
@@ -30,7 +30,7 @@ const LAST_SPARE = 61_183
  * The place of `data_dir`'s cluster, created if there is none. It is below `data_dir`. If the gateway is root and its
  * runner cannot enter that, it is a separate folder, and a file in `data_dir` names it.
  */
-export function findPlace(data_dir: string): Place {
+export function findPlace(data_dir: string): ClusterPlace {
   const existing = existingPlace(data_dir)
   if (process.geteuid?.() !== 0) return { folder: existing ?? makeInside(data_dir), runner: undefined }
   const runner = runnerFor(existing === null ? undefined : ownerOf(join(existing, "cluster")))
@@ -73,7 +73,7 @@ function makeElsewhere(data_dir: string): string {
  * removed, because that user may still write to it. Nothing may work on the cluster. The owner of the cluster's folder
  * changes last, so that a start that was killed is repeated.
  */
-export function takeOver({ folder, runner }: Place): void {
+export function takeOver({ folder, runner }: ClusterPlace): void {
   if (runner === undefined) return
   for (const name of fs.readdirSync(folder)) {
     const path = join(folder, name)
@@ -85,12 +85,12 @@ export function takeOver({ folder, runner }: Place): void {
 }
 
 /** True if the cluster in a place belongs to the user of an earlier start. */
-export function isForeign({ folder, runner }: Place): boolean {
+export function isForeign({ folder, runner }: ClusterPlace): boolean {
   return runner !== undefined && (ownerOf(join(folder, "cluster")) ?? runner.uid) !== runner.uid
 }
 
 /** The user `tollgate`; without one, a user id that nothing else uses: that of `owner` if it is one. */
-function runnerFor(owner: number | undefined): Runner {
+function runnerFor(owner: number | undefined): ProcessUser {
   const users = entriesOf("/etc/passwd")
   const [, , uid, gid] = users.find(([name]) => name === "tollgate") ?? []
   if (uid !== undefined) return { uid: Number(uid), gid: Number(gid) }
@@ -105,7 +105,7 @@ function runnerFor(owner: number | undefined): Runner {
 }
 
 /** A user as which initdb runs: it refuses one without a name. The group alone is then the runner's, which alone may enter the place. */
-export function namedUser(runner: Runner): Runner {
+export function namedUser(runner: ProcessUser): ProcessUser {
   const users = entriesOf("/etc/passwd")
   if (users.some(([, , uid]) => Number(uid) === runner.uid)) return runner
   const [, , uid = runner.uid] = users.find(([name]) => name === "nobody") ?? []
@@ -122,7 +122,7 @@ function ownerOf(path: string): number | undefined {
 }
 
 /** True if `runner` may enter the folder or run the program `path`. Asks the kernel, so every permission counts. */
-export function reaches(runner: Runner | undefined, path: string): boolean {
+export function reaches(runner: ProcessUser | undefined, path: string): boolean {
   if (runner === undefined) return true
   return spawnSync("/bin/sh", ["-c", 'test -x "$0"', path], { ...runner, cwd: "/" }).status === 0
 }

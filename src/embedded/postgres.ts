@@ -1,13 +1,13 @@
 import * as fs from "node:fs"
 import { dirname, join } from "node:path"
 import type { Cluster } from "./cluster.ts"
-import { allProcesses, type Place, readProcess } from "./place.ts"
+import { allProcesses, type ClusterPlace, readProcess } from "./place.ts"
 import { findPrograms, started } from "./programs.ts"
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants
 
 /** A running Postgres server. */
-export interface Server {
+export interface PostgresServer {
   readonly pid: number
   readonly socket_folder: string
 }
@@ -21,12 +21,12 @@ const POLL_MS = 10
 const SOCKET_PATH_BYTES = 107
 const SOCKET_NAME = ".s.PGSQL.5432"
 
-export function socketPath({ socket_folder }: Pick<Server, "socket_folder">): string {
+export function socketPath({ socket_folder }: Pick<PostgresServer, "socket_folder">): string {
   return join(socket_folder, SOCKET_NAME)
 }
 
 /** Below the place if the socket's path fits there, otherwise a short folder that only the runner may enter. */
-export function makeSocketFolder({ folder: place_folder, runner }: Place): string {
+export function makeSocketFolder({ folder: place_folder, runner }: ClusterPlace): string {
   const inside = join(place_folder, "socket")
   const fits = Buffer.byteLength(socketPath({ socket_folder: inside })) <= SOCKET_PATH_BYTES
   const folder = fits ? inside : fs.mkdtempSync("/tmp/tollgate-")
@@ -36,7 +36,7 @@ export function makeSocketFolder({ folder: place_folder, runner }: Place): strin
 }
 
 /** The server that already runs on `cluster`; undefined if none does. Waits for one that is starting or stopping. */
-export async function findServer(cluster: Cluster): Promise<Server | undefined> {
+export async function findServer(cluster: Cluster): Promise<PostgresServer | undefined> {
   const until = Date.now() + READY_MS
   for (;;) {
     const running = processesOf(cluster)
@@ -54,11 +54,11 @@ export async function findServer(cluster: Cluster): Promise<Server | undefined> 
 
 /** Starts a server on `cluster`, on which no process works; resolves when it takes connections. */
 export async function startServer(
-  place: Place,
+  place: ClusterPlace,
   cluster: Cluster,
   socket_folder: string,
   durable: boolean,
-): Promise<Server> {
+): Promise<PostgresServer> {
   forgetKilledServer(cluster, socket_folder)
   const { postgres, env } = findPrograms(place)
   const log_path = join(place.folder, "server.log")
@@ -100,7 +100,7 @@ function removeSocket(socket_folder: string): void {
   for (const file of [path, `${path}.lock`]) fs.rmSync(file, { force: true })
 }
 
-function removeSocketFolder({ socket_folder }: Server): void {
+function removeSocketFolder({ socket_folder }: PostgresServer): void {
   removeSocket(socket_folder)
   try {
     fs.rmdirSync(socket_folder)
@@ -110,12 +110,12 @@ function removeSocketFolder({ socket_folder }: Server): void {
 }
 
 /** True if the server's main process runs. Its sessions may run a moment longer. */
-export function isRunning(server: Server, cluster: Cluster): boolean {
+export function isRunning(server: PostgresServer, cluster: Cluster): boolean {
   return belongsTo(cluster, server.pid)
 }
 
 /** Stops the server of `cluster` with all its processes, and removes its socket folder. */
-export async function stopServer(server: Server, cluster: Cluster): Promise<void> {
+export async function stopServer(server: PostgresServer, cluster: Cluster): Promise<void> {
   if (isRunning(server, cluster)) process.kill(server.pid, "SIGINT")
   const cut = setTimeout(() => {
     if (isRunning(server, cluster)) process.kill(server.pid, "SIGQUIT")
@@ -141,7 +141,7 @@ function belongsTo({ name }: Cluster, pid: number): boolean {
  * Reads `postmaster.pid` of Postgres: pid, cluster, start, port, socket folder, address, memory, status. Root accepts
  * only what a Postgres of this gateway would have written, because the user of Postgres can write the file.
  */
-function readStatus({ folder }: Cluster): { server: Server; is_ready: boolean } | undefined {
+function readStatus({ folder }: Cluster): { server: PostgresServer; is_ready: boolean } | undefined {
   let file: number | undefined
   try {
     file = fs.openSync(join(folder, "postmaster.pid"), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)

@@ -1,6 +1,6 @@
 import * as fs from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { type Place, reaches, run } from "./place.ts"
+import { type ClusterPlace, reaches, run } from "./place.ts"
 
 /** The folder of the package with the programs. Throws if there is no embedded Postgres for this machine. */
 export function requirePrograms(): string {
@@ -16,7 +16,7 @@ export function requirePrograms(): string {
  * Postgres' own programs, where the runner of the place can reach them: in node_modules, otherwise copied to the place; and
  * their environment, without PG* variables.
  */
-export function findPrograms(place: Place) {
+export function findPrograms(place: ClusterPlace) {
   const package_folder = requirePrograms()
   const installed = join(package_folder, "native")
   const is_open = reaches(place.runner, join(installed, "bin", "initdb"))
@@ -44,7 +44,7 @@ function noEmbedded(): Error {
 }
 
 /** Copies each version of the package once. A copy gets its final name when it is complete. */
-function copyOnce(package_folder: string, place: Place): string {
+function copyOnce(package_folder: string, place: ClusterPlace): string {
   const manifest = fs.readFileSync(join(package_folder, "package.json"), "utf8")
   const { version }: { version: string } = JSON.parse(manifest)
   const copy = join(place.folder, `native-${version}`)
@@ -62,7 +62,7 @@ function copyOnce(package_folder: string, place: Place): string {
  * The names under which the programs look for their libraries. The package creates them on installation, but Bun runs
  * no install scripts. Created beside the cluster they need no write access to node_modules.
  */
-function linkLibraries(native: string, place: Place): string {
+function linkLibraries(native: string, place: ClusterPlace): string {
   const folder = join(place.folder, "lib")
   run("rm", "-rf", folder)
   fs.mkdirSync(folder)

@@ -3,25 +3,25 @@ import { addMonths } from "./archive/months.ts"
 import { sealMonth } from "./archive/seals.ts"
 import { unheldViolation, type Violation } from "./archive/violations.ts"
 import { Availability } from "./database/availability.ts"
-import type { Connection } from "./database/connection.ts"
+import type { DatabaseConnection } from "./database/connection.ts"
 import type { Database } from "./database/database.ts"
 import { errorCode } from "./database/database-errors.ts"
 import {
   type AttemptEntry,
   type Checkpoint,
   type End,
+  type EstimateMeasure,
   type Hold,
   type HoldResult,
   type Labelled,
   type Labels,
   LedgerUnavailable,
-  type Measure,
   type Owner,
-  type Refusal,
+  type PriceTerms,
+  type RefusedCall,
   type Standing,
-  type Terms,
 } from "./entries.ts"
-import type { LedgerEvents, Log } from "./events.ts"
+import type { LedgerEvents, LedgerLog } from "./events.ts"
 import type { Ledger } from "./ledger.ts"
 import { Checkpoints, forgetCheckpoints } from "./money/checkpoints.ts"
 import { forgetIdempotency, KeptAnswers } from "./money/idempotency-claims.ts"
@@ -68,7 +68,7 @@ export interface DatabaseLedgerOptions {
   readonly owners?: Owners
   /** Months for which a past month stays in the journal (D75); absent or null: for ever. */
   readonly keep_months?: number | null
-  readonly log: Log
+  readonly log: LedgerLog
   readonly events?: LedgerEvents
   /** Charges of the running calls if this process died now (D57). */
   checkpoints(): readonly Checkpoint[]
@@ -82,7 +82,7 @@ export class DatabaseLedger implements Ledger {
   readonly operators: DatabaseOperators
   readonly reports: ShardReports
   readonly #options: DatabaseLedgerOptions
-  readonly #connections: Connection[] = []
+  readonly #connections: DatabaseConnection[] = []
   readonly #availability: Availability
   readonly #outstanding = new Outstanding()
   readonly #used = new LastUsed()
@@ -96,11 +96,11 @@ export class DatabaseLedger implements Ledger {
   readonly #answers: KeptAnswers
   readonly #ends: EndQueue
   /** Of the checkpoints and the attempts of running calls. */
-  readonly #running_connection: Connection
+  readonly #running_connection: DatabaseConnection
   readonly #attempts: AttemptQueue
   readonly #holds: HoldQueue
   readonly #sweeper: Sweeper
-  readonly #background_connection: Connection
+  readonly #background_connection: DatabaseConnection
   readonly #background: Background
   #stopping = false
 
@@ -168,7 +168,7 @@ export class DatabaseLedger implements Ledger {
     return this.#lease.gateway_id
   }
 
-  async terms(wanted: readonly Terms[]): Promise<readonly [readonly number[]]> {
+  async terms(wanted: readonly PriceTerms[]): Promise<readonly [readonly number[]]> {
     return [await registerTerms(this.#options.database.operators, wanted)]
   }
 
@@ -208,11 +208,11 @@ export class DatabaseLedger implements Ledger {
     void this.#attempts.write(attempt)
   }
 
-  measure(measure: Measure): void {
+  measure(measure: EstimateMeasure): void {
     this.#estimates.add(measure)
   }
 
-  refused(refusal: Refusal): void {
+  refused(refusal: RefusedCall): void {
     this.#refusals.add(refusal)
   }
 
@@ -340,7 +340,7 @@ export class DatabaseLedger implements Ledger {
     }
   }
 
-  #connect(): Connection {
+  #connect(): DatabaseConnection {
     const connection = this.#options.database.connection(this.#availability.watch)
     this.#connections.push(connection)
     return connection

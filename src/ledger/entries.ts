@@ -1,13 +1,13 @@
 import type { Price } from "../money.ts"
 import type {
-  Asking,
+  AgentSession,
   Basis,
   Ending,
   Failure,
   LostAttempt,
   Note,
   Period,
-  Session,
+  ProviderIds,
   Tags,
 } from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
@@ -31,7 +31,7 @@ export interface Hold {
   /** Null when the client sent no `Idempotency-Key` (D43). */
   readonly idempotency: Idempotency | null
   /** Absent where the client names none. */
-  readonly session?: Session
+  readonly session?: AgentSession
   /** Who and what the call is for (D94); absent for a call without an end user and tags. */
   readonly labels?: Labels
   /** The version of the key's labels and rules for tags that `labels` obey; absent for 0. Another one refuses the hold (D94). */
@@ -111,7 +111,7 @@ export interface End {
 }
 
 /** Details of a call besides its charge (D86, D87, D90). A field without a value is absent. */
-export interface EndDetails extends Asking {
+export interface EndDetails extends ProviderIds {
   /** Only of entries before D93. */
   readonly attempts?: readonly LostAttempt[]
   /** Paths of numbers in the provider's usage that Tollgate does not know: of ASCII letters, digits and `_ . - [ ] ?`. */
@@ -149,7 +149,7 @@ export interface Checkpoint {
 }
 
 /** Prices of calls: one row of the ledger, which never changes (D56). */
-export interface Terms {
+export interface PriceTerms {
   readonly family: string
   /** The operation (D63); absent for chat. */
   readonly operation?: string
@@ -163,7 +163,7 @@ export interface Terms {
 }
 
 /** Data about estimates from a call with final usage (D92). */
-export interface Measure {
+export interface EstimateMeasure {
   readonly model: string
   readonly operation: string
   /** The prompt and the output as an estimate counts them (D6). */
@@ -179,7 +179,7 @@ export interface Measure {
 }
 
 /** A call that was refused before anything was held (D80). */
-export interface Refusal {
+export interface RefusedCall {
   /** Null for an unknown key, or without one. */
   readonly owner: Pick<Owner, "account_id" | "key_id"> | null
   readonly code: string
@@ -342,9 +342,9 @@ export interface CallLedger {
   /** Adds an attempt to the journal in the background, retried and spooled like an end (D93). */
   attempted(attempt: AttemptEntry, shard: number): void
   /** Adds the call to the sums about estimates, which are written once a minute (D92). */
-  measure(measure: Measure, shard: number): void
+  measure(measure: EstimateMeasure, shard: number): void
   /** Counts a call that was refused (D80). Counts are written once a minute. */
-  refused(refusal: Refusal, shard: number): void
+  refused(refusal: RefusedCall, shard: number): void
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void>
   /** The kept answer of a call; null if there is none. */

@@ -31,7 +31,7 @@ export interface LedgerEvents {
 }
 
 /** The part of a pino logger that the ledger uses. Never with keys, prompts, statements or values in it. */
-export interface Log {
+export interface LedgerLog {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void

@@ -1,4 +1,4 @@
-import type { CallLedger, Terms } from "./entries.ts"
+import type { CallLedger, PriceTerms } from "./entries.ts"
 import type { OperatorLedger } from "./operators.ts"
 import type { ClientReports } from "./reports/client.ts"
 
@@ -8,7 +8,7 @@ export interface Ledger extends CallLedger {
   /** For clients that read their own account (D47). */
   readonly reports: ClientReports
   /** The ids of terms in each shard, by which holds and ends name them (D56). Rejects if one shard does not register them. */
-  terms(wanted: readonly Terms[]): Promise<readonly (readonly number[])[]>
+  terms(wanted: readonly PriceTerms[]): Promise<readonly (readonly number[])[]>
   /** True if new calls of some account can be held. */
   writable(): boolean
   /** Shards, and if they can take holds; empty where there is one database. */

@@ -141,11 +141,12 @@ export function databaseOperators(
     timeline: (span: Span, by: Split, groups: number) => sums(timeline)(span, by, groups),
     latency: async (span: Span) => addLatencies([await sums(latencies)(span)]),
     outcomes: sums(outcomes),
-    estimates: async (...asked: Asked<typeof readEstimates>) =>
+    estimates: async (...asked: ArgumentsOf<typeof readEstimates>) =>
       addEstimates([await soon(readEstimates)(...asked)]),
-    refusals: async (...asked: Asked<typeof readRefusals>) =>
+    refusals: async (...asked: ArgumentsOf<typeof readRefusals>) =>
       addRefusals([await soon(readRefusals)(...asked)]),
-    attempts: async (...asked: Asked<typeof sumAttempts>) => addAttempts([await sums(sumAttempts)(...asked)]),
+    attempts: async (...asked: ArgumentsOf<typeof sumAttempts>) =>
+      addAttempts([await sums(sumAttempts)(...asked)]),
     notedUsage: async (days: number) => addNotedUsage([await sums(notedUsage)(days)]),
     /** With `onProgress`, the deadline covers only the first piece, and each statement has its own. */
     audit: async (options: AuditOptions, begin_ms: number | null = audit_deadline_ms): Promise<Audit> => {
@@ -184,6 +185,6 @@ export function databaseOperators(
   }
 }
 
-type Asked<Question> = Question extends (database: PostgresJsDatabase, ...args: infer Args) => unknown
+type ArgumentsOf<Question> = Question extends (database: PostgresJsDatabase, ...args: infer Args) => unknown
   ? Args
   : never

@@ -3,17 +3,17 @@ import { DatabaseLedger, type DatabaseLedgerOptions } from "./database-ledger.ts
 import type {
   AttemptEntry,
   End,
+  EstimateMeasure,
   Hold,
   HoldResult,
   Labelled,
   Labels,
-  Measure,
   Owner,
-  Refusal,
+  PriceTerms,
+  RefusedCall,
   Standing,
-  Terms,
 } from "./entries.ts"
-import type { Log } from "./events.ts"
+import type { LedgerLog } from "./events.ts"
 import type { Ledger } from "./ledger.ts"
 import type { OperatorLedger } from "./operators.ts"
 import { Owners } from "./queue/standings.ts"
@@ -32,7 +32,7 @@ export type LedgerOptions = Omit<
   checkpoints(shard: number): ReturnType<DatabaseLedgerOptions["checkpoints"]>
 }
 
-interface Shard extends ShardDatabase {
+interface LedgerShard extends ShardDatabase {
   readonly ledger: DatabaseLedger
 }
 
@@ -79,10 +79,10 @@ export async function openLedger({ databases, ...options }: LedgerOptions): Prom
 class ShardedLedger implements Ledger {
   readonly operators: OperatorLedger
   readonly reports: ClientReports
-  readonly #list: OneOrMore<Shard>
+  readonly #list: OneOrMore<LedgerShard>
   readonly #owners: Owners
 
-  constructor(list: OneOrMore<Shard>, owners: Owners) {
+  constructor(list: OneOrMore<LedgerShard>, owners: Owners) {
     this.operators = shardedOperators(
       list.map(({ name, open, database, ledger }) => ({
         name,
@@ -140,11 +140,11 @@ class ShardedLedger implements Ledger {
     this.#ledgerOf(shard).attempted(attempt)
   }
 
-  measure(measure: Measure, shard: number): void {
+  measure(measure: EstimateMeasure, shard: number): void {
     this.#ledgerOf(shard).measure(measure)
   }
 
-  refused(refusal: Refusal, shard: number): void {
+  refused(refusal: RefusedCall, shard: number): void {
     this.#ledgerOf(shard).refused(refusal)
   }
 
@@ -156,7 +156,7 @@ class ShardedLedger implements Ledger {
     return this.#ledgerOf(shard).keptAnswer(call_id)
   }
 
-  async terms(wanted: readonly Terms[]): Promise<readonly (readonly number[])[]> {
+  async terms(wanted: readonly PriceTerms[]): Promise<readonly (readonly number[])[]> {
     return (await Promise.all(this.#list.map(({ ledger }) => ledger.terms(wanted)))).flat()
   }
 
@@ -196,7 +196,7 @@ class ShardedLedger implements Ledger {
 }
 
 /** Throws a sentence if the lease of one shard is in another: two URLs can lead to one database. */
-async function refuseSamePlace(shards: readonly Shard[]): Promise<void> {
+async function refuseSamePlace(shards: readonly LedgerShard[]): Promise<void> {
   const ids = shards.map(({ ledger }) => ledger.gateway_id)
   for (const { name, database } of shards) {
     const found = await database.operators
@@ -212,7 +212,7 @@ async function refuseSamePlace(shards: readonly Shard[]): Promise<void> {
   }
 }
 
-function naming(shard: string, log: Log): Log {
+function naming(shard: string, log: LedgerLog): LedgerLog {
   return {
     info: (fields, message) => log.info({ shard, ...fields }, message),
     warn: (fields, message) => log.warn({ shard, ...fields }, message),

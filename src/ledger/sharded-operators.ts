@@ -32,19 +32,19 @@ import {
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
 import { timeline, timelineNames } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
-import { groupNames, type UsageRange, type UsageSummary } from "./reports/usage-sums.ts"
+import { type GroupedSpan, groupNames, type UsageSummary } from "./reports/usage-sums.ts"
 import { type OneOrMore, oneOrMore } from "./shards.ts"
 
-interface Shard extends Pick<OperatedDatabase, "name" | "open" | "database"> {
+interface OperatorShard extends Pick<OperatedDatabase, "name" | "open" | "database"> {
   readonly operators: DatabaseOperators
 }
 
-interface Found<Answer> {
-  readonly shard: Shard
+interface ShardAnswer<Answer> {
+  readonly shard: OperatorShard
   readonly answer: Answer
 }
 
-type Question<Answer> = (operators: DatabaseOperators) => Promise<Answer>
+type OperatorQuestion<Answer> = (operators: DatabaseOperators) => Promise<Answer>
 
 export function operatorLedger(
   databases: OneOrMore<OperatedDatabase>,
@@ -56,16 +56,16 @@ export function operatorLedger(
 }
 
 /** The ledger in several databases. An error names the shard that did not answer. */
-export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
+export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedger {
   const names = shards.map(({ name }) => name)
   const moves = new Moves(shards)
   const [home] = oneOrMore(shards)
   const sessions = asking(home)
 
-  const all = <Answer>(question: Question<Answer>) =>
+  const all = <Answer>(question: OperatorQuestion<Answer>) =>
     Promise.all(shards.map((shard) => asking(shard)(question)))
   /** The answer of the one shard that has it. Rejects if no shard has it and one did not answer. */
-  const first = <Answer>(question: Question<Answer | null>): Promise<Found<Answer> | null> =>
+  const first = <Answer>(question: OperatorQuestion<Answer | null>): Promise<ShardAnswer<Answer> | null> =>
     firstFound(
       shards.map(async (shard) => {
         const answer = await asking(shard)(question)
@@ -88,20 +88,20 @@ export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
     account_id === undefined && asked.key_id !== undefined
       ? (await keyed(asked.key_id))?.answer.account_id
       : account_id
-  const inAll = async <Asked extends Pick<UsageRange, "account_ids" | "key_id">>(
+  const inAll = async <Asked extends Pick<GroupedSpan, "account_ids" | "key_id">>(
     span: Asked,
   ): Promise<Asked> => {
     if (span.account_ids !== undefined) return span
     const account_id = await ofAccount(span, undefined)
     return account_id === undefined ? span : { ...span, account_ids: [account_id] }
   }
-  const sumUsage = async (asked: UsageRange): Promise<UsageSummary> => {
+  const sumUsage = async (asked: GroupedSpan): Promise<UsageSummary> => {
     const range = await inAll(asked)
     const whole = addUsage(await all((operators) => operators.sumUsage(range, MAX_GROUPS_OF_SHARD)))
     const groups = await nameGroups(whole.groups, (ids) => all(({ soon }) => soon(groupNames)(range.by, ids)))
     return { ...whole, groups }
   }
-  const auditOf = async (shard: Shard, options: AuditOptions, begin_ms?: null) => {
+  const auditOf = async (shard: OperatorShard, options: AuditOptions, begin_ms?: null) => {
     const found = await asking(shard)((operators) => operators.audit(options, begin_ms))
     return { ...found, violations: found.violations.map((each) => ({ ...each, shard: shard.name })) }
   }
@@ -264,8 +264,8 @@ export function shardedOperators(shards: readonly Shard[]): OperatorLedger {
 }
 
 /** Asks a shard. An error names it. */
-function asking({ name, operators }: Shard) {
-  return async <Answer>(question: Question<Answer>): Promise<Answer> => {
+function asking({ name, operators }: OperatorShard) {
+  return async <Answer>(question: OperatorQuestion<Answer>): Promise<Answer> => {
     try {
       return await question(operators)
     } catch (error) {
@@ -275,7 +275,7 @@ function asking({ name, operators }: Shard) {
   }
 }
 
-function named({ shard, answer }: Found<Account>): Account {
+function named({ shard, answer }: ShardAnswer<Account>): Account {
   return { ...answer, shard: shard.name }
 }
 
@@ -283,8 +283,12 @@ function named({ shard, answer }: Found<Account>): Account {
  * The shard for a new account: one of those that are open, in an order that depends on the id alone, so that accounts are
  * spread evenly, and two requests with the same id choose the same shard. A new id takes the first one that answers.
  */
-async function shardFor(shards: readonly Shard[], id: string, is_new: boolean): Promise<Shard | null> {
-  const weightOf = ({ name }: Shard) => Bun.hash.xxHash64(`${id} ${name}`)
+async function shardFor(
+  shards: readonly OperatorShard[],
+  id: string,
+  is_new: boolean,
+): Promise<OperatorShard | null> {
+  const weightOf = ({ name }: OperatorShard) => Bun.hash.xxHash64(`${id} ${name}`)
   const choices = shards
     .filter(({ open }) => open)
     .sort((left, right) => (weightOf(left) < weightOf(right) ? 1 : -1))

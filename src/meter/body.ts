@@ -4,10 +4,10 @@ import type { Ending } from "../wire/call.ts"
 import { nextTurn, SLICE_BYTES } from "../wire/shape.ts"
 import type { AnswerBody, JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import type { Source } from "./tap-options.ts"
+import type { TapSource } from "./tap-options.ts"
 
 /** A provider's body, to be read once, either part by part or as a whole. */
-export interface BodySource extends Source {
+export interface BodySource extends TapSource {
   bytes(): Uint8Array | Promise<Uint8Array>
 }
 

@@ -67,7 +67,7 @@ function isOf(name: string, names: string | ReadonlySet<string>): boolean {
 }
 
 /** A value in the text, with its key if it has one. */
-interface Part {
+interface JsonMember {
   /** Empty for an element. */
   readonly name: string
   readonly begins: number
@@ -75,12 +75,12 @@ interface Part {
   readonly end: number
 }
 
-function lastMember(object: string, name: string): Part | null {
+function lastMember(object: string, name: string): JsonMember | null {
   return membersOf(object).findLast((member) => member.name === name) ?? null
 }
 
 /** The members of an object; none of any other value. */
-function membersOf(text: string): readonly Part[] {
+function membersOf(text: string): readonly JsonMember[] {
   return partsOf(text, "{", "}", (at) => {
     const key_end = stringEnd(text, at)
     const start = afterSpace(text, text.indexOf(":", key_end) + 1)
@@ -91,14 +91,19 @@ function membersOf(text: string): readonly Part[] {
 }
 
 /** The elements of a list; none of any other value. */
-function elementsOf(text: string): readonly Part[] {
+function elementsOf(text: string): readonly JsonMember[] {
   return partsOf(text, "[", "]", (at) => ({ name: "", begins: at, start: at, end: valueEnd(text, at) }))
 }
 
-function partsOf(text: string, open: string, close: string, partAt: (at: number) => Part): readonly Part[] {
+function partsOf(
+  text: string,
+  open: string,
+  close: string,
+  partAt: (at: number) => JsonMember,
+): readonly JsonMember[] {
   const first = text.search(NOT_BLANK)
   if (text[first] !== open) return []
-  const parts: Part[] = []
+  const parts: JsonMember[] = []
   let at = afterSpace(text, first + 1)
   while (text[at] !== close) {
     const part = partAt(at)

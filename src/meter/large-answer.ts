@@ -26,7 +26,7 @@ const MAX_DEPTH = 64
 /**
  * The position of a key or string in an answer: the open values around it, the key of each, and whether it is a list.
  */
-export interface Place {
+export interface JsonPosition {
   readonly depth: number
   /** `""` for a key that is not read. */
   readonly keys: readonly string[]
@@ -52,9 +52,9 @@ const HOLDERS: ReadonlySet<string> = new Set(["x_groq", "message", "response"])
 /** Counts the output (D7) of a large answer. One for each operation (D63). */
 export interface LargeOutput {
   /** True if the keys at this place are needed. Top-level keys always are. */
-  readsKeys(place: Place): boolean
+  readsKeys(place: JsonPosition): boolean
   /** Counts a string value of this many bytes at this place. */
-  take(place: Place, bytes: number): void
+  take(place: JsonPosition, bytes: number): void
   /** UTF-8 bytes of extractable output so far. */
   readonly bytes: number
 }
@@ -63,7 +63,7 @@ export interface LargeOutput {
  * A JSON answer that is too large to keep (D5). It is read once, byte by byte, for its usage and its output, in bounded
  * memory. Only the brackets of its grammar are checked.
  */
-export class LargeAnswer implements Place {
+export class LargeAnswer implements JsonPosition {
   readonly #output: LargeOutput
   #at_start = true
   depth = 0

@@ -1,5 +1,5 @@
 import { isObject, isText, type JsonObject } from "../wire/usage.ts"
-import type { LargeOutput, Place } from "./large-answer.ts"
+import type { JsonPosition, LargeOutput } from "./large-answer.ts"
 import { countedBytes, valueBytes } from "./output.ts"
 
 /** UTF-8 bytes of the output (D7, D64) in a whole message: the texts of its blocks. */
@@ -52,11 +52,11 @@ const FIELD_DEPTH = 3
 export class MessagesLargeOutput implements LargeOutput {
   bytes = 0
 
-  readsKeys({ depth, keys }: Place): boolean {
+  readsKeys({ depth, keys }: JsonPosition): boolean {
     return depth >= FIELD_DEPTH && keys[0] === "content"
   }
 
-  take({ depth, keys, lists, name }: Place, bytes: number): void {
+  take({ depth, keys, lists, name }: JsonPosition, bytes: number): void {
     if (keys[0] === "content" && lists[1] === true && depth >= FIELD_DEPTH)
       this.bytes += countedBytes(name, bytes)
   }

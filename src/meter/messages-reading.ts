@@ -1,5 +1,5 @@
 import { Counted } from "../usage/counted.ts"
-import { ANY_USAGE, type Expected, firstCounted, type Told, usagesOf } from "../usage/reading.ts"
+import { ANY_USAGE, type Expected, firstCounted, type ReportedUsage, usagesOf } from "../usage/reading.ts"
 import { isMissing, isText, type JsonObject, objectOf, readServiceTier } from "../wire/usage.ts"
 import { EventReading } from "./event-reading.ts"
 import type { Abridged } from "./long-text.ts"
@@ -65,7 +65,7 @@ export class MessagesReading extends EventReading {
     return this.#keep(counted, counts.output !== undefined)
   }
 
-  #keep(counted: Told, counts_output: boolean): boolean {
+  #keep(counted: ReportedUsage, counts_output: boolean): boolean {
     const expected = this.#counts_output || counts_output ? WHOLE_MESSAGE : INPUT_ONLY
     if (!this.usage.take(counted, expected, true)) return false
     this.#counts_output ||= counts_output

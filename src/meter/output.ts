@@ -1,6 +1,6 @@
 import { type Bounds, Shape } from "../wire/shape.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
-import type { LargeOutput, Place } from "./large-answer.ts"
+import type { JsonPosition, LargeOutput } from "./large-answer.ts"
 
 /** A payload with fewer characters is parsed without measuring it: no shape of it takes long. */
 const SMALL_PAYLOAD = 65_536
@@ -162,12 +162,12 @@ export class ChatLargeOutput implements LargeOutput {
   }
 
   /** The keys of a choice and within its message. */
-  readsKeys({ depth, keys }: Place): boolean {
+  readsKeys({ depth, keys }: JsonPosition): boolean {
     if (depth < FIELD_DEPTH - 1 || keys[0] !== "choices") return false
     return depth === FIELD_DEPTH - 1 || keys[2] === "message" || keys[2] === "delta"
   }
 
-  take({ depth, keys, lists, name }: Place, bytes: number): void {
+  take({ depth, keys, lists, name }: JsonPosition, bytes: number): void {
     if (keys[0] !== "choices" || lists[1] !== true) return
     if (depth === FIELD_DEPTH - 1 && keys[2] === "text") this.#bytes += bytes
     if (depth < FIELD_DEPTH || (keys[2] !== "message" && keys[2] !== "delta")) return

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from "../wire/usage.ts"
-import type { LargeOutput, Place } from "./large-answer.ts"
+import type { JsonPosition, LargeOutput } from "./large-answer.ts"
 import { DATA_BYTES, jsonBytes } from "./output.ts"
 
 /** Ids, types, states and padding, which are not output (D7). */
@@ -248,11 +248,11 @@ const FIELD_DEPTH = 3
 export class ResponsesLargeOutput implements LargeOutput {
   bytes = 0
 
-  readsKeys({ depth, keys }: Place): boolean {
+  readsKeys({ depth, keys }: JsonPosition): boolean {
     return depth >= FIELD_DEPTH && keys[0] === "output"
   }
 
-  take({ depth, keys, lists, name }: Place, bytes: number): void {
+  take({ depth, keys, lists, name }: JsonPosition, bytes: number): void {
     if (keys[0] !== "output" || lists[1] !== true || depth < FIELD_DEPTH) return
     for (let at = FIELD_DEPTH - 1; at < depth; at++) if (!isOutputName(keys[at] ?? "")) return
     this.bytes += countedResponseBytes(name, bytes)

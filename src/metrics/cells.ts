@@ -28,21 +28,21 @@ export interface CounterCell {
   value: number
 }
 
-interface Options<Label extends string> {
+interface CellOptions<Label extends string> {
   readonly name: string
   readonly help: string
   readonly labelNames: readonly Label[]
   readonly registry: Registry
 }
 
-type Labels<Label extends string> = Partial<Record<Label, string>>
+type CellLabels<Label extends string> = Partial<Record<Label, string>>
 
 /** A counter whose cells are looked up by label values in order; undefined omits a label. */
 export class CellCounter<Label extends string> extends Counter<Label> {
   readonly #cells = new Cells<Label, CounterCell>(() => ({ value: 0 }))
   readonly #label_names: readonly Label[]
 
-  constructor({ name, help, labelNames, registry }: Options<Label>) {
+  constructor({ name, help, labelNames, registry }: CellOptions<Label>) {
     super({ name, help, labelNames: [...labelNames], registers: [registry] })
     this.#label_names = labelNames
   }
@@ -88,10 +88,10 @@ export class HistogramCell {
 /** A histogram whose cells are looked up like those of a `CellCounter`. */
 export class CellHistogram<Label extends string> extends Histogram<Label> {
   readonly #cells: Cells<Label, HistogramCell>
-  readonly #options: Options<Label>
+  readonly #options: CellOptions<Label>
   readonly #bounds: readonly number[]
 
-  constructor(options: Options<Label> & { readonly buckets: readonly number[] }) {
+  constructor(options: CellOptions<Label> & { readonly buckets: readonly number[] }) {
     const { name, help, labelNames, registry, buckets } = options
     super({ name, help, labelNames: [...labelNames], buckets: [...buckets], registers: [registry] })
     this.#options = options
@@ -154,7 +154,7 @@ export class Tree<Value> {
 class Cells<Label extends string, Cell> {
   readonly #make: () => Cell
   readonly #tree = new Tree<Cell>()
-  readonly #all: { readonly labels: Labels<Label>; readonly cell: Cell }[] = []
+  readonly #all: { readonly labels: CellLabels<Label>; readonly cell: Cell }[] = []
 
   constructor(make: () => Cell) {
     this.#make = make
@@ -169,7 +169,7 @@ class Cells<Label extends string, Cell> {
   }
 
   #add(names: readonly Label[], values: readonly (string | undefined)[]): Cell {
-    const labels: Labels<Label> = {}
+    const labels: CellLabels<Label> = {}
     names.forEach((name, at) => {
       const value = values[at]
       if (value !== undefined) labels[name] = value

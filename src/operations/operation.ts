@@ -3,7 +3,7 @@ import type { GatewayError } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import type { StreamForm } from "../meter/tap-options.ts"
 import type { RefusalForm } from "../upstream/refusal.ts"
-import type { OperationName, Session } from "../wire/call.ts"
+import type { AgentSession, OperationName } from "../wire/call.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import type { JsonObject } from "../wire/usage.ts"
 
@@ -28,7 +28,7 @@ export interface Operation {
 }
 
 /** An operation and how its requests are read. `Request` is a parsed body. */
-export interface OperationOn<Request extends Named> extends Operation {
+export interface OperationOn<Request extends NamedModel> extends Operation {
   /** The API key of a request (D20), whose form may be wrong. Throws `invalid_api_key`. */
   credential(headers: Headers): string
   /**
@@ -51,7 +51,7 @@ export interface OperationOn<Request extends Named> extends Operation {
 }
 
 /** Every request names its model. */
-export interface Named {
+export interface NamedModel {
   readonly model: string
 }
 
@@ -61,7 +61,7 @@ export interface Passed {
   /** With its question mark; `""` for none. */
   readonly query: string
   /** Recorded with the hold and not sent (D65); null for none. */
-  readonly session: Session | null
+  readonly session: AgentSession | null
 }
 
 /** The reading and framing of streams, and the end of a broken one. */

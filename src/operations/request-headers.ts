@@ -1,6 +1,6 @@
 import { checksumHolds } from "../admission/key.ts"
 import { GatewayError } from "../errors.ts"
-import type { Session } from "../wire/call.ts"
+import type { AgentSession } from "../wire/call.ts"
 
 /**
  * Reads the headers of a request: its key (D20), its API version (D21), and the headers to forward (D65).
@@ -139,7 +139,7 @@ export function passedQuery(url: string): string {
 const CLIENT_ID = /^(?!null$)[\w.:-]{1,128}$/i
 
 /** The session and the agent of a request (D65). Null if it names none, or none in a valid form. */
-export function sessionOf(headers: Headers): Session | null {
+export function sessionOf(headers: Headers): AgentSession | null {
   const session_id = clientId(headers.get("x-claude-code-session-id"))
   const agent_id = clientId(headers.get("x-claude-code-agent-id"))
   return session_id === null && agent_id === null ? null : { session_id, agent_id }

@@ -45,7 +45,7 @@ export interface Endpoint {
 export type Auth = "bearer" | "x-api-key" | "api-key" | { readonly header: string }
 
 /** The meaning of a refusal: the operator's key or account, the rate or the capacity, or the content of the request. */
-export type Meaning = "account" | "rate" | "content"
+export type ErrorMeaning = "account" | "rate" | "content"
 
 /** Codes, messages and statuses that give a refusal its meaning, where the usual meaning of the status does not (D82). */
 export interface ErrorMeanings {
@@ -54,7 +54,7 @@ export interface ErrorMeanings {
   /** Beginnings of messages for the same; the rest of a message may repeat a client's words. */
   readonly account_messages: readonly RegExp[]
   /** Statuses with a special meaning at this provider. */
-  readonly statuses: Readonly<Record<number, Meaning>>
+  readonly statuses: Readonly<Record<number, ErrorMeaning>>
 }
 
 /** The meanings of a provider that names some of them. */

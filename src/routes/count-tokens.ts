@@ -34,7 +34,14 @@ import { RecordedAttempts, traceOf } from "./call-record.ts"
 import { ofVendor, vendorHeaders } from "./messages.ts"
 import { rateHeaders } from "./rate-headers.ts"
 import { PROVIDER_NOT_FOUND } from "./reference/examples.ts"
-import { answer, described, type Fault, type Operation, type Schemas, shown } from "./reference/operation.ts"
+import {
+  answer,
+  described,
+  type ErrorExample,
+  type RouteDescription,
+  type Schemas,
+  shown,
+} from "./reference/operation.ts"
 import { readBody } from "./request-body.ts"
 
 const PATH = "/v1/messages/count_tokens"
@@ -138,7 +145,7 @@ function openModel({ catalog }: Gateway, name: string, standing: Standing): Mode
   return found
 }
 
-const countErrors: readonly Fault[] = [
+const countErrors: readonly ErrorExample[] = [
   "invalid_api_key",
   {
     code: "insufficient_balance",
@@ -183,4 +190,4 @@ const counting = {
   headers: Type.Object(vendorHeaders),
   invalid: "messages",
   errors: countErrors,
-} satisfies Operation & Schemas
+} satisfies RouteDescription & Schemas

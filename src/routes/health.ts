@@ -5,7 +5,14 @@ import type { Metrics } from "../metrics/metrics.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { operatorsOnly } from "./admin/authorize.ts"
 import { NO_TOKEN } from "./reference/examples.ts"
-import { answer, compatible, described, type Operation, type Schemas, text } from "./reference/operation.ts"
+import {
+  answer,
+  compatible,
+  described,
+  type RouteDescription,
+  type Schemas,
+  text,
+} from "./reference/operation.ts"
 
 /**
  * `GET /livez`, or its alias `/health`: the process works. `GET /readyz`: it accepts calls. `GET /`: the product (D33).
@@ -118,4 +125,4 @@ const reading = {
       ),
     ),
   },
-} satisfies Operation & Schemas
+} satisfies RouteDescription & Schemas

@@ -6,7 +6,14 @@ import type { Gateway } from "../service/gateway.ts"
 import { MessagesRequest } from "../wire/messages-request.ts"
 import { answering, modelCall } from "./model-calls.ts"
 import { callErrors, callHeaders } from "./reference/examples.ts"
-import { answer, described, events, type Operation, type Schemas, shown } from "./reference/operation.ts"
+import {
+  answer,
+  described,
+  events,
+  type RouteDescription,
+  type Schemas,
+  shown,
+} from "./reference/operation.ts"
 
 const PATH = "/v1/messages"
 
@@ -20,7 +27,7 @@ export function messageCalls(gateway: Gateway) {
 }
 
 /** The route below a vendor's name. */
-export function ofVendor<Route extends Operation>(route: Route) {
+export function ofVendor<Route extends RouteDescription>(route: Route) {
   const { operationId, summary } = route
   return {
     ...route,
@@ -179,4 +186,4 @@ const creating = {
     remaining: "0.0021",
     fitting: { limit_field: "max_tokens", max_tokens: 132 },
   }),
-} satisfies Operation & Schemas
+} satisfies RouteDescription & Schemas

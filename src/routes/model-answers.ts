@@ -8,7 +8,7 @@ import { shownBody } from "../meter/cost.ts"
 import { type JsonForm, readAnswer } from "../meter/json-reading.ts"
 import type { StreamEvidence } from "../meter/reading.ts"
 import { Tap } from "../meter/tap.ts"
-import type { Source, StreamSizes, StreamTimes, TapOptions } from "../meter/tap-options.ts"
+import type { StreamSizes, StreamTimes, TapOptions, TapSource } from "../meter/tap-options.ts"
 import { beginsAsObject } from "../meter/whole-answer.ts"
 import { assembled } from "../operations/assembled.ts"
 import type { EventForm } from "../operations/operation.ts"
@@ -201,7 +201,7 @@ class RelayedCall implements TapOptions {
     this.#gone_for_ms = client_deadline.gone_for_ms
   }
 
-  get source(): Source {
+  get source(): TapSource {
     return this.#reply.body
   }
 

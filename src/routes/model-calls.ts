@@ -6,7 +6,7 @@ import { clientLabelsOf } from "../admission/labels.ts"
 import type { Call } from "../call/call.ts"
 import { GatewayError } from "../errors.ts"
 import { requestId } from "../id.ts"
-import type { Named, OperationOn, Passed } from "../operations/operation.ts"
+import type { NamedModel, OperationOn, Passed } from "../operations/operation.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { release } from "../settlement/settle.ts"
 import { ClientDeadline } from "../upstream/client-deadline.ts"
@@ -22,12 +22,12 @@ import { refused } from "./refusals.ts"
 import { readBody } from "./request-body.ts"
 
 /** The handler of an operation's calls (D63). */
-export function answering<Body extends Named>(gateway: Gateway, operation: OperationOn<Body>) {
+export function answering<Body extends NamedModel>(gateway: Gateway, operation: OperationOn<Body>) {
   return ({ request }: { readonly request: Request }) => modelCall(gateway, operation, request)
 }
 
 /** Admits, forwards and settles one call. `vendor` is the one in the path of the request (D21). */
-export async function modelCall<Body extends Named>(
+export async function modelCall<Body extends NamedModel>(
   gateway: Gateway,
   operation: OperationOn<Body>,
   request: Request,
@@ -94,7 +94,7 @@ export async function modelCall<Body extends Named>(
 }
 
 /** Reads the body of a call, and what is forwarded of its headers. Throws the first fault in the order of D30. */
-function readAsked<Body extends Named>(
+function readAsked<Body extends NamedModel>(
   { config }: Gateway,
   operation: OperationOn<Body>,
   request: Request,

@@ -10,7 +10,7 @@ import type { Gateway } from "../service/gateway.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import { ModelEntry, ModelList, modelEntry, modelList } from "../wire/models.ts"
 import { READER_ERRORS } from "./reference/examples.ts"
-import { answer, compatible, described, type Fault } from "./reference/operation.ts"
+import { answer, compatible, described, type ErrorExample } from "./reference/operation.ts"
 
 /**
  * `GET /v1/models`, `/v1/models/`, `/models`, `/models/` (spec 4.2): four paths, the same bytes (D23). Below them, each model
@@ -92,7 +92,7 @@ const embedding = {
   operations: ["embeddings"],
 }
 
-const errors: readonly Fault[] = [
+const errors: readonly ErrorExample[] = [
   {
     code: "invalid_request",
     message: "The anthropic-version header must be one date, such as 2023-06-01.",

@@ -11,7 +11,7 @@ import { heldFor, PAR_BP, printMultiplier, printUsd, type Rate } from "../money.
 import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
 import { messages } from "../operations/messages.ts"
-import type { Named, OperationOn } from "../operations/operation.ts"
+import type { NamedModel, OperationOn } from "../operations/operation.ts"
 import { chatCredential } from "../operations/request-headers.ts"
 import { responses } from "../operations/responses.ts"
 import type { Gateway } from "../service/gateway.ts"
@@ -51,12 +51,12 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
 }
 
 /** The hold of a request of any operation, or why it is refused. Throws if it has a fault, or if there is no such model. */
-type Measure = (
+type QuoteReader = (
   body: object,
   find: (name: string) => Model | GatewayError,
 ) => { readonly model: Model; readonly quoted: Quote | GatewayError }
 
-function measuring<Body extends Named>(operation: OperationOn<Body>): Measure {
+function measuring<Body extends NamedModel>(operation: OperationOn<Body>): QuoteReader {
   return (body, find) => {
     const request = operation.parse(body)
     const texts = operation.texts(request)
@@ -68,7 +68,7 @@ function measuring<Body extends Named>(operation: OperationOn<Body>): Measure {
   }
 }
 
-const MEASURED: Readonly<Record<QuotedOperation, Measure>> = {
+const MEASURED: Readonly<Record<QuotedOperation, QuoteReader>> = {
   chat: measuring(chat),
   embeddings: measuring(embeddings),
   responses: measuring(responses),

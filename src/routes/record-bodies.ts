@@ -3,7 +3,7 @@ import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Credit } from "../ledger/accounts/credits.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
-import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
+import type { SummedUsage, UsageSummary } from "../ledger/reports/usage-sums.ts"
 import {
   ceilToNano,
   PAR_BP,
@@ -15,9 +15,9 @@ import {
   printPriceOf,
   printUsd,
 } from "../money.ts"
-import { type Line, linesOf } from "../settlement/price.ts"
+import { type ChargeLine, linesOf } from "../settlement/price.ts"
 import { AccountBody, CallBody, CreatedKeyBody, CreditBody, KeyBody } from "../wire/admin.ts"
-import type { Asking } from "../wire/call.ts"
+import type { ProviderIds } from "../wire/call.ts"
 import type { callDetails } from "../wire/call-details.ts"
 import type { Prices } from "../wire/prices.ts"
 import { bodyOf } from "../wire/record.ts"
@@ -126,7 +126,7 @@ function detailsBody({
   }
 }
 
-function askingBody({ key, request_id }: Asking) {
+function askingBody({ key, request_id }: ProviderIds) {
   return { upstream_key: key ?? null, provider_request_id: request_id ?? null }
 }
 
@@ -211,7 +211,7 @@ export function operatorUsageReport(range: UsageRange, summary: UsageSummary): O
 function reportOf<Sums>(
   { from, to, by }: UsageRange,
   { groups, left_out, total }: UsageSummary,
-  bodyOf: (sums: Summed) => Sums,
+  bodyOf: (sums: SummedUsage) => Sums,
 ) {
   return {
     from: printTime(from),
@@ -233,12 +233,12 @@ function printPeriod(start: Date, by: UsageRange["by"]): string {
   return by === "day" ? time.slice(0, "2026-11-21".length) : time
 }
 
-function sumsBody(sums: Summed): UsageSums {
+function sumsBody(sums: SummedUsage): UsageSums {
   const { charge_nano, overage_nano } = sums
   return bodyOf(UsageSums, { ...sums, charge: printUsd(charge_nano), overage: printUsd(overage_nano) })
 }
 
-function operatorSumsBody(sums: Summed): OperatorUsageSums {
+function operatorSumsBody(sums: SummedUsage): OperatorUsageSums {
   const { charge_nano, profit_nano, provider_cost_nano } = sums
   return bodyOf(OperatorUsageSums, {
     ...sums,
@@ -282,7 +282,7 @@ function feesBody(
 
 /** A line of a receipt, times a price multiplier. */
 function lineBody(
-  { price_pico, cost_pico, ...line }: Line,
+  { price_pico, cost_pico, ...line }: ChargeLine,
   price_multiplier_bp: number,
 ): CallBody["lines"][number] {
   return {

@@ -67,7 +67,7 @@ export async function serveFile(
 }
 
 /** A page and what it loads. Nothing else is served. */
-export interface Page {
+export interface ServedPage {
   readonly name: string
   readonly path: string
   /** Another path of the page, which the reference does not show. */
@@ -82,7 +82,7 @@ export interface Page {
 }
 
 /** Serves a page. Each file is read when it is first asked for. */
-export function pageRoutes({ name, path, other_path, policy, html, assets, ...page }: Page) {
+export function pageRoutes({ name, path, other_path, policy, html, assets, ...page }: ServedPage) {
   const files = new Map<string, Promise<ServedFile>>()
   const once = (file: string, read: () => Promise<ServedFile>): Promise<ServedFile> => {
     const known = files.get(file) ?? read()

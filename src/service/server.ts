@@ -13,7 +13,7 @@ const KEPT_OPEN = Number.NEGATIVE_INFINITY
 /** Bun's own limit would answer with a bare 413, even to an announced length. The route enforces `limits.body`. */
 const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER
 
-export interface Handler {
+export interface RequestHandler {
   handle(request: Request): Response | Promise<Response>
 }
 
@@ -41,7 +41,7 @@ export class Server {
   #look: Timer | undefined
   #closing = false
 
-  constructor(handler: Handler, { host, port, shared = false, literal = [], settings }: Listening) {
+  constructor(handler: RequestHandler, { host, port, shared = false, literal = [], settings }: Listening) {
     const answer = (request: Request): Response | Promise<Response> => {
       const response = handler.handle(request)
       return this.#closing ? closing(response) : response

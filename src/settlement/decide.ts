@@ -17,7 +17,7 @@ export type Verdict =
   | { readonly outcome: "released"; readonly failure: Failure; readonly notes: readonly Note[] }
 
 /** The terms of an estimate (D6). */
-export interface Terms {
+export interface EstimateTerms {
   /** UTF-8 bytes of output per estimated token. */
   readonly bytes_per_token: number
   /** The prompt tokens of an estimate, where it charges any. */
@@ -31,7 +31,7 @@ export interface Terms {
 }
 
 /** Decides by the settlement rules 1-6 what is owed for what was delivered. */
-export function decide(evidence: Evidence, terms: Terms): Verdict {
+export function decide(evidence: Evidence, terms: EstimateTerms): Verdict {
   const { usage, notes } = trusted(evidence)
   const broken = evidence.ending === "completed" ? null : evidence.ending
 
@@ -78,7 +78,7 @@ function bytesAfterUsage({ output_bytes_after_usage = 0 }: Evidence): number {
 }
 
 /** True if an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream. */
-function chargesPrompt(evidence: Evidence, { estimate_prompt, estimate_output }: Terms): boolean {
+function chargesPrompt(evidence: Evidence, { estimate_prompt, estimate_output }: EstimateTerms): boolean {
   const is_client_cut = estimate_prompt === "client_cut" && isCutByClient(evidence)
   return !estimate_output || estimate_prompt === "always" || is_client_cut
 }
@@ -86,12 +86,12 @@ function chargesPrompt(evidence: Evidence, { estimate_prompt, estimate_output }:
 /**
  * The prompt of an estimate. At least one token if output is not charged, because a success is not free (rule 2, D67).
  */
-function promptEstimate({ prompt_tokens_estimate, estimate_output }: Terms): number {
+function promptEstimate({ prompt_tokens_estimate, estimate_output }: EstimateTerms): number {
   return estimate_output ? prompt_tokens_estimate : Math.max(1, prompt_tokens_estimate)
 }
 
 /** Reasoning that the provider does not show, which a client that leaves early would not pay for (D6). */
-function hiddenOutput(evidence: Evidence, { hidden_output_tokens = 0 }: Terms): number {
+function hiddenOutput(evidence: Evidence, { hidden_output_tokens = 0 }: EstimateTerms): number {
   return isCutByClient(evidence) ? hidden_output_tokens : 0
 }
 

@@ -69,7 +69,7 @@ export function costPico(usage: Usage, price: Price): bigint {
   return tokens + difference + runs + price.per_call_nano * PICO_PER_NANO
 }
 
-function runsPico(runs: ToolRuns, { tool_runs: prices = {} }: Price): bigint {
+function runsPico(runs: ChargedToolRuns, { tool_runs: prices = {} }: Price): bigint {
   return Object.entries(runs).reduce((sum, [tool, count]) => sum + BigInt(count) * (prices[tool] ?? 0n), 0n)
 }
 
@@ -172,7 +172,7 @@ export function bucketed(usage: Usage, price: Price, searches: number): Bucketed
  * The runs of each tool that the price names, with 0 for those that did not run: the journal has the counts without the names.
  * Null if none of them ran.
  */
-function pricedRuns(said: ToolRuns, price: Price, notes: Set<Note>): ToolRuns | null {
+function pricedRuns(said: ChargedToolRuns, price: Price, notes: Set<Note>): ChargedToolRuns | null {
   const prices = price.tool_runs ?? {}
   for (const [tool, count] of Object.entries(said)) {
     if (count > MAX_UNITS && prices[tool] !== undefined) notes.add("details_clamped")
@@ -182,10 +182,10 @@ function pricedRuns(said: ToolRuns, price: Price, notes: Set<Note>): ToolRuns | 
   return Object.values(runs).some((count) => count > 0) ? runs : null
 }
 
-type ToolRuns = NonNullable<Usage["tool_runs"]>
+type ChargedToolRuns = NonNullable<Usage["tool_runs"]>
 
 /** A line of a receipt (D60): one kind of token, its count, its price and the product. */
-export interface Line {
+export interface ChargeLine {
   readonly kind: Kind
   /** Of `tool_run`: the provider's name of the tool. */
   readonly tool?: string
@@ -197,13 +197,13 @@ export interface Line {
 }
 
 /** The lines whose sum, rounded up once, is the charge. Kinds with a count of 0 are left out; usage of 0 has no lines (D2). */
-export function linesOf(usage: Usage, price: Price): readonly Line[] {
+export function linesOf(usage: Usage, price: Price): readonly ChargeLine[] {
   const { prompt_tokens, cached_tokens, completion_tokens } = usage
   if (prompt_tokens === 0 && completion_tokens === 0) return []
   const counts = usage.buckets ?? {}
   const within = (parent: "input" | "cached_input" | "output") =>
     buckets.reduce((sum, bucket) => sum + (parentOf(bucket) === parent ? (counts[bucket] ?? 0) : 0), 0)
-  const line = (kind: Kind, count: number, price_pico: bigint): Line[] =>
+  const line = (kind: Kind, count: number, price_pico: bigint): ChargeLine[] =>
     count === 0 ? [] : [{ kind, count, price_pico, cost_pico: BigInt(count) * price_pico }]
   const { tool_runs: runs = {} } = usage
   return [

@@ -4,7 +4,7 @@ import type { CallLedger, Checkpoint, End, EndDetails } from "../ledger/entries.
 import type { Evidence } from "../meter/reading.ts"
 import type { Price, ServiceTier } from "../money.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
-import { decide, type Terms, type Verdict } from "./decide.ts"
+import { decide, type EstimateTerms, type Verdict } from "./decide.ts"
 import { type Reported, reportedIn } from "./measure.ts"
 import { type Priced, priceVerdict, servedTier } from "./price.ts"
 
@@ -179,7 +179,7 @@ function promptOf(verdict: Verdict): number {
   return verdict.reported?.prompt_tokens ?? verdict.estimated.prompt_tokens
 }
 
-function termsOf({ model, asked, operation }: Call): Terms {
+function termsOf({ model, asked, operation }: Call): EstimateTerms {
   return {
     bytes_per_token: model.bytes_per_token,
     prompt_tokens_estimate: Math.min(

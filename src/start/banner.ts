@@ -2,7 +2,7 @@ import type { AdminAddress } from "../config/config.ts"
 import type { Paint } from "./paint.ts"
 
 /** The facts that the start message shows about a running gateway. */
-export interface Facts {
+export interface BannerFacts {
   readonly host: string
   readonly port: number
   /** The separate admin listener (D39); null if operators share the public one. */
@@ -20,7 +20,7 @@ export interface Facts {
 const QUESTION = "How is this call billed?"
 
 /** The start message: addresses, an example call that works when pasted, and next steps. */
-export function banner(facts: Facts, paint: Paint): string {
+export function banner(facts: BannerFacts, paint: Paint): string {
   const { demo, model } = facts
   const parts = [
     ...(demo === null
@@ -48,12 +48,12 @@ export function addressOf(host: string, port: number): string {
   return `http://${reachable(host)}:${port}`
 }
 
-type Row = readonly [name: string, value: string]
+type BannerRow = readonly [name: string, value: string]
 
-function places({ host, port, admin, admin_token, demo }: Facts, paint: Paint): string[] {
+function places({ host, port, admin, admin_token, demo }: BannerFacts, paint: Paint): string[] {
   const address = addressOf(host, port)
   const admin_url = admin === null ? address : addressOf(admin.host, admin.port)
-  const rows: Row[] = [
+  const rows: BannerRow[] = [
     ["address", address],
     ...(demo === null ? [] : [["key", demo.key] as const]),
     ["docs", `${address}/docs`],
@@ -63,13 +63,13 @@ function places({ host, port, admin, admin_token, demo }: Facts, paint: Paint): 
   return columns(rows, paint)
 }
 
-function tokenWords(admin_token: string | null, demo: Facts["demo"]): string {
+function tokenWords(admin_token: string | null, demo: BannerFacts["demo"]): string {
   if (admin_token === null)
     return "none: set TOLLGATE_ADMIN_TOKEN to enable /admin, /console and the command line"
   return demo?.made_token === true ? admin_token : "the value of TOLLGATE_ADMIN_TOKEN"
 }
 
-function curl({ host, port, demo }: Facts, model: string): string {
+function curl({ host, port, demo }: BannerFacts, model: string): string {
   const body = { model, stream: true, messages: [{ role: "user", content: QUESTION }] }
   const bearer = demo === null ? '"Authorization: Bearer $KEY"' : quoted(`Authorization: Bearer ${demo.key}`)
   return [
@@ -90,14 +90,14 @@ function settings(variable: string, value: string, usual: string): string[] {
 }
 
 /** Exports what the command line cannot find by itself. If the demo made the token, it finds both address and token (D52). */
-function nextSteps(facts: Facts, paint: Paint): string[] {
+function nextSteps(facts: BannerFacts, paint: Paint): string[] {
   const { host, port, admin, demo, command } = facts
   const admin_url = admin === null ? addressOf(host, port) : addressOf(admin.host, admin.port)
   const told =
     demo?.made_token === true
       ? settings("TOLLGATE_DATA_DIR", demo.data_dir, USUAL_DATA_DIR)
       : settings("TOLLGATE_URL", admin_url, USUAL)
-  const steps: Row[] = [
+  const steps: BannerRow[] = [
     [`${command} accounts create Acme`, "create an account"],
     [`${command} credit Acme 25`, "credit it with 25 USD"],
     [`${command} keys create Acme`, "create an API key for it"],
@@ -106,7 +106,7 @@ function nextSteps(facts: Facts, paint: Paint): string[] {
   return [...told, ...columns(steps, paint)]
 }
 
-function columns(rows: readonly Row[], paint: Paint): string[] {
+function columns(rows: readonly BannerRow[], paint: Paint): string[] {
   const width = Math.max(...rows.map(([name]) => name.length))
   return rows.map(([name, value]) => `${paint("bold", name.padEnd(width))}  ${value}`)
 }

@@ -1,8 +1,8 @@
 /** The styles of text in a terminal. */
-export type Style = "bold" | "dim" | "red" | "green"
-export type Paint = (style: Style, text: string) => string
+export type PaintStyle = "bold" | "dim" | "red" | "green"
+export type Paint = (style: PaintStyle, text: string) => string
 
-const CODES: Readonly<Record<Style, readonly [on: number, off: number]>> = {
+const CODES: Readonly<Record<PaintStyle, readonly [on: number, off: number]>> = {
   bold: [1, 22],
   dim: [2, 22],
   red: [31, 39],

@@ -1,12 +1,12 @@
 import type { Route, Upstream } from "../config/config.ts"
 import type { End, Hold } from "../ledger/entries.ts"
 import { type Failure, genAiOperation, type OperationName } from "../wire/call.ts"
-import type { Attributes } from "./otlp.ts"
+import type { SpanAttributes } from "./otlp.ts"
 
 /** Span attributes: the names of the OpenTelemetry HTTP and GenAI conventions, otherwise `tollgate.…` (D54). */
 
 /** Attributes of an upstream attempt. */
-export function attemptAt({ upstream, model }: Route, operation: string): Attributes {
+export function attemptAt({ upstream, model }: Route, operation: string): SpanAttributes {
   return {
     "gen_ai.operation.name": operation,
     "gen_ai.provider.name": upstream.name,
@@ -16,10 +16,10 @@ export function attemptAt({ upstream, model }: Route, operation: string): Attrib
   }
 }
 
-const servers = new WeakMap<Upstream, Attributes>()
+const servers = new WeakMap<Upstream, SpanAttributes>()
 
 /** Only host and port, because a URL can contain a credential. */
-function serverOf(upstream: Upstream): Attributes {
+function serverOf(upstream: Upstream): SpanAttributes {
   const known = servers.get(upstream)
   if (known !== undefined) return known
   const { hostname, port, protocol } = new URL(upstream.base_url)
@@ -36,7 +36,7 @@ export function callOf(
   { stream, account_id, key_id, amount_nano }: Hold,
   model: string,
   operation: OperationName,
-): Attributes {
+): SpanAttributes {
   return {
     "gen_ai.operation.name": genAiOperation(operation),
     "gen_ai.request.model": model,
@@ -49,7 +49,7 @@ export function callOf(
 }
 
 /** Attributes of the end of a call, with the ledger's words (D8, D28). */
-export function settlementOf({ outcome, basis, charge_nano, ending, failure, notes }: End): Attributes {
+export function settlementOf({ outcome, basis, charge_nano, ending, failure, notes }: End): SpanAttributes {
   return {
     "tollgate.outcome": outcome,
     "tollgate.basis": basis,
@@ -61,7 +61,7 @@ export function settlementOf({ outcome, basis, charge_nano, ending, failure, not
 }
 
 /** The upstream that answered, and the charged tokens. */
-export function tokensOf({ usage }: End, upstream: string | null): Attributes {
+export function tokensOf({ usage }: End, upstream: string | null): SpanAttributes {
   return {
     "gen_ai.provider.name": upstream,
     "gen_ai.usage.input_tokens": usage?.prompt_tokens,

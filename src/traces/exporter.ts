@@ -2,14 +2,14 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { promisify } from "node:util"
 import { gzip } from "node:zlib"
 import type { Tracing } from "../config/tracing.ts"
-import { exportRequest, type Origin, rejectedSpans, type Span } from "./otlp.ts"
+import { exportRequest, rejectedSpans, type SpanOrigin, type TraceSpan } from "./otlp.ts"
 
 /** Why spans were dropped: the queue was full, the collector rejected them, or it did not accept them in time. */
 type Drop = "queue_full" | "refused" | "unreachable"
 
 export interface ExporterOptions {
   readonly tracing: Tracing
-  readonly origin: Origin
+  readonly origin: SpanOrigin
   exported(count: number): void
   dropped(count: number, reason: Drop): void
   /** Called once when exports start to fail, with a reason without secrets. */
@@ -43,7 +43,7 @@ type Export =
  */
 export class Exporter {
   readonly #options: ExporterOptions
-  #waiting: Span[] = []
+  #waiting: TraceSpan[] = []
   #timer: Timer | undefined
   #running: Promise<void> | null = null
   #is_failing = false
@@ -57,7 +57,7 @@ export class Exporter {
   }
 
   /** Queues all of these spans, or none. */
-  add(spans: readonly Span[]): void {
+  add(spans: readonly TraceSpan[]): void {
     const { queue_spans } = this.#options.tracing
     if (this.#waiting.length + spans.length > queue_spans || this.#over.signal.aborted) {
       this.#options.dropped(spans.length, "queue_full")
@@ -105,7 +105,7 @@ export class Exporter {
     this.#schedule()
   }
 
-  async #export(spans: readonly Span[]): Promise<void> {
+  async #export(spans: readonly TraceSpan[]): Promise<void> {
     const { tracing, origin } = this.#options
     const request = exportRequest(origin, spans)
     const body = tracing.gzip ? await compress(request) : request

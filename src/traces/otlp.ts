@@ -1,9 +1,9 @@
 import { isObject, parseJson } from "../wire/usage.ts"
 /** The value of an attribute; whole numbers are encoded as integers. */
-export type Value = string | number | bigint | boolean | readonly string[]
+export type AttributeValue = string | number | bigint | boolean | readonly string[]
 
 /** Attributes by name; null and undefined are omitted. */
-export type Attributes = Readonly<Record<string, Value | null | undefined>>
+export type SpanAttributes = Readonly<Record<string, AttributeValue | null | undefined>>
 
 /** OpenTelemetry's numbers of span kinds. */
 export const KINDS = { internal: 1, server: 2, client: 3 } as const
@@ -15,7 +15,7 @@ export interface Event {
 }
 
 /** A completed span. */
-export interface Span {
+export interface TraceSpan {
   readonly trace_id: string
   /** 16 hex digits. */
   readonly span_id: string
@@ -28,7 +28,7 @@ export interface Span {
   readonly kind: keyof typeof KINDS
   readonly began_ms: number
   readonly ended_ms: number
-  readonly attributes: Attributes
+  readonly attributes: SpanAttributes
   readonly events: readonly Event[]
   /** True if it failed; the attribute `error.type` has the reason. */
   readonly failed: boolean
@@ -42,13 +42,13 @@ const HAS_IS_REMOTE = 0x100
 const IS_REMOTE = 0x200
 
 /** The resource of all spans of a process. */
-export interface Origin {
-  readonly resource: Attributes
+export interface SpanOrigin {
+  readonly resource: SpanAttributes
   readonly scope: { readonly name: string; readonly version: string }
 }
 
 /** The body of one export: an `ExportTraceServiceRequest`. */
-export function exportRequest({ resource, scope }: Origin, spans: readonly Span[]): string {
+export function exportRequest({ resource, scope }: SpanOrigin, spans: readonly TraceSpan[]): string {
   return JSON.stringify({
     resourceSpans: [
       {
@@ -59,7 +59,7 @@ export function exportRequest({ resource, scope }: Origin, spans: readonly Span[
   })
 }
 
-function spanOf(span: Span) {
+function spanOf(span: TraceSpan) {
   return {
     traceId: span.trace_id,
     spanId: span.span_id,
@@ -76,13 +76,13 @@ function spanOf(span: Span) {
   }
 }
 
-function attributesOf(attributes: Attributes) {
+function attributesOf(attributes: SpanAttributes) {
   return Object.entries(attributes).flatMap(([key, value]) =>
     value === null || value === undefined ? [] : [{ key, value: anyValue(value) }],
   )
 }
 
-function anyValue(value: Value) {
+function anyValue(value: AttributeValue) {
   switch (typeof value) {
     case "string":
       return { stringValue: value }

@@ -3,7 +3,7 @@ import type { End, Hold } from "../ledger/entries.ts"
 import type { OperationName } from "../wire/call.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "../wire/trace-context.ts"
 import { attemptAt, callOf, isFault, settlementOf, tokensOf } from "./attributes.ts"
-import type { Attributes, Event, Span } from "./otlp.ts"
+import type { Event, SpanAttributes, TraceSpan } from "./otlp.ts"
 import type { Answered, Trace } from "./trace.ts"
 
 const POOL_BYTES = 4_096
@@ -32,9 +32,9 @@ export function newSpanId(): string {
 interface OpenSpan {
   readonly span_id: string
   readonly name: string
-  readonly kind: Span["kind"]
+  readonly kind: TraceSpan["kind"]
   readonly began_ms: number
-  readonly attributes: Attributes
+  readonly attributes: SpanAttributes
 }
 
 /**
@@ -44,18 +44,18 @@ interface OpenSpan {
 export class RecordedTrace implements Trace {
   readonly id: string
   readonly #context: TraceContext | null
-  readonly #keep: (spans: readonly Span[]) => void
+  readonly #keep: (spans: readonly TraceSpan[]) => void
   /** The offset from the process clock to the wall clock. */
   readonly #origin_ms = Date.now() - performance.now()
   readonly #began_ms = this.#now()
   readonly #span_id = newSpanId()
   readonly #request_id: string
-  readonly #spans: Span[] = []
+  readonly #spans: TraceSpan[] = []
   #holding: OpenSpan | null = null
   #attempt: OpenSpan | null = null
   #settling: OpenSpan | null = null
   #hold: Hold | null = null
-  #call: Attributes = {}
+  #call: SpanAttributes = {}
   #held_ms = 0
   #ended: End | null = null
   #upstream: string | null = null
@@ -68,7 +68,7 @@ export class RecordedTrace implements Trace {
     trace_id: string,
     context: TraceContext | null,
     request_id: string,
-    keep: (spans: readonly Span[]) => void,
+    keep: (spans: readonly TraceSpan[]) => void,
   ) {
     this.id = trace_id
     this.#context = context
@@ -181,11 +181,11 @@ export class RecordedTrace implements Trace {
     this.#attempt = null
   }
 
-  #open(name: string, kind: Span["kind"], attributes: Attributes = {}): OpenSpan {
+  #open(name: string, kind: TraceSpan["kind"], attributes: SpanAttributes = {}): OpenSpan {
     return { span_id: newSpanId(), name, kind, began_ms: this.#now(), attributes }
   }
 
-  #end(span: OpenSpan | null, attributes: Attributes, failed = false): void {
+  #end(span: OpenSpan | null, attributes: SpanAttributes, failed = false): void {
     if (span === null) return
     this.#spans.push({
       ...this.#common(this.#now()),

@@ -3,7 +3,7 @@ import manifest from "../../package.json" with { type: "json" }
 import type { Tracing } from "../config/tracing.ts"
 import type { TraceContext } from "../wire/trace-context.ts"
 import { Exporter, type ExporterOptions } from "./exporter.ts"
-import type { Attributes } from "./otlp.ts"
+import type { SpanAttributes } from "./otlp.ts"
 import { newSpanId, newTraceId, RecordedTrace } from "./recorded.ts"
 import { type Answered, passedOn, type Trace, type Tracer } from "./trace.ts"
 
@@ -52,7 +52,7 @@ class OtlpTracer implements Tracer {
 }
 
 /** Resource attributes of the process, overridden by the environment. */
-function resourceOf({ tracing, worker }: TracerOptions): Attributes {
+function resourceOf({ tracing, worker }: TracerOptions): SpanAttributes {
   return {
     "service.version": manifest.version,
     "service.instance.id": crypto.randomUUID(),

@@ -1,4 +1,4 @@
-import type { ErrorMeanings, Meaning } from "../presets/preset.ts"
+import type { ErrorMeaning, ErrorMeanings } from "../presets/preset.ts"
 import { isObject } from "../wire/usage.ts"
 import { errorObject } from "./refusal.ts"
 
@@ -31,7 +31,7 @@ export function isPage(body: string): boolean {
  * The meaning of a refusal (D82) by its code and message, because an empty account can be any status from 400 to 500; null if the
  * status decides.
  */
-export function meaningOf(status: number, body: string, errors: ErrorMeanings): Meaning | null {
+export function meaningOf(status: number, body: string, errors: ErrorMeanings): ErrorMeaning | null {
   if (!isJudgedByBody(status, errors)) return errors.statuses[status] ?? null
   const { message, code, type, details } = errorObject(body)
   if (status === 401 || status === 402) return "account"

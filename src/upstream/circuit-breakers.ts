@@ -24,7 +24,7 @@ export interface BreakerStatus {
 }
 
 /** Reports the result of an attempt. Only the first report counts. */
-export type Report = (result: AttemptResult) => void
+export type BreakerReport = (result: AttemptResult) => void
 
 interface Breaker {
   /** In a row. */
@@ -86,7 +86,7 @@ export class CircuitBreakers {
   }
 
   /** Permission for an account to try this upstream, or null while a breaker is open. The caller must report the result. */
-  enter(upstream: string, account_id: string): Report | null {
+  enter(upstream: string, account_id: string): BreakerReport | null {
     if (!this.admits(upstream, account_id)) return null
     const shared = this.#shared.get(upstream) ?? CLOSED()
     this.#shared.set(upstream, shared)

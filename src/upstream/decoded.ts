@@ -7,7 +7,7 @@ import {
   createZstdDecompress,
 } from "node:zlib"
 import type { Exchange } from "./http/exchange.ts"
-import type { Named } from "./http/transport.ts"
+import type { HeaderLookup } from "./http/transport.ts"
 import type { Body } from "./reply.ts"
 
 /** A body that was cut is decoded as far as it came: these constants make a decoder accept that. */
@@ -23,7 +23,7 @@ const decoders: Readonly<Record<string, () => Transform>> = {
  * The body of an answer without its content coding (D25), which some providers use although the gateway asks for none. Null for
  * a coding that is not known. It is decoded as it is read, so that the limits on what is read bound what is decoded.
  */
-export function decoded(exchange: Exchange, fields: Named): Body | null {
+export function decoded(exchange: Exchange, fields: HeaderLookup): Body | null {
   const coding = (fields.get("content-encoding") ?? "").trim().toLowerCase()
   if (coding === "" || coding === "identity") return exchange
   const decoder = Object.hasOwn(decoders, coding) ? decoders[coding]?.() : undefined

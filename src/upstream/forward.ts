@@ -2,8 +2,8 @@ import type { Signal } from "../call/cutoff.ts"
 import { startTimeout, type Timeout } from "../call/timeouts.ts"
 import type { Credential, Model, Route, Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import type { Meaning } from "../presets/preset.ts"
-import type { Asking, LostAttempt } from "../wire/call.ts"
+import type { ErrorMeaning } from "../presets/preset.ts"
+import type { LostAttempt, ProviderIds } from "../wire/call.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
 import { isJudgedByBody, isPage, meaningOf, toldWait } from "./account-errors.ts"
 import { type Candidate, candidatesOf } from "./choice.ts"
@@ -104,7 +104,7 @@ function lostAttempt(
 }
 
 /** The record of a request in the journal. */
-function askingOf({ name }: Credential, request_id: string | null): Asking {
+function askingOf({ name }: Credential, request_id: string | null): ProviderIds {
   if (name === "") return request_id === null ? {} : { request_id }
   return request_id === null ? { key: name } : { key: name, request_id }
 }
@@ -142,8 +142,8 @@ export interface Outgoing {
  * The result of an attempt: the status, or why there is none. `unreachable`: refused, DNS, TLS. `broken`: closed before
  * the headers, or not HTTP. `timeout`: no headers in time. `abandoned`: nobody waits for the answer any longer.
  */
-export type Outcome = number | NoAnswer | "abandoned"
-type NoAnswer = "unreachable" | "broken" | "timeout"
+export type Outcome = number | ConnectionFailure | "abandoned"
+type ConnectionFailure = "unreachable" | "broken" | "timeout"
 
 /** An attempt without a usable 2xx. Either `error` or `discard` must be called, or its connection leaks. */
 export interface FailedAttempt {
@@ -239,7 +239,7 @@ function judge(
 }
 
 /** The status that says what a refusal means. */
-const MEANT: Readonly<Record<Meaning, number>> = { account: 402, rate: 429, content: 400 }
+const MEANT: Readonly<Record<ErrorMeaning, number>> = { account: 402, rate: 429, content: 400 }
 
 /**
  * An answer that is not a 2xx, or whose body must not be read. After a 2xx no other upstream is tried: the provider did
@@ -290,7 +290,12 @@ async function refused(
 }
 
 /** No answer. After the timeout of a JSON call no other upstream is tried: the first may still answer, and bill (D31). */
-function unanswered({ proxy }: Upstream, outcome: NoAnswer, stream: boolean, code: string): FailedAttempt {
+function unanswered(
+  { proxy }: Upstream,
+  outcome: ConnectionFailure,
+  stream: boolean,
+  code: string,
+): FailedAttempt {
   const errors = {
     unreachable: "upstream_unavailable",
     broken: "upstream_error",
@@ -310,6 +315,6 @@ function unanswered({ proxy }: Upstream, outcome: NoAnswer, stream: boolean, cod
 }
 
 /** `unreachable` means that nothing can have been sent. */
-function noAnswerOf(error: unknown): NoAnswer {
+function noAnswerOf(error: unknown): ConnectionFailure {
   return error instanceof ConnectFailed ? "unreachable" : "broken"
 }

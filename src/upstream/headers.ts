@@ -1,6 +1,6 @@
 import type { Credential, Upstream } from "../config/config.ts"
 import { idHeaders } from "../errors.ts"
-import { FieldLines, type Named } from "./http/transport.ts"
+import { FieldLines, type HeaderLookup } from "./http/transport.ts"
 
 /**
  * The headers that cross the gateway, both ways. Each set is built from scratch: a header that is not named here does
@@ -111,7 +111,7 @@ const REQUEST_IDS = ["x-request-id", "request-id", "x-amzn-requestid", "mistral-
 const REQUEST_ID = /^[\w.:/+=-]{1,128}$/
 
 /** The provider's own id of a request, for questions to its support (D86). Null if there is none or it only repeats ours. */
-export function providerRequestId(fields: Named, request_id: string): string | null {
+export function providerRequestId(fields: HeaderLookup, request_id: string): string | null {
   for (const name of REQUEST_IDS) {
     const id = fields.get(name)
     if (id !== null && id !== request_id) return REQUEST_ID.test(id) ? id : null
@@ -125,7 +125,7 @@ const MAX_RETRY_AFTER_S = 3_600
  * The wait that a provider asks for, in whole seconds up to an hour, rounded up; otherwise null. It may say so in `retry-after-ms`,
  * or in `Retry-After` as seconds, with a fraction or as a date (D17).
  */
-export function retryAfter(fields: Named, now_ms: number): string | null {
+export function retryAfter(fields: HeaderLookup, now_ms: number): string | null {
   return wholeSeconds(waitOf(fields.get("retry-after-ms"), fields.get("retry-after"), now_ms))
 }
 

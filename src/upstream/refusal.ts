@@ -3,7 +3,7 @@ import { pathOf } from "../wire/fault.ts"
 import { isObject, parseJson } from "../wire/usage.ts"
 
 /** A provider's answer with another status than 2xx. */
-export interface Refusal {
+export interface ProviderRefusal {
   readonly status: number
   /** The result of `retryAfter`. */
   readonly retry_after: string | null
@@ -17,11 +17,11 @@ export interface Refusal {
 export interface RefusalForm {
   /** True if the body of an answer with this status is read. */
   isRead(status: number): boolean
-  errorOf(refusal: Refusal): GatewayError
+  errorOf(refusal: ProviderRefusal): GatewayError
 }
 
 /** The error for a client of the chat family. */
-export function refusalError(refusal: Refusal): GatewayError {
+export function refusalError(refusal: ProviderRefusal): GatewayError {
   const code = codeForStatus(refusal.status)
   switch (code) {
     case "invalid_request":
@@ -44,7 +44,7 @@ export function refusalError(refusal: Refusal): GatewayError {
  * credential, because clients act on the wording. A body that is not a JSON error, or an error about the credential, is
  * shown as in D17.
  */
-export function shownRefusal(refusal: Refusal): GatewayError {
+export function shownRefusal(refusal: ProviderRefusal): GatewayError {
   const { status, retry_after, body, secrets } = refusal
   const error = refusalError(refusal)
   const parsed = parseJson(body)
@@ -108,7 +108,7 @@ const IDENTIFIER = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
 const FIELD_PATH = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,127}$/
 
 /** The message and the identifiers of a provider's error body, without the credential. Nothing else of it is shown. */
-function spoken({ body, secrets }: Pick<Refusal, "body" | "secrets">) {
+function spoken({ body, secrets }: Pick<ProviderRefusal, "body" | "secrets">) {
   const { message, type, code, param } = errorObject(body)
   const shown = {
     ...(isClean(code, IDENTIFIER, secrets) && { code }),

@@ -1,5 +1,5 @@
 import type { Route, Upstream } from "../config/config.ts"
-import type { Asking } from "../wire/call.ts"
+import type { ProviderIds } from "../wire/call.ts"
 
 /** The body of an answer, read either part by part or as a whole. */
 export interface Body {
@@ -18,7 +18,7 @@ export interface Reply {
   readonly kind: "reply"
   /** The route that answered. */
   readonly route: Route
-  readonly asking: Asking
+  readonly asking: ProviderIds
   readonly status: number
   /** The `content-length`; null if there is none. */
   readonly length: number | null
@@ -60,13 +60,13 @@ export async function refusalText(body: Body, content_type: string | null): Prom
   return is_plain ? JSON.stringify({ message: text.trim() }) : text
 }
 
-interface Bounds {
+interface ReadBounds {
   readonly bytes: number
   readonly ms: number
 }
 
 /** Reads a body to its end, within bounds. Returns whether it reached the end; otherwise the body is cancelled. */
-async function readOn(body: Body, bounds: Bounds, take: (chunk: Uint8Array) => void): Promise<boolean> {
+async function readOn(body: Body, bounds: ReadBounds, take: (chunk: Uint8Array) => void): Promise<boolean> {
   let given_up = false
   const giveUp = () => {
     given_up = true

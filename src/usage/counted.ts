@@ -2,11 +2,11 @@ import { parseJsonNumber } from "../money.ts"
 import type { Note } from "../wire/call.ts"
 import { isMissing, isObject, isWhole, type JsonObject, MAX_TOKENS, objectOf } from "../wire/usage.ts"
 import * as table from "./readers.ts"
-import { type Count, DETAILS, type Reader } from "./readers.ts"
+import { type CountName, DETAILS, type UsageReader } from "./readers.ts"
 
 /** The numbers of a usage, compared with its total, which decides what is a part of what (D87). */
 export class Counted {
-  counts: Partial<Record<Count, number>> = {}
+  counts: Partial<Record<CountName, number>> = {}
   /** True if cached and written tokens are beside the prompt, and reasoning beside the output. */
   cache_beside = false
   reasoning_beside = false
@@ -55,9 +55,9 @@ const TOOL_NAME = /^[\w-]{1,64}$/
 const MAX_PARENTS = 4
 
 /** A known path in a usage. */
-interface Place {
+interface UsagePath {
   readonly is: "count" | "cost" | "run" | "known" | "unpriced" | "text"
-  readonly count: Count | null
+  readonly count: CountName | null
   /** In the order of the places of the count, or of the costs. */
   readonly rank: number
   /** As the table writes it, with `in` or `out` for several names. */
@@ -68,9 +68,9 @@ interface Place {
 const { places: PLACES, varying: VARYING } = compiled()
 
 function compiled() {
-  const places: Record<string, Record<string, Place>> = Object.create(null)
-  const varying: (readonly [before: string, after: string, place: Place])[] = []
-  const add = (paths: readonly string[], is: Place["is"], count: Count | null = null) => {
+  const places: Record<string, Record<string, UsagePath>> = Object.create(null)
+  const varying: (readonly [before: string, after: string, place: UsagePath])[] = []
+  const add = (paths: readonly string[], is: UsagePath["is"], count: CountName | null = null) => {
     for (const [rank, path] of paths.entries()) {
       const [first = "", ...rest] = path.split(".")
       for (const [at, parent] of (DETAILS[first] ?? [first]).entries()) {
@@ -86,15 +86,15 @@ function compiled() {
   for (const is of ["known", "unpriced", "run"] as const) add(table.OTHERS[is].split(/\s+/), is)
   add(Object.keys(table.PLAIN), "text")
   add(Object.keys(table.COSTS), "cost")
-  for (const [count, paths] of Object.entries(table.COUNTS) as [Count, string][])
+  for (const [count, paths] of Object.entries(table.COUNTS) as [CountName, string][])
     add(paths.split(/\s+/), "count", count)
   return { places, varying }
 }
 
 /** The counts of one usage object; null if a number that it depends on is no valid count (D1): nothing is converted. */
-export function count(usage: unknown, { rest }: Reader): Counted | null {
+export function count(usage: unknown, { rest }: UsageReader): Counted | null {
   if (!isObject(usage)) return null
-  const visit = new Visit()
+  const visit = new UsageVisit()
   visit.object(usage, "", 1)
   if (visit.is_invalid) return null
   const { counted } = visit
@@ -105,11 +105,11 @@ export function count(usage: unknown, { rest }: Reader): Counted | null {
 }
 
 /** Reads one usage object by the table. */
-class Visit {
+class UsageVisit {
   readonly counted = new Counted()
   is_invalid = false
   /** The place that decided each count. */
-  readonly #places: Partial<Record<Count | "cost", Place>> = {}
+  readonly #places: Partial<Record<CountName | "cost", UsagePath>> = {}
   #values = 0
 
   object(value: JsonObject, path: string, depth: number): void {
@@ -124,7 +124,7 @@ class Visit {
     }
   }
 
-  #value(value: unknown, place: Place | undefined, path: string, depth: number): void {
+  #value(value: unknown, place: UsagePath | undefined, path: string, depth: number): void {
     if (isMissing(value)) return
     if (place?.is === "text") {
       const plain = table.PLAIN[place.path] ?? NONE
@@ -142,7 +142,7 @@ class Visit {
   }
 
   /** A malformed detail counts as 0 and is noted (D3, D60). A malformed prompt or output makes the usage invalid. */
-  #count(value: unknown, count: Count, place: Place): void {
+  #count(value: unknown, count: CountName, place: UsagePath): void {
     const is_main = count === "prompt" || count === "output"
     if (!isWhole(value) || (is_main && value > MAX_TOKENS)) {
       if (is_main) this.is_invalid = true
@@ -169,7 +169,7 @@ class Visit {
     this.counted.name(path)
   }
 
-  #number(value: unknown, place: Place, tool: string): void {
+  #number(value: unknown, place: UsagePath, tool: string): void {
     if (typeof value !== "number" || value <= 0) return
     const { is, rank, path } = place
     if (is === "unpriced") this.counted.note("unpriced")
@@ -192,7 +192,7 @@ class Visit {
   }
 }
 
-const OF_CACHE = ["cached", "write", "write_5m", "write_1h"] as const satisfies readonly Count[]
+const OF_CACHE = ["cached", "write", "write_5m", "write_1h"] as const satisfies readonly CountName[]
 
 /** In whole nano-USD, rounded up. The text of a JSON number names it exactly, so nothing is computed with a float. */
 function costOf(value: number, decimals: number): bigint | null {
@@ -202,7 +202,7 @@ function costOf(value: number, decimals: number): bigint | null {
 }
 
 /** Tries which counts are beside their parents, first as their names say, until the parts add up to the total. */
-function reconcile(counted: Counted, rest: Reader["rest"]): void {
+function reconcile(counted: Counted, rest: UsageReader["rest"]): void {
   const { counts, cache_beside, cache } = counted
   const { prompt, output, total = 0, reasoning = 0 } = counts
   if (total === 0 || prompt === undefined) return
@@ -232,7 +232,7 @@ function reconcile(counted: Counted, rest: Reader["rest"]): void {
 }
 
 /** Adds what the top level of a usage leaves out: passes that summarise the prompt, and parts by other models (D64). */
-function addIterations(top: Counted, iterations: unknown, rest: Reader["rest"]): void {
+function addIterations(top: Counted, iterations: unknown, rest: UsageReader["rest"]): void {
   if (!Array.isArray(iterations)) {
     top.note("details_malformed")
     return
@@ -245,7 +245,7 @@ function addIterations(top: Counted, iterations: unknown, rest: Reader["rest"]):
     else if (type === "fallback_message") top.note("unpriced")
     else {
       if (type !== "compaction") top.note("unpriced")
-      for (const [name, tokens] of Object.entries(part.counts) as [Count, number][])
+      for (const [name, tokens] of Object.entries(part.counts) as [CountName, number][])
         top.counts[name] = (top.counts[name] ?? 0) + tokens
       top.cache_beside ||= part.cache_beside
       addAside(top, part)
@@ -259,7 +259,7 @@ function addAside(to: Counted, { unread, notes }: Counted): void {
 }
 
 /** Counts that are a part of the prompt, or beside it. */
-const OF_PROMPT: readonly Count[] = ["prompt", ...OF_CACHE, "cached_audio", "audio_input", "image_input"]
+const OF_PROMPT: readonly CountName[] = ["prompt", ...OF_CACHE, "cached_audio", "audio_input", "image_input"]
 
 /** The counts of a stream so far with those of its next event: the last number wins, and what is absent changes nothing (D4). */
 export function merged(known: Counted | null, next: Counted): Counted {
@@ -267,7 +267,7 @@ export function merged(known: Counted | null, next: Counted): Counted {
   const sum = Object.assign(new Counted(), known, { counts: { ...known.counts } })
   // A 0 erases nothing, unless the parts of the prompt in its event are together at least what they were.
   const zeros_count = next.whole_prompt >= known.whole_prompt
-  for (const [name, tokens] of Object.entries(next.counts) as [Count, number][])
+  for (const [name, tokens] of Object.entries(next.counts) as [CountName, number][])
     if (tokens > 0 || sum.counts[name] === undefined || (zeros_count && OF_PROMPT.includes(name)))
       sum.counts[name] = tokens
   if (next.cache > 0) sum.cache_beside = next.cache_beside

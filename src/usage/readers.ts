@@ -35,7 +35,7 @@ export const COUNTS = {
   pages: "pages_processed",
 } as const
 
-export type Count = keyof typeof COUNTS
+export type CountName = keyof typeof COUNTS
 
 /** Anthropic's names: counts whose path begins with `BESIDE` are beside this prompt. A total that says the contrary decides. */
 export const FRESH_PROMPT = "input_tokens"
@@ -71,7 +71,7 @@ export const PLAIN: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** The difference between providers. */
-export interface Reader {
+export interface UsageReader {
   /** The meaning of the rest of a total that its parts do not explain. It is charged only if it is known. */
   readonly rest: "output" | "unknown"
 }
@@ -81,7 +81,7 @@ export const readers = {
   default: { rest: "unknown" },
   /** Gemini's and Vertex's OpenAI endpoints report thinking only in the total. */
   gemini: { rest: "output" },
-} as const satisfies Readonly<Record<string, Reader>>
+} as const satisfies Readonly<Record<string, UsageReader>>
 
 export type ReaderName = keyof typeof readers
 export const readerNames: readonly ReaderName[] = ["default", "gemini"]

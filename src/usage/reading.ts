@@ -2,11 +2,11 @@ import type { Bucket } from "../kinds.ts"
 import type { JsonObject, UsageLimits, UsageReading } from "../wire/usage.ts"
 import { isMissing, MAX_TOKENS, NO_LIMITS, objectOf } from "../wire/usage.ts"
 import { Counted, count, merged } from "./counted.ts"
-import { type Reader, readers } from "./readers.ts"
+import { readers, type UsageReader } from "./readers.ts"
 
 /** The reader of a call's usage, and the most that the request can have caused (D1, D87). */
 export interface UsageRules {
-  readonly reader: Reader
+  readonly reader: UsageReader
   readonly limits: UsageLimits
   /** True if cache writes count as writes for one hour if the provider does not report their lifetime (D60). */
   readonly writes_for_an_hour: boolean
@@ -111,10 +111,10 @@ function hasUsage(choice: unknown): boolean {
 }
 
 /** The counts of a usage; why there are none otherwise. */
-export type Told = Counted | "missing" | "invalid"
+export type ReportedUsage = Counted | "missing" | "invalid"
 
 /** The counts of the first valid usage. */
-export function firstCounted(usages: readonly unknown[], { reader }: UsageRules): Told {
+export function firstCounted(usages: readonly unknown[], { reader }: UsageRules): ReportedUsage {
   for (const usage of usages) {
     const counted = count(usage, reader)
     if (counted !== null) return counted
@@ -134,7 +134,7 @@ export class StreamUsage {
   }
 
   /** Takes valid counts of an event, which need not be valid alone if it `adds`. Returns whether it took them (D4). */
-  take(next: Told, expected: Expected, adds: boolean): boolean {
+  take(next: ReportedUsage, expected: Expected, adds: boolean): boolean {
     if (next instanceof Counted) {
       const counted = merged(this.#counted, next)
       const reading = readingOf(counted, this.rules, expected)

@@ -14,7 +14,7 @@ export const endOutcomes = ["settled", "released", "expired"] as const
 
 /** The state of a call: open until its hold has ended. */
 export const states = ["open", ...endOutcomes] as const
-export type State = (typeof states)[number]
+export type CallState = (typeof states)[number]
 
 /** The basis of a charge: the provider's final usage, partial usage plus an estimate, an estimate, or nothing. */
 export const bases = ["usage", "partial", "estimate", "none"] as const
@@ -84,13 +84,13 @@ export const attemptFailures = ["broken", "timeout", "abandoned"] as const
 export type AttemptFailure = (typeof attemptFailures)[number]
 
 /** The upstream key of a request, and the provider's own request id. A field without a value is absent (D86). */
-export interface Asking {
+export interface ProviderIds {
   readonly key?: string
   readonly request_id?: string
 }
 
 /** An attempt that may have reached a provider but did not become the answer of the call, with a status or a failure (D93). */
-export interface LostAttempt extends Asking {
+export interface LostAttempt extends ProviderIds {
   readonly upstream: string
   readonly status?: number
   readonly failure?: AttemptFailure
@@ -105,7 +105,7 @@ export type Period = (typeof periods)[number]
 export type Tags = Readonly<Record<string, string>>
 
 /** The session and agent that a client names for its call (D65): letters, digits and `_ . : -`. */
-export interface Session {
+export interface AgentSession {
   readonly session_id: string | null
   readonly agent_id: string | null
 }

@@ -66,7 +66,7 @@ export type Means =
  * Names, what they mean, an argument, and values that ask for nothing: `off`, `clear_*` for those that begin so, or `mode=off`
  * for an object. null, false and [] never ask for anything.
  */
-type Row = readonly [names: string, means: Means, argument?: string, idle?: string]
+export type FieldRow = readonly [names: string, means: Means, argument?: string, idle?: string]
 
 const ONE_MODEL = "a call uses the model in `model` only"
 const OTHER_PRICE = "it can change what the provider charges"
@@ -210,9 +210,9 @@ export const FIELDS = {
     ["cache_control", "object", "cache"],
   ],
   plugin: [["id", "text"]],
-} as const satisfies Record<string, readonly Row[]>
+} as const satisfies Record<string, readonly FieldRow[]>
 
-export type Place = keyof typeof FIELDS
+export type FieldPlace = keyof typeof FIELDS
 
 /** The service tier of a model's own price, and its names: in answers, and in requests. */
 export const OWN_TIER = "default"

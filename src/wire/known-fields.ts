@@ -1,9 +1,9 @@
-import { FIELDS, type Means, type Place } from "./fields.ts"
+import { FIELDS, type FieldPlace, type FieldRow, type Means } from "./fields.ts"
 import { folded } from "./paths.ts"
 import { isObject } from "./usage.ts"
 
 /** The meaning of a field, and the table's form of it. */
-export interface Meaning {
+export interface FieldMeaning {
   readonly means: Means
   /** Empty for none. */
   readonly argument: string
@@ -13,21 +13,20 @@ export interface Meaning {
 
 /** The known fields of a place. */
 export interface Known {
-  readonly meanings: ReadonlyMap<string, Meaning>
+  readonly meanings: ReadonlyMap<string, FieldMeaning>
   /** The known spelling of each name, by the name folded (D18). */
   readonly spellings: ReadonlyMap<string, string>
 }
 
-type Row = readonly [names: string, means: Means, argument?: string, idle?: string]
-const ROWS: Readonly<Record<Place, readonly Row[]>> = FIELDS
+const ROWS: Readonly<Record<FieldPlace, readonly FieldRow[]>> = FIELDS
 
 /** The fields of these places together. Of two rows for a name the later one counts. */
-export function knownAt(...places: readonly Place[]): Known {
+export function knownAt(...places: readonly FieldPlace[]): Known {
   return knownIn(places.flatMap((place) => ROWS[place]))
 }
 
-function knownIn(rows: readonly Row[]): Known {
-  const meanings = new Map<string, Meaning>()
+function knownIn(rows: readonly FieldRow[]): Known {
+  const meanings = new Map<string, FieldMeaning>()
   for (const [names, means, argument = "", idle = ""] of rows) {
     for (const name of words(names)) meanings.set(name, { means, argument, idle: words(idle) })
   }
@@ -55,7 +54,7 @@ function words(text: string): readonly string[] {
 }
 
 /** True if a value asks for nothing: nothing at all, or one that the row says. */
-export function isIdle({ idle }: Meaning, value: unknown): boolean {
+export function isIdle({ idle }: FieldMeaning, value: unknown): boolean {
   if (value === null || value === undefined || value === false) return true
   if (Array.isArray(value)) return value.length === 0
   return idle.length > 0 && idle.some((word) => saysIdle(word, value))

@@ -12,7 +12,7 @@ export interface Media {
 export type MediaKind = "image" | "audio" | "file"
 
 /** A medium that was found in a string. */
-export interface Found {
+export interface FoundMedia {
   readonly media: Media
   /** Characters that are data and no text. */
   readonly characters: number
@@ -31,7 +31,7 @@ const SOUND_BYTES_PER_TOKEN = 16
  * The medium that a string is; null for text. It is one if it is a data URL with other than text, or Base64 that begins as a
  * picture, a sound or a file does. `is_data` says that its field holds Base64 in any case.
  */
-export function mediaIn(text: string, kind: MediaKind | null, is_data: boolean): Found | null {
+export function mediaIn(text: string, kind: MediaKind | null, is_data: boolean): FoundMedia | null {
   const head = text.slice(0, HEAD_CHARACTERS)
   const url = DATA_URL.exec(head)
   const [, declared = "", parameters = ""] = url ?? []
@@ -67,15 +67,15 @@ function agrees(kind: MediaKind, declared: string): boolean {
 }
 
 /** A known beginning of a file. */
-interface Form {
+interface FileForm {
   readonly kind: MediaKind
   tokens(data: Base64Data): number | null
 }
 
-const unmeasured = (kind: MediaKind): Form => ({ kind, tokens: () => null })
+const unmeasured = (kind: MediaKind): FileForm => ({ kind, tokens: () => null })
 
 /** The first Base64 characters of files, and what bounds their tokens. What is compressed and not here holds the context. */
-const FORMS: readonly (readonly [start: string, form: Form])[] = [
+const FORMS: readonly (readonly [start: string, form: FileForm])[] = [
   ["iVBORw0KGgo", { kind: "image", tokens: pngTokens }],
   ["/9j/", { kind: "image", tokens: jpegTokens }],
   ["_9j_", { kind: "image", tokens: jpegTokens }],
@@ -91,7 +91,7 @@ const FORMS: readonly (readonly [start: string, form: Form])[] = [
 /** MPEG audio in Base64 can begin with `//` or `__`, and so can a comment or a name. */
 const LEAST_SOUND_BYTES = 48
 
-function formOf(data: Base64Data): Form | null {
+function formOf(data: Base64Data): FileForm | null {
   const known = FORMS.find(([start]) => data.startsWith(start))
   if (known !== undefined) return known[1]
   if (data.startsWith("UklGR")) return data.text(0, 4) === "RIFF" ? riffForm(data.text(8, 4)) : null
@@ -101,13 +101,13 @@ function formOf(data: Base64Data): Form | null {
   return may_be_sound && data.bytes >= LEAST_SOUND_BYTES && data.isClean() ? mp3At(data, 0) : null
 }
 
-function riffForm(type: string): Form {
+function riffForm(type: string): FileForm {
   if (type === "WEBP") return { kind: "image", tokens: webpTokens }
   return type === "WAVE" ? { kind: "audio", tokens: waveTokens } : unmeasured("file")
 }
 
 /** MPEG audio, of which layer 0 is AAC: that has no lowest bit rate. */
-function mp3At(data: Base64Data, at: number): Form | null {
+function mp3At(data: Base64Data, at: number): FileForm | null {
   const [first, second] = [data.big(at, 1), data.big(at + 1, 1)]
   if (first !== 0xff || second === null || (second & 0xe0) !== 0xe0)
     return at === 0 ? null : unmeasured("audio")

@@ -48,13 +48,13 @@ export const ModelList = Type.Object(
 export type ModelList = Static<typeof ModelList>
 
 /** A model of the list. */
-interface Listed {
+interface ListedModel {
   readonly name: string
   readonly operations: readonly OperationName[]
 }
 
 /** An entry of the list. */
-export function modelEntry({ name, operations }: Listed): ModelEntry {
+export function modelEntry({ name, operations }: ListedModel): ModelEntry {
   return {
     id: name,
     object: "model",
@@ -68,7 +68,7 @@ export function modelEntry({ name, operations }: Listed): ModelEntry {
 }
 
 /** The list of these models, in their order. */
-export function modelList(models: readonly Listed[]): ModelList {
+export function modelList(models: readonly ListedModel[]): ModelList {
   const data = models.map(modelEntry)
   return {
     object: "list",

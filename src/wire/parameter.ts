@@ -18,13 +18,13 @@ const WHOLE = /^[1-9]\d{0,8}$/
 /** The keyword of a `Text` for its parser, which returns null for an invalid text. */
 const READ = "x-read"
 
-type Reader<V> = (text: string) => V | null
+type ParameterReader<V> = (text: string) => V | null
 
 interface Keywords extends SchemaOptions {
   readonly [EXPECTED]: string
 }
 
-const Text = TypeSystem.Type<string, Keywords & { readonly [READ]: Reader<unknown> }>(
+const Text = TypeSystem.Type<string, Keywords & { readonly [READ]: ParameterReader<unknown> }>(
   "Text",
   ({ [READ]: read }, given) => typeof given === "string" && read(given) !== null,
 )
@@ -38,7 +38,7 @@ const Whole = TypeSystem.Type<string | number, Keywords & { readonly maximum: nu
   },
 )
 
-function text<V>(read: Reader<V>, expected: string, keywords: SchemaOptions) {
+function text<V>(read: ParameterReader<V>, expected: string, keywords: SchemaOptions) {
   const schema = Type.Transform(Text({ type: "string", ...keywords, [EXPECTED]: expected, [READ]: read }))
     .Decode((given): V => {
       const value = read(given)

@@ -13,7 +13,7 @@ export interface Usage {
 }
 
 /** Reported values that are not charged. */
-export interface Aside {
+export interface UnchargedUsage {
   /** Paths of positive numbers that no reader knows: at most 8, each of at most 64 characters. */
   readonly unread: readonly string[]
   /** The total that the provider reported less the parts that explain it; 0 if it reported none. */
@@ -32,7 +32,7 @@ export type UsageReading =
       readonly usage: Usage
       readonly notes: readonly Note[]
       /** Absent if there is nothing besides what is charged. */
-      readonly aside?: Aside | undefined
+      readonly aside?: UnchargedUsage | undefined
       /** The output was not counted: it is estimated if there was any (D87). */
       readonly output_unknown?: boolean | undefined
     }

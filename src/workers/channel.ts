@@ -100,20 +100,20 @@ export const Assignment = Type.Object({
 export type Assignment = Static<typeof Assignment>
 
 /** The parent asks it of a worker; a worker asks the parent to ask it of all workers. */
-export const Question = Type.Union([
+export const WorkerQuestion = Type.Union([
   /** Answered in Prometheus' text format. */
   Type.Object({ what: Type.Literal("metrics") }),
   /** Answered with the upstreams' statuses, in JSON. */
   Type.Object({ what: Type.Literal("upstreams") }),
 ])
-export type Question = Static<typeof Question>
+export type WorkerQuestion = Static<typeof WorkerQuestion>
 
 /** The messages of the parent to a worker. */
 export const Command = Type.Union([
   /** Answered when the worker listens, or with the sentence that says why it cannot. */
   Type.Object({ what: Type.Literal("begin"), assignment: Assignment }),
   Type.Object({ what: Type.Literal("reload"), snapshot: Snapshot }),
-  Question,
+  WorkerQuestion,
   /** Like a first and a second signal (D34). */
   Type.Object({ what: Type.Literal("drain") }),
   Type.Object({ what: Type.Literal("hurry") }),

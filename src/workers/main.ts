@@ -4,7 +4,7 @@ import { openShards } from "../ledger/shards.ts"
 import { openLog } from "../log.ts"
 import { Service } from "../service/service.ts"
 import { UpstreamBody } from "../wire/statistics.ts"
-import { type Assignment, Channel, Command, checked, type Question } from "./channel.ts"
+import { type Assignment, Channel, Command, checked, type WorkerQuestion } from "./channel.ts"
 
 /** A worker: one of the processes that share a port. Its parent sends it commands; it drains when the parent exits. */
 
@@ -96,7 +96,7 @@ async function upstreamStatusesOfAll(): Promise<readonly UpstreamBody[]> {
   }
 }
 
-function askAll(question: Question): Promise<string> {
+function askAll(question: WorkerQuestion): Promise<string> {
   return channel.ask(question, ALL_MS)
 }
 

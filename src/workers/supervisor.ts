@@ -1,7 +1,7 @@
 import type { Logger } from "pino"
 import type { Loaded, Snapshot } from "../config/load.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "../service/server.ts"
-import { type Assignment, checked, Question } from "./channel.ts"
+import { type Assignment, checked, WorkerQuestion } from "./channel.ts"
 import { WorkerProcess, WorkerSlot } from "./worker-slot.ts"
 
 /** The time limit of workers after a second signal; they allow themselves 1.5 s. */
@@ -113,7 +113,7 @@ export class Supervisor {
   }
 
   async #askAllWorkers(asked: unknown): Promise<string> {
-    const question = checked(Question, asked)
+    const question = checked(WorkerQuestion, asked)
     const told = await Promise.all(this.#slots.map(({ worker }) => worker?.ask(question) ?? null))
     const texts = told.filter((text) => text !== null)
     if (question.what === "metrics") return mergeMetrics(texts)

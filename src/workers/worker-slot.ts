@@ -2,7 +2,7 @@ import { join } from "node:path"
 import type { Subprocess } from "bun"
 import type { Logger } from "pino"
 import type { Snapshot } from "../config/load.ts"
-import { type Assignment, Channel, type Command, type Question } from "./channel.ts"
+import { type Assignment, Channel, type Command, type WorkerQuestion } from "./channel.ts"
 
 const START = join(import.meta.dir, "main.ts")
 /** The wait for a worker's metrics or statuses before answering without them. */
@@ -54,7 +54,7 @@ export class WorkerProcess {
   }
 
   /** Null when it does not answer. */
-  ask(question: Question): Promise<string | null> {
+  ask(question: WorkerQuestion): Promise<string | null> {
     return this.#channel.ask(question, ASK_MS).catch(() => null)
   }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { BatchQueue, QUEUE_LIMIT } from "../../src/ledger/database/batch-queue.ts"
-import { Connection } from "../../src/ledger/database/connection.ts"
+import { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { Withdrawn } from "../../src/ledger/database/queued.ts"
 import { LedgerUnavailable } from "../../src/ledger/entries.ts"
 import { ANSWER_MS } from "../../src/ledger/queue/holds.ts"
@@ -27,7 +27,7 @@ interface Outcome {
 async function offer(load: number): Promise<Outcome> {
   const outcome: Outcome = { offered: 0, answered: 0, refused: 0, given_up: 0, served: 0, paused_ms: 0 }
   // Nothing runs on it: it only gives turns.
-  const connection = new Connection({ socket_path: "/nonexistent", user: "nobody", database: "none" })
+  const connection = new DatabaseConnection({ socket_path: "/nonexistent", user: "nobody", database: "none" })
   const queue = new BatchQueue<number, boolean>(
     connection,
     {

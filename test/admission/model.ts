@@ -1,11 +1,11 @@
 import { describe } from "../../src/admission/describe.ts"
 import { type Quote, quote } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
-import type { Named, OperationOn } from "../../src/operations/operation.ts"
+import type { NamedModel, OperationOn } from "../../src/operations/operation.ts"
 import { anUpstream } from "../support/upstream.ts"
 
 /** What a call of the model would hold. */
-export function quoteOf<Request extends Named>(
+export function quoteOf<Request extends NamedModel>(
   operation: OperationOn<Request>,
   request: Request,
   model: Model,

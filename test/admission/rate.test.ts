@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { Rate } from "../../src/admission/key-loads.ts"
+import { LoadRate } from "../../src/admission/key-loads.ts"
 
 const MINUTE_MS = 60_000
 
 /** Lets a request in if it may come, and says whether it was. */
-function ask(rate: Rate, key: string, per_minute: number, now_ms: number): boolean {
+function ask(rate: LoadRate, key: string, per_minute: number, now_ms: number): boolean {
   if (rate.wait(key, per_minute, now_ms) > 0) return false
   rate.note(key, per_minute, now_ms)
   return true
@@ -15,7 +15,7 @@ describe("D38 requests a minute", () => {
   test.each([1, 2, 3, 7, 59, 600])(
     "%d may come at once, and one more when one has flowed off",
     (per_minute) => {
-      const rate = new Rate()
+      const rate = new LoadRate()
       for (let request = 0; request < per_minute; request++) expect(ask(rate, "k", per_minute, 0)).toBe(true)
       const wait_ms = rate.wait("k", per_minute, 0)
       expect(wait_ms).toBeCloseTo(MINUTE_MS / per_minute, 6)
@@ -26,19 +26,19 @@ describe("D38 requests a minute", () => {
   )
 
   test("one key's requests are nothing to another", () => {
-    const rate = new Rate()
+    const rate = new LoadRate()
     expect([ask(rate, "a", 1, 0), ask(rate, "a", 1, 0), ask(rate, "b", 1, 0)]).toEqual([true, false, true])
   })
 
   test("a refused request does not make the next one wait longer", () => {
-    const rate = new Rate()
+    const rate = new LoadRate()
     expect(ask(rate, "k", 1, 0)).toBe(true)
     for (let now_ms = 1; now_ms < MINUTE_MS; now_ms += 1_000) expect(ask(rate, "k", 1, now_ms)).toBe(false)
     expect(ask(rate, "k", 1, MINUTE_MS)).toBe(true)
   })
 
   test("D91 what is counted without being asked for is waited for, up to the time that is kept", () => {
-    const rate = new Rate(10 * MINUTE_MS)
+    const rate = new LoadRate(10 * MINUTE_MS)
     for (let call = 0; call < 20; call++) rate.note("k", 4, 0)
     expect(rate.wait("k", 4, 0)).toBeCloseTo((17 * MINUTE_MS) / 4, 6)
     expect(rate.wait("k", 4, (17 * MINUTE_MS) / 4)).toBe(0)
@@ -48,7 +48,7 @@ describe("D38 requests a minute", () => {
   })
 
   test("a limit that was lowered is not paid for longer than a minute", () => {
-    const rate = new Rate()
+    const rate = new LoadRate()
     for (let request = 0; request < 1_000; request++) ask(rate, "k", 1_000, 0)
     expect(rate.wait("k", 2, 0)).toBeCloseTo(MINUTE_MS / 2, 6)
     expect(ask(rate, "k", 2, MINUTE_MS)).toBe(true)
@@ -62,7 +62,7 @@ describe("D38 requests a minute", () => {
   test("what is forgotten was empty: it decides as one that remembers everything", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 9 }), steps, (per_minute, requests) => {
-        const rate = new Rate()
+        const rate = new LoadRate()
         const levels = new Map<string, { level: number; at_ms: number }>()
         let now_ms = 0
         for (const { key, pause_ms } of requests) {
@@ -83,7 +83,7 @@ describe("D38 requests a minute", () => {
         fc.integer({ min: 1, max: 20 }),
         fc.array(fc.integer({ min: 0, max: 9_000 }), { maxLength: 300 }),
         (per_minute, pauses) => {
-          const rate = new Rate()
+          const rate = new LoadRate()
           const times: number[] = []
           let now_ms = 0
           for (const pause_ms of pauses) {
@@ -101,7 +101,7 @@ describe("D38 requests a minute", () => {
   })
 
   test("idle keys cost nothing: a hundred thousand are forgotten by the next request", () => {
-    const rate = new Rate()
+    const rate = new LoadRate()
     for (let key = 0; key < 100_000; key++) rate.note(String(key), 5, key / 10)
     expect(rate.size).toBe(100_000)
     rate.wait("another", 5, 3 * MINUTE_MS)

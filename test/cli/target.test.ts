@@ -1,15 +1,15 @@
 import { describe, expect, test } from "bun:test"
 import { UsageError } from "../../src/cli/cli-error.ts"
-import { findTarget, type Target, type Wanted } from "../../src/cli/target.ts"
+import { findTarget, type Target, type TargetFlags } from "../../src/cli/target.ts"
 
 const TOKEN = "operator-token-0123456789"
 const ACCESS = JSON.stringify({ url: "http://127.0.0.1:36365", admin_token: "tg_admin_of_the_demo" })
-const nothing: Wanted = { url: null, database: false, data_dir: null }
+const nothing: TargetFlags = { url: null, database: false, data_dir: null }
 
 /** The files that are there. */
 type Files = Readonly<Record<string, string>>
 
-function find(wanted: Partial<Wanted>, env: Record<string, string>, files: Files = {}): Target {
+function find(wanted: Partial<TargetFlags>, env: Record<string, string>, files: Files = {}): Target {
   return findTarget(
     { ...nothing, ...wanted },
     {
@@ -40,7 +40,7 @@ describe("D52 where a command finds the database", () => {
   const database = (url: string): Target => ({ kind: "database", url, data_dir: ".tollgate" })
   const embedded = (data_dir: string): Target => ({ kind: "embedded", data_dir })
   const file = { TOLLGATE_ADMIN_TOKEN_FILE: "token" }
-  const rows: readonly [what: string, Target, Partial<Wanted>, Record<string, string>, Files?][] = [
+  const rows: readonly [what: string, Target, Partial<TargetFlags>, Record<string, string>, Files?][] = [
     ["a token alone: the usual address", gateway(DEFAULT, TOKEN), {}, token],
     ["TOLLGATE_URL", gateway(FAR, TOKEN), {}, { ...token, TOLLGATE_URL: FAR }],
     ["--url before it", gateway(FAR, TOKEN), { url: FAR }, { ...token, TOLLGATE_URL: DEFAULT }],
@@ -72,7 +72,7 @@ describe("D52 where a command finds the database", () => {
 
   const MISSING = /^no admin token for /
   const ADDRESS = /^--url: expected the address/
-  const refused: readonly [what: string, RegExp, Partial<Wanted>, Record<string, string>, Files?][] = [
+  const refused: readonly [what: string, RegExp, Partial<TargetFlags>, Record<string, string>, Files?][] = [
     ["no token", MISSING, {}, {}],
     ["the demo's token for another address", MISSING, { url: FAR }, {}, access],
     ["another port than the demo's", MISSING, { url: DEFAULT }, {}, access],

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { max } from "drizzle-orm"
 import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import type { Terms } from "../../src/ledger/entries.ts"
+import type { PriceTerms } from "../../src/ledger/entries.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { terms } from "../../src/ledger/schema/tables.ts"
 import type { GatewayProcess } from "../process/gateway-process.ts"
@@ -18,7 +18,7 @@ import { connectionOf, OlderPostgres, older } from "./older-postgres.ts"
 import { type Place, play, run } from "./shell.ts"
 
 /** Terms of a model that nobody has sold yet. */
-function termsOf(model: string): Terms {
+function termsOf(model: string): PriceTerms {
   const price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n }
   return { family: "chat", model, upstream: "first", price }
 }

@@ -13,10 +13,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Sql } from "postgres"
 import { type Cluster, openCluster, USER } from "../../src/embedded/cluster.ts"
-import { findPlace, type Place } from "../../src/embedded/place.ts"
+import { type ClusterPlace, findPlace } from "../../src/embedded/place.ts"
 import {
   makeSocketFolder,
-  type Server,
+  type PostgresServer,
   socketPath,
   startServer,
   stopServer,
@@ -26,19 +26,19 @@ import { connect, type SocketAddress } from "../../src/ledger/database/address.t
 const DATABASE = "postgres"
 
 /** To the user that Postgres runs as. */
-function give(folder: string, { runner }: Place): void {
+function give(folder: string, { runner }: ClusterPlace): void {
   if (runner !== undefined) execFileSync("chown", ["-Rh", `${runner.uid}:${runner.gid}`, folder])
 }
 
 /** A Postgres of a test's own, to do with as it likes: of any other, other tests would notice. */
 export class Postgres {
   readonly #folder: string
-  readonly #place: Place
+  readonly #place: ClusterPlace
   readonly #cluster: Cluster
   readonly #socket_folder: string
-  #server: Server | null = null
+  #server: PostgresServer | null = null
 
-  private constructor(folder: string, place: Place, cluster: Cluster) {
+  private constructor(folder: string, place: ClusterPlace, cluster: Cluster) {
     this.#folder = folder
     this.#place = place
     this.#cluster = cluster
@@ -120,7 +120,7 @@ export class Postgres {
     return [pid, ...children.split("\n").filter(Boolean).map(Number)]
   }
 
-  #running(): Server {
+  #running(): PostgresServer {
     if (this.#server === null) throw new Error("this Postgres does not run")
     return this.#server
   }

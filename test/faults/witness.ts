@@ -1,7 +1,7 @@
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Sql } from "postgres"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
-import type { Listed } from "../../src/ledger/database/page.ts"
+import type { PageOf } from "../../src/ledger/database/page.ts"
 import { type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
 
 /** The entries of a call in the order in which they were made: `held`, then how it ended, then `corrected`. */
@@ -77,7 +77,7 @@ export class Witness {
   async calls(): Promise<CallRecord[]> {
     const calls: CallRecord[] = []
     for (let after: string | null = null; ; ) {
-      const { data, next }: Listed<CallRecord> = await listCalls(this.#database, {}, { limit: 1_000, after })
+      const { data, next }: PageOf<CallRecord> = await listCalls(this.#database, {}, { limit: 1_000, after })
       calls.push(...data)
       if (next === null) return calls
       after = next

@@ -10,7 +10,7 @@ import { assembled } from "../../src/operations/assembled.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
 import { messages } from "../../src/operations/messages.ts"
-import type { Named, Operation, OperationOn } from "../../src/operations/operation.ts"
+import type { NamedModel, Operation, OperationOn } from "../../src/operations/operation.ts"
 import { responses } from "../../src/operations/responses.ts"
 import { settle } from "../../src/settlement/settle.ts"
 import { type ReaderName, readers } from "../../src/usage/readers.ts"
@@ -48,7 +48,7 @@ const ADMIT: Readonly<Record<Dialect["operation"], Admit>> = {
   embeddings: admitting(embeddings),
 }
 
-function admitting<Request extends Named>(operation: OperationOn<Request>): Admit {
+function admitting<Request extends NamedModel>(operation: OperationOn<Request>): Admit {
   return (body, model, margin, reader) => {
     const request = operation.parse(JSON.parse(JSON.stringify(body)))
     const quoted = quoteOf(operation, request, model)

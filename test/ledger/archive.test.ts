@@ -5,7 +5,7 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import { checkDump, dumpPart } from "../../src/ledger/archive/dump.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { checkSeal, listMonths, sealMonth } from "../../src/ledger/archive/seals.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { DAY_MS, HOUR_MS } from "../../src/ledger/database/span.ts"
 import { EntriesArchived } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -38,7 +38,7 @@ const NOW = -1
 const FOR_EVER = 1_200
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 let account: Account
 let month: string

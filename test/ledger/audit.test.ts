@@ -3,7 +3,7 @@ import type { TransactionSql } from "postgres"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Violation } from "../../src/ledger/archive/violations.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -30,7 +30,7 @@ const SEEN = { prompt_tokens: 4, cached_tokens: 0, completion_tokens: 0 }
 const SEEN_COST = 1_000n
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 const closing = new AsyncDisposableStack()
 

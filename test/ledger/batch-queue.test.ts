@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import postgres from "postgres"
 import { BatchQueue, batchCap } from "../../src/ledger/database/batch-queue.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { Withdrawn } from "../../src/ledger/database/queued.ts"
 import { type Hold, LedgerBusy } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
@@ -12,7 +12,7 @@ import { holdOf, lockAccount, openTestDatabase, settled, type TestDatabase } fro
 /** A queue by itself: what its owner sees of it. */
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 
 beforeAll(async () => {
   db = await openTestDatabase()

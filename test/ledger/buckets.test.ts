@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { buckets, recordOf } from "../../src/kinds.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -70,7 +70,7 @@ const KINDS = [8, 5, 20, 4, 6, 2, 3, 5, 7, 2]
 const COUNTS = [...KINDS, ...Array.from({ length: 22 }, () => 0), 1, 0, 2]
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 let terms_id: number
 

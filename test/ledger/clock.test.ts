@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { floorId, nextId } from "../../src/id.ts"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
@@ -14,7 +14,7 @@ import { type Account, holdOf, openTestDatabase, settled, type TestDatabase } fr
 const HOUR_MS = 3_600_000
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 
 beforeAll(async () => {

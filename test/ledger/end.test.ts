@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { errorCode } from "../../src/ledger/database/database-errors.ts"
 import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
@@ -27,7 +27,7 @@ import {
 /** How holds end, on a real Postgres: exactly once, and the money with them (D13). */
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import fc from "fast-check"
 import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
-import type { Measure } from "../../src/ledger/entries.ts"
+import type { EstimateMeasure } from "../../src/ledger/entries.ts"
 import { addEstimates, EstimateQueue, KEPT_DAYS, readEstimates } from "../../src/ledger/queue/estimates.ts"
 import { until } from "../support/gateway.ts"
 import { thrown } from "../support/thrown.ts"
@@ -17,7 +17,7 @@ beforeEach(async () => {
 })
 afterAll(() => db.close())
 
-const measure: Measure = {
+const measure: EstimateMeasure = {
   model: `it's "a" model, {1}`,
   operation: "chat",
   prompt_bytes: 400,
@@ -34,7 +34,7 @@ async function read(days = KEPT_DAYS, model?: string) {
 }
 
 /** What the sums must be, call by call. */
-function summed(measures: readonly Measure[]) {
+function summed(measures: readonly EstimateMeasure[]) {
   const sum = (
     name: "prompt_bytes" | "prompt_tokens" | "output_bytes" | "output_tokens" | "reasoning_tokens",
   ) => measures.reduce((total, one) => total + one[name], 0)
@@ -63,7 +63,7 @@ describe("D92 sums about estimates", () => {
     await fc.assert(
       fc.asyncProperty(fc.array(process, { minLength: 1, maxLength: 3 }), async (processes) => {
         await db.sql`DELETE FROM tollgate.estimates`
-        const all: Measure[] = []
+        const all: EstimateMeasure[] = []
         await Promise.all(
           processes.map(async (steps) => {
             const queue = new EstimateQueue()

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import type { Connection, Runner } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection, Runner } from "../../src/ledger/database/connection.ts"
 import { errorCode, kindOf } from "../../src/ledger/database/database-errors.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
@@ -34,7 +34,7 @@ const LOCK_MS = 5_000
 const WITHIN_MS = 15_000
 
 let db: TestDatabase
-let connections: [Connection, Connection]
+let connections: [DatabaseConnection, DatabaseConnection]
 let gateway_id: string
 
 beforeAll(async () => {
@@ -190,7 +190,7 @@ describe.each(guards)("%s", (_, real, variant, load, fault) => {
 })
 
 /** Two statements that wait at the same account, which has enough for one of them. */
-async function race(held: (by: Connection, hold: Hold) => Promise<unknown>): Promise<void> {
+async function race(held: (by: DatabaseConnection, hold: Hold) => Promise<unknown>): Promise<void> {
   const account = await db.account(10n)
   const lock = await lockAccount(db.sql, account.account_id)
   const racing = connections.map((by) => held(by, holdOf(account, 10n)))

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
@@ -20,7 +20,7 @@ import {
 /** The holding statements, on a real Postgres: what they admit, what they refuse, and why. */
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -23,7 +23,7 @@ import {
 /** D43: an `Idempotency-Key` is one hold, on a real Postgres, whoever asks and however many at once. */
 
 let db: TestDatabase
-let connections: Connection[]
+let connections: DatabaseConnection[]
 let gateway_id: string
 
 beforeAll(async () => {

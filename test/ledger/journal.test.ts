@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
-import { type Grouping, sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import type { Grouping } from "../../src/wire/usage-report.ts"
 import {
   type Account,
   falsify,
@@ -20,7 +21,7 @@ import {
 const DAY_MS = 86_400_000
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 
 beforeAll(async () => {

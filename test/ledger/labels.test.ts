@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold, Labelled } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
@@ -25,7 +25,7 @@ import {
 const LOCK_MS = 300
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 
 beforeAll(async () => {

@@ -3,7 +3,7 @@ import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { changeKey, type SpendingLimit } from "../../src/ledger/accounts/keys.ts"
-import type { Connection, Runner } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection, Runner } from "../../src/ledger/database/connection.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { errorCode, kindOf, Overdue } from "../../src/ledger/database/database-errors.ts"
 import { type Statement, statement } from "../../src/ledger/database/statement.ts"
@@ -40,7 +40,7 @@ import {
 const LOCK_MS = 300
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let alive_id: string
 let dead_id: string
 
@@ -55,13 +55,13 @@ afterAll(() => db.close())
 
 /** A way to ask for one call, on a connection of its own. `hold` is what an end is believed to free. */
 interface Way {
-  readonly connection: Connection
+  readonly connection: DatabaseConnection
   hold(gateway_id: string, hold: Hold): Promise<HoldAttempt | undefined>
   end(end: End, hold: Hold): Promise<EndResult | undefined>
 }
 
 /** By the lean statement for one call. */
-function alone(connection: Connection): Way {
+function alone(connection: DatabaseConnection): Way {
   return {
     connection,
     hold: async (gateway_id, hold) => (await holdBatch(connection, gateway_id, [hold], LOCK_MS))[0],
@@ -70,7 +70,7 @@ function alone(connection: Connection): Way {
 }
 
 /** By the lean statement, beside another call that it writes. */
-function besideOne(connection: Connection, account: Account): Way {
+function besideOne(connection: DatabaseConnection, account: Account): Way {
   const neighbour = async () => {
     const hold = holdOf(account, 1n)
     await holdBatch(connection, alive_id, [hold], LOCK_MS)
@@ -85,7 +85,7 @@ function besideOne(connection: Connection, account: Account): Way {
 }
 
 /** By the lean statement for calls that are alike, beside one that holds and is charged nothing. */
-function besideOwn(connection: Connection): Way {
+function besideOwn(connection: DatabaseConnection): Way {
   const like = ({ account_id, key_id, terms_id }: Hold) => holdOf({ account_id, key_id }, 0n, { terms_id })
   return {
     connection,
@@ -109,7 +109,7 @@ function besideOwn(connection: Connection): Way {
 }
 
 /** By the lean statement, beside calls that it leaves out, because nobody knows them. */
-function besideNobody(connection: Connection): Way {
+function besideNobody(connection: DatabaseConnection): Way {
   const nobody = { account_id: crypto.randomUUID(), key_id: crypto.randomUUID() }
   return {
     connection,
@@ -131,7 +131,7 @@ function besideNobody(connection: Connection): Way {
   }
 }
 
-function exactly(connection: Connection): Way {
+function exactly(connection: DatabaseConnection): Way {
   return {
     connection,
     hold: async (gateway_id, hold) => (await holdExactly(connection, gateway_id, [hold], LOCK_MS, 1_000))[0],
@@ -439,9 +439,9 @@ describe("what comes into the ledger while a statement waits", () => {
     [
       "a release",
       "closed",
-      (own: Connection, hold: Hold) => endBatch(own, [{ end: released(hold.id), hold }], 5_000),
+      (own: DatabaseConnection, hold: Hold) => endBatch(own, [{ end: released(hold.id), hold }], 5_000),
     ],
-    ["an expiry", "applied", (own: Connection, hold: Hold) => expireBatch(own, [hold], 5_000)],
+    ["an expiry", "applied", (own: DatabaseConnection, hold: Hold) => expireBatch(own, [hold], 5_000)],
   ] as const)("D13 %s of the hold that is being settled: the settlement is %s", async (_, ended, first) => {
     const { codes, by } = watched()
     const account = await db.account(100n)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { countedKinds, recordOf } from "../../src/kinds.ts"
-import type { Listed, Page } from "../../src/ledger/database/page.ts"
+import type { Page, PageOf } from "../../src/ledger/database/page.ts"
 import { TooManyGroups } from "../../src/ledger/entries.ts"
 import { addLatencies, addUsage, mergePages } from "../../src/ledger/reports/merge.ts"
 import { MAX_GROUPS, type UsageSummary } from "../../src/ledger/reports/usage-sums.ts"
@@ -12,7 +12,7 @@ interface Row {
 }
 
 /** A page of one shard that looks at `look` rows at most, as a list of calls with a rare filter does: one in `rare` is listed. */
-function pageIn(ids: readonly number[], { limit, after }: Page, look: number, rare: number): Listed<Row> {
+function pageIn(ids: readonly number[], { limit, after }: Page, look: number, rare: number): PageOf<Row> {
   const seen = ids.filter((id) => after === null || rowOf(id).id < after).toSorted((one, two) => two - one)
   const looked = seen.slice(0, look)
   const found = looked.filter((id) => id % rare === 0).map(rowOf)
@@ -36,7 +36,7 @@ describe("pages of several shards", () => {
       let after: string | null = null
       do {
         const page: Page = { limit, after }
-        const merged: Listed<Row> = mergePages(
+        const merged: PageOf<Row> = mergePages(
           shards.map((own, at) => pageIn(own, page, looks[at] ?? 1, rare)),
           page,
         )

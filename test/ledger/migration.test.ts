@@ -6,7 +6,7 @@ import { buckets } from "../../src/kinds.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { Connection } from "../../src/ledger/database/connection.ts"
+import { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
@@ -305,7 +305,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     const flags = await sql`SELECT id FROM tollgate.accounts WHERE is_limited ORDER BY id`
     expect(flags.map(({ id }) => id)).toEqual(account_ids.slice(0, 2))
 
-    const connection = new Connection(fresh.address)
+    const connection = new DatabaseConnection(fresh.address)
     const [key] = keys
     const account = { account_id: account_ids[0] ?? "", key_id: key?.id ?? "" }
     const left = LIMIT - BigInt(spent.get(account.key_id) ?? 0)
@@ -323,7 +323,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     const states = await Promise.all(open.map(async ({ id }) => (await call(sql, String(id)))?.state))
     expect(new Set(states)).toEqual(new Set(["open"]))
 
-    const connection = new Connection(fresh.address)
+    const connection = new DatabaseConnection(fresh.address)
     const lease = new Lease(connection, LONG_LEASE)
     await lease.take(nextId())
     let expired = 0

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { floorId } from "../../src/id.ts"
 import { addMonths, JOURNAL_TABLES } from "../../src/ledger/archive/months.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import {
@@ -31,7 +31,7 @@ import {
 /** D71: the journal by months. */
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 let account: Account
 

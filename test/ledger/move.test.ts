@@ -7,7 +7,7 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import { cancelMove, carry, moveAccount, type Place } from "../../src/ledger/moves/move.ts"
+import { cancelMove, carry, type MoveShard, moveAccount } from "../../src/ledger/moves/move.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
 import { accounts } from "../../src/ledger/schema/tables.ts"
 import { thrown } from "../support/thrown.ts"
@@ -27,7 +27,7 @@ import {
 
 interface Side {
   readonly db: TestDatabase
-  readonly place: Place
+  readonly place: MoveShard
   readonly connection: ReturnType<TestDatabase["connection"]>
   readonly gateway_id: string
 }
@@ -144,7 +144,7 @@ async function expectMoved(gone: Side, there: Side, account: Rich): Promise<void
 class Killed extends Error {}
 
 /** A place whose statements, counted with those of others, are the last ones of their process. */
-function killing(place: Place, count: { left: number }): Place {
+function killing(place: MoveShard, count: { left: number }): MoveShard {
   const counted = async <Answer>(work: Promise<Answer>): Promise<Answer> => {
     const answer = await work
     count.left -= 1

@@ -3,7 +3,7 @@ import { nextId } from "../../src/id.ts"
 import { changeAccount } from "../../src/ledger/accounts/accounts.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -26,7 +26,7 @@ import {
 const COST = 4_525n
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 
 beforeAll(async () => {

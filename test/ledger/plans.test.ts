@@ -5,7 +5,7 @@ import { nextId } from "../../src/id.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { connectDatabase } from "../../src/ledger/database/database.ts"
 import { DAY_MS, HOUR_MS } from "../../src/ledger/database/span.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
@@ -60,7 +60,7 @@ const GROWING = ["holds", "ends", "corrections", "accounts", "keys", "idempotenc
 
 let db: TestDatabase
 /** All statements go over this one, whose plans are kept. */
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 let accounts: Account[]
 let limited: Account

@@ -3,7 +3,7 @@ import { floorId, nextId } from "../../src/id.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { checkSeal, type Sealed, sealMonth } from "../../src/ledger/archive/seals.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
@@ -35,7 +35,7 @@ function overAfterMs(ahead: number): number {
 const running = () => false
 
 let db: TestDatabase
-let connection: Connection
+let connection: DatabaseConnection
 let gateway_id: string
 let account: Account
 let month: string

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
@@ -26,7 +26,7 @@ import {
 /** D42: what a key may spend in a day or a month, on a real Postgres. */
 
 let db: TestDatabase
-let connections: Connection[]
+let connections: DatabaseConnection[]
 let gateway_id: string
 
 beforeAll(async () => {

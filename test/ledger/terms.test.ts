@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
-import type { Terms } from "../../src/ledger/entries.ts"
+import type { PriceTerms } from "../../src/ledger/entries.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import {
   call,
@@ -29,9 +29,9 @@ afterAll(async () => {
 })
 
 const price = { input_pico: 1n, cached_input_pico: 2n, output_pico: 3n, per_call_nano: 4n }
-const terms: Terms = { family: "chat", model: "m", upstream: "u", price }
+const terms: PriceTerms = { family: "chat", model: "m", upstream: "u", price }
 
-const register = (...wanted: readonly Terms[]) => registerTerms(db.database.operators, wanted)
+const register = (...wanted: readonly PriceTerms[]) => registerTerms(db.database.operators, wanted)
 
 test("D56 the same terms get the same number, in whichever order and however often they are asked for", async () => {
   const other = { ...terms, model: "n" }
@@ -41,7 +41,7 @@ test("D56 the same terms get the same number, in whichever order and however oft
   expect(await (await db.ledger()).terms([terms])).toEqual([[Number(one)]])
 })
 
-const changes: [what: string, changed: Terms][] = [
+const changes: [what: string, changed: PriceTerms][] = [
   ["family", { ...terms, family: "messages" }],
   ["model", { ...terms, model: "M" }],
   ["upstream", { ...terms, upstream: "v" }],

@@ -5,11 +5,11 @@ import type { Sql, TransactionSql } from "postgres"
 import { nextId } from "../../src/id.ts"
 import type { Violation } from "../../src/ledger/archive/violations.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
-import { Connection, type Runner } from "../../src/ledger/database/connection.ts"
+import { DatabaseConnection, type Runner } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import { DatabaseLedger, type DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
-import type { End, Hold, Terms } from "../../src/ledger/entries.ts"
+import type { End, Hold, PriceTerms } from "../../src/ledger/entries.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { freshDatabase, setUp } from "../support/database.ts"
@@ -19,7 +19,7 @@ export const HASH = "0".repeat(64)
 export const LONG_LEASE = { renew_ms: 60_000, expire_ms: 240_000 }
 const PRICE = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 /** What `openTestDatabase` registers first on its fresh database, so that their numbers are 1, 2 and 3. */
-const TERMS: readonly Terms[] = [
+const TERMS: readonly PriceTerms[] = [
   { family: "chat", model: "model", upstream: "first", price: PRICE },
   { family: "chat", model: "model", upstream: "second", price: PRICE },
   { family: "chat", model: "other", upstream: "first", price: PRICE },
@@ -40,7 +40,7 @@ export interface TestDatabase {
   /** For looking at the tables, and for locking what a test wants locked. */
   readonly sql: Sql
   /** A connection for one statement at a time; `close` ends it. */
-  readonly connection: (address?: Address) => Connection
+  readonly connection: (address?: Address) => DatabaseConnection
   /** A gateway's row under which holds can be made; its lease runs for `expire_ms`. */
   gateway(expire_ms?: number): Promise<string>
   /** A ledger on this database, with its own data directory unless the options name one; `close` stops it. */
@@ -57,12 +57,12 @@ export async function openTestDatabase(): Promise<TestDatabase> {
   await setUp(address)
   await registerTerms(database.operators, TERMS)
   const sql: Sql = connect(address, { max: 4, onnotice: () => {} })
-  const connections: Connection[] = []
+  const connections: DatabaseConnection[] = []
   const ledgers: DatabaseLedger[] = []
   const folders: string[] = []
 
   const connection = (to = address) => {
-    const made = new Connection(to)
+    const made = new DatabaseConnection(to)
     connections.push(made)
     return made
   }
@@ -243,7 +243,10 @@ export async function lockWaiters(sql: Sql, count: number): Promise<void> {
 }
 
 /** The connection, and which statements it was asked for. */
-export function recording(connection: Connection): { readonly runner: Runner; readonly asked: Statement[] } {
+export function recording(connection: DatabaseConnection): {
+  readonly runner: Runner
+  readonly asked: Statement[]
+} {
   const asked: Statement[] = []
   const run: Runner["run"] = (statement, ...rest) => {
     asked.push(statement)

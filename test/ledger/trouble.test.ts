@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { SQL } from "bun"
 import { sql } from "drizzle-orm"
-import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { kindOf } from "../../src/ledger/database/database-errors.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
@@ -381,7 +381,7 @@ describe("a connection", () => {
   const quick = statement("sweep", sql`SELECT 1 AS one`)
 
   test("D27 gives up on a statement that does not return, and goes on with the next one", async () => {
-    const connection: Connection = db.connection()
+    const connection: DatabaseConnection = db.connection()
     await connection.run(quick, [], 1_000)
     const started_at = performance.now()
     const error: unknown = await connection.run(slow, [], 100).catch((thrown: unknown) => thrown)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { Meaning } from "../../src/presets/preset.ts"
+import type { ErrorMeaning } from "../../src/presets/preset.ts"
 import { presetAt, presetNames, presets } from "../../src/presets/presets.ts"
 import { meaningOf } from "../../src/upstream/account-errors.ts"
 import type { OperationName } from "../../src/wire/call.ts"
@@ -194,7 +194,7 @@ describe("D83 D63 what a model can be called for", () => {
 })
 
 describe("D83 what refusals mean", () => {
-  const rows: [provider: string, status: number, body: unknown, meaning: Meaning | null][] = [
+  const rows: [provider: string, status: number, body: unknown, meaning: ErrorMeaning | null][] = [
     ["openai", 429, { error: { code: "insufficient_quota" } }, "account"],
     ["dashscope", 429, { error: { code: "insufficient_quota" } }, null],
     ["dashscope", 400, { error: { code: "Arrearage" } }, "account"],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import type { JsonEvidence, StreamEvidence } from "../../src/meter/reading.ts"
-import { decide, type Terms, type Verdict } from "../../src/settlement/decide.ts"
+import { decide, type EstimateTerms, type Verdict } from "../../src/settlement/decide.ts"
 import { type Ending, endings, type Failure, type Note } from "../../src/wire/call.ts"
 import type { UsageReading } from "../../src/wire/usage.ts"
 
@@ -268,7 +268,7 @@ describe("D6 what an estimate rests on", () => {
     ["a JSON answer whose client left", json({ ...some, ending: "client_left" }), false],
   ]
   test.each(charges_prompt)("the prompt is charged by client_cut: %s, %p", (_, evidence, charged) => {
-    const tokens = (estimate_prompt: Terms["estimate_prompt"]) => {
+    const tokens = (estimate_prompt: EstimateTerms["estimate_prompt"]) => {
       const verdict = decide(evidence, { ...withPrompt, estimate_prompt })
       return verdict.outcome === "settled" ? verdict.estimated.prompt_tokens : null
     }

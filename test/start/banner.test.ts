@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import { banner, type Facts } from "../../src/start/banner.ts"
+import { type BannerFacts, banner } from "../../src/start/banner.ts"
 import { painter } from "../../src/start/paint.ts"
 
 const plain = painter(false, {})
-const demo: Facts = {
+const demo: BannerFacts = {
   host: "127.0.0.1",
   port: 8080,
   admin: null,
@@ -12,7 +12,7 @@ const demo: Facts = {
   command: "bun run tollgate",
   demo: { key: "tg_live_abc", made_token: true, data_dir: ".tollgate" },
 }
-const configured: Facts = { ...demo, admin_token: "operator-secret", model: "gpt-5-mini", demo: null }
+const configured: BannerFacts = { ...demo, admin_token: "operator-secret", model: "gpt-5-mini", demo: null }
 
 describe("what a demo says when it listens", () => {
   test.each([

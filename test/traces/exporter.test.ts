@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { Exporter } from "../../src/traces/exporter.ts"
-import type { Span } from "../../src/traces/otlp.ts"
+import type { TraceSpan } from "../../src/traces/otlp.ts"
 import { newSpanId, newTraceId } from "../../src/traces/recorded.ts"
 import { until } from "../support/gateway.ts"
 import { type Collector, startCollector } from "./collector.ts"
@@ -32,7 +32,7 @@ function exporting(env: Readonly<Record<string, string>> = {}, url = collector.u
 }
 
 /** A trace of so many spans. */
-function spans(count = 4): Span[] {
+function spans(count = 4): TraceSpan[] {
   const trace_id = newTraceId()
   return Array.from({ length: count }, () => ({
     trace_id,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { exportRequest, rejectedSpans, type Span } from "../../src/traces/otlp.ts"
+import { exportRequest, rejectedSpans, type TraceSpan } from "../../src/traces/otlp.ts"
 import { readSpans } from "./collector.ts"
 
 const origin = { resource: { "service.name": "tollgate" }, scope: { name: "tollgate", version: "1.2.3" } }
-const span: Span = {
+const span: TraceSpan = {
   trace_id: "4bf92f3577b34da6a3ce929d0e0e4736",
   span_id: "00f067aa0ba902b7",
   parent_id: null,
@@ -31,7 +31,7 @@ const value = fc.oneof(
   fc.double({ noNaN: true, min: 0.0001, max: 0.9999 }),
   fc.array(fc.string(), { maxLength: 5 }),
 )
-const anySpan: fc.Arbitrary<Span> = fc.record({
+const anySpan: fc.Arbitrary<TraceSpan> = fc.record({
   trace_id: hex(32),
   span_id: hex(16),
   parent_id: fc.option(hex(16)),
@@ -90,7 +90,7 @@ describe("D54 what is exported", () => {
   })
 
   test("is what the protocol says of a known message, with the numbers of 64 bits as text", () => {
-    const known: Span = {
+    const known: TraceSpan = {
       ...span,
       parent_id: "00f067aa0ba902b8",
       remote_parent: true,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { errorBody, errorResponse } from "../../src/errors.ts"
-import { isSpoken, type Refusal, redacted, refusalError } from "../../src/upstream/refusal.ts"
+import { isSpoken, type ProviderRefusal, redacted, refusalError } from "../../src/upstream/refusal.ts"
 import { API_KEY } from "./calling.ts"
 
 const BODY = JSON.stringify({
@@ -13,7 +13,7 @@ const BODY = JSON.stringify({
   },
 })
 
-function told(refusal: Partial<Refusal> & { readonly status: number }) {
+function told(refusal: Partial<ProviderRefusal> & { readonly status: number }) {
   const error = refusalError({ retry_after: null, body: BODY, secrets: [API_KEY], ...refusal })
   return { status: error.status, ...errorBody(error, "id-1").error }
 }

@@ -63,7 +63,7 @@ export class AdminError extends Error {
   }
 }
 
-export interface Listed<Body> {
+export interface ListBody<Body> {
   readonly data: readonly Body[]
   readonly next: string | null
 }

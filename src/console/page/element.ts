@@ -6,7 +6,7 @@
 export type Child = Node | string | null | false
 
 type Listener = (event: Event) => void
-type Attributes = Readonly<Record<string, string | number | boolean | null | Listener>>
+type ElementAttributes = Readonly<Record<string, string | number | boolean | null | Listener>>
 
 /**
  * `el("p.quiet", { id: "note" }, "text")`: an element with its classes, attributes and children. A function is a listener for the
@@ -14,7 +14,7 @@ type Attributes = Readonly<Record<string, string | number | boolean | null | Lis
  */
 export function el<Tag extends keyof HTMLElementTagNameMap>(
   spec: Tag | `${Tag}.${string}`,
-  ...parts: readonly (Attributes | Child)[]
+  ...parts: readonly (ElementAttributes | Child)[]
 ): HTMLElementTagNameMap[Tag] {
   const [tag, ...names] = spec.split(".")
   // The type of `spec` says that its first part is a tag.
@@ -28,7 +28,7 @@ export function el<Tag extends keyof HTMLElementTagNameMap>(
   return element
 }
 
-function setAttributes(element: Element, attributes: Attributes): void {
+function setAttributes(element: Element, attributes: ElementAttributes): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value)
     else if (value !== null && value !== false)
@@ -36,7 +36,11 @@ function setAttributes(element: Element, attributes: Attributes): void {
   }
 }
 
-export function button(label: string, click: Listener, attributes: Attributes = {}): HTMLButtonElement {
+export function button(
+  label: string,
+  click: Listener,
+  attributes: ElementAttributes = {},
+): HTMLButtonElement {
   return el("button", { type: "button", click, ...attributes }, label)
 }
 

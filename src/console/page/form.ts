@@ -1,7 +1,7 @@
 import { AdminError, faultWords } from "./admin-api.ts"
 import { button, type Child, el, setText } from "./element.ts"
 
-export interface Field {
+export interface FormField {
   readonly name: string
   readonly label: string
   readonly hint?: string
@@ -17,17 +17,17 @@ export interface Field {
   readonly value?: string
 }
 
-type Values = Readonly<Record<string, string>>
+type FormValues = Readonly<Record<string, string>>
 
-interface Form {
+interface FormRows {
   readonly rows: readonly HTMLElement[]
   /** The trimmed values by field; times in RFC 3339. */
-  values(): Values
+  values(): FormValues
   /** Marks the field with this name as wrong, and no other. */
   refuse(name: string | null): void
 }
 
-export function form(fields: readonly Field[]): Form {
+export function form(fields: readonly FormField[]): FormRows {
   const inputs = fields.map((field) => ({ ...field, input: inputOf(field) }))
   return {
     rows: inputs.map(({ input, label, hint }) =>
@@ -59,7 +59,7 @@ function inputOf({
   hint,
   kind = "text",
   value = "",
-}: Field): HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement {
+}: FormField): HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement {
   const id = `field-${name}`
   const shared = { id, name, "aria-describedby": hint === undefined ? null : `${id}-hint` }
   if (typeof kind !== "string") {
@@ -89,11 +89,11 @@ function localTime(text: string): string {
 interface Action {
   readonly title: string
   readonly text?: Child
-  readonly fields?: readonly Field[]
+  readonly fields?: readonly FormField[]
   readonly submit: string
   readonly is_dangerous?: boolean
   /** Runs the action with the values by field. An element in return replaces the form. */
-  act(values: Values): Promise<unknown>
+  act(values: FormValues): Promise<unknown>
   /** Called when the action has succeeded. */
   done?(): void
 }

@@ -2,7 +2,7 @@ import type { Static, TObject, TProperties } from "@sinclair/typebox"
 import type { AccountBody } from "../../wire/admin.ts"
 import { type FieldPath, fieldAt, type Unit, valueAt } from "../../wire/field.ts"
 import { showCount, showUsd } from "../amount.ts"
-import { addressOf, type Query, shortId } from "../fragment.ts"
+import { addressOf, type PageQuery, shortId } from "../fragment.ts"
 import { showAgo, showDuration, showMoment, showUtc } from "../times.ts"
 import { failureWords, stateWords } from "../words.ts"
 import { ask } from "./admin-api.ts"
@@ -66,7 +66,7 @@ export function shownValue<P extends TProperties>(
 
 /** A function that makes entries of a detail view. The schema says their titles, and their units unless a value is given. */
 export function entriesOf<P extends TProperties>(schema: TObject<P>, record: Static<TObject<P>>) {
-  return (path: FieldPath<P>, value: Child = shownValue(schema, record, path), note?: string): Entry =>
+  return (path: FieldPath<P>, value: Child = shownValue(schema, record, path), note?: string): DetailEntry =>
     note === undefined ? [fieldAt(schema, path).title, value] : [fieldAt(schema, path).title, value, note]
 }
 
@@ -104,7 +104,7 @@ export function callLink(id: string): HTMLElement {
 }
 
 /** A link to the calls with this model, key or session. */
-export function callsLink(filter: Query, ...shown: readonly Child[]): HTMLElement {
+export function callsLink(filter: PageQuery, ...shown: readonly Child[]): HTMLElement {
   const title = Object.entries(filter).map(([name, value]) => `Show the calls of the ${name} ${value}`)
   return el("a", { href: addressOf("calls", null, filter), title: title.join(", ") }, ...shown)
 }
@@ -178,7 +178,7 @@ export function choice<Value extends string>(
 /** One record: a label, a value and a note each. Entries that are null are left out. */
 export function detail(
   kind: "facts" | "tiles" | "percentiles",
-  entries: readonly (Entry | null)[],
+  entries: readonly (DetailEntry | null)[],
 ): HTMLElement {
   const given = entries.filter((entry) => entry !== null)
   return el(
@@ -189,4 +189,4 @@ export function detail(
   )
 }
 
-export type Entry = readonly [label: string, value: Child, note?: string]
+export type DetailEntry = readonly [label: string, value: Child, note?: string]

@@ -12,7 +12,7 @@ import { overview } from "./views/overview.ts"
 import { receipt } from "./views/receipt.ts"
 import { upstreams } from "./views/upstreams.ts"
 
-interface Place {
+interface MenuEntry {
   /** In the navigation. */
   readonly name: string
   readonly view: (visit: Visit) => HTMLElement
@@ -21,7 +21,7 @@ interface Place {
 }
 
 /** The views by the first part of their address. */
-const places: Readonly<Record<string, Place>> = {
+const places: Readonly<Record<string, MenuEntry>> = {
   "": { name: "Overview", view: overview },
   accounts: { name: "Accounts", view: accounts, one: account },
   live: { name: "Live", view: live },

@@ -1,11 +1,11 @@
-import { type Address, addressOf, type Query } from "../fragment.ts"
+import { addressOf, type PageAddress, type PageQuery } from "../fragment.ts"
 import { pauseAfter } from "../times.ts"
 import { faultWords } from "./admin-api.ts"
 import { button, type Child, el, replaceElement } from "./element.ts"
 
 /** One visit to an address. It ends when the user navigates away, which aborts its requests. */
 export interface Visit {
-  readonly address: Address
+  readonly address: PageAddress
   readonly signal: AbortSignal
 }
 
@@ -15,7 +15,7 @@ export function view(title: Child, tools: Child, ...content: readonly Child[]): 
 }
 
 /** A part of a view that loads by itself. It shows its content, and below it the error of the last try with a retry button. */
-export interface Part {
+export interface ViewPart {
   readonly element: HTMLElement
   /** Reloads the part; the old content stays until then. */
   load(): Promise<void>
@@ -31,7 +31,7 @@ interface PartOptions {
   content(signal: AbortSignal): Promise<HTMLElement>
 }
 
-export function part(visit: Visit, { title, tools, class: name = "card", content }: PartOptions): Part {
+export function part(visit: Visit, { title, tools, class: name = "card", content }: PartOptions): ViewPart {
   const place = el("div", el("p.quiet.loading", "Loading …"))
   const fault = el("div.fault", { role: "alert" })
   const heading = title === null ? null : el("div.heading", el("h2", title), tools ?? null)
@@ -94,6 +94,6 @@ export function poll(visit: Visit, least_ms: number, look: () => Promise<unknown
 }
 
 /** Updates the address bar without a new visit, so that a reload or a link shows the same. */
-export function noteAddress({ address, signal }: Visit, query: Query): void {
+export function noteAddress({ address, signal }: Visit, query: PageQuery): void {
   if (!signal.aborted) history.replaceState(null, "", addressOf(address.view, address.id, query))
 }

@@ -1,20 +1,20 @@
 import type { Static, TObject, TProperties } from "@sinclair/typebox"
 import { type FieldPath, fieldAt } from "../../wire/field.ts"
-import { addressOf, type Query } from "../fragment.ts"
-import type { Listed } from "./admin-api.ts"
+import { addressOf, type PageQuery } from "../fragment.ts"
+import type { ListBody } from "./admin-api.ts"
 import { button, type Child, el, replaceElement } from "./element.ts"
 import { shownValue } from "./formats.ts"
-import { type Part, part, type Visit } from "./part.ts"
+import { part, type ViewPart, type Visit } from "./part.ts"
 
 /** A title, what is shown of a row, and whether it is a number, which is aligned right. */
-export type Column<Row> = readonly [title: string, cell: (row: Row) => Child, right?: "right"]
+export type PageColumn<Row> = readonly [title: string, cell: (row: Row) => Child, right?: "right"]
 
 /** A function that makes columns of the fields of a schema, which says their titles, and their units unless `cell` is given. */
 export function columnsOf<P extends TProperties>(schema: TObject<P>) {
   return (
     path: FieldPath<P>,
     cell: (record: Static<TObject<P>>) => Child = (record) => shownValue(schema, record, path),
-  ): Column<Static<TObject<P>>> => {
+  ): PageColumn<Static<TObject<P>>> => {
     const { title, unit } = fieldAt(schema, path)
     return unit === "text" || unit === "time" ? [title, cell] : [title, cell, "right"]
   }
@@ -28,7 +28,7 @@ export interface Table<Row> {
 
 interface TableOptions<Row> {
   readonly label: string
-  readonly columns: readonly Column<Row>[]
+  readonly columns: readonly PageColumn<Row>[]
   key?(row: Row): string
   /** A row is replaced only if its mark changes. */
   mark?(row: Row): string
@@ -94,7 +94,7 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
   return { element, show }
 }
 
-function rowOf<Row>(row: Row, columns: readonly Column<Row>[]): HTMLTableRowElement {
+function rowOf<Row>(row: Row, columns: readonly PageColumn<Row>[]): HTMLTableRowElement {
   const cells = columns.map(([title, cell, right = null]) =>
     el("td", { role: "cell", "data-title": title, class: right }, cell(row)),
   )
@@ -145,7 +145,7 @@ interface ListOptions<Row, Page> extends TableOptions<Row> {
 export function list<Row, Page extends { readonly data: readonly Row[] }>(
   visit: Visit,
   { load, below, title, tools, ...options }: ListOptions<Row, Page>,
-): Part {
+): ViewPart {
   const rows = table(options)
   const foot = el("div")
   const whole = el("div", rows.element, foot)
@@ -159,7 +159,12 @@ export function list<Row, Page extends { readonly data: readonly Row[] }>(
 }
 
 /** Links to older entries and back to the newest; empty for a single page. */
-export function pages(view: string, query: Query, after: string, { next }: Listed<unknown>): HTMLElement {
+export function pages(
+  view: string,
+  query: PageQuery,
+  after: string,
+  { next }: ListBody<unknown>,
+): HTMLElement {
   return el(
     "nav.pages",
     { "aria-label": "Pages" },

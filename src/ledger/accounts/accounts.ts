@@ -1,6 +1,6 @@
 import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { type Listed, type Page, paged } from "../database/page.ts"
+import { type Page, type PageOf, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { accounts, type keys } from "../schema/tables.ts"
 
@@ -78,7 +78,7 @@ async function rowOf(database: PostgresJsDatabase, id: string): Promise<Account 
 }
 
 /** All accounts that are in this shard, newest first. */
-export async function listAccounts(database: PostgresJsDatabase, page: Page): Promise<Listed<Account>> {
+export async function listAccounts(database: PostgresJsDatabase, page: Page): Promise<PageOf<Account>> {
   const rows = await database
     .select()
     .from(accounts)

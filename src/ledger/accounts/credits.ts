@@ -1,7 +1,7 @@
 import { and, desc, eq, getTableColumns, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { type Listed, type Page, paged } from "../database/page.ts"
+import { type Page, type PageOf, paged } from "../database/page.ts"
 import { names } from "../database/statement.ts"
 import { AccountMoving } from "../entries.ts"
 import { accounts, credits } from "../schema/tables.ts"
@@ -118,7 +118,7 @@ export async function creditsBefore(
 }
 
 /** Credits of several shards, newest first, as a page. */
-export function pageOfCredits(found: readonly TimedCredit[], page: Page): Listed<Credit> {
+export function pageOfCredits(found: readonly TimedCredit[], page: Page): PageOf<Credit> {
   const timeOf = ({ at_us }: TimedCredit) => BigInt(at_us)
   const sorted = found.toSorted((left, right) => {
     const difference = timeOf(right) - timeOf(left)

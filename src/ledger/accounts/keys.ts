@@ -2,7 +2,7 @@ import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Period, Tags } from "../../wire/call.ts"
-import { type Listed, type Page, paged } from "../database/page.ts"
+import { type Page, type PageOf, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { isPeriod, spentIn, spentSince } from "../money/spending.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -83,13 +83,13 @@ const shown = {
   spent_nano: sql<string>`(${spentIn(k)})::text`,
 }
 
-type Shown = Omit<Key, "spending"> & {
+type SelectedKey = Omit<Key, "spending"> & {
   readonly limit_nano: bigint | null
   readonly period: string | null
   readonly spent_nano: string
 }
 
-function keyOf({ limit_nano, period, spent_nano, ...key }: Shown): Key {
+function keyOf({ limit_nano, period, spent_nano, ...key }: SelectedKey): Key {
   if (limit_nano === null || !isPeriod(period)) return { ...key, spending: null }
   return { ...key, spending: { limit_nano, period, spent_nano: BigInt(spent_nano) } }
 }
@@ -118,13 +118,13 @@ export async function createKey(database: PostgresJsDatabase, key: NewKey): Prom
   })
 }
 
-type Transaction = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "execute">
+type KeyStatements = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "execute">
 
 /**
  * Takes the lock that every statement needs to hold or end the account's calls, so that later reads of the transaction are
  * complete. False without such an account. Throws `AccountMoving` during a move, which copies its keys (D76).
  */
-async function lockAccount(transaction: Transaction, id: string): Promise<boolean> {
+async function lockAccount(transaction: KeyStatements, id: string): Promise<boolean> {
   await transaction.execute(sql`SELECT set_config('lock_timeout', ${String(LOCK_MS)}, true)`)
   const [account] = await transaction
     .select({ moving_to: accounts.moving_to })
@@ -136,7 +136,7 @@ async function lockAccount(transaction: Transaction, id: string): Promise<boolea
 }
 
 /** The account of a key, locked; null without such a key. */
-async function lockOwner(transaction: Transaction, key_id: string): Promise<string | null> {
+async function lockOwner(transaction: KeyStatements, key_id: string): Promise<string | null> {
   const [key] = await transaction
     .select({ account_id: keys.account_id })
     .from(keys)
@@ -145,7 +145,7 @@ async function lockOwner(transaction: Transaction, key_id: string): Promise<stri
 }
 
 /** Needs the account's lock. */
-async function noteLimits(transaction: Transaction, account_id: string): Promise<void> {
+async function noteLimits(transaction: KeyStatements, account_id: string): Promise<void> {
   await transaction
     .update(accounts)
     .set({
@@ -210,7 +210,7 @@ function changedRules({
 
 /** Sets or removes a limit, and counts what it must count, under the account's lock. */
 async function limitKey(
-  transaction: Transaction,
+  transaction: KeyStatements,
   id: string,
   account_id: string,
   spending: SpendingLimit | null,
@@ -251,7 +251,7 @@ export async function listKeys(
   database: PostgresJsDatabase,
   account_id: string,
   page: Page,
-): Promise<Listed<Key>> {
+): Promise<PageOf<Key>> {
   const rows = await database
     .select(shown)
     .from(k)

@@ -1,6 +1,6 @@
 import { and, asc, eq, isNull, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import type { Connection, Runner } from "../database/connection.ts"
+import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Statement, statement, textOf } from "../database/statement.ts"
 import { feed_epochs } from "../schema/feed.ts"
@@ -18,7 +18,7 @@ const STATEMENT_MS = 30_000
  */
 export async function detachMonth(
   database: PostgresJsDatabase,
-  connect: () => Connection,
+  connect: () => DatabaseConnection,
   keep_months: number,
 ): Promise<string | null> {
   const month = await dueMonth(database, keep_months)

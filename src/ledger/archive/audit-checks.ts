@@ -82,19 +82,19 @@ export const settledBefore = (settle_ms: number) => sql`
       AND s.backend_type = 'client backend'))::text AS moment`
 
 /** The entries of calls, made at or after `moment` or before it. */
-export interface Entries extends Ids {
+export interface EntriesBeside extends Ids {
   readonly moment: string
   readonly side: "before" | "after"
 }
 
-function at(time: SQL | typeof h.held_at, { moment, side }: Entries): SQL {
+function at(time: SQL | typeof h.held_at, { moment, side }: EntriesBeside): SQL {
   return sql`${time} ${side === "before" ? sql`<` : sql`>=`} ${moment}::timestamptz`
 }
 
 /**
  * The changes by entries, one row each: `account_id`, `balance`, `held`, and `open` (the change of the number of open calls).
  */
-const changesOf = (entries: Entries) => sql`
+const changesOf = (entries: EntriesBeside) => sql`
   SELECT ${h.account_id}, 0::bigint AS balance, ${h.amount_nano} AS held, 1 AS open FROM ${holds} ${h}
     WHERE ${within(h.id, entries)} AND ${at(h.held_at, entries)}
   UNION ALL SELECT ${e.account_id}, -${e.charge_nano}, -${e.freed_nano}, -1 FROM ${ends} ${e}
@@ -103,34 +103,39 @@ const changesOf = (entries: Entries) => sql`
     WHERE ${within(c.id, entries)} AND ${at(sql`${c.corrected_at}`, entries)}`
 
 /** The same per account. */
-export const sumsOfEntries = (entries: Entries) => sql`
+export const sumsOfEntries = (entries: EntriesBeside) => sql`
   SELECT x.account_id, sum(x.balance)::text AS balance, sum(x.held)::text AS held, sum(x.open)::int AS open,
     (count(*) FILTER (WHERE x.open = 1))::int AS calls
   FROM (${changesOf(entries)}) x GROUP BY x.account_id`
 
 /** Sums of entries, by account or by key. */
-export type Found = ReadonlyMap<string, readonly [bigint, bigint]>
+export type FoundSums = ReadonlyMap<string, readonly [bigint, bigint]>
 
-const found = (name: string, sums: Found, columns: string) => {
+const found = (name: string, sums: FoundSums, columns: string) => {
   const list = [...sums]
   return sql`unnest(${arrayOf(list, ([id]) => id)}::uuid[], ${arrayOf(list, ([, [one]]) => one)}::numeric[],
     ${arrayOf(list, ([, [, other]]) => other)}::numeric[]) AS ${sql.raw(`${name} (${columns})`)}`
 }
 
 /** A range of account ids; null for no bound. */
-export interface Range {
+export interface AccountRange {
   readonly from: string | null
   readonly to: string | null
 }
 
-const inside = (id: SQL, { from, to }: Range): SQL =>
+const inside = (id: SQL, { from, to }: AccountRange): SQL =>
   sql`${from === null ? sql`true` : sql`${id} >= ${from}::uuid`} AND ${to === null ? sql`true` : sql`${id} < ${to}::uuid`}`
 
 /**
  * Accounts that differ from their entries: credits, the seals of months before `open_month`, the sums `found` in entries before
  * a moment, and the entries since. One snapshot. Entries without an account are a violation even if their sum is 0.
  */
-export const accountsThatDiffer = (range: Range, sums: Found, open_month: string, since: Entries) => sql`
+export const accountsThatDiffer = (
+  range: AccountRange,
+  sums: FoundSums,
+  open_month: string,
+  since: EntriesBeside,
+) => sql`
   WITH entry AS (
     SELECT account_id, amount_nano::numeric AS balance, 0::numeric AS held FROM ${credits}
       WHERE ${inside(sql`account_id`, range)}
@@ -159,7 +164,7 @@ const periodOfKey = { id: sql`${k.id}`, since: sql`${k.spent_since}`, period: sq
  * Sums over the calls of each key with a limit, by their entries before a moment: the hold while a call is open, then its
  * charge.
  */
-export const spentBefore = (entries: Entries, open_month: string | null) => sql`
+export const spentBefore = (entries: EntriesBeside, open_month: string | null) => sql`
   SELECT ${k.id}, sum(coalesce(${c.charge_nano}, ${e.charge_nano}, ${h.amount_nano}))::text AS spent
   FROM ${keys} ${k} JOIN ${holds} ${h} ON ${h.key_id} = ${k.id} AND ${h.account_id} = ${k.account_id}
       AND ${h.held_at} >= ${k.spent_since}
@@ -168,7 +173,7 @@ export const spentBefore = (entries: Entries, open_month: string | null) => sql`
   WHERE ${isCounting(open_month)} AND ${within(h.id, entries)} AND ${at(h.held_at, entries)} GROUP BY ${k.id}`
 
 /** Keys that seem to differ from what was `found` before a moment and the entries since. */
-export const keysThatMayDiffer = (sums: Found, open_month: string | null, since: Entries) => sql`
+export const keysThatMayDiffer = (sums: FoundSums, open_month: string | null, since: EntriesBeside) => sql`
   WITH later AS (
     SELECT x.key_id, sum(x.spent) AS spent FROM (
       SELECT ${h.account_id}, ${h.key_id}, ${h.held_at}, ${h.amount_nano} AS spent FROM ${holds} ${h}
@@ -197,6 +202,6 @@ export const keysThatDiffer = (ids: readonly string[], open_month: string | null
   WHERE k.recorded <> k.expected ORDER BY k.id`
 
 /** Number of accounts, and the change of the number of open calls since a moment. */
-export const counts = (since: Entries) => sql`
+export const counts = (since: EntriesBeside) => sql`
   SELECT now() AS checked_at, (SELECT count(*)::int FROM ${accounts}) AS accounts,
     (SELECT coalesce(sum(x.open), 0)::int FROM (${changesOf(since)}) x) AS open`

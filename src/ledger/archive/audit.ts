@@ -4,22 +4,22 @@ import { limitStatements } from "../database/transaction.ts"
 import { months, seals } from "../schema/sums.ts"
 import { accounts } from "../schema/tables.ts"
 import {
+  type AccountRange,
   abandoned,
   accountsThatDiffer,
   attemptsWithoutHold,
   charges,
   counts,
-  type Entries,
+  type EntriesBeside,
   entriesWithoutHold,
   keysThatDiffer,
   keysThatMayDiffer,
-  type Range,
   settledBefore,
   spentBefore,
   sumsOfEntries,
   withoutLabels,
 } from "./audit-checks.ts"
-import { type Ids, Pace, readSlice, slicesOf } from "./slices.ts"
+import { type Ids, readSlice, slicesOf, WorkPace } from "./slices.ts"
 import { type Violation, type ViolationRow, Violations } from "./violations.ts"
 
 export interface Audit {
@@ -86,7 +86,7 @@ export async function audit(database: PostgresJsDatabase, options: AuditOptions 
 }
 
 /** True if a month of the audit was detached meanwhile (D75), so that its entries seem to be missing. */
-async function hasLost(database: PostgresJsDatabase, { open_month }: Parts): Promise<boolean> {
+async function hasLost(database: PostgresJsDatabase, { open_month }: AuditParts): Promise<boolean> {
   const lost = await database.execute(
     sql`SELECT FROM ${months} WHERE month >= ${open_month}::date AND detached_at IS NOT NULL LIMIT 1`,
   )
@@ -101,14 +101,14 @@ export async function areRight(database: PostgresJsDatabase, ids: Ids): Promise<
 }
 
 /** The parts of the journal that an audit reads: the calls in `ids`, and the seals of the months before `open_month`. */
-interface Parts {
+interface AuditParts {
   readonly ids: Ids
   readonly open_month: string
   /** Null if the ids have no beginning. */
   readonly from_month: string | null
 }
 
-async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<Parts> {
+async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<AuditParts> {
   const [row] = await database.execute<{ month: string; from_id: string | null; to_id: string }>(sql`
     SELECT m.month::text AS month, m.from_id, (SELECT max(l.to_id::text) FROM ${months} l) AS to_id
     FROM ${months} m WHERE ${full ? sql`m.detached_at IS NULL` : sql`NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)`}
@@ -125,8 +125,8 @@ async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<Par
 class Auditing {
   readonly #database: PostgresJsDatabase
   readonly #options: AuditOptions
-  readonly #parts: Parts
-  readonly #pace: Pace
+  readonly #parts: AuditParts
+  readonly #pace: WorkPace
   /** Balance and held amount of each account, by the entries before the moment. */
   readonly #sums = new Map<string, [bigint, bigint]>()
   /** Spending of each key with a limit, by the same entries. */
@@ -142,11 +142,11 @@ class Auditing {
   #has_limits = false
   #progress: AuditProgress
 
-  constructor(database: PostgresJsDatabase, options: AuditOptions, parts: Parts) {
+  constructor(database: PostgresJsDatabase, options: AuditOptions, parts: AuditParts) {
     this.#database = database
     this.#options = options
     this.#parts = parts
-    this.#pace = new Pace(options.share ?? 1, () => options.signal?.aborted === true)
+    this.#pace = new WorkPace(options.share ?? 1, () => options.signal?.aborted === true)
     this.#progress = { month: parts.open_month.slice(0, 7), calls: 0, accounts: 0 }
   }
 
@@ -162,7 +162,7 @@ class Auditing {
         month: monthOf(slice) ?? this.#progress.month,
       })
     }
-    const since: Entries = { ...ids, moment, side: "after" }
+    const since: EntriesBeside = { ...ids, moment, side: "after" }
     await this.#compareKeys(since)
     for await (const range of this.#ranges()) await this.#compareAccounts(range, since)
     const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(counts(since))
@@ -185,7 +185,7 @@ class Auditing {
   }
 
   /** Returns the number of its calls. */
-  async #readSlice(slice: Entries): Promise<number> {
+  async #readSlice(slice: EntriesBeside): Promise<number> {
     const sums = await readSlice<SumsOfAccount>(this.#database, sumsOfEntries(slice))
     for (const { account_id, balance, held, open } of sums) {
       add(this.#sums, account_id, BigInt(balance), BigInt(held))
@@ -200,7 +200,7 @@ class Auditing {
     return sums.reduce((total, { calls }) => total + calls, 0)
   }
 
-  async #addSpent(slice: Entries): Promise<void> {
+  async #addSpent(slice: EntriesBeside): Promise<void> {
     const question = spentBefore(slice, this.#parts.from_month)
     const rows = await readSlice<{ id: string; spent: string }>(this.#database, question)
     for (const { id, spent } of rows) add(this.#spent, id, BigInt(spent), 0n)
@@ -210,7 +210,7 @@ class Auditing {
    * Compares keys, and recomputes those that seem to differ, because a limit may be set, or a period begin, while the slices
    * are read.
    */
-  async #compareKeys(since: Entries): Promise<void> {
+  async #compareKeys(since: EntriesBeside): Promise<void> {
     const { from_month } = this.#parts
     const suspects = await this.#read<{ id: string }>(keysThatMayDiffer(this.#spent, from_month, since))
     for (let at = 0; at < suspects.length; at += KEYS) {
@@ -220,7 +220,7 @@ class Auditing {
     }
   }
 
-  async *#ranges(): AsyncGenerator<Range> {
+  async *#ranges(): AsyncGenerator<AccountRange> {
     for (let from: string | null = null; ; ) {
       const to: string | null = await this.#accountAfter(from)
       yield { from, to }
@@ -236,7 +236,7 @@ class Auditing {
     return row?.id ?? null
   }
 
-  async #compareAccounts(range: Range, since: Entries): Promise<void> {
+  async #compareAccounts(range: AccountRange, since: EntriesBeside): Promise<void> {
     const { from, to } = range
     const inside = [...this.#sums].filter(([id]) => (from === null || id >= from) && (to === null || id < to))
     await this.#collect(

@@ -8,7 +8,7 @@ import { corrections, ends, holds } from "../schema/tables.ts"
 import { areRight } from "./audit.ts"
 import { digestOf, ENTRY_ORDER, entriesIn, textOf } from "./entry-text.ts"
 import { JOURNAL_TABLES, partitionOf } from "./months.ts"
-import { type Ids, Pace, readSlice, slicesOf, within } from "./slices.ts"
+import { type Ids, readSlice, slicesOf, WorkPace, within } from "./slices.ts"
 
 /** Minimum time between a month's end and its seal, so that spooled entries can arrive. */
 const SEAL_AFTER_MS = 7 * 24 * HOUR_MS
@@ -22,7 +22,7 @@ const SHARE = 0.25
 const CHUNK = 5_000
 
 /** A month, by its first day. */
-interface Month extends Ids {
+interface SealedMonth extends Ids {
   readonly month: string
 }
 
@@ -49,11 +49,11 @@ export async function sealMonth(
 
 async function sealOne(
   database: PostgresJsDatabase,
-  month: Month,
+  month: SealedMonth,
   stopped: () => boolean,
   share: number,
 ): Promise<Sealed> {
-  const pace = new Pace(share, stopped)
+  const pace = new WorkPace(share, stopped)
   // Checked first, so that nothing is refused in a month that cannot be sealed.
   const obstacle = await obstacleIn(database, month, pace, stopped)
   if (obstacle !== null) return obstacle
@@ -84,8 +84,8 @@ async function sealOne(
 /** The reason that a month cannot be sealed now; null if it can. Searches slice by slice. */
 async function obstacleIn(
   database: PostgresJsDatabase,
-  month: Month,
-  pace: Pace,
+  month: SealedMonth,
+  pace: WorkPace,
   stopped: () => boolean,
 ): Promise<Exclude<Sealed, "sealed"> | null> {
   const is_mine = await database.transaction(
@@ -102,7 +102,7 @@ async function obstacleIn(
   return is_right ? null : "wrong"
 }
 
-async function isSealed(transaction: Transaction, { month }: Month): Promise<boolean> {
+async function isSealed(transaction: Transaction, { month }: SealedMonth): Promise<boolean> {
   return (await transaction.select().from(seals).where(eq(seals.month, month))).length > 0
 }
 
@@ -188,7 +188,7 @@ async function isWhole(transaction: Transaction, month: string): Promise<boolean
 }
 
 /** The first month without a seal. Months are sealed in their order, so seals alone prove everything before an open month. */
-async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise<Month | null> {
+async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise<SealedMonth | null> {
   const [row] = await database.execute<{ month: string; from_id: string; to_id: string }>(sql`
     SELECT next.month::text AS month, coalesce(next.from_id, '00000000-0000-0000-0000-000000000000') AS from_id, next.to_id
     FROM (SELECT m.* FROM ${months} m WHERE NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)
@@ -201,7 +201,11 @@ async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise
  * Makes a table's partition refuse new entries. False if another process is sealing. The lock waits for running writers, and
  * ends with this transaction.
  */
-async function refuseEntries(database: PostgresJsDatabase, table: string, month: Month): Promise<boolean> {
+async function refuseEntries(
+  database: PostgresJsDatabase,
+  table: string,
+  month: SealedMonth,
+): Promise<boolean> {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
     if (!(await takeTurn(transaction))) return false
@@ -236,7 +240,7 @@ export function limitTime(transaction: Pick<Transaction, "execute">): Promise<vo
  * there. The first hour reaches back to the beginning of the month, and each hour to the next, so every id belongs to one.
  * `last`: all hours have a hash.
  */
-async function sealHour(transaction: Transaction, month: Month): Promise<"next" | "last" | "busy"> {
+async function sealHour(transaction: Transaction, month: SealedMonth): Promise<"next" | "last" | "busy"> {
   if (!(await takeTurn(transaction))) return "busy"
   const [row] = await transaction
     .select({ from_id: seal_hours.from_id })
@@ -254,13 +258,21 @@ async function sealHour(transaction: Transaction, month: Month): Promise<"next" 
 }
 
 /** The `from_id` of the hour with calls that follows the one from `from_id` on; null after the last. */
-async function nextHour(transaction: Transaction, month: Month, from_id: string): Promise<string | null> {
+async function nextHour(
+  transaction: Transaction,
+  month: SealedMonth,
+  from_id: string,
+): Promise<string | null> {
   const first = await firstCall(transaction, month, from_id)
   const next = first === null ? null : await firstCall(transaction, month, hourOf(first, 1))
   return next === null ? null : hourOf(next, 0)
 }
 
-async function firstCall(transaction: Transaction, month: Month, from_id: string): Promise<string | null> {
+async function firstCall(
+  transaction: Transaction,
+  month: SealedMonth,
+  from_id: string,
+): Promise<string | null> {
   const [row] = await transaction.execute<{ id: string }>(sql`
     SELECT h.id FROM ${holds} h WHERE ${within(sql`h.id`, { from_id, to_id: month.to_id })} ORDER BY h.id LIMIT 1`)
   return row?.id ?? null
@@ -298,8 +310,8 @@ type Sums = typeof seal_sums.$inferInsert
  */
 async function sumsOf(
   database: PostgresJsDatabase,
-  month: Month,
-  pace: Pace,
+  month: SealedMonth,
+  pace: WorkPace,
   stopped: () => boolean,
 ): Promise<readonly Sums[] | null> {
   const sums = new Map<string, Sums>()

@@ -51,7 +51,7 @@ export function readSlice<Found extends Record<string, unknown>>(
 }
 
 /** Keeps long work to a `share` of the time, so that calls keep the rest of the database. */
-export class Pace {
+export class WorkPace {
   readonly #share: number
   readonly #stopped: () => boolean
   #worked_ms = 0

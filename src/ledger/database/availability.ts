@@ -1,15 +1,15 @@
-import type { LedgerEvents, Log } from "../events.ts"
+import type { LedgerEvents, LedgerLog } from "../events.ts"
 import type { Watch } from "./connection.ts"
 import { errorCode, isAnswer, kindOf } from "./database-errors.ts"
 
 /** Tracks by the last statement whether the database answers, and logs changes. */
 export class Availability {
-  readonly #log: Log
+  readonly #log: LedgerLog
   readonly #events: LedgerEvents
   #answering = true
   #outages = 0
 
-  constructor(log: Log, events: LedgerEvents) {
+  constructor(log: LedgerLog, events: LedgerEvents) {
     this.#log = log
     this.#events = events
   }

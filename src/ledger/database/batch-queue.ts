@@ -56,7 +56,7 @@ export interface BatchLimits {
 }
 
 /** Items of an account that is locked or whose row was lost. They wait without holding up the others. */
-interface Aside<Item, Result> {
+interface DelayedItems<Item, Result> {
   entries: Queued<Item, Result>[]
   backoff_ms: number
   due_ms: number
@@ -76,7 +76,7 @@ export class BatchQueue<Item, Result> {
   readonly #waiting = new FairQueue<Item, Result>()
   /** The current batch, until every item of it is done or waits again. */
   #working: readonly Queued<Item, Result>[] = []
-  readonly #asides = new Map<string, Aside<Item, Result>>()
+  readonly #asides = new Map<string, DelayedItems<Item, Result>>()
   #running = false
   #stopped = false
   #backoff_ms = 0
@@ -124,7 +124,10 @@ export class BatchQueue<Item, Result> {
     return entry
   }
 
-  #checkRoom({ account, added_ms }: Queued<Item, Result>, aside: Aside<Item, Result> | undefined): void {
+  #checkRoom(
+    { account, added_ms }: Queued<Item, Result>,
+    aside: DelayedItems<Item, Result> | undefined,
+  ): void {
     const { depth } = this
     const free = this.#limit - depth
     const has_share =

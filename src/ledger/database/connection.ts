@@ -1,7 +1,7 @@
 import { type Address, inSchema } from "./address.ts"
 import { isAnswer, isPlanLost, Overdue } from "./database-errors.ts"
-import { CONNECT_S, Session } from "./session.ts"
-import type { Row, Statement, Values } from "./statement.ts"
+import { CONNECT_S, DatabaseSession } from "./session.ts"
+import type { Row, Statement, StatementValues } from "./statement.ts"
 
 /** If the process was paused, the reply may already be in the socket buffer: check once more before timing out. */
 const GRACE_MS = 20
@@ -25,18 +25,23 @@ export interface Runner {
    * Rejects with the error of the server or the driver, or with `Overdue` if it is unknown whether the statement was or will be
    * done. `size` is the number of its items.
    */
-  run(statement: Statement, values: Values, within_ms: number, size?: number): Promise<readonly Row[]>
+  run(
+    statement: Statement,
+    values: StatementValues,
+    within_ms: number,
+    size?: number,
+  ): Promise<readonly Row[]>
 }
 
 /**
  * One connection with a deadline for each statement, which the driver lacks. Statements are pipelined: one that follows does
  * not wait for the answer before it.
  */
-export class Connection implements Runner {
+export class DatabaseConnection implements Runner {
   readonly #address: Address
   readonly #watch: Watch
   readonly #texts = new Map<Statement, string>()
-  #session: Session
+  #session: DatabaseSession
   /** True if plans are kept by name; false through a pooler that forgets or mixes them. */
   #prepare: boolean
   #made = false
@@ -50,7 +55,12 @@ export class Connection implements Runner {
   }
 
   /** Replaces a connection that does not answer, so that later statements do not wait behind this one. */
-  async run(statement: Statement, values: Values, within_ms: number, size = 1): Promise<readonly Row[]> {
+  async run(
+    statement: Statement,
+    values: StatementValues,
+    within_ms: number,
+    size = 1,
+  ): Promise<readonly Row[]> {
     const started_ms = performance.now()
     const overdue = Promise.withResolvers<never>()
     const allowed_ms = this.#made ? within_ms : within_ms + CONNECT_S * 1000
@@ -74,7 +84,11 @@ export class Connection implements Runner {
     await this.#session.end()
   }
 
-  async #query(statement: Statement, values: Values, overdue: Promise<never>): Promise<readonly Row[]> {
+  async #query(
+    statement: Statement,
+    values: StatementValues,
+    overdue: Promise<never>,
+  ): Promise<readonly Row[]> {
     const session = this.#session
     try {
       const rows = await Promise.race([session.query(this.#textOf(statement), values), overdue])
@@ -106,26 +120,26 @@ export class Connection implements Runner {
   }
 
   /** Closes the session; statements in flight reject. */
-  #giveUp(session: Session): void {
+  #giveUp(session: DatabaseSession): void {
     this.#replace(session)
     void session.end()
   }
 
   /** Opens a session without kept plans; statements in flight on the old one fail by themselves. */
-  #forgetPlans(session: Session): void {
+  #forgetPlans(session: DatabaseSession): void {
     this.#prepare = false
     this.#replace(session)
     void session.end("after its last answer")
   }
 
-  #replace(session: Session): void {
+  #replace(session: DatabaseSession): void {
     if (!this.#ended && session === this.#session) this.#session = this.#open()
   }
 
   /** A session does not connect again, because the primary may be another host by then. */
-  #open(): Session {
+  #open(): DatabaseSession {
     this.#made = false
-    const session: Session = new Session(this.#address, {
+    const session: DatabaseSession = new DatabaseSession(this.#address, {
       prepare: this.#prepare,
       onClose: () => this.#replace(session),
     })

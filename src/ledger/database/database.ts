@@ -2,10 +2,10 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { alignIds } from "../../id.ts"
 import { type Address, connect } from "./address.ts"
-import { Connection, type Watch } from "./connection.ts"
+import { DatabaseConnection, type Watch } from "./connection.ts"
 import { errorCode } from "./database-errors.ts"
 import { FIRST_ANSWER_S, migrate } from "./migration.ts"
-import { Pool, type PoolOptions } from "./pool.ts"
+import { DatabasePool, type PoolOptions } from "./pool.ts"
 
 /** Connections for operators' queries, separate from those of the calls. */
 const OPERATOR_CONNECTIONS = 4
@@ -20,7 +20,7 @@ const SETTING_REFUSED = "08P01"
 /** The database of the ledger, migrated. */
 export class Database {
   readonly #address: Address
-  readonly #pools: Pool[] = []
+  readonly #pools: DatabasePool[] = []
   readonly operators: PostgresJsDatabase
   /** For clients that read their own account: receipts, and sums of usage. */
   readonly receipts: PostgresJsDatabase
@@ -37,8 +37,8 @@ export class Database {
   }
 
   /** A connection for a caller that sends one statement at a time. */
-  connection(watch?: Watch): Connection {
-    return new Connection(this.#address, watch)
+  connection(watch?: Watch): DatabaseConnection {
+    return new DatabaseConnection(this.#address, watch)
   }
 
   async close(): Promise<void> {
@@ -46,7 +46,7 @@ export class Database {
   }
 
   #pool(options: PoolOptions): PostgresJsDatabase {
-    const pool = new Pool(this.#address, options)
+    const pool = new DatabasePool(this.#address, options)
     this.#pools.push(pool)
     return pool.database
   }

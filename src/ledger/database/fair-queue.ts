@@ -1,6 +1,6 @@
 import { isLive, type Queued } from "./queued.ts"
 
-interface Line<Item, Result> {
+interface AccountQueue<Item, Result> {
   entries: Queued<Item, Result>[]
   /** Start of the account's wait for its turn. */
   turn_since_ms: number
@@ -12,7 +12,7 @@ interface Line<Item, Result> {
  */
 export class FairQueue<Item, Result> {
   /** By account, in the order of their turns. */
-  #lines = new Map<string, Line<Item, Result>>()
+  #lines = new Map<string, AccountQueue<Item, Result>>()
   #in_lines = 0
   #arrivals: Queued<Item, Result>[] = []
 

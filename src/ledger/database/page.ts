@@ -5,7 +5,7 @@ export interface Page {
 }
 
 /** A page's rows; `next` is the `after` of the following page, null when there is none. */
-export interface Listed<Row> {
+export interface PageOf<Row> {
   readonly data: readonly Row[]
   readonly next: string | null
 }
@@ -14,7 +14,7 @@ export interface Listed<Row> {
 export function paged<Row extends { readonly id: string }>(
   rows: readonly Row[],
   { limit }: Page,
-): Listed<Row> {
+): PageOf<Row> {
   const data = rows.slice(0, limit)
   return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
 }

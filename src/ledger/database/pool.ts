@@ -15,7 +15,7 @@ const LAST_S = 2
  * Connections for occasional queries. When one is lost, the pool replaces all, because on the rest of a lost connection the
  * driver silently loses the next statement and every one after it.
  */
-export class Pool {
+export class DatabasePool {
   readonly #address: Address
   readonly #options: PoolOptions
   #client: Sql

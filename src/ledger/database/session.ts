@@ -2,7 +2,7 @@ import { SQL } from "bun"
 import { type Address, connect } from "./address.ts"
 import { asksForPrimary } from "./database-url.ts"
 import { Hosts } from "./hosts.ts"
-import type { Row, Values } from "./statement.ts"
+import type { Row, StatementValues } from "./statement.ts"
 
 export const CONNECT_S = 3
 
@@ -17,7 +17,7 @@ export interface SessionOptions {
  * One connection of Bun's own driver, for the statements of calls because it costs less CPU than postgres.js. Opened at the
  * first query. With several hosts, it goes to the one that takes writes; without one a query rejects with `NoPrimary`.
  */
-export class Session {
+export class DatabaseSession {
   readonly #address: Address
   readonly #options: SessionOptions
   #client: SQL | Promise<SQL> | null = null
@@ -29,7 +29,7 @@ export class Session {
   }
 
   /** The server runs statements in the order of these calls, and does not wait until an answer was read. */
-  async query(text: string, values: Values): Promise<readonly Row[]> {
+  async query(text: string, values: StatementValues): Promise<readonly Row[]> {
     if (this.#closed) throw new Error("the connection is closed")
     this.#client ??= this.#open()
     const client = this.#client instanceof SQL ? this.#client : await this.#client

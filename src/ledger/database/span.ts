@@ -26,11 +26,11 @@ export interface SummedUntil {
   readonly archived?: Date | null
 }
 
-export type Source = "entries" | "hours" | "days"
+export type SpanSource = "entries" | "hours" | "days"
 
 /** A part of a span; `to` is null if it has no end. */
 export interface Piece {
-  readonly source: Source
+  readonly source: SpanSource
   readonly from: Date
   readonly to: Date | null
 }
@@ -83,7 +83,7 @@ function dividedOf(
   step_ms: number,
 ): readonly Piece[] {
   const [begin, end] = [from.getTime(), to === null ? Number.POSITIVE_INFINITY : to.getTime()]
-  const between = (source: Source, start: number, stop: number): Piece[] =>
+  const between = (source: SpanSource, start: number, stop: number): Piece[] =>
     start < stop
       ? [{ source, from: new Date(start), to: stop === Number.POSITIVE_INFINITY ? null : new Date(stop) }]
       : []

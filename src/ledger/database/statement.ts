@@ -13,7 +13,7 @@ export interface Statement {
 }
 
 /** A statement's parameters, as texts that the statement casts. */
-export type Values = readonly (string | null)[]
+export type StatementValues = readonly (string | null)[]
 
 /** A row of the driver; int8 is a string. */
 export type Row = Readonly<Record<string, unknown>>
@@ -101,14 +101,14 @@ export function firstAndLast(items: readonly { readonly id: string }[]): [first:
   return [first, last]
 }
 
-type Value = string | number | bigint | boolean | null
+type ColumnValue = string | number | bigint | boolean | null
 
 /** One column of a batch: its schema column, its value for an item, and its type if it is read as another one. */
-export type Field<Item> = readonly [column: PgColumn, read: (item: Item) => Value, type?: string]
+export type ArrayColumn<Item> = readonly [column: PgColumn, read: (item: Item) => ColumnValue, type?: string]
 
 /** A batch as one array for each column, from the parameter `$first` on. `unnest` costs the server less CPU than JSON. */
 export class Batch<Item> {
-  readonly #fields: readonly Field<Item>[]
+  readonly #fields: readonly ArrayColumn<Item>[]
   /** As a relation `x` whose columns are named as in the schema. */
   readonly relation: SQL
   /**
@@ -119,10 +119,10 @@ export class Batch<Item> {
   /** Like `kept`, with the position of each item as `place`, starting at 1. */
   readonly ordered: SQL
 
-  constructor(first: number, fields: readonly Field<Item>[]) {
+  constructor(first: number, fields: readonly ArrayColumn<Item>[]) {
     this.#fields = fields
     const columns = names(...fields.map(([column]) => column))
-    const arrayAt = ([column, , type]: Field<Item>, at: number) =>
+    const arrayAt = ([column, , type]: ArrayColumn<Item>, at: number) =>
       `$${first + at}::${type ?? typeOf(column)}[]`
     const unnested = sql`unnest(${sql.raw(fields.map(arrayAt).join(", "))})`
     this.relation = sql`${unnested} AS x (${columns})`
@@ -145,8 +145,8 @@ const NULL = "NULL"
  * A Postgres array of values that need no quotes: numbers, UUIDs, booleans, words of the code. An all-null column is
  * sent as `{}`: `unnest` pads it with nulls.
  */
-export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => Value): string {
-  const values: Value[] = []
+export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => ColumnValue): string {
+  const values: ColumnValue[] = []
   let has_values = false
   for (const item of items) {
     const value = read(item)

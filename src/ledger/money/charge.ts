@@ -4,24 +4,24 @@ import { type Bucket, buckets, FIRST_RUN, parentOf } from "../../kinds.ts"
 import { PICO_PER_NANO } from "../../money.ts"
 import { par } from "./multiplier.ts"
 
-type Columns<Name extends string> = Readonly<Record<Name, PgColumn>>
+type NamedColumns<Name extends string> = Readonly<Record<Name, PgColumn>>
 /** Columns of an end or a correction, from which its charge follows. */
-type Entry = Columns<
+type ChargedColumns = NamedColumns<
   "prompt_tokens" | "cached_tokens" | "completion_tokens" | "buckets" | "price_multiplier_bp"
 >
-type Terms = Columns<
+type TermsColumns = NamedColumns<
   "input_pico" | "cached_input_pico" | "output_pico" | "per_call_nano" | "tool_run_pico" | `${Bucket}_pico`
 >
 
 const pico_per_nano = sql.raw(String(PICO_PER_NANO))
 
 /** Tokens at their terms and price multiplier, rounded up once (D55, D69). */
-export function chargeOf(entry: Entry, terms: Terms): SQL {
+export function chargeOf(entry: ChargedColumns, terms: TermsColumns): SQL {
   return priced(entry, terms, sql`coalesce(${entry.price_multiplier_bp}, ${par})`)
 }
 
 /** The provider's cost: the charge at a price multiplier of 1. */
-export function costOf(entry: Entry, terms: Terms): SQL {
+export function costOf(entry: ChargedColumns, terms: TermsColumns): SQL {
   return priced(entry, terms, par)
 }
 
@@ -29,7 +29,7 @@ export function costOf(entry: Entry, terms: Terms): SQL {
  * Usage of 0, and a call without usage, cost nothing (D2, D44). A quotient of numerics would be rounded to some 16 digits;
  * `div` is exact.
  */
-function priced(entry: Entry, terms: Terms, price_multiplier_bp: SQL): SQL {
+function priced(entry: ChargedColumns, terms: TermsColumns, price_multiplier_bp: SQL): SQL {
   return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
     div((${terms.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
       + ${terms.cached_input_pico}::numeric * ${entry.cached_tokens}
@@ -39,7 +39,7 @@ function priced(entry: Entry, terms: Terms, price_multiplier_bp: SQL): SQL {
 }
 
 /** The buckets' surcharge over their tokens' price as a part of the prompt or the completion (D60). */
-function bucketsPico(entry: Entry, terms: Terms): SQL {
+function bucketsPico(entry: ChargedColumns, terms: TermsColumns): SQL {
   const differences = buckets.map((bucket, at) => {
     const parent = parentOf(bucket)
     const parent_pico = parent === null ? sql`0` : sql`${terms[`${parent}_pico`]}`
@@ -63,7 +63,7 @@ export function hasRuns(buckets: PgColumn | SQL): SQL {
   return sql`cardinality(${buckets}) > ${first_run}`
 }
 
-function runsPico(entry: Entry, terms: Terms): SQL {
+function runsPico(entry: ChargedColumns, terms: TermsColumns): SQL {
   return sql`CASE WHEN ${hasRuns(sql`${entry.buckets}`)} THEN (
     SELECT coalesce(sum(r.count * r.price_pico::numeric), 0)
     FROM unnest(${runsOf(sql`${entry.buckets}`)}, ${terms.tool_run_pico}) AS r (count, price_pico)) ELSE 0 END`

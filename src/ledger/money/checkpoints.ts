@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import type { Connection } from "../database/connection.ts"
+import type { DatabaseConnection } from "../database/connection.ts"
 import { allOf, Batch, names, of, statement } from "../database/statement.ts"
 import type { Checkpoint } from "../entries.ts"
 import { checkpoints } from "../schema/tables.ts"
@@ -54,12 +54,12 @@ export const forgetCheckpoints = statement(
  * deleted when its call has ended.
  */
 export class Checkpoints {
-  readonly #connection: Connection
+  readonly #connection: DatabaseConnection
   readonly #gatewayId: () => string
   /** The charge that was last written, for each call that has a row. */
   #written = new Map<string, bigint>()
 
-  constructor(connection: Connection, gatewayId: () => string) {
+  constructor(connection: DatabaseConnection, gatewayId: () => string) {
     this.#connection = connection
     this.#gatewayId = gatewayId
   }

@@ -4,9 +4,9 @@ import { buckets, FIRST_RUN, toolNames } from "../../kinds.ts"
 import type { Usage } from "../../wire/usage.ts"
 import type { Runner } from "../database/connection.ts"
 import {
+  type ArrayColumn,
   allOf,
   Batch,
-  type Field,
   firstAndLast,
   isItem,
   lockTimeout,
@@ -28,7 +28,7 @@ import { countSpending } from "./spending.ts"
 export type EndResult = "applied" | "closed" | "none" | "conflict"
 
 /** Columns that the end itself has; `notes` are read as text, and cast where they are written. */
-export const endFields: readonly Field<End>[] = [
+export const endFields: readonly ArrayColumn<End>[] = [
   [ends.id, (end) => end.id],
   [ends.charge_nano, (end) => end.charge_nano],
   [ends.terms_id, (end) => end.terms_id],
@@ -68,14 +68,14 @@ export function bucketsOf(usage: Usage | null): string | null {
 }
 
 /** Read as text, like `notes`. */
-export const bucketField: Field<End> = [ends.buckets, (end) => bucketsOf(end.usage), "text"]
+export const bucketField: ArrayColumn<End> = [ends.buckets, (end) => bucketsOf(end.usage), "text"]
 
 /** The end's details as JSON; null if there are none. */
 export const detailsText = ({ details }: End): string | null =>
   details === undefined ? null : JSON.stringify(details)
 
 /** Read as text, like `notes`. */
-export const detailsField: Field<End> = [
+export const detailsField: ArrayColumn<End> = [
   ends.details,
   (end) => {
     const text = detailsText(end)

@@ -26,7 +26,7 @@ import {
   endExactly,
   endFields,
 } from "./end-exact.ts"
-import { type DoneAccounts, type Filled, NONE, runLean } from "./lean.ts"
+import { type DoneAccounts, type FilledStatement, NONE, runLean } from "./lean.ts"
 
 /** Deadline of one ending statement. It is then retried with the same ids. */
 const STATEMENT_MS = 5_000
@@ -188,7 +188,7 @@ function endedAccounts(connection: Runner, lean: readonly LeanEnd[], lock_ms: nu
   return runLean(connection, lean.length, STATEMENT_MS, shortForm(lean, lock_ms), whole)
 }
 
-function shortForm([first, ...others]: readonly LeanEnd[], lock_ms: number): Filled | null {
+function shortForm([first, ...others]: readonly LeanEnd[], lock_ms: number): FilledStatement | null {
   if (first === undefined || others.length > 0) return null
   return { statement: endOne, values: oneValues(first.end, lock_ms) }
 }

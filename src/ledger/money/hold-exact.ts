@@ -3,9 +3,9 @@ import { alias } from "drizzle-orm/pg-core"
 import { exactCost } from "../../money.ts"
 import type { Runner } from "../database/connection.ts"
 import {
+  type ArrayColumn,
   allOf,
   Batch,
-  type Field,
   firstAndLast,
   isItem,
   lockTimeout,
@@ -41,7 +41,7 @@ const g = alias(gateways, "g")
 const t = alias(terms, "t")
 const c = alias(idempotency, "c")
 
-export const holdFields: readonly Field<Hold>[] = [
+export const holdFields: readonly ArrayColumn<Hold>[] = [
   [holds.id, (hold) => hold.id],
   [holds.account_id, (hold) => hold.account_id],
   [holds.key_id, (hold) => hold.key_id],
@@ -51,14 +51,14 @@ export const holdFields: readonly Field<Hold>[] = [
 ]
 
 /** Columns of the session and agent that a client may name (D65), and of a call's labels (D94). */
-export const namedFields: readonly Field<Hold>[] = [
+export const namedFields: readonly ArrayColumn<Hold>[] = [
   [holds.session_id, (hold) => hold.session?.session_id ?? null],
   [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
   [holds.labels_id, (hold) => hold.labels?.id ?? null],
 ]
 
 /** The same, and columns of an `Idempotency-Key` (D43). */
-export const clientFields: readonly Field<Hold>[] = [
+export const clientFields: readonly ArrayColumn<Hold>[] = [
   ...namedFields,
   [idempotency.key_hash, (hold) => hold.idempotency?.key_hash ?? null],
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
@@ -67,7 +67,7 @@ export const clientFields: readonly Field<Hold>[] = [
 /** Amounts are exact costs in pico-USD, because the statement reads the price multiplier and rounds once (D69). */
 const batch = new Batch<Hold>(5, [
   ...holdFields.map(
-    (field): Field<Hold> =>
+    (field): ArrayColumn<Hold> =>
       field[0] === holds.amount_nano ? [holds.amount_nano, exactCost, "numeric"] : field,
   ),
   ...clientFields,

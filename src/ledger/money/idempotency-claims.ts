@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
-import type { Connection, Runner } from "../database/connection.ts"
+import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { jsonOf, names, of, statement, textOf } from "../database/statement.ts"
 import { answers, idempotency } from "../schema/claims.ts"
 
@@ -66,7 +66,7 @@ export class KeptAnswers {
   readonly #finding: BatchQueue<string, string | null>
 
   /** Bodies may be large, so the connection should be a separate one. */
-  constructor(connection: Connection) {
+  constructor(connection: DatabaseConnection) {
     this.#keeping = new BatchQueue(
       connection,
       { accountOf: () => "", run: keepBatch },

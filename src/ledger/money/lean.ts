@@ -1,6 +1,6 @@
 import type { Runner } from "../database/connection.ts"
 import { isForExact, isNotSupported } from "../database/database-errors.ts"
-import { idsOf, type Statement, type Values } from "../database/statement.ts"
+import { idsOf, type Statement, type StatementValues } from "../database/statement.ts"
 
 /** The accounts whose items a lean statement has done; the exact statement does the rest. */
 export type DoneAccounts = Pick<ReadonlySet<string>, "has">
@@ -8,9 +8,9 @@ export type DoneAccounts = Pick<ReadonlySet<string>, "has">
 export const NONE: DoneAccounts = { has: () => false }
 const ALL: DoneAccounts = { has: () => true }
 
-export interface Filled {
+export interface FilledStatement {
   readonly statement: Statement
-  readonly values: Values
+  readonly values: StatementValues
 }
 
 /** Connections to a server without support for the short forms, because Citus refuses a volatile function in an UPDATE. */
@@ -24,8 +24,8 @@ export async function runLean(
   connection: Runner,
   size: number,
   within_ms: number,
-  short: Filled | null,
-  whole: () => Filled,
+  short: FilledStatement | null,
+  whole: () => FilledStatement,
 ): Promise<DoneAccounts> {
   try {
     if (short !== null && !without_short_forms.has(connection)) {

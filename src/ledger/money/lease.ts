@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { alignIds, nextId } from "../../id.ts"
-import type { Connection } from "../database/connection.ts"
+import type { DatabaseConnection } from "../database/connection.ts"
 import { names, type Statement, statement } from "../database/statement.ts"
 import { ends, gateways, holds } from "../schema/tables.ts"
 
@@ -67,7 +67,7 @@ RETURNING ${g.id}`,
  * then the process continues under a new row (D35). All times are the database's.
  */
 export class Lease {
-  readonly #connection: Connection
+  readonly #connection: DatabaseConnection
   readonly #times: LeaseTimes
   #id = nextId()
   /** The database's time of the last renewal, and of the first renewal since the last gap. */
@@ -75,7 +75,7 @@ export class Lease {
   #unbroken_since = Number.NEGATIVE_INFINITY
   #succession: Promise<void> | null = null
 
-  constructor(connection: Connection, times: LeaseTimes) {
+  constructor(connection: DatabaseConnection, times: LeaseTimes) {
     this.#connection = connection
     this.#times = times
   }

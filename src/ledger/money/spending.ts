@@ -5,22 +5,24 @@ import { names, type Row } from "../database/statement.ts"
 import { carried_spending, corrections, ends, holds, keys } from "../schema/tables.ts"
 
 /** The columns of a key, of the table or an alias of it. */
-type Key = Readonly<Record<"spend_period" | "spend_limit_nano" | "spent_since" | "spent_nano", PgColumn>>
+type SpendingColumns = Readonly<
+  Record<"spend_period" | "spend_limit_nano" | "spent_since" | "spent_nano", PgColumn>
+>
 
 const NOW = sql.raw("now()")
 
 /** Start of the key's period, in UTC. It never goes back, even if the database's clock does; null without a limit. */
-export function periodStart(key: Key, at: SQL = NOW): SQL {
+export function periodStart(key: SpendingColumns, at: SQL = NOW): SQL {
   return sql`greatest(${key.spent_since}, date_trunc(${key.spend_period}, ${at}, 'UTC'))`
 }
 
 /** The key's spending in the period that `periodStart` begins. */
-export function spentIn(key: Key, at: SQL = NOW): SQL {
+export function spentIn(key: SpendingColumns, at: SQL = NOW): SQL {
   return sql`CASE WHEN ${key.spent_since} >= date_trunc(${key.spend_period}, ${at}, 'UTC') THEN ${key.spent_nano} ELSE 0 END`
 }
 
 /** The rest of the key's limit in this period; negative after an overage, null without a limit. */
-export function remainingOf(key: Key): SQL {
+export function remainingOf(key: SpendingColumns): SQL {
   return sql`${key.spend_limit_nano} - ${spentIn(key)}`
 }
 

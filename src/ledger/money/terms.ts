@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { picoRecord, toolNames } from "../../kinds.ts"
-import type { Terms } from "../entries.ts"
+import type { PriceTerms } from "../entries.ts"
 import { terms } from "../schema/tables.ts"
 
 /** Key of the advisory lock; the same in every gateway. */
@@ -13,7 +13,7 @@ const TERMS_LOCK = 7_061_981
  */
 export async function registerTerms(
   database: PostgresJsDatabase,
-  wanted: readonly Terms[],
+  wanted: readonly PriceTerms[],
 ): Promise<readonly number[]> {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT pg_advisory_xact_lock(${TERMS_LOCK})`)
@@ -37,7 +37,7 @@ export async function registerTerms(
   })
 }
 
-function rowOf({ price, above_tokens = 0, operation = "chat", service_tier, ...rest }: Terms) {
+function rowOf({ price, above_tokens = 0, operation = "chat", service_tier, ...rest }: PriceTerms) {
   const { buckets = {}, tool_runs, ...plain } = price
   const tools = tool_runs === undefined ? null : toolNames(tool_runs)
   return {

@@ -6,7 +6,7 @@ import type { Move } from "./move-statements.ts"
 import * as statements from "./move-statements.ts"
 
 /** A shard between which accounts move (D76). */
-export interface Place {
+export interface MoveShard {
   readonly name: string
   readonly database: Pick<PostgresJsDatabase, "execute" | "transaction">
 }
@@ -55,8 +55,8 @@ const COMPARISONS = 3
  * again.
  */
 export async function moveAccount(
-  from: Place,
-  to: Place,
+  from: MoveShard,
+  to: MoveShard,
   account_id: string,
   options: MoveOptions = {},
 ): Promise<MoveResult> {
@@ -81,7 +81,7 @@ export async function moveAccount(
 }
 
 /** Ends a move that has not switched yet. True if there was one; the account is then live on its old shard. */
-export async function cancelMove({ database }: Place, account_id: string): Promise<boolean> {
+export async function cancelMove({ database }: MoveShard, account_id: string): Promise<boolean> {
   return (await database.execute(statements.unmark(account_id))).length > 0
 }
 
@@ -89,7 +89,7 @@ export async function cancelMove({ database }: Place, account_id: string): Promi
  * Transfers what late settlements left on the old shard. The ids of a move's credits follow from each other, so that a repeated
  * transfer finds and makes each once.
  */
-export async function carry(from: Place, to: Place, account_id: string): Promise<void> {
+export async function carry(from: MoveShard, to: MoveShard, account_id: string): Promise<void> {
   const here = await rowOf(from, account_id)
   if (here === null || here.moving_id === null || here.moved_to !== to.name) return
   const move = { account_id, move_id: here.moving_id, from: from.name, to: to.name }
@@ -105,12 +105,12 @@ export async function carry(from: Place, to: Place, account_id: string): Promise
 const NIL = "00000000-0000-0000-0000-000000000000"
 
 class Moving {
-  readonly #from: Place
-  readonly #to: Place
+  readonly #from: MoveShard
+  readonly #to: MoveShard
   readonly #move: Move
   readonly #options: MoveOptions
 
-  constructor(from: Place, to: Place, move: Move, options: MoveOptions) {
+  constructor(from: MoveShard, to: MoveShard, move: Move, options: MoveOptions) {
     this.#from = from
     this.#to = to
     this.#move = move
@@ -208,7 +208,7 @@ class Moving {
   }
 
   /** Times of one zone, so that both texts can be compared. */
-  async #pictureOf({ database }: Place, at?: string): Promise<Picture> {
+  async #pictureOf({ database }: MoveShard, at?: string): Promise<Picture> {
     this.#options.signal?.throwIfAborted()
     return database.transaction(
       async (transaction) => {
@@ -247,7 +247,7 @@ interface Copied extends Record<string, unknown> {
 }
 
 /** A shard's record of an account's location. */
-export interface Row extends Record<string, unknown> {
+export interface MoveRow extends Record<string, unknown> {
   readonly moved_to: string | null
   readonly moving_to: string | null
   readonly moving_id: string | null
@@ -255,8 +255,8 @@ export interface Row extends Record<string, unknown> {
 }
 
 /** Null if the account was never there. */
-export async function rowOf({ database }: Place, account_id: string): Promise<Row | null> {
-  const [row] = await database.execute<Row>(statements.row(account_id))
+export async function rowOf({ database }: MoveShard, account_id: string): Promise<MoveRow | null> {
+  const [row] = await database.execute<MoveRow>(statements.row(account_id))
   return row ?? null
 }
 
@@ -266,7 +266,7 @@ async function momentOf(database: Pick<PostgresJsDatabase, "execute">): Promise<
   return row.at
 }
 
-async function amountOf({ database }: Place, question: SQL): Promise<bigint | null> {
+async function amountOf({ database }: MoveShard, question: SQL): Promise<bigint | null> {
   const [row] = await database.execute<{ amount_nano: string }>(question)
   return row === undefined ? null : BigInt(row.amount_nano)
 }

@@ -3,9 +3,9 @@ import {
   carry,
   type MoveProgress,
   type MoveResult,
+  type MoveRow,
+  type MoveShard,
   moveAccount,
-  type Place,
-  type Row,
   rowOf,
 } from "./move.ts"
 
@@ -28,8 +28,8 @@ interface Running {
   progress: MoveProgress
 }
 
-interface Found extends Row {
-  readonly place: Place
+interface AccountLocation extends MoveRow {
+  readonly place: MoveShard
 }
 
 /** Longest wait of a request for a move, before it gets the progress. */
@@ -39,10 +39,10 @@ const AT_FIRST: MoveProgress = { step: "draining", held_nano: 0n }
 
 /** The moves of accounts that run in this process (D76). */
 export class Moves {
-  readonly #places: readonly Place[]
+  readonly #places: readonly MoveShard[]
   readonly #running = new Map<string, Running>()
 
-  constructor(places: readonly Place[]) {
+  constructor(places: readonly MoveShard[]) {
     this.#places = places
   }
 
@@ -55,7 +55,7 @@ export class Moves {
    * Begins or continues to move the account, and waits for it a short time. The move continues afterwards; another call returns
    * its progress. Rejects with the driver's error if a shard does not answer.
    */
-  async move(account_id: string, to: Place): Promise<MoveState> {
+  async move(account_id: string, to: MoveShard): Promise<MoveState> {
     const running = this.#running.get(account_id) ?? this.#start(account_id, to)
     if (running.to !== to.name) return { outcome: "elsewhere", shard: running.to }
     const overdue = Promise.withResolvers<MoveState>()
@@ -67,7 +67,7 @@ export class Moves {
     }
   }
 
-  #start(account_id: string, to: Place): Running {
+  #start(account_id: string, to: MoveShard): Running {
     const running: Running = {
       to: to.name,
       result: this.#run(account_id, to, (progress) => {
@@ -83,7 +83,7 @@ export class Moves {
 
   async #run(
     account_id: string,
-    to: Place,
+    to: MoveShard,
     onProgress: (progress: MoveProgress) => void,
   ): Promise<MoveState> {
     const found = await this.#find(account_id)
@@ -105,7 +105,7 @@ export class Moves {
       : moveAccount(before.place, to, account_id, { onProgress })
   }
 
-  async #find(account_id: string): Promise<readonly Found[]> {
+  async #find(account_id: string): Promise<readonly AccountLocation[]> {
     const rows = await Promise.all(
       this.#places.map(async (place) => ({ place, row: await rowOf(place, account_id) })),
     )
@@ -114,7 +114,10 @@ export class Moves {
 }
 
 /** True if the account has left this shard and is not live on the next one yet. */
-function isLeaving({ place, moved_to, moving_id }: Found, found: readonly Found[]): boolean {
+function isLeaving(
+  { place, moved_to, moving_id }: AccountLocation,
+  found: readonly AccountLocation[],
+): boolean {
   const next = found.find((row) => row.place.name === moved_to)
   return next?.moving_id === moving_id && next.moved_to === place.name
 }

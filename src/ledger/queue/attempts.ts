@@ -1,12 +1,12 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { BatchQueue } from "../database/batch-queue.ts"
-import type { Connection, Runner } from "../database/connection.ts"
+import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { Withdrawn } from "../database/queued.ts"
 import { booleanOf, firstAndLast, isItem, jsonOf, names, statement } from "../database/statement.ts"
 import type { AttemptEntry } from "../entries.ts"
-import type { Log } from "../events.ts"
+import type { LedgerLog } from "../events.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds } from "../schema/tables.ts"
 import { type Spool, spoolKey } from "./spool.ts"
@@ -60,7 +60,7 @@ export async function writeAttempts(
 /** The result of an attempt: written, without a hold, `refused` for its data, or `unwritten` when the queue was stopped. */
 export type AttemptOutcome = "applied" | "none" | "refused" | "unwritten"
 
-interface Item {
+interface QueuedAttempts {
   readonly attempt: AttemptEntry
   /** True for an attempt from a file of the spool. */
   readonly on_disk: boolean
@@ -73,18 +73,18 @@ interface Item {
  * (D93). The calls in flight bound how many wait, because no call starts while the ledger takes nothing.
  */
 export class AttemptQueue {
-  readonly #queue: BatchQueue<Item, boolean>
+  readonly #queue: BatchQueue<QueuedAttempts, boolean>
   readonly #spool: Spool
-  readonly #log: Log
-  readonly #writing = new Writing<Item>((item) => this.#keep(item))
+  readonly #log: LedgerLog
+  readonly #writing = new Writing<QueuedAttempts>((item) => this.#keep(item))
   readonly #recent = new Recent<AttemptEntry>()
   /** Attempts whose hold the database has lost. The end of their call writes it again (D73). */
   #unheld: AttemptEntry[] = []
 
-  constructor(connection: Connection, spool: Spool, log: Log) {
+  constructor(connection: DatabaseConnection, spool: Spool, log: LedgerLog) {
     this.#spool = spool
     this.#log = log
-    this.#queue = new BatchQueue<Item, boolean>(connection, {
+    this.#queue = new BatchQueue<QueuedAttempts, boolean>(connection, {
       accountOf: ({ attempt }) => attempt.account_id,
       run: (runner, items) =>
         writeAttempts(
@@ -103,7 +103,7 @@ export class AttemptQueue {
   /** Resolves once the attempt is in the ledger, or is in the spool and cannot be written now. */
   write(attempt: AttemptEntry, on_disk = false): Promise<AttemptOutcome> {
     return new Promise((resolve) => {
-      const item: Item = { attempt, on_disk, since_ms: performance.now(), resolve }
+      const item: QueuedAttempts = { attempt, on_disk, since_ms: performance.now(), resolve }
       this.#writing.add(item)
       try {
         this.#queue.add(item, Number.POSITIVE_INFINITY, false, {
@@ -129,7 +129,7 @@ export class AttemptQueue {
     this.#writing.stop()
   }
 
-  #done(item: Item, is_held: boolean): void {
+  #done(item: QueuedAttempts, is_held: boolean): void {
     const { attempt } = item
     if (is_held) {
       this.#recent.add(attempt)
@@ -142,7 +142,7 @@ export class AttemptQueue {
     this.#finish(item, "none")
   }
 
-  #failed(item: Item, error: unknown): void {
+  #failed(item: QueuedAttempts, error: unknown): void {
     this.#keep(item)
     if (error instanceof Withdrawn) {
       this.#finish(item, "unwritten")
@@ -156,12 +156,12 @@ export class AttemptQueue {
     this.#finish(item, "refused")
   }
 
-  #finish(item: Item, written: AttemptOutcome): void {
+  #finish(item: QueuedAttempts, written: AttemptOutcome): void {
     item.resolve(written)
     this.#writing.delete(item)
   }
 
-  #keep({ attempt, on_disk }: Item): void {
+  #keep({ attempt, on_disk }: QueuedAttempts): void {
     if (!on_disk) this.#spool.keep({ attempt })
   }
 }

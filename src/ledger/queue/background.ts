@@ -1,5 +1,5 @@
 import { errorCode } from "../database/database-errors.ts"
-import type { Log } from "../events.ts"
+import type { LedgerLog } from "../events.ts"
 import type { Lease, LeaseTimes } from "../money/lease.ts"
 import type { Outstanding } from "./outstanding.ts"
 
@@ -22,7 +22,7 @@ export class Background {
   readonly #outstanding: Outstanding
   readonly #renew_ms: number
   readonly #tasks: readonly Task[]
-  readonly #log: Log
+  readonly #log: LedgerLog
   readonly #running = new Map<Task, Promise<void>>()
   readonly #intervals: Timer[] = []
   #renewed_ms = performance.now()
@@ -35,7 +35,7 @@ export class Background {
     outstanding: Outstanding,
     { renew_ms }: LeaseTimes,
     tasks: readonly Task[],
-    log: Log,
+    log: LedgerLog,
   ) {
     this.#lease = lease
     this.#outstanding = outstanding

@@ -1,9 +1,9 @@
 import { BatchQueue, capFor } from "../database/batch-queue.ts"
-import type { Connection } from "../database/connection.ts"
+import type { DatabaseConnection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
 import type { End, Hold } from "../entries.ts"
-import type { LedgerEvents, Log } from "../events.ts"
+import type { LedgerEvents, LedgerLog } from "../events.ts"
 import { endBatch } from "../money/end.ts"
 import type { EndResult } from "../money/end-exact.ts"
 import { restoreBatch } from "../money/restore.ts"
@@ -11,7 +11,7 @@ import type { Outstanding } from "./outstanding.ts"
 import type { Spool, SpooledEnd } from "./spool.ts"
 import { Recent, Writing } from "./writing.ts"
 
-interface Item extends SpooledEnd {
+interface QueuedEnd extends SpooledEnd {
   /** True for an end from a file of the spool. */
   readonly on_disk: boolean
   readonly since_ms: number
@@ -26,36 +26,36 @@ export type EndOutcome = Exclude<EndResult, "conflict"> | "refused" | "unwritten
 
 /** Ends holds: tries each end until it is in the ledger, and spools it until then (D27). */
 export class EndQueue {
-  readonly #ends: BatchQueue<Item, EndResult>
+  readonly #ends: BatchQueue<QueuedEnd, EndResult>
   readonly #restores: BatchQueue<Hold, null>
   readonly #outstanding: Outstanding
   readonly #spool: Spool
   readonly #on: LedgerEvents
-  readonly #log: Log
-  readonly #writing = new Writing<Item>((item) => this.#keep(item))
+  readonly #log: LedgerLog
+  readonly #writing = new Writing<QueuedEnd>((item) => this.#keep(item))
   readonly #recent = new Recent<SpooledEnd>()
   /** Ends without a hold, by call id: this process cannot write them (D13). */
   readonly #unheld = new Map<string, SpooledEnd>()
-  readonly #waiter: Waiter<Item, EndResult> = {
+  readonly #waiter: Waiter<QueuedEnd, EndResult> = {
     resolve: ({ item }, ended) => this.#ended(item, ended),
     reject: ({ item }, error) => this.#failed(item, error),
   }
 
   /** `restores` is a separate connection, so that no end waits for it. */
   constructor(
-    connection: Connection,
-    restores: Connection,
+    connection: DatabaseConnection,
+    restores: DatabaseConnection,
     gatewayId: () => string,
     outstanding: Outstanding,
     spool: Spool,
     on: LedgerEvents,
-    log: Log,
+    log: LedgerLog,
   ) {
     this.#outstanding = outstanding
     this.#spool = spool
     this.#on = on
     this.#log = log
-    this.#ends = new BatchQueue<Item, EndResult>(
+    this.#ends = new BatchQueue<QueuedEnd, EndResult>(
       connection,
       { accountOf: (item) => item.account_id, run: endBatch, onSetback: (item) => this.#keep(item) },
       { cap: capFor(outstanding) },
@@ -128,7 +128,7 @@ export class EndQueue {
     on_disk: boolean,
     resolve: (written: EndOutcome) => void,
   ): void {
-    const item: Item = {
+    const item: QueuedEnd = {
       end,
       account_id,
       hold,
@@ -141,7 +141,7 @@ export class EndQueue {
     this.#ask(item)
   }
 
-  #ask(item: Item): void {
+  #ask(item: QueuedEnd): void {
     try {
       this.#ends.add(item, Number.POSITIVE_INFINITY, false, this.#waiter)
     } catch (error) {
@@ -149,7 +149,7 @@ export class EndQueue {
     }
   }
 
-  #ended(item: Item, ended: EndResult): void {
+  #ended(item: QueuedEnd, ended: EndResult): void {
     if (ended === "conflict") {
       // The next snapshot knows what was met.
       this.#ask(item)
@@ -173,7 +173,7 @@ export class EndQueue {
   }
 
   /** Writes a hold that the database has lost, and then its end (D73). */
-  async #restore(item: Item, hold: Hold): Promise<void> {
+  async #restore(item: QueuedEnd, hold: Hold): Promise<void> {
     item.is_restored = true
     try {
       await this.#restores.add(hold).outcome
@@ -183,7 +183,7 @@ export class EndQueue {
     }
   }
 
-  #failed(item: Item, error: unknown): void {
+  #failed(item: QueuedEnd, error: unknown): void {
     this.#keep(item)
     if (error instanceof Withdrawn) {
       this.#finish(item, "unwritten")
@@ -196,7 +196,7 @@ export class EndQueue {
     this.#finish(item, "refused")
   }
 
-  #finish(item: Item, written: EndOutcome): void {
+  #finish(item: QueuedEnd, written: EndOutcome): void {
     if (!item.on_disk) this.#close(item.end.id, written)
     item.resolve?.(written)
     item.resolve = null
@@ -210,7 +210,7 @@ export class EndQueue {
     if (written === "applied" || written === "closed") this.#outstanding.delete(id)
   }
 
-  #keep({ account_id, end, hold, on_disk }: Item): void {
+  #keep({ account_id, end, hold, on_disk }: QueuedEnd): void {
     if (!on_disk && this.#spool.keep({ account_id, end, hold })) this.#on.spooled?.()
   }
 }

@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Runner } from "../database/connection.ts"
 import { allOf, jsonOf, names, statement } from "../database/statement.ts"
-import type { Measure } from "../entries.ts"
+import type { EstimateMeasure } from "../entries.ts"
 import { estimates } from "../schema/estimates.ts"
 
 /** Rows are kept for this many days (D92). */
@@ -17,16 +17,16 @@ const counts = [
   "reasoning_tokens",
   "reasoning_calls",
 ] as const
-type Count = (typeof counts)[number]
+type EstimateCount = (typeof counts)[number]
 
 /** Sums over the calls of one model and operation. */
 export interface EstimateSums
-  extends Readonly<Record<Count, number>>,
-    Pick<Measure, "model" | "operation" | "bytes_per_token" | "hidden_output"> {}
+  extends Readonly<Record<EstimateCount, number>>,
+    Pick<EstimateMeasure, "model" | "operation" | "bytes_per_token" | "hidden_output"> {}
 
 type Adding = { -readonly [Name in keyof EstimateSums]: EstimateSums[Name] }
 
-const NOTHING: Readonly<Record<Count, number>> = {
+const NOTHING: Readonly<Record<EstimateCount, number>> = {
   calls: 0,
   prompt_bytes: 0,
   prompt_tokens: 0,
@@ -65,7 +65,7 @@ ON CONFLICT (day, model, operation) DO UPDATE SET
 export class EstimateQueue {
   readonly #operations = new Map<string, Map<string, Adding>>()
 
-  add(measure: Measure): void {
+  add(measure: EstimateMeasure): void {
     const sums = this.#sumsOf(measure)
     sums.calls += 1
     sums.prompt_bytes += measure.prompt_bytes
@@ -85,7 +85,7 @@ export class EstimateQueue {
     if (sums.length > 0) await connection.run(write, [jsonOf(sums)], within_ms, sums.length)
   }
 
-  #sumsOf({ model, operation, bytes_per_token, hidden_output }: Measure): Adding {
+  #sumsOf({ model, operation, bytes_per_token, hidden_output }: EstimateMeasure): Adding {
     let models = this.#operations.get(operation)
     if (models === undefined) {
       models = new Map()
@@ -100,7 +100,7 @@ export class EstimateQueue {
   }
 }
 
-interface Row extends Record<string, unknown>, Readonly<Record<Count, string>> {
+interface EstimateRow extends Record<string, unknown>, Readonly<Record<EstimateCount, string>> {
   readonly model: string
   readonly operation: string
   readonly day: string
@@ -119,7 +119,7 @@ export async function readEstimates(
   days: number,
   model: string | undefined,
 ): Promise<readonly DatedSums[]> {
-  const rows = await database.execute<Row>(sql`
+  const rows = await database.execute<EstimateRow>(sql`
     SELECT model, operation, max(day)::text AS day, ${sql.raw(counts.map((name) => `sum(${name})::text AS ${name}`).join(", "))},
       (array_agg(bytes_per_token ORDER BY day DESC))[1] AS bytes_per_token,
       (array_agg(hidden_output ORDER BY day DESC))[1] AS hidden_output

@@ -1,6 +1,6 @@
 import { atMultiplier } from "../../money.ts"
 import { BatchQueue, capFor, QUEUE_LIMIT } from "../database/batch-queue.ts"
-import type { Connection } from "../database/connection.ts"
+import type { DatabaseConnection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { AccountMoving, type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
@@ -15,7 +15,7 @@ import type { Outstanding } from "./outstanding.ts"
 /** Deadline of a call that waits for the ledger (D27). */
 export const ANSWER_MS = 2_000
 
-interface Asking {
+interface HoldRequest {
   readonly hold: Hold
   readonly until_ms: number
   resolve(result: HoldResult): void
@@ -27,7 +27,7 @@ interface Asking {
 }
 
 export class HoldQueue {
-  readonly #holds: BatchQueue<Asking, HoldAttempt>
+  readonly #holds: BatchQueue<HoldRequest, HoldAttempt>
   readonly #tombstones: BatchQueue<Hold, Closed>
   readonly #lease: Lease
   readonly #outstanding: Outstanding
@@ -36,7 +36,7 @@ export class HoldQueue {
   readonly #known: KnownAccounts = new Map()
   /** Ids of refused calls that are being closed. */
   readonly #closing = new Map<string, Promise<void>>()
-  readonly #waiter: Waiter<Asking, HoldAttempt> = {
+  readonly #waiter: Waiter<HoldRequest, HoldAttempt> = {
     resolve: ({ item, uncertain }, held) => {
       item.uncertain = uncertain
       this.#answered(item, held)
@@ -49,8 +49,8 @@ export class HoldQueue {
 
   /** `tombstones` is a separate connection, so that no hold waits for it. */
   constructor(
-    connection: Connection,
-    tombstones: Connection,
+    connection: DatabaseConnection,
+    tombstones: DatabaseConnection,
     lease: Lease,
     outstanding: Outstanding,
     ends: EndQueue,
@@ -107,7 +107,7 @@ export class HoldQueue {
     this.#tombstones.stop()
   }
 
-  #ask(asking: Asking): void {
+  #ask(asking: HoldRequest): void {
     try {
       this.#holds.add(asking, asking.until_ms, asking.uncertain, this.#waiter)
     } catch (error) {
@@ -121,7 +121,7 @@ export class HoldQueue {
    * snapshot tells a hold that met itself from one that lacks money (D46), and from one whose `Idempotency-Key` another call
    * has just taken (D43).
    */
-  #answered(asking: Asking, result: HoldAttempt): void {
+  #answered(asking: HoldRequest, result: HoldAttempt): void {
     switch (result.outcome) {
       case "held":
         this.#used.note(asking.hold.key_id)
@@ -167,7 +167,7 @@ export class HoldQueue {
     this.#outstanding.add(is_limited === true ? { ...sold, is_limited } : sold)
   }
 
-  #fail(asking: Asking, error: unknown): void {
+  #fail(asking: HoldRequest, error: unknown): void {
     this.#drop(asking)
     asking.reject(failureOf(error))
   }
@@ -184,7 +184,7 @@ export class HoldQueue {
   }
 
   /** Forgets a hold that was not made, or closes its id if it may have been made. */
-  #drop({ hold, uncertain }: Asking): void {
+  #drop({ hold, uncertain }: HoldRequest): void {
     if (!uncertain) {
       this.#outstanding.delete(hold.id)
       return

@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm"
 import { nextId } from "../../id.ts"
 import type { Tags } from "../../wire/call.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
-import type { Connection, Runner } from "../database/connection.ts"
+import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { Withdrawn } from "../database/queued.ts"
 import { jsonOf, type Row, statement, textOf } from "../database/statement.ts"
@@ -106,7 +106,7 @@ export class LabelQueue {
   readonly #onReplaced: () => void
   readonly #known = new Map<string, Interned & { readonly until_ms: number }>()
 
-  constructor(connection: Connection, onReplaced: () => void) {
+  constructor(connection: DatabaseConnection, onReplaced: () => void) {
     this.#queue = new BatchQueue(
       connection,
       { accountOf: ({ account_id }) => account_id, run: intern },

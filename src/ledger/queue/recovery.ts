@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm"
 import type { Availability } from "../database/availability.ts"
-import type { Connection } from "../database/connection.ts"
+import type { DatabaseConnection } from "../database/connection.ts"
 import { isAnswer } from "../database/database-errors.ts"
 import { statement, textOf } from "../database/statement.ts"
-import type { Log } from "../events.ts"
+import type { LedgerLog } from "../events.ts"
 import { findForgotten } from "../money/restore.ts"
 import type { AttemptQueue } from "./attempts.ts"
 import type { EndQueue } from "./ends.ts"
@@ -27,24 +27,24 @@ export interface Repair {
 
 /** Checks whether the database has lost acknowledged settlements, and writes them and attempts again (D73). */
 export class Recovery {
-  readonly #connection: Connection
+  readonly #connection: DatabaseConnection
   readonly #ends: EndQueue
   readonly #attempts: AttemptQueue
   readonly #availability: Availability
   readonly #repair: Repair
-  readonly #log: Log
+  readonly #log: LedgerLog
   #outages = 0
   /** Null before the first reading, and if the server does not report it. */
   #timeline: string | null = null
   #tells_timeline = true
 
   constructor(
-    connection: Connection,
+    connection: DatabaseConnection,
     ends: EndQueue,
     attempts: AttemptQueue,
     availability: Availability,
     repair: Repair,
-    log: Log,
+    log: LedgerLog,
   ) {
     this.#connection = connection
     this.#ends = ends

@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Runner } from "../database/connection.ts"
 import { jsonOf, type Row, statement, textOf } from "../database/statement.ts"
-import type { Refusal } from "../entries.ts"
+import type { RefusedCall } from "../entries.ts"
 import { refusals } from "../schema/refusals.ts"
 import { accounts, keys } from "../schema/tables.ts"
 
@@ -26,7 +26,7 @@ ORDER BY 2, 3, 4
 ON CONFLICT ON CONSTRAINT refusals_pkey DO UPDATE SET requests = e.requests + excluded.requests, last_at = excluded.last_at`,
 )
 
-interface Counted {
+interface RefusalCount {
   readonly account_id: string
   readonly key_id: string
   readonly code: string
@@ -35,9 +35,9 @@ interface Counted {
 
 /** The calls that this process has refused since the last write (D80). A refusal only increments a counter. */
 export class RefusalQueue {
-  readonly #counts = new Map<string, Counted>()
+  readonly #counts = new Map<string, RefusalCount>()
 
-  add({ owner, code }: Refusal): void {
+  add({ owner, code }: RefusedCall): void {
     const { account_id, key_id } = owner ?? { account_id: NIL, key_id: NIL }
     const place = `${key_id} ${code}`
     const counted = this.#counts.get(place)

@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import type { Connection } from "../database/connection.ts"
+import type { DatabaseConnection } from "../database/connection.ts"
 import { statement } from "../database/statement.ts"
-import type { Log } from "../events.ts"
+import type { LedgerLog } from "../events.ts"
 import { gateways } from "../schema/tables.ts"
 import type { AttemptOutcome, AttemptQueue } from "./attempts.ts"
 import type { EndOutcome, EndQueue } from "./ends.ts"
@@ -25,12 +25,18 @@ export class Replay {
   readonly #spool: Spool
   readonly #ends: EndQueue
   readonly #attempts: AttemptQueue
-  readonly #connection: Connection
-  readonly #log: Log
+  readonly #connection: DatabaseConnection
+  readonly #log: LedgerLog
   /** The content of each file when it was replayed; `whole` if all of it is in the ledger. */
   readonly #replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
 
-  constructor(spool: Spool, ends: EndQueue, attempts: AttemptQueue, connection: Connection, log: Log) {
+  constructor(
+    spool: Spool,
+    ends: EndQueue,
+    attempts: AttemptQueue,
+    connection: DatabaseConnection,
+    log: LedgerLog,
+  ) {
     this.#spool = spool
     this.#ends = ends
     this.#attempts = attempts

@@ -8,7 +8,7 @@ import { attemptFailures, bases, endings, failures, notes } from "../../wire/cal
 import { errorCode } from "../database/database-errors.ts"
 import { jsonOf } from "../database/statement.ts"
 import type { AttemptEntry, End, Hold } from "../entries.ts"
-import type { Log } from "../events.ts"
+import type { LedgerLog } from "../events.ts"
 
 /** An end and the account of its call, which tells the queue. */
 export interface SpooledEnd {
@@ -144,7 +144,7 @@ const olderLine = TypeCompiler.Compile(OlderLine)
 export class Spool {
   readonly #folder: string
   readonly #gateway_id: string
-  readonly #log: Log
+  readonly #log: LedgerLog
   readonly #kept = new Map<string, SpooledEntry>()
   /** Keys of entries that are not on the disk yet. */
   readonly #unwritten = new Set<string>()
@@ -154,7 +154,7 @@ export class Spool {
   #written = false
   #failing = false
 
-  constructor(data_dir: string, gateway_id: string, log: Log) {
+  constructor(data_dir: string, gateway_id: string, log: LedgerLog) {
     this.#folder = join(data_dir, "spool")
     this.#gateway_id = gateway_id
     this.#log = log

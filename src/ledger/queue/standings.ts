@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { isObject } from "../../wire/usage.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
-import type { Connection, Runner } from "../database/connection.ts"
+import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
@@ -88,17 +88,17 @@ export async function readStandings(
   return hashes.map((hash) => results.get(hash) ?? null)
 }
 
-interface Asking {
+interface StandingRequest {
   readonly key_hash: string
   resolve(standing: Standing | null): void
   reject(error: unknown): void
 }
 
 export class Standings {
-  readonly #queue: BatchQueue<Asking, Standing | "moving" | null>
+  readonly #queue: BatchQueue<StandingRequest, Standing | "moving" | null>
   readonly #used: LastUsed
   readonly #owners: Owners
-  readonly #waiter: Waiter<Asking, Standing | "moving" | null> = {
+  readonly #waiter: Waiter<StandingRequest, Standing | "moving" | null> = {
     resolve({ item }, standing) {
       if (standing === "moving") item.reject(new AccountMoving())
       else item.resolve(standing)
@@ -108,8 +108,8 @@ export class Standings {
     },
   }
 
-  constructor(connection: Connection, used: LastUsed, shard: number, owners: Owners) {
-    const run = (runner: Runner, askings: readonly Asking[]) => {
+  constructor(connection: DatabaseConnection, used: LastUsed, shard: number, owners: Owners) {
+    const run = (runner: Runner, askings: readonly StandingRequest[]) => {
       const hashes = askings.map(({ key_hash }) => key_hash)
       return readStandings(runner, hashes, shard)
     }

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { BatchQueue } from "../database/batch-queue.ts"
-import type { Connection } from "../database/connection.ts"
+import type { DatabaseConnection } from "../database/connection.ts"
 import { names, type Row, type Statement, statement, textOf } from "../database/statement.ts"
 import { forgetCheckpoints } from "../money/checkpoints.ts"
 import { expireBatch, type Orphan } from "../money/expire.ts"
@@ -65,7 +65,7 @@ RETURNING ${g.id}`,
 
 /** Expires the open holds of dead gateways (D13, D35). Any number of processes may sweep concurrently. */
 export class Sweeper {
-  readonly #connection: Connection
+  readonly #connection: DatabaseConnection
   readonly #lease: Lease
   readonly #expiries: BatchQueue<Orphan, boolean>
   readonly #onExpired: (count: number) => void
@@ -74,7 +74,12 @@ export class Sweeper {
   #abandoned: readonly Orphan[] = []
 
   /** `onExpired` receives the number of expired holds. */
-  constructor(connection: Connection, lease: Lease, onExpired: (count: number) => void, late_ms = LATE_MS) {
+  constructor(
+    connection: DatabaseConnection,
+    lease: Lease,
+    onExpired: (count: number) => void,
+    late_ms = LATE_MS,
+  ) {
     this.#connection = connection
     this.#lease = lease
     this.#onExpired = onExpired

@@ -9,7 +9,7 @@ import { holds, terms } from "../schema/tables.ts"
 /** The most rows of a report. */
 const MAX_ROWS = 1_000
 
-interface Call {
+interface AttemptedCall {
   readonly id: string
   readonly details: EndDetails | null
 }
@@ -18,7 +18,7 @@ interface Call {
  * Adds to calls the attempts that did not become their answer: entries of their own (D93), and of older calls in the details of
  * the end. The bounds leave out the other months.
  */
-export async function withAttempts<Found extends Call>(
+export async function withAttempts<Found extends AttemptedCall>(
   database: PostgresJsDatabase,
   found: readonly Found[],
 ): Promise<(Found & { readonly attempts: readonly LostAttempt[] })[]> {

@@ -1,8 +1,8 @@
 import { and, desc, eq, gte, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
-import type { Failure, LostAttempt, OperationName, State } from "../../wire/call.ts"
-import { type Listed, type Page, paged } from "../database/page.ts"
+import type { CallState, Failure, LostAttempt, OperationName } from "../../wire/call.ts"
+import { type Page, type PageOf, paged } from "../database/page.ts"
 import { calls, gateways, holds, keys } from "../schema/tables.ts"
 import { withAttempts } from "./attempts.ts"
 import { termsOf } from "./changes.ts"
@@ -26,7 +26,7 @@ export interface CallFilter {
   readonly model?: string | undefined
   readonly operation?: OperationName | undefined
   readonly session?: string | undefined
-  readonly state?: State | undefined
+  readonly state?: CallState | undefined
   readonly failure?: Failure | undefined
   readonly from?: Date | undefined
   readonly to?: Date | undefined
@@ -61,7 +61,7 @@ export async function listCalls(
   filter: CallFilter,
   page: Page,
   look = LOOK,
-): Promise<Listed<CallRecord>> {
+): Promise<PageOf<CallRecord>> {
   const { key_id, model, operation, session, state, failure } = filter
   const range = and(
     ownerOf(database, filter),

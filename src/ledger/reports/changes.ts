@@ -18,7 +18,7 @@ const s = alias(hours, "s")
 const l = alias(hour_latencies, "l")
 
 /** Filters for entries and sums. `is_total`: only sums over all accounts and keys are needed. */
-export interface Wanted extends Omit<Span, "from" | "to"> {
+export interface ChangeFilter extends Omit<Span, "from" | "to"> {
   readonly is_total: boolean
 }
 
@@ -26,12 +26,12 @@ export interface Wanted extends Omit<Span, "from" | "to"> {
  * Options for more than the calls and their charges. `with_holds`: also the holds, as rows without an outcome. `with_sessions`:
  * also the `session_id` of each call (D65), which only the entries have.
  */
-export interface Columns {
+export interface ChangeOptions {
   readonly with_holds: boolean
   readonly with_sessions?: true
 }
 
-type Bounds = Readonly<Record<"from" | "to", SQL>>
+type SpanBounds = Readonly<Record<"from" | "to", SQL>>
 
 /**
  * The changes by the entries of a span, one row each: `at`, `account_id`, `key_id`, `terms_id`, `outcome`, `basis`, `failure`,
@@ -39,15 +39,15 @@ type Bounds = Readonly<Record<"from" | "to", SQL>>
  * of each bucket. A correction is no call; it adds its difference, which may be negative.
  */
 export function changesOfEntries(
-  { from, to }: Bounds,
-  { with_holds, with_sessions }: Columns,
-  wanted?: Wanted,
+  { from, to }: SpanBounds,
+  { with_holds, with_sessions }: ChangeOptions,
+  wanted?: ChangeFilter,
 ): SQL {
   const sessionOf = (id: PgColumn | SQL) =>
     with_sessions === true
       ? sql`, (SELECT ${h.session_id} FROM ${holds} ${h} WHERE ${h.id} = ${id}) AS session_id`
       : sql``
-  const within = (name: string, own: Entries, at: SQL) =>
+  const within = (name: string, own: EntryColumns, at: SQL) =>
     sql.join([sql`${at} >= ${from} AND ${at} < ${to}`, ...narrowed(name, own, wanted)], sql` AND `)
   const difference = (column: "prompt_tokens" | "cached_tokens" | "completion_tokens") =>
     sql`coalesce(${c[column]}, 0) - coalesce(${e[column]}, 0)`
@@ -121,7 +121,7 @@ const bucketsOfCorrection = sql.join(
 )
 
 /** The same, from sums of hours and days where there are some, and otherwise from entries. */
-export function changesOf(pieces: readonly Piece[], columns: Columns, wanted: Wanted): SQL {
+export function changesOf(pieces: readonly Piece[], columns: ChangeOptions, wanted: ChangeFilter): SQL {
   const parts = pieces.map(({ source, ...times }) => {
     const bounds = boundsOf(times)
     if (source === "entries") return sql`(${changesOfEntries(bounds, columns, wanted)})`
@@ -133,7 +133,7 @@ export function changesOf(pieces: readonly Piece[], columns: Columns, wanted: Wa
 }
 
 /** Durations of the calls that ended in a span, one row for each distinct one: `is_ttft`, `ms` and `calls`. */
-export function latenciesOf(pieces: readonly Piece[], wanted: Wanted): SQL {
+export function latenciesOf(pieces: readonly Piece[], wanted: ChangeFilter): SQL {
   const parts = pieces.map(({ source, ...times }) => {
     const bounds = boundsOf(times)
     if (source === "entries") {
@@ -147,7 +147,7 @@ export function latenciesOf(pieces: readonly Piece[], wanted: Wanted): SQL {
 }
 
 /** One row for each time that a call took: `at`, `account_id`, `key_id`, `terms_id`, `is_ttft` and `ms`. */
-export function latenciesOfEntries({ from, to }: Bounds, wanted?: Wanted): SQL {
+export function latenciesOfEntries({ from, to }: SpanBounds, wanted?: ChangeFilter): SQL {
   const conditions = [
     sql`${e.ended_at} >= ${from} AND ${e.ended_at} < ${to} AND v.ms IS NOT NULL`,
     ...narrowed("e", ends, wanted),
@@ -168,9 +168,13 @@ export function termsOf(model: string): SQL {
   return sql`(SELECT ${t.id} FROM ${terms} ${t} WHERE ${t.model} = ${model}::text)`
 }
 
-type Entries = Readonly<Record<"account_id" | "key_id" | "terms_id", PgColumn>>
+type EntryColumns = Readonly<Record<"account_id" | "key_id" | "terms_id", PgColumn>>
 
-function narrowed(name: string, { account_id, key_id, terms_id }: Entries, wanted?: Wanted): SQL[] {
+function narrowed(
+  name: string,
+  { account_id, key_id, terms_id }: EntryColumns,
+  wanted?: ChangeFilter,
+): SQL[] {
   const { account_ids, key_id: key, model } = wanted ?? {}
   return [
     ...(account_ids === undefined ? [] : [sql`${of(name, account_id)} = ANY (${list(account_ids)}::uuid[])`]),
@@ -183,7 +187,7 @@ function narrowed(name: string, { account_id, key_id, terms_id }: Entries, wante
  * The condition on rows of sums: the total, or each key. A key's rows are found by an index on its account; on a shard that no
  * longer has the key, `account_ids` name the accounts (D74).
  */
-function summedFor(name: string, columns: Entries, wanted: Wanted): SQL {
+function summedFor(name: string, columns: EntryColumns, wanted: ChangeFilter): SQL {
   const { account_ids, key_id, is_total } = wanted
   const account = of(name, columns.account_id)
   const whose =
@@ -195,7 +199,7 @@ function summedFor(name: string, columns: Entries, wanted: Wanted): SQL {
   return sql.join([whose, ...narrowed(name, columns, wanted)], sql` AND `)
 }
 
-function boundsOf({ from, to }: { readonly from: Date; readonly to: Date | null }): Bounds {
+function boundsOf({ from, to }: { readonly from: Date; readonly to: Date | null }): SpanBounds {
   return {
     from: sql`${from.toISOString()}::timestamptz`,
     to: to === null ? sql`'infinity'::timestamptz` : sql`${to.toISOString()}::timestamptz`,

@@ -1,4 +1,5 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Grouping } from "../../wire/usage-report.ts"
 import { type Account, getAccount } from "../accounts/accounts.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
@@ -6,7 +7,7 @@ import { answerOf } from "../database/answer.ts"
 import { LedgerBusy, type Owner } from "../entries.ts"
 import { type CallRecord, getCallOf } from "./calls.ts"
 import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, nameGroups } from "./merge.ts"
-import { type Grouping, groupNames, sumUsage, type UsageRange, type UsageSummary } from "./usage-sums.ts"
+import { type GroupedSpan, groupNames, sumUsage, type UsageSummary } from "./usage-sums.ts"
 
 /** Usage reports that may wait for their turn. */
 const WAITING_REPORTS = 32
@@ -28,12 +29,12 @@ export interface ClientReports {
   archived(id: string): Promise<string | null>
   holder(owner: Owner): Promise<Holder>
   /** Throws `LedgerBusy` when too many reports wait. */
-  usage(account_id: string, range: UsageRange): Promise<UsageSummary>
+  usage(account_id: string, range: GroupedSpan): Promise<UsageSummary>
 }
 
 export interface ShardReports extends ClientReports {
   /** With `most` groups at most. */
-  usage(account_id: string, range: UsageRange, most?: number): Promise<UsageSummary>
+  usage(account_id: string, range: GroupedSpan, most?: number): Promise<UsageSummary>
   /** The names of groups of such a report. */
   names(by: Grouping, ids: readonly string[]): Promise<ReadonlyMap<string, string>>
 }
@@ -45,7 +46,7 @@ export interface ShardReports extends ClientReports {
 export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJsDatabase): ShardReports {
   let waiting = 0
   const own = new Map<string, number>()
-  const usageOf = async (account_id: string, range: UsageRange, most?: number) => {
+  const usageOf = async (account_id: string, range: GroupedSpan, most?: number) => {
     const mine = own.get(account_id) ?? 0
     if (waiting === WAITING_REPORTS || mine === WAITING_OF_ACCOUNT) throw new LedgerBusy()
     waiting += 1

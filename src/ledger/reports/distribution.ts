@@ -1,5 +1,5 @@
 /** Counts of values, in any order. */
-export type Counted = readonly (readonly [ms: number, calls: number])[]
+export type CallsByDuration = readonly (readonly [ms: number, calls: number])[]
 
 export interface Distribution {
   readonly calls: number
@@ -8,10 +8,10 @@ export interface Distribution {
   readonly p90_ms: number | null
   readonly p99_ms: number | null
   /** Without gaps from the first that has calls to the last. */
-  readonly buckets: readonly Bucket[]
+  readonly buckets: readonly LatencyBucket[]
 }
 
-export interface Bucket {
+export interface LatencyBucket {
   readonly from_ms: number
   readonly below_ms: number
   readonly calls: number
@@ -25,7 +25,7 @@ const BOUNDS_MS = [
 ].filter((bound, at, all) => bound !== all[at - 1])
 
 /** Percentiles and a histogram with logarithmic buckets. */
-export function distribution(counted: Counted): Distribution {
+export function distribution(counted: CallsByDuration): Distribution {
   const sorted = [...counted].sort(([left], [right]) => left - right)
   const calls = sorted.reduce((sum, [, count]) => sum + count, 0)
   return {
@@ -37,7 +37,7 @@ export function distribution(counted: Counted): Distribution {
   }
 }
 
-function percentile(sorted: Counted, calls: number, share: number): number | null {
+function percentile(sorted: CallsByDuration, calls: number, share: number): number | null {
   let rank = Math.ceil(calls * share)
   for (const [ms, count] of sorted) {
     rank -= count
@@ -46,7 +46,7 @@ function percentile(sorted: Counted, calls: number, share: number): number | nul
   return null
 }
 
-function buckets(sorted: Counted): readonly Bucket[] {
+function buckets(sorted: CallsByDuration): readonly LatencyBucket[] {
   const counts = new Map<number, number>()
   for (const [ms, calls] of sorted) {
     const at = BOUNDS_MS.findLastIndex((bound) => bound <= ms)

@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { piecesOf, type Span, scan } from "../database/span.ts"
 import { latenciesOf } from "./changes.ts"
-import type { Counted, Distribution } from "./distribution.ts"
+import type { CallsByDuration, Distribution } from "./distribution.ts"
 
 export interface Latency {
   /** From admission to the first output, of the calls that had some. */
@@ -11,7 +11,7 @@ export interface Latency {
   readonly duration: Distribution
 }
 
-interface Row extends Record<string, unknown> {
+interface LatencyRow extends Record<string, unknown> {
   readonly is_ttft: boolean
   readonly ms: number
   readonly calls: string
@@ -21,9 +21,9 @@ interface Row extends Record<string, unknown> {
 export async function latencies(
   database: PostgresJsDatabase,
   span: Span,
-): Promise<Readonly<Record<keyof Latency, Counted>>> {
+): Promise<Readonly<Record<keyof Latency, CallsByDuration>>> {
   const rows = await scan(database, (transaction, until) =>
-    transaction.execute<Row>(sql`
+    transaction.execute<LatencyRow>(sql`
     SELECT v.is_ttft, v.ms, sum(v.calls) AS calls FROM ${latenciesOf(piecesOf(span, until), { ...span, is_total: true })} v
     GROUP BY v.is_ttft, v.ms`),
   )

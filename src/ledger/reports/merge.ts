@@ -1,12 +1,12 @@
 import { countedKinds, recordOf } from "../../kinds.ts"
-import type { Listed, Page } from "../database/page.ts"
+import type { Page, PageOf } from "../database/page.ts"
 import { TooManyGroups } from "../entries.ts"
 import type { PastBalance } from "./balance.ts"
-import { type Counted, distribution } from "./distribution.ts"
+import { type CallsByDuration, distribution } from "./distribution.ts"
 import type { Latency } from "./latency.ts"
 import type { OutcomeSums } from "./outcomes.ts"
 import type { Step, Timeline } from "./timeline.ts"
-import { MAX_GROUPS, type UsageGroup, type UsageSummary, type UsageSums } from "./usage-sums.ts"
+import { MAX_GROUPS, type SummedUsage, type UsageGroup, type UsageSummary } from "./usage-sums.ts"
 
 /** The answers of several shards as one (D74): lists merge, sums add. */
 
@@ -44,9 +44,9 @@ export function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Pr
  * because that shard may have more rows there.
  */
 export function mergePages<Row extends { readonly id: string }>(
-  pages: readonly Listed<Row>[],
+  pages: readonly PageOf<Row>[],
   { limit }: Pick<Page, "limit">,
-): Listed<Row> {
+): PageOf<Row> {
   const bounds = pages.flatMap(({ next }) => (next === null ? [] : [next]))
   const bound = bounds.sort().at(-1) ?? null
   const rows = pages
@@ -70,18 +70,18 @@ export function addUsage(parts: readonly UsageSummary[]): UsageSummary {
   return {
     groups: groups.slice(0, MAX_GROUPS),
     left_out: Math.max(0, groups.length - MAX_GROUPS),
-    total: others.reduce<UsageSums>((sum, { total }) => addSums(sum, total), first.total),
+    total: others.reduce<SummedUsage>((sum, { total }) => addSums(sum, total), first.total),
   }
 }
 
 function addGroups([first, ...others]: readonly UsageGroup[]): UsageGroup {
   if (first === undefined) throw new Error("a group of usage is empty")
   const named = [first, ...others].find(({ name }) => name !== null)
-  const sums = others.reduce<UsageSums>(addSums, first)
+  const sums = others.reduce<SummedUsage>(addSums, first)
   return { ...sums, group: first.group, name: named?.name ?? null }
 }
 
-function addSums(one: UsageSums, other: UsageSums): UsageSums {
+function addSums(one: SummedUsage, other: SummedUsage): SummedUsage {
   return {
     calls: one.calls + other.calls,
     abandoned: one.abandoned + other.abandoned,
@@ -108,12 +108,12 @@ function placeOf(group: string | Date): string | number {
 }
 
 /** Names of keys or accounts by id, in each shard. */
-type Names = readonly ReadonlyMap<string, string>[]
+type NamesById = readonly ReadonlyMap<string, string>[]
 
 /** Adds the missing names of groups whose key or account has left the shard of their calls. `ask` asks all shards. */
 export async function nameGroups<
   Group extends { readonly group: string | Date | null; readonly name: string | null },
->(groups: readonly Group[], ask: (ids: readonly string[]) => Promise<Names>): Promise<readonly Group[]> {
+>(groups: readonly Group[], ask: (ids: readonly string[]) => Promise<NamesById>): Promise<readonly Group[]> {
   const ids = groups.flatMap(({ group, name }) => (typeof group === "string" && name === null ? [group] : []))
   if (ids.length === 0) return groups
   const found = await ask(ids)
@@ -154,7 +154,7 @@ function addStep(one: Step, other: Step | undefined): Step {
 }
 
 /** Every value is counted before percentiles are read. */
-export function addLatencies(parts: readonly Readonly<Record<keyof Latency, Counted>>[]): Latency {
+export function addLatencies(parts: readonly Readonly<Record<keyof Latency, CallsByDuration>>[]): Latency {
   return {
     ttft: distribution(parts.flatMap(({ ttft }) => ttft)),
     duration: distribution(parts.flatMap(({ duration }) => duration)),

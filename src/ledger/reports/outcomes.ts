@@ -12,7 +12,7 @@ export interface OutcomeSums {
   readonly charge_nano: bigint
 }
 
-interface Row extends Record<string, unknown> {
+interface OutcomeRow extends Record<string, unknown> {
   readonly state: string
   readonly basis: string
   readonly failure: string | null
@@ -27,7 +27,7 @@ interface Row extends Record<string, unknown> {
 export async function outcomes(database: PostgresJsDatabase, span: Span): Promise<readonly OutcomeSums[]> {
   const rows = await scan(database, (transaction, until) => {
     const changes = changesOf(piecesOf(span, until), { with_holds: false }, { ...span, is_total: true })
-    return transaction.execute<Row>(sql`
+    return transaction.execute<OutcomeRow>(sql`
     SELECT x.outcome::text AS state, x.basis::text AS basis, x.failure::text AS failure, sum(x.calls) AS calls,
       sum(x.charge_nano)::text AS charge
     FROM ${changes} x GROUP BY x.outcome, x.basis, x.failure ORDER BY sum(x.calls) DESC, 1, 2, 3`)

@@ -14,7 +14,7 @@ export interface Step {
   readonly completion_tokens: number
 }
 
-export interface TimelineGroup {
+export interface SummedGroup {
   /** A model's name, the id of a key or account; null for all groups beyond those shown. */
   readonly group: string | null
   readonly name: string | null
@@ -26,7 +26,7 @@ export interface Timeline {
   readonly step_s: number
   readonly starts_at: readonly Date[]
   /** By the charge, the highest first; the rest last. */
-  readonly groups: readonly TimelineGroup[]
+  readonly groups: readonly SummedGroup[]
   readonly left_out: number
 }
 
@@ -51,7 +51,7 @@ const parts = {
   account: sql`x.account_id`,
 } as const
 
-interface Row extends Record<string, unknown> {
+interface TimelineRow extends Record<string, unknown> {
   readonly part: string | null
   readonly rank: string
   readonly parts: string
@@ -75,7 +75,7 @@ export async function timeline(
 ): Promise<Timeline> {
   const { step_s, starts_at } = stepsOf(span)
   const rows = await scan(database, (transaction, until) =>
-    transaction.execute<Row>(sums(span, by, groups, { step_s, starts_at }, until)),
+    transaction.execute<TimelineRow>(sums(span, by, groups, { step_s, starts_at }, until)),
   )
   const by_part = Map.groupBy(rows, ({ part }) => part)
   const names = await timelineNames(
@@ -151,12 +151,12 @@ export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
   }
 }
 
-function stepsOfGroup(count: number, rows: readonly Row[]): readonly Step[] {
+function stepsOfGroup(count: number, rows: readonly TimelineRow[]): readonly Step[] {
   const by_step = new Map(rows.map((row) => [row.step, stepOf(row)]))
   return Array.from({ length: count }, (_, at) => by_step.get(at) ?? NOTHING)
 }
 
-function stepOf(row: Row): Step {
+function stepOf(row: TimelineRow): Step {
   return {
     calls: Number(row.calls),
     charge_nano: BigInt(row.charge),

@@ -1,21 +1,19 @@
 import { inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type CountedKind, countedKinds, recordOf } from "../../kinds.ts"
+import type { Grouping } from "../../wire/usage-report.ts"
 import { DAY_MS, HOUR_MS, periodAt, piecesOf, type Span, type SummedUntil, scan } from "../database/span.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 
-/** Groupings of calls; `day` and `hour` are the UTC times of the charge (D48). */
-export type Grouping = "model" | "operation" | "key" | "account" | "session" | "day" | "hour"
-
-/** The calls that were charged in the span; an absent filter does not filter. */
-export interface UsageRange extends Span {
+/** The calls that were charged in the span, by the UTC times of the charge (D48); an absent filter does not filter. */
+export interface GroupedSpan extends Span {
   readonly by: Grouping
 }
 
 /** Sums over calls that have ended. A correction of an earlier charge may make them negative. */
-export interface UsageSums {
+export interface SummedUsage {
   readonly calls: number
   /** Abandoned calls, which were released (D91). */
   readonly abandoned: number
@@ -33,7 +31,7 @@ export interface UsageSums {
   readonly buckets: Readonly<Record<CountedKind, number>>
 }
 
-export interface UsageGroup extends UsageSums {
+export interface UsageGroup extends SummedUsage {
   /** The name of a model or operation, the id of a key, account or session (empty for none), or the first moment of a day or hour. */
   readonly group: string | Date
   /** Display name of the key or account. */
@@ -45,7 +43,7 @@ export interface UsageSummary {
   /** Groups beyond the most that were asked for. */
   readonly left_out: number
   /** Of all groups, those that are left out too. */
-  readonly total: UsageSums
+  readonly total: SummedUsage
 }
 
 export const MAX_GROUPS = 1_000
@@ -55,7 +53,7 @@ const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 /** The charges of a range, summed by group, `most` of them at most, and as a whole in one snapshot. */
 export async function sumUsage(
   database: PostgresJsDatabase,
-  range: UsageRange,
+  range: GroupedSpan,
   most = MAX_GROUPS,
 ): Promise<UsageSummary> {
   const { from, to, by } = range
@@ -73,7 +71,7 @@ export async function sumUsage(
 }
 
 /** The total first, then the groups: periods in their order, all else by the charge. */
-function sums(range: UsageRange, starts: readonly Date[], until: SummedUntil, most: number): SQL {
+function sums(range: GroupedSpan, starts: readonly Date[], until: SummedUntil, most: number): SQL {
   const { by } = range
   const wanted = { ...range, is_total: by !== "key" && by !== "account" }
   const changes = changesOf(
@@ -169,7 +167,7 @@ function nameOf({ name }: Row): string | null {
   return typeof name === "string" ? name : null
 }
 
-function sumsOf(row: Row): UsageSums {
+function sumsOf(row: Row): SummedUsage {
   return {
     calls: countOf(row, "calls"),
     abandoned: countOf(row, "abandoned"),

@@ -3,7 +3,7 @@ import { GatewayError } from "../../errors.ts"
 import type { Archived } from "../../ledger/archive/archive.ts"
 import { DumpBody, DumpNote, DumpQuestion, MonthDone, MonthQuestion } from "../../wire/ledger-checks.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer, type Fault, shown } from "../reference/operation.ts"
+import { answer, type ErrorExample, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 const NO_MONTH = "This month is not sealed, or its entries were dropped."
@@ -50,7 +50,7 @@ function refuse(archived: Archived): void {
     throw new GatewayError("invalid_request", { param: "month", message: REFUSALS[archived] })
 }
 
-const unsealed: Fault = { code: "not_found", message: NO_MONTH }
+const unsealed: ErrorExample = { code: "not_found", message: NO_MONTH }
 
 const dumping = ofOperators({
   body: shown(DumpQuestion, { first: { month: "2026-10" } }),

@@ -12,7 +12,7 @@ import {
 } from "../../wire/ledger-checks.ts"
 import { printTime } from "../../wire/time.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer, type Fault, shown } from "../reference/operation.ts"
+import { answer, type ErrorExample, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** Checks of the ledger besides the audit: `/admin/journal`, the seals of months (D71), and `/admin/sums` (D72). */
@@ -90,7 +90,7 @@ const listing = ofOperators({
     "Lists the months of the journal with their seals. A month is sealed a week after its end; from then on it takes no entries. Keep the hash of a seal elsewhere to prove later that nobody changed both the month and its seal.",
 })
 
-const missing: Fault = { code: "not_found", message: NO_SEAL }
+const missing: ErrorExample = { code: "not_found", message: NO_SEAL }
 
 const checkingSeal = ofOperators({
   body: shown(SealCheck, { first: { month: "2026-10" } }),

@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
 import type { Distribution } from "../../ledger/reports/distribution.ts"
-import type { Timeline, TimelineGroup } from "../../ledger/reports/timeline.ts"
+import type { SummedGroup, Timeline } from "../../ledger/reports/timeline.ts"
 import { printUsd } from "../../money.ts"
 import {
   DEFAULT_GROUPS,
@@ -93,7 +93,7 @@ function timelineBody(
   }
 }
 
-function groupBody({ group, name, steps }: TimelineGroup): TimelineGroupBody {
+function groupBody({ group, name, steps }: SummedGroup): TimelineGroupBody {
   return {
     group,
     name,

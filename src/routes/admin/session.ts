@@ -13,7 +13,7 @@ const SECRET_BYTES = 32
 /** The length of `SECRET_BYTES` bytes in Base64url. */
 const RANDOM_CHARACTERS = 43
 
-type Asked = { readonly request: Request }
+type SessionRequest = { readonly request: Request }
 
 /** `/admin/session`: the console signs in with the admin token and gets a session cookie (D50). */
 export function sessionRoutes(operators: Operators, admin_token: string) {
@@ -46,7 +46,7 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
 /** A hook that throws unless the request has the admin token, or the cookie of an open session from the same origin. */
 export function operatorsOrConsole({ ledger }: Operators, admin_token: string) {
   const tokenOnly = operatorsOnly(admin_token)
-  return async ({ request }: Asked): Promise<void> => {
+  return async ({ request }: SessionRequest): Promise<void> => {
     const secret = request.headers.has("authorization") ? null : secretOf(request, admin_token)
     if (secret !== null && (await ledger.isOpenSession(hashOf(secret, admin_token)))) return
     tokenOnly({ request })

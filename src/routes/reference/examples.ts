@@ -3,12 +3,12 @@ import { catalogue } from "../../errors.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody, KeyBody } from "../../wire/admin.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
-import { described, type Fault, type Operation, REQUEST_ID, type Schemas } from "./operation.ts"
+import { described, type ErrorExample, REQUEST_ID, type RouteDescription, type Schemas } from "./operation.ts"
 
 /** Errors and examples that several operations of the API reference share. */
 
 /** Errors of every operation of `/admin`. */
-export const NO_TOKEN: Fault = {
+export const NO_TOKEN: ErrorExample = {
   code: "invalid_api_key",
   message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
 }
@@ -19,27 +19,27 @@ const LEDGER_UNAVAILABLE = {
 } as const
 
 /** A route of `/admin`, which needs the admin token. */
-export function ofOperators<Route extends Operation & Schemas>(route: Route) {
+export function ofOperators<Route extends RouteDescription & Schemas>(route: Route) {
   const errors = [NO_TOKEN, LEDGER_UNAVAILABLE, ...(route.errors ?? [])]
   return described({ credentials: ["adminToken"], ...route, errors })
 }
 
 /** The error of an operation that creates something under an id: the client can repeat it with that id. */
-export function unknownOutcome(id: string): Fault {
+export function unknownOutcome(id: string): ErrorExample {
   return { ...LEDGER_UNAVAILABLE, fields: { id } }
 }
 
 /** The error of a key that reads too often. */
-export const OFTEN: Fault = {
+export const OFTEN: ErrorExample = {
   code: "rate_limited",
   message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
 }
 /** Errors of every route that reads something for a key. */
-export const READER_ERRORS: readonly Fault[] = ["invalid_api_key", OFTEN, "ledger_unavailable"]
+export const READER_ERRORS: readonly ErrorExample[] = ["invalid_api_key", OFTEN, "ledger_unavailable"]
 
-export const NO_ACCOUNT: Fault = { code: "not_found", message: "No account has this id." }
-export const NO_KEY: Fault = { code: "not_found", message: "No key has this id." }
-export const NO_CALL: Fault = { code: "not_found", message: "No call has this id." }
+export const NO_ACCOUNT: ErrorExample = { code: "not_found", message: "No account has this id." }
+export const NO_KEY: ErrorExample = { code: "not_found", message: "No key has this id." }
+export const NO_CALL: ErrorExample = { code: "not_found", message: "No call has this id." }
 
 export const accountExample: AccountBody = {
   id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",
@@ -186,14 +186,14 @@ interface Lacking {
 }
 
 /** The translation of a provider's 404 (D17). */
-export const PROVIDER_NOT_FOUND: Fault = {
+export const PROVIDER_NOT_FOUND: ErrorExample = {
   code: "not_found",
   message:
     "The provider did not find what this request names. Ask the operator to check the model's configuration.",
 }
 
 /** The errors of a call besides those of its body. */
-export function callErrors({ needed, available, remaining, fitting }: Lacking): readonly Fault[] {
+export function callErrors({ needed, available, remaining, fitting }: Lacking): readonly ErrorExample[] {
   const advice = fitting === null ? "" : `, or set ${fitting.limit_field} to at most ${fitting.max_tokens}`
   const fields = fitting === null ? {} : { max_tokens: fitting.max_tokens }
   return [

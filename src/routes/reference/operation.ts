@@ -22,9 +22,9 @@ type Responses = NonNullable<DocumentDecoration["responses"]>
 export const SESSION_COOKIE = "tollgate_session"
 
 /** The accepted credentials: a client's key as a bearer token or as `x-api-key` (D20), the operator's token, or the console. */
-export type Credential = "apiKey" | "xApiKey" | "adminToken" | "adminSession"
+export type CredentialScheme = "apiKey" | "xApiKey" | "adminToken" | "adminSession"
 
-const securitySchemes: Record<Credential, NonNullable<Components["securitySchemes"]>[string]> = {
+const securitySchemes: Record<CredentialScheme, NonNullable<Components["securitySchemes"]>[string]> = {
   apiKey: {
     type: "http",
     scheme: "bearer",
@@ -50,7 +50,7 @@ const securitySchemes: Record<Credential, NonNullable<Components["securityScheme
   },
 }
 
-export interface Operation {
+export interface RouteDescription {
   /** The name generated clients give the method; unique in the document. */
   readonly operationId: string
   readonly tag: Tag
@@ -58,7 +58,7 @@ export interface Operation {
   /** Markdown. */
   readonly description: string
   /** Any one of them is sufficient. Without any, the operation is public. */
-  readonly credentials?: readonly Credential[]
+  readonly credentials?: readonly CredentialScheme[]
   /**
    * Headers that the handler checks itself. Elysia would check them before the key, and read all headers of every
    * request.
@@ -70,7 +70,7 @@ export interface Operation {
    * The errors of the operation besides those that every route with a body or a query string has; of several with one code the
    * last one counts. `internal_error` is added, except to those of the service, which touch nothing that could fail.
    */
-  readonly errors?: readonly Fault[]
+  readonly errors?: readonly ErrorExample[]
 }
 
 /** A route's schemas, which Elysia validates unless the handler parses the body itself (`parse: "none"`). */
@@ -83,7 +83,9 @@ export interface Schemas {
 }
 
 /** A code of the catalogue, with the message of its example if that differs from the catalogue's. */
-export type Fault = ErrorCode | ({ readonly code: ErrorCode } & Pick<Detail, "message" | "param" | "fields">)
+export type ErrorExample =
+  | ErrorCode
+  | ({ readonly code: ErrorCode } & Pick<Detail, "message" | "param" | "fields">)
 
 /** Values by name. The name is shown as the example's title. */
 export type Examples = Readonly<Record<string, unknown>>
@@ -104,7 +106,7 @@ export const tags = [
 export type Tag = (typeof tags)[number]["name"]
 
 /** The hooks of a route: its schemas, and its description made of them. */
-export function described<Route extends Operation & Schemas>(route: Route) {
+export function described<Route extends RouteDescription & Schemas>(route: Route) {
   const { operationId, tag, summary, description, credentials, headers, invalid, errors, ...schemas } = route
   return { ...schemas, detail: operation(route) }
 }
@@ -121,7 +123,7 @@ export function compatible<Hooks extends { readonly detail: DocumentDecoration }
 }
 
 /** The description of a route. It replaces the parts that the plugin would make of the schemas. */
-export function operation(route: Operation & Schemas) {
+export function operation(route: RouteDescription & Schemas) {
   const { tag, summary, description, operationId, credentials = [] } = route
   const errors = faultsOf(route)
   const parameters = [
@@ -150,7 +152,13 @@ export function operation(route: Operation & Schemas) {
   }
 }
 
-function faultsOf({ tag, body, query, invalid, errors = [] }: Operation & Schemas): readonly Fault[] {
+function faultsOf({
+  tag,
+  body,
+  query,
+  invalid,
+  errors = [],
+}: RouteDescription & Schemas): readonly ErrorExample[] {
   const asked = body ?? query
   return [
     ...(tag === "Service" ? [] : (["internal_error"] as const)),
@@ -163,7 +171,7 @@ function faultsOf({ tag, body, query, invalid, errors = [] }: Operation & Schema
 const BODY_ERRORS = ["request_timeout", "request_too_large", "unsupported_media_type"] as const
 
 /** The fault of an invalid field, or of an unknown parameter. */
-function invalidFault(schema: TSchema, field: string | undefined): Fault {
+function invalidFault(schema: TSchema, field: string | undefined): ErrorExample {
   const { message, detail } =
     field === undefined ? unknownParameter(schema) : invalidField(field, schema.properties[field][EXPECTED])
   return { code: "invalid_request", message, ...(detail.param !== undefined && { param: detail.param }) }
@@ -250,7 +258,7 @@ const RELAYED = {
 }
 
 /** One response per status, with an example for each code in the shape of D16. */
-function errorAnswers(errors: readonly Fault[]): Responses {
+function errorAnswers(errors: readonly ErrorExample[]): Responses {
   const details = new Map(
     errors.map((fault) => (typeof fault === "string" ? [fault, {}] : [fault.code, fault])),
   )

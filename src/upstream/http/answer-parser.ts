@@ -38,7 +38,7 @@ const LF = 10
 const CR = 13
 const SEMICOLON = 59
 
-type State = "head" | "fixed" | "until_close" | "size" | "chunk" | "chunk_end" | "trailer"
+type ParserState = "head" | "fixed" | "until_close" | "size" | "chunk" | "chunk_end" | "trailer"
 
 /**
  * Parses the answers of one connection (RFC 9112), wherever their bytes are cut. Throws `NotHttp`; the connection is
@@ -46,7 +46,7 @@ type State = "head" | "fixed" | "until_close" | "size" | "chunk" | "chunk_end" |
  */
 export class AnswerParser {
   readonly #sink: AnswerSink
-  #state: State = "head"
+  #state: ParserState = "head"
   /** The received part of an incomplete head, in Latin-1. */
   #partial = ""
   /** Bytes left of a body of known length or of a chunk. */

@@ -1,12 +1,12 @@
 import type { Socket } from "bun"
 import { NotHttp } from "./answer-head.ts"
 import { AnswerParser, type AnswerSink } from "./answer-parser.ts"
-import type { Exchange, Line } from "./exchange.ts"
+import type { Exchange, ExchangeConnection } from "./exchange.ts"
 import { ConnectionClosed, type SocketOwner } from "./socket.ts"
 import type { AnswerHead } from "./transport.ts"
 
 /** One connection to a provider: one exchange at a time, and as many after each other as the provider allows. */
-export class Connection implements Line, AnswerSink, SocketOwner {
+export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
   readonly #socket: Socket<SocketOwner>
   readonly #parser = new AnswerParser(this)
   /** Gets the connection back when it is idle, and is told when it is closed. */
@@ -41,7 +41,7 @@ export class Connection implements Line, AnswerSink, SocketOwner {
   }
 
   /** Sends a request: its head and its body, in parts, together of so many bytes. */
-  send(exchange: Exchange, { parts, bytes }: Message): void {
+  send(exchange: Exchange, { parts, bytes }: HttpMessage): void {
     this.onLost = null
     if (!exchange.begin(this)) {
       this.#release(true)
@@ -143,7 +143,7 @@ function bytesOf(part: string | Uint8Array): Uint8Array {
 }
 
 /** A request as it is sent. */
-export interface Message {
+export interface HttpMessage {
   readonly parts: readonly (string | Uint8Array)[]
   readonly bytes: number
 }

@@ -1,23 +1,23 @@
 import { startTimeout } from "../../call/timeouts.ts"
-import { Connection, type Message } from "./connection.ts"
+import { Connection, type HttpMessage } from "./connection.ts"
 import { Exchange } from "./exchange.ts"
-import { Opening, type Origin, originOf } from "./opening.ts"
-import { Pool, PROOF_MS } from "./pool.ts"
-import { namesModel, type Place, type Post, refuse, type Tls, urlOf } from "./transport.ts"
+import { Opening, originOf, type ServerOrigin } from "./opening.ts"
+import { PROOF_MS, UpstreamPool } from "./pool.ts"
+import { namesModel, type Post, refuse, type Tls, type TransportSettings, urlOf } from "./transport.ts"
 
 /** An address, parsed once. */
-interface Target {
-  readonly origin: Origin
+interface ParsedAddress {
+  readonly origin: ServerOrigin
   readonly connect_ms: number
   /** The request line and the Host field. */
   readonly head: string
-  readonly pool: Pool
+  readonly pool: UpstreamPool
 }
 
 /** By upstream and path: an address joined of them would be made and hashed for every call. */
-const targets = new WeakMap<Place, Map<string, Target>>()
+const targets = new WeakMap<TransportSettings, Map<string, ParsedAddress>>()
 /** Kept across reloads of the configuration. */
-const pools = new Map<string, Pool>()
+const pools = new Map<string, UpstreamPool>()
 
 /** The gateway's own client as a transport (D59, RFC 9112): on an open connection if there is one. */
 export const postDirectly: Post = (place, path, model, common, own, body) => {
@@ -39,7 +39,7 @@ export const postDirectly: Post = (place, path, model, common, own, body) => {
 }
 
 /** Sends a request on an idle connection, or on a new one. */
-function dispatch(target: Target, exchange: Exchange, message: Message): void {
+function dispatch(target: ParsedAddress, exchange: Exchange, message: HttpMessage): void {
   const { origin, connect_ms, pool } = target
   const waiting = pool.take()
   if (waiting === null) {
@@ -90,8 +90,8 @@ function afterReading(next: () => void): void {
   setImmediate(() => setImmediate(next))
 }
 
-function targetOf(place: Place, path: string, model: string): Target {
-  const below = targets.get(place) ?? new Map<string, Target>()
+function targetOf(place: TransportSettings, path: string, model: string): ParsedAddress {
+  const below = targets.get(place) ?? new Map<string, ParsedAddress>()
   const address = namesModel(place) ? `${model} ${path}` : path
   const known = below.get(address)
   if (known !== undefined) return known
@@ -111,9 +111,9 @@ function targetOf(place: Place, path: string, model: string): Target {
 }
 
 /** Connections are shared by upstreams at one origin that open and keep them in the same way. */
-function poolOf(origin: string, idle_ms: number | null, is_secured: boolean, tls: Tls | null): Pool {
+function poolOf(origin: string, idle_ms: number | null, is_secured: boolean, tls: Tls | null): UpstreamPool {
   const id = `${origin} ${idle_ms} ${tls === null ? "" : Bun.hash(JSON.stringify(tls))}`
-  const pool = pools.get(id) ?? new Pool(idle_ms, is_secured)
+  const pool = pools.get(id) ?? new UpstreamPool(idle_ms, is_secured)
   pools.set(id, pool)
   return pool
 }

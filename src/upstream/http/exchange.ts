@@ -1,7 +1,7 @@
 import type { AnswerHead } from "./transport.ts"
 
 /** The connection, as an exchange may use it. */
-export interface Line {
+export interface ExchangeConnection {
   pause(): void
   resume(): void
   /** Closes it immediately. */
@@ -11,7 +11,7 @@ export interface Line {
 /** Bytes of a body that may be queued before the sender is slowed down. */
 const QUEUE_BYTES = 65_536
 
-interface Waiter<Value> {
+interface ReadWaiter<Value> {
   resolve(value: Value): void
   reject(error: Error): void
 }
@@ -28,9 +28,9 @@ export class Cancelled extends Error {
  */
 export class Exchange {
   readonly #head = Promise.withResolvers<AnswerHead>()
-  #line: Line | null = null
-  #reader: Waiter<Uint8Array | null> | null = null
-  #collector: Waiter<Uint8Array> | null = null
+  #line: ExchangeConnection | null = null
+  #reader: ReadWaiter<Uint8Array | null> | null = null
+  #collector: ReadWaiter<Uint8Array> | null = null
   #queue: Uint8Array[] = []
   #queued_bytes = 0
   #paused = false
@@ -85,7 +85,7 @@ export class Exchange {
   }
 
   /** Gives the exchange its connection. Returns false if the exchange was cancelled. */
-  begin(line: Line): boolean {
+  begin(line: ExchangeConnection): boolean {
     if (this.over) return false
     this.#line = line
     return true

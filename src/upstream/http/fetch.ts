@@ -1,14 +1,14 @@
 import { numberOf } from "./answer-head.ts"
-import { Exchange, type Line } from "./exchange.ts"
+import { Exchange, type ExchangeConnection } from "./exchange.ts"
 import {
   type AnswerHead,
   ConnectFailed,
   codeOf,
   DEFAULT_IDLE_MS,
   MAX_HEAD_BYTES,
-  type Place,
   type Post,
   refuse,
+  type TransportSettings,
   urlOf,
 } from "./transport.ts"
 
@@ -27,14 +27,14 @@ export const postByFetch: Post = (place, path, model, common, own, body) => {
 }
 
 /** Reads one answer into its exchange. */
-class Reading implements Line {
+class Reading implements ExchangeConnection {
   readonly #exchange: Exchange
-  readonly #place: Place
+  readonly #place: TransportSettings
   readonly #cancelling = new AbortController()
   /** While the exchange has enough. */
   #pause: PromiseWithResolvers<void> | null = null
 
-  constructor(exchange: Exchange, place: Place) {
+  constructor(exchange: Exchange, place: TransportSettings) {
     this.#exchange = exchange
     this.#place = place
   }
@@ -84,7 +84,7 @@ class Reading implements Line {
  * The time until which each request to an upstream opens a new connection, because one was lost. The runtime does not report
  * whether that was a reused one, and some servers close connections right after an answer.
  */
-const closing_until_ms = new WeakMap<Place, number>()
+const closing_until_ms = new WeakMap<TransportSettings, number>()
 const CLOSING_MS = 60_000
 
 /** The gateway decodes and times answers itself, and follows no redirect. */
@@ -122,7 +122,7 @@ function failureOf(error: unknown): Error {
   return UNSENT.test(code) || code.includes("CERT") ? new ConnectFailed(code) : error
 }
 
-type Sought = Pick<Place, "base_url" | "proxy" | "tls" | "idle_connection_ms">
+type Sought = Pick<TransportSettings, "base_url" | "proxy" | "tls" | "idle_connection_ms">
 
 /** Sessions by their settings. They survive reloads of the configuration, like the connections of the other transport. */
 const sessions = new Map<string, Bun.FetchSession>()

@@ -7,7 +7,7 @@ import { ConnectionClosed, plain_events, type SocketOwner, secured_events } from
 import { ConnectFailed, codeOf, type Tls } from "./transport.ts"
 
 /** The address of a server, and how to connect to it. */
-export interface Origin {
+export interface ServerOrigin {
   readonly hostname: string
   readonly port: number
   /** Null for plain TCP. */
@@ -15,7 +15,7 @@ export interface Origin {
 }
 
 /** The origin of a URL, with the settings for its TLS; null for the default. */
-export function originOf(url: URL, tls: Tls | null): Origin {
+export function originOf(url: URL, tls: Tls | null): ServerOrigin {
   const is_secured = url.protocol === "https:"
   return {
     hostname: hostOf(url),
@@ -41,7 +41,7 @@ const systemLookup: Lookup = async (hostname) =>
  * negotiated. `open` takes the first socket that can be used; or `fail` is called, once.
  */
 export class Opening {
-  readonly #origin: Origin
+  readonly #origin: ServerOrigin
   readonly #done: Done
   readonly #deadline: Timeout
   #addresses: string[] = []
@@ -49,7 +49,7 @@ export class Opening {
   #stagger: Timeout | null = null
   #over = false
 
-  constructor(origin: Origin, connect_ms: number, done: Done, find: Lookup = systemLookup) {
+  constructor(origin: ServerOrigin, connect_ms: number, done: Done, find: Lookup = systemLookup) {
     this.#origin = origin
     this.#done = done
     this.#deadline = startTimeout(connect_ms, () => this.#fail("CONNECT_TIMEOUT"))
@@ -122,7 +122,7 @@ class Attempt implements SocketOwner {
     this.#opening = opening
   }
 
-  async connect({ hostname, port, tls }: Origin, address: string): Promise<void> {
+  async connect({ hostname, port, tls }: ServerOrigin, address: string): Promise<void> {
     const secured = tls === null ? {} : { tls: tlsOptions(tls, hostname) }
     const socket = tls === null ? plain_events : secured_events
     try {

@@ -30,7 +30,7 @@ export interface Taken {
 }
 
 /** The idle connections to one origin. The one used last is used next. A closed connection is removed immediately. */
-export class Pool implements ConnectionPool {
+export class UpstreamPool implements ConnectionPool {
   readonly #idle_ms: number | null
   readonly #default_ms: number
   readonly #idle: Idle[] = []

@@ -11,7 +11,7 @@ import type { Exchange } from "./exchange.ts"
  * HTTP does not allow the value of a field.
  */
 export type Post = (
-  place: Place,
+  place: TransportSettings,
   path: string,
   model: string,
   common: FieldLines,
@@ -20,7 +20,7 @@ export type Post = (
 ) => Exchange
 
 /** The settings of an upstream that a transport needs. */
-export interface Place {
+export interface TransportSettings {
   /** `{model}` in it is replaced by the upstream's name of the model. */
   readonly base_url: string
   /** Added to the query of every request; `""` if empty. */
@@ -52,7 +52,7 @@ export interface AnswerHead {
   readonly status: number
   /** The announced length of the body in bytes; null if there is none, or if the body comes in chunks. */
   readonly length: number | null
-  readonly fields: Named
+  readonly fields: HeaderLookup
   /** The reason not to read the answer, such as a head over a limit; otherwise null. */
   readonly fault: string | null
 }
@@ -61,7 +61,7 @@ export interface AnswerHead {
 export const MAX_HEAD_BYTES = 65_536
 
 /** Header fields, looked up by their names in lower case. */
-export interface Named {
+export interface HeaderLookup {
   get(name: string): string | null
 }
 
@@ -123,13 +123,13 @@ export function refuse(exchange: Exchange, common: FieldLines, own: FieldLines):
 const MODEL = "{model}"
 
 /** True if the address depends on the model. */
-export function namesModel({ base_url }: Pick<Place, "base_url">): boolean {
+export function namesModel({ base_url }: Pick<TransportSettings, "base_url">): boolean {
   return base_url.includes(MODEL)
 }
 
 /** The address of a path at an upstream, with both queries. */
 export function urlOf(
-  { base_url, query }: Pick<Place, "base_url" | "query">,
+  { base_url, query }: Pick<TransportSettings, "base_url" | "query">,
   path: string,
   model: string,
 ): string {

@@ -2,12 +2,12 @@ import { AccountBody, type CallBody, CreditBody } from "../../../wire/admin.ts"
 import type { TimelineBody } from "../../../wire/statistics.ts"
 import { type Metric, metrics } from "../../chart.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
-import { type Range, ranges, spanOf } from "../../times.ts"
-import { ask, type Listed, ownId, tell } from "../admin-api.ts"
+import { ranges, spanOf, type TimeRange } from "../../times.ts"
+import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, el, named, replaceElement } from "../element.ts"
 import { openDialog } from "../form.ts"
 import { choice, detail, entriesOf, moment, noteName } from "../formats.ts"
-import { type Part, part, type Visit, view } from "../part.ts"
+import { part, type ViewPart, type Visit, view } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 import { accountChip } from "./accounts.ts"
 import { callColumns } from "./calls.ts"
@@ -53,7 +53,7 @@ export function account(visit: Visit, id: string): HTMLElement {
     key: (credit: CreditBody) => credit.id,
     columns: [creditColumn("created_at"), creditColumn("amount"), creditColumn("reason")],
     empty: "No credits yet.",
-    load: (signal) => ask<Listed<CreditBody>>(`${path}/credits?limit=${CREDITS}`, signal),
+    load: (signal) => ask<ListBody<CreditBody>>(`${path}/credits?limit=${CREDITS}`, signal),
     below: ({ next }) => next !== null && el("p.quiet", `Only the newest ${CREDITS} are shown.`),
   })
   const recent = list(visit, {
@@ -63,7 +63,7 @@ export function account(visit: Visit, id: string): HTMLElement {
     key: (call: CallBody) => call.id,
     columns: callColumns(false),
     empty: "No calls yet.",
-    load: (signal) => ask<Listed<CallBody>>(`/calls?limit=${CALLS}&account=${id}`, signal),
+    load: (signal) => ask<ListBody<CallBody>>(`/calls?limit=${CALLS}&account=${id}`, signal),
   })
   const reload = () => {
     void totals.load()
@@ -129,8 +129,8 @@ function buttons(account: AccountBody, done: () => void): HTMLElement[] {
   ]
 }
 
-function spending(visit: Visit, account: string): Part {
-  let range: Range = "7d"
+function spending(visit: Visit, account: string): ViewPart {
+  let range: TimeRange = "7d"
   let metric: Metric = "money"
   const chooseMetric = choice("Metric", metrics, metric, (chosen) => {
     metric = chosen

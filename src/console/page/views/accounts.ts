@@ -4,7 +4,7 @@ import { showUsd, sumUsd } from "../../amount.ts"
 import { coarser } from "../../chart.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
 import { spanOf } from "../../times.ts"
-import { ask, type Listed, ownId, tell } from "../admin-api.ts"
+import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, el, named } from "../element.ts"
 import { openDialog } from "../form.ts"
 import { ago, chip, usd } from "../formats.ts"
@@ -42,7 +42,7 @@ export function accounts(visit: Visit): HTMLElement {
     ],
     empty: "No accounts yet. Create the first one.",
     async load(signal) {
-      const page = await ask<Listed<AccountBody>>(withQuery("/accounts", { limit: PAGE, after }), signal)
+      const page = await ask<ListBody<AccountBody>>(withQuery("/accounts", { limit: PAGE, after }), signal)
       void drawSparks(page.data, sparks, signal)
       return page
     },

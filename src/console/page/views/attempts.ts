@@ -1,11 +1,11 @@
 import { AttemptBody, type AttemptsBody } from "../../../wire/attempts.ts"
 import { ask } from "../admin-api.ts"
 import { ago, modelLink } from "../formats.ts"
-import type { Part, Visit } from "../part.ts"
+import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 
 /** Attempts at providers that did not become the answer of their call (D93). */
-export function attempts(visit: Visit): Part {
+export function attempts(visit: Visit): ViewPart {
   const column = columnsOf(AttemptBody)
   return list(visit, {
     title: "Attempts that did not answer, last 7 days",

@@ -4,7 +4,7 @@ import { counted } from "../../words.ts"
 import { ask } from "../admin-api.ts"
 import { button, el } from "../element.ts"
 import { accountLink, moment, usd } from "../formats.ts"
-import { type Part, part, type Visit, view } from "../part.ts"
+import { part, type ViewPart, type Visit, view } from "../part.ts"
 import { columnsOf, table } from "../table.ts"
 
 /** The result of the last audit on this page. */
@@ -19,7 +19,7 @@ export function audit(visit: Visit): HTMLElement {
 }
 
 /** The last audit, and a button to run one. An audit reads all calls of open months, so it is never polled. */
-export function auditPart(visit: Visit): Part {
+export function auditPart(visit: Visit): ViewPart {
   let wanted = false
   const run = button("Run audit", async () => {
     wanted = true

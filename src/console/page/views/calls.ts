@@ -1,22 +1,22 @@
 import { CallBody } from "../../../wire/admin.ts"
 import { failures, operationNames, states } from "../../../wire/call.ts"
 import { showCount } from "../../amount.ts"
-import { addressOf, type Query, withQuery } from "../../fragment.ts"
+import { addressOf, type PageQuery, withQuery } from "../../fragment.ts"
 import { showBrief, showDuration } from "../../times.ts"
 import { failureWords } from "../../words.ts"
-import { ask, type Listed } from "../admin-api.ts"
+import { ask, type ListBody } from "../admin-api.ts"
 import { type Child, el } from "../element.ts"
-import { type Field, form } from "../form.ts"
+import { type FormField, form } from "../form.ts"
 import { accountLink, callLink, chip, count, duration, failureChip, moment, names, none } from "../formats.ts"
 import { type Visit, view } from "../part.ts"
-import { type Column, columnsOf, list, pages } from "../table.ts"
+import { columnsOf, list, type PageColumn, pages } from "../table.ts"
 
 const PAGE = "50"
 
 const column = columnsOf(CallBody)
 
 /** The columns of calls, with or without their accounts. */
-export function callColumns(has_account: boolean): readonly Column<CallBody>[] {
+export function callColumns(has_account: boolean): readonly PageColumn<CallBody>[] {
   return [
     column("id", ({ id }) => callLink(id)),
     column("started_at", ({ started_at }) => moment(started_at, showBrief)),
@@ -48,7 +48,7 @@ const choices = (label: string, values: readonly string[], show = (value: string
   [["", label], ...values.map((value) => [value, show(value)] as const)] as const
 
 /** The filters of the API. */
-const FILTERS: readonly Field[] = [
+const FILTERS: readonly FormField[] = [
   { name: "account", label: "Account id" },
   { name: "key", label: "Key id" },
   { name: "model", label: "Model" },
@@ -71,13 +71,13 @@ export function calls(visit: Visit): HTMLElement {
     key: ({ id }: CallBody) => id,
     columns: callColumns(true),
     empty: "No calls match these filters.",
-    load: (signal) => ask<Listed<CallBody>>(withQuery("/calls", { ...filter, after, limit: PAGE }), signal),
+    load: (signal) => ask<ListBody<CallBody>>(withQuery("/calls", { ...filter, after, limit: PAGE }), signal),
     below: (page) => pages("calls", filter, after, page),
   })
   return view("Calls", null, filters(filter), found.element)
 }
 
-function filters(filter: Query): HTMLElement {
+function filters(filter: PageQuery): HTMLElement {
   const { rows, values } = form(FILTERS.map((field) => ({ ...field, value: filter[field.name] ?? "" })))
   const apply = (event: Event) => {
     event.preventDefault()

@@ -2,11 +2,11 @@ import { EstimateBody, type EstimatesBody } from "../../../wire/estimates.ts"
 import { ask } from "../admin-api.ts"
 import { el, named } from "../element.ts"
 import { modelLink } from "../formats.ts"
-import type { Part, Visit } from "../part.ts"
+import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 
 /** Proposed estimates of each model (D92). */
-export function estimates(visit: Visit): Part {
+export function estimates(visit: Visit): ViewPart {
   const column = columnsOf(EstimateBody)
   return list(visit, {
     title: "Estimates, last 7 days",

@@ -2,11 +2,11 @@ import { type CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
 import type { UpstreamBody } from "../../../wire/statistics.ts"
 import type { OperatorUsageReport } from "../../../wire/usage-report.ts"
 import { keyState } from "../../words.ts"
-import { ask, type Listed, ownId, tell } from "../admin-api.ts"
+import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
-import { type Field, openDialog } from "../form.ts"
+import { type FormField, openDialog } from "../form.ts"
 import { ago, callsLink, chip, copyable, count, names, none, usd } from "../formats.ts"
-import type { Part, Visit } from "../part.ts"
+import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 import { suspend } from "./suspend.ts"
 
@@ -22,17 +22,17 @@ const LOST =
   "This key was already created and cannot be shown again. Revoke it in the list, and create another one."
 
 /** A key, and the calls with it that their clients left in 30 days. */
-type Row = KeyBody & { readonly abandoned: number }
+type KeyRow = KeyBody & { readonly abandoned: number }
 
 /** The keys of an account. */
-export function keys(visit: Visit, account_id: string): Part {
+export function keys(visit: Visit, account_id: string): ViewPart {
   const reload = () => void made.load()
   const column = columnsOf(KeyBody)
   const made = list(visit, {
     title: "Keys",
     tools: button("New key", () => void createKey(account_id, reload)),
     label: "Keys",
-    key: ({ id }: Row) => id,
+    key: ({ id }: KeyRow) => id,
     columns: [
       column("name", keyLink),
       column("suspended", stateOf),
@@ -46,7 +46,7 @@ export function keys(visit: Visit, account_id: string): Part {
     empty: "No keys yet. The account needs a key to make calls.",
     async load(signal) {
       const [{ data }, usage] = await Promise.all([
-        ask<Listed<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`, signal),
+        ask<ListBody<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`, signal),
         ask<OperatorUsageReport>(`/usage?account=${account_id}&by=key`, signal),
       ])
       const left = new Map(usage.data.map(({ group, abandoned }) => [group, abandoned]))
@@ -152,7 +152,7 @@ async function modelNames(): Promise<readonly string[]> {
   return [...new Set(upstreams.data.flatMap(({ models }) => models))]
 }
 
-function limitFields(limit: KeyBody["spending_limit"]): readonly Field[] {
+function limitFields(limit: KeyBody["spending_limit"]): readonly FormField[] {
   return [
     {
       name: "spending_limit",

@@ -3,7 +3,7 @@ import { showUsd, sumUsd } from "../../amount.ts"
 import { withQuery } from "../../fragment.ts"
 import { showBrief, showDuration } from "../../times.ts"
 import { counted } from "../../words.ts"
-import { ask, type Listed } from "../admin-api.ts"
+import { ask, type ListBody } from "../admin-api.ts"
 import { el, setText } from "../element.ts"
 import { accountLink, callLink, moment } from "../formats.ts"
 import { poll, type Visit, view } from "../part.ts"
@@ -41,7 +41,7 @@ export function live(visit: Visit): HTMLElement {
     async load(signal) {
       const from = new Date(Date.now() - BACK_MS).toISOString()
       const path = withQuery("/calls", { state: "open", from, limit: String(MOST_OPEN) })
-      const page = await ask<Listed<CallBody>>(path, signal)
+      const page = await ask<ListBody<CallBody>>(path, signal)
       for (const { id, started_at } of page.data) {
         // In whole seconds, because the page updates every two seconds.
         const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(started_at)) / 1_000))

@@ -1,16 +1,22 @@
-import type { LatencyBody, OutcomesBody, TimelineBody, UpstreamBody } from "../../../wire/statistics.ts"
+import type {
+  LatencyBody,
+  OutcomesBody,
+  Split,
+  TimelineBody,
+  UpstreamBody,
+} from "../../../wire/statistics.ts"
 import { showAxisCounts, showAxisUsd, showCount, showShare } from "../../amount.ts"
 import { type Metric, metrics, seriesOf, totalsOf } from "../../chart.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
 import {
   RANGE_NAMES,
-  type Range,
   rangeOf,
   ranges,
   showAxisTimes,
   showDuration,
   showMoment,
   spanOf,
+  type TimeRange,
 } from "../../times.ts"
 import { counted, failureWords } from "../../words.ts"
 import { ask } from "../admin-api.ts"
@@ -21,9 +27,8 @@ import { barPlot, histogram } from "../plot.ts"
 import { auditPart } from "./audit.ts"
 import { estimates } from "./estimates.ts"
 
-const splits = ["model", "key", "account"] as const
-type Split = (typeof splits)[number]
-type Span = ReturnType<typeof spanOf>
+const splits: readonly Split[] = ["model", "key", "account"]
+type ShownSpan = ReturnType<typeof spanOf>
 
 const REFRESH_MS = 30_000
 
@@ -183,7 +188,7 @@ function groupLink(by: string, group: string | null, name: HTMLElement): HTMLEle
     : callsLink({ [by]: group }, name)
 }
 
-function failuresOf({ data }: OutcomesBody, range: Range, span: Span): HTMLElement {
+function failuresOf({ data }: OutcomesBody, range: TimeRange, span: ShownSpan): HTMLElement {
   const counts = new Map<string, number>()
   for (const { failure, calls } of data) {
     if (failure !== null) counts.set(failure, (counts.get(failure) ?? 0) + calls)

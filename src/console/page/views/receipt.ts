@@ -4,7 +4,7 @@ import { addressOf, shortId } from "../../fragment.ts"
 import { costLines, type ReceiptStep, receiptSteps, releasedPart } from "../../receipt-lines.ts"
 import { showDuration } from "../../times.ts"
 import { basisWords, counted, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
-import { AdminError, ask, type Listed } from "../admin-api.ts"
+import { AdminError, ask, type ListBody } from "../admin-api.ts"
 import { type Child, el, named, setText } from "../element.ts"
 import {
   accountLink,
@@ -97,9 +97,9 @@ function stepOf({ name, at, after_ms, missing }: ReceiptStep, call: CallBody): H
   )
 }
 
-type Facts = Parameters<typeof detail>[1]
+type DetailEntries = Parameters<typeof detail>[1]
 
-function money(call: CallBody): Facts {
+function money(call: CallBody): DetailEntries {
   const { charge, overage, price_multiplier, basis, provider_cost } = call
   const is_multiplied = price_multiplier !== "1"
   const entry = entriesOf(CallBody, call)
@@ -115,7 +115,7 @@ function money(call: CallBody): Facts {
   ]
 }
 
-function facts(call: CallBody): Facts {
+function facts(call: CallBody): DetailEntries {
   const entry = entriesOf(CallBody, call)
   const { account_id, key_id, operation, stream, session_id, agent_id, ending, failure } = call
   const { provider_request_id, attempts, notes, unread, unexplained_tokens, estimate } = call
@@ -155,7 +155,7 @@ function attemptWords(attempt: CallBody["attempts"][number]): string {
 /** A link to a key: its id, then its name when it has loaded. */
 function keyLink(account_id: string, id: string): HTMLElement {
   const place = named(shortId(id))
-  void ask<Listed<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`).then(
+  void ask<ListBody<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`).then(
     ({ data }) => {
       const key = data.find((one) => one.id === id)
       if (key !== undefined) setText(place, key.name ?? `${key.prefix}…`)

@@ -3,11 +3,11 @@ import { addressOf, withQuery } from "../../fragment.ts"
 import { ask } from "../admin-api.ts"
 import { el, named } from "../element.ts"
 import { ago } from "../formats.ts"
-import type { Part, Visit } from "../part.ts"
+import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 
 /** The refused calls of an account, or of all if its id is empty (D80). */
-export function refusals(visit: Visit, account: string): Part {
+export function refusals(visit: Visit, account: string): ViewPart {
   const column = columnsOf(RefusalBody)
   return list(visit, {
     title: "Refused calls, last 7 days",
