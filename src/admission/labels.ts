@@ -111,11 +111,11 @@ function endUserOf({ end_user, texts, family }: ClientLabels): string | null {
   }
   if (family === "chat") {
     const named = nameIn(texts.value("safety_identifier")) ?? nameIn(texts.value("user"))
-    return named === null ? null : kept(named)
+    return named === null ? null : endUserName(named)
   }
   const metadata = texts.value("metadata")
   const user_id = isObject(metadata) ? nameIn(metadata.user_id) : null
-  return user_id === null ? null : kept(withoutSession(user_id))
+  return user_id === null ? null : endUserName(withoutSession(user_id))
 }
 
 function nameIn(value: unknown): string | null {
@@ -125,8 +125,8 @@ function nameIn(value: unknown): string | null {
 /** Text without control characters and lone surrogates, which the database would refuse. */
 const VISIBLE = /^[^\p{C}]+$/u
 
-/** The hash of a name that is too long or not visible, because a body may have any text there. */
-function kept(name: string): string {
+/** The name of an end user as the ledger has it: the hash of one that is too long or not visible, which a body may have. */
+export function endUserName(name: string): string {
   if (Buffer.byteLength(name) <= MAX_END_USER && VISIBLE.test(name)) return name
   return `sha256:${new Bun.CryptoHasher("sha256").update(name).digest("hex")}`
 }

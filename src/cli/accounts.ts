@@ -1,6 +1,7 @@
 import { nextId, parseId } from "../id.ts"
 import { AccountBody, BalanceBody, CreditBody, CreditedBody } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
+import { ForgottenEndUser } from "../wire/labels.ts"
 import { MoveBody } from "../wire/moves.ts"
 import { type AdminContext, adminCommand, listAll, listCommand, timeOf } from "./admin-command.ts"
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
@@ -11,7 +12,9 @@ import { columnsOf, linesOf, usd } from "./screen.ts"
 /** `tollgate accounts`: the accounts that pay for calls. */
 
 /** The argument that names an account. */
-export const ACCOUNT = { "<account>": "the id of the account, or its name if the name is unique" } as const
+export const ACCOUNT = {
+  "<account>": "the id of the account, its external id, or its name if the name is unique",
+} as const
 const NAME = { "<name>": "the name of the account" } as const
 
 const accountColumn = columnsOf(AccountBody)
@@ -75,6 +78,7 @@ const create = adminCommand({
   words: {
     ...NAME,
     "--id <UUID>": "your own id for the account: a repeat with the same id creates nothing",
+    "--external-id <ID>": "your own id of the account, which no other one has",
     "--price-multiplier <NUMBER>": "factor for the prices (default: 1)",
     "--margin <NUMBER>": "old name of --price-multiplier",
   },
@@ -85,12 +89,12 @@ const create = adminCommand({
       "its calls are charged 25 % more than they cost",
     ],
   ],
-  async run({ name, id = nextId(), margin, "price-multiplier": given }, context) {
+  async run({ name, id = nextId(), margin, "price-multiplier": given, "external-id": external_id }, context) {
     if (margin !== undefined && given !== undefined)
       throw new UsageError("--margin and --price-multiplier cannot be combined")
     const price_multiplier = given ?? margin
     const made = await withRetryHint(id, () =>
-      context.client.post("/accounts", { id, name, price_multiplier }, AccountBody),
+      context.client.post("/accounts", { id, name, external_id, price_multiplier }, AccountBody),
     )
     showAccount(context, made)
     const latest = await listAll(context, "/accounts", {}, AccountBody, { limit: MAX_PAGE, after: null })
@@ -119,6 +123,26 @@ const rename = adminCommand({
   words: { ...ACCOUNT, ...NAME },
   examples: [["tollgate accounts rename Acme 'Acme Ltd'", "its keys and its history stay the same"]],
   run: ({ account, name }, context) => change(context, account, { name }),
+})
+
+const externalId = adminCommand({
+  summary: "Set your own id of an account",
+  words: { ...ACCOUNT, "<external-id>": "an id that no other account has; none removes it" },
+  examples: [["tollgate accounts external-id Acme customer-118", "commands accept it as the account"]],
+  run: ({ account, "external-id": id }, context) =>
+    change(context, account, { external_id: id === "none" ? null : id }),
+})
+
+const forgetEndUser = adminCommand({
+  summary: "Forget an end user: remove its name from the ledger",
+  details: "Calls keep the id of the end user, so sums and entries do not change.",
+  words: { ...ACCOUNT, "<end-user>": "its name, or its id" },
+  examples: [["tollgate accounts forget-end-user Acme ann@example.com", "prints the id, which stays"]],
+  async run({ account, "end-user": end_user }, context) {
+    const path = `/accounts/${await accountId(context, account)}/forget-end-user`
+    const user = await context.client.post(path, { end_user }, ForgottenEndUser)
+    context.show(user, () => `Forgot the end user ${user.id}.`)
+  },
 })
 
 const suspend = adminCommand({
@@ -184,6 +208,8 @@ export const accounts: Group = {
     rename,
     "price-multiplier": priceMultiplier,
     margin,
+    "external-id": externalId,
+    "forget-end-user": forgetEndUser,
     suspend,
     resume,
     move,
@@ -246,6 +272,7 @@ function showAccount(context: AdminContext, account: AccountBody): void {
   context.showCard(account, () => [
     line("id"),
     line("name"),
+    line("external_id", account.external_id ?? undefined),
     line("suspended", stateOf(account)),
     line("balance"),
     line("held"),
@@ -265,7 +292,9 @@ export async function accountId(context: AdminContext, word: string): Promise<st
   const id = parseId(word)
   if (id !== null) return id
   const { data } = await listAll(context, "/accounts", {}, AccountBody, EVERY)
-  const ids = data.filter(({ name }) => name === word).map(({ id }) => id)
+  const ids = data
+    .filter((account) => account.name === word || account.external_id === word)
+    .map(({ id }) => id)
   const [found] = ids
   if (found === undefined)
     throw new CliError(`no account is named "${word}": "tollgate accounts" lists all accounts`)

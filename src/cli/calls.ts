@@ -6,6 +6,7 @@ import { accountId } from "./accounts.ts"
 import { type AdminContext, adminCommand, listCommand, timeOf } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Given } from "./command.ts"
+import { tagsText } from "./keys.ts"
 import { briefMoment, span } from "./moment.ts"
 import {
   type CardLine,
@@ -53,6 +54,8 @@ export const calls = listCommand({
     ...CALL_WORDS,
     "--operation <NAME>": ["only calls of this operation", operationNames],
     "--session <ID>": "only calls of this agent session",
+    "--tag <A=B,C=D>": "only calls with all of these tags",
+    "--end-user <NAME>": "only calls of this end user (name or id)",
     "--state <STATE>": ["only calls in this state", states],
     "--failure <NAME>": ["only calls with this failure", failures],
   },
@@ -78,7 +81,10 @@ export const calls = listCommand({
     column("duration_ms", { spare: 1 }),
   ],
   empty: "No calls found. Refused calls: tollgate refusals. Token counts are in the metrics only.",
-  path: async (given, context) => ["/calls", await callQuery(context, given)],
+  path: async ({ "end-user": end_user, ...given }, context) => [
+    "/calls",
+    await callQuery(context, { ...given, ...(end_user !== undefined && { end_user }) }),
+  ],
 })
 
 /** The most specific word for the outcome of a call. */
@@ -116,6 +122,8 @@ function callLines(call: CallBody): CardLine[] {
     line("key_id"),
     line("model", `${call.model} by ${call.upstream}, ${call.operation}${call.stream ? ", streamed" : ""}`),
     line("session_id", session_id === null ? undefined : `${session_id}${agent}`),
+    line("tags", Object.keys(call.tags).length === 0 ? undefined : tagsText(call.tags)),
+    line("end_user", optional(call.end_user ?? call.end_user_id)),
     line("agent_id", session_id === null ? optional(agent_id) : undefined),
     ["outcome", `${outcomeOf(call)}, ${call.state}, ${BASES[call.basis] ?? call.basis}${notes}`],
     ...call.attempts.map((attempt) => line("attempts", attemptLine(attempt))),

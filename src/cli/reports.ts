@@ -80,10 +80,14 @@ export const usage = adminCommand({
   summary: "Show token usage and charges of a time range",
   details:
     "Default: the last 30 days, by day. A call counts at the time it ended. ABANDONED counts calls whose client left before output; they are not charged.",
-  words: { "--by <GROUPING>": ["what to group by", operatorGroupings], ...CALL_WORDS },
+  words: {
+    "--by <GROUPING>": `what to group by: ${operatorGroupings.join(", ")} or tag:NAME`,
+    ...CALL_WORDS,
+  },
   examples: [
     ["tollgate usage", "the last 30 days, by day"],
     ["tollgate usage --by model --from 2026-11-01 --to 2026-12-01", "one month, by model"],
+    ["tollgate usage --account Acme --by tag:team", "one account by the values of a tag"],
     [
       "tollgate usage --account Acme --by key --from 7d --json",
       "the last 7 days of one account by key, as JSON",
@@ -115,7 +119,7 @@ function usageColumns({ by, data, total }: OperatorUsageReport): UsageColumn[] {
       of: ({ group }) => (by === "hour" && group !== "total" ? moment(group) : group),
       ...(by === "model" && { least: 8 }),
     },
-    (by === "key" || by === "account") && usageColumn("name", { least: 8 }),
+    (by === "key" || by === "account" || by === "end_user") && usageColumn("name", { least: 8 }),
     usageColumn("calls"),
     total.abandoned > 0 && usageColumn("abandoned", { spare: 5 }),
     usageColumn("prompt_tokens"),

@@ -144,6 +144,7 @@ export class DatabaseLedger implements Ledger {
       open,
       database: database.operators,
       unheld: () => this.#ends.unheld.map(unheldViolation),
+      onForgotten: (id) => this.#labels.forget(id),
       onAudit: ({ violations }) => this.#sweeper.add(abandonedIn(violations)),
     })
     this.#background = new Background(this.#lease, this.#outstanding, lease, this.#tasks(), log)

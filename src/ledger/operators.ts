@@ -5,12 +5,14 @@ import {
   type AccountResult,
   changeAccount,
   createAccount,
+  findAccount,
   getAccount,
   listAccounts,
   type NewAccount,
 } from "./accounts/accounts.ts"
 import { endSession, isOpenSession, openSession } from "./accounts/console-sessions.ts"
 import { type CreditOrder, credit, creditsBefore, getTimedCredit, pageOfCredits } from "./accounts/credits.ts"
+import { type ForgottenUser, forgetEndUser } from "./accounts/end-users.ts"
 import { changeKey, createKey, listKeys, type NewKey, revokeKey } from "./accounts/keys.ts"
 import { archiveOf, dropMonth, noteDump } from "./archive/archive.ts"
 import { type Audit, type AuditOptions, audit } from "./archive/audit.ts"
@@ -61,6 +63,8 @@ export interface OperatedDatabase {
   /** Settlements without a hold. They are in a spool only, and the audit lists them (D13). */
   unheld?(): readonly Violation[] | Promise<readonly Violation[]>
   onAudit?(audit: Audit): void
+  /** An end user was forgotten (D94). */
+  onForgotten?(end_user_id: string): void
 }
 
 /** Fields of a new resource. The same `id` again makes nothing; an absent one is generated. */
@@ -81,7 +85,7 @@ export type DatabaseOperators = ReturnType<typeof databaseOperators>
 export type OperatorLedger = Omit<DatabaseOperators, "soon" | "sums" | "audited">
 
 export function databaseOperators(
-  { name, open, database, unheld, onAudit }: OperatedDatabase,
+  { name, open, database, unheld, onAudit, onForgotten }: OperatedDatabase,
   { deadline_ms, sums_deadline_ms, audit_deadline_ms }: Deadlines = DEADLINES,
 ) {
   /** Asks this database a question, with a deadline. */
@@ -106,6 +110,9 @@ export function databaseOperators(
     sums,
     audited,
     async createAccount({ id, ...account }: Order<NewAccount>): Promise<AccountResult> {
+      const { external_id } = account
+      const same = id !== undefined || external_id === undefined ? null : await soon(findAccount)(external_id)
+      if (same !== null) return { outcome: "known", account: same }
       if (open) {
         const own = id ?? nextId()
         return answerOf(createAccount(database, { id: own, ...account }), deadline_ms, own)
@@ -114,7 +121,8 @@ export function databaseOperators(
       return known === null ? { outcome: "none_open" } : { outcome: "known", account: known }
     },
     getAccount: soon(getAccount),
-    listAccounts: soon(listAccounts),
+    /** With an external id, the one account that has it (D94). */
+    listAccounts: (page: Page, external_id?: string) => soon(listAccounts)(page, external_id),
     changeAccount: soon(changeAccount),
     balanceAt: sums(balanceAt),
     createKey: ({ id = nextId(), ...key }: Order<NewKey>) =>
@@ -124,6 +132,12 @@ export function databaseOperators(
       ofAccount(account_id, () => soon(listKeys)(account_id, page)),
     changeKey: sums(changeKey),
     revokeKey: soon(revokeKey),
+    /** Null for an unknown end user or account (D94). */
+    forgetEndUser: async (account_id: string, end_user: string): Promise<ForgottenUser | null> => {
+      const user = await soon(forgetEndUser)(account_id, end_user)
+      if (user !== null) onForgotten?.(user.id)
+      return user
+    },
     credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
       answerOf(credit(database, { id, ...order }), deadline_ms, id),
     listCredits: (account_id: string, page: Page) =>

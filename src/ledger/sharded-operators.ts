@@ -1,6 +1,7 @@
 import { nextId } from "../id.ts"
-import { type Account, getAccount } from "./accounts/accounts.ts"
+import { type Account, findAccount, getAccount } from "./accounts/accounts.ts"
 import { creditsBefore, getCredit, getTimedCredit, pageOfCredits } from "./accounts/credits.ts"
+import { removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
 import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
 import { NoAnswer, UnknownShard } from "./entries.ts"
@@ -108,13 +109,17 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
 
   return {
     async createAccount({ id, ...account }) {
-      const known = id === undefined ? null : await live(id)
+      const { external_id } = account
+      const same = external_id == null ? null : await first(({ soon }) => soon(findAccount)(external_id))
+      if (same !== null && id !== undefined && same.answer.id !== id) return { outcome: "conflict" }
+      const known = same ?? (id === undefined ? null : await live(id))
       if (known !== null) return { outcome: "known", account: named(known) }
       const own = { ...account, id: id ?? nextId() }
-      const shard = await shardFor(shards, own.id, id === undefined)
+      // Two requests with the same external id choose the same shard, whose index lets one of them make the account.
+      const shard = await shardFor(shards, external_id ?? own.id, id === undefined && external_id == null)
       if (shard === null) return { outcome: "none_open" }
       const made = await asking(shard)((operators) => operators.createAccount(own))
-      return made.outcome === "none_open"
+      return made.outcome === "none_open" || made.outcome === "conflict"
         ? made
         : { ...made, account: named({ shard, answer: made.account }) }
     },
@@ -122,9 +127,9 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const found = await live(id)
       return found && named(found)
     },
-    async listAccounts(page) {
+    async listAccounts(page, external_id) {
       const pages = shards.map(async (shard) => {
-        const { data, next } = await asking(shard)((operators) => operators.listAccounts(page))
+        const { data, next } = await asking(shard)((operators) => operators.listAccounts(page, external_id))
         return { data: data.map((answer) => named({ shard, answer })), next }
       })
       return mergePages(await Promise.all(pages), page)
@@ -133,8 +138,11 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const found = await live(id)
       if (found === null) return null
       const { shard } = found
+      const { external_id } = change
+      const same = external_id == null ? null : await first(({ soon }) => soon(findAccount)(external_id))
+      if (same !== null && same.answer.id !== id) return "conflict"
       const answer = await asking(shard)((operators) => operators.changeAccount(id, change))
-      return answer && named({ shard, answer })
+      return answer === null || answer === "conflict" ? answer : named({ shard, answer })
     },
     balanceAt: async (id, at) => addBalances(await all((operators) => operators.balanceAt(id, at))),
     async createKey({ id, ...key }) {
@@ -156,6 +164,14 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     async revokeKey(id) {
       const found = await keyed(id)
       return found !== null && asking(found.shard)((operators) => operators.revokeKey(id))
+    },
+    /** Removes the name also in shards that the account has left. */
+    async forgetEndUser(account_id, end_user) {
+      const found = await live(account_id)
+      if (found === null) return null
+      const user = await asking(found.shard)((operators) => operators.forgetEndUser(account_id, end_user))
+      if (user !== null) await all(({ soon }) => soon(removeName)(user.id))
+      return user
     },
     async credit({ id, ...order }) {
       // The operator's own id may be that of a credit of another account, or of this one before it moved.

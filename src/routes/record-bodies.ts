@@ -89,6 +89,7 @@ export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP)
   const price = priceOf(call)
   return bodyOf(CallBody, {
     ...call,
+    tags: { ...call.tags },
     held: printUsd(call.amount_nano),
     ...outcomeOf(call, price, price_multiplier_bp),
     ...detailsBody(call),

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { failures, operationNames, states } from "./call.ts"
 import { invalidField } from "./fault.ts"
-import { id, model, moment, query, session, wholeNumber, word } from "./parameter.ts"
+import { endUser, id, model, moment, query, session, tagsOf, wholeNumber, word } from "./parameter.ts"
 
 /** The query strings of the lists under `/admin`. */
 
@@ -16,6 +16,12 @@ const page = {
 /** A page of a list: `limit` entries after the one with the id `after`. */
 export const PageQuery = query(page)
 
+/** The page of a list of accounts, or the account with an external id. */
+export const AccountsQuery = query({
+  external_id: Type.Optional(model("Only the account with this external id.")),
+  ...page,
+})
+
 /** The filters and the page of a list of calls. */
 export const CallsQuery = query({
   account: Type.Optional(id("Only calls of this account.")),
@@ -24,6 +30,10 @@ export const CallsQuery = query({
   operation: Type.Optional(word(operationNames, "Only calls of this operation.")),
   session: Type.Optional(
     session("Only calls of this session: the `x-claude-code-session-id` that the client sent."),
+  ),
+  tag: Type.Optional(tagsOf("Only calls with this tag, such as `team=search`, or with all of several.")),
+  end_user: Type.Optional(
+    endUser("Only calls of this end user: the name that the client sent, or the `end_user_id`."),
   ),
   state: Type.Optional(word(states, "Only calls in this state.")),
   failure: Type.Optional(word(failures, "Only calls with this failure.")),

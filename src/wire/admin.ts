@@ -65,6 +65,10 @@ const PriceMultiplier = Type.String({
 export const AccountBody = Type.Object({
   id: titled("ID", Id),
   name: titled("Name", Type.String()),
+  external_id: titled(
+    "External id",
+    nullable(Type.String({ description: "Your own id of the account, which no other account has." })),
+  ),
   ...amounts,
   price_multiplier: titled("Price multiplier", PriceMultiplier),
   suspended: titled("State", Type.Boolean({ description: "Whether new calls of the account are refused." })),
@@ -124,10 +128,13 @@ function multiplierOf(name: string, text: string): number {
   return price_multiplier_bp
 }
 
+const ExternalId = line(200, "Your own id of the account. No other account can have it.")
+
 export const NewAccount = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
     name: line(200, "A name for the account."),
+    external_id: Type.Optional(ExternalId),
     price_multiplier: Type.Optional(OwnMultiplier),
     margin: Type.Optional(OldMultiplier),
   },
@@ -136,6 +143,7 @@ export const NewAccount = Type.Object(
 export const AccountChange = Type.Object(
   {
     name: Type.Optional(line(200, "A name for the account.")),
+    external_id: Type.Optional(orNull(ExternalId)),
     suspended: Type.Optional(Suspended),
     price_multiplier: Type.Optional(OwnMultiplier),
     margin: Type.Optional(OldMultiplier),
@@ -354,6 +362,16 @@ export const CallBody = Type.Object({
     "Session",
     nullable(Type.String({ description: "What the client sent as `x-claude-code-session-id`." })),
   ),
+  tags: titled("Tags", tags("Tags of the call: the labels of its key, and those that the client sent.")),
+  end_user: titled(
+    "End user",
+    nullable(
+      Type.String({
+        description: "The end user that the client named; null for none, or once it is forgotten.",
+      }),
+    ),
+  ),
+  end_user_id: titled("End user id", nullable(Id)),
   agent_id: titled(
     "Agent",
     nullable(Type.String({ description: "What it sent as `x-claude-code-agent-id`." })),

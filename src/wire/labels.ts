@@ -47,3 +47,21 @@ export const RequiredTags = Type.Array(Type.String({ pattern: TAG_NAME }), {
   description: "Names of tags without which a call with the key is refused.",
   [EXPECTED]: `an array of 1 to ${MAX_TAGS} names of tags`,
 })
+
+export const ForgetEndUser = Type.Object(
+  {
+    end_user: Type.String({
+      minLength: 1,
+      maxLength: 2_048,
+      description: "The name that clients send, or the `end_user_id` of a call.",
+      [EXPECTED]: "1 to 2048 characters",
+    }),
+  },
+  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+)
+
+/** An end user whose name is removed (D94). */
+export const ForgottenEndUser = Type.Object({
+  id: Type.String({ format: "uuid" }),
+  forgotten_at: Type.String({ format: "date-time", description: "RFC 3339, in UTC." }),
+})

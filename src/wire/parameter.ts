@@ -1,8 +1,10 @@
 import { type SchemaOptions, type TProperties, Type } from "@sinclair/typebox"
 import { TypeSystem } from "@sinclair/typebox/system"
 import { parseId } from "../id.ts"
+import type { Tags } from "./call.ts"
 import { readCursor } from "./cursor.ts"
 import { EXPECTED } from "./fault.ts"
+import { isTagName } from "./labels.ts"
 import { parseTime } from "./time.ts"
 
 /**
@@ -69,6 +71,35 @@ export function model(description: string) {
     given !== "" && given.length <= MAX_TEXT && !given.includes("\0") ? given : null
   return text(read, `1 to ${MAX_TEXT} characters`, { description })
 }
+
+/** The name or the id of an end user (D94). */
+export const endUser = model
+
+/** Tags, separated by commas (D94). */
+export function tagsOf(description: string) {
+  const read = (given: string): Tags | null => {
+    const pairs = given.split(",").map((pair) => pair.split("="))
+    const are_tags = pairs.every(
+      ([name = "", value = "", ...rest]) => isTagName(name) && value !== "" && rest.length === 0,
+    )
+    return are_tags ? Object.fromEntries(pairs) : null
+  }
+  return text(read, "tags such as team=search,feature=rag", { description })
+}
+
+/** One of `words`, or `tag:` and the name of a tag (D94). */
+export function wordOrTag<Word extends string>(words: readonly Word[], description: string, otherwise: Word) {
+  const read = (given: string): Word | `tag:${string}` | null => {
+    const word = words.find((one) => one === given)
+    if (word !== undefined) return word
+    return given.startsWith(TAG) && isTagName(given.slice(TAG.length))
+      ? `tag:${given.slice(TAG.length)}`
+      : null
+  }
+  return text(read, `one of ${words.join(", ")}, or tag:NAME`, { description, default: otherwise })
+}
+
+const TAG = "tag:"
 
 /** The id of a session, as a client made it (D65). */
 export function session(description: string) {

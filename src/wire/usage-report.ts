@@ -3,15 +3,16 @@ import { countedKinds, recordOf } from "../kinds.ts"
 import { Money, nullable, Time } from "./admin.ts"
 import { invalidField } from "./fault.ts"
 import { titled } from "./field.ts"
-import { id, model, moment, query, word } from "./parameter.ts"
+import { id, model, moment, query, wordOrTag } from "./parameter.ts"
 
 /** The reports `GET /v1/usage` and `GET /admin/usage` (D48): their query strings and their bodies. */
 
 /** The groupings of a client. */
-const groupings = ["model", "operation", "key", "session", "day"] as const
+const groupings = ["model", "operation", "key", "session", "end_user", "day"] as const
 /** The groupings of an operator. */
 export const operatorGroupings = [...groupings, "account", "hour"] as const
-export type Grouping = (typeof operatorGroupings)[number]
+/** `tag:` and the name of a tag groups by its values (D94). */
+export type Grouping = (typeof operatorGroupings)[number] | `tag:${string}`
 
 const DAY_MS = 86_400_000
 /** The days of the default range. The last of them is the day of `to`. */
@@ -20,7 +21,7 @@ const DEFAULT_DAYS = 30
 const MAX_DAYS = 366
 const MAX_DAYS_BY_HOUR = 31
 
-function range<Word extends Grouping>(words: readonly Word[], most: string) {
+function range<Word extends (typeof operatorGroupings)[number]>(words: readonly Word[], most: string) {
   return {
     from: Type.Optional(
       moment(
@@ -33,7 +34,13 @@ function range<Word extends Grouping>(words: readonly Word[], most: string) {
         examples: ["2026-12-01"],
       }),
     ),
-    by: Type.Optional(word<Grouping>(words, "What to group by.", { default: "day" })),
+    by: Type.Optional(
+      wordOrTag<Exclude<Grouping, `tag:${string}`>>(
+        words,
+        `What to group by: ${words.join(", ")}, or the values of a tag, such as \`tag:team\`.`,
+        "day",
+      ),
+    ),
   }
 }
 
@@ -142,16 +149,23 @@ export type OperatorUsageSums = Static<typeof OperatorUsageSums>
 const group = {
   group: Type.String({
     description:
-      "The name of the model or operation, the id of the key, account or session (empty for calls without a session), the day (`2026-11-21`), or the start of the hour, in UTC.",
+      "The name of the model or operation, the id of the key, account, session or end user, the value of the tag (empty for calls without a session, end user or this tag), the day (`2026-11-21`), or the start of the hour, in UTC.",
   }),
-  name: titled("Name", nullable(Type.String({ description: "The name of the key or account." }))),
+  name: titled(
+    "Name",
+    nullable(
+      Type.String({
+        description: "The name of the key, account or end user; null for an end user that was forgotten.",
+      }),
+    ),
+  ),
 }
 
 const reportBy = <Sums extends TProperties>(words: readonly Grouping[], sums: Sums) =>
   Type.Object({
     from: Time,
     to: Time,
-    by: Type.Unsafe<Grouping>(Type.Union(words.map((word) => Type.Literal(word)))),
+    by: Type.Unsafe<Grouping>(Type.String({ description: `One of ${words.join(", ")}, or \`tag:NAME\`.` })),
     data: Type.Array(Type.Object({ ...group, ...sums }), {
       description:
         "Days and hours in chronological order, all others by charge, the highest first. Groups without any ended or corrected call are left out.",

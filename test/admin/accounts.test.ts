@@ -21,6 +21,7 @@ test("POST /admin/accounts opens an account with nothing on it", async () => {
   expect(body as unknown).toEqual({
     id: expect.any(String),
     name: "Ürün & Söhne 😀",
+    external_id: null,
     balance: "0",
     held: "0",
     available: "0",
@@ -162,6 +163,30 @@ test("the same account id again changes nothing", async () => {
   const first = await createAccount(adminApi.database, { id, name: "demo" })
   const again = await createAccount(adminApi.database, { id, name: "another" })
   expect([first.outcome, again.outcome]).toEqual(["created", "known"])
-  expect(again.account).toEqual(first.account)
-  expect(await getAccount(adminApi.database, id)).toEqual(first.account)
+  expect([first, again].map((made) => "account" in made && made.account.name)).toEqual(["demo", "demo"])
+  expect(await getAccount(adminApi.database, id)).toMatchObject({ id, name: "demo" })
+})
+
+test("D94 an external id is one account's, finds it, and makes a request repeatable", async () => {
+  const { body: made } = await adminApi.ask("POST", "/admin/accounts", {
+    name: "a",
+    external_id: "customer-1",
+  })
+  const repeated = await adminApi.ask("POST", "/admin/accounts", { name: "b", external_id: "customer-1" })
+  expect([repeated.status, repeated.body]).toEqual([200, made])
+  const taken = { status: 400, code: "invalid_request", param: "external_id" }
+  const other = await adminApi.ask("POST", "/admin/accounts", {
+    id: nextId(),
+    name: "b",
+    external_id: "customer-1",
+  })
+  expect(refusal(other)).toEqual(taken)
+  const { body: plain } = await adminApi.ask("POST", "/admin/accounts", { name: "c" })
+  const path = `/admin/accounts/${plain.id}`
+  expect(refusal(await adminApi.ask("PATCH", path, { external_id: "customer-1" }))).toEqual(taken)
+  const changed = await adminApi.ask("PATCH", path, { external_id: "customer-2" })
+  expect(changed.body).toMatchObject({ external_id: "customer-2" })
+  const found = await adminApi.ask("GET", "/admin/accounts?external_id=customer-2")
+  expect(found.body.data.map(({ id }: { id: string }) => id)).toEqual([plain.id])
+  expect((await adminApi.ask("PATCH", path, { external_id: null })).body).toMatchObject({ external_id: null })
 })

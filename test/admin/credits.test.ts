@@ -35,6 +35,7 @@ test("POST credits writes the credit and moves the balance", async () => {
     account: {
       id: account,
       name: "Acme",
+      external_id: null,
       balance: "10.000000001",
       held: "0",
       available: "10.000000001",

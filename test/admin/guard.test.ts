@@ -81,7 +81,7 @@ test("D16 a parameter that is not known is reported before the others, and not r
   expect([status, body.error.param, body.error.message]).toEqual([
     400,
     null,
-    "Unknown query parameter. This endpoint accepts: limit, after.",
+    "Unknown query parameter. This endpoint accepts: external_id, limit, after.",
   ])
   expect(text).not.toContain("canary")
 })
@@ -121,6 +121,7 @@ test("HEAD works where GET does, and needs the token", async () => {
 })
 
 function bodyFor(path: string): object {
+  if (path.endsWith("forget-end-user")) return { end_user: "ann" }
   if (path.endsWith("credits")) return { amount: "1" }
   if (path.endsWith("move")) return { to: "b" }
   if (path.endsWith("journal/dumped")) return { month: "2026-10", hash: "0".repeat(64), archive: "x" }

@@ -30,6 +30,9 @@ test("D26 POST keys shows the key this once; the ledger keeps its hash and prefi
     expires_at: null,
     suspended: false,
     spending_limit: null,
+    labels: {},
+    required_tags: [],
+    client_tags: "accepted",
     created_at: expect.any(String),
   })
   expect(checksumHolds(body.key)).toBe(true)

@@ -272,7 +272,11 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     [2, "receipt last", '"last" is not a call id: use the x-request-id of the response'],
     [1, `credit ${NOBODY} much`, /^`amount`: expected USD as a decimal string/],
     [2, `keys limit ${NOBODY} 5`, /^spending limit: expected AMOUNT\/day, AMOUNT\/month or none, such as 25/],
-    [2, `keys change ${NOBODY}`, "nothing to change: use --name, --models, --expires or --limit"],
+    [
+      2,
+      `keys change ${NOBODY}`,
+      "nothing to change: use --name, --models, --expires, --limit or a flag for tags",
+    ],
     [2, "calls --from yesterday", "--from: expected 2026-11-21, an RFC 3339 time, or 24h"],
     [
       2,

@@ -39,7 +39,7 @@ describe("completion scripts", () => {
     ["tollgate keys re", "resume revoke"],
     ["tollgate calls --st", "--state"],
     ["tollgate calls --state ''", "open settled released expired"],
-    ["tollgate usage --by m", "model"],
+    ["tollgate calls --operation m", "messages"],
     ["tollgate completion ''", "bash zsh fish --help"],
     ["tollgate calls --model ''", ""],
     ["tollgate check --config complete.f", "complete.fish"],

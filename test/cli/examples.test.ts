@@ -95,9 +95,12 @@ const all = leaves(root).flatMap(({ examples }) => examples.map(([line]) => line
 /** An account called Acme and a key of it for each example alone, under a name that no other has. */
 async function prepared(line: string): Promise<string> {
   const name = `Acme-${crypto.randomUUID()}`
-  const { id, key_id } = await gateway.account("1")
+  const { id, key: own_key, key_id } = await gateway.account("1")
   const opened = line.includes("accounts create")
   if (!opened) await gateway.admin("PATCH", `/accounts/${id}`, { name })
+  if (line.includes("ann@example.com")) {
+    await (await chat(gateway, own_key, { user: "ann@example.com" })).bytes()
+  }
   return line
     .replaceAll("Acme Ltd", `${name} Ltd`)
     .replaceAll(/\bAcme\b(?! Ltd|-)/g, name)

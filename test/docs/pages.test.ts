@@ -195,6 +195,18 @@ describe("the other blocks", () => {
     expect(JSON.parse(said)).toMatchObject({ spending_limit: { amount: "25", per: "day" } })
   })
 
+  test("docs/billing.md: a key gets a label, and its calls are summed by it", async () => {
+    const own = await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })
+    const { key: shown }: { key: { id: string } } = JSON.parse(await own.text())
+    const said = await play(
+      take("docs/billing.md", "sh", "Whose call it was, and what for"),
+      here({ KEY_ID: shown.id }),
+    )
+    expect(said).toContain('"labels":{"team":"search"}')
+    expect(said).toContain('"group":"search"')
+    expect(said).toContain('"name":"ann@example.com"')
+  })
+
   test("docs/billing.md: an account gets a price multiplier", async () => {
     const said = await play(take("docs/billing.md", "sh", "A price multiplier"), here(await exampleIds()))
     expect(JSON.parse(said)).toMatchObject({ price_multiplier: "1.25" })

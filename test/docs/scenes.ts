@@ -85,6 +85,12 @@ export const scenes: Readonly<Record<string, Scene>> = {
     models: ["gpt-5-mini"],
     spending_limit: { amount: "25", per: "day" },
   }),
+  "forgetEndUser 200": async (stage, entry) => {
+    const world = await stage.world()
+    stage.provider.replyOnce(json(200, chatCompletion("Hello", { usage: usage(10, 5) })))
+    await chat(stage.gateway, world.key, { model: "gpt-5-mini", user: "ann@example.com" })
+    return [await stage.ask(entry, world)]
+  },
   "creditAccount 200": twice({ amount: "10", reason: "Invoice 2026-118" }),
   "audit 200": async (stage, entry) => {
     const world = await stage.world()

@@ -124,7 +124,7 @@ type KeyStatements = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "
  * Takes the lock that every statement needs to hold or end the account's calls, so that later reads of the transaction are
  * complete. False without such an account. Throws `AccountMoving` during a move, which copies its keys (D76).
  */
-async function lockAccount(transaction: KeyStatements, id: string): Promise<boolean> {
+export async function lockAccount(transaction: KeyStatements, id: string): Promise<boolean> {
   await transaction.execute(sql`SELECT set_config('lock_timeout', ${String(LOCK_MS)}, true)`)
   const [account] = await transaction
     .select({ moving_to: accounts.moving_to })

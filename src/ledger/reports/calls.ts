@@ -1,8 +1,10 @@
 import { and, desc, eq, gte, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
+import type { PgColumn } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { floorId } from "../../id.ts"
-import type { CallState, Failure, LostAttempt, OperationName } from "../../wire/call.ts"
+import { floorId, parseId } from "../../id.ts"
+import type { CallState, Failure, LostAttempt, OperationName, Tags } from "../../wire/call.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
+import { end_users, labels } from "../schema/labels.ts"
 import { calls, gateways, holds, keys } from "../schema/tables.ts"
 import { withAttempts } from "./attempts.ts"
 import { termsOf } from "./changes.ts"
@@ -26,6 +28,10 @@ export interface CallFilter {
   readonly model?: string | undefined
   readonly operation?: OperationName | undefined
   readonly session?: string | undefined
+  /** Only calls that have all of these (D94). */
+  readonly tags?: Tags | undefined
+  /** The name or the id of an end user (D94). */
+  readonly end_user?: string | undefined
   readonly state?: CallState | undefined
   readonly failure?: Failure | undefined
   readonly from?: Date | undefined
@@ -69,7 +75,7 @@ export async function listCalls(
     ...rangeOf(database, filter, page),
   )
   const seen = database
-    .select({ id: holds.id, key_id: holds.key_id, terms_id: holds.terms_id })
+    .select({ id: holds.id, key_id: holds.key_id, terms_id: holds.terms_id, labels_id: holds.labels_id })
     .from(holds)
     .where(range)
     .orderBy(desc(holds.id))
@@ -85,6 +91,7 @@ export async function listCalls(
       and(
         key_id === undefined ? undefined : eq(seen.key_id, key_id),
         model === undefined ? undefined : inArray(seen.terms_id, termsOf(model)),
+        labelsIn(seen.labels_id, filter),
         operation === undefined ? undefined : eq(call.operation, operation),
         state === undefined ? undefined : eq(call.state, state),
         failure === undefined ? undefined : eq(call.failure, failure),
@@ -102,6 +109,21 @@ export async function listCalls(
   // Calls that came meanwhile have moved the end. They must not be listed twice.
   const last = listed.data.at(-1)?.id
   return { ...listed, next: end !== null && last !== undefined && last < end ? last : end }
+}
+
+/** The condition on the labels of a call (D94). */
+function labelsIn(labels_id: SQL | PgColumn, { tags, end_user }: CallFilter): SQL | undefined {
+  if (tags === undefined && end_user === undefined) return undefined
+  const conditions = [
+    ...(tags === undefined ? [] : [sql`l.tags @> ${JSON.stringify(tags)}::text::jsonb`]),
+    ...(end_user === undefined
+      ? []
+      : [
+          sql`l.end_user_id IN (SELECT u.id FROM ${end_users} u
+            WHERE u.subject = ${end_user}::text OR u.id = ${parseId(end_user)}::uuid)`,
+        ]),
+  ]
+  return sql`${labels_id} IN (SELECT l.id FROM ${labels} l WHERE ${sql.join(conditions, sql` AND `)})`
 }
 
 function ownerOf(database: PostgresJsDatabase, { account_id, key_id }: CallFilter): SQL | undefined {

@@ -23,12 +23,12 @@ export interface ChangeFilter extends Omit<Span, "from" | "to"> {
 }
 
 /**
- * Options for more than the calls and their charges. `with_holds`: also the holds, as rows without an outcome. `with_sessions`:
- * also the `session_id` of each call (D65), which only the entries have.
+ * Options for more than the calls and their charges. `with_holds`: also the holds, as rows without an outcome. `of_hold`: also
+ * this column of the hold of each call (D65, D94), which only the entries have.
  */
 export interface ChangeOptions {
   readonly with_holds: boolean
-  readonly with_sessions?: true
+  readonly of_hold?: "session_id" | "labels_id"
 }
 
 type SpanBounds = Readonly<Record<"from" | "to", SQL>>
@@ -40,13 +40,13 @@ type SpanBounds = Readonly<Record<"from" | "to", SQL>>
  */
 export function changesOfEntries(
   { from, to }: SpanBounds,
-  { with_holds, with_sessions }: ChangeOptions,
+  { with_holds, of_hold }: ChangeOptions,
   wanted?: ChangeFilter,
 ): SQL {
-  const sessionOf = (id: PgColumn | SQL) =>
-    with_sessions === true
-      ? sql`, (SELECT ${h.session_id} FROM ${holds} ${h} WHERE ${h.id} = ${id}) AS session_id`
-      : sql``
+  const ofHold = (id: PgColumn | SQL) =>
+    of_hold === undefined
+      ? sql``
+      : sql`, (SELECT ${h[of_hold]} FROM ${holds} ${h} WHERE ${h.id} = ${id}) AS ${sql.raw(of_hold)}`
   const within = (name: string, own: EntryColumns, at: SQL) =>
     sql.join([sql`${at} >= ${from} AND ${at} < ${to}`, ...narrowed(name, own, wanted)], sql` AND `)
   const difference = (column: "prompt_tokens" | "cached_tokens" | "completion_tokens") =>
@@ -61,14 +61,14 @@ export function changesOfEntries(
       ${e.charge_nano}, greatest(${e.charge_nano} - ${e.freed_nano}, 0) AS overage_nano, -${e.freed_nano} AS held_nano,
       coalesce(${e.prompt_tokens}, 0) AS prompt_tokens, coalesce(${e.cached_tokens}, 0) AS cached_tokens,
       coalesce(${e.completion_tokens}, 0) AS completion_tokens, ${profitNano(e, sql`${e.charge_nano}`)} AS profit_nano,
-      ${providerCost(e)} AS provider_cost_nano, ${bucketsOfEnd}${sessionOf(e.id)}
+      ${providerCost(e)} AS provider_cost_nano, ${bucketsOfEnd}${ofHold(e.id)}
     FROM ${ends} ${e} WHERE ${within("e", ends, sql`${e.ended_at}`)}
     UNION ALL
     SELECT ${c.corrected_at}, ${c.account_id}, ${c.key_id}, ${c.terms_id}, 'settled', ${c.basis}, ${c.failure}, 0,
       ${c.difference_nano}, greatest(${c.charge_nano} - ${e.freed_nano}, 0) - greatest(${e.charge_nano} - ${e.freed_nano}, 0), 0,
       ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")},
       ${profitNano(c, sql`${c.charge_nano}`)} - ${profitNano(e, sql`${e.charge_nano}`)},
-      coalesce(${providerCost(c)}, 0) - coalesce(${providerCost(e)}, 0), ${bucketsOfCorrection}${sessionOf(c.id)}
+      coalesce(${providerCost(c)}, 0) - coalesce(${providerCost(e)}, 0), ${bucketsOfCorrection}${ofHold(c.id)}
     FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id}
     WHERE ${within("c", corrections, sql`${c.corrected_at}`)}${with_holds ? held : sql``}`
 }

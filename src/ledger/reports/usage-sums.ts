@@ -1,11 +1,18 @@
 import { inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { isId } from "../../id.ts"
 import { type CountedKind, countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
 import { DAY_MS, HOUR_MS, periodAt, piecesOf, type Span, type SummedUntil, scan } from "../database/span.ts"
 import { type Row, textOf } from "../database/statement.ts"
+import { end_users, labels } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
+
+const TAG = "tag:"
+/** The column of holds that a grouping needs, which only the entries have. */
+const ofHold = (by: Grouping) =>
+  by === "session" ? "session_id" : by === "end_user" || by.startsWith(TAG) ? "labels_id" : undefined
 
 /** The calls that were charged in the span, by the UTC times of the charge (D48); an absent filter does not filter. */
 export interface GroupedSpan extends Span {
@@ -32,9 +39,9 @@ export interface SummedUsage {
 }
 
 export interface UsageGroup extends SummedUsage {
-  /** The name of a model or operation, the id of a key, account or session (empty for none), or the first moment of a day or hour. */
+  /** The name of a model or operation, the id of a key, account, session or end user (empty for none), the value of a tag (empty for none), or the first moment of a day or hour. */
   readonly group: string | Date
-  /** Display name of the key or account. */
+  /** Display name of the key, account or end user. */
   readonly name: string | null
 }
 
@@ -73,15 +80,16 @@ export async function sumUsage(
 /** The total first, then the groups: periods in their order, all else by the charge. */
 function sums(range: GroupedSpan, starts: readonly Date[], until: SummedUntil, most: number): SQL {
   const { by } = range
+  const of_hold = ofHold(by)
   const wanted = { ...range, is_total: by !== "key" && by !== "account" }
   const changes = changesOf(
-    piecesOf(range, until, by === "session" ? 0 : by === "hour" ? HOUR_MS : DAY_MS),
-    { with_holds: false, ...(by === "session" && { with_sessions: true }) },
+    piecesOf(range, until, of_hold !== undefined ? 0 : by === "hour" ? HOUR_MS : DAY_MS),
+    { with_holds: false, ...(of_hold !== undefined && { of_hold }) },
     wanted,
   )
   return sql`
 WITH charges AS (
-  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${changes} x ${by === "model" || by === "operation" ? joinTerms : sql``}
+  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${changes} x ${joined(by)}
 ), sums AS (
   SELECT GROUPING(c."group") AS is_whole, c."group", coalesce(sum(c.calls), 0) AS calls,
     ${abandoned} AS abandoned,
@@ -107,7 +115,10 @@ const bucketTexts = each((bucket) => `s.${bucket}::text`)
 
 const abandoned = sql`coalesce(sum(c.calls) FILTER (WHERE c.outcome = 'released' AND c.failure = 'client_left'), 0)`
 
-const joinTerms = sql`JOIN ${terms} t ON t.id = x.terms_id`
+function joined(by: Grouping): SQL {
+  if (by === "model" || by === "operation") return sql`JOIN ${terms} t ON t.id = x.terms_id`
+  return ofHold(by) === "labels_id" ? sql`LEFT JOIN ${labels} l ON l.id = x.labels_id` : sql``
+}
 
 function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
   switch (by) {
@@ -117,34 +128,48 @@ function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
       return sql`t.operation`
     case "session":
       return sql`coalesce(x.session_id, '')`
+    case "end_user":
+      return sql`coalesce(l.end_user_id::text, '')`
     case "key":
       return sql`x.key_id`
     case "account":
       return sql`x.account_id`
-    default:
+    case "day":
+    case "hour":
       return periodAt(starts)
+    default:
+      return sql`coalesce(l.tags ->> ${by.slice(TAG.length)}::text, '')`
   }
 }
 
 function nameBy(by: Grouping): SQL {
   if (by === "key") return sql`(SELECT k.name FROM ${keys} k WHERE k.id = s."group")`
   if (by === "account") return sql`(SELECT a.name FROM ${accounts} a WHERE a.id = s."group")`
+  if (by === "end_user")
+    return sql`(SELECT u.subject FROM ${end_users} u WHERE u.id = nullif(s."group", '')::uuid)`
   return sql`NULL`
 }
 
-/** Display names of these keys or accounts; groups of another kind have none. */
+/** Display names of these keys, accounts or end users; groups of another kind have none. */
 export async function groupNames(
   database: PostgresJsDatabase,
   by: Grouping,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  if (by !== "key" && by !== "account") return new Map()
-  const table = by === "key" ? keys : accounts
+  const named = namedBy(by)
+  if (named === null) return new Map()
+  const { table, name } = named
   const found = await database
-    .select({ id: table.id, name: table.name })
+    .select({ id: table.id, name })
     .from(table)
-    .where(inArray(table.id, [...ids]))
+    .where(inArray(table.id, ids.filter(isId)))
   return new Map(found.flatMap(({ id, name }) => (name === null ? [] : [[id, name]])))
+}
+
+function namedBy(by: Grouping) {
+  if (by === "key") return { table: keys, name: keys.name }
+  if (by === "account") return { table: accounts, name: accounts.name }
+  return by === "end_user" ? { table: end_users, name: end_users.subject } : null
 }
 
 /** The first moments of the UTC days or hours that a range touches. */

@@ -10,7 +10,7 @@ import {
   listOf,
   NewAccount as NewAccountBody,
 } from "../../wire/admin.ts"
-import { BalanceQuery, checkPast, PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { AccountsQuery, BalanceQuery, checkPast, pageOf } from "../../wire/admin-query.ts"
 import { invalidField } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
@@ -36,9 +36,10 @@ export function accountRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
-      async ({ body: { id, name, ...multiplier }, status }) => {
+      async ({ body: { id, name, external_id, ...multiplier }, status }) => {
         const price_multiplier_bp = multiplierIn(multiplier)
-        const made = await ledger.createAccount({ id, name, price_multiplier_bp })
+        const made = await ledger.createAccount({ id, name, external_id, price_multiplier_bp })
+        if (made.outcome === "conflict") throw otherAccount()
         if (made.outcome === "none_open") throw noneOpen()
         return status(made.outcome === "created" ? 201 : 200, accountBody(made.account))
       },
@@ -47,7 +48,7 @@ export function accountRoutes({ ledger }: Operators) {
     .get(
       "/accounts",
       async ({ query }) => {
-        const { data, next } = await ledger.listAccounts(pageOf(query))
+        const { data, next } = await ledger.listAccounts(pageOf(query), query.external_id)
         return { data: data.map(accountBody), next }
       },
       listing,
@@ -77,6 +78,7 @@ export function accountRoutes({ ledger }: Operators) {
         const price_multiplier_bp = multiplierIn({ margin, price_multiplier })
         const account = await ledger.changeAccount(id, { ...change, price_multiplier_bp })
         if (account === null) throw noAccount()
+        if (account === "conflict") throw otherAccount()
         return accountBody(account)
       },
       changing,
@@ -85,6 +87,13 @@ export function accountRoutes({ ledger }: Operators) {
 
 export function noAccount(): GatewayError {
   return new GatewayError("not_found", { message: "No account has this id." })
+}
+
+function otherAccount(): GatewayError {
+  return new GatewayError("invalid_request", {
+    message: "Another account already has this external id. Nothing was changed.",
+    param: "external_id",
+  })
 }
 
 function noneOpen(): GatewayError {
@@ -107,6 +116,7 @@ const creating = ofOperators({
   body: shown(NewAccountBody, {
     account: { name: "Acme" },
     repeatable: { id: accountExample.id, name: "Acme" },
+    external: { name: "Acme", external_id: "customer-118" },
   }),
   response: {
     200: answer("An account with this id already exists. Nothing was changed.", AccountBody, {
@@ -121,13 +131,13 @@ const creating = ofOperators({
   tag: "Accounts",
   summary: "Create an account",
   description:
-    "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account.",
+    "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account. So does a repeat with the same `external_id` and no `id`.",
   invalid: "name",
   errors: [unknownOutcome(accountExample.id)],
 })
 
 const listing = ofOperators({
-  query: PageQuery,
+  query: AccountsQuery,
   response: {
     200: answer("A page of accounts.", listOf(AccountBody), {
       accounts: { data: [accountExample], next: null },
@@ -137,7 +147,7 @@ const listing = ofOperators({
   operationId: "listAccounts",
   tag: "Accounts",
   summary: "List accounts",
-  description: "Lists all accounts, newest first.",
+  description: "Lists all accounts, newest first, or the one with `external_id`.",
 })
 
 const reading = ofOperators({

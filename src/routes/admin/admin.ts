@@ -9,6 +9,7 @@ import { attemptRoutes } from "./attempts.ts"
 import { auditRoutes } from "./audit.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
+import { endUserRoutes } from "./end-users.ts"
 import { estimateRoutes } from "./estimates.ts"
 import { eventRoutes } from "./events.ts"
 import { keyRoutes } from "./keys.ts"
@@ -43,6 +44,7 @@ export function adminRoutes(operators: Operators) {
     .use(moveRoutes(operators))
     .use(creditRoutes(operators))
     .use(keyRoutes(operators))
+    .use(endUserRoutes(operators))
     .use(callRoutes(operators))
     .use(eventRoutes(operators))
     .use(reportRoutes(operators))

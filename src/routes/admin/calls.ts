@@ -15,8 +15,8 @@ export function callRoutes({ ledger }: Operators) {
     .get(
       "/calls",
       async ({ query }) => {
-        const { account, key, ...filter } = query
-        const calls = { ...filter, account_id: account, key_id: key }
+        const { account, key, tag, ...filter } = query
+        const calls = { ...filter, account_id: account, key_id: key, tags: tag }
         const { data, next } = await ledger.listCalls(calls, pageOf(query))
         return { data: data.map((call) => callBody(call)), next }
       },

@@ -44,6 +44,7 @@ export const NO_CALL: ErrorExample = { code: "not_found", message: "No call has 
 export const accountExample: AccountBody = {
   id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",
   name: "Acme",
+  external_id: null,
   balance: "9.9871",
   held: "0.0164",
   available: "9.9707",
@@ -85,6 +86,9 @@ export const callExample: CallBody = {
   upstream: "openai",
   stream: true,
   session_id: null,
+  tags: {},
+  end_user: null,
+  end_user_id: null,
   agent_id: null,
   state: "settled",
   basis: "usage",

@@ -53,6 +53,8 @@ const FILTERS: readonly FormField[] = [
   { name: "key", label: "Key id" },
   { name: "model", label: "Model" },
   { name: "session", label: "Session id" },
+  { name: "tag", label: "Tags, such as team=search" },
+  { name: "end_user", label: "End user" },
   { name: "operation", label: "Operation", kind: choices("any", operationNames) },
   { name: "state", label: "State", kind: choices("any", states) },
   { name: "failure", label: "Failure", kind: choices("any or none", failures, failureWords) },

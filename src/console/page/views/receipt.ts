@@ -117,7 +117,18 @@ function money(call: CallBody): DetailEntries {
 
 function facts(call: CallBody): DetailEntries {
   const entry = entriesOf(CallBody, call)
-  const { account_id, key_id, operation, stream, session_id, agent_id, ending, failure } = call
+  const {
+    account_id,
+    key_id,
+    operation,
+    stream,
+    session_id,
+    agent_id,
+    ending,
+    failure,
+    end_user,
+    end_user_id,
+  } = call
   const { provider_request_id, attempts, notes, unread, unexplained_tokens, estimate } = call
   return [
     entry("account_id", accountLink(account_id)),
@@ -129,6 +140,12 @@ function facts(call: CallBody): DetailEntries {
     entry("operation", `${operation}, ${stream ? "stream" : "JSON"}`),
     session_id === null ? null : entry("session_id", callsLink({ session: session_id }, named(session_id))),
     agent_id === null ? null : entry("agent_id"),
+    ...Object.entries(call.tags).map(([name, value]) =>
+      entry("tags", callsLink({ tag: `${name}=${value}` }, named(`${name}=${value}`))),
+    ),
+    end_user_id === null
+      ? null
+      : entry("end_user", callsLink({ end_user: end_user_id }, named(end_user ?? shortId(end_user_id)))),
     entry("ending", ending === null ? none() : endingWords(ending)),
     entry("failure", failure === null ? "none" : `${failureWords(failure)} (${failure}).`),
     ...notes.map((note) => entry("notes", noteWords(note))),

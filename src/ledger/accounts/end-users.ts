@@ -1,0 +1,52 @@
+import { and, eq, isNull, or, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { parseId } from "../../id.ts"
+import { end_users } from "../schema/labels.ts"
+import { lockAccount } from "./keys.ts"
+
+/** An end user whose name is removed (D94). Its id stays, because calls have it. */
+export interface ForgottenUser {
+  readonly id: string
+  readonly forgotten_at: Date
+}
+
+/**
+ * Removes the name of an end user of an account, given by its name or id. Null if the account has none; the same again changes
+ * nothing. Rejects with `AccountMoving` during a move, which copies end users (D76).
+ */
+export async function forgetEndUser(
+  database: PostgresJsDatabase,
+  account_id: string,
+  end_user: string,
+): Promise<ForgottenUser | null> {
+  return database.transaction(async (transaction) => {
+    if (!(await lockAccount(transaction, account_id))) return null
+    const id = parseId(end_user)
+    const [found] = await transaction
+      .select({ id: end_users.id })
+      .from(end_users)
+      .where(
+        and(
+          eq(end_users.account_id, account_id),
+          or(eq(end_users.subject, end_user), id === null ? undefined : eq(end_users.id, id)),
+        ),
+      )
+    return found === undefined ? null : removeName(transaction, found.id)
+  })
+}
+
+/** The same by its id, in a shard that the account has left. */
+export async function removeName(
+  database: Pick<PostgresJsDatabase, "update" | "select">,
+  id: string,
+): Promise<ForgottenUser | null> {
+  await database
+    .update(end_users)
+    .set({ subject: null, forgotten_at: sql`now()` })
+    .where(and(eq(end_users.id, id), isNull(end_users.forgotten_at)))
+  const [user] = await database
+    .select({ id: end_users.id, forgotten_at: end_users.forgotten_at })
+    .from(end_users)
+    .where(eq(end_users.id, id))
+  return user?.forgotten_at == null ? null : { id: user.id, forgotten_at: user.forgotten_at }
+}

@@ -1,0 +1,304 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
+import { type } from "../cli/command.ts"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { ADMIN_TOKEN, CHAT, chat, MESSAGES, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+
+/** D94: whose calls they are, and what for. The other gateway remembers keys that are changed at the first one. */
+
+let fresh: FreshDatabase
+let provider: Provider
+let gateway: TestGateway
+let other: TestGateway
+
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  provider = await startProvider()
+  const shard = [{ name: "main", open: true, address: fresh.address }] as const
+  gateway = await startGateway(provider, { tags: ["team", "feature"] }, null, shard)
+  other = await startGateway(provider, { tags: ["team", "feature"] }, null, shard)
+})
+afterAll(async () => {
+  await gateway.stop()
+  await other.stop()
+  await provider.stop()
+  await fresh.drop()
+})
+
+const TAGS = "x-tollgate-tags"
+const END_USER = "x-tollgate-end-user"
+
+async function errorOf(answer: Response): Promise<{ readonly message: string }> {
+  const { error } = JSON.parse(await answer.text())
+  return error
+}
+
+async function call(key: string, headers: Record<string, string> = {}, body: object = {}, at = gateway) {
+  provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+  const init = { headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers } }
+  const bytes = JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...body })
+  const answer = await chat(at, key, {}, { ...init, body: bytes })
+  const error: { readonly message: string } | null = answer.ok ? null : await errorOf(answer)
+  return { answer, error }
+}
+
+/** The end user and tags of a call that was made so. */
+async function labelsOf(key: string, headers: Record<string, string> = {}, body: object = {}, at = gateway) {
+  const { answer, error } = await call(key, headers, body, at)
+  if (error !== null) throw new Error(error.message)
+  const { end_user, tags } = await at.callOf(answer)
+  return { end_user, tags }
+}
+
+/** A key of a new account with these labels and rules. */
+async function keyWith(rules: object) {
+  const { id } = await gateway.account("10")
+  const made = await gateway.admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, rules)
+  return { account_id: id, ...made }
+}
+
+describe("D94 a call", () => {
+  test("without an end user and tags has none, and needs no statement", async () => {
+    const { key } = await gateway.account("10")
+    const statements = async () =>
+      Number(
+        /tollgate_ledger_batch_size_count\{kind="labels"\} (\d+)/.exec(await gateway.metrics())?.[1] ?? 0,
+      )
+    const before = await statements()
+    expect(await labelsOf(key)).toEqual({ end_user: null, tags: {} })
+    expect(await statements()).toBe(before)
+  })
+
+  test("names them in headers, which the provider does not get", async () => {
+    const { key } = await gateway.account("10")
+    const headers = { [TAGS]: "team=search, feature=rag", [END_USER]: "ann@example.com" }
+    expect(await labelsOf(key, headers)).toEqual({
+      end_user: "ann@example.com",
+      tags: { team: "search", feature: "rag" },
+    })
+    const { headers: sent } = provider.requests.at(-1) ?? { headers: {} }
+    expect(Object.keys(sent).filter((name) => name.startsWith("x-tollgate"))).toEqual([])
+  })
+
+  test.each([
+    ["safety_identifier", { safety_identifier: "a", user: "b" }, "a"],
+    ["user", { user: "b" }, "b"],
+    ["an empty one", { user: "" }, null],
+    ["letters of any script", { user: "Zoë 山田" }, "Zoë 山田"],
+    [
+      "a control character",
+      { user: "a\0b" },
+      `sha256:${new Bun.CryptoHasher("sha256").update("a\0b").digest("hex")}`,
+    ],
+    ["a long one", { user: "é".repeat(200) }, expect.stringMatching(/^sha256:[0-9a-f]{64}$/)],
+  ])("names its end user in a field of the body, which the provider gets: %s", async (_, body, end_user) => {
+    const { key } = await gateway.account("10")
+    expect((await labelsOf(key, {}, body)).end_user).toEqual(end_user)
+    expect(JSON.parse(provider.requests.at(-1)?.body ?? "{}")).toMatchObject(body)
+    expect((await labelsOf(key, { [END_USER]: "header" }, body)).end_user).toBe("header")
+  })
+
+  test.each([
+    ["a name", "ann", "ann"],
+    [
+      "a text with a session",
+      "user_0a1b_account_11111111-2222-3333-4444-555555555555_session_9",
+      "11111111-2222-3333-4444-555555555555",
+    ],
+    ["such a text without an account", "user_0a1b_account__session_9", "user_0a1b"],
+    ["JSON with a session", '{"device_id":"d","account_uuid":"a","session_id":"9"}', "a"],
+    ["such JSON without an account", '{"device_id":"d","account_uuid":"","session_id":"9"}', "d"],
+    ["other JSON", '{"session_id', '{"session_id'],
+  ])(
+    "of the messages API names it in its metadata, without the session: %s",
+    async (_, user_id, end_user) => {
+      const { key } = await gateway.account("10")
+      provider.replyOnce(
+        json(200, {
+          type: "message",
+          role: "assistant",
+          content: [{ type: "text", text: "hi" }],
+          stop_reason: "end_turn",
+          usage: { input_tokens: 1, output_tokens: 1 },
+        }),
+      )
+      const answer = await fetch(`${gateway.url}/v1/messages`, {
+        method: "POST",
+        headers: { "x-api-key": key, "anthropic-version": "2023-06-01", "content-type": "application/json" },
+        body: JSON.stringify({
+          model: MESSAGES,
+          max_tokens: 9,
+          metadata: { user_id },
+          messages: [{ role: "user", content: "hi" }],
+        }),
+      })
+      expect((await gateway.callOf(answer)).end_user).toBe(end_user)
+    },
+  )
+
+  test.each([
+    ["a tag that nobody has declared", { [TAGS]: "taem=search" }, "tag_not_declared", TAGS],
+    ["no list of tags", { [TAGS]: "search" }, "invalid_request", TAGS],
+    ["a value with a space", { [TAGS]: "team=a b" }, "invalid_request", TAGS],
+    ["a value of 65 bytes", { [TAGS]: `team=${"a".repeat(65)}` }, "invalid_request", TAGS],
+    ["a tag twice", { [TAGS]: "team=a,team=b" }, "invalid_request", TAGS],
+    [
+      "nine tags",
+      { [TAGS]: Array.from({ length: 9 }, (_, at) => `t${at}=a`).join() },
+      "invalid_request",
+      TAGS,
+    ],
+    ["an end user of 257 bytes", { [END_USER]: "a".repeat(257) }, "invalid_request", END_USER],
+  ])("is refused for %s, and holds nothing", async (_, headers, code, param) => {
+    const { id, key } = await gateway.account("10")
+    expect((await call(key, headers)).error).toMatchObject({ code, param })
+    expect(await gateway.calls(`?account=${id}`)).toEqual([])
+  })
+})
+
+describe("D94 a key", () => {
+  test("has labels on each of its calls, which no client can change", async () => {
+    const { key } = await keyWith({ labels: { team: "search", env: "prod" } })
+    expect((await labelsOf(key)).tags).toEqual({ team: "search", env: "prod" })
+    expect((await labelsOf(key, { [TAGS]: "team=search,feature=rag" })).tags).toEqual({
+      ...{ team: "search", env: "prod", feature: "rag" },
+    })
+    expect((await call(key, { [TAGS]: "team=ads" })).error).toMatchObject({
+      code: "invalid_request",
+      param: TAGS,
+    })
+  })
+
+  test("may require tags, which its labels can be too", async () => {
+    const { key } = await keyWith({ required_tags: ["team"] })
+    expect((await call(key)).error).toMatchObject({ code: "tag_required", tag: "team" })
+    expect((await labelsOf(key, { [TAGS]: "team=a" })).tags).toEqual({ team: "a" })
+    const labelled = await keyWith({ required_tags: ["team"], labels: { team: "a" } })
+    expect((await labelsOf(labelled.key)).tags).toEqual({ team: "a" })
+  })
+
+  test("may ignore what clients say", async () => {
+    const { key } = await keyWith({ client_tags: "ignored", labels: { team: "a" } })
+    const said = { [TAGS]: "taem=b,=", [END_USER]: "ann" }
+    expect(await labelsOf(key, said, { user: "bob" })).toEqual({ end_user: null, tags: { team: "a" } })
+  })
+
+  test("is changed for every call that arrives afterwards, at every gateway", async () => {
+    const { id, key } = await keyWith({})
+    const change = (rules: object) => gateway.admin("PATCH", `/keys/${id}`, rules)
+    expect((await labelsOf(key, {}, {}, other)).tags).toEqual({})
+    await change({ labels: { team: "a" } })
+    expect((await labelsOf(key, {}, {}, other)).tags).toEqual({ team: "a" })
+    await change({ labels: null, required_tags: ["feature"] })
+    expect((await call(key, {}, {}, other)).error).toMatchObject({ code: "tag_required" })
+    await change({ required_tags: null })
+    expect((await labelsOf(key, {}, {}, other)).tags).toEqual({})
+  })
+
+  test.each([
+    ["nine labels", { labels: Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`t${at}`, "a"])) }],
+    ["a name in capitals", { labels: { Team: "a" } }],
+    ["an empty value", { labels: { team: "" } }],
+    ["another word", { client_tags: "forged" }],
+  ])("is not created with %s", async (_, rules) => {
+    expect(keyWith(rules)).rejects.toThrow("invalid_request")
+  })
+})
+
+describe("D94 reports", () => {
+  test("sum by end user and by tag, and lists filter by them, for operators and clients", async () => {
+    const { id, key } = await gateway.account("10")
+    const ids: (string | null)[] = []
+    const made: [Record<string, string>, object][] = [
+      [{ [TAGS]: "team=a", [END_USER]: "ann" }, {}],
+      [{ [TAGS]: "team=a,feature=rag" }, { user: "bob" }],
+      [{ [TAGS]: "team=b" }, { user: "ann" }],
+      [{}, {}],
+    ]
+    for (const [headers, body] of made)
+      ids.push((await call(key, headers, body)).answer.headers.get("x-request-id"))
+    const report = await gateway.admin<OperatorUsageReport>("GET", `/usage?account=${id}&by=tag:team`)
+    expect(report.by).toBe("tag:team")
+    const groups = report.data.map(({ group, calls }) => [group, calls])
+    expect(groups).toEqual([
+      ["a", 2],
+      ["", 1],
+      ["b", 1],
+    ])
+    const own = await fetch(`${gateway.url}/v1/usage?by=end_user`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
+    const { data }: UsageReport = JSON.parse(await own.text())
+    expect(new Map(data.map(({ name, calls }) => [name, calls]))).toEqual(
+      new Map([
+        ["ann", 2],
+        ["bob", 1],
+        [null, 1],
+      ]),
+    )
+    const listed = async (filter: string) =>
+      (await gateway.calls(`?account=${id}&${filter}`)).map((each) => ids.indexOf(String(each.id))).sort()
+    expect(await listed("tag=team%3Da")).toEqual([0, 1])
+    expect(await listed("tag=team%3Da,feature%3Drag")).toEqual([1])
+    expect(await listed("end_user=ann")).toEqual([0, 2])
+    expect(await listed("end_user=ann&tag=team%3Db")).toEqual([2])
+    expect(await listed("end_user=nobody")).toEqual([])
+  })
+
+  test.each(["by=tag:", "by=tag:Team", "by=team"])("refuse %s", async (query) => {
+    expect(gateway.admin("GET", `/usage?${query}`)).rejects.toThrow("invalid_request")
+  })
+
+  test("and the command line show them", async () => {
+    const { id, key } = await gateway.account("10")
+    const { answer } = await call(key, { [TAGS]: "team=a", [END_USER]: "ann" })
+    const env = { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
+    const call_id = answer.headers.get("x-request-id") ?? ""
+    expect((await type(["receipt", call_id], env)).out).toMatch(/tags +team=a\n.*end user +ann/)
+    expect(
+      (await type(["calls", "--account", id, "--tag", "team=a", "--end-user", "ann"], env)).out,
+    ).toContain(call_id)
+    expect((await type(["usage", "--account", id, "--by", "end_user"], env)).out).toContain("ann")
+    expect((await type(["usage", "--account", id, "--by", "tag:team"], env)).out).toContain("TAG:TEAM")
+  })
+})
+
+describe("D94 an end user that is forgotten", () => {
+  test("has no name any more, and all sums stay", async () => {
+    const { id, key } = await gateway.account("10")
+    const { answer } = await call(key, {}, { user: "ann" })
+    await call(key, {}, { user: "ann" })
+    const sums = () => gateway.admin<OperatorUsageReport>("GET", `/usage?account=${id}&by=end_user`)
+    const before = await sums()
+    const forget = (end_user: string) =>
+      gateway.admin<{ id: string }>("POST", `/accounts/${id}/forget-end-user`, { end_user })
+    const { id: end_user_id } = await forget("ann")
+    const after = await sums()
+    expect(after.data).toEqual(before.data.map((group) => ({ ...group, name: null })))
+    expect(after.total).toEqual(before.total)
+    expect(await gateway.callOf(answer)).toMatchObject({ end_user: null, end_user_id })
+    expect((await gateway.audit()).violations).toEqual([])
+    expect(await forget(end_user_id)).toMatchObject({ id: end_user_id })
+    expect(forget("ann")).rejects.toThrow("not_found")
+    const again = await call(key, {}, { user: "ann" })
+    expect((await gateway.callOf(again.answer)).end_user_id).not.toBe(end_user_id)
+  })
+
+  test("by the command line, which takes the external id of the account", async () => {
+    const { id, key } = await gateway.account("10")
+    await gateway.admin("PATCH", `/accounts/${id}`, { external_id: "customer 7" })
+    await call(key, {}, { user: "ann" })
+    const env = { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
+    const { code, out } = await type(["accounts", "forget-end-user", "customer 7", "ann"], env)
+    expect([code, out]).toEqual([0, expect.stringContaining("Forgot the end user ")])
+  })
+
+  test("and no name or tag of a call is in the log or the metrics", async () => {
+    const { key } = await gateway.account("10")
+    await call(key, { [TAGS]: "team=canarytag", [END_USER]: "canaryperson" }, { user: "canaryuser" })
+    await call(key, { [TAGS]: "team=canarytag canary", [END_USER]: "canaryperson" })
+    const said = `${gateway.lines.join("\n")}${await gateway.metrics()}`
+    expect(said).not.toContain("canary")
+  })
+})
