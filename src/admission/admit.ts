@@ -17,7 +17,7 @@ import type { FieldTexts } from "../wire/json.ts"
 import { askedOf } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import type { Described } from "./described.ts"
-import { type Accepted, type Entering, usableKey } from "./enter.ts"
+import { type Accepted, type Entering, standingOf, usableKey } from "./enter.ts"
 import { type ClientLabels, labelledOf } from "./labels.ts"
 import { moneyRefusal, type Quote, quote } from "./quote.ts"
 
@@ -213,13 +213,14 @@ export function checkAllowed(standing: Standing, { name }: Model): void {
  * for an unknown, revoked or expired key, and `rate_limited` when the key makes too many requests (D38).
  */
 export async function activeKey(
-  { ledger, key_loads, memory, config }: Pick<Entering, "ledger" | "key_loads" | "memory" | "config">,
+  gateway: Omit<Entering, "in_flight">,
   key_hash: string,
-  headers: Headers,
+  request: Request,
 ): Promise<Standing> {
+  const { key_loads, config } = gateway
   const { limits } = config
   key_loads.checkRate(key_hash, limits.per_key)
-  const standing = await memory.whileUnread(headers, () => ledger.standing(key_hash))
+  const standing = await standingOf(gateway, key_hash, request)
   if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")
   key_loads.count(key_hash, limits.per_key)
   return standing

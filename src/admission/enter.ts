@@ -19,6 +19,7 @@ export interface Entering {
   readonly key_loads: KeyLoads
   readonly memory: Memory
   readonly config: Pick<Config, "limits">
+  readonly sockets: { address(request: Request): string }
 }
 
 /** A request that may send its body: whose it is, and its place among the running calls until it leaves. */
@@ -41,18 +42,37 @@ export function enter(
   gateway: Entering,
   key: string,
   key_hash: string,
-  headers: Headers,
+  request: Request,
 ): Accepted | Promise<Accepted> {
   const owner = gateway.ledger.owner(key_hash)
   if (owner !== null) return enterAs(gateway, key_hash, owner)
   if (!checksumHolds(key)) throw new GatewayError("invalid_api_key")
-  return enterUnknown(gateway, key_hash, headers)
+  return enterUnknown(gateway, key_hash, request)
 }
 
-async function enterUnknown(gateway: Entering, key_hash: string, headers: Headers): Promise<Accepted> {
-  const { ledger, memory } = gateway
-  const standing = await memory.whileUnread(headers, () => usableKey(ledger, key_hash))
-  return enterAs(gateway, key_hash, standing)
+async function enterUnknown(gateway: Entering, key_hash: string, request: Request): Promise<Accepted> {
+  return enterAs(gateway, key_hash, usable(await standingOf(gateway, key_hash, request)))
+}
+
+/**
+ * The standing of a request's key, read from the ledger while nobody reads the body. Throws `overloaded` if too many bodies wait,
+ * or too many of one address with keys that nobody has.
+ */
+export async function standingOf(
+  { ledger, memory, sockets }: Pick<Entering, "ledger" | "memory" | "sockets">,
+  key_hash: string,
+  request: Request,
+): Promise<Standing | null> {
+  const isKnown = () => ledger.owner(key_hash) !== null
+  const done = memory.wait(request.headers, isKnown() ? null : sockets.address(request))
+  let is_refused = false
+  try {
+    const standing = await ledger.standing(key_hash)
+    is_refused = !isKnown()
+    return standing
+  } finally {
+    done(is_refused)
+  }
 }
 
 function enterAs(
@@ -86,7 +106,10 @@ function enterAs(
 
 /** The standing of a key that may call now, read from the ledger. Throws `invalid_api_key`, `key_suspended` or `account_suspended`. */
 export async function usableKey(ledger: Pick<CallLedger, "standing">, key_hash: string): Promise<Standing> {
-  const standing = await ledger.standing(key_hash)
+  return usable(await ledger.standing(key_hash))
+}
+
+function usable(standing: Standing | null): Standing {
   if (standing === null) throw new GatewayError("invalid_api_key")
   if (!standing.active) throw new GatewayError("invalid_api_key", { owner: standing })
   checkSuspension(standing)

@@ -3,6 +3,7 @@ import { COPIES, type Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { FairShare } from "../ledger/database/fair-share.ts"
 import { Pace } from "./pace.ts"
+import { type EndOfWait, UnreadBodies } from "./unread-bodies.ts"
 
 type Limits = Pick<Config["limits"], "memory_bytes" | "body_bytes">
 /** Smaller bodies are freed by the runtime soon enough. */
@@ -10,8 +11,6 @@ export const LARGE_BYTES = 65_536
 /** Freed memory may not be collected yet. This much is collected after a second, or earlier if a request needs it. */
 const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
-/** The most that the runtime keeps of a body that nobody reads, before it stops reading the connection. Measured: 1.2 MiB. */
-const UNREAD_BYTES = 1_572_864
 const NO_MEMORY = "The gateway has no memory for this request body now. Retry in a few seconds."
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
 const DEFAULT_PART = 4
@@ -24,65 +23,21 @@ export function defaultMemoryBytes(processes: number): number {
 }
 
 /**
- * The length that a request announces for its body, in bytes; infinite for none, and for a list, which the server accepts if its
- * numbers are equal (RFC 9110 section 8.6).
- */
-export function announcedBytes(headers: Headers): number {
-  const bytes = Number(headers.get("content-length") ?? Number.NaN)
-  return Number.isNaN(bytes) ? Number.POSITIVE_INFINITY : bytes
-}
-
-/** The most that the runtime keeps of a request's body while nobody reads it, in bytes. */
-export function unreadBytes(headers: Headers): number {
-  const has_body = headers.has("content-length") || headers.has("transfer-encoding")
-  return has_body ? Math.min(announcedBytes(headers), UNREAD_BYTES) : 0
-}
-
-/** The memory of bodies that nobody reads, for the bodies that wait for the ledger and for those that are no longer read. */
-const UNREAD_LIMIT_BYTES = 12_582_912
-
-/** Of the default memory, for the bodies that wait for the ledger: after a restart it knows no key. */
-const WAITING_PART = 8
-
-/** The bodies that nobody reads while something else happens. The runtime keeps the beginning of each. */
-export class UnreadBodies {
-  #bytes = 0
-  readonly #limit_bytes: number
-
-  constructor(limit_bytes = UNREAD_LIMIT_BYTES) {
-    this.#limit_bytes = limit_bytes
-  }
-
-  /** Counts a body until the returned function is called, once; null if there is no memory for it. */
-  add(headers: Headers): (() => void) | null {
-    const bytes = unreadBytes(headers)
-    if (this.#bytes + bytes > this.#limit_bytes) return null
-    this.#bytes += bytes
-    return () => {
-      this.#bytes -= bytes
-    }
-  }
-}
-
-/**
  * The memory of this process for bodies and answers (D77), shared by accounts (D78). What large bodies gave back counts until
  * the runtime has collected it.
  */
 export class Memory {
   readonly pace = new Pace()
-  /** Bodies of requests that were refused before their end. */
-  readonly refused = new UnreadBodies()
+  readonly unread: UnreadBodies
   readonly #default_bytes: number
   readonly #share = new FairShare()
-  /** Bodies of requests whose keys are looked up. */
-  readonly #waiting: UnreadBodies
   #freed_bytes = 0
   #collected_ms = Number.NEGATIVE_INFINITY
   #collecting: Timer | undefined
 
   constructor(default_bytes: number) {
     this.#default_bytes = default_bytes
-    this.#waiting = new UnreadBodies(Math.max(UNREAD_LIMIT_BYTES, default_bytes / WAITING_PART))
+    this.unread = new UnreadBodies(default_bytes)
   }
 
   /** An account's part for one request. The default is never too little for one body. */
@@ -91,15 +46,11 @@ export class Memory {
     return new MemoryPart(this, account_id, limit_bytes)
   }
 
-  /** Waits for the ledger while nobody reads the body of a request. Throws `overloaded` if too many wait. */
-  async whileUnread<T>(headers: Headers, ask: () => Promise<T>): Promise<T> {
-    const remove = this.#waiting.add(headers)
-    if (remove === null) throw new GatewayError("overloaded", { message: NO_MEMORY })
-    try {
-      return await ask()
-    } finally {
-      remove()
-    }
+  /** Counts a body that waits for the ledger, as `UnreadBodies` does. Throws `overloaded` if there is no memory for it. */
+  wait(headers: Headers, address: string | null): EndOfWait {
+    const done = this.unread.wait(headers, address)
+    if (done === null) throw new GatewayError("overloaded", { message: NO_MEMORY })
+    return done
   }
 
   /** Takes bytes that may be refused; false if they are. */

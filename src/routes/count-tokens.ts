@@ -65,7 +65,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const trace = traceOf(gateway, request)
   const key_hash = hashOf(messagesCredential(request.headers))
   key_loads.check(key_hash, limits.per_key)
-  const standing = await activeKey(gateway, key_hash, request.headers)
+  const standing = await activeKey(gateway, key_hash, request)
   checkSuspension(standing)
   const id = requestId(request)
   const leaveKey = key_loads.enter(key_hash, { ...limits.per_key, requests_per_minute: null })

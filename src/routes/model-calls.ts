@@ -41,7 +41,7 @@ export async function modelCall<Body extends NamedModel>(
   try {
     const key = operation.credential(request.headers)
     key_hash = hashOf(key)
-    const entering = enter(gateway, key, key_hash, request.headers)
+    const entering = enter(gateway, key, key_hash, request)
     accepted = entering instanceof Promise ? await entering : entering
   } catch (error) {
     const fault = faultWithRate(error, gateway, key_hash, operation.name, request)

@@ -44,7 +44,7 @@ async function usable(gateway: Gateway, request: Request): Promise<readonly Mode
   const versioned = hasVersionHeader(request.headers, config.vendors)
   const key = modelListCredential(request.headers, versioned)
   if (versioned) vendorVersion(request.headers, config.vendors, null)
-  const { models } = await activeKey(gateway, hashOf(key), request.headers)
+  const { models } = await activeKey(gateway, hashOf(key), request)
   const open = catalog.list(versioned ? "messages" : "chat")
   return models === null ? open : open.filter(({ name }) => models.includes(name))
 }

@@ -34,7 +34,7 @@ export function quotes(gateway: Gateway) {
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const { catalog, memory, config } = gateway
   const key_hash = hashOf(chatCredential(request.headers))
-  const standing = await activeKey(gateway, key_hash, request.headers)
+  const standing = await activeKey(gateway, key_hash, request)
   const part = memory.of(standing.account_id, config.limits)
   try {
     const bytes = await readBody(request, config.limits, part)

@@ -68,7 +68,7 @@ function tooManySums(error: unknown): never {
 /** The key that reads, checked before the parameters (D30). It may be suspended, but not revoked or expired (D47). */
 function reader(gateway: Gateway, request: Request): Promise<Standing> {
   const key = messagesCredential(request.headers)
-  return activeKey(gateway, hashOf(key), request.headers)
+  return activeKey(gateway, hashOf(key), request)
 }
 
 /** A receipt. Its prices and lines include the price multiplier, unless the operator shows that (D69). */

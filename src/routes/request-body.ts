@@ -1,10 +1,12 @@
 import { pipeline, type Transform } from "node:stream"
 import { constants, createGunzip, createZstdDecompress } from "node:zlib"
-import { announcedBytes, type MemoryPart, type UnreadBodies, unreadBytes } from "../admission/memory.ts"
+import type { MemoryPart } from "../admission/memory.ts"
+import { announcedBytes, type EndOfWait, unreadBytes } from "../admission/unread-bodies.ts"
 import { startTimeout } from "../call/timeouts.ts"
 import { COPIES, type Config } from "../config/config.ts"
 import { errorResponse, GatewayError, printError } from "../errors.ts"
 import { requestId } from "../id.ts"
+import type { Gateway } from "../service/gateway.ts"
 
 /** A longer body is read in parts, as a stream. That costs more than reading it whole. */
 const STREAMED_BYTES = 1_048_576
@@ -128,15 +130,17 @@ async function readParts(
 export async function refusal(
   request: Request,
   fault: GatewayError,
-  unread: UnreadBodies,
+  { memory, sockets }: Pick<Gateway, "memory" | "sockets">,
 ): Promise<Response> {
+  const { headers } = request
   const is_read = request.bodyUsed && !unfinished.has(request)
   const id = requestId(request)
-  if (is_read || unreadBytes(request.headers) <= STREAMED_BYTES || (await isShort(request)))
-    return errorResponse(fault, id)
+  if (is_read || unreadBytes(headers) <= STREAMED_BYTES) return errorResponse(fault, id)
+  const wait = () => memory.unread.wait(headers, sockets.address(request))
+  if (await isShort(request, wait)) return errorResponse(fault, id)
   const { body, ...init } = printError(fault, id)
   init.headers.set("connection", "close")
-  const remove = unread.add(request.headers)
+  const remove = memory.unread.linger(headers)
   if (remove === null) return new Response(body, init)
   let timer: Timer | undefined
   const lingering = new ReadableStream({
@@ -155,9 +159,20 @@ export async function refusal(
   return new Response(lingering, init)
 }
 
-/** Reads and drops a body without a length. True if all of it comes soon and has at most 1 MiB. */
-async function isShort({ body, headers }: Request): Promise<boolean> {
+/**
+ * Reads and drops a body without a length. True if all of it comes soon and has at most 1 MiB. False immediately if there is no
+ * memory for what the runtime reads ahead.
+ */
+async function isShort({ body, headers }: Request, wait: () => EndOfWait | null): Promise<boolean> {
   if (body === null || body.locked || headers.has("content-length")) return false
+  const done = wait()
+  if (done === null) return false
+  const is_short = await comesSoon(body)
+  done(!is_short)
+  return is_short
+}
+
+async function comesSoon(body: ReadableStream<Uint8Array>): Promise<boolean> {
   const reader = body.getReader()
   const { promise: late, resolve } = Promise.withResolvers<null>()
   const timeout = startTimeout(SHORT_MS, () => resolve(null))

@@ -42,7 +42,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
       const origins = originsAt(path)
       const answer =
         preflightAnswer(request, fault, origins, requestId(request)) ??
-        (await refusal(request, fault, gateway.memory.refused))
+        (await refusal(request, fault, gateway))
       if (origins.length > 0) showTo(request, answer.headers, origins)
       const is_unknown = code === "NOT_FOUND" || fault.code === "method_not_allowed"
       answered(request, is_unknown ? "unknown" : route, answer.status, fault.code)

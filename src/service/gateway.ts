@@ -43,4 +43,6 @@ export interface Sockets {
   restore(request: Request): void
   /** Closes the connection of a client that does not read. */
   cut(request: Request): void
+  /** Who sends a request: the IP address, of IPv6 the network of 64 bits. Empty if the connection is over. */
+  address(request: Request): string
 }

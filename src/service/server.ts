@@ -91,6 +91,7 @@ export class Server {
       this.#long.delete(request)
       this.#server.timeout(request, 1)
     },
+    address: (request) => networkOf(this.#server.requestIP(request)?.address ?? ""),
   }
 
   /**
@@ -132,6 +133,16 @@ export class Server {
     clearInterval(this.#look)
     this.#look = undefined
   }
+}
+
+/** The part of an IP address that one customer of a network has: of IPv6 the first 64 bits, which may be written short. */
+export function networkOf(address: string): string {
+  if (!address.includes(":") || address.includes(".")) return address
+  const [head = "", tail] = address.split("::")
+  const before = head === "" ? [] : head.split(":")
+  const after = tail === undefined || tail === "" ? [] : tail.split(":")
+  const zeros = Array<string>(8 - before.length - after.length).fill("0")
+  return [...before, ...zeros, ...after].slice(0, 4).join(":")
 }
 
 /** Why the address cannot be listened on, as a sentence that names the setting to change. */

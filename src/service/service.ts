@@ -123,6 +123,7 @@ export class Service {
         keepOpen: (request) => this.server.sockets.keepOpen(request),
         restore: (request) => this.server.sockets.restore(request),
         cut: (request) => this.server.sockets.cut(request),
+        address: (request) => this.server.sockets.address(request),
       },
       notReady: () => {
         if (this.shutdown.begun) return "draining"

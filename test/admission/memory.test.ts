@@ -1,5 +1,5 @@
 import { expect, spyOn, test } from "bun:test"
-import { Memory, UnreadBodies } from "../../src/admission/memory.ts"
+import { Memory } from "../../src/admission/memory.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { readBody } from "../../src/routes/request-body.ts"
 
@@ -43,15 +43,4 @@ test("D77 a body of announced length takes its memory before it comes, or is ref
   }
   const ends = await Promise.allSettled([read(), read()])
   expect(ends).toMatchObject([{ reason: { code: "request_timeout" } }, { reason: { code: "overloaded" } }])
-})
-
-test("D77 of bodies that nobody reads, only so many are kept that they take 12 MiB", () => {
-  const unread = new UnreadBodies()
-  const headers = new Headers({ "content-length": "20000000" })
-  const removes = Array.from({ length: 9 }, () => unread.add(headers))
-  expect(removes.indexOf(null)).toBe(8)
-  removes[0]?.()
-  expect(unread.add(new Headers({ "transfer-encoding": "chunked" }))).toBeFunction()
-  expect(unread.add(headers)).toBeNull()
-  expect(unread.add(new Headers())).toBeFunction()
 })

@@ -50,7 +50,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     metrics: createMetrics(),
     log: openLog("silent"),
     tracer: null,
-    sockets: { keepOpen: unasked, restore: unasked, cut: unasked },
+    sockets: { keepOpen: unasked, restore: unasked, cut: unasked, address: unasked },
     notReady: () => null,
   }
   const database = drizzle(postgres("postgres://nobody@127.0.0.1:1/nothing"))

@@ -46,7 +46,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     metrics: createMetrics(),
     log: openLog("silent"),
     tracer: null,
-    sockets: { keepOpen: () => {}, restore: () => {}, cut: () => {} },
+    sockets: { keepOpen: () => {}, restore: () => {}, cut: () => {}, address: () => "" },
     notReady: () => null,
   }
   const model = catalog.find(CHAT, "chat")
