@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { presetNames } from "../presets/presets.ts"
 import { readerNames } from "../usage/readers.ts"
 import { EXPECTED } from "../wire/fault.ts"
-import { count, duration, durationOrNone, flag, oneOf, proxy, section, text } from "./schema.ts"
+import { count, duration, durationOrNone, flag, key, oneOf, proxy, section, text } from "./schema.ts"
 
 /** The schema of an upstream in the configuration file. */
 
@@ -37,61 +37,90 @@ function texts(expected: string) {
 /** The part of the configuration that is as the file has it. */
 export const UpstreamSettings = section({
   timeouts: section({
-    /** For a connection, TLS included (D31). */
-    connect: duration("3s"),
-    first_byte: duration("120s"),
-    idle: duration("5m"),
-    total: duration("30m"),
+    connect: key("TCP and TLS. Then the next upstream is tried (D31).", duration("3s")),
+    first_byte: key("Of a stream: until the headers of the provider.", duration("120s")),
+    idle: key("Of a stream: between two bytes.", duration("5m")),
+    total: key("Of every call.", duration("30m")),
   }),
-  /** Time for which an idle connection is kept (D59); null for the default. */
-  idle_connection: Type.Optional(duration()),
-  /** True if clients see the provider's own cost of a call (D24). */
-  pass_cost: flag(),
+  idle_connection: key(
+    "How long an unused connection is kept (D59). Default: 30s for https, 4s for http, or what the server says.",
+    Type.Optional(duration()),
+  ),
+  pass_cost: key("Clients see the cost that the provider reports, such as `usage.cost` (D24).", flag()),
   /** The handling of the upstream request when the client disconnects (D9). */
   on_disconnect: section({
-    /** `auto` drains where output may be hidden from clients, and otherwise aborts after `leave_wait`. */
-    stream: oneOf(["auto", "abort", "drain"], { default: "auto" }),
-    json: oneOf(["abort", "drain"], { default: "drain" }),
-    drain_for: durationOrNone("30s"),
+    stream: key(
+      "What happens to a stream when its client disconnects (D9). `abort`: it is cancelled and charged by what was observed. `drain`: it is read to its end, for its usage. `auto`: `drain` if the charge depends on the usage (reasoning, searches, PDFs), else `abort` after `stream.leave_wait`.",
+      oneOf(["auto", "abort", "drain"], { default: "auto" }),
+    ),
+    json: key("The same for a JSON call.", oneOf(["abort", "drain"], { default: "drain" })),
+    drain_for: key("The most time for which a stream is read on.", durationOrNone("30s")),
   }),
 })
 
 /** Settings that a preset can fill in (D83) have no default here. */
 export const UpstreamSection = section({
   ...UpstreamSettings.properties,
-  provider: Type.Optional(oneOf(presetNames, { [EXPECTED]: `one of ${presetNames.join(", ")}` })),
-  family: Type.Optional(Family),
-  /** Plain http is allowed, because a local model server rarely has a certificate. */
-  base_url: Type.Optional(
-    text({
-      pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
-      [EXPECTED]: "an http or https URL without credentials, query or fragment",
-    }),
+  provider: key(
+    "A preset of [Providers](providers.md), which fills in what is not set here (D83). Default: by the host of `base_url`.",
+    Type.Optional(oneOf(presetNames, { [EXPECTED]: `one of ${presetNames.join(", ")}` })),
   ),
-  api_key: Type.Optional(credential()),
-  /** The reader of its usage (D87). */
-  usage: Type.Optional(oneOf(readerNames, { [EXPECTED]: `one of ${readerNames.join(", ")}` })),
+  family: key("The form of its API. Default: that of the preset.", Type.Optional(Family)),
+  base_url: key(
+    "The address; `{model}` in it is replaced by the upstream's name of the model. Plain http is allowed for servers in your network.",
+    Type.Optional(
+      text({
+        pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
+        [EXPECTED]: "an http or https URL without credentials, query or fragment",
+      }),
+    ),
+  ),
+  api_key: key("The credential.", Type.Optional(credential())),
+  usage: key(
+    "How its usage is read: `default` for all common names (D87).",
+    Type.Optional(oneOf(readerNames, { [EXPECTED]: `one of ${readerNames.join(", ")}` })),
+  ),
   keys: Type.Optional(
     Type.Array(
       section({
-        api_key: credential(),
-        name: Type.Optional(text({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" })),
-        weight: count({ maximum: 1_000, default: 1 }),
+        api_key: key("The credential: one of several in place of `api_key` (D82).", credential()),
+        name: key(
+          "A name for receipts, logs and metrics.",
+          Type.Optional(text({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" })),
+        ),
+        weight: key("The share of the calls.", count({ maximum: 1_000, default: 1 })),
       }),
       { minItems: 1, [EXPECTED]: "a list of at least one key, such as [{ api_key: ... }]" },
     ),
   ),
-  auth: Type.Optional(Auth),
-  headers: texts("a mapping from lower-case header names to strings"),
-  query: texts("a mapping from parameters to strings, such as { api-version: 2024-10-21 }"),
-  set: Type.Record(Type.String(), Type.Unknown(), {
-    default: {},
-    [EXPECTED]: "a mapping from dotted fields to values, such as { provider.sort: price }",
-  }),
-  drop: Type.Optional(
-    Type.Array(text(), { [EXPECTED]: "a list of dotted fields, such as [stream_options]" }),
+  auth: key(
+    "The header of the credential. Default: `bearer` for `chat`, `x-api-key` for `messages`.",
+    Type.Optional(Auth),
   ),
-  proxy: Type.Optional(proxy()),
-  transport: Type.Optional(oneOf(["direct", "fetch"])),
-  tls: section({ ca: Type.Optional(text()), cert: Type.Optional(text()), key: Type.Optional(text()) }),
+  headers: key("Added to every request (D81).", texts("a mapping from lower-case header names to strings")),
+  query: key(
+    "Added to every address (D81).",
+    texts("a mapping from parameters to strings, such as { api-version: 2024-10-21 }"),
+  ),
+  set: key(
+    "Fields of the body that get a value, by dotted path.",
+    Type.Record(Type.String(), Type.Unknown(), {
+      default: {},
+      [EXPECTED]: "a mapping from dotted fields to values, such as { provider.sort: price }",
+    }),
+  ),
+  drop: key(
+    "Fields of the body that are not sent, by dotted path.",
+    Type.Optional(Type.Array(text(), { [EXPECTED]: "a list of dotted fields, such as [stream_options]" })),
+  ),
+  proxy: key("The proxy to this provider; see Proxies.", Type.Optional(proxy())),
+  transport: key(
+    "`direct`: the gateway's own client, the default without a proxy. `fetch`: that of the runtime, always used with a proxy (D59).",
+    Type.Optional(oneOf(["direct", "fetch"])),
+  ),
+  tls: section({
+    ca: key("PEM of the authorities that replace those of the system.", Type.Optional(text())),
+    cert: key("PEM of the gateway's own certificate; with `key`.", Type.Optional(text())),
+    key: key("PEM of its private key.", Type.Optional(text())),
+  }),
 })

@@ -15,6 +15,11 @@ import { bytes, DURATION, MEMORY_SIZE, ms, SIZE } from "./values.ts"
 
 type TextOptions = StringOptions & { [EXPECTED]?: string; [UNIT]?: string }
 
+/** A key with its meaning, for the tables of docs/configuration.md. */
+export function key<S extends TSchema>(description: string, schema: S): S {
+  return { ...schema, description }
+}
+
 /** A mapping without unknown keys, optional if all of its keys are. */
 export function section<P extends TProperties>(properties: P) {
   return Type.Object(properties, { additionalProperties: false, default: {}, [EXPECTED]: "a mapping" })

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { ConfigFile } from "../../src/config/file.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { CONFIGURATION_PAGE, exampleConfiguration, textOf } from "./blocks.ts"
+import { configurationPage, keysOf } from "./configuration-keys.ts"
 
 /** docs/configuration.md: its example loads, shows the defaults, and its table names the variables that the code reads. */
 
@@ -54,6 +56,17 @@ function file(): ExampleFile {
 function without(value: unknown, ...keys: readonly string[]): unknown {
   return JSON.parse(JSON.stringify(value, (key, part: unknown) => (keys.includes(key) ? undefined : part)))
 }
+
+describe("the tables of keys", () => {
+  test("are those of the schema; `bun test/docs/write.ts` writes them", () => {
+    expect(textOf(CONFIGURATION_PAGE)).toBe(configurationPage())
+  })
+
+  test("say of every key what it means", () => {
+    const silent = keysOf(ConfigFile).filter(({ schema }) => schema.description === undefined)
+    expect(silent.map(({ part, name }) => `${part}.${name}`)).toEqual([])
+  })
+})
 
 test("the table of variables has every one that is read, and no other", () => {
   const code = readFileSync(join(ROOT, "src/config/environment.ts"), "utf8")
