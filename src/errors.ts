@@ -59,6 +59,12 @@ export const catalogue = {
     message:
       "The key's spending limit is too low for this call. Lower max_tokens, or ask the operator for a higher limit.",
   },
+  budget_reached: {
+    status: 402,
+    type: "billing_error",
+    message:
+      "A budget is too low for this call. Lower max_tokens, wait for its next period, or ask the operator for a higher budget.",
+  },
   account_suspended: {
     status: 403,
     type: "permission_error",
@@ -177,13 +183,15 @@ export const catalogue = {
 
 export type ErrorCode = keyof typeof catalogue
 
+type FieldValue = string | number | boolean | null
+
 export interface Detail {
   /** Replaces the catalogue's message. Says what happened and what to do, without input, stack or SQL. */
   message?: string
   /** The path of the invalid request field: `messages[0].role`. */
   param?: string
   /** Further fields of the printed `error` object (D12's `needed`, `available`, `max_tokens`). */
-  fields?: Record<string, string | number>
+  fields?: Record<string, FieldValue | { readonly [name: string]: FieldValue }>
   /** Further response headers, such as a provider's `retry-after` (D17). */
   headers?: Record<string, string>
   /** The provider's own identifiers, printed instead of ours (D17). */

@@ -19,7 +19,7 @@ import type { Catalog } from "./catalog.ts"
 import type { Described } from "./described.ts"
 import { type Accepted, type Entering, standingOf, usableKey } from "./enter.ts"
 import { type ClientLabels, labelledOf } from "./labels.ts"
-import { moneyRefusal, type Quote, quote } from "./quote.ts"
+import { budgetRefusal, moneyRefusal, type Quote, quote } from "./quote.ts"
 
 /** The parts of the gateway that admission uses. */
 export interface Admitting extends Entering {
@@ -76,6 +76,7 @@ export async function admit<Request extends NamedModel>(
         key_id: by.key_id,
         amount_nano: quoted.amount_nano,
         cost_pico: quoted.cost_pico,
+        tokens: quoted.tokens,
         terms_id: terms_ids[0],
         stream: operation.streams(request),
         idempotency,
@@ -149,6 +150,8 @@ function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
     case "insufficient_balance":
     case "spending_limit_reached":
       return moneyRefusal(quoted, model, result)
+    case "budget_reached":
+      return budgetRefusal(quoted, model, result)
     case "idempotency_key_used":
     case "idempotency_key_reused":
       return new GatewayError(result.outcome, {
@@ -175,7 +178,7 @@ async function refusalWithoutUpstream(
   quoted: Quote,
 ): Promise<GatewayError> {
   const standing = await usableKey(gateway.ledger, key_hash)
-  const refused = foreseen(standing, model.name, quoted.cost_pico)
+  const refused = foreseen(standing, model.name, quoted)
   return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
 }
 
@@ -186,9 +189,9 @@ async function refusalWithoutUpstream(
 export function foreseen(
   standing: Standing,
   model: string,
-  cost_pico: bigint,
+  { cost_pico, tokens }: Pick<Quote, "cost_pico" | "tokens">,
 ): Exclude<Refused, { readonly outcome: "labels_changed" }> | null {
-  const { models, available_nano, spending, price_multiplier_bp } = standing
+  const { models, available_nano, spending, budgets, price_multiplier_bp } = standing
   const multiplied = price_multiplier_bp === undefined ? {} : { price_multiplier_bp }
   if (standing.key_suspended) return { outcome: "key_suspended" }
   if (models !== null && !models.includes(model)) return { outcome: "model_not_allowed" }
@@ -196,6 +199,13 @@ export function foreseen(
   const amount_nano = heldFor(cost_pico, price_multiplier_bp)
   if (spending !== null && spending.remaining_nano < amount_nano)
     return { outcome: "spending_limit_reached", ...spending, ...multiplied }
+  const needs = { usd: amount_nano, tokens: BigInt(tokens), requests: 1n }
+  const budget = budgets.find(
+    ({ selector, selected, unit, amount, spent, held }) =>
+      (selector !== "model" || selected === model) && amount - spent - held < needs[unit],
+  )
+  if (budget !== undefined)
+    return { outcome: "budget_reached", budget: { ...budget, needed: needs[budget.unit] }, ...multiplied }
   return available_nano < amount_nano
     ? { outcome: "insufficient_balance", available_nano, ...multiplied }
     : null
@@ -203,7 +213,7 @@ export function foreseen(
 
 /** Throws if the key of a call that holds nothing may not make it: suspended, or limited to other models (D15, D42). */
 export function checkAllowed(standing: Standing, { name }: Model): void {
-  const refused = foreseen({ ...standing, spending: null }, name, 0n)
+  const refused = foreseen({ ...standing, spending: null, budgets: [] }, name, { cost_pico: 0n, tokens: 0 })
   if (refused?.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   if (refused !== null && refused.outcome !== "insufficient_balance") throw new GatewayError(refused.outcome)
 }

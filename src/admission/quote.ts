@@ -4,6 +4,8 @@ import { GatewayError } from "../errors.ts"
 import type { HoldResult } from "../ledger/entries.ts"
 import { costWithin, heldFor, printUsd } from "../money.ts"
 import type { Operation } from "../operations/operation.ts"
+import { printAmount } from "../wire/budget.ts"
+import { printTime } from "../wire/time.ts"
 import {
   estimateBytes,
   hidesPrompt,
@@ -28,6 +30,8 @@ export interface Quote extends CostBounds {
   readonly output_tokens_bound: number
   /** The field of the request that limits its output tokens; null where there are none. */
   readonly limit_field: string | null
+  /** The most tokens that the call can use, for budgets of tokens (D97). */
+  readonly tokens: number
   /** The highest cost at each price that may apply; `cost_pico` is the largest of them (D62, D70). */
   readonly costs: readonly MostCost[]
 }
@@ -50,6 +54,7 @@ export function quote({ generates, limit_field }: Operation, described: Describe
     prompt_tokens_bound,
     output_tokens_bound,
     n,
+    tokens: prompt_tokens_bound + output_tokens_bound * n,
     limit_field,
     limits: {
       prompt_tokens: plausiblePrompt(described, model),
@@ -101,6 +106,70 @@ export function largestMaxTokens(
     if (token_pico > 0n) largest = Math.min(largest, Number(left_pico / token_pico))
   }
   return Number.isFinite(largest) ? Math.min(largest, max_output_tokens) : null
+}
+
+/** A hold that does not fit in a budget. */
+type BudgetReached = Extract<HoldResult, { outcome: "budget_reached" }>
+
+/** Time after which a client should ask again when open holds are in the way: about that of a short call. */
+const RETRY_AFTER_S = 2
+
+/**
+ * The 402 of a hold that does not fit in a budget (D97). It can be repeated if the budget has room for it once the open calls have
+ * ended.
+ */
+export function budgetRefusal(
+  quoted: Quote,
+  model: Model,
+  { budget, price_multiplier_bp }: BudgetReached,
+): GatewayError {
+  const { id, name, selector, selected, unit, period, amount, spent, held, needed, resets_at } = budget
+  const print = (value: bigint) => (unit === "usd" ? `${printUsd(value)} USD` : `${value} ${unit}`)
+  const left = amount - spent - held
+  const waits = amount - spent >= needed
+  const max_tokens =
+    unit === "usd"
+      ? largestMaxTokens(quoted, model, left, price_multiplier_bp)
+      : unit === "tokens"
+        ? tokensWithin(quoted, model, left)
+        : null
+  const within = period === "total" ? "in total" : `per ${period}`
+  const cures = [
+    needed > amount
+      ? "The call needs more than the whole budget"
+      : waits
+        ? "Retry when calls in progress have finished"
+        : resets_at === null
+          ? "Ask the operator for a higher budget"
+          : `Wait until ${printTime(resets_at)}`,
+    ...(max_tokens === null ? [] : [`set ${quoted.limit_field} to at most ${max_tokens}`]),
+  ]
+  return new GatewayError("budget_reached", {
+    message: `This call needs ${print(needed)}, but the budget "${name}" of ${print(amount)} ${within} has only ${print(left)} left: ${print(spent)} are spent, and open calls hold ${print(held)}. ${cures.join(", or ")}.`,
+    fields: {
+      budget: { id, name, selector, selected, unit, per: period },
+      limit: printAmount(unit, amount),
+      spent: printAmount(unit, spent),
+      held: printAmount(unit, held),
+      needed: printAmount(unit, needed),
+      remaining: printAmount(unit, left),
+      resets_at: resets_at && printTime(resets_at),
+      retryable: waits,
+      ...(max_tokens !== null && { max_tokens }),
+    },
+    ...(waits && { headers: { "retry-after": String(RETRY_AFTER_S), "x-should-retry": "true" } }),
+  })
+}
+
+/** The largest `max_tokens` of a call that can use this many tokens; null if not even 1 fits, or without output. */
+function tokensWithin(
+  { n, limit_field, prompt_tokens_bound }: Quote,
+  { max_output_tokens }: Model,
+  left: bigint,
+): number | null {
+  if (limit_field === null) return null
+  const largest = Math.floor((Number(left) - prompt_tokens_bound) / n)
+  return largest < 1 ? null : Math.min(largest, max_output_tokens)
 }
 
 /** A hold that the balance, or what is left of the key's spending limit, does not cover. */

@@ -49,6 +49,7 @@ const FIELDS = {
   "--labels <A=B,C=D>": "tags of all its calls, which no client can change",
   "--required-tags <A,B>": "tags without which its calls are refused",
   "--client-tags <WORD>": "accepted or ignored: what happens to tags and end users of clients",
+  "--group <PATH>": "its group, for budgets: a path such as acme/search, or none",
 } as const
 
 const create = adminCommand({
@@ -70,7 +71,7 @@ const create = adminCommand({
 })
 
 const change = adminCommand({
-  summary: "Change a key's name, models, expiry, limit or tags",
+  summary: "Change a key's name, models, expiry, limit, group or tags",
   details: "Flags that are not given change nothing. The value none removes a setting.",
   words: { ...KEY, ...FIELDS },
   examples: [
@@ -83,7 +84,9 @@ const change = adminCommand({
   async run({ key, ...given }, context) {
     const fields = fieldsOf(given)
     if (Object.values(fields).every((value) => value === undefined))
-      throw new UsageError("nothing to change: use --name, --models, --expires, --limit or a flag for tags")
+      throw new UsageError(
+        "nothing to change: use --name, --models, --expires, --limit, --group or a flag for tags",
+      )
     await changeKey(context, key, fields)
   },
 })
@@ -153,6 +156,7 @@ function fieldsOf({
   labels,
   "required-tags": required,
   "client-tags": client_tags,
+  group,
 }: Given<typeof FIELDS>) {
   return {
     name: orNull(name, (text) => text),
@@ -162,6 +166,7 @@ function fieldsOf({
     labels: orNull(labels, labelsOf),
     required_tags: orNull(required, listOf),
     client_tags,
+    group: orNull(group, (text) => text),
   }
 }
 
@@ -211,6 +216,7 @@ function keyLines(key: Omit<ShownKey, "key">): CardLine[] {
     line("models", modelsOf(key)),
     line("expires_at", key.expires_at === null ? "never" : moment(key.expires_at)),
     line("spending_limit", limitOf(key)),
+    line("group", key.group ?? undefined),
     line("labels", Object.keys(labels).length === 0 ? undefined : tagsText(labels)),
     line("required_tags", required_tags.length === 0 ? undefined : required_tags.join(", ")),
     line("client_tags", client_tags === "ignored" ? client_tags : undefined),

@@ -1,6 +1,7 @@
 import { CommanderError } from "commander"
 import manifest from "../../package.json" with { type: "json" }
 import { accounts, credit } from "./accounts.ts"
+import { budget } from "./budgets.ts"
 import { calls, receipt } from "./calls.ts"
 import { check } from "./check.ts"
 import { CliError } from "./cli-error.ts"
@@ -34,6 +35,7 @@ export const root: Group = {
     accounts,
     credit,
     keys,
+    budget,
     calls,
     receipt,
     events,

@@ -1,4 +1,5 @@
 import type { Price } from "../money.ts"
+import type { BudgetPeriod, BudgetSelector, BudgetUnit } from "../wire/budget.ts"
 import type {
   AgentSession,
   Basis,
@@ -23,8 +24,10 @@ export interface Hold {
   readonly cost_pico?: bigint
   /** The account's price multiplier, in `amount_nano` already; absent for 1, and before the hold is made. */
   readonly price_multiplier_bp?: number
-  /** True if a key of the account had a spending limit when the hold was made; absent if none had, or if it is not known. */
+  /** `accounts.is_limited` when the hold was made; absent for false, or if it is not known. */
   readonly is_limited?: boolean
+  /** The most tokens that the call can use, for budgets of tokens (D97). */
+  readonly tokens?: number
   /** Terms of the call's model at the first upstream that will be tried (D56). */
   readonly terms_id: number
   readonly stream: boolean
@@ -86,8 +89,32 @@ export type HoldResult =
       readonly remaining_nano: bigint
       readonly period: Period
     })
+  | (Multiplied & { readonly outcome: "budget_reached"; readonly budget: ExceededBudget })
   /** Another call of the account has this `Idempotency-Key`, with the same body or another one (D43). */
   | { readonly outcome: "idempotency_key_used" | "idempotency_key_reused"; readonly call_id: string }
+
+/** A budget that leaves too little for a call (D97), after the holds that were admitted with it. Amounts are in its unit. */
+export interface ExceededBudget extends BudgetUse {
+  readonly needed: bigint
+}
+
+/** A budget and what its current window has used. */
+export interface BudgetUse {
+  readonly id: string
+  readonly name: string
+  readonly selector: BudgetSelector
+  /** The id of the key, the path of the group or the name of the model; null for `all`. */
+  readonly selected: string | null
+  readonly unit: BudgetUnit
+  readonly period: BudgetPeriod
+  /** That is in force now. */
+  readonly amount: bigint
+  readonly spent: bigint
+  /** Of open calls. */
+  readonly held: bigint
+  /** The end of the window; null for a total. */
+  readonly resets_at: Date | null
+}
 
 /** The end of a hold, exactly once (D13). A release is a charge of 0 with basis `none`. */
 export interface End {
@@ -201,6 +228,8 @@ export interface Standing extends Multiplied {
   readonly key_suspended: boolean
   /** The rest of the key's limit in this period (D42); null without a limit. */
   readonly spending: { readonly remaining_nano: bigint; readonly period: Period } | null
+  /** The hard budgets that calls of the key can count in (D97); those of models also if the call is for another model. */
+  readonly budgets: readonly BudgetUse[]
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   listAccounts,
   type NewAccount,
 } from "./accounts/accounts.ts"
+import { type BudgetOrder, changeBudget, createBudget, getBudget, listBudgets } from "./accounts/budgets.ts"
 import { endSession, isOpenSession, openSession } from "./accounts/console-sessions.ts"
 import { type CreditOrder, credit, creditsBefore, getTimedCredit, pageOfCredits } from "./accounts/credits.ts"
 import { type ForgottenUser, forgetEndUser } from "./accounts/end-users.ts"
@@ -41,7 +42,7 @@ import { sumUsage } from "./reports/usage-sums.ts"
 /** Deadlines of operators' requests to the database. */
 export interface Deadlines {
   readonly deadline_ms: number
-  /** For questions that read many entries: sums, statistics, past balances, lists of calls, a new limit. */
+  /** For questions that read many entries: sums, statistics, past balances, lists of calls, a new limit or budget. */
   readonly sums_deadline_ms: number
   /** For an audit, which reads all calls of open months. */
   readonly audit_deadline_ms: number
@@ -138,6 +139,13 @@ export function databaseOperators(
       if (user !== null) onForgotten?.(user.id)
       return user
     },
+    createBudget: ({ id = nextId(), ...budget }: Order<BudgetOrder>) =>
+      answerOf(createBudget(database, { id, ...budget }), sums_deadline_ms, id),
+    getBudget: soon(getBudget),
+    /** Null for an unknown account. */
+    listBudgets: (account_id: string, page: Page) =>
+      ofAccount(account_id, () => soon(listBudgets)(account_id, page)),
+    changeBudget: sums(changeBudget),
     credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
       answerOf(credit(database, { id, ...order }), deadline_ms, id),
     listCredits: (account_id: string, page: Page) =>

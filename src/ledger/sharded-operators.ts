@@ -1,5 +1,6 @@
 import { nextId } from "../id.ts"
 import { type Account, findAccount, getAccount } from "./accounts/accounts.ts"
+import { getBudget } from "./accounts/budgets.ts"
 import { creditsBefore, getCredit, getTimedCredit, pageOfCredits } from "./accounts/credits.ts"
 import { removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
@@ -76,6 +77,7 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
   /** The shard in which the account is live, with its balance, keys and limits. */
   const live = (id: string) => first(({ soon }) => soon(getAccount)(id))
   const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
+  const budgeted = (id: string) => first(({ soon }) => soon(getBudget)(id))
   const ofShard = (shard: string | undefined) => {
     const found = shards.find(({ name }) => name === shard)
     if (found === undefined) throw new UnknownShard(names)
@@ -172,6 +174,22 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const user = await asking(found.shard)((operators) => operators.forgetEndUser(account_id, end_user))
       if (user !== null) await all(({ soon }) => soon(removeName)(user.id))
       return user
+    },
+    async createBudget({ id, ...budget }) {
+      const found = await live(budget.account_id)
+      if (found === null) return { outcome: "no_account" }
+      const known = id === undefined ? null : await budgeted(id)
+      if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
+      return asking(found.shard)((operators) => operators.createBudget({ id, ...budget }))
+    },
+    getBudget: async (id) => (await budgeted(id))?.answer ?? null,
+    async listBudgets(account_id, page) {
+      const found = await live(account_id)
+      return found && asking(found.shard)((operators) => operators.listBudgets(account_id, page))
+    },
+    async changeBudget(id, update) {
+      const found = await budgeted(id)
+      return found && asking(found.shard)((operators) => operators.changeBudget(id, update))
     },
     async credit({ id, ...order }) {
       // The operator's own id may be that of a credit of another account, or of this one before it moved.

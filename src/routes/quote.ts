@@ -83,11 +83,19 @@ function quoteBody(
   show_price_multiplier: boolean,
 ): QuoteBody {
   const { price } = model
-  const { available_nano, spending, price_multiplier_bp } = standing
+  const { available_nano, spending, budgets, price_multiplier_bp } = standing
   const shown_bp = show_price_multiplier ? PAR_BP : (price_multiplier_bp ?? PAR_BP)
-  const refusal = refusalOf(standing, model, bounds.cost_pico)
-  const room_nano =
-    spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
+  const refusal = refusalOf(standing, model, bounds)
+  const rooms_nano = [
+    ...(spending === null ? [] : [spending.remaining_nano]),
+    ...budgets
+      .filter(
+        ({ unit, selector, selected }) => unit === "usd" && (selector !== "model" || selected === model.name),
+      )
+      .map(({ amount, spent, held }) => amount - spent - held),
+  ]
+  let room_nano = available_nano
+  for (const rest_nano of rooms_nano) if (rest_nano < room_nano) room_nano = rest_nano
   return {
     model: model.name,
     operation,
@@ -128,8 +136,8 @@ function tiersBody({ tiers }: Rate, name: string | null, price_multiplier_bp: nu
 }
 
 /** Why the ledger would not hold for this cost. Throws if the key is limited to other models, like its calls. */
-function refusalOf(standing: Standing, model: Model, cost_pico: bigint): QuoteBody["refusal"] {
-  const refused = foreseen(standing, model.name, cost_pico)
+function refusalOf(standing: Standing, model: Model, bounds: Quote): QuoteBody["refusal"] {
+  const refused = foreseen(standing, model.name, bounds)
   if (refused === null) return null
   if (refused.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   const refusal = quotedRefusals.find((code) => code === refused.outcome)

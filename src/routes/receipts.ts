@@ -10,16 +10,18 @@ import { PAR_BP, printUsd } from "../money.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
 import type { AccountBody, KeyBody } from "../wire/admin.ts"
+import type { OwnBudget } from "../wire/budget-bodies.ts"
 import { pathId, query as queryOf } from "../wire/parameter.ts"
 import { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { bodyOf } from "../wire/record.ts"
 import { UsageQuery, UsageReport, usageRange } from "../wire/usage-report.ts"
-import { accountBody, callBody, keyBody, usageReport } from "./record-bodies.ts"
+import { accountBody, callBody, keyBody, ownBudget, usageReport } from "./record-bodies.ts"
 import {
   accountExample,
   callExample,
   keyListed,
   NO_CALL,
+  ownBudgetExample,
   READER_ERRORS,
   usageExample,
 } from "./reference/examples.ts"
@@ -85,12 +87,12 @@ function receipt(record: CallRecord, show_price_multiplier: boolean): Receipt {
   })
 }
 
-function ownAccount({ account, key }: Holder): OwnAccount {
-  return ownBody(accountBody(account), keyBody(key))
+function ownAccount({ account, key, budgets }: Holder): OwnAccount {
+  return ownBody(accountBody(account), keyBody(key), budgets.map(ownBudget))
 }
 
-function ownBody(account: AccountBody, key: KeyBody): OwnAccount {
-  return bodyOf(OwnAccount, { ...account, key: bodyOf(OwnAccount.properties.key, key) })
+function ownBody(account: AccountBody, key: KeyBody, budgets: OwnBudget[]): OwnAccount {
+  return bodyOf(OwnAccount, { ...account, key: bodyOf(OwnAccount.properties.key, key), budgets })
 }
 
 const whose = `Any key of the account that is not revoked or expired can read it. Suspended keys and keys of suspended accounts can read it
@@ -159,14 +161,14 @@ const getOwnAccount = described({
   query: queryOf({}),
   response: {
     200: answer("The account and the key.", OwnAccount, {
-      Account: ownBody(accountExample, keyListed),
+      Account: ownBody(accountExample, keyListed, [ownBudgetExample]),
     }),
   },
 
   operationId: "getOwnAccount",
   tag: "Receipts",
   summary: "Get the balance",
-  description: `Shows the account that pays for the key's calls, and the limits of the key. \`available\` is what new calls can hold: the
+  description: `Shows the account that pays for the key's calls, the limits of the key, and the budgets that its calls count in. \`available\` is what new calls can hold: the
 balance minus what open calls hold.
 
 ${whose}`,

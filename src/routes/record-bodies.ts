@@ -1,5 +1,6 @@
 import { buckets, FIRST_RUN, toolNames } from "../kinds.ts"
 import type { Account } from "../ledger/accounts/accounts.ts"
+import type { Budget } from "../ledger/accounts/budgets.ts"
 import type { Credit } from "../ledger/accounts/credits.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
@@ -17,6 +18,8 @@ import {
 } from "../money.ts"
 import { type ChargeLine, linesOf } from "../settlement/price.ts"
 import { AccountBody, CallBody, CreatedKeyBody, CreditBody, KeyBody } from "../wire/admin.ts"
+import { printAmount } from "../wire/budget.ts"
+import { BudgetBody, OwnBudget } from "../wire/budget-bodies.ts"
 import type { ProviderIds } from "../wire/call.ts"
 import type { callDetails } from "../wire/call-details.ts"
 import type { Prices } from "../wire/prices.ts"
@@ -80,8 +83,40 @@ function commonOf(key: Key) {
     required_tags: [...(required_tags ?? [])],
     client_tags: ignores_client_tags ? "ignored" : "accepted",
     spending_limit: spending && { amount: printUsd(spending.limit_nano), per: spending.period },
+    group: key.group_path,
     created_at: printTime(created_at),
   }
+}
+
+/** A budget as operators see it. */
+export function budgetBody(budget: Budget): BudgetBody {
+  const { unit, raised_amount, raised_until } = budget
+  return bodyOf(BudgetBody, {
+    ...budget,
+    ...ownBudget(budget),
+    amount: printAmount(unit, budget.usual_amount),
+    raise:
+      raised_amount === null || raised_until === null
+        ? null
+        : { amount: printAmount(unit, raised_amount), until: printTime(raised_until) },
+    since: printTime(budget.since),
+    created_at: printTime(budget.created_at),
+  })
+}
+
+/** A budget as the keys that it concerns see it. */
+export function ownBudget(budget: Budget): OwnBudget {
+  const { unit, amount, spent, held, period, is_hard, resets_at } = budget
+  return bodyOf(OwnBudget, {
+    ...budget,
+    per: period,
+    mode: is_hard ? "hard" : "alert",
+    limit: printAmount(unit, amount),
+    spent: printAmount(unit, spent),
+    held: printAmount(unit, held),
+    left: printAmount(unit, amount - spent - held),
+    resets_at: resets_at && printTime(resets_at),
+  })
 }
 
 /** A call as shown to operators; with `price_multiplier_bp`, its prices and lines are multiplied by that (D69). */

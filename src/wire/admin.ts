@@ -37,7 +37,7 @@ export const line = (maxLength: number, description: string) =>
     [EXPECTED]: `1 to ${maxLength} characters on a single line`,
   })
 /** The schema or null, which removes the value. Errors are those of the schema. */
-const orNull = <S extends TSchema>(schema: S) =>
+export const orNull = <S extends TSchema>(schema: S) =>
   Type.Union([schema, Type.Null()], { [EXPECTED]: `${schema[EXPECTED]}, or null` })
 export const nullable = <S extends TSchema>(schema: S, options: SchemaOptions = {}) =>
   Type.Union([schema, Type.Null()], options)
@@ -89,7 +89,7 @@ export const BalanceBody = Type.Object({
 export type BalanceBody = Static<typeof BalanceBody>
 
 /** An id that the client creates, so that it can repeat the request. Decoded to the canonical form. */
-const ownId = (description: string) =>
+export const ownId = (description: string) =>
   Type.Optional(
     Type.Transform(Type.String({ pattern: UUID, description, [EXPECTED]: "a UUID" }))
       .Decode((text) => text.toLowerCase())
@@ -222,6 +222,12 @@ const keyFields = {
   expires_at: titled("Expires", nullable(Time)),
   suspended: titled("State", Type.Boolean({ description: "Whether new calls with the key are refused." })),
   spending_limit: titled("Limit", nullable(SpendingLimitBody)),
+  group: titled(
+    "Group",
+    nullable(
+      Type.String({ description: "The group of the key, for budgets: a path such as `acme/search`." }),
+    ),
+  ),
   labels: titled("Labels", tags("Tags of all calls with the key (D94).")),
   required_tags: titled(
     "Required tags",
@@ -294,6 +300,14 @@ const tagRules = {
     ),
   ),
 }
+/** Parts of letters, digits and `. _ @ -`, with slashes between them. */
+const PART = "[A-Za-z0-9._@-]{1,64}"
+export const KeyGroup = Type.String({
+  pattern: `^${PART}(?:/${PART}){0,7}$`,
+  description:
+    "The group of the key, for budgets (D97): a path such as `acme/search`. The key also belongs to the groups above it.",
+  [EXPECTED]: "a path of at most 8 names, such as acme/search",
+})
 
 export const NewKey = Type.Object(
   {
@@ -303,6 +317,7 @@ export const NewKey = Type.Object(
     expires_at: Type.Optional(KeyExpiry),
     spending_limit: Type.Optional(orNull(SpendingLimit)),
     ...tagRules,
+    group: Type.Optional(KeyGroup),
   },
   closed,
 )
@@ -336,6 +351,7 @@ export const KeyChange = Type.Object(
     suspended: Type.Optional(Suspended),
     spending_limit: Type.Optional(orNull(SpendingLimit)),
     ...tagRules,
+    group: Type.Optional(orNull(KeyGroup)),
   },
   closed,
 )

@@ -12,23 +12,38 @@ const Shard = titled(
   Type.Optional(Type.String({ description: "The name of the shard, if there are several." })),
 )
 
+/** The kinds of violations; the ledger says what each is. */
+export const violationKinds = [
+  "balance",
+  "held",
+  "spent",
+  "budget_spent",
+  "budget_held",
+  "charge",
+  "entry",
+  "attempt",
+  "abandoned",
+  "labels",
+  "unheld",
+] as const
+
 export const Violation = Type.Object({
   shard: Shard,
   kind: titled(
     "Kind",
     Type.String({
-      enum: ["balance", "held", "spent", "charge", "entry", "attempt", "abandoned", "labels", "unheld"],
+      enum: [...violationKinds],
       description:
-        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `attempt`: an attempt at a provider has no hold of its account. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
+        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `budget_spent`, `budget_held`: a budget's counter differs from the sum over its calls, in the unit of the budget. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `attempt`: an attempt at a provider has no hold of its account. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
     }),
   ),
   account_id: titled("Account", Id),
   id: titled(
-    "Key or call",
+    "Key, budget or call",
     nullable(
       Type.String({
         description:
-          "The id of the key (`spent`) or call (`charge`, `entry`, `attempt`, `abandoned`, `labels`, `unheld`).",
+          "The id of the key (`spent`), budget (`budget_spent`, `budget_held`) or call (`charge`, `entry`, `attempt`, `abandoned`, `labels`, `unheld`).",
       }),
     ),
   ),

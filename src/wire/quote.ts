@@ -39,6 +39,7 @@ export const quotedRefusals = [
   "key_suspended",
   "account_suspended",
   "spending_limit_reached",
+  "budget_reached",
   "insufficient_balance",
 ] as const
 

@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { AccountBody, CallBody, KeyBody } from "./admin.ts"
+import { OwnBudget } from "./budget-bodies.ts"
 
 /** A client's view of its own account (D47). */
 
@@ -65,8 +66,13 @@ export const OwnAccount = Type.Object({
       suspended: key.suspended,
       spending_limit: key.spending_limit,
       spent: key.spent,
+      group: key.group,
     },
     { description: "The key that made this request." },
   ),
+  budgets: Type.Array(OwnBudget, {
+    description:
+      "The budgets that calls of the key count in: those of the account, the key, its groups, and of models.",
+  }),
 })
 export type OwnAccount = Static<typeof OwnAccount>

@@ -126,7 +126,8 @@ function bodyFor(path: string): object {
   if (path.endsWith("move")) return { to: "b" }
   if (path.endsWith("journal/dumped")) return { month: "2026-10", hash: "0".repeat(64), archive: "x" }
   if (path.includes("journal/")) return { month: "2026-10" }
-  return /keys$|check$/.test(path) ? {} : { name: "x" }
+  if (path.endsWith("/budgets")) return { name: "x", selector: "all", amount: "1", per: "day" }
+  return /keys$|check$|reset$/.test(path) ? {} : { name: "x" }
 }
 
 test("D27 every operation that asks the database is 503 when it cannot be reached", async () => {

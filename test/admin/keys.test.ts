@@ -30,6 +30,7 @@ test("D26 POST keys shows the key this once; the ledger keeps its hash and prefi
     expires_at: null,
     suspended: false,
     spending_limit: null,
+    group: null,
     labels: {},
     required_tags: [],
     client_tags: "accepted",

@@ -176,7 +176,12 @@ test("every line in the README and the other pages that calls the command line i
   })
   expect(lines.length).toBeGreaterThan(8)
   for (const line of lines) {
-    const [words = []] = wordsOf([`tollgate ${line}`], { CALL: "call", ACCOUNT: "account", KEY_ID: "key" })
+    const [words = []] = wordsOf([`tollgate ${line}`], {
+      CALL: "call",
+      ACCOUNT: "account",
+      KEY_ID: "key",
+      BUDGET: "budget",
+    })
     expect({ line, understood: await understood(words) }).toMatchObject({ understood: {} })
   }
 })

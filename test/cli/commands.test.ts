@@ -275,7 +275,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     [
       2,
       `keys change ${NOBODY}`,
-      "nothing to change: use --name, --models, --expires, --limit or a flag for tags",
+      "nothing to change: use --name, --models, --expires, --limit, --group or a flag for tags",
     ],
     [2, "calls --from yesterday", "--from: expected 2026-11-21, an RFC 3339 time, or 24h"],
     [

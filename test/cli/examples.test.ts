@@ -92,10 +92,13 @@ function genaiPrices() {
 const ELSEWHERE = /^tollgate (?:serve|bench|completion|accounts move)\b|--follow/
 const all = leaves(root).flatMap(({ examples }) => examples.map(([line]) => line))
 
-/** An account called Acme and a key of it for each example alone, under a name that no other has. */
+const BUDGET = { name: "All calls", selector: "all", amount: "1", per: "day" }
+
+/** An account called Acme, a key and a budget of it for each example alone, under a name that no other has. */
 async function prepared(line: string): Promise<string> {
   const name = `Acme-${crypto.randomUUID()}`
   const { id, key: own_key, key_id } = await gateway.account("1")
+  const { id: budget_id } = await gateway.admin<{ id: string }>("POST", `/accounts/${id}/budgets`, BUDGET)
   const opened = line.includes("accounts create")
   if (!opened) await gateway.admin("PATCH", `/accounts/${id}`, { name })
   if (line.includes("ann@example.com")) {
@@ -105,6 +108,7 @@ async function prepared(line: string): Promise<string> {
     .replaceAll("Acme Ltd", `${name} Ltd`)
     .replaceAll(/\bAcme\b(?! Ltd|-)/g, name)
     .replaceAll(/019f8b1c-2222\S+/g, key_id)
+    .replaceAll(/019f8b1c-6666\S+/g, budget_id)
     .replaceAll(/019f8b1c-3333\S+/g, call)
     .replace("model_prices_and_context_window.json", join(shell.folder, "litellm.json"))
     .replace("data.json --map fast=", `${join(shell.folder, "genai.json")} --map ${CHAT}=`)

@@ -73,7 +73,7 @@ const here = (env: Record<string, string> = {}): Place => ({
 })
 
 /** The ids of an account with a key, and of a call. */
-async function exampleIds(): Promise<{ ACCOUNT: string; KEY_ID: string; CALL: string }> {
+async function exampleIds(): Promise<{ ACCOUNT: string; KEY_ID: string; BUDGET: string; CALL: string }> {
   const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = { authorization: `Bearer ${path.startsWith("/admin") ? admin_token : key}` }
     const json = { "content-type": "application/json" }
@@ -87,10 +87,12 @@ async function exampleIds(): Promise<{ ACCOUNT: string; KEY_ID: string; CALL: st
   }
   const ACCOUNT = await made("/admin/accounts", { name: "AdminHarness" })
   const KEY_ID = await made(`/admin/accounts/${ACCOUNT}/keys`, {})
+  const of_all = { name: "All calls", selector: "all", amount: "500", per: "month" }
+  const BUDGET = await made(`/admin/accounts/${ACCOUNT}/budgets`, of_all)
   const messages = [{ role: "user", content: "hello" }]
   const body = JSON.stringify({ model: "demo-small", messages, max_tokens: 1 })
   const call = await ask("/v1/chat/completions", { method: "POST", body })
-  return { ACCOUNT, KEY_ID, CALL: call.headers.get("x-request-id") ?? "none" }
+  return { ACCOUNT, KEY_ID, BUDGET, CALL: call.headers.get("x-request-id") ?? "none" }
 }
 
 describe("docs/getting-started.md", () => {
@@ -167,6 +169,14 @@ test("docs/events.md: the feed of events", async () => {
   expect(said).toContain("tollgate.call.ended")
   expect(said).toContain('"specversion":"1.0"')
   expect(said).not.toContain('"type":"error"')
+}, 30_000)
+
+test("docs/budgets.md: an organisation with a team, and a budget that is changed", async () => {
+  const said = await play(take("docs/budgets.md", "sh"), here(await exampleIds()))
+  expect(said).toContain("Search team")
+  expect(said).toContain("group acme/search/anna")
+  expect(said).toMatch(/900 USD until/)
+  expect(said).toContain("Deleted the budget")
 }, 30_000)
 
 describe("programs with an SDK", () => {

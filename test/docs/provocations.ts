@@ -49,6 +49,16 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
       }
     },
   },
+  budget_reached: {
+    async *attempts(stage, entry) {
+      for (const amount of ["0.0021", "0.0000001"]) {
+        const world = await limited(stage, {})
+        const budget = { name: "Search team", selector: "all", amount, per: "month" }
+        await stage.gateway.admin("POST", `/accounts/${world.account_id}/budgets`, budget)
+        yield await stage.ask(entry, world, plain(entry))
+      }
+    },
+  },
   account_suspended: {
     async *attempts(stage, entry) {
       const world = await limited(stage, {})
@@ -84,7 +94,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   not_found: {
     async *attempts(stage, entry) {
       const world = await sharedWorld(stage)
-      if (/\/(?:accounts|keys|calls)\/\{/.test(entry.path)) {
+      if (/\/(?:accounts|keys|budgets|calls)\/\{/.test(entry.path)) {
         yield await stage.ask(entry, world, { ...plain(entry), id: NO_ID })
       }
       const lost = { ...entry, path: entry.path.replace(/\{\w+\}$/, "lost") }

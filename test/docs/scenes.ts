@@ -91,6 +91,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await chat(stage.gateway, world.key, { model: "gpt-5-mini", user: "ann@example.com" })
     return [await stage.ask(entry, world)]
   },
+  "createBudget 200": twice({ name: "Search team", selector: "all", amount: "500", per: "month" }),
   "creditAccount 200": twice({ amount: "10", reason: "Invoice 2026-118" }),
   "audit 200": async (stage, entry) => {
     const world = await stage.world()

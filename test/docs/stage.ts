@@ -26,6 +26,7 @@ export interface World {
   readonly account_id: string
   readonly key: string
   readonly key_id: string
+  readonly budget_id?: string
   readonly call_id: string
 }
 
@@ -49,6 +50,7 @@ const LIMITS = {
   name: "production",
   models: ["gpt-5-mini", "text-embedding-3-small", "claude-sonnet"],
   spending_limit: { amount: "25", per: "day" },
+  group: "acme/search",
 }
 
 /** The configuration of docs/configuration.md, its providers replaced by one at `url`. */
@@ -86,9 +88,17 @@ export async function openStage() {
     const { id: account_id } = await admin<{ id: string }>("POST", "/accounts", { name: "Acme" })
     await admin("POST", `/accounts/${account_id}/credits`, { amount: "10", reason: "Invoice 2026-118" })
     const made = await admin<{ id: string; key: string }>("POST", `/accounts/${account_id}/keys`, limits)
+    const budget = {
+      name: "Search team",
+      selector: "group",
+      selected: "acme/search",
+      amount: "500",
+      per: "month",
+    }
+    const { id: budget_id } = await admin<{ id: string }>("POST", `/accounts/${account_id}/budgets`, budget)
     const call_id = await call(made.key)
     if (usd !== "10") await leaving(account_id, usd)
-    return { account_id, key: made.key, key_id: made.id, call_id }
+    return { account_id, key: made.key, key_id: made.id, budget_id, call_id }
   }
 
   /** Takes off so much that `usd` is available. */
@@ -209,6 +219,7 @@ function pathOf({ name, path, operation }: Entry, world: World, id?: string): st
     accounts: world.account_id,
     keys: world.key_id,
     calls: world.call_id,
+    ...(world.budget_id !== undefined && { budgets: world.budget_id }),
   }
   return path.replaceAll(/(\w*)\/\{(\w+)\}/g, (_, before: string, parameter: string) => {
     const example = operation.parameters?.find((one) => one.name === parameter)?.example

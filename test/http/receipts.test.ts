@@ -183,7 +183,9 @@ describe("D47 the account", () => {
         suspended: false,
         spending_limit: { amount: "0.5", per: "day" },
         spent: "0.00003",
+        group: null,
       },
+      budgets: [],
     })
   })
 

@@ -5,6 +5,7 @@ import type { Sql } from "postgres"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as attempts from "../../src/ledger/schema/attempts.ts"
+import * as budgets from "../../src/ledger/schema/budgets.ts"
 import * as claims from "../../src/ledger/schema/claims.ts"
 import * as estimates from "../../src/ledger/schema/estimates.ts"
 import * as feed from "../../src/ledger/schema/feed.ts"
@@ -77,7 +78,7 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = [schema, attempts, claims, estimates, feed, labels, refusals, sessions, sums]
+const tables = [schema, attempts, budgets, claims, estimates, feed, labels, refusals, sessions, sums]
   .flatMap(Object.values)
   .filter((made) => is(made, PgTable))
 
@@ -128,9 +129,10 @@ test("nothing that changes often is indexed, and hot rows have room to change in
     await sql`SELECT c.relname, array_agg(DISTINCT a.attname::text ORDER BY a.attname::text) AS columns
     FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)
-    WHERE n.nspname = 'tollgate' AND c.relname IN ('accounts', 'checkpoints', 'keys') GROUP BY c.relname ORDER BY c.relname`
+    WHERE n.nspname = 'tollgate' AND c.relname IN ('accounts', 'budget_windows', 'checkpoints', 'keys') GROUP BY c.relname ORDER BY c.relname`
   expect([...rows]).toEqual([
     { relname: "accounts", columns: ["external_id", "id"] },
+    { relname: "budget_windows", columns: ["account_id", "id"] },
     { relname: "checkpoints", columns: ["id"] },
     { relname: "keys", columns: ["account_id", "hash", "id"] },
   ])
@@ -138,6 +140,7 @@ test("nothing that changes often is indexed, and hot rows have room to change in
     WHERE relnamespace = 'tollgate'::regnamespace AND reloptions IS NOT NULL AND relkind = 'r' ORDER BY relname`
   expect([...options]).toEqual([
     { relname: "accounts", reloptions: ["fillfactor=20"] },
+    { relname: "budget_windows", reloptions: ["fillfactor=50"] },
     { relname: "checkpoints", reloptions: ["fillfactor=50"] },
     { relname: "keys", reloptions: ["fillfactor=50"] },
   ])

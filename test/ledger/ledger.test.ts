@@ -169,6 +169,7 @@ describe("owner and standing", () => {
       key_suspended: false,
       account_suspended: false,
       spending: null,
+      budgets: [],
     })
     await ledger.hold(holdOf(account, 30n))
     expect(await standing()).toMatchObject({ available_nano: 70n })

@@ -5,6 +5,7 @@ import type { Period, Tags } from "../../wire/call.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { isPeriod, spentIn, spentSince } from "../money/spending.ts"
+import { budgets } from "../schema/budgets.ts"
 import { accounts, keys } from "../schema/tables.ts"
 import { suspendedAt } from "./accounts.ts"
 
@@ -39,6 +40,8 @@ export interface NewKey {
   readonly labels?: Tags | null
   readonly required_tags?: readonly string[] | null
   readonly ignores_client_tags?: boolean
+  /** A path such as `acme/search` (D97). */
+  readonly group_path?: string | null
 }
 
 /** Changes of a key; an absent field stays. */
@@ -51,6 +54,7 @@ export interface KeyChange {
   readonly labels?: Tags | null
   readonly required_tags?: readonly string[] | null
   readonly ignores_client_tags?: boolean
+  readonly group_path?: string | null
 }
 
 export type KeyResult =
@@ -78,6 +82,7 @@ const shown = {
   labels: k.labels,
   required_tags: k.required_tags,
   ignores_client_tags: k.ignores_client_tags,
+  group_path: k.group_path,
   limit_nano: k.spend_limit_nano,
   period: k.spend_period,
   spent_nano: sql<string>`(${spentIn(k)})::text`,
@@ -110,7 +115,7 @@ export async function createKey(database: PostgresJsDatabase, key: NewKey): Prom
       })
       .onConflictDoNothing({ target: keys.id })
       .returning({ id: keys.id })
-    if (spending !== null) await noteLimits(transaction, key.account_id)
+    if (spending !== null || values.group_path) await noteLimits(transaction, key.account_id)
     const made = await getKey(transaction, key.id)
     if (made === null) throw new Error("a key was neither inserted nor found")
     if (made.account_id !== key.account_id) return { outcome: "conflict" }
@@ -118,7 +123,7 @@ export async function createKey(database: PostgresJsDatabase, key: NewKey): Prom
   })
 }
 
-type KeyStatements = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "execute">
+export type KeyStatements = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "delete" | "execute">
 
 /**
  * Takes the lock that every statement needs to hold or end the account's calls, so that later reads of the transaction are
@@ -144,12 +149,14 @@ async function lockOwner(transaction: KeyStatements, key_id: string): Promise<st
   return key !== undefined && (await lockAccount(transaction, key.account_id)) ? key.account_id : null
 }
 
-/** Needs the account's lock. */
-async function noteLimits(transaction: KeyStatements, account_id: string): Promise<void> {
+/** Needs the account's lock, like every change of limits, groups and budgets. */
+export async function noteLimits(transaction: KeyStatements, account_id: string): Promise<void> {
   await transaction
     .update(accounts)
     .set({
-      is_limited: sql`EXISTS (SELECT FROM ${keys} ${k} WHERE ${k.account_id} = ${account_id} AND ${k.spend_limit_nano} IS NOT NULL)`,
+      is_limited: sql`EXISTS (SELECT FROM ${keys} ${k} WHERE ${k.account_id} = ${account_id}
+          AND (${k.spend_limit_nano} IS NOT NULL OR ${k.group_path} IS NOT NULL))
+        OR EXISTS (SELECT FROM ${budgets} WHERE ${budgets.account_id} = ${account_id})`,
     })
     .where(eq(accounts.id, account_id))
 }
@@ -172,7 +179,7 @@ export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: s
 export async function changeKey(
   database: PostgresJsDatabase,
   id: string,
-  { name, models, expires_at, suspended, spending, ...rules }: KeyChange,
+  { name, models, expires_at, suspended, spending, group_path, ...rules }: KeyChange,
 ): Promise<Key | null> {
   return database.transaction(async (transaction) => {
     const account_id = await lockOwner(transaction, id)
@@ -187,8 +194,10 @@ export async function changeKey(
         expires_at,
         suspended_at: suspendedAt(keys.suspended_at, suspended),
         ...changedRules(rules),
+        group_path,
       })
       .where(eq(keys.id, id))
+    if (group_path !== undefined) await noteLimits(transaction, account_id)
     return getKey(transaction, id)
   })
 }

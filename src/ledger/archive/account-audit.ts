@@ -1,11 +1,15 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { countedSince } from "../money/budgets.ts"
 import { spentSince } from "../money/spending.ts"
+import { budget_windows, budgets } from "../schema/budgets.ts"
 import { months, seal_sums, seals } from "../schema/sums.ts"
 import { accounts, corrections, credits, ends, holds, keys } from "../schema/tables.ts"
 
 const a = alias(accounts, "a")
+const b = alias(budgets, "b")
+const w = alias(budget_windows, "w")
 const k = alias(keys, "k")
 const h = alias(holds, "h")
 const e = alias(ends, "e")
@@ -15,14 +19,14 @@ const s = alias(seals, "s")
 
 /** A difference between the row of an account or key and its entries. */
 export interface Difference {
-  readonly kind: "balance" | "held" | "spent"
-  /** The key for `spent`, otherwise the account. */
+  readonly kind: "balance" | "held" | "spent" | "budget"
+  /** The key for `spent`, the budget for `budget`, in its unit; otherwise the account. */
   readonly id: string
   readonly recorded_nano: bigint
   readonly expected_nano: bigint
 }
 
-/** The audit of one account, in one snapshot (D55): its entries, with the seals of sealed months, and its spending limits. */
+/** The audit of one account, in one snapshot (D55): its entries, with the seals of sealed months, its spending limits and budgets. */
 const question = (account_id: string) => {
   const id = sql`${account_id}::uuid`
   const since = sql`${k.spent_since}`
@@ -46,6 +50,10 @@ const question = (account_id: string) => {
     UNION ALL SELECT 'spent', ${k.id}, ${k.spent_nano}, ${spent} FROM ${keys} ${k}
     WHERE ${k.account_id} = ${id} AND ${k.spend_limit_nano} IS NOT NULL
       AND ${since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
+    UNION ALL SELECT 'budget', ${w.id}, ${w.spent} + ${w.held}, ${w.carried} + counted.spent + counted.held
+    FROM ${budget_windows} ${w} JOIN ${budgets} ${b} ON ${b.id} = ${w.id}
+      CROSS JOIN LATERAL ${countedSince(sql`${w.since}`)} counted
+    WHERE ${w.account_id} = ${id} AND ${w.since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
   )
   SELECT kind, id, recorded::text, expected::text FROM found WHERE recorded <> expected ORDER BY kind, id`
 }

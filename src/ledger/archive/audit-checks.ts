@@ -87,7 +87,7 @@ export interface EntriesBeside extends Ids {
   readonly side: "before" | "after"
 }
 
-function at(time: SQL | typeof h.held_at, { moment, side }: EntriesBeside): SQL {
+export function at(time: SQL | typeof h.held_at, { moment, side }: EntriesBeside): SQL {
   return sql`${time} ${side === "before" ? sql`<` : sql`>=`} ${moment}::timestamptz`
 }
 
@@ -108,10 +108,10 @@ export const sumsOfEntries = (entries: EntriesBeside) => sql`
     (count(*) FILTER (WHERE x.open = 1))::int AS calls
   FROM (${changesOf(entries)}) x GROUP BY x.account_id`
 
-/** Sums of entries, by account or by key. */
+/** Sums of entries, by account, key or budget. */
 export type FoundSums = ReadonlyMap<string, readonly [bigint, bigint]>
 
-const found = (name: string, sums: FoundSums, columns: string) => {
+export const found = (name: string, sums: FoundSums, columns: string) => {
   const list = [...sums]
   return sql`unnest(${arrayOf(list, ([id]) => id)}::uuid[], ${arrayOf(list, ([, [one]]) => one)}::numeric[],
     ${arrayOf(list, ([, [, other]]) => other)}::numeric[]) AS ${sql.raw(`${name} (${columns})`)}`

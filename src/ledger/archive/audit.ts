@@ -19,6 +19,7 @@ import {
   sumsOfEntries,
   withoutLabels,
 } from "./audit-checks.ts"
+import { budgetsIn, budgetsThatDiffer, budgetsThatMayDiffer } from "./budget-checks.ts"
 import { type Ids, readSlice, slicesOf, WorkPace } from "./slices.ts"
 import { type Violation, type ViolationRow, Violations } from "./violations.ts"
 
@@ -131,7 +132,14 @@ class Auditing {
   readonly #sums = new Map<string, [bigint, bigint]>()
   /** Spending of each key with a limit, by the same entries. */
   readonly #spent = new Map<string, [bigint, bigint]>()
-  readonly #found = { accounts: new Violations(), keys: new Violations(), entries: new Violations() }
+  /** The spending and the holds of each budget, by the same entries. */
+  readonly #budgets = new Map<string, [bigint, bigint]>()
+  readonly #found = {
+    accounts: new Violations(),
+    keys: new Violations(),
+    budgets: new Violations(),
+    entries: new Violations(),
+  }
   readonly #calls = {
     charges: new Violations(),
     abandoned: new Violations(),
@@ -164,6 +172,7 @@ class Auditing {
     }
     const since: EntriesBeside = { ...ids, moment, side: "after" }
     await this.#compareKeys(since)
+    await this.#compareBudgets(since)
     for await (const range of this.#ranges()) await this.#compareAccounts(range, since)
     const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(counts(since))
     if (summary === undefined) throw new Error("the audit returned nothing")
@@ -172,7 +181,7 @@ class Auditing {
       checked_at: new Date(summary.checked_at),
       accounts: summary.accounts,
       open_holds: this.#open + summary.open,
-      violations: [found.accounts, found.keys, entries, ...Object.values(this.#calls)].flatMap(
+      violations: [found.accounts, found.keys, found.budgets, entries, ...Object.values(this.#calls)].flatMap(
         ({ list }) => list,
       ),
     }
@@ -191,7 +200,10 @@ class Auditing {
       add(this.#sums, account_id, BigInt(balance), BigInt(held))
       this.#open += open
     }
-    if (this.#has_limits) await this.#addSpent(slice)
+    if (this.#has_limits) {
+      await this.#addSpent(slice)
+      await this.#addBudgets(slice)
+    }
     await this.#collect(this.#found.entries, entriesWithoutHold(slice), readSlice)
     await this.#collect(this.#calls.charges, charges(slice), readSlice)
     await this.#collect(this.#calls.abandoned, abandoned(slice), readSlice)
@@ -206,16 +218,34 @@ class Auditing {
     for (const { id, spent } of rows) add(this.#spent, id, BigInt(spent), 0n)
   }
 
+  async #addBudgets(slice: EntriesBeside): Promise<void> {
+    const question = budgetsIn(slice, this.#parts.from_month)
+    const rows = await readSlice<{ id: string; spent: string; held: string }>(this.#database, question)
+    for (const { id, spent, held } of rows) add(this.#budgets, id, BigInt(spent), BigInt(held))
+  }
+
   /**
    * Compares keys, and recomputes those that seem to differ, because a limit may be set, or a period begin, while the slices
    * are read.
    */
   async #compareKeys(since: EntriesBeside): Promise<void> {
     const { from_month } = this.#parts
-    const suspects = await this.#read<{ id: string }>(keysThatMayDiffer(this.#spent, from_month, since))
+    const suspects = keysThatMayDiffer(this.#spent, from_month, since)
+    await this.#recompute(this.#found.keys, suspects, (ids) => keysThatDiffer(ids, from_month))
+  }
+
+  /** The same for budgets, which may be reset. */
+  async #compareBudgets(since: EntriesBeside): Promise<void> {
+    const { from_month } = this.#parts
+    const suspects = budgetsThatMayDiffer(this.#budgets, from_month, since)
+    await this.#recompute(this.#found.budgets, suspects, (ids) => budgetsThatDiffer(ids, from_month))
+  }
+
+  async #recompute(into: Violations, question: SQL, differ: (ids: readonly string[]) => SQL): Promise<void> {
+    const suspects = await this.#read<{ id: string }>(question)
     for (let at = 0; at < suspects.length; at += KEYS) {
       const ids = suspects.slice(at, at + KEYS).map(({ id }) => id)
-      await this.#collect(this.#found.keys, keysThatDiffer(ids, from_month))
+      await this.#collect(into, differ(ids))
       await this.#pause({})
     }
   }

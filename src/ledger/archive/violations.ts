@@ -1,5 +1,6 @@
 import { inArray } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { violationKinds } from "../../wire/ledger-checks.ts"
 import type { SpooledEnd } from "../queue/spool.ts"
 import { holds } from "../schema/tables.ts"
 
@@ -7,6 +8,7 @@ import { holds } from "../schema/tables.ts"
  * Recorded and expected values of a violation.
  * - `balance`, `held`: an account's row differs from the sum of its entries.
  * - `spent`: a spending limit's counter differs from the sum of its key's calls.
+ * - `budget_spent`, `budget_held`: a budget's counter differs from the sum over its calls. A token or a request counts as a USD.
  * - `charge`: a call's charge differs from its tokens at its terms and price multiplier.
  * - `entry`: an end or a correction that does not fit its hold.
  * - `attempt`: an attempt without a hold of its account (D93). It has no amount: 0, and nothing is expected.
@@ -15,18 +17,9 @@ import { holds } from "../schema/tables.ts"
  * - `unheld`: a settlement without a hold, and its charge. It is in the spool, and not in the journal (D13).
  */
 export interface Violation {
-  readonly kind:
-    | "balance"
-    | "held"
-    | "spent"
-    | "charge"
-    | "entry"
-    | "attempt"
-    | "abandoned"
-    | "labels"
-    | "unheld"
+  readonly kind: (typeof violationKinds)[number]
   readonly account_id: string
-  /** The key for `spent`, null for an account, else the call. */
+  /** The key for `spent`, the budget for its counters, null for an account, else the call. */
   readonly id: string | null
   /** Null for entries of an account that does not exist. */
   readonly recorded_nano: bigint | null

@@ -19,11 +19,12 @@ import {
 import type { End, Idempotency } from "../entries.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, corrections, ends, holds } from "../schema/tables.ts"
+import { budgetColumns, countBudgets } from "./budgets.ts"
 import { countSpending } from "./spending.ts"
 
 /**
  * Result of an end. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another statement ended the hold
- * while this one waited, so try again.
+ * or changed the account's budgets while this one waited, so try again.
  */
 export type EndResult = "applied" | "closed" | "none" | "conflict"
 
@@ -114,15 +115,22 @@ const said = [
   ends.price_multiplier_bp,
 ] as const
 
-/** `payers`: the accounts of `asked`, locked in the order of their ids, before anything is written about their calls. */
-export const lockPayers = sql`payers AS MATERIALIZED (
-  SELECT ${a.id}, ${a.is_limited} FROM ${accounts} ${a}
+/**
+ * `payers`: the accounts of `asked`, locked in the order of their ids, before anything is written about their calls. `is_stale`: the
+ * account's budgets were changed after the statement's snapshot, so it must not write about that account's calls (D97).
+ */
+export const lockPayers = sql`locked AS MATERIALIZED (
+  SELECT ${a.id}, ${a.is_limited}, ${a.budgets_version} FROM ${accounts} ${a}
   WHERE ${a.id} = ANY (ARRAY(SELECT q.account_id FROM asked q WHERE q.account_id IS NOT NULL)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
+), payers AS MATERIALIZED (
+  SELECT l.id, l.is_limited, l.is_limited AND l.budgets_version IS DISTINCT FROM (
+    SELECT ${a.budgets_version} FROM ${accounts} ${a} WHERE ${a.id} = l.id) AS is_stale
+  FROM locked l
 )`
 
 /**
- * Updates the accounts by `changed`, which has `account_id`, `paid_nano` and `freed_nano`, and then the spending limits.
+ * Updates the accounts by `changed`, which has `account_id`, `paid_nano` and `freed_nano`, and then the spending limits and budgets.
  * `holdExact` explains `ANY (ARRAY(…))`.
  */
 export const moveSums = sql`moved AS (
@@ -132,7 +140,7 @@ export const moveSums = sql`moved AS (
     SELECT s.account_id, sum(s.paid_nano)::bigint AS paid_nano, sum(s.freed_nano)::bigint AS freed_nano
     FROM changed s JOIN payers p ON p.id = s.account_id GROUP BY s.account_id) s
   WHERE ${a.id} = s.account_id AND ${a.id} = ANY (ARRAY(SELECT account_id FROM changed)) RETURNING ${a.id}
-), ${countSpending}`
+), ${countSpending}, ${countBudgets}`
 
 /**
  * Settles and releases, each hold once (D13). An end of a hold that has ended changes nothing, except that a settlement after
@@ -147,14 +155,16 @@ export const endExact = statement(
   sql`
 WITH asked AS MATERIALIZED (
   SELECT x.*, hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp, hold.held_at,
-    coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at, past.outcome AS past_outcome, past.charge_nano AS past_nano
+    hold.group_path, hold.held_tokens, hold.terms_id AS held_terms_id, coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at,
+    past.outcome AS past_outcome, past.charge_nano AS past_nano, past.tokens AS past_tokens
   FROM ${batch.ordered} LEFT JOIN LATERAL (
-    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at}, ${h.terms_id},
+      ${h.group_path}, ${h.held_tokens} FROM ${holds} ${h}
     WHERE ${isItem(h.id, of("x", ends.id), 2)} OFFSET 0) hold ON true
   LEFT JOIN LATERAL (
-    SELECT ${e.outcome}, ${e.charge_nano} FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true
+    SELECT ${e.outcome}, ${e.charge_nano}, ${e.prompt_tokens} + ${e.completion_tokens} AS tokens FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true
 ), ${lockPayers}, fitting AS MATERIALIZED (
-  SELECT DISTINCT ON (q.id) q.* FROM asked q JOIN payers p ON p.id = q.account_id
+  SELECT DISTINCT ON (q.id) q.* FROM asked q JOIN payers p ON p.id = q.account_id AND NOT p.is_stale
   WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
   ORDER BY q.id, q.place
 ), claimed AS (
@@ -178,7 +188,16 @@ WITH asked AS MATERIALIZED (
   FROM due d WHERE d.past_outcome IS NOT NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(corrections.id)}
 ), changed AS MATERIALIZED (
-  SELECT d.place, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano
+  SELECT d.place, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano, ${budgetColumns(
+    {
+      group_path: sql`d.group_path`,
+      held_terms_id: sql`d.held_terms_id`,
+      paid_tokens: sql`coalesce(d.prompt_tokens + d.completion_tokens, 0) - coalesce(d.past_tokens, 0)`,
+      freed_tokens: sql`CASE WHEN d.past_outcome IS NULL THEN d.held_tokens END`,
+      paid_requests: sql`(d.past_outcome IS NULL AND d.outcome <> 'released')::int`,
+      freed_requests: sql`(d.past_outcome IS NULL)::int`,
+    },
+  )}
   FROM due d CROSS JOIN LATERAL (
     SELECT d.charge_nano - coalesce(d.past_nano, 0) AS paid_nano,
       CASE WHEN d.past_outcome IS NULL THEN d.amount_nano ELSE 0 END AS freed_nano) n
@@ -192,6 +211,7 @@ SELECT
   CASE
     WHEN q.place IN (SELECT place FROM changed) THEN 'applied'
     WHEN q.account_id IS NULL THEN 'none'
+    WHEN (SELECT p.is_stale FROM payers p WHERE p.id = q.account_id) THEN 'conflict'
     WHEN q.past_outcome IS NULL AND q.id IN (SELECT id FROM due) AND q.id NOT IN (SELECT id FROM ended) THEN 'conflict'
     ELSE 'closed'
   END AS ended,

@@ -4,6 +4,7 @@ import type { Runner } from "../database/connection.ts"
 import { allOf, Batch, names, of, statement, textOf } from "../database/statement.ts"
 import { idempotency } from "../schema/claims.ts"
 import { checkpoints, ends, holds } from "../schema/tables.ts"
+import { budgetColumns } from "./budgets.ts"
 import { lockPayers, moveSums } from "./end-exact.ts"
 
 const STATEMENT_MS = 5_000
@@ -24,7 +25,7 @@ const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens, e
 
 /**
  * Frees the holds of orphaned calls and charges each hold's last checkpoint (D13) exactly once, even if an id is repeated. A
- * call that is charged nothing gives its `Idempotency-Key` back (D43). Calls that have ended meanwhile are left alone. Locks as
+ * call that is charged nothing gives its `Idempotency-Key` back (D43). Calls that have ended meanwhile are left alone, and those of stale accounts. Locks as
  * in `endExact`.
  */
 export const expire = statement(
@@ -34,7 +35,7 @@ WITH asked AS MATERIALIZED (
   SELECT hold.*, coalesce(seen.terms_id, hold.held_terms_id) AS terms_id, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
   FROM (SELECT DISTINCT ${names(holds.id)} FROM ${batch.relation}) x CROSS JOIN LATERAL (
     SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at},
-      ${h.terms_id} AS held_terms_id FROM ${holds} ${h}
+      ${h.terms_id} AS held_terms_id, ${h.group_path}, ${h.held_tokens} FROM ${holds} ${h}
     WHERE ${h.id} = ${of("x", holds.id)} AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL OFFSET 0) hold
   LEFT JOIN LATERAL (
     SELECT ${p.charge_nano}, ${p.basis}, ${p.prompt_tokens}, ${p.cached_tokens}, ${p.completion_tokens}, ${p.buckets}, ${p.terms_id}
@@ -57,13 +58,20 @@ WITH asked AS MATERIALIZED (
   )})
   SELECT ${allOf("q", ends.id, ends.account_id, ends.key_id, ends.price_multiplier_bp, ends.terms_id, ends.charge_nano, ends.basis, ...usage)},
     q.amount_nano, 'expired', 'gateway_lost', 'gateway_lost', CASE WHEN q.charge_nano > q.amount_nano THEN ARRAY['overage'] END
-  FROM asked q JOIN payers y ON y.id = q.account_id ORDER BY q.id
+  FROM asked q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale ORDER BY q.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
 ), forgotten AS (
   DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY (ARRAY(SELECT id FROM ended))
 ), changed AS MATERIALIZED (
   SELECT q.id, q.account_id, q.key_id, q.held_at, q.charge_nano AS paid_nano, q.amount_nano AS freed_nano,
-    q.charge_nano - q.amount_nano AS spent_nano
+    q.charge_nano - q.amount_nano AS spent_nano, ${budgetColumns({
+      group_path: sql`q.group_path`,
+      held_terms_id: sql`q.held_terms_id`,
+      paid_tokens: sql`q.prompt_tokens + q.completion_tokens`,
+      freed_tokens: sql`q.held_tokens`,
+      paid_requests: sql`1`,
+      freed_requests: sql`1`,
+    })}
   FROM asked q WHERE q.id IN (SELECT id FROM ended)
 ), ${moveSums}, freed_keys AS (
   DELETE FROM ${idempotency} WHERE ctid = ANY (ARRAY(

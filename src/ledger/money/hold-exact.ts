@@ -17,8 +17,10 @@ import {
   textOf,
 } from "../database/statement.ts"
 import type { Hold, HoldResult } from "../entries.ts"
+import { budget_windows, budgets } from "../schema/budgets.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
+import { amountAt, budgetJson, scopesOf, takes, useOf, windowStart } from "./budgets.ts"
 import { claimLasts } from "./idempotency-claims.ts"
 import { heldFor, multiplierOf, par } from "./multiplier.ts"
 import { periodOf, periodStart, spentIn } from "./spending.ts"
@@ -40,6 +42,8 @@ const a = alias(accounts, "a")
 const g = alias(gateways, "g")
 const t = alias(terms, "t")
 const c = alias(idempotency, "c")
+const b = alias(budgets, "b")
+const w = alias(budget_windows, "w")
 
 export const holdFields: readonly ArrayColumn<Hold>[] = [
   [holds.id, (hold) => hold.id],
@@ -57,7 +61,10 @@ export const namedFields: readonly ArrayColumn<Hold>[] = [
   [holds.labels_id, (hold) => hold.labels?.id ?? null],
 ]
 
-/** The same, and columns of an `Idempotency-Key` (D43). */
+/** The most tokens that a call can use, for budgets of tokens (D97). */
+export const tokenField: ArrayColumn<Hold> = [holds.held_tokens, (hold) => hold.tokens ?? null]
+
+/** Columns of a client's optional headers (D43, D65), and of an `Idempotency-Key` (D43). */
 export const clientFields: readonly ArrayColumn<Hold>[] = [
   ...namedFields,
   [idempotency.key_hash, (hold) => hold.idempotency?.key_hash ?? null],
@@ -72,6 +79,7 @@ const batch = new Batch<Hold>(5, [
   ),
   ...clientFields,
   [keys.labels_version, (hold) => hold.labels_version ?? 0],
+  tokenField,
 ])
 
 const asked = [
@@ -83,17 +91,39 @@ const asked = [
   holds.session_id,
   holds.agent_id,
   holds.labels_id,
+  holds.held_tokens,
 ] as const
-const columns = [...asked, holds.amount_nano] as const
+const columns = [...asked, holds.group_path, holds.amount_nano] as const
+/** The locked key of a spending limit, as a relation `r`. */
+const limited_key = {
+  spend_period: of("r", keys.spend_period),
+  spend_limit_nano: of("r", keys.spend_limit_nano),
+  spent_since: of("r", keys.spent_since),
+  spent_nano: of("r", keys.spent_nano),
+}
+const counted = [
+  budget_windows.since,
+  budget_windows.spent,
+  budget_windows.held,
+  budget_windows.carried,
+  budget_windows.crossed_percent,
+] as const
+const call = {
+  key_id: sql`s.key_id`,
+  group_path: sql`s.group_path`,
+  terms_id: sql`s.terms_id`,
+}
 
 /**
  * Holds what fits, and says why the rest does not. `available` and the price multiplier are read from the locked, newest
- * version of the account, which nobody changes until the commit. Amounts are admitted in ascending order, so that nothing is
- * refused that would have fitted. Holds refused for their key or model do not count in the sum.
- * Accounts are locked in the order of their ids, then the keys of accounts with spending limits, in theirs. A key's limit is
- * shared out first, like a balance; what it refuses does not count in the account's sum (D42). The primary key decides which
- * call takes an `Idempotency-Key`. A hold that lost its key to another statement was part of the sums, so a neighbour that did
- * not fit beside it is retried (D43). The divisions fail if a row was lost.
+ * version of the account, which nobody changes until the commit. Calls are admitted in ascending order of their amounts, so that
+ * nothing is refused that would have fitted. A call takes its amount from the balance, from the limit of its key (D42) and from
+ * each budget that it counts in (D97), or from none of them: `admitted` does this over an array of what is left of each.
+ * Accounts are locked in the order of their ids, then counters of budgets, then keys of accounts with spending limits, in theirs.
+ * An account whose budgets were changed after the snapshot is retried. Every period that a call counts in is that of one moment of
+ * its account, which is never before the newest period that was seen. The primary key decides which call takes an `Idempotency-Key`.
+ * A hold that lost its key to another statement has taken its amount, so a neighbour that did not fit beside it is retried (D43). The
+ * divisions fail if a row was lost.
  * Its plan is kept, like that of `endExact`, because planning each batch costs much and grows with the months. A plan that was
  * made for small tables must not read all of them once they have grown. So each UPDATE also has `id = ANY (ARRAY(…))`, which
  * uses the primary key, and `claimed_at + …` keeps the plan off the index of `claimed_at`, by which it would read all claims of
@@ -103,7 +133,7 @@ export const holdExact = statement(
   "hold",
   sql`
 WITH asked AS MATERIALIZED (
-  SELECT x.*, before.known, before.price_multiplier_bp,
+  SELECT x.*, key.group_path, before.known, before.price_multiplier_bp,
     CASE
       WHEN key.id IS NULL OR key.revoked_at IS NOT NULL OR key.expires_at <= now() THEN 'invalid_api_key'
       WHEN key.suspended_at IS NOT NULL THEN 'key_suspended'
@@ -118,7 +148,8 @@ WITH asked AS MATERIALIZED (
         AND ${c.key_hash} = ${of("x", idempotency.key_hash)} AND ${c.claimed_at} + ${claimLasts} > now())
     END AS claim
   FROM ${batch.kept} LEFT JOIN LATERAL (
-    SELECT ${k.id}, ${k.revoked_at}, ${k.expires_at}, ${k.suspended_at}, ${k.models}, ${k.labels_version} FROM ${keys} ${k}
+    SELECT ${k.id}, ${k.revoked_at}, ${k.expires_at}, ${k.suspended_at}, ${k.models}, ${k.labels_version}, ${k.group_path}
+    FROM ${keys} ${k}
     WHERE ${k.id} = ${of("x", holds.key_id)} AND ${k.account_id} = ${of("x", holds.account_id)} OFFSET 0) key ON true
   LEFT JOIN LATERAL (
     SELECT CASE WHEN ${h.gateway_id} = $2::uuid AND ${h.account_id} = ${of("x", holds.account_id)}
@@ -131,31 +162,66 @@ WITH asked AS MATERIALIZED (
 ), due AS MATERIALIZED (
   SELECT r.* FROM asked r, alive
   WHERE r.known IS NULL AND r.refusal IS NULL AND r.claim IS NULL AND alive.yes
+), seen AS MATERIALIZED (
+  SELECT ${a.id}, ${a.budgets_version} FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due))
 ), locked AS MATERIALIZED (
   SELECT ${a.id}, ${a.balance_nano} - ${a.held_nano} AS available_nano, ${a.suspended_at} IS NULL AS active, ${a.is_limited},
-    ${a.price_multiplier_bp} AS price_multiplier_bp, ${a.moving_to} IS NOT NULL AS moving, ${a.moved_to} = ${a.moving_to} AS moved
+    ${a.price_multiplier_bp} AS price_multiplier_bp, ${a.moving_to} IS NOT NULL AS moving, ${a.moved_to} = ${a.moving_to} AS moved,
+    ${a.budgets_version}
   FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), sold AS MATERIALIZED (
-  SELECT ${allOf("d", ...asked, idempotency.key_hash, idempotency.body_hash)}, l.active, l.available_nano, l.price_multiplier_bp,
+  SELECT ${allOf("d", ...asked, holds.group_path, idempotency.key_hash, idempotency.body_hash)}, l.active, l.is_limited, l.price_multiplier_bp,
     ${heldFor(sql`d.amount_nano`, sql`l.price_multiplier_bp`)} AS amount_nano
   FROM due d JOIN locked l ON l.id = d.account_id AND NOT l.moving
-), limits AS MATERIALIZED (
-  SELECT ${k.id}, ${k.spend_period} AS period, ${periodStart(k)} AS since, ${spentIn(k)} AS spent_nano,
-    ${k.spend_limit_nano} - ${spentIn(k)} AS remaining_nano
-  FROM ${keys} ${k} WHERE ${k.id} = ANY (ARRAY(
-    SELECT d.key_id FROM due d JOIN locked l ON l.id = d.account_id WHERE l.is_limited AND NOT l.moving))
+    JOIN seen v ON v.id = l.id AND v.budgets_version = l.budgets_version
+), matched AS MATERIALIZED (
+  SELECT s.id AS call_id, ${b.id}, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
+  FROM (SELECT s.*, ${scopesOf(call)} AS scopes FROM sold s WHERE s.is_limited OFFSET 0) s
+    JOIN ${budgets} ${b} ON ${b.account_id} = s.account_id AND ${b.scope} = ANY (s.scopes)
+), counters AS MATERIALIZED (
+  SELECT ${w}.* FROM ${budget_windows} ${w} WHERE ${w.id} = ANY (ARRAY(SELECT id FROM matched))
+  ORDER BY ${w.id} FOR NO KEY UPDATE
+), limited_keys AS MATERIALIZED (
+  SELECT ${k.id}, ${k.account_id}, ${k.spend_period}, ${k.spend_limit_nano}, ${k.spent_since}, ${k.spent_nano}
+  FROM ${keys} ${k} WHERE ${k.id} = ANY (ARRAY(SELECT key_id FROM sold WHERE is_limited))
   ORDER BY ${k.id} FOR NO KEY UPDATE
-), beyond AS MATERIALIZED (
-  SELECT b.id FROM (
-    SELECT d.id, m.remaining_nano, sum(d.amount_nano) OVER (
-      PARTITION BY d.key_id ORDER BY d.amount_nano, d.id ROWS UNBOUNDED PRECEDING) AS running_nano
-    FROM sold d JOIN limits m ON m.id = d.key_id WHERE m.remaining_nano IS NOT NULL) b
-  WHERE b.running_nano > b.remaining_nano
+), clocks AS MATERIALIZED (
+  SELECT x.account_id, greatest(now(), max(x.since)) AS moment FROM (
+    SELECT account_id, since FROM counters
+    UNION ALL SELECT account_id, spent_since FROM limited_keys WHERE spend_limit_nano IS NOT NULL) x
+  GROUP BY x.account_id
+), limits AS MATERIALIZED (
+  SELECT r.id, r.spend_period AS period, ${periodStart(limited_key, sql`o.moment`)} AS since,
+    ${spentIn(limited_key, sql`o.moment`)} AS spent_nano,
+    r.spend_limit_nano - ${spentIn(limited_key, sql`o.moment`)} AS remaining_nano
+  FROM limited_keys r JOIN clocks o ON o.account_id = r.account_id WHERE r.spend_limit_nano IS NOT NULL
+), windows AS MATERIALIZED (
+  SELECT x.id, ${b.is_hard}, ${amountAt(sql`o.moment`)} AS amount, s.since, o.moment,
+    CASE WHEN s.since = x.since THEN x.spent ELSE 0 END AS spent, CASE WHEN s.since = x.since THEN x.held ELSE 0 END AS held,
+    CASE WHEN s.since = x.since THEN x.carried ELSE 0 END AS carried,
+    CASE WHEN s.since = x.since THEN x.crossed_percent ELSE 0 END AS crossed_percent
+  FROM counters x JOIN clocks o ON o.account_id = x.account_id
+    JOIN ${budgets} ${b} ON ${b.id} = x.id AND ${b.id} = ANY (ARRAY(SELECT id FROM counters))
+    CROSS JOIN LATERAL (SELECT greatest(x.since, ${windowStart(sql`o.moment`)}) AS since OFFSET 0) s
+), rooms AS MATERIALIZED (
+  SELECT x.*, row_number() OVER ()::int AS slot FROM (
+    SELECT 'account' AS kind, id, available_nano AS room FROM locked
+    UNION ALL SELECT 'key', id, remaining_nano FROM limits
+    UNION ALL SELECT 'budget', id, amount - spent - held FROM windows WHERE is_hard) x
+), ordered AS MATERIALIZED (
+  SELECT s.*, row_number() OVER (ORDER BY s.amount_nano, s.id)::int AS place FROM sold s WHERE s.active
+), slots AS MATERIALIZED (
+  SELECT x.place, r.slot, x.needed FROM rooms r JOIN (
+    SELECT 'account' AS kind, account_id AS id, place, amount_nano AS needed FROM ordered
+    UNION ALL SELECT 'key', key_id, place, amount_nano FROM ordered
+    UNION ALL SELECT 'budget', m.id, o.place, m.needed FROM matched m JOIN ordered o ON o.id = m.call_id) x
+  ON x.kind = r.kind AND x.id = r.id
 ), weighed AS MATERIALIZED (
-  SELECT d.*, d.active AND sum(d.amount_nano) OVER (
-    PARTITION BY d.account_id ORDER BY d.amount_nano, d.id ROWS UNBOUNDED PRECEDING) <= d.available_nano AS fits
-  FROM sold d WHERE d.id NOT IN (SELECT id FROM beyond)
+  SELECT o.*, (SELECT tollgate.admitted(
+      ARRAY(SELECT place FROM slots ORDER BY place, slot), ARRAY(SELECT slot FROM slots ORDER BY place, slot),
+      ARRAY(SELECT needed FROM slots ORDER BY place, slot), ARRAY(SELECT room FROM rooms ORDER BY slot)))[o.place] AS fits
+  FROM ordered o
 ), claimed AS (
   INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id)})
   SELECT w.account_id, w.key_hash, w.body_hash, w.id FROM weighed w WHERE w.key_hash IS NOT NULL AND w.fits
@@ -167,8 +233,8 @@ WITH asked AS MATERIALIZED (
   RETURNING ${names(idempotency.call_id)}
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.price_multiplier_bp, holds.gateway_id, holds.held_at)})
-  SELECT ${allOf("w", ...columns)}, nullif(w.price_multiplier_bp, ${par}), $2::uuid, greatest(now(), m.since)
-  FROM weighed w LEFT JOIN limits m ON m.id = w.key_id AND m.remaining_nano IS NOT NULL
+  SELECT ${allOf("w", ...columns)}, nullif(w.price_multiplier_bp, ${par}), $2::uuid, coalesce(o.moment, now())
+  FROM weighed w LEFT JOIN clocks o ON o.account_id = w.account_id
   WHERE w.fits AND (w.key_hash IS NULL OR w.id IN (SELECT call_id FROM claimed))
   ORDER BY w.id
   ON CONFLICT (id) DO NOTHING
@@ -183,9 +249,25 @@ WITH asked AS MATERIALIZED (
 ), counted AS (
   UPDATE ${keys} ${k} SET (${names(keys.spent_since, keys.spent_nano)}) = (m.since, m.spent_nano + s.amount_nano)
   FROM (SELECT key_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY key_id) s
-    JOIN limits m ON m.id = s.key_id AND m.remaining_nano IS NOT NULL
+    JOIN limits m ON m.id = s.key_id
   WHERE ${k.id} = s.key_id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits))
   RETURNING ${k.id}, m.remaining_nano - s.amount_nano AS remaining_nano
+), taken AS MATERIALIZED (
+  SELECT m.id, sum(m.needed)::bigint AS amount FROM matched m JOIN inserted i ON i.id = m.call_id GROUP BY m.id
+), filled AS (
+  UPDATE ${budget_windows} ${w} SET (${names(...counted)}) = (x.since, x.spent, x.held + s.amount, x.carried, x.crossed_percent)
+  FROM taken s JOIN windows x ON x.id = s.id
+  WHERE ${w.id} = s.id AND ${w.id} = ANY (ARRAY(SELECT id FROM counters))
+  RETURNING ${w.id}
+), exceeded AS MATERIALIZED (
+  SELECT DISTINCT ON (x.call_id) x.call_id, x.needed::text AS needed,
+    ${budgetJson({ amount: sql`x.amount`, spent: sql`x.spent`, held: sql`x.held`, moment: sql`x.moment` })}::text AS budget
+  FROM (
+    SELECT m.call_id, m.needed, y.id, y.amount, y.spent, y.held + coalesce(s.amount, 0) AS held, y.moment
+    FROM matched m JOIN windows y ON y.id = m.id AND y.is_hard LEFT JOIN taken s ON s.id = y.id
+    WHERE m.call_id NOT IN (SELECT id FROM inserted)) x JOIN ${budgets} ${b} ON ${b.id} = x.id
+  WHERE x.amount - x.spent - x.held < x.needed
+  ORDER BY x.call_id, x.amount - x.spent >= x.needed, (x.amount - x.spent - x.held)::float8 / greatest(x.needed, 1), x.id
 )
 SELECT r.id,
   CASE
@@ -196,25 +278,29 @@ SELECT r.id,
     WHEN NOT (SELECT yes FROM alive) THEN 'gateway_dead'
     WHEN l.id IS NULL OR l.moved THEN 'invalid_api_key'
     WHEN l.moving THEN 'account_moving'
+    WHEN l.budgets_version <> v.budgets_version THEN 'conflict'
     WHEN NOT l.active THEN 'account_suspended'
     WHEN r.account_id IN (SELECT account_id FROM contested) THEN 'conflict'
-    WHEN w.id IS NULL THEN 'spending_limit_reached'
+    WHEN coalesce(n.remaining_nano, b.remaining_nano) < w.amount_nano THEN 'spending_limit_reached'
+    WHEN x.call_id IS NOT NULL THEN 'budget_reached'
     ELSE 'insufficient_balance'
   END AS outcome,
   coalesce(m.available_nano, l.available_nano)::text AS available_nano,
-  coalesce(n.remaining_nano, b.remaining_nano)::text AS remaining_nano, b.period,
+  coalesce(n.remaining_nano, b.remaining_nano)::text AS remaining_nano, b.period, x.budget, x.needed,
   nullif(CASE WHEN r.known IS NULL THEN l.price_multiplier_bp ELSE r.price_multiplier_bp END, ${par}) AS price_multiplier_bp,
   CASE WHEN r.known IS NULL THEN l.is_limited END AS is_limited,
   CASE WHEN r.claim IS NOT NULL THEN (SELECT ${c.call_id} FROM ${idempotency} ${c}
     WHERE ${c.account_id} = r.account_id AND ${c.key_hash} = r.key_hash)::text END AS call_id,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM inserted))::int AS whole,
   1 / ((SELECT count(*) FROM counted) = (SELECT count(DISTINCT i.key_id) FROM inserted i
-    JOIN limits m ON m.id = i.key_id AND m.remaining_nano IS NOT NULL))::int AS counted_whole,
+    JOIN limits m ON m.id = i.key_id))::int AS counted_whole,
+  1 / ((SELECT count(*) FROM filled) = (SELECT count(*) FROM taken))::int AS filled_whole,
   1 / ((SELECT count(*) FROM claimed) = (SELECT count(*) FROM inserted WHERE id IN (SELECT call_id FROM claimed)))::int
     AS claimed_whole
 FROM asked r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id
 LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN moved m ON m.id = r.account_id
-LEFT JOIN limits b ON b.id = r.key_id LEFT JOIN counted n ON n.id = r.key_id`,
+LEFT JOIN limits b ON b.id = r.key_id LEFT JOIN counted n ON n.id = r.key_id
+LEFT JOIN seen v ON v.id = r.account_id LEFT JOIN exceeded x ON x.call_id = r.id`,
 )
 
 /**
@@ -271,6 +357,12 @@ function heldOf(row: Row, gateway_id: string): HoldAttempt {
         outcome,
         remaining_nano: nanoOf(row, "remaining_nano"),
         period: periodOf(row, "period"),
+        ...multiplierOf(row),
+      }
+    case "budget_reached":
+      return {
+        outcome,
+        budget: { ...useOf(JSON.parse(textOf(row, "budget"))), needed: nanoOf(row, "needed") },
         ...multiplierOf(row),
       }
     case "idempotency_key_used":

@@ -171,7 +171,12 @@ const KNOWN_LIMIT = 50_000
 
 /** Other outcomes do not tell both. A repeated hold tells of no limit, which costs one lean attempt. */
 function remember(known: KnownAccounts, account_id: string, held: HoldAttempt | undefined): void {
-  if (held?.outcome !== "held" && held?.outcome !== "spending_limit_reached") return
+  if (
+    held?.outcome !== "held" &&
+    held?.outcome !== "spending_limit_reached" &&
+    held?.outcome !== "budget_reached"
+  )
+    return
   const { price_multiplier_bp } = held
   const is_limited = held.outcome === "held" ? held.is_limited : true
   known.delete(account_id)

@@ -4,9 +4,10 @@ import type { Runner } from "../database/connection.ts"
 import { allOf, arrayOf, Batch, names, statement, textOf } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
 import { idempotency } from "../schema/claims.ts"
-import { corrections, ends, holds } from "../schema/tables.ts"
+import { corrections, ends, holds, keys } from "../schema/tables.ts"
+import { budgetColumns } from "./budgets.ts"
 import { lockPayers, moveSums } from "./end-exact.ts"
-import { clientFields, holdFields } from "./hold-exact.ts"
+import { clientFields, holdFields, tokenField } from "./hold-exact.ts"
 
 const STATEMENT_MS = 5_000
 const CHUNK = 2_000
@@ -17,17 +18,22 @@ const columns = [
   holds.session_id,
   holds.agent_id,
   holds.labels_id,
+  holds.held_tokens,
 ]
 
 const batch = new Batch<Hold>(3, [
   ...holdFields,
   [holds.price_multiplier_bp, (hold) => hold.price_multiplier_bp ?? null],
   ...clientFields,
+  tokenField,
 ])
+
+const k = alias(keys, "k")
 
 /**
  * Writes holds that the database has lost (D73), without checks, because their calls were served. Does nothing if the hold
- * exists or its account does not. Locks as in `endExact`.
+ * exists or its account does not, and fails if the account is stale. Locks as in `endExact`. The call's group is the one that the
+ * key has now.
  */
 export const restore = statement(
   "restore",
@@ -35,11 +41,21 @@ export const restore = statement(
 WITH asked AS MATERIALIZED (
   SELECT x.* FROM ${batch.relation}
 ), ${lockPayers}, inserted AS (
-  INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
-  SELECT ${allOf("q", ...columns)}, $2::uuid FROM asked q JOIN payers y ON y.id = q.account_id ORDER BY q.id
-  ON CONFLICT (id) DO NOTHING RETURNING ${names(holds.id, holds.account_id, holds.key_id, holds.amount_nano, holds.held_at)}
+  INSERT INTO ${holds} (${names(...columns, holds.group_path, holds.gateway_id)})
+  SELECT ${allOf("q", ...columns)}, (SELECT ${k.group_path} FROM ${keys} ${k} WHERE ${k.id} = q.key_id), $2::uuid
+  FROM asked q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale ORDER BY q.id
+  ON CONFLICT (id) DO NOTHING
+  RETURNING ${names(holds.id, holds.account_id, holds.key_id, holds.amount_nano, holds.held_at, holds.terms_id, holds.group_path, holds.held_tokens)}
 ), changed AS MATERIALIZED (
-  SELECT i.account_id, i.key_id, i.held_at, 0::bigint AS paid_nano, -i.amount_nano AS freed_nano, i.amount_nano AS spent_nano
+  SELECT i.account_id, i.key_id, i.held_at, 0::bigint AS paid_nano, -i.amount_nano AS freed_nano, i.amount_nano AS spent_nano,
+    ${budgetColumns({
+      group_path: sql`i.group_path`,
+      held_terms_id: sql`i.terms_id`,
+      paid_tokens: sql`0`,
+      freed_tokens: sql`-i.held_tokens`,
+      paid_requests: sql`0`,
+      freed_requests: sql`-1`,
+    })}
   FROM inserted i
 ), ${moveSums}, claimed AS (
   INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id)})
@@ -47,8 +63,9 @@ WITH asked AS MATERIALIZED (
   WHERE q.key_hash IS NOT NULL AND q.id IN (SELECT id FROM inserted) ORDER BY q.account_id, q.key_hash
   ON CONFLICT (account_id, key_hash) DO NOTHING
 )
-SELECT i.id, 1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
-FROM inserted i`,
+SELECT count(*), 1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed)
+  AND NOT EXISTS (SELECT FROM payers WHERE is_stale))::int AS whole
+FROM inserted`,
 )
 
 /** Writes a batch of holds under the gateway's row. */

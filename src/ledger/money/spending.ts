@@ -6,7 +6,7 @@ import { carried_spending, corrections, ends, holds, keys } from "../schema/tabl
 
 /** The columns of a key, of the table or an alias of it. */
 type SpendingColumns = Readonly<
-  Record<"spend_period" | "spend_limit_nano" | "spent_since" | "spent_nano", PgColumn>
+  Record<"spend_period" | "spend_limit_nano" | "spent_since" | "spent_nano", PgColumn | SQL>
 >
 
 const NOW = sql.raw("now()")

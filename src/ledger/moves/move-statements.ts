@@ -1,8 +1,10 @@
 import { getTableColumns, type SQL, sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
+import { alias, type PgColumn, type PgTable } from "drizzle-orm/pg-core"
 import { names } from "../database/statement.ts"
+import { countedSince } from "../money/budgets.ts"
 import { claimLasts } from "../money/idempotency-claims.ts"
 import { carriedOf, idsSince, periodStart, spentHere, spentIn } from "../money/spending.ts"
+import { budget_crossings, budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { answers, idempotency } from "../schema/claims.ts"
 import { end_users } from "../schema/labels.ts"
 import {
@@ -29,6 +31,7 @@ export interface Move {
 }
 
 const a = alias(accounts, "a")
+const b = alias(budgets, "b")
 const k = alias(keys, "k")
 const h = alias(holds, "h")
 const e = alias(ends, "e")
@@ -90,16 +93,7 @@ const arriving = ({ account_id, move_id, from }: Move) => sql`arriving AS MATERI
       AND ${a.moved_to} = ${from}::text AND ${in_time} FOR NO KEY UPDATE
   )`
 
-const populated = (
-  table:
-    | typeof accounts
-    | typeof keys
-    | typeof carried_spending
-    | typeof idempotency
-    | typeof answers
-    | typeof end_users,
-  text: SQL,
-) => sql`json_populate_recordset(null::${table}, ${text})`
+const populated = (table: PgTable, text: SQL) => sql`json_populate_recordset(null::${table}, ${text})`
 
 /** Copies the key hashes, which never change, so that the new shard can resolve a key before the old one stops. */
 export const copyHashes = (move: Move, picture: string) => sql`
@@ -143,12 +137,21 @@ export const picture = (account_id: string, at: string) => {
           + ${carriedOf({ id: sql`${k.id}`, since: sql`p.since`, period: sql`p.period` })}) ORDER BY ${k.id}, p.period), '[]')
       FROM ${keys} ${k} CROSS JOIN (VALUES ('day', ${day}), ('month', ${month})) p (period, since)
         LEFT JOIN here ON here.key_id = ${k.id} WHERE ${k.account_id} = ${id}),
+    'budgets', ${rowsOf(budgets, id, "id")}, 'windows', ${rowsOf(budget_windows, id, "id", ["carried"])},
+    'budget_entries', ${rowsOf(budget_entries, id, "id")},
+    'budget_crossings', ${rowsOf(budget_crossings, id, "budget_id, since, percent")},
     'claims', (SELECT jsonb_build_array(count(*), sum(hashtextextended(concat(${i.key_hash}, ${i.body_hash}, ${i.call_id}), 0)))
       FROM ${idempotency} ${i} WHERE ${i.account_id} = ${id} AND ${i.claimed_at} > ${moment} - ${claimLasts})
     )::text AS picture,
     (SELECT coalesce(json_object_agg(${k.id}, ${k.last_used_at}), '{}')::text FROM ${keys} ${k}
       WHERE ${k.account_id} = ${id} AND ${k.last_used_at} IS NOT NULL) AS used,
     EXISTS (SELECT FROM ${accounts} ${a} WHERE ${a.id} = ${id} AND ${a.moved_to} IS NULL) AS is_here`
+}
+
+/** The rows of an account as a JSON array, without some columns. */
+function rowsOf(table: PgTable, account_id: SQL, order: string, without: readonly string[] = []): SQL {
+  const less = sql.raw(without.map((name) => ` - '${name}'`).join(""))
+  return sql`(SELECT coalesce(jsonb_agg(to_jsonb(x)${less} ORDER BY ${sql.raw(order)}), '[]') FROM ${table} x WHERE x.account_id = ${account_id})`
 }
 
 const key_columns = Object.values(getTableColumns(keys))
@@ -161,13 +164,19 @@ const copied = [
   accounts.is_limited,
 ] as const
 const carried = Object.values(getTableColumns(carried_spending))
+const budget_columns = Object.values(getTableColumns(budgets))
+const window_columns = Object.values(getTableColumns(budget_windows)).filter(
+  ({ name }) => name !== budget_windows.carried.name,
+)
+const replacing = (columns: readonly PgColumn[]) =>
+  sql`DO UPDATE SET (${names(...columns)}) = (${fromAlias("excluded", columns)})`
 
 const fromAlias = (alias: string, columns: readonly { readonly name: string }[]) =>
   sql.raw(columns.map(({ name }) => `${alias}."${name}"`).join(", "))
 
 /**
  * Writes the state that was read. `spent_nano` of a key elsewhere is what it has spent less the charges of its calls
- * on this shard; there are some if the account was here before.
+ * on this shard; there are some if the account was here before. `carried` of a budget is the same.
  */
 export const copy = (move: Move, picture: string, used: string) => {
   const part = (name: string) => sql`${picture}::text::json->${sql.raw(`'${name}'`)}`
@@ -176,13 +185,35 @@ export const copy = (move: Move, picture: string, used: string) => {
   const here = spentHere({ id: sql`p.key_id`, account_id: sql`arriving.id`, since: sql`p.since` })
   return sql`
   WITH ${arriving(move)}, told AS (
-    UPDATE ${accounts} ${a} SET (${names(...copied)}) = (${fromAlias("p", copied)})
+    UPDATE ${accounts} ${a} SET (${names(...copied, accounts.budgets_version)}) = (${fromAlias("p", copied)}, ${a.budgets_version} + 1)
     FROM ${populated(accounts, part("accounts"))} p, arriving WHERE ${a.id} = arriving.id
   ), keyed AS (
     INSERT INTO ${keys} (${names(...unread, keys.last_used_at)})
     SELECT ${fromAlias("p", unread)}, (${used}::text::json->>p.id::text)::timestamptz
     FROM ${populated(keys, part("keys"))} p, arriving
     ON CONFLICT (id) DO UPDATE SET (${names(...others)}) = (${fromAlias("excluded", others)})
+  ), removed AS (
+    DELETE FROM ${budgets} ${b} USING arriving WHERE ${b.account_id} = arriving.id
+      AND ${b.id} NOT IN (SELECT p.id FROM ${populated(budgets, part("budgets"))} p)
+  ), removed_windows AS (
+    DELETE FROM ${budget_windows} x USING arriving WHERE x.account_id = arriving.id
+      AND x.id NOT IN (SELECT p.id FROM ${populated(budgets, part("budgets"))} p)
+  ), budgeted AS (
+    INSERT INTO ${budgets} (${names(...budget_columns)})
+    SELECT ${fromAlias("p", budget_columns)} FROM ${populated(budgets, part("budgets"))} p, arriving
+    ON CONFLICT (id) ${replacing(budget_columns)}
+  ), windowed AS (
+    INSERT INTO ${budget_windows} (${names(...window_columns, budget_windows.carried)})
+    SELECT ${fromAlias("p", window_columns)}, p.spent - counted.spent
+    FROM arriving, ${populated(budgets, part("budgets"))} b
+      JOIN ${populated(budget_windows, part("windows"))} p ON p.id = b.id CROSS JOIN LATERAL ${countedSince(sql`p.since`)} counted
+    ON CONFLICT (id) ${replacing([...window_columns, budget_windows.carried])}
+  ), noted AS (
+    INSERT INTO ${budget_entries} SELECT p.* FROM ${populated(budget_entries, part("budget_entries"))} p, arriving
+    ON CONFLICT DO NOTHING
+  ), crossed AS (
+    INSERT INTO ${budget_crossings} SELECT p.* FROM ${populated(budget_crossings, part("budget_crossings"))} p, arriving
+    ON CONFLICT DO NOTHING
   )
   INSERT INTO ${carried_spending} AS m (${names(...carried)})
   SELECT p.key_id, p.period, p.since, p.spent_nano - ${here} FROM ${populated(carried_spending, part("spent"))} p, arriving

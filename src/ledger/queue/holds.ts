@@ -142,6 +142,7 @@ export class HoldQueue {
         return
       case "insufficient_balance":
       case "spending_limit_reached":
+      case "budget_reached":
         if (asking.is_again || (!asking.uncertain && asking.hold.idempotency === null)) break
         asking.is_again = true
         this.#ask(asking)

@@ -7,6 +7,7 @@ import { errorCode } from "../database/database-errors.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
 import { AccountMoving, LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
+import { budgetsOfKey, useOf } from "../money/budgets.ts"
 import type { LastUsed } from "../money/last-used.ts"
 import { multiplierOf } from "../money/multiplier.ts"
 import { periodOf, remainingOf } from "../money/spending.ts"
@@ -67,7 +68,8 @@ SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text
   ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
   (${a.balance_nano} - ${a.held_nano})::text AS available_nano, ${a.price_multiplier_bp} AS price_multiplier_bp,
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
-  ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano
+  ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano,
+  CASE WHEN ${a.is_limited} THEN ${budgetsOfKey(sql`${a.id}`, sql`${k.id}`, sql`${k.group_path}`)}::text END AS budgets
 FROM ${keys} ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}
 WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
 )
@@ -171,6 +173,7 @@ function standingOf(row: Row, shard: number): Standing {
       row.period === null
         ? null
         : { remaining_nano: nanoOf(row, "remaining_nano"), period: periodOf(row, "period") },
+    budgets: row.budgets === null ? [] : JSON.parse(textOf(row, "budgets")).map(useOf),
   }
 }
 

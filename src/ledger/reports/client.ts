@@ -1,6 +1,7 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Grouping } from "../../wire/usage-report.ts"
 import { type Account, getAccount } from "../accounts/accounts.ts"
+import { type Budget, budgetsOf } from "../accounts/budgets.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
 import { answerOf } from "../database/answer.ts"
@@ -19,6 +20,8 @@ const DEADLINE_MS = 10_000
 export interface Holder {
   readonly account: Account
   readonly key: Key
+  /** Those that calls of the key can count in (D97). */
+  readonly budgets: readonly Budget[]
 }
 
 /** The reports that clients may read about their own account (D47). Rejects with `NoAnswer` if the database is late. */
@@ -68,7 +71,7 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
       const reading = Promise.all([getAccount(receipts, account_id), getKey(receipts, key_id)])
       const [account, key] = await answered(reading)
       if (account === null || key === null) throw new Error("an active key has no account, or is not there")
-      return { account, key }
+      return { account, key, budgets: await answered(budgetsOf(receipts, key)) }
     },
     usage: (account_id, range, most) => answered(usageOf(account_id, range, most)),
   }

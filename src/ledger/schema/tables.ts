@@ -19,9 +19,9 @@ import { bases, endings, endOutcomes, failures, periods, type Tags } from "../..
 import type { EndDetails } from "../entries.ts"
 
 /**
- * The tables of the ledger. Entries of the journal (credits, terms, holds, ends, corrections, attempts) are added and never
- * changed: triggers refuse UPDATE, DELETE and TRUNCATE (D55). Everything else is state. There are no foreign keys: they
- * would lock the rows of busy accounts; the audit checks what they would.
+ * The tables of the ledger. Entries of the journal (credits, terms, holds, ends, corrections, attempts, changes and thresholds of
+ * budgets) are added and never changed: triggers refuse UPDATE, DELETE and TRUNCATE (D55). Everything else is state. There are no
+ * foreign keys: they would lock the rows of busy accounts; the audit checks what they would.
  */
 export const ledger = pgSchema("tollgate")
 
@@ -58,8 +58,10 @@ export const accounts = ledger.table(
     held_nano: nano("held_nano").notNull().default(sql`0`),
     created_at: moment("created_at").notNull().defaultNow(),
     suspended_at: moment("suspended_at"),
-    /** True if a key of the account has a spending limit, which only the exact statements count (D42). */
+    /** True if the account has a budget, or a key with a spending limit or a group. Only the exact statements count these (D42, D97). */
     is_limited: boolean("is_limited").notNull().default(false),
+    /** Incremented with every change of a row of `budgets`, so that a statement finds that its snapshot is too old for them (D97). */
+    budgets_version: integer("budgets_version").notNull().default(0),
     /** The account's price multiplier, in basis points (D69). */
     price_multiplier_bp: integer("price_multiplier_bp").notNull().default(10_000),
     /** The name of the shard where the account is; null if it is here (D76). */
@@ -126,6 +128,8 @@ export const keys = ledger.table(
     ignores_client_tags: boolean("ignores_client_tags").notNull().default(false),
     /** Counts the changes of these three, so that the statement that holds can refuse a call that obeys older ones. */
     labels_version: integer("labels_version").notNull().default(0),
+    /** A path in the account's tree of groups, such as `acme/search` (D97). Its parents are the paths that it begins with. */
+    group_path: text("group_path"),
   },
   (key) => [
     uniqueIndex("key_by_hash").on(key.hash),
@@ -207,6 +211,10 @@ export const holds = ledger.table(
     agent_id: text("agent_id"),
     /** The end user and tags (D94); null for calls without any. */
     labels_id: integer("labels_id"),
+    /** The key's group when the call was held (D97); null for none. */
+    group_path: text("group_path"),
+    /** The most tokens that the call can use (D97); null in an account without limits. */
+    held_tokens: integer("held_tokens"),
   },
   (hold) => [
     index("holds_of_session").on(hold.session_id, hold.id).where(sql`${hold.session_id} IS NOT NULL`),

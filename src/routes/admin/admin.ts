@@ -7,6 +7,7 @@ import { accountRoutes } from "./accounts.ts"
 import { archiveRoutes } from "./archive.ts"
 import { attemptRoutes } from "./attempts.ts"
 import { auditRoutes } from "./audit.ts"
+import { budgetRoutes } from "./budgets.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
 import { endUserRoutes } from "./end-users.ts"
@@ -45,6 +46,7 @@ export function adminRoutes(operators: Operators) {
     .use(creditRoutes(operators))
     .use(keyRoutes(operators))
     .use(endUserRoutes(operators))
+    .use(budgetRoutes(operators))
     .use(callRoutes(operators))
     .use(eventRoutes(operators))
     .use(reportRoutes(operators))

@@ -26,7 +26,14 @@ export function keyRoutes({ ledger }: Operators) {
     .post(
       "/accounts/:id/keys",
       async ({ params, body, status }) => {
-        const { id, name = null, models = null, expires_at = null, spending_limit = null } = body
+        const {
+          id,
+          name = null,
+          models = null,
+          expires_at = null,
+          spending_limit = null,
+          group = null,
+        } = body
         checkExpiry(expires_at, Date.now())
         const key = makeKey()
         const asked = {
@@ -37,6 +44,7 @@ export function keyRoutes({ ledger }: Operators) {
           expires_at,
           spending: spending_limit,
           ...tagRulesIn(body),
+          group_path: group,
         }
         const made = madeKey(await ledger.createKey({ ...asked, hash: hashOf(key), prefix: prefixOf(key) }))
         return made.outcome === "created"
@@ -57,10 +65,14 @@ export function keyRoutes({ ledger }: Operators) {
     .patch(
       "/keys/:id",
       async ({ params: { id }, body }) => {
-        const { spending_limit, client_tags: _, ...change } = body
+        const { spending_limit, client_tags: _, group, ...change } = body
         checkExpiry(change.expires_at, Date.now())
-        const spending = spending_limit === undefined ? {} : { spending: spending_limit }
-        const key = await ledger.changeKey(id, { ...change, ...spending, ...tagRulesIn(body) })
+        const key = await ledger.changeKey(id, {
+          ...change,
+          ...(spending_limit !== undefined && { spending: spending_limit }),
+          ...(group !== undefined && { group_path: group }),
+          ...tagRulesIn(body),
+        })
         if (key === null) throw noKey()
         return keyBody(key)
       },
@@ -121,6 +133,7 @@ const creating = ofOperators({
       models: ["gpt-5-mini"],
       expires_at: "2027-12-31T23:59:59Z",
       spending_limit: { amount: "25", per: "day" },
+      group: "acme/search",
     },
     labelled: { labels: { team: "search" }, required_tags: ["feature"] },
   }),
@@ -129,7 +142,14 @@ const creating = ofOperators({
       key: keyListed,
     }),
     201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
-      plain: { ...keyExample, name: null, models: null, spending_limit: null, key: "tg_live_8Fq2…" },
+      plain: {
+        ...keyExample,
+        name: null,
+        models: null,
+        spending_limit: null,
+        group: null,
+        key: "tg_live_8Fq2…",
+      },
       limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: "tg_live_8Fq2…" },
       labelled: {
         ...{ ...keyExample, name: null, models: null, spending_limit: null, key: "tg_live_8Fq2…" },

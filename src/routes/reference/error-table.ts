@@ -45,6 +45,11 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
       "The key has a spending limit. What it has spent and holds in the current day or month leaves too little for this call.",
     cure: "Wait for the next day or month (UTC), lower `max_tokens` to the value in the error, or ask the operator for a higher limit.",
   },
+  budget_reached: {
+    cause:
+      "A budget that the call counts in has too little left: of the account, of the key, of its group or of the model. The error has the budget, its limit, what is spent and held, and when it resets.",
+    cure: "If `retryable` is true, open calls are in the way: retry after `Retry-After`. Otherwise wait until `resets_at`, lower `max_tokens` to the value in the error, or ask the operator for a higher budget.",
+  },
   account_suspended: {
     cause: "The operator suspended the account.",
     cure: "Contact the operator. The balance is kept, and calls in progress finish.",

@@ -2,6 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { catalogue } from "../../errors.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody, KeyBody } from "../../wire/admin.ts"
+import type { BudgetBody, OwnBudget } from "../../wire/budget-bodies.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
 import { described, type ErrorExample, REQUEST_ID, type RouteDescription, type Schemas } from "./operation.ts"
 
@@ -39,6 +40,7 @@ export const READER_ERRORS: readonly ErrorExample[] = ["invalid_api_key", OFTEN,
 
 export const NO_ACCOUNT: ErrorExample = { code: "not_found", message: "No account has this id." }
 export const NO_KEY: ErrorExample = { code: "not_found", message: "No key has this id." }
+export const NO_BUDGET: ErrorExample = { code: "not_found", message: "No budget has this id." }
 export const NO_CALL: ErrorExample = { code: "not_found", message: "No call has this id." }
 
 export const accountExample: AccountBody = {
@@ -71,6 +73,33 @@ export const keyExample: Omit<CreatedKeyBody, "key"> = {
   labels: {},
   required_tags: [],
   client_tags: "accepted",
+  group: "acme/search",
+  created_at: "2026-11-21T09:32:00.000Z",
+}
+
+export const ownBudgetExample: OwnBudget = {
+  id: "019f8b1c-6666-7000-9d4e-1a6b8c0f7e32",
+  name: "Search team",
+  selector: "group",
+  selected: "acme/search",
+  unit: "usd",
+  per: "month",
+  timezone: "Europe/Berlin",
+  mode: "hard",
+  limit: "500",
+  spent: "421.7",
+  held: "0.25",
+  left: "78.05",
+  resets_at: "2026-11-30T23:00:00.000Z",
+}
+
+export const budgetExample: BudgetBody = {
+  ...ownBudgetExample,
+  account_id: accountExample.id,
+  amount: "500",
+  raise: null,
+  thresholds: [80, 100],
+  since: "2026-10-31T23:00:00.000Z",
   created_at: "2026-11-21T09:32:00.000Z",
 }
 
@@ -233,6 +262,28 @@ export function callErrors({ needed, available, remaining, fitting }: Lacking): 
       code: "spending_limit_reached",
       message: `This call needs a hold of ${needed} USD, but the key can spend only ${remaining} USD more this day. Wait for the next day${advice}.`,
       fields: { needed, remaining, ...fields },
+    },
+    {
+      code: "budget_reached",
+      message: `This call needs ${needed} USD, but the budget "Search team" of ${remaining} USD per month has only ${remaining} USD left: 0 USD are spent, and open calls hold 0 USD. The call needs more than the whole budget${advice}.`,
+      fields: {
+        budget: {
+          id: ownBudgetExample.id,
+          name: "Search team",
+          selector: "all",
+          selected: null,
+          unit: "usd",
+          per: "month",
+        },
+        limit: remaining,
+        spent: "0",
+        held: "0",
+        needed,
+        remaining,
+        resets_at: ownBudgetExample.resets_at,
+        retryable: false,
+        ...fields,
+      },
     },
     "account_suspended",
     "key_suspended",

@@ -328,7 +328,7 @@ const ErrorBody: TSchema = Type.Object(
         "A code from this reference, or the provider's own code if the gateway passes on its error.",
       ),
       needed: someText(
-        "The amount in USD that the call needs to hold (`insufficient_balance`, `spending_limit_reached`).",
+        "The amount in USD that the call needs to hold (`insufficient_balance`, `spending_limit_reached`), or the amount in the unit of the budget (`budget_reached`).",
       ),
       available: someText("The amount in USD that the account can hold (`insufficient_balance`)."),
       missing: someText("The price that the model would need for the request (`invalid_request`)."),
@@ -336,7 +336,34 @@ const ErrorBody: TSchema = Type.Object(
         Type.Integer({
           minimum: 1,
           description:
-            "The largest `max_tokens` that fits, if any does (`insufficient_balance`, `spending_limit_reached`).",
+            "The largest `max_tokens` that fits, if any does (`insufficient_balance`, `spending_limit_reached`, `budget_reached`).",
+        }),
+      ),
+      budget: Type.Optional(
+        Type.Object(
+          {
+            id: Type.String({ format: "uuid" }),
+            name: Type.String(),
+            selector: Type.String(),
+            selected: orNull("The id of the key, the path of the group or the name of the model."),
+            unit: Type.String(),
+            per: Type.String(),
+          },
+          { description: "The budget that has too little left (`budget_reached`)." },
+        ),
+      ),
+      limit: someText("The amount of the budget, in its unit (`budget_reached`)."),
+      spent: someText("What settled calls count in the budget's current period (`budget_reached`)."),
+      held: someText("What open calls hold in the budget (`budget_reached`)."),
+      remaining: someText(
+        "What is left of the limit: in USD (`spending_limit_reached`), or in the unit of the budget (`budget_reached`).",
+      ),
+      resets_at: Type.Optional(
+        orNull("When the budget's next period begins; null for a total (`budget_reached`)."),
+      ),
+      retryable: Type.Optional(
+        Type.Boolean({
+          description: "Whether the call fits once the open calls have finished (`budget_reached`).",
         }),
       ),
     }),

@@ -1,0 +1,192 @@
+import { parseId } from "../id.ts"
+import { BudgetBody } from "../wire/budget-bodies.ts"
+import { ACCOUNT, accountId } from "./accounts.ts"
+import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
+import { UsageError } from "./cli-error.ts"
+import type { Group } from "./command.ts"
+import { briefMoment, moment, parseMoment } from "./moment.ts"
+import { type CardLine, columnsOf, linesOf as fieldLines } from "./screen.ts"
+
+/** `tollgate budget`: the budgets of an account (D97). */
+
+const BUDGET = { "<budget>": 'the id of the budget, as shown by "tollgate budget list"' } as const
+const EXAMPLE = "019f8b1c-6666-7000-9d4e-1a6b8c0f7e32"
+const REASON = { "--reason <TEXT>": "the reason, recorded in the journal" } as const
+const SETTINGS = {
+  "--name <NAME>": "its name, which errors show",
+  "--mode <MODE>": "hard (the default) refuses calls, alert only counts",
+  "--thresholds <50,80>": "percentages that the journal records when they are reached",
+} as const
+
+const column = columnsOf(BudgetBody)
+
+const list = listCommand({
+  summary: "List an account's budgets, newest first",
+  words: ACCOUNT,
+  examples: [["tollgate budget list Acme", "what each has spent, holds and has left"]],
+  entry: BudgetBody,
+  columns: [
+    column("id"),
+    column("name", { least: 8 }),
+    column("selector", { of: ofBudget, least: 8, spare: 2 }),
+    column("limit", { of: (budget) => `${amountOf(budget.limit, budget)}/${budget.per}` }),
+    column("spent"),
+    column("held", { spare: 1 }),
+    column("left"),
+    column("mode", { spare: 3 }),
+    column("resets_at", {
+      of: ({ resets_at }) => (resets_at === null ? "never" : briefMoment(resets_at, Date.now())),
+      spare: 4,
+    }),
+  ],
+  empty: "This account has no budgets. Create one: tollgate budget create ACCOUNT 500/month",
+  path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/budgets`],
+})
+
+const SELECTORS = {
+  "--key <ID>": "count the calls of this key",
+  "--group <PATH>": "count the calls of the keys in this group, such as acme/search, and below it",
+  "--model <NAME>": "count the calls to this model",
+} as const
+
+const create = adminCommand({
+  summary: "Create a budget",
+  details: "Counts all calls of the account, or those of --key, --group or --model.",
+  words: {
+    ...ACCOUNT,
+    "<limit>": "AMOUNT/PERIOD: the period is hour, day, week, month or total",
+    ...SELECTORS,
+    "--unit <UNIT>": "usd (the default), tokens or requests",
+    "--timezone <ZONE>": "the time zone of its periods (default: UTC)",
+    ...SETTINGS,
+    ...REASON,
+  },
+  examples: [
+    ["tollgate budget create Acme 5000/month --name Organisation", "of all calls of the account"],
+    ["tollgate budget create Acme 500/month --group acme/search --timezone Europe/Berlin", "of a team"],
+    ["tollgate budget create Acme 2000000/hour --unit tokens --mode alert", "counts, and refuses nothing"],
+  ],
+  async run({ account, limit, key, group, model, unit, timezone, reason, ...settings }, context) {
+    const given = Object.entries({ key, group, model }).filter(([, selected]) => selected !== undefined)
+    const [[selector, selected] = ["all", undefined], ...others] = given
+    if (others.length > 0) throw new UsageError("--key, --group and --model cannot be combined")
+    const [amount, per, ...rest] = limit.split("/")
+    if (amount === undefined || per === undefined || rest.length > 0)
+      throw new UsageError("limit: expected AMOUNT/PERIOD, such as 500/month")
+    const name = settings.name ?? (selected === undefined ? "All calls" : `${selector} ${selected}`)
+    const fields = { selector, selected, unit, amount, per, timezone, reason, ...fieldsOf(settings), name }
+    const id = await accountId(context, account)
+    showBudget(context, await context.client.post(`/accounts/${id}/budgets`, fields, BudgetBody))
+  },
+})
+
+const change = adminCommand({
+  summary: "Change a budget's amount, name, mode or thresholds",
+  words: { ...BUDGET, "--amount <AMOUNT>": "its amount, in its unit", ...SETTINGS, ...REASON },
+  examples: [
+    [`tollgate budget change ${EXAMPLE} --amount 750 --reason "Agreed with finance"`, "another amount"],
+  ],
+  async run({ budget, amount, reason, ...settings }, context) {
+    const fields = { amount, ...fieldsOf(settings) }
+    if (Object.values(fields).every((value) => value === undefined))
+      throw new UsageError("nothing to change: use --amount, --name, --mode or --thresholds")
+    await patch(context, budget, { ...fields, reason })
+  },
+})
+
+const raise = adminCommand({
+  summary: "Raise a budget until a time",
+  words: {
+    ...BUDGET,
+    "<amount>": "its amount until then, or none to end the raise",
+    "--until <TIME>": "when the raise ends: 2026-12-31, an RFC 3339 time, or 48h (from now)",
+    ...REASON,
+  },
+  examples: [[`tollgate budget raise ${EXAMPLE} 900 --until 48h --reason Launch`, "for two days"]],
+  async run({ budget, amount, until, reason }, context) {
+    if (amount === "none") return patch(context, budget, { raise: null, reason })
+    const time = until === undefined ? null : parseMoment(until, Date.now(), "ahead")
+    if (time === null) throw new UsageError("--until: expected 2026-12-31, an RFC 3339 time, or 48h")
+    return patch(context, budget, { raise: { amount, until: time }, reason })
+  },
+})
+
+const reset = adminCommand({
+  summary: "Begin the current period of a budget anew",
+  words: { ...BUDGET, ...REASON },
+  examples: [[`tollgate budget reset ${EXAMPLE} --reason "Test calls"`, "earlier calls no longer count"]],
+  async run({ budget, reason }, context) {
+    showBudget(
+      context,
+      await context.client.post(`/budgets/${budgetId(budget)}/reset`, { reason }, BudgetBody),
+    )
+  },
+})
+
+const remove = adminCommand({
+  summary: "Delete a budget",
+  words: BUDGET,
+  examples: [
+    [`tollgate budget delete ${EXAMPLE}`, "it no longer limits calls; the journal keeps its entries"],
+  ],
+  async run({ budget }, context) {
+    const id = budgetId(budget)
+    await context.client.delete(`/budgets/${id}`)
+    context.show(null, () => `Deleted the budget ${id}.`)
+  },
+})
+
+export const budget: Group = {
+  summary: "Create, list, change, raise, reset and delete budgets",
+  commands: { list, create, change, raise, reset, delete: remove },
+}
+
+function budgetId(word: string): string {
+  const id = parseId(word)
+  if (id !== null) return id
+  throw new UsageError(`"${word}" is not a budget id: "tollgate budget list ACCOUNT" lists the ids`)
+}
+
+interface Settings {
+  readonly name?: string | undefined
+  readonly mode?: string | undefined
+  readonly thresholds?: string | undefined
+}
+
+function fieldsOf({ name, mode, thresholds }: Settings) {
+  return { name, mode, thresholds: thresholds?.split(",").map(Number) }
+}
+
+async function patch(context: AdminContext, word: string, fields: object): Promise<void> {
+  showBudget(context, await context.client.patch(`/budgets/${budgetId(word)}`, fields, BudgetBody))
+}
+
+function showBudget(context: AdminContext, budget: BudgetBody): void {
+  context.showCard(budget, () => linesOf(budget))
+}
+
+function linesOf(budget: BudgetBody): CardLine[] {
+  const { per, timezone, raise, thresholds, resets_at } = budget
+  const line = fieldLines(BudgetBody, budget)
+  return [
+    line("id"),
+    line("name"),
+    line("selector", ofBudget(budget)),
+    line("limit", `${amountOf(budget.limit, budget)} per ${per} (${timezone})`),
+    line("raise", raise && `${amountOf(raise.amount, budget)} until ${moment(raise.until)}`),
+    line("mode"),
+    line("thresholds", thresholds.map((percent) => `${percent} %`).join(", ") || undefined),
+    line("spent", amountOf(budget.spent, budget)),
+    line("held", amountOf(budget.held, budget)),
+    line("left", amountOf(budget.left, budget)),
+    line("resets_at", resets_at === null ? "never" : moment(resets_at)),
+  ]
+}
+
+function ofBudget({ selector, selected }: BudgetBody): string {
+  return selected === null ? "all calls" : `${selector} ${selected}`
+}
+
+function amountOf(amount: string, { unit }: BudgetBody): string {
+  return `${amount} ${unit === "usd" ? "USD" : unit}`
+}

@@ -1,0 +1,68 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import { arrayOf } from "../database/statement.ts"
+import { countedSince, inUnit } from "../money/budgets.ts"
+import { budget_windows, budgets } from "../schema/budgets.ts"
+import { corrections, ends, holds, terms } from "../schema/tables.ts"
+import { at, type EntriesBeside, type FoundSums, found } from "./audit-checks.ts"
+import { within } from "./slices.ts"
+
+/** The audit's queries about budgets (D97). */
+
+const b = alias(budgets, "b")
+const w = alias(budget_windows, "w")
+const h = alias(holds, "h")
+const e = alias(ends, "e")
+const c = alias(corrections, "c")
+const t = alias(terms, "t")
+
+/** Windows that begin in months which the audit reads; null for all. */
+const isCounting = (open_month: string | null): SQL =>
+  open_month === null ? sql`true` : sql`${w.since} >= ${open_month}::timestamp AT TIME ZONE 'UTC'`
+
+const call = sql`${h.account_id}, ${h.key_id}, ${h.group_path}, ${h.terms_id}, ${h.held_at}`
+
+/** The changes by entries, one row each, of the calls of accounts with budgets: what is spent and held in USD, tokens and requests. */
+const changesOf = (entries: EntriesBeside) => sql`
+  SELECT ${call}, 0::bigint AS spent_nano, 0 AS spent_tokens, 0 AS spent_requests,
+    ${h.amount_nano} AS held_nano, ${h.held_tokens} AS held_tokens, 1 AS held_requests FROM ${holds} ${h}
+    WHERE ${within(h.id, entries)} AND ${at(h.held_at, entries)}
+  UNION ALL SELECT ${call}, ${e.charge_nano}, coalesce(${e.prompt_tokens} + ${e.completion_tokens}, 0),
+      (${e.outcome} <> 'released')::int, -${h.amount_nano}, -${h.held_tokens}, -1
+    FROM ${ends} ${e} JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${within(h.id, entries)}
+    WHERE ${within(e.id, entries)} AND ${at(sql`${e.ended_at}`, entries)}
+  UNION ALL SELECT ${call}, ${c.difference_nano}, coalesce(${c.prompt_tokens} + ${c.completion_tokens}, 0)
+      - coalesce(${e.prompt_tokens} + ${e.completion_tokens}, 0), 0, 0, 0, 0
+    FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${within(e.id, entries)}
+      JOIN ${holds} ${h} ON ${h.id} = ${c.id} AND ${within(h.id, entries)}
+    WHERE ${within(c.id, entries)} AND ${at(sql`${c.corrected_at}`, entries)}`
+
+/** Sums of these changes for each budget whose current window they belong to. */
+export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => sql`
+  SELECT ${w.id}, sum(${inUnit(sql`x.spent_nano`, sql`x.spent_tokens`, sql`x.spent_requests`)})::text AS spent,
+    sum(${inUnit(sql`x.held_nano`, sql`x.held_tokens`, sql`x.held_requests`)})::text AS held
+  FROM (${changesOf(entries)}) x JOIN ${terms} ${t} ON ${t.id} = x.terms_id
+    CROSS JOIN LATERAL unnest(tollgate.scopes_of(x.key_id, x.group_path, ${t.model})) AS s (scope)
+    JOIN ${budgets} ${b} ON ${b.account_id} = x.account_id AND ${b.scope} = s.scope
+    JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND x.held_at >= ${w.since}
+  WHERE x.account_id IN (SELECT ${budgets.account_id} FROM ${budgets}) AND ${isCounting(open_month)} GROUP BY ${w.id}`
+
+/** Budgets that seem to differ from what was found before a moment and the entries since. */
+export const budgetsThatMayDiffer = (sums: FoundSums, open_month: string | null, since: EntriesBeside) => sql`
+  SELECT ${w.id} FROM ${budget_windows} ${w} LEFT JOIN (${budgetsIn(since, open_month)}) later ON later.id = ${w.id}
+    LEFT JOIN ${found("f", sums, "id, spent, held")} ON f.id = ${w.id}
+  WHERE ${isCounting(open_month)} AND (
+    ${w.spent} <> ${w.carried} + coalesce(f.spent, 0) + coalesce(later.spent::numeric, 0)
+    OR ${w.held} <> coalesce(f.held, 0) + coalesce(later.held::numeric, 0))
+  ORDER BY ${w.id}`
+
+/** Those of these budgets that differ from the calls of their window, each in one snapshot. Tokens and requests count as if each were a USD. */
+export const budgetsThatDiffer = (ids: readonly string[], open_month: string | null) => sql`
+  SELECT said.kind, ${w.account_id}, ${w.id}, (said.recorded * s.unit)::text AS recorded, (said.expected * s.unit)::text AS expected
+  FROM ${budget_windows} ${w} JOIN ${budgets} ${b} ON ${b.id} = ${w.id}
+    CROSS JOIN LATERAL (SELECT ${w.since} AS since, CASE ${b.unit} WHEN 'usd' THEN 1 ELSE 1000000000 END AS unit OFFSET 0) s
+    CROSS JOIN LATERAL ${countedSince(sql`s.since`)} counted
+    CROSS JOIN LATERAL (VALUES ('budget_spent', ${w.spent}::numeric, ${w.carried}::numeric + counted.spent),
+      ('budget_held', ${w.held}::numeric, counted.held::numeric)) AS said (kind, recorded, expected)
+  WHERE ${w.id} = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND ${isCounting(open_month)} AND said.recorded <> said.expected
+  ORDER BY ${w.id}, said.kind`

@@ -1,0 +1,109 @@
+import { sql } from "drizzle-orm"
+import { bigint, boolean, check, index, integer, jsonb, primaryKey, text, uuid } from "drizzle-orm/pg-core"
+import type {
+  BudgetChange,
+  BudgetPeriod,
+  BudgetSelector,
+  BudgetSettings,
+  BudgetUnit,
+} from "../../wire/budget.ts"
+import { ledger, moment } from "./tables.ts"
+
+/** An amount in the budget's unit: nano-USD, tokens or requests. */
+const amount = (name: string) => bigint(name, { mode: "bigint" })
+
+/**
+ * Budgets of accounts (D97). Selector, unit, period and time zone of a budget never change. Every change of this table increments
+ * `budgets_version` of the account, under the account's lock.
+ */
+export const budgets = ledger.table(
+  "budgets",
+  {
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    name: text("name").notNull(),
+    selector: text("selector").$type<BudgetSelector>().notNull(),
+    /** The id of the key, the path of the group or the name of the model; null for `all`. */
+    selected: text("selected"),
+    /** The selector and what is selected, in the form in which `scopes_of` returns those of a call. */
+    scope: text("scope").notNull(),
+    unit: text("unit").$type<BudgetUnit>().notNull(),
+    amount: amount("amount").notNull(),
+    period: text("period").$type<BudgetPeriod>().notNull(),
+    timezone: text("timezone").notNull(),
+    /** False for a budget that only counts and alerts. */
+    is_hard: boolean("is_hard").notNull(),
+    /** Percentages of the amount, ascending. */
+    thresholds: integer("thresholds").array().notNull(),
+    /** The amount until `raised_until`, if that is later than now. */
+    raised_amount: amount("raised_amount"),
+    raised_until: moment("raised_until"),
+    created_at: moment("created_at").notNull().defaultNow(),
+  },
+  (budget) => [
+    index("budgets_of_account").on(budget.account_id, budget.scope),
+    check("budget_not_negative", sql`${budget.amount} >= 0`),
+  ],
+)
+
+/**
+ * Counters of budgets, in the budget's unit: sums over the calls that were held since `since`. A call counts in `held` while it is
+ * open, then in `spent`.
+ */
+export const budget_windows = ledger.table(
+  "budget_windows",
+  {
+    /** The budget's id. */
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    since: moment("since").notNull(),
+    spent: amount("spent").notNull(),
+    held: amount("held").notNull(),
+    /** The part of `spent` that the calls of this shard do not explain, because the account was moved (D76). */
+    carried: amount("carried").notNull().default(sql`0`),
+    /** The highest threshold that `spent` has reached in this window; 0 for none. */
+    crossed_percent: integer("crossed_percent").notNull().default(0),
+  },
+  (window) => [
+    index("budget_windows_of_account").on(window.account_id),
+    check("budget_held_not_negative", sql`${window.held} >= 0`),
+  ],
+)
+
+/** Changes of budgets by operators: journal entries. */
+export const budget_entries = ledger.table(
+  "budget_entries",
+  {
+    id: uuid("id").primaryKey(),
+    budget_id: uuid("budget_id").notNull(),
+    account_id: uuid("account_id").notNull(),
+    change: text("change").$type<BudgetChange>().notNull(),
+    /** The budget after the change, or before its deletion. */
+    settings: jsonb("settings").$type<BudgetSettings>().notNull(),
+    actor: text("actor").notNull(),
+    reason: text("reason"),
+    made_at: moment("made_at").notNull().defaultNow(),
+  },
+  (entry) => [index("budget_entries_of_account").on(entry.account_id, entry.id)],
+)
+
+/** Thresholds that the spending of a window has reached, each once: journal entries. */
+export const budget_crossings = ledger.table(
+  "budget_crossings",
+  {
+    budget_id: uuid("budget_id").notNull(),
+    since: moment("since").notNull(),
+    percent: integer("percent").notNull(),
+    account_id: uuid("account_id").notNull(),
+    spent: amount("spent").notNull(),
+    amount: amount("amount").notNull(),
+    crossed_at: moment("crossed_at").notNull().defaultNow(),
+  },
+  (crossing) => [
+    primaryKey({
+      name: "budget_crossings_pkey",
+      columns: [crossing.budget_id, crossing.since, crossing.percent],
+    }),
+    index("budget_crossings_of_account").on(crossing.account_id, crossing.crossed_at),
+  ],
+)

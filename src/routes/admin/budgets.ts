@@ -1,0 +1,268 @@
+import { Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+import { Elysia } from "elysia"
+import { GatewayError } from "../../errors.ts"
+import { parseId } from "../../id.ts"
+import { type BudgetResult, type BudgetUpdate, MAX_BUDGETS } from "../../ledger/accounts/budgets.ts"
+import { KeyGroup, listOf } from "../../wire/admin.ts"
+import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { type BudgetUnit, parseAmount } from "../../wire/budget.ts"
+import { BudgetBody, BudgetChangeBody, BudgetReset, checkUntil, NewBudget } from "../../wire/budget-bodies.ts"
+import { EXPECTED, invalidField } from "../../wire/fault.ts"
+import { pathId } from "../../wire/parameter.ts"
+import { budgetBody } from "../record-bodies.ts"
+import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOperators, unknownOutcome } from "../reference/examples.ts"
+import { answer, shown } from "../reference/operation.ts"
+import { noAccount } from "./accounts.ts"
+import type { Operators } from "./operators.ts"
+
+/** `/admin/accounts/{id}/budgets` and `/admin/budgets/{id}`: the budgets of an account (D97). */
+export function budgetRoutes({ ledger }: Operators) {
+  const change = async (id: string, update: BudgetUpdate) => {
+    const budget = await ledger.changeBudget(id, update)
+    if (budget === null) throw noBudget()
+    return budgetBody(budget)
+  }
+  return new Elysia({ name: "admin-budgets" })
+    .post(
+      "/accounts/:id/budgets",
+      async ({ params, body, request, status }) => {
+        const { unit = "usd", per, mode = "hard", timezone = "UTC", thresholds = [], amount, ...rest } = body
+        const made = madeBudget(
+          await ledger.createBudget({
+            ...rest,
+            ...authorOf(request, body.reason),
+            account_id: params.id,
+            selected: selectedOf(body),
+            unit,
+            amount: amountIn(unit, amount, "amount"),
+            period: per,
+            timezone,
+            is_hard: mode === "hard",
+            thresholds: inOrder(thresholds),
+          }),
+        )
+        return status(made.outcome === "created" ? 201 : 200, budgetBody(made.budget))
+      },
+      creating,
+    )
+    .get(
+      "/accounts/:id/budgets",
+      async ({ params, query }) => {
+        const found = await ledger.listBudgets(params.id, pageOf(query))
+        if (found === null) throw noAccount()
+        return { data: found.data.map(budgetBody), next: found.next }
+      },
+      listing,
+    )
+    .patch(
+      "/budgets/:id",
+      async ({ params: { id }, body, request }) => {
+        const author = authorOf(request, body.reason)
+        checkUntil(body.raise?.until, Date.now())
+        const found = await ledger.getBudget(id)
+        if (found === null) throw noBudget()
+        const { name, amount, mode, thresholds, raise } = body
+        const raised = raise && { ...raise, amount: amountIn(found.unit, raise.amount, "raise.amount") }
+        const changes = {
+          name,
+          amount: amount === undefined ? undefined : amountIn(found.unit, amount, "amount"),
+          is_hard: mode === undefined ? undefined : mode === "hard",
+          thresholds: thresholds && inOrder(thresholds),
+        }
+        const is_changed = Object.values(changes).some((value) => value !== undefined)
+        if (is_changed && raised !== undefined)
+          throw invalidField("raise", "no other field beside it than reason")
+        return raised === undefined
+          ? change(id, { change: "changed", ...changes, ...author })
+          : change(id, { change: "raised", raise: raised, ...author })
+      },
+      changing,
+    )
+    .post(
+      "/budgets/:id/reset",
+      ({ params: { id }, body: { reason }, request }) =>
+        change(id, { change: "reset", ...authorOf(request, reason) }),
+      resetting,
+    )
+    .delete(
+      "/budgets/:id",
+      async ({ params: { id }, request, status }) => {
+        await change(id, { change: "deleted", ...authorOf(request, undefined) })
+        return status(204, undefined)
+      },
+      deleting,
+    )
+}
+
+/** Each once, ascending. */
+function inOrder(thresholds: readonly number[]): number[] {
+  return [...new Set(thresholds)].sort((one, other) => one - other)
+}
+
+/** As far as it is known: the admin token and the console's session belong to no person. */
+function authorOf({ headers }: Request, reason: string | undefined) {
+  return { actor: headers.has("authorization") ? "api" : "console", reason: reason ?? null }
+}
+
+function selectedOf({ selector, selected }: Pick<NewBudget, "selector" | "selected">): string | null {
+  if (selector === "all") {
+    if (selected !== undefined) throw invalidField("selected", "no such field with the selector all")
+    return null
+  }
+  if (selected === undefined) throw invalidField("selected", `the ${selector} that counts`)
+  if (selector === "key") {
+    const id = parseId(selected)
+    if (id === null) throw invalidField("selected", "the id of a key")
+    return id
+  }
+  if (selector === "group" && !Value.Check(KeyGroup, selected))
+    throw invalidField("selected", String(KeyGroup[EXPECTED]))
+  return selected
+}
+
+function amountIn(unit: BudgetUnit, text: string, field: string): bigint {
+  const amount = parseAmount(unit, text)
+  if (amount !== null) return amount
+  throw invalidField(
+    field,
+    unit === "usd" ? "USD with at most 9 digits before and 9 after the point" : `a whole number of ${unit}`,
+  )
+}
+
+function noBudget(): GatewayError {
+  return new GatewayError("not_found", { message: "No budget has this id." })
+}
+
+/** The budget in the ledger, or the error if none was created. */
+function madeBudget(result: BudgetResult) {
+  switch (result.outcome) {
+    case "created":
+    case "known":
+      return result
+    case "no_account":
+      throw noAccount()
+    case "no_key":
+      throw invalidField("selected", "the id of a key of this account")
+    case "too_many":
+      throw new GatewayError("invalid_request", {
+        message: `This account has ${MAX_BUDGETS} budgets, the most that one can have. Nothing was changed.`,
+      })
+    case "conflict":
+      throw new GatewayError("invalid_request", {
+        message:
+          "A budget of another account already has this id. Nothing was changed. Use a new id for a new budget.",
+        param: "id",
+      })
+  }
+}
+
+const creating = ofOperators({
+  params: pathId("The account's id."),
+  body: shown(NewBudget, {
+    group: {
+      name: "Search team",
+      selector: "group",
+      selected: "acme/search",
+      amount: "500",
+      per: "month",
+      timezone: "Europe/Berlin",
+      thresholds: [80, 100],
+    },
+    tokens: { name: "Tokens of all keys", selector: "all", unit: "tokens", amount: "2000000", per: "hour" },
+    alert: {
+      name: "Large model",
+      selector: "model",
+      selected: "gpt-5-mini",
+      amount: "100",
+      per: "day",
+      mode: "alert",
+    },
+  }),
+  response: {
+    200: answer("A budget with this id already exists. Nothing was changed.", BudgetBody, {
+      budget: budgetExample,
+    }),
+    201: answer("The budget.", BudgetBody, { budget: budgetExample }),
+  },
+
+  operationId: "createBudget",
+  tag: "Accounts",
+  summary: "Create a budget",
+  description:
+    "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` counts from its creation. Selector, unit, period and time zone cannot be changed later.",
+  invalid: "amount",
+  errors: [NO_ACCOUNT, unknownOutcome(budgetExample.id)],
+})
+
+const listing = ofOperators({
+  params: pathId("The account's id."),
+  query: PageQuery,
+  response: {
+    200: answer("A page of budgets.", listOf(BudgetBody), { budgets: { data: [budgetExample], next: null } }),
+  },
+
+  operationId: "listBudgets",
+  tag: "Accounts",
+  summary: "List an account's budgets",
+  description: "Lists budgets, newest first, with what their current period has spent, holds and has left.",
+  errors: [NO_ACCOUNT],
+})
+
+const changing = ofOperators({
+  params: pathId("The budget's id."),
+  body: shown(BudgetChangeBody, {
+    amount: { amount: "750", reason: "Agreed with finance" },
+    raise: { raise: { amount: "900", until: "2099-01-01T00:00:00Z" }, reason: "Launch" },
+    lower: { raise: null },
+  }),
+  response: {
+    200: answer("The changed budget.", BudgetBody, {
+      amount: { ...budgetExample, amount: "750", limit: "750", left: "328.05" },
+      raise: {
+        ...budgetExample,
+        limit: "900",
+        left: "478.05",
+        raise: { amount: "900", until: "2099-01-01T00:00:00.000Z" },
+      },
+      lower: budgetExample,
+    }),
+  },
+
+  operationId: "changeBudget",
+  tag: "Accounts",
+  summary: "Change or raise a budget",
+  description:
+    "Fields that you leave out stay unchanged. `raise` sets another amount until a time, and null ends it. The change applies to every call that is held after this response, and is recorded in the journal.",
+  invalid: "amount",
+  errors: [NO_BUDGET],
+})
+
+const resetting = ofOperators({
+  params: pathId("The budget's id."),
+  body: shown(BudgetReset, { reset: { reason: "Test calls" } }),
+  response: {
+    200: answer("The budget.", BudgetBody, {
+      reset: { ...budgetExample, spent: "0", held: "0", left: "500" },
+    }),
+  },
+
+  operationId: "resetBudget",
+  tag: "Accounts",
+  summary: "Reset a budget",
+  description:
+    "Begins the current period anew: calls that were made before no longer count, also those that are open. Their charges stay. The next period begins when it would have.",
+  invalid: "reason",
+  errors: [NO_BUDGET],
+})
+
+const deleting = ofOperators({
+  params: pathId("The budget's id."),
+  response: { 204: answer("The budget is deleted.", Type.Void()) },
+
+  operationId: "deleteBudget",
+  tag: "Accounts",
+  summary: "Delete a budget",
+  description: "It no longer limits or counts calls. The journal keeps its entries.",
+  errors: [NO_BUDGET],
+})

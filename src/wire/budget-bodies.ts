@@ -1,0 +1,192 @@
+import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
+import { closed, Id, line, nullable, orNull, ownId, Time } from "./admin.ts"
+import {
+  type BudgetPeriod,
+  type BudgetSelector,
+  type BudgetUnit,
+  budgetPeriods,
+  budgetSelectors,
+  budgetUnits,
+} from "./budget.ts"
+import { EXPECTED, invalidField } from "./fault.ts"
+import { titled } from "./field.ts"
+import { parseTime, printTime } from "./time.ts"
+
+/** Requests and answers about budgets (D97). */
+
+const AMOUNT = "a decimal string: USD with at most 9 decimals, or a whole number of tokens or requests"
+const ZONE = "a name of the IANA time zone database, such as Europe/Berlin"
+const UNTIL = "an RFC 3339 time in the future"
+
+const amount = (description: string) =>
+  Type.String({
+    pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
+    description: `${description} In USD, tokens or requests, as \`unit\` says.`,
+  })
+const ownAmount = Type.String({
+  pattern: "^\\d{1,15}(?:\\.\\d{1,9})?$",
+  description: "The amount, in the unit.",
+  [EXPECTED]: AMOUNT,
+})
+
+const oneOf = <Word extends string>(words: readonly Word[], description: string) =>
+  Type.Unsafe<Word>(
+    Type.Union(
+      words.map((word) => Type.Literal(word)),
+      { description, [EXPECTED]: `one of ${words.join(", ")}` },
+    ),
+  )
+
+const selector = oneOf<BudgetSelector>(
+  budgetSelectors,
+  "The calls that count: `all` of the account, or those of a key, of a group of keys or of a model.",
+)
+const unit = oneOf<BudgetUnit>(budgetUnits, "What is counted: USD, tokens or requests.")
+const per = oneOf<BudgetPeriod>(
+  budgetPeriods,
+  "The period, by the calendar of `timezone`. A `total` never begins anew.",
+)
+const mode = oneOf(
+  ["hard", "alert"] as const,
+  "A `hard` budget refuses calls; one with `alert` only counts and records its thresholds.",
+)
+const thresholds = Type.Array(Type.Integer({ minimum: 1, maximum: 1_000 }), {
+  maxItems: 10,
+  description: "Percentages of the amount. The journal records when the spending of a period reaches one.",
+  [EXPECTED]: "at most 10 percentages",
+})
+
+/** Fields of a budget that operators and the keys that it concerns see. */
+const common = {
+  id: titled("ID", Id),
+  name: titled("Name", Type.String()),
+  selector: titled("Of", selector),
+  selected: nullable(
+    Type.String({
+      description: "The id of the key, the path of the group or the name of the model; null for `all`.",
+    }),
+  ),
+  unit,
+  per,
+  timezone: Type.String({ description: "A name of the IANA time zone database." }),
+  mode: titled("Mode", mode),
+  limit: titled("Limit", amount("The amount that is in force now: that of the raise, if there is one.")),
+  spent: titled("Spent", amount("What the settled calls of this period count.")),
+  held: titled("Held", amount("What open calls hold.")),
+  left: titled(
+    "Left",
+    amount("The limit minus what is spent and held; negative if calls cost more than they held."),
+  ),
+  resets_at: titled(
+    "Resets",
+    nullable(
+      Type.String({ format: "date-time", description: "When the next period begins; null for a `total`." }),
+    ),
+  ),
+}
+
+export const OwnBudget = Type.Object(common)
+export type OwnBudget = Static<typeof OwnBudget>
+
+export const BudgetBody = Type.Object({
+  ...common,
+  account_id: Id,
+  amount: amount("The usual amount, without a raise."),
+  raise: titled(
+    "Raise",
+    nullable(
+      Type.Object(
+        { amount: amount("The amount until then."), until: Time },
+        { description: "The last raise, which may be over; null for none." },
+      ),
+    ),
+  ),
+  thresholds: titled("Thresholds", thresholds),
+  since: Time,
+  created_at: Time,
+})
+export type BudgetBody = Static<typeof BudgetBody>
+
+const reason = Type.Optional(line(500, "The reason, recorded in the journal."))
+const name = line(200, "A name for the budget. Errors show it.")
+
+export const NewBudget = Type.Object(
+  {
+    id: ownId("Makes the request safe to retry: the same id never creates two budgets."),
+    name,
+    selector,
+    selected: Type.Optional(
+      line(256, "The id of the key, the path of the group or the name of the model. Not with `all`."),
+    ),
+    unit: Type.Optional(unit),
+    amount: ownAmount,
+    per,
+    timezone: Type.Optional(
+      Type.Transform(
+        Type.String({
+          maxLength: 64,
+          description: "A name of the IANA time zone database. Default: UTC.",
+          [EXPECTED]: ZONE,
+        }),
+      )
+        .Decode(zoneOf)
+        .Encode((zone) => zone),
+    ),
+    mode: Type.Optional(mode),
+    thresholds: Type.Optional(thresholds),
+    reason,
+  },
+  closed,
+)
+export type NewBudget = StaticDecode<typeof NewBudget>
+
+export const BudgetChangeBody = Type.Object(
+  {
+    name: Type.Optional(name),
+    amount: Type.Optional(ownAmount),
+    mode: Type.Optional(mode),
+    thresholds: Type.Optional(thresholds),
+    raise: Type.Optional(
+      orNull(
+        Type.Object(
+          {
+            amount: ownAmount,
+            until: Type.Unsafe<Date>(
+              Type.Transform(
+                Type.String({ format: "date-time", description: "When the raise ends.", [EXPECTED]: UNTIL }),
+              )
+                .Decode(untilOf)
+                .Encode(printTime),
+            ),
+          },
+          {
+            ...closed,
+            description: "Another amount until a time.",
+            [EXPECTED]: "an object with `amount` and `until`",
+          },
+        ),
+      ),
+    ),
+    reason,
+  },
+  closed,
+)
+
+export const BudgetReset = Type.Object({ reason }, closed)
+
+const zones: ReadonlySet<string> = new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])
+
+function zoneOf(text: string): string {
+  if (!zones.has(text)) throw invalidField("timezone", ZONE)
+  return text
+}
+
+function untilOf(text: string): Date {
+  const until = parseTime(text)
+  if (until === null) throw invalidField("raise.until", UNTIL)
+  return until
+}
+
+export function checkUntil(until: Date | undefined, now_ms: number): void {
+  if (until !== undefined && until.getTime() <= now_ms) throw invalidField("raise.until", UNTIL)
+}

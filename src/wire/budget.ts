@@ -1,0 +1,42 @@
+import { parseUsd, printUsd } from "../money.ts"
+
+/** The words of budgets (D97), for the ledger's schema, the routes and the command line. */
+
+/** The calls of the account that a budget counts. */
+export const budgetSelectors = ["all", "key", "group", "model"] as const
+export type BudgetSelector = (typeof budgetSelectors)[number]
+
+export const budgetUnits = ["usd", "tokens", "requests"] as const
+export type BudgetUnit = (typeof budgetUnits)[number]
+
+/** `total` never begins anew. */
+export const budgetPeriods = ["hour", "day", "week", "month", "total"] as const
+export type BudgetPeriod = (typeof budgetPeriods)[number]
+
+export const budgetChanges = ["created", "changed", "raised", "reset", "deleted"] as const
+export type BudgetChange = (typeof budgetChanges)[number]
+
+/** An amount of a unit: USD with at most nine decimals, or a whole number. Null for another text. */
+export function parseAmount(unit: BudgetUnit, text: string): bigint | null {
+  if (unit === "usd") return parseUsd(text)
+  return /^\d{1,15}$/.test(text) ? BigInt(text) : null
+}
+
+export function printAmount(unit: BudgetUnit, amount: bigint): string {
+  return unit === "usd" ? printUsd(amount) : String(amount)
+}
+
+/** A budget as its journal entries record it; amounts are integers in its unit (nano-USD, tokens or requests), as texts. */
+export interface BudgetSettings {
+  readonly name: string
+  readonly selector: BudgetSelector
+  readonly selected: string | null
+  readonly unit: BudgetUnit
+  readonly amount: string
+  readonly period: BudgetPeriod
+  readonly timezone: string
+  readonly is_hard: boolean
+  readonly thresholds: readonly number[]
+  readonly raised_amount: string | null
+  readonly raised_until: string | null
+}

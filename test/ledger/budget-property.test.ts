@@ -1,0 +1,357 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { nextId } from "../../src/id.ts"
+import { changeBudget, createBudget, listBudgets } from "../../src/ledger/accounts/budgets.ts"
+import { changeKey } from "../../src/ledger/accounts/keys.ts"
+import { addMonths } from "../../src/ledger/archive/months.ts"
+import type { End, Hold } from "../../src/ledger/entries.ts"
+import { type EndOfHold, endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { makeClock, WoundSession } from "./budget-clock.ts"
+import { Model, type ModelBudget, type ModelCall } from "./budget-model.ts"
+import {
+  type Account,
+  FIRST,
+  holdOf,
+  keyOf,
+  OTHER_MODEL,
+  openTestDatabase,
+  released,
+  settled,
+  type TestDatabase,
+  violations,
+} from "./test-database.ts"
+
+/** D97: every verdict of the statement that holds is that of a model which knows only a list of calls. */
+
+const HISTORIES = Number(process.env.BUDGET_HISTORIES ?? 2_000)
+const SEED = process.env.BUDGET_SEED
+const PARALLEL = 3
+const HOUR_MS = 3_600_000
+const GROUPS = ["org", "org/team", "org/team/user", "org/team2", "orgs"] as const
+const MODELS = [
+  [FIRST, "model"],
+  [OTHER_MODEL, "other"],
+] as const
+
+let db: TestDatabase
+let gateway_id: string
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  await makeClock(db)
+  await addMonths(db.database.operators)
+  gateway_id = await db.gateway()
+})
+afterAll(() => db.close())
+
+const amount = fc.integer({ min: 0, max: 30 })
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      act: fc.constant("hold" as const),
+      calls: fc.array(fc.record({ key: fc.nat(2), model: fc.nat(1), nano: amount, tokens: amount }), {
+        minLength: 1,
+        maxLength: 6,
+      }),
+    }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      act: fc.constantFrom("settle" as const, "settle" as const, "release" as const, "expire" as const),
+      which: fc.nat(20),
+      charge: fc.integer({ min: 0, max: 40 }),
+      tokens: fc.integer({ min: 0, max: 40 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      act: fc.constant("create" as const),
+      selector: fc.constantFrom("all" as const, "key" as const, "group" as const, "model" as const),
+      which: fc.nat(4),
+      unit: fc.constantFrom("usd" as const, "usd" as const, "tokens" as const, "requests" as const),
+      period: fc.constantFrom(
+        "hour" as const,
+        "day" as const,
+        "week" as const,
+        "month" as const,
+        "total" as const,
+      ),
+      amount: fc.integer({ min: 0, max: 80 }),
+      is_hard: fc.oneof(
+        { weight: 4, arbitrary: fc.constant(true) },
+        { weight: 1, arbitrary: fc.constant(false) },
+      ),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      act: fc.constantFrom("raise" as const, "change" as const, "reset" as const, "delete" as const),
+      which: fc.nat(5),
+      amount: fc.integer({ min: 0, max: 120 }),
+      hours: fc.integer({ min: 1, max: 30 }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ act: fc.constant("regroup" as const), key: fc.nat(2), group: fc.nat(5) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ act: fc.constant("wait" as const), hours: fc.integer({ min: 0, max: 60 }) }),
+  },
+)
+type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never
+
+const history = fc.record({
+  balance: fc.integer({ min: 0, max: 400 }),
+  begin: fc.array(
+    step.filter(({ act }) => act === "create" || act === "regroup"),
+    { minLength: 1, maxLength: 4 },
+  ),
+  steps: fc.array(step, { minLength: 1, maxLength: 12 }),
+})
+
+/** Plays one history on the ledger and on the model. */
+class Player {
+  readonly #session: WoundSession
+  readonly #model: Model
+  readonly #keys: readonly Account[]
+  readonly #groups: (string | null)[] = [null, null, null]
+  readonly #holds = new Map<string, Hold>()
+
+  constructor(session: WoundSession, balance: bigint, keys: readonly Account[]) {
+    this.#session = session
+    this.#model = new Model(balance)
+    this.#keys = keys
+  }
+
+  get #now(): number {
+    return Date.now() + this.#session.ahead_ms
+  }
+
+  async play(step: Step): Promise<void> {
+    switch (step.act) {
+      case "hold":
+        return this.#hold(step.calls)
+      case "settle":
+      case "release":
+      case "expire":
+        return this.#end(step)
+      case "create":
+        return this.#create(step)
+      case "regroup":
+        return this.#regroup(step.key, GROUPS[step.group] ?? null)
+      case "wait":
+        await this.#session.wind(this.#session.ahead_ms + step.hours * HOUR_MS)
+        return
+      default:
+        return this.#change(step)
+    }
+  }
+
+  async #hold(calls: Extract<Step, { act: "hold" }>["calls"]): Promise<void> {
+    const asked = calls.map(({ key, model, nano, tokens }): [Hold, ModelCall] => {
+      const [terms_id, name] = MODELS[model] ?? MODELS[0]
+      const account = this.#keys[key]
+      if (account === undefined) throw new Error("there is no such key")
+      const hold = holdOf(account, BigInt(nano), { id: this.#session.nextId(), terms_id, tokens })
+      const group = this.#groups[key] ?? null
+      return [
+        hold,
+        {
+          id: hold.id,
+          key: account.key_id,
+          group,
+          model: name,
+          nano: BigInt(nano),
+          tokens,
+          at: 0,
+          end: null,
+        },
+      ]
+    })
+    const results = await holdBatch(
+      this.#session.connection,
+      gateway_id,
+      asked.map(([hold]) => hold),
+      300,
+    )
+    const now = this.#now
+    const taken = this.#model.hold(
+      asked.map(([, call]) => call),
+      now,
+    )
+    for (const [at, [hold, call]] of asked.entries()) {
+      const result = results[at]
+      if (taken.has(hold.id)) {
+        expect(result?.outcome).toBe("held")
+        this.#holds.set(hold.id, { ...hold, ...(result?.outcome === "held" && result) })
+        continue
+      }
+      const exceeded = this.#model.exceeded(call, now)
+      if (exceeded.length === 0) {
+        expect(result).toEqual({ outcome: "insufficient_balance", available_nano: this.#model.available() })
+        continue
+      }
+      if (result?.outcome !== "budget_reached")
+        throw new Error(`${result?.outcome} instead of budget_reached`)
+      const budget = exceeded.find(({ id }) => id === result.budget.id)
+      if (budget === undefined) throw new Error("another budget was named")
+      expect(result.budget).toMatchObject({
+        ...this.#model.useOf(budget, now),
+        amount: this.#model.amountOf(budget, now),
+      })
+    }
+  }
+
+  async #end({
+    act,
+    which,
+    charge,
+    tokens,
+  }: Extract<Step, { act: "settle" | "release" | "expire" }>): Promise<void> {
+    const call = this.#model.calls[which % Math.max(this.#model.calls.length, 1)]
+    const hold = call && this.#holds.get(call.id)
+    if (call === undefined || hold === undefined) return
+    const { connection } = this.#session
+    const is_expired = call.end !== null && this.#expired.has(call.id)
+    if (act === "expire") {
+      expect(await expireBatch(connection, [hold], 300)).toEqual([call.end === null])
+      if (call.end !== null) return
+      call.end = { nano: 0n, tokens: 0, requests: 1 }
+      this.#expired.add(call.id)
+      return
+    }
+    const end: End =
+      act === "release"
+        ? released(call.id)
+        : settled(call.id, BigInt(charge), {
+            usage: { prompt_tokens: tokens, cached_tokens: 0, completion_tokens: 1 },
+          })
+    const item: EndOfHold = { end, hold }
+    const counts = call.end === null || (is_expired && act === "settle")
+    expect(await endBatch(connection, [item], 300)).toEqual([counts ? "applied" : "closed"])
+    if (!counts) return
+    this.#expired.delete(call.id)
+    call.end =
+      act === "release"
+        ? { nano: 0n, tokens: 0, requests: 0 }
+        : { nano: BigInt(charge), tokens: tokens + 1, requests: 1 }
+  }
+  readonly #expired = new Set<string>()
+
+  async #create(step: Extract<Step, { act: "create" }>): Promise<void> {
+    const { selector, which, unit, period, is_hard } = step
+    const key = this.#keys[which % 3]
+    if (key === undefined) throw new Error("there is no such key")
+    const selected = {
+      all: null,
+      key: key.key_id,
+      group: GROUPS[which] ?? null,
+      model: MODELS[which % 2]?.[1] ?? null,
+    }[selector]
+    const asked = { id: nextId(), selector, selected, unit, period, is_hard, amount: BigInt(step.amount) }
+    const made = await createBudget(this.#session.database, {
+      ...asked,
+      account_id: key.account_id,
+      name: "a budget",
+      timezone: "UTC",
+      thresholds: [50, 100],
+      actor: "test",
+      reason: null,
+    })
+    expect(made.outcome).toBe("created")
+    this.#model.budgets.set(asked.id, { ...asked, from: period === "total" ? this.#now : 0, raise: null })
+  }
+
+  async #change({
+    act,
+    which,
+    amount,
+    hours,
+  }: Extract<Step, { act: "raise" | "change" | "reset" | "delete" }>) {
+    const all = [...this.#model.budgets.values()]
+    const budget = all[which % Math.max(all.length, 1)]
+    if (budget === undefined) return
+    const author = { actor: "test", reason: "because" }
+    const { database } = this.#session
+    const raise = { amount: BigInt(amount), until: new Date(this.#now + hours * HOUR_MS + 60_000) }
+    if (act === "delete") {
+      await changeBudget(database, budget.id, { change: "deleted", ...author })
+      this.#model.budgets.delete(budget.id)
+    } else if (act === "raise") {
+      await changeBudget(database, budget.id, { change: "raised", raise, ...author })
+      budget.raise = { amount: raise.amount, until: raise.until.getTime() }
+    } else if (act === "change") {
+      await changeBudget(database, budget.id, { change: "changed", amount: raise.amount, ...author })
+      budget.amount = raise.amount
+    } else {
+      await changeBudget(database, budget.id, { change: "reset", ...author })
+      budget.from = this.#now
+      // A call that the ledger has held in the same millisecond is older.
+      for (const call of this.#model.calls) if (call.at >= budget.from) call.at = budget.from - 1
+    }
+  }
+
+  async #regroup(key: number, group_path: string | null): Promise<void> {
+    const owner = this.#keys[key]
+    if (owner === undefined) throw new Error("there is no such key")
+    await changeKey(this.#session.database, owner.key_id, { group_path })
+    this.#groups[key] = group_path
+  }
+
+  /** Compares all counters. */
+  async check(): Promise<void> {
+    const now = this.#now
+    const [key] = this.#keys
+    const page = { limit: 100, after: null }
+    const found = await listBudgets(this.#session.database, key?.account_id ?? "", page)
+    const counted = (budget: ModelBudget) => ({ id: budget.id, ...this.#model.useOf(budget, now) })
+    expect(found.data.map(({ id, spent, held }) => ({ id, spent, held }))).toEqual(
+      [...this.#model.budgets.values()].map(counted).toSorted((one, other) => (one.id < other.id ? 1 : -1)),
+    )
+  }
+}
+
+async function run(
+  { balance, begin, steps }: typeof history extends fc.Arbitrary<infer Value> ? Value : never,
+  session: WoundSession,
+) {
+  await session.wind(0)
+  const account = await db.account(BigInt(balance))
+  const keys = [
+    account,
+    await keyOf(db.sql, account, "name = 'b'"),
+    await keyOf(db.sql, account, "name = 'c'"),
+  ]
+  const player = new Player(session, BigInt(balance), keys)
+  for (const step of [...begin, ...steps]) await player.play(step)
+  await player.check()
+}
+
+describe("D97 budgets", () => {
+  test("every verdict and every counter is that of the model", async () => {
+    const workers = Array.from({ length: PARALLEL }, async (_, worker) => {
+      const session = new WoundSession(db.address)
+      try {
+        await fc.assert(
+          fc.asyncProperty(history, (asked) => run(asked, session)),
+          {
+            numRuns: Math.ceil(HISTORIES / PARALLEL),
+            ...(SEED !== undefined && { seed: Number(SEED) + worker }),
+          },
+        )
+      } finally {
+        await session.close()
+      }
+    })
+    await Promise.all(workers)
+    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
+  }, 86_400_000)
+})

@@ -1,0 +1,415 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { nextId } from "../../src/id.ts"
+import {
+  type Budget,
+  type BudgetOrder,
+  type BudgetUpdate,
+  changeBudget,
+  createBudget,
+  getBudget,
+} from "../../src/ledger/accounts/budgets.ts"
+import { changeKey } from "../../src/ledger/accounts/keys.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
+import type { End, Hold } from "../../src/ledger/entries.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { restoreBatch } from "../../src/ledger/money/restore.ts"
+import { makeClock, WoundSession } from "./budget-clock.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  keyOf,
+  lockAccount,
+  lockWaiters,
+  OTHER_MODEL,
+  openTestDatabase,
+  released,
+  settled,
+  type TestDatabase,
+  violations,
+} from "./test-database.ts"
+
+/** D97: budgets of an account, on a real Postgres. */
+
+let db: TestDatabase
+let connections: DatabaseConnection[]
+let gateway_id: string
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  await makeClock(db)
+  connections = [1, 2, 3, 4].map(() => db.connection())
+  gateway_id = await db.gateway()
+})
+afterAll(() => db.close())
+
+const first = () => connections[0] ?? db.connection()
+const AUTHOR = { actor: "test", reason: "because" }
+
+async function budget(account: Account, changes: Partial<BudgetOrder> = {}): Promise<Budget> {
+  const made = await createBudget(db.database.operators, {
+    id: nextId(),
+    account_id: account.account_id,
+    name: "Everything",
+    selector: "all",
+    selected: null,
+    unit: "usd",
+    amount: 100n,
+    period: "month",
+    timezone: "UTC",
+    is_hard: true,
+    thresholds: [],
+    ...AUTHOR,
+    ...changes,
+  })
+  if (!("budget" in made)) throw new Error(made.outcome)
+  return made.budget
+}
+
+const hold = (...holds: Hold[]) => holdBatch(first(), gateway_id, holds, 300)
+const outcomes = async (...holds: Hold[]) => (await hold(...holds)).map(({ outcome }) => outcome)
+const end = (...ends: End[]) =>
+  endBatch(
+    first(),
+    ends.map((each) => ({ end: each, hold: null })),
+    300,
+  )
+const change = (id: string, update: BudgetUpdate) => changeBudget(db.database.operators, id, update)
+
+async function used(id: string) {
+  const found = await getBudget(db.database.operators, id)
+  return found && { spent: found.spent, held: found.held }
+}
+
+/** No counter differs from the journal. The tests charge what tokens do not cost. */
+async function exact(account: Account) {
+  const found = await audit(db.database.operators, { settle_ms: 0 })
+  expect(
+    found.violations.filter(({ kind, account_id }) => kind !== "charge" && account_id === account.account_id),
+  ).toEqual([])
+  expect(await violations(db.sql, { overdrawn: true })).toEqual([])
+}
+
+describe("D97 a budget", () => {
+  test("is reached by what is held, names what is left, and says if waiting helps", async () => {
+    const account = await db.account(1_000n)
+    const all = await budget(account)
+    const [one, two] = [holdOf(account, 60n), holdOf(account, 40n)]
+    expect(await outcomes(one, two)).toEqual(["held", "held"])
+    const [refused] = await hold(holdOf(account, 1n))
+    expect(refused).toMatchObject({
+      outcome: "budget_reached",
+      budget: { id: all.id, name: "Everything", amount: 100n, spent: 0n, held: 100n, needed: 1n },
+    })
+    await end(settled(one.id, 15n), released(two.id))
+    expect(await used(all.id)).toEqual({ spent: 15n, held: 0n })
+    expect(await outcomes(holdOf(account, 86n))).toEqual(["budget_reached"])
+    expect(await outcomes(holdOf(account, 85n))).toEqual(["held"])
+    await exact(account)
+  })
+
+  test("a call counts in all that select it, and what one refuses takes nothing from another", async () => {
+    const account = await db.account(10_000n)
+    const [user, other] = [
+      await keyOf(db.sql, account, "name = 'b'"),
+      await keyOf(db.sql, account, "name = 'c'"),
+    ]
+    await changeKey(db.database.operators, user.key_id, { group_path: "org/team/user" })
+    await changeKey(db.database.operators, other.key_id, { group_path: "org/teamwork" })
+    const group = (selected: string, amount: bigint) =>
+      budget(account, { selector: "group", selected, amount })
+    const [org, team] = [await group("org", 100n), await group("org/team", 50n)]
+    const key = await budget(account, { selector: "key", selected: user.key_id, amount: 40n })
+    const model = await budget(account, { selector: "model", selected: "other", amount: 10n })
+    const results = await hold(
+      holdOf(user, 41n),
+      holdOf(user, 11n, { terms_id: OTHER_MODEL }),
+      holdOf(user, 30n),
+      holdOf(other, 70n),
+      holdOf(account, 5_000n),
+    )
+    expect(
+      results.map((result) => (result.outcome === "budget_reached" ? result.budget.id : result.outcome)),
+    ).toEqual([key.id, model.id, "held", "held", "held"])
+    const all = [org, team, key, model]
+    expect(await Promise.all(all.map(({ id }) => used(id)))).toEqual(
+      [100n, 30n, 30n, 0n].map((held) => ({ spent: 0n, held })),
+    )
+    await exact(account)
+  })
+
+  test("of tokens counts the tokens that a call may use, then those it used; of requests, calls that were not released", async () => {
+    const account = await db.account(1_000n)
+    const tokens = await budget(account, { unit: "tokens", amount: 1_000n })
+    const requests = await budget(account, { unit: "requests", amount: 2n })
+    const [one, two, three] = [700, 300, 1].map((count) => holdOf(account, 1n, { tokens: count }))
+    if (one === undefined || two === undefined || three === undefined) throw new Error("there are three")
+    expect(await outcomes(one, two)).toEqual(["held", "held"])
+    expect(await outcomes(three)).toEqual(["budget_reached"])
+    await end(
+      settled(one.id, 1n, { usage: { prompt_tokens: 20, cached_tokens: 5, completion_tokens: 7 } }),
+      released(two.id),
+    )
+    expect(await used(tokens.id)).toEqual({ spent: 27n, held: 0n })
+    expect(await used(requests.id)).toEqual({ spent: 1n, held: 0n })
+    await exact(account)
+  })
+
+  test("also counts the calls of its period that were made before, open or not, and a total counts from its creation", async () => {
+    const account = await db.account(1_000n)
+    const [one, two] = [holdOf(account, 10n), holdOf(account, 20n)]
+    await hold(one, two)
+    await end(settled(one.id, 3n))
+    const [month, total] = [await budget(account), await budget(account, { period: "total" })]
+    expect(await used(month.id)).toEqual({ spent: 3n, held: 20n })
+    expect(await used(total.id)).toEqual({ spent: 0n, held: 0n })
+    await end(settled(two.id, 25n))
+    expect(await used(month.id)).toEqual({ spent: 28n, held: 0n })
+    expect(await used(total.id)).toEqual({ spent: 0n, held: 0n })
+    await exact(account)
+  })
+
+  test("an alert refuses nothing, and each threshold of a window is written once", async () => {
+    const account = await db.account(1_000n)
+    const alert = await budget(account, { is_hard: false, thresholds: [50, 100, 200] })
+    const holds = [40, 40, 40].map((amount) => holdOf(account, BigInt(amount)))
+    expect(await outcomes(...holds)).toEqual(["held", "held", "held"])
+    const crossed = async () =>
+      (
+        await db.sql`SELECT percent, spent::int, amount::int FROM tollgate.budget_crossings WHERE budget_id = ${alert.id}
+        ORDER BY percent`
+      ).map(({ percent, spent, amount }) => [percent, spent, amount])
+    const [one, two, three] = holds.map(({ id }) => settled(id, 40n))
+    if (one === undefined || two === undefined || three === undefined) throw new Error("there are three")
+    await end(one)
+    expect(await crossed()).toEqual([])
+    await end(two)
+    await end(two)
+    expect(await crossed()).toEqual([[50, 80, 100]])
+    await end(three)
+    expect(await crossed()).toEqual([
+      [50, 80, 100],
+      [100, 120, 100],
+    ])
+    await exact(account)
+  })
+
+  test("every change is an entry, a raise ends by itself, and a reset begins anew", async () => {
+    const account = await db.account(1_000n)
+    const { id } = await budget(account)
+    await hold(holdOf(account, 100n))
+    const raise = { amount: 150n, until: new Date(Date.now() + 3_600_000) }
+    await change(id, { change: "raised", raise, ...AUTHOR })
+    expect(await outcomes(holdOf(account, 51n), holdOf(account, 50n))).toEqual(["budget_reached", "held"])
+    await change(id, { change: "raised", raise: { ...raise, until: new Date(Date.now() - 1) }, ...AUTHOR })
+    expect(await outcomes(holdOf(account, 1n))).toEqual(["budget_reached"])
+    await change(id, { change: "reset", ...AUTHOR })
+    expect(await used(id)).toEqual({ spent: 0n, held: 0n })
+    await change(id, { change: "changed", amount: 10n, ...AUTHOR })
+    expect(await outcomes(holdOf(account, 11n), holdOf(account, 10n))).toEqual(["budget_reached", "held"])
+    await exact(account)
+    await change(id, { change: "deleted", ...AUTHOR })
+    expect(await change(id, { change: "deleted", ...AUTHOR })).toBeNull()
+    expect(await outcomes(holdOf(account, 500n))).toEqual(["held"])
+    const entries =
+      await db.sql`SELECT change, settings->>'amount' AS amount, actor, reason FROM tollgate.budget_entries
+      WHERE budget_id = ${id} ORDER BY id`
+    expect(entries.map(({ change, amount }) => `${change} ${amount}`)).toEqual([
+      "created 100",
+      "raised 100",
+      "raised 100",
+      "reset 100",
+      "changed 10",
+      "deleted 10",
+    ])
+    expect(entries.every(({ actor, reason }) => actor === "test" && reason === "because")).toBe(true)
+    expect(db.sql`UPDATE tollgate.budget_entries SET actor = ''`.execute()).rejects.toThrow("never changed")
+  })
+
+  test("a hold and an end that wait while a budget is made or changed are asked again, and count", async () => {
+    const account = await db.account(1_000n)
+    await budget(account, { amount: 500n })
+    const open = holdOf(account, 30n)
+    await hold(open)
+    const [, second, third] = connections
+    if (second === undefined || third === undefined) throw new Error("there are four")
+    const lock = await lockAccount(db.sql, account.account_id)
+    const making = budget(account, { amount: 50n })
+    await lockWaiters(db.sql, 1)
+    const late = holdOf(account, 40n)
+    const holding = holdBatch(second, gateway_id, [late], 5_000)
+    const ending = endBatch(third, [{ end: settled(open.id, 20n), hold: null }], 5_000)
+    await lockWaiters(db.sql, 3)
+    await lock.unlock()
+    const made = await making
+    expect(await holding).toEqual([{ outcome: "conflict" }])
+    expect(await ending).toEqual(["conflict"])
+    expect(await used(made.id)).toEqual({ spent: 0n, held: 30n })
+    expect(await end(settled(open.id, 20n))).toEqual(["applied"])
+    expect(await used(made.id)).toEqual({ spent: 20n, held: 0n })
+    expect(await outcomes(late)).toEqual(["budget_reached"])
+    await exact(account)
+  })
+
+  test("expiries, late settlements and restored holds count", async () => {
+    const account = await db.account(1_000n)
+    const [usd, tokens] = [
+      await budget(account, { amount: 1_000n }),
+      await budget(account, { unit: "tokens", amount: 1_000n }),
+    ]
+    const lost = holdOf(account, 10n, { tokens: 100 })
+    await hold(lost)
+    await expireBatch(first(), [lost], 300)
+    expect([await used(usd.id), await used(tokens.id)]).toEqual([
+      { spent: 0n, held: 0n },
+      { spent: 0n, held: 0n },
+    ])
+    await end(settled(lost.id, 9n, { usage: { prompt_tokens: 50, cached_tokens: 0, completion_tokens: 6 } }))
+    await restoreBatch(first(), gateway_id, [holdOf(account, 7n, { tokens: 70 })], 300)
+    expect([await used(usd.id), await used(tokens.id)]).toEqual([
+      { spent: 9n, held: 7n },
+      { spent: 56n, held: 70n },
+    ])
+    await exact(account)
+  })
+
+  test("is never sold twice by four connections, and what is given back can be sold again", async () => {
+    const account = await db.account(1_000_000n)
+    const keys = [account, await keyOf(db.sql, account, "name = 'b'")]
+    await changeKey(db.database.operators, keys[1]?.key_id ?? "", { group_path: "a/b" })
+    await db.sql.unsafe(`ALTER TABLE tollgate.budget_windows ADD CONSTRAINT watched CHECK (
+      account_id <> '${account.account_id}' OR spent + held <= 100)`)
+    const made = [
+      await budget(account),
+      await budget(account, { selector: "group", selected: "a", amount: 60n }),
+      await budget(account, { selector: "key", selected: account.key_id, amount: 70n, period: "hour" }),
+      await budget(account, { selector: "model", selected: "model", amount: 90n, period: "total" }),
+    ]
+    let charged = 0n
+    let held = 0
+    await Promise.all(
+      connections.map(async (connection, worker) => {
+        for (let round = 0; round < 40; round += 1) {
+          const asked = Array.from({ length: 1 + (round % 5) }, (_, at) =>
+            holdOf(keys[(round + worker + at) % 2] ?? account, BigInt(1 + ((round * 7 + worker) % 30))),
+          )
+          const results = await holdBatch(connection, gateway_id, asked, 5_000)
+          const taken = asked.filter((_, at) => results[at]?.outcome === "held")
+          held += taken.length
+          const charge = round % 8 === 0 ? 1n : 0n
+          if (charge > 0n) charged += charge * BigInt(taken.length)
+          const ends = taken.map(({ id }) => ({
+            end: charge > 0n ? settled(id, charge) : released(id),
+            hold: null,
+          }))
+          if (ends.length > 0) await endBatch(connection, ends, 5_000)
+        }
+      }),
+    )
+    expect(held).toBeGreaterThan(20)
+    expect(await used(made[0]?.id ?? "")).toEqual({ spent: charged, held: 0n })
+    await exact(account)
+    await db.sql.unsafe("ALTER TABLE tollgate.budget_windows DROP CONSTRAINT watched")
+  }, 30_000)
+
+  test("the audit finds a counter that differs from the journal, and names the budget", async () => {
+    const account = await db.account(1_000n)
+    const made = await budget(account, { unit: "tokens", amount: 100n })
+    await hold(holdOf(account, 1n, { tokens: 5 }))
+    await db.sql`UPDATE tollgate.budget_windows SET spent = spent + 2, held = held + 1 WHERE id = ${made.id}`
+    for (const settle_ms of [0, 60_000]) {
+      const found = await audit(db.database.operators, { settle_ms })
+      expect(found.violations.filter(({ kind }) => kind.startsWith("budget"))).toEqual([
+        {
+          kind: "budget_held",
+          account_id: account.account_id,
+          id: made.id,
+          recorded_nano: 6_000_000_000n,
+          expected_nano: 5_000_000_000n,
+        },
+        {
+          kind: "budget_spent",
+          account_id: account.account_id,
+          id: made.id,
+          recorded_nano: 2_000_000_000n,
+          expected_nano: 0n,
+        },
+      ])
+    }
+    await db.sql`UPDATE tollgate.budget_windows SET spent = spent - 2, held = held - 1 WHERE id = ${made.id}`
+    await falsify(
+      db.sql,
+      (tx) => tx`UPDATE tollgate.holds SET held_at = held_at - interval '40 days'
+      WHERE account_id = ${account.account_id}`,
+    )
+    const found = await audit(db.database.operators, { settle_ms: 0 })
+    expect(found.violations.filter(({ kind }) => kind.startsWith("budget"))).toMatchObject([
+      { kind: "budget_held", recorded_nano: 5_000_000_000n, expected_nano: 0n },
+    ])
+  })
+})
+
+describe("D97 the windows of a budget", () => {
+  test.each([
+    ["hour", "UTC", "2026-11-26T10:59:59Z", "2026-11-26T10:00:00Z", "2026-11-26T11:00:00Z"],
+    ["hour", "Asia/Kolkata", "2026-11-26T10:59:59Z", "2026-11-26T10:30:00Z", "2026-11-26T11:30:00Z"],
+    ["hour", "Europe/Berlin", "2026-10-25T01:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"],
+    ["day", "Europe/Berlin", "2026-03-29T10:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"],
+    ["day", "Europe/Berlin", "2026-10-25T23:30:00Z", "2026-10-25T23:00:00Z", "2026-10-26T23:00:00Z"],
+    ["week", "America/New_York", "2026-11-30T04:59:59Z", "2026-11-23T05:00:00Z", "2026-11-30T05:00:00Z"],
+    ["month", "Asia/Tokyo", "2026-11-30T15:00:00Z", "2026-11-30T15:00:00Z", "2026-12-31T15:00:00Z"],
+    ["month", "UTC", "2028-02-29T23:59:59Z", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"],
+    // Havana repeats the hour after midnight.
+    ["day", "America/Havana", "2026-11-01T04:30:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"],
+    ["day", "America/Havana", "2026-11-01T05:30:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"],
+    ["day", "America/Havana", "2026-10-31T12:00:00Z", "2026-10-31T04:00:00Z", "2026-11-01T04:00:00Z"],
+    // Cairo has no midnight on this day.
+    ["day", "Africa/Cairo", "2026-04-24T12:00:00Z", "2026-04-23T22:00:00Z", "2026-04-24T21:00:00Z"],
+  ])("%s in %s at %s", async (period, timezone, at, from, to) => {
+    const [row] = await db.sql`SELECT tollgate.window_start(${period}, ${timezone}, ${at}) AS "from",
+      tollgate.window_end(${period}, ${timezone}, ${at}) AS "to"`
+    expect([row?.from, row?.to]).toEqual([new Date(from), new Date(to)])
+  })
+
+  test("begin at their time, in the order of the calls: no call counts in two, and none is lost", async () => {
+    const account = await db.account(100_000n)
+    const session = new WoundSession(db.address)
+    const day = await budget(account, { period: "day", timezone: "Europe/Berlin" })
+    const hour = await budget(account, {
+      period: "hour",
+      selector: "model",
+      selected: "other",
+      amount: 1_000n,
+    })
+    const midnight = day.resets_at?.getTime() ?? 0
+    const at = async (ms: number, amount: bigint, changes: Partial<Hold> = {}) => {
+      await session.wind(midnight + ms - Date.now())
+      const asked = holdOf(account, amount, { id: session.nextId(), ...changes })
+      const [result] = await holdBatch(session.connection, gateway_id, [asked], 300)
+      return { outcome: result?.outcome, asked }
+    }
+    const evening = await at(-60_000, 100n)
+    expect(evening.outcome).toBe("held")
+    expect((await at(-30_000, 1n)).outcome).toBe("budget_reached")
+    const night = await at(1_000, 100n, { terms_id: OTHER_MODEL })
+    expect(night.outcome).toBe("held")
+    // A gateway whose statement began before midnight comes late: it counts in the new day.
+    expect((await at(-1_000, 1n)).outcome).toBe("budget_reached")
+    await endBatch(session.connection, [{ end: settled(evening.asked.id, 70n), hold: null }], 300)
+    await endBatch(session.connection, [{ end: settled(night.asked.id, 60n), hold: null }], 300)
+    expect((await at(-1_000, 40n, { terms_id: OTHER_MODEL })).outcome).toBe("held")
+    const rows = await db.sql`SELECT id, spent::int, held::int FROM tollgate.budget_windows
+      WHERE account_id = ${account.account_id}`
+    expect(new Map(rows.map(({ id, spent, held }) => [id, [spent, held]]))).toEqual(
+      new Map([
+        [day.id, [60, 40]],
+        [hour.id, [60, 40]],
+      ]),
+    )
+    await exact(account)
+    await session.close()
+  })
+})
