@@ -132,7 +132,7 @@ async function findPort(address: Listening): Promise<number> {
   return found
 }
 
-/** Separates two metrics in Prometheus' text format as prom-client prints it. */
+/** Separates two metrics in Prometheus' text format. */
 const BREAK = "\n\n"
 
 /** Merges the metrics of several processes. Each labels its own series; the format wants one HELP and TYPE per metric. */

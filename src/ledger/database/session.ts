@@ -90,7 +90,7 @@ export class DatabaseSession {
   /** Queries in flight reject. */
   async end(): Promise<void> {
     this.#closed = true
-    // At once, so that it stays true that no query was sent.
+    // Immediately, so that it stays true that no query was sent.
     if (!this.#is_connected) this.#socket?.destroy()
     await this.#client.end({ timeout: 0 })
     this.#socket?.destroy()
@@ -132,7 +132,7 @@ export class DatabaseSession {
     return client
   }
 
-  /** Once, because the driver would connect again at once, and without end. */
+  /** Called once, because the driver would connect again without a pause and without end. */
   #newSocket(): Socket {
     if (this.#closed || this.#socket !== null) throw new Unsent(connectionClosed())
     this.#socket = new Socket()
