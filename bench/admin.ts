@@ -31,7 +31,6 @@ export interface Payer {
   readonly key: string
 }
 
-/** A client of the gateway's admin API. */
 export class Admin {
   readonly #url: string
   readonly #token: string

@@ -76,7 +76,6 @@ export function tokensOf(spec: AnswerSpec): Tokens {
   }
 }
 
-/** The body of a JSON answer. */
 export function jsonAnswer(spec: Exclude<AnswerSpec, StreamSpec>): Uint8Array {
   if (spec.kind === "count") return encoder.encode(JSON.stringify({ input_tokens: PROMPT.prompt_tokens }))
   return encoder.encode(

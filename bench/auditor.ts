@@ -7,7 +7,6 @@ import type { AuditResult } from "./results.ts"
 import { BYTES_PER_TOKEN, PRICE, type Rig } from "./rig.ts"
 
 const CREDIT = "100000000"
-/** The most faults that are listed. */
 const MAX_FAULTS = 10
 /** Settlements may follow the last byte (D32: settle before the last byte, but wait at most 250 ms). */
 const SETTLED_MS = 10_000

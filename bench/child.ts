@@ -3,7 +3,7 @@ import type { Subprocess } from "bun"
 import { checked } from "./checked.ts"
 
 /** The roles of the benchmark's processes. Each does one thing, so that the work of one does not count as that of another. */
-export const roles = ["provider", "bare", "tollgate", "load", "ledger", "shards"] as const
+export const roles = ["provider", "bare", "tollgate", "load", "ledger"] as const
 export type Role = (typeof roles)[number]
 
 const Question = Type.Object({ number: Type.Integer(), asked: Type.Unknown() })

@@ -159,7 +159,6 @@ export class Client implements AnswerSink {
   }
 }
 
-/** One call, and its outcome when it has ended. */
 class Call implements Outcome {
   readonly request: Request
   readonly start_ms: number

@@ -1,6 +1,5 @@
 import { parseArgs } from "node:util"
 
-/** The parsed command line. */
 export type Command =
   | { readonly kind: "help" }
   | ({

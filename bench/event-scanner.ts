@@ -29,7 +29,6 @@ export class EventScanner {
   #last_from = 0
   #last_to = 0
 
-  /** Begins a new stream. */
   reset(): void {
     this.content_seen = false
     this.done = false

@@ -7,21 +7,18 @@ import { Job } from "./job.ts"
 import { LedgerLoad, LedgerQuestion } from "./ledger-load.ts"
 import { load } from "./load.ts"
 import { startProvider } from "./provider.ts"
-import { ShardsLoad, ShardsQuestion } from "./shards-load.ts"
 import { StartTollgate, TollgateProcess } from "./tollgate.ts"
 
 export const StartProvider = Type.Object({ specs: Type.Record(Type.String(), AnswerSpec) })
 export const StartBare = Type.Object({ provider_url: Type.String() })
 export const Port = Type.Object({ port: Type.Integer() })
 
-/** The handler of each role. */
 export const handlers: Readonly<Record<Role, () => Handler>> = {
   provider: () => serving((asked) => startProvider(checked(StartProvider, asked).specs)),
   bare: () => serving((asked) => startBare(checked(StartBare, asked).provider_url)),
   load: () => ({ answer: (asked) => load(checked(Job, asked)), end: async () => {} }),
   tollgate: tollgateHandler,
   ledger: ledgerHandler,
-  shards: shardsHandler,
 }
 
 /** The first question starts the server; the answer is its port. */
@@ -50,19 +47,12 @@ function ledgerHandler(): Handler {
   let opened: Promise<LedgerLoad> | null = null
   return {
     async answer(asked) {
-      opened ??= LedgerLoad.open()
-      return (await opened).answer(checked(LedgerQuestion, asked))
+      const question = checked(LedgerQuestion, asked)
+      opened ??= LedgerLoad.open(question.what === "open" ? question.shards : 1)
+      return (await opened).answer(question)
     },
     async end() {
       await (await opened)?.end()
     },
-  }
-}
-
-function shardsHandler(): Handler {
-  const shards = new ShardsLoad()
-  return {
-    answer: async (asked) => shards.answer(checked(ShardsQuestion, asked)),
-    end: () => shards.end(),
   }
 }

@@ -1,6 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
 
-/** Where requests go. */
 export const Origin = Type.Object({
   host: Type.String(),
   port: Type.Integer(),
@@ -67,7 +66,6 @@ export const JobReport = Type.Object({
   lateness: Encoded,
   /** CPU of the load generator, the target and its Postgres within the measured time. */
   cpu_ms: Type.Object({ load: Type.Number(), target: Type.Number(), postgres: Type.Number() }),
-  /** Memory of the target's first process. */
   memory: Type.Union([
     Type.Null(),
     Type.Object({

@@ -5,7 +5,6 @@ import {
   type Histogram,
 } from "hdr-histogram-js"
 
-/** A summary of a distribution, in milliseconds. */
 export interface LatencySummary {
   readonly count: number
   readonly mean: number
@@ -31,7 +30,6 @@ export class Latencies {
     return new Latencies(decodeFromCompressedBase64(encoded, 32))
   }
 
-  /** The sum of several distributions. */
   static merged(parts: readonly Latencies[]): Latencies {
     const all = new Latencies()
     for (const part of parts) all.#histogram.add(part.#histogram)

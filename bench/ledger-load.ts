@@ -5,19 +5,23 @@ import { credit } from "../src/ledger/accounts/credits.ts"
 import { createKey } from "../src/ledger/accounts/keys.ts"
 import { audit } from "../src/ledger/archive/audit.ts"
 import type { DatabaseConnection } from "../src/ledger/database/connection.ts"
-import { type Database, openDatabase } from "../src/ledger/database/database.ts"
-import { DatabaseLedger } from "../src/ledger/database-ledger.ts"
+import type { Database } from "../src/ledger/database/database.ts"
 import type { End, Hold } from "../src/ledger/entries.ts"
+import type { Ledger } from "../src/ledger/ledger.ts"
 import { endBatch } from "../src/ledger/money/end.ts"
 import { holdBatch } from "../src/ledger/money/hold.ts"
 import { Lease } from "../src/ledger/money/lease.ts"
+import { openLedger } from "../src/ledger/sharded-ledger.ts"
+import { openShards } from "../src/ledger/shards.ts"
 import { Latencies } from "./latencies.ts"
 import { OwnPostgres, quietLog } from "./own-postgres.ts"
 import { addPast, settle } from "./past.ts"
 import { cpuTimes, postgresPid, spent } from "./process-status.ts"
 
-/** The questions to the process of the ledger. */
+/** The questions to a process with a ledger. */
 export const LedgerQuestion = Type.Union([
+  /** The first question to a ledger with several shards. */
+  Type.Object({ what: Type.Literal("open"), shards: Type.Integer() }),
   /** Time the hold and the settlement of one call at a time, with no other load. */
   Type.Object({ what: Type.Literal("alone"), samples: Type.Integer() }),
   /** Hold and settle pairs as fast as they go, `in_flight` at a time. */
@@ -33,10 +37,12 @@ export const LedgerQuestion = Type.Union([
   Type.Object({ what: Type.Literal("past"), calls: Type.Integer() }),
   /** Vacuum and analyze, as autovacuum does from time to time. */
   Type.Object({ what: Type.Literal("vacuum") }),
+  /** Audit every shard; the answer is the sum. */
   Type.Object({ what: Type.Literal("audit") }),
 ])
 export type LedgerQuestion = Static<typeof LedgerQuestion>
 
+export const OpenAnswer = Type.Object({ shards: Type.Integer() })
 export const AloneAnswer = Type.Object({ hold: Type.String(), settle: Type.String() })
 export const PairsAnswer = Type.Object({
   pairs: Type.Integer(),
@@ -71,56 +77,76 @@ export interface Payer {
   readonly key_id: string
 }
 
-/** The ledger without a gateway, on a Postgres of its own with the gateway's settings: the reference for what billing costs. */
+/** An account, and what a call of it is held with in its shard. */
+interface ShardPayer extends Payer {
+  readonly shard: number
+  readonly terms_id: number
+}
+
+/**
+ * The ledger without a gateway, in one shard or several, each on a Postgres of its own with the gateway's settings: the
+ * reference for what billing costs. Accounts are spread evenly over the shards.
+ */
 export class LedgerLoad {
-  readonly #own: OwnPostgres
-  readonly #database: Database
-  readonly #ledger: DatabaseLedger
+  readonly #owns: readonly OwnPostgres[]
+  readonly #databases: readonly Database[]
+  readonly #ledger: Ledger
+  readonly #terms_ids: readonly number[]
+  /** Of the first shard. */
   readonly #connections: readonly DatabaseConnection[]
+  readonly #gateway_id: string
   /** What each connection runs last. */
   readonly #turns: Promise<unknown>[] = []
-  readonly #gateway_id: string
-  readonly #terms_id: number
-  readonly #payers: Payer[] = []
+  readonly #payers: ShardPayer[] = []
   #past = 0
 
-  static async open(): Promise<LedgerLoad> {
-    const own = new OwnPostgres()
-    await own.start()
-    const database = await openDatabase(own.address)
-    const ledger = await DatabaseLedger.open({
-      database,
-      data_dir: own.folder,
-      lease: { renew_ms: 5_000, expire_ms: 20_000 },
-      log: quietLog,
-      checkpoints: () => [],
-    })
-    const connections = Array.from({ length: SINGLE_CONNECTIONS }, () => database.connection())
-    // This lease is never renewed.
-    const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
-    await lease.take(nextId())
-    const [[terms_id = 0]] = await ledger.terms([TERMS])
-    return new LedgerLoad(own, database, ledger, connections, lease.gateway_id, terms_id)
+  static async open(shards: number): Promise<LedgerLoad> {
+    const owns = Array.from({ length: shards }, () => new OwnPostgres())
+    try {
+      for (const own of owns) await own.start()
+      const addresses = owns.map(({ address }, shard) => ({ name: `shard-${shard}`, open: true, address }))
+      const shard_databases = await openShards(addresses)
+      const ledger = await openLedger({
+        databases: shard_databases,
+        data_dir: owns[0]?.folder ?? "",
+        lease: { renew_ms: 5_000, expire_ms: 20_000 },
+        log: quietLog,
+        checkpoints: () => [],
+      })
+      const [{ database }] = shard_databases
+      const connections = Array.from({ length: SINGLE_CONNECTIONS }, () => database.connection())
+      // This lease is never renewed.
+      const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
+      await lease.take(nextId())
+      const terms_ids = (await ledger.terms([TERMS])).map(([terms_id = 0]) => terms_id)
+      const databases = shard_databases.map((shard) => shard.database)
+      return new LedgerLoad(owns, databases, ledger, terms_ids, connections, lease.gateway_id)
+    } catch (error) {
+      await Promise.all(owns.map((own) => own.stop()))
+      throw error
+    }
   }
 
   private constructor(
-    own: OwnPostgres,
-    database: Database,
-    ledger: DatabaseLedger,
+    owns: readonly OwnPostgres[],
+    databases: readonly Database[],
+    ledger: Ledger,
+    terms_ids: readonly number[],
     connections: readonly DatabaseConnection[],
     gateway_id: string,
-    terms_id: number,
   ) {
-    this.#own = own
-    this.#database = database
+    this.#owns = owns
+    this.#databases = databases
     this.#ledger = ledger
+    this.#terms_ids = terms_ids
     this.#connections = connections
     this.#gateway_id = gateway_id
-    this.#terms_id = terms_id
   }
 
   async answer(question: LedgerQuestion): Promise<object> {
     switch (question.what) {
+      case "open":
+        return { shards: this.#owns.length }
       case "alone":
         return this.#alone(question.samples)
       case "pairs":
@@ -128,11 +154,14 @@ export class LedgerLoad {
       case "past":
         return this.#addPast(question.calls)
       case "vacuum":
-        await this.#database.operators.execute("VACUUM (ANALYZE) tollgate.holds, tollgate.ends")
+        await this.#operators(0).execute("VACUUM (ANALYZE) tollgate.holds, tollgate.ends")
         return {}
       case "audit": {
-        const { violations, open_holds } = await audit(this.#database.operators)
-        return { violations: violations.length, open_holds }
+        const found = await Promise.all(this.#databases.map(({ operators }) => audit(operators)))
+        return {
+          violations: found.reduce((sum, { violations }) => sum + violations.length, 0),
+          open_holds: found.reduce((sum, { open_holds }) => sum + open_holds, 0),
+        }
       }
     }
   }
@@ -140,8 +169,8 @@ export class LedgerLoad {
   async end(): Promise<void> {
     await this.#ledger.stop()
     await Promise.all(this.#connections.map((connection) => connection.end()))
-    await this.#database.close()
-    await this.#own.stop()
+    await Promise.all(this.#databases.map((database) => database.close()))
+    await Promise.all(this.#owns.map((own) => own.stop()))
   }
 
   async #alone(samples: number) {
@@ -149,7 +178,7 @@ export class LedgerLoad {
     const holds = new Latencies()
     const settlements = new Latencies()
     for (let sample = 0; sample < samples; sample++) {
-      const hold = holdOf(payer, this.#terms_id)
+      const hold = holdOf(payer, payer.terms_id)
       const started_ms = performance.now()
       await this.#holdOne(0, hold)
       const held_ms = performance.now()
@@ -162,19 +191,20 @@ export class LedgerLoad {
 
   async #pairs({ how, accounts, in_flight, duration_ms }: Extract<LedgerQuestion, { what: "pairs" }>) {
     await this.#payer(accounts - 1)
-    const processes = { pid: null, postgres_pid: postgresPid(this.#own.folder) }
-    const before = cpuTimes(processes)
+    const pids = this.#owns.map(({ folder }) => postgresPid(folder))
+    const before = pids.map((postgres_pid) => cpuTimes({ pid: null, postgres_pid }))
     const started_ms = performance.now()
     const until_ms = started_ms + duration_ms
     let begun = 0
     let pairs = 0
     const work = async (worker: number) => {
       while (performance.now() < until_ms) {
-        const hold = holdOf(await this.#payer(begun++ % accounts), this.#terms_id)
+        const payer = await this.#payer(begun++ % accounts)
+        const hold = holdOf(payer, payer.terms_id)
         if (how === "batch_queues") {
-          const { outcome } = await this.#ledger.hold(hold)
+          const { outcome } = await this.#ledger.hold(hold, payer.shard)
           if (outcome !== "held") throw new Error(`a hold was refused: ${outcome}`)
-          await this.#ledger.end(endOf(hold))
+          await this.#ledger.end(endOf(hold), payer.shard)
         } else {
           await this.#holdOne(worker, hold)
           await this.#endOne(worker, hold)
@@ -183,21 +213,24 @@ export class LedgerLoad {
       }
     }
     await Promise.all(Array.from({ length: in_flight }, (_, worker) => work(worker)))
-    const { load, postgres } = spent(before, cpuTimes(processes))
+    const used = before.map((times, shard) =>
+      spent(times, cpuTimes({ pid: null, postgres_pid: pids[shard] ?? null })),
+    )
     return {
       pairs,
       duration_ms: performance.now() - started_ms,
-      cpu_ms: { process: load, postgres: [postgres] },
+      cpu_ms: { process: used[0]?.load ?? 0, postgres: used.map(({ postgres }) => postgres) },
     }
   }
 
   async #addPast(calls: number) {
     const payer = await this.#payer(0)
-    const database = this.#database.operators
+    const database = this.#operators(0)
     await addPast(database, {
-      ...payer,
+      account_id: payer.account_id,
+      key_id: payer.key_id,
       gateway_id: this.#gateway_id,
-      terms_id: this.#terms_id,
+      terms_id: payer.terms_id,
       from: this.#past,
       to: calls,
     })
@@ -230,13 +263,20 @@ export class LedgerLoad {
     return turn
   }
 
+  #operators(shard: number): Database["operators"] {
+    const database = this.#databases[shard]
+    if (database === undefined) throw new Error("there is no such shard")
+    return database.operators
+  }
+
   /** The account with this number; creates it, and all before it, when missing. */
-  async #payer(number: number): Promise<Payer> {
-    const { operators } = this.#database
+  async #payer(number: number): Promise<ShardPayer> {
     const missing = Math.max(0, number + 1 - this.#payers.length)
-    if (missing > 0) {
-      this.#payers.push(...(await Promise.all(Array.from({ length: missing }, () => makePayer(operators)))))
-    }
+    const made = Array.from({ length: missing }, async (_, at) => {
+      const shard = (this.#payers.length + at) % this.#owns.length
+      return { ...(await makePayer(this.#operators(shard))), shard, terms_id: this.#terms_ids[shard] ?? 0 }
+    })
+    if (missing > 0) this.#payers.push(...(await Promise.all(made)))
     const payer = this.#payers[number]
     if (payer === undefined) throw new Error("there is no such account")
     return payer

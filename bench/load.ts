@@ -143,7 +143,6 @@ class LoadRun implements ClientListener {
     await this.#all_ended.promise
   }
 
-  /** Starts this many clients. */
   #begin(connections: number): void {
     // Counts one more while clients start, so that the run does not end before all have started.
     this.#running += connections + 1

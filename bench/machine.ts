@@ -23,7 +23,6 @@ export function thisMachine(): Machine {
 
 /** What ran, where and when: the results of every kind of run begin with it. */
 export interface RunFacts {
-  /** Tollgate's version. */
   readonly tollgate: string
   readonly machine: Machine
   readonly started_at: string

@@ -14,7 +14,6 @@ const role = roles.find((name) => name === first)
 if (role !== undefined) serveParent(handlers[role]())
 else process.exitCode = await conduct(process.argv.slice(2))
 
-/** Runs the command, prints its table, writes its results; the exit code. */
 async function conduct(args: readonly string[]): Promise<number> {
   try {
     const command = readCommand(args)

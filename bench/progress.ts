@@ -19,7 +19,6 @@ export class Progress {
     this.#is_terminal = out.isTTY === true
   }
 
-  /** The next step begins. */
   step(text: string): void {
     this.#step += 1
     this.say(text)

@@ -7,7 +7,6 @@ import {
   tokensOf,
   type Write,
 } from "./answer-spec.ts"
-import { TimerWheel } from "./timer-wheel.ts"
 
 /** What the provider generated for one call of the gateway. */
 export interface Generated extends Tokens {
@@ -35,12 +34,11 @@ export function pathOf(spec_name: string): string {
  */
 export function startProvider(specs: AnswerSpecs): Bun.Server<undefined> {
   const generated: Generated[] = []
-  const wheel = new TimerWheel()
   const note = (entry: Generated) => void generated.push(entry)
   const responders = new Map(
     Object.entries(specs).map(([name, spec]) => [
       pathOf(name) + operationPath(spec),
-      responderOf(spec, wheel, note),
+      responderOf(spec, note),
     ]),
   )
   return Bun.serve({
@@ -72,7 +70,7 @@ type Note = (entry: Generated) => void
 /** Answers a call; `id` is null when it did not come from the gateway. */
 type Responder = (id: string | null) => Response | Promise<Response>
 
-function responderOf(spec: AnswerSpec, wheel: TimerWheel, note: Note): Responder {
+function responderOf(spec: AnswerSpec, note: Note): Responder {
   const tokens = tokensOf(spec)
   if (spec.kind === "stream") {
     const writes = streamWrites(spec)
@@ -82,9 +80,7 @@ function responderOf(spec: AnswerSpec, wheel: TimerWheel, note: Note): Responder
         if (id !== null) note({ id, whole, output_bytes: events * content_bytes, ...tokens })
       }
       const body =
-        per_second === null
-          ? eagerBody(writes, end)
-          : pacedBody(writes, (1000 * together) / per_second, wheel, end)
+        per_second === null ? eagerBody(writes, end) : pacedBody(writes, (1000 * together) / per_second, end)
       return new Response(body, { headers: SSE_HEADERS })
     }
   }
@@ -129,12 +125,8 @@ function eagerBody(writes: readonly Write[], end: End): ReadableStream<Uint8Arra
 }
 
 /** The first write at once, the others on a schedule, whether the client reads them or not. */
-function pacedBody(
-  writes: readonly Write[],
-  interval_ms: number,
-  wheel: TimerWheel,
-  end: End,
-): ReadableStream<Uint8Array> {
+function pacedBody(writes: readonly Write[], interval_ms: number, end: End): ReadableStream<Uint8Array> {
+  const started_ms = performance.now()
   let at = 0
   let events = 0
   let left = false
@@ -142,17 +134,18 @@ function pacedBody(
     start(controller) {
       const send = () => {
         const write = writes[at]
-        if (left || write === undefined) return false
+        if (left || write === undefined) return
         at += 1
         events += write.events
         controller.enqueue(write.bytes)
-        if (at < writes.length) return true
+        if (at < writes.length) {
+          setTimeout(send, started_ms + at * interval_ms - performance.now())
+          return
+        }
         end(events, true)
         controller.close()
-        return false
       }
       send()
-      wheel.every(interval_ms, send)
     },
     cancel() {
       left = true

@@ -17,7 +17,6 @@ async function alone(rig: Rig) {
   return { hold_ms: Latencies.decode(hold).at(0.5), settle_ms: Latencies.decode(settle).at(0.5) }
 }
 
-/** The p50 of the statement that holds one call. */
 export const holdStatement: Reference = {
   name: "hold statement alone",
   async measure(rig) {
@@ -26,7 +25,6 @@ export const holdStatement: Reference = {
   },
 }
 
-/** The p50s of the statements that hold and settle one call. */
 export const bothStatements: Reference = {
   name: "hold and settle statements alone",
   async measure(rig) {

@@ -70,7 +70,6 @@ export interface CpuResult {
   readonly target_us: Spread
   /** All processes of its Postgres; 0 when it has none. */
   readonly postgres_us: Spread
-  /** The load generator. */
   readonly load_us: Spread
   /** The load generator's CPU by the target's, over all rounds; null when the target's is not known. */
   readonly load_share: number | null
@@ -80,6 +79,5 @@ export interface CpuResult {
 export interface PairsResult {
   readonly per_s: Spread
   readonly process_us: Spread
-  /** One for each Postgres. */
   readonly postgres_us: readonly Spread[]
 }

@@ -6,8 +6,8 @@ import { checked } from "./checked.ts"
 import { Child } from "./child.ts"
 import { Port } from "./handlers.ts"
 import { type Job, JobReport } from "./job.ts"
+import { OpenAnswer } from "./ledger-load.ts"
 import { type AnswerSpecs, type Generated, pathOf } from "./provider.ts"
-import { OpenAnswer } from "./shards-load.ts"
 import { Listening } from "./tollgate.ts"
 
 /** The targets of a scenario: the provider itself, a bare pass-through, and Tollgate. */
@@ -96,10 +96,10 @@ export class Rig {
   }
 
   /** Starts a process whose ledger has this many shards, each on a Postgres of its own. */
-  async startShards(shards: number, accounts: number): Promise<Child> {
-    const child = new Child("shards")
+  async startShards(shards: number): Promise<Child> {
+    const child = new Child("ledger")
     this.#shards.push(child)
-    await child.ask(OpenAnswer, { what: "open", shards, accounts })
+    await child.ask(OpenAnswer, { what: "open", shards })
     return child
   }
 

@@ -21,7 +21,6 @@ import type {
 import { reaches } from "./scenario.ts"
 import { spread, variation } from "./statistics.ts"
 
-/** Combines the rounds of a scenario. */
 export function httpResult(scenario: HttpScenario, size: Size, rounds: readonly HttpRound[]): ScenarioResult {
   const { name, title, figures, reference } = scenario
   const arrival = scenario.arrival(size)

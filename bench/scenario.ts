@@ -34,7 +34,6 @@ export interface HttpScenario {
   readonly name: string
   readonly title: string
   spec(size: Size): AnswerSpec
-  /** The bytes of the prompt in each request. */
   readonly prompt_bytes: number
   arrival(size: Size): Arrival
   /** Whether both gateways are restarted before each round. */

@@ -26,7 +26,6 @@ export interface SoakResults extends RunFacts {
 
 /** A twentieth of the calls, and the gateway's memory after them. */
 export interface Slice {
-  /** Calls so far. */
   readonly calls: number
   /** Streams whose clients disconnected, so far. */
   readonly left: number

@@ -204,7 +204,8 @@ export class Suite {
     const { title, in_flight } = scenario
     const accounts = scenario.accounts(this.#size)
     const ask = async (ledger: Child, at_once: number) => {
-      const question = { what: "pairs", in_flight: at_once, duration_ms: this.#size.measure_ms }
+      const { measure_ms: duration_ms } = this.#size
+      const question = { what: "pairs", how: "batch_queues", accounts, in_flight: at_once, duration_ms }
       return pairsOf(await ledger.ask(PairsAnswer, question))
     }
     const measure = (words: string, ledger: Child, at_once: number) => {
@@ -214,10 +215,7 @@ export class Suite {
     const rounds: ShardsRound[] = []
     try {
       this.#progress.say(`${title}: start`)
-      const [one, two] = await Promise.all([
-        this.#rig.startShards(1, accounts),
-        this.#rig.startShards(2, accounts),
-      ])
+      const [one, two] = await Promise.all([this.#rig.startShards(1), this.#rig.startShards(2)])
       for (const ledger of [one, two]) await ask(ledger, in_flight)
       for (let round = 1; round <= this.#size.rounds; round++) {
         rounds.push({

@@ -58,7 +58,6 @@ export function closingLines({
   ].join("\n")
 }
 
-/** The result of the audit. */
 function auditSentence({ calls, charged, faults }: AuditResult): string {
   if (faults.length > 0) return "Audit: THE MONEY DOES NOT ADD UP."
   return `Audit: ${calls} calls, ${charged} USD, every charge equal to what the provider counted; no hold left open.`
@@ -68,7 +67,6 @@ export function faultLines(faults: readonly string[]): string[] {
   return faults.length === 0 ? [] : ["FAILED", ...faults.map((fault) => `  ${fault}`)]
 }
 
-/** The table of a long run. */
 export function soakTable(results: SoakResults): string {
   const { slices, growth, figures } = results
   const sliceRows = slices.map(
@@ -112,7 +110,6 @@ export function historyTable({ calls, rows, faults }: HistoryResults): string {
   ].join("\n")
 }
 
-/** Absolute numbers of a scenario. */
 function absolutes({ title, targets, pairs, reference }: ScenarioResult): string[] {
   const lines: string[][] = []
   for (const [name, found] of Object.entries(targets ?? {})) {
@@ -149,7 +146,6 @@ function pairsCpuText(found: PairsResult): string {
   return `CPU per pair: process ${us(found.process_us.median)}, Postgres ${eachUs(found)}`
 }
 
-/** The CPU of each Postgres for each pair. */
 export function eachUs({ postgres_us }: PairsResult): string {
   return postgres_us.map(({ median }) => us(median)).join(" + ")
 }
@@ -184,7 +180,6 @@ export function perSecond({ median }: Spread): string {
   return median >= 100 ? median.toFixed(0) : median.toPrecision(3)
 }
 
-/** Rows with aligned columns. */
 export function aligned(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = []
   for (const row of rows) {

@@ -41,7 +41,6 @@ function wrkVerdict({ faults }: WrkResults): string {
   return faults.length === 0 ? "Audit: no violations, no hold left open." : "Audit: FAILED."
 }
 
-/** The table of a run with wrk. */
 export function wrkTable(results: WrkResults): string {
   return [
     wrkSentence(results),

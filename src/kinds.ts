@@ -92,7 +92,6 @@ type TokenBucket = {
 }[Bucket]
 export type FeeBucket = Exclude<Bucket, TokenBucket>
 
-/** A value for each name. */
 export function recordOf<Name extends string, Value>(
   names: readonly Name[],
   toValue: (name: Name) => Value,

@@ -65,7 +65,6 @@ export class InFlight implements Places {
     this.#places.give(account_id, 1)
   }
 
-  /** The running calls. */
   calls(): readonly Call[] {
     return [...this.#calls]
   }

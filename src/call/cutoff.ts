@@ -41,7 +41,6 @@ export class Cutoff implements Signal {
   }
 }
 
-/** A signal that is never aborted. */
 export const NEVER: Signal = {
   aborted: false,
   addEventListener() {},

@@ -131,7 +131,6 @@ export class AdminClient {
   }
 }
 
-/** Opens the admin client for the target. */
 export async function openAdminClient(target: Target): Promise<AdminClient> {
   if (target.kind === "gateway") {
     const { url, token } = target

@@ -9,7 +9,6 @@ import { parseMoment } from "./moment.ts"
 import { type CardLine, type Column, card, type Screen, table } from "./screen.ts"
 import { DEFAULT_URL, findTarget } from "./target.ts"
 
-/** The context of an admin command. */
 export interface AdminContext {
   readonly client: AdminClient
   readonly screen: Screen
@@ -85,7 +84,6 @@ type ListDefinition<W, S extends TSchema> = Omit<LeafDefinition<W>, "run"> & {
   readonly columns: readonly Column<Static<S>>[]
   /** Printed if there are no entries. */
   readonly empty: string
-  /** The path of the list, and its query. */
   path(given: Given<W>, context: AdminContext): Promise<readonly [path: string, query?: QueryParameters]>
 }
 

@@ -2,10 +2,13 @@ import { eventTypes, FeedLine } from "../wire/events.ts"
 import { type AdminContext, adminCommand, timeOf } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import { briefMoment } from "./moment.ts"
+import { columnsOf } from "./screen.ts"
 
 const DEFAULT_LIMIT = "20"
 /** Longest wait of one request of `--follow`. */
 const WAIT_S = "30"
+
+const column = columnsOf(FeedLine)
 
 /** `tollgate events`: the journal as a feed of events (D96). */
 export const events = adminCommand({
@@ -43,9 +46,9 @@ async function listed(context: AdminContext, query: Record<string, string>): Pro
     {
       rows: data,
       columns: [
-        { title: "TIME", of: ({ time }) => briefMoment(time, Date.now()) },
-        { title: "TYPE", of: ({ type }) => type },
-        { title: "ID", of: ({ id }) => id },
+        column("time", { of: ({ time }) => briefMoment(time, Date.now()) }),
+        column("type"),
+        column("id"),
         { title: "ACCOUNT", of: ({ data }) => data.account_id, spare: 1 },
         { title: "AMOUNT", of: amountOf, as: "usd" },
       ],

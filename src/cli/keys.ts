@@ -195,7 +195,6 @@ function expiryOf(text: string): string {
   return time
 }
 
-/** Tags as the header has them. */
 export function tagsText(tags: Readonly<Record<string, string>>): string {
   return Object.entries(tags)
     .map(([name, value]) => `${name}=${value}`)

@@ -26,7 +26,6 @@ const completion: Leaf = leaf({
   run: ({ shell }, runtime) => runtime.print(completionScript(shell, programOf(runtime))),
 })
 
-/** All commands. */
 export const root: Group = {
   summary: "Tollgate, an LLM gateway with exact billing by the token",
   commands: {

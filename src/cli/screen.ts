@@ -27,7 +27,6 @@ export interface Runtime extends Screen {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** The runtime of this process. */
 export function processRuntime(): Runtime {
   const { stdout, stderr, env } = process
   const aside = painter(stderr.isTTY, env)

@@ -21,7 +21,6 @@ export function variablesOf(given: Partial<Given<typeof START_WORDS>>): Record<s
   )
 }
 
-/** `tollgate serve`: the gateway. */
 export const serve = leaf({
   summary: "Run the gateway",
   details: "Without a configuration it starts as a demo. Each flag overrides an environment variable.",

@@ -72,7 +72,6 @@ export interface Exposure {
   readonly admin_token: string | null
 }
 
-/** Loopback addresses. */
 export const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
 
 /**

@@ -26,7 +26,6 @@ function credential() {
   return text({ pattern: "^[\\x21-\\x7e]+$", [EXPECTED]: "printable ASCII without spaces" })
 }
 
-/** Strings by name. */
 function texts(expected: string) {
   return Type.Record(Type.String(), text({ pattern: "^[\\t\\x20-\\x7e]*$", [EXPECTED]: "printable ASCII" }), {
     default: {},

@@ -122,7 +122,6 @@ export function count(options: { maximum: number; default?: number }) {
   })
 }
 
-/** One of some words. */
 export function oneOf<const Words extends readonly string[]>(words: Words, options: TextOptions = {}) {
   return Type.Unsafe<Words[number]>(
     Type.Union(

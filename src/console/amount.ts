@@ -14,7 +14,6 @@ export function sumUsd(texts: readonly string[]): string {
   return printUsd(texts.reduce((sum, text) => sum + nanoOf(text), 0n))
 }
 
-/** `left - right`. */
 export function lessUsd(left: string, right: string): string {
   return printUsd(nanoOf(left) - nanoOf(right))
 }

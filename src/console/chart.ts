@@ -1,13 +1,11 @@
 import type { TimelineBody, TimelineGroup } from "../wire/statistics.ts"
 import { showCount, showUsd, sumUsd } from "./amount.ts"
 
-/** The metrics of a timeline. */
 export const metrics = ["money", "tokens", "calls"] as const
 export type Metric = (typeof metrics)[number]
 
 export interface Series {
   readonly name: string
-  /** The values to draw. */
   readonly values: readonly number[]
   /** The same values, exact and formatted. */
   readonly shown: readonly string[]
@@ -43,7 +41,6 @@ export function stacked(series: readonly Pick<Series, "values">[]): number[][] {
   })
 }
 
-/** The totals of all groups of a timeline. */
 export function totalsOf({ data }: TimelineBody) {
   const total = (valuesOf: (group: TimelineGroup) => readonly number[]) => sum(data.flatMap(valuesOf))
   return {

@@ -72,7 +72,6 @@ function formatted(text: string, style: Intl.DateTimeFormatOptions, zone: string
   return new Intl.DateTimeFormat(undefined, options).format(at)
 }
 
-/** The time ranges of the console. */
 export const ranges = ["1h", "24h", "7d", "30d"] as const
 export type TimeRange = (typeof ranges)[number]
 

@@ -60,7 +60,6 @@ export type DemoSize = "small" | "large"
 
 const STYLES: Readonly<Record<string, DemoSize>> = { "demo-small": "small", "demo-large": "large" }
 
-/** The names of the chat models. */
 export const chatModels = Object.keys(STYLES)
 
 /** The style of a model. Throws a `DemoError` if the demo does not have the model. */

@@ -16,7 +16,6 @@ const EmbeddingsCall = Type.Object({
 })
 type EmbeddingsCall = Static<typeof EmbeddingsCall>
 
-/** The model that makes embeddings. */
 export const embeddingsModel = "demo-embedding"
 
 const DIMENSIONS = 64

@@ -3,7 +3,6 @@ import { answer, checked, type DemoAnswer, DemoError, wordsOf } from "./answer.t
 import { newId } from "./chat.ts"
 import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
-/** The model of the messages-style family. */
 export const messagesModel = "demo-messages"
 
 const MessagesCall = Type.Object({

@@ -6,7 +6,6 @@ import { findPrograms, started } from "./programs.ts"
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants
 
-/** A running Postgres server. */
 export interface PostgresServer {
   readonly pid: number
   readonly socket_folder: string

@@ -21,7 +21,6 @@ export interface MeteredCall {
   readonly amount_nano: bigint
 }
 
-/** The open calls. */
 interface OpenCalls {
   readonly count: number
   readonly held_nano: bigint

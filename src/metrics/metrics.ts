@@ -140,7 +140,6 @@ function outcomeLabel(outcome: number | string): string {
   return hundreds >= 1 && hundreds <= 5 ? `${hundreds}xx` : "other"
 }
 
-/** The result of an audit. */
 interface Audited {
   readonly checked_at: Date
   readonly violations: readonly unknown[]
@@ -149,7 +148,6 @@ interface Audited {
 /** Queued items by kind of statement, and call ends in the spool. */
 type Depths = Readonly<Record<string, number>> & { readonly spool: number }
 
-/** Metrics of the ledger. */
 function ledgerMetrics(registry: Registry) {
   const statements = registry.histogram(
     "tollgate_ledger_statement_seconds{kind}",

@@ -36,7 +36,6 @@ import {
 
 /** Records of the ledger as the API shows them to operators and clients: the fields that the schemas name. */
 
-/** An account. */
 export function accountBody(account: Account): AccountBody {
   const { balance_nano, held_nano, price_multiplier_bp, suspended_at, created_at } = account
   return bodyOf(AccountBody, {
@@ -50,7 +49,6 @@ export function accountBody(account: Account): AccountBody {
   })
 }
 
-/** A credit. */
 export function creditBody(credit: Credit): CreditBody {
   const { amount_nano, created_at } = credit
   return bodyOf(CreditBody, { ...credit, amount: printUsd(amount_nano), created_at: printTime(created_at) })
@@ -61,7 +59,6 @@ export function createdKeyBody(made: Key, key: string): CreatedKeyBody {
   return bodyOf(CreatedKeyBody, { ...commonOf(made), key })
 }
 
-/** A key. */
 export function keyBody(key: Key): KeyBody {
   return bodyOf(KeyBody, {
     ...commonOf(key),

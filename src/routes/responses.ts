@@ -98,7 +98,6 @@ const response = {
 const begun = { ...response, status: "in_progress", output: [], usage: null }
 const place = { item_id, output_index: 0, content_index: 0 }
 
-/** The events of the example stream. */
 export const exampleEvents = [
   { type: "response.created", response: begun },
   {

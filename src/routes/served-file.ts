@@ -13,7 +13,6 @@ export interface ServedFile {
   readonly bytes: ArrayBuffer
   /** The file with gzip. */
   readonly packed_bytes: Uint8Array<ArrayBuffer>
-  /** Its media type. */
   readonly type: string
   readonly etag: string
 }

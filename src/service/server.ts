@@ -112,7 +112,6 @@ export class Server {
     return this.#server.pendingRequests
   }
 
-  /** Ends every connection. */
   async close(): Promise<void> {
     clearInterval(this.#look)
     await this.#server.stop(true)
@@ -173,7 +172,6 @@ function probeOf({ url, method, headers }: Request): Request | null {
   return new Request(`http://localhost${url}`, { method })
 }
 
-/** True if the path of a URL is one of `places`, or below one. */
 function isBelow(url: string, places: readonly string[]): boolean {
   const at = url.indexOf("/", HTTP.length)
   for (const place of places)

@@ -1,4 +1,3 @@
-/** The styles of text in a terminal. */
 export type PaintStyle = "bold" | "dim" | "red" | "green"
 export type Paint = (style: PaintStyle, text: string) => string
 

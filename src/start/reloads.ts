@@ -12,7 +12,6 @@ interface ReloadsOptions {
   readonly started: Loaded
   readonly env: Sources["env"]
   readonly log: Log
-  /** Reads the configuration as a start does. */
   load(): Loaded
   /** Makes the gateway use a configuration. Rejects, and changes nothing, if it cannot. */
   apply(loaded: Loaded): Promise<void>
@@ -44,7 +43,6 @@ export class Reloads {
     this.#current = options.started
   }
 
-  /** Starts to check the files for changes. */
   watch(): void {
     setInterval(() => void this.look(), LOOK_MS).unref()
   }

@@ -5,7 +5,6 @@ import type { SpanAttributes } from "./otlp.ts"
 
 /** Span attributes: the names of the OpenTelemetry HTTP and GenAI conventions, otherwise `tollgate.…` (D54). */
 
-/** Attributes of an upstream attempt. */
 export function attemptAt({ upstream, model }: Route, operation: string): SpanAttributes {
   return {
     "gen_ai.operation.name": operation,

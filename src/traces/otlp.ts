@@ -14,7 +14,6 @@ export interface Event {
   readonly at_ms: number
 }
 
-/** A completed span. */
 export interface TraceSpan {
   readonly trace_id: string
   /** 16 hex digits. */

@@ -28,7 +28,6 @@ export function newSpanId(): string {
   return hex(8)
 }
 
-/** A span that has not ended. */
 interface OpenSpan {
   readonly span_id: string
   readonly name: string

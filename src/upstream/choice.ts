@@ -39,7 +39,6 @@ export class KeyRests {
     this.#refused.set(key, this.#rest("refused", OUT_MS))
   }
 
-  /** The key was answered. */
   forgive({ key }: Candidate): void {
     this.#refused.delete(key)
   }

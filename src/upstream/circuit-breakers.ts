@@ -72,7 +72,6 @@ export class CircuitBreakers {
     return account_id === null || this.#admits(this.#own.get(upstream)?.get(account_id))
   }
 
-  /** The status of this upstream's breaker. */
   status(upstream: string): BreakerStatus {
     const accounts_skipped = [...(this.#own.get(upstream)?.values() ?? [])].filter(
       (breaker) => !this.#admits(breaker),

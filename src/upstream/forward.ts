@@ -88,7 +88,6 @@ export async function forward(
   throw error
 }
 
-/** An attempt for the journal. */
 function lostAttempt(
   { route, key }: Candidate,
   outcome: Exclude<Outcome, "unreachable">,

@@ -16,7 +16,6 @@ export interface Body {
 /** A provider's 2xx with valid headers, whose body is not read yet. */
 export interface Reply {
   readonly kind: "reply"
-  /** The route that answered. */
   readonly route: Route
   readonly asking: ProviderIds
   readonly status: number

@@ -54,7 +54,6 @@ const TOOL_NAME = /^[\w-]{1,64}$/
 /** At least the names of one object of details. */
 const MAX_PARENTS = 4
 
-/** A known path in a usage. */
 interface UsagePath {
   readonly is: "count" | "cost" | "run" | "known" | "unpriced" | "text"
   readonly count: CountName | null

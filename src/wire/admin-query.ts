@@ -44,7 +44,6 @@ export const CallsQuery = query({
   ...page,
 })
 
-/** The time of a balance. */
 export const BalanceQuery = query({
   at: moment(
     "The time, by the clock of the ledger: an RFC 3339 time, or a day, which means midnight UTC. It cannot be in the future.",

@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { CallBody, CreditBody, Id, Money, Time } from "./admin.ts"
+import { titled } from "./field.ts"
 import { cursor, moment, query, wholeNumber, words } from "./parameter.ts"
 
 /** Events about entries of the journal, as CloudEvents 1.0 (D96). */
@@ -57,20 +58,22 @@ export const AddedCreditBody = Type.Composite([CreditBody, Type.Object({ account
 
 export const EventBody = Type.Object({
   specversion: Type.Literal("1.0"),
-  id: Type.String({
-    description:
-      "The call's id; the call's id and `/c` for its correction; the credit's id. An event that is sent again has the same id.",
-  }),
+  id: titled(
+    "ID",
+    Type.String({
+      description:
+        "The call's id; the call's id and `/c` for its correction; the credit's id. An event that is sent again has the same id.",
+    }),
+  ),
   source: Type.String({ description: "`/accounts/` and the account's id." }),
-  type: Type.String({ enum: [...eventTypes] }),
+  type: titled("Type", Type.String({ enum: [...eventTypes] })),
   subject: Type.String({ description: "The account's id." }),
-  time: Time,
+  time: titled("Time", Time),
   datacontenttype: Type.Literal("application/json"),
   data: Type.Union([CorrectedCallBody, CallBody, AddedCreditBody]),
 })
 export type EventBody = Static<typeof EventBody>
 
-/** A line of the feed. */
 export const FeedLine = Type.Composite([
   EventBody,
   Type.Object({

@@ -11,7 +11,6 @@ export interface Media {
 
 export type MediaKind = "image" | "audio" | "file"
 
-/** A medium that was found in a string. */
 export interface FoundMedia {
   readonly media: Media
   /** Characters that are data and no text. */

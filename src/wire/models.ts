@@ -47,13 +47,11 @@ export const ModelList = Type.Object(
 )
 export type ModelList = Static<typeof ModelList>
 
-/** A model of the list. */
 interface ListedModel {
   readonly name: string
   readonly operations: readonly OperationName[]
 }
 
-/** An entry of the list. */
 export function modelEntry({ name, operations }: ListedModel): ModelEntry {
   return {
     id: name,

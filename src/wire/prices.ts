@@ -31,7 +31,6 @@ export const Prices = Type.Object({
 })
 export type Prices = Static<typeof Prices>
 
-/** A line of a receipt. */
 export const Line = Type.Object({
   kind: Type.String({
     enum: [...kinds],

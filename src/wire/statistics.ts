@@ -12,7 +12,6 @@ export const splits = ["model", "key", "account"] as const
 export type Split = (typeof splits)[number]
 
 const DAY_MS = 86_400_000
-/** The hours of the default range. */
 const DEFAULT_HOURS = 24
 /** The most days of one answer. */
 const MAX_DAYS = 92

@@ -11,7 +11,6 @@ export interface TraceContext {
   readonly tracestate: string | null
 }
 
-/** The trace headers of a request. */
 export type TraceHeaders = Readonly<Record<string, string>>
 
 const VERSION_00 = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
@@ -47,7 +46,6 @@ function stateOf(tracestate: string | null): string | null {
   return members.every((member) => STATE_MEMBER.test(member)) ? members.join(",") : null
 }
 
-/** The headers of a trace context, in version 00. */
 export function traceHeaders({ trace_id, span_id, sampled, tracestate }: TraceContext): TraceHeaders {
   const traceparent = `00-${trace_id}-${span_id}-${sampled ? "01" : "00"}`
   return tracestate === null ? { traceparent } : { traceparent, tracestate }

@@ -7,9 +7,7 @@ import { id, model, moment, query, wordOrTag } from "./parameter.ts"
 
 /** The reports `GET /v1/usage` and `GET /admin/usage` (D48): their query strings and their bodies. */
 
-/** The groupings of a client. */
 const groupings = ["model", "operation", "key", "session", "end_user", "day"] as const
-/** The groupings of an operator. */
 export const operatorGroupings = [...groupings, "account", "hour"] as const
 /** `tag:` and the name of a tag groups by its values (D94). */
 export type Grouping = (typeof operatorGroupings)[number] | `tag:${string}`
@@ -44,10 +42,8 @@ function range<Word extends (typeof operatorGroupings)[number]>(words: readonly 
   }
 }
 
-/** The query of a client. */
 export const UsageQuery = query(range(groupings, `${MAX_DAYS}`))
 
-/** The query of an operator. */
 export const OperatorUsageQuery = query({
   ...range(operatorGroupings, `${MAX_DAYS} (${MAX_DAYS_BY_HOUR} by hour)`),
   account: Type.Optional(id("Only calls of this account.")),

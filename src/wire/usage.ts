@@ -60,7 +60,6 @@ export function isMissing(value: unknown): boolean {
   return value === undefined || value === null
 }
 
-/** A text that is not empty. */
 export function isText(value: unknown): value is string {
   return typeof value === "string" && value !== ""
 }
@@ -81,7 +80,6 @@ export function readServiceTier({ service_tier: own, usage }: JsonObject): strin
   return is_said && service_tier.length <= MAX_TIER_LENGTH ? service_tier : undefined
 }
 
-/** A JSON object as it was parsed. */
 export type JsonObject = Record<string, unknown>
 
 /** True if a parsed JSON value is an object: neither an array nor null. */

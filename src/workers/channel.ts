@@ -45,7 +45,6 @@ export class Channel {
     }
   }
 
-  /** Handles a message of the other process. */
   take(message: unknown): void {
     const { number, ...said } = checked(Message, message)
     if ("asked" in said) void this.#reply(number, said.asked)

@@ -41,7 +41,6 @@ export function whenClosed(listener: (reason: string) => void): void {
   onClose = listener
 }
 
-/** The message for an error. */
 export function faultWords(error: unknown): string {
   return error instanceof AdminError
     ? error.message.replaceAll("`", "")

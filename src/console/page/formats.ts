@@ -15,7 +15,6 @@ export function none(): HTMLElement {
   return el("span.quiet.none", "–")
 }
 
-/** An amount in USD. */
 export function usd(text: string | null): HTMLElement {
   if (text === null) return none()
   return el(text.startsWith("-") ? "data.usd.bad" : "data.usd", { value: text }, showUsd(text))
@@ -35,7 +34,6 @@ export function moment(text: string | null, show: (text: string) => string = sho
   return text === null ? none() : el("time", { datetime: text, title: showUtc(text) }, show(text))
 }
 
-/** By their units. */
 const FORMATS: Readonly<Record<Unit, (value: string | number) => Child>> = {
   text: (value) => named(String(value)),
   number: (value) => el("data", { value }, String(value)),

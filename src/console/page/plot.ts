@@ -20,7 +20,6 @@ interface PlotOptions {
   showY(ticks: readonly number[]): readonly string[]
   /** The name of a step in the legend. */
   showStep(at: number): string
-  /** The legend of a series. */
   named?(series: Series): HTMLElement
   /** A text description for screen readers. */
   readonly label: string

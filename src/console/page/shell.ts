@@ -5,7 +5,6 @@ import { form } from "./form.ts"
 
 export interface Shell {
   readonly element: HTMLElement
-  /** Shows a view as the content of the page. */
   show(view: string, content: HTMLElement): void
 }
 

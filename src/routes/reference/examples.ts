@@ -150,7 +150,6 @@ export const callExample: CallBody = {
 
 const NO_BUCKETS = recordOf(countedKinds, () => 0)
 
-/** The sums of one day. */
 const day = {
   calls: 412,
   prompt_tokens: 61_800,

@@ -236,7 +236,6 @@ export function answer<S extends TSchema>(description: string, schema: S, exampl
   return { ...shown(schema, examples), [ANSWER]: description }
 }
 
-/** `schema` with examples. */
 export function shown<S extends object>(schema: S, examples: Examples): S {
   return { ...schema, [EXAMPLES]: examples }
 }

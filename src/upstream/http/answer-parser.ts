@@ -30,7 +30,6 @@ export interface AnswerSink {
 const SMALL_BYTES = 1_024
 /** The most bytes of a line between two chunks. */
 const MAX_LINE_BYTES = 4_096
-/** The largest chunk. */
 const MAX_CHUNK_BYTES = 2 ** 48
 
 const HEAD_END = "\r\n\r\n"

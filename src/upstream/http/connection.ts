@@ -148,7 +148,6 @@ export interface HttpMessage {
   readonly bytes: number
 }
 
-/** The idle connections. */
 export interface ConnectionPool {
   free(connection: Connection): void
   /** Called when it is closed; `is_theirs`: by the server. */

@@ -91,7 +91,6 @@ export class Exchange {
     return true
   }
 
-  /** The head has come. */
   answered(head: AnswerHead): void {
     this.#head.resolve(head)
   }

@@ -13,7 +13,6 @@ let last: AuditBody | null = null
 const MEANING =
   "Recomputes every balance, held amount, spending limit and charge from the journal, and compares."
 
-/** The ledger audit. */
 export function audit(visit: Visit): HTMLElement {
   return view("Audit", null, el("p.quiet.lead", MEANING), auditPart(visit).element)
 }

@@ -15,7 +15,6 @@ const PAGE = "50"
 
 const column = columnsOf(CallBody)
 
-/** The columns of calls, with or without their accounts. */
 export function callColumns(has_account: boolean): readonly PageColumn<CallBody>[] {
   return [
     column("id", ({ id }) => callLink(id)),
@@ -47,7 +46,6 @@ function tookOf({ ttft_ms, duration_ms }: CallBody): Child {
 const choices = (label: string, values: readonly string[], show = (value: string) => value) =>
   [["", label], ...values.map((value) => [value, show(value)] as const)] as const
 
-/** The filters of the API. */
 const FILTERS: readonly FormField[] = [
   { name: "account", label: "Account id" },
   { name: "key", label: "Key id" },

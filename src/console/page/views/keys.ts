@@ -24,7 +24,6 @@ const LOST =
 /** A key, and the calls with it that their clients left in 30 days. */
 type KeyRow = KeyBody & { readonly abandoned: number }
 
-/** The keys of an account. */
 export function keys(visit: Visit, account_id: string): ViewPart {
   const reload = () => void made.load()
   const column = columnsOf(KeyBody)
