@@ -11,6 +11,7 @@ import { events } from "./events.ts"
 import { keys } from "./keys.ts"
 import { audit, journal, sums } from "./ledger-checks.ts"
 import { prices } from "./prices.ts"
+import { reconcile } from "./reconcile.ts"
 import { attempts, estimates, refusals, usage } from "./reports.ts"
 import type { Runtime } from "./screen.ts"
 import { bench, serve } from "./serve.ts"
@@ -42,6 +43,7 @@ export const root: Group = {
     usage,
     refusals,
     attempts,
+    reconcile,
     estimates,
     audit,
     sums,

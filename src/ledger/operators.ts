@@ -34,6 +34,7 @@ import { type FeedQuery, readFeed, readFeeds } from "./reports/feed.ts"
 import { latencies } from "./reports/latency.ts"
 import { addLatencies } from "./reports/merge.ts"
 import { outcomes } from "./reports/outcomes.ts"
+import { addReconciled, type ReconciledRange, reconciled } from "./reports/reconciliation.ts"
 import { checkDay, firstDay } from "./reports/sum-hours.ts"
 import { timeline } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
@@ -169,6 +170,7 @@ export function databaseOperators(
       addRefusals([await soon(readRefusals)(...asked)]),
     attempts: async (...asked: ArgumentsOf<typeof sumAttempts>) =>
       addAttempts([await sums(sumAttempts)(...asked)]),
+    reconciled: async (range: ReconciledRange) => addReconciled([await sums(reconciled)(range)]),
     notedUsage: async (days: number) => addNotedUsage([await sums(notedUsage)(days)]),
     /** With `onProgress`, the deadline covers only the first piece, and each statement has its own. */
     audit: async (options: AuditOptions, begin_ms: number | null = audit_deadline_ms): Promise<Audit> => {

@@ -31,6 +31,7 @@ import {
   mergePages,
   nameGroups,
 } from "./reports/merge.ts"
+import { addReconciled, reconciled } from "./reports/reconciliation.ts"
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
 import { timeline, timelineNames } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
@@ -253,6 +254,7 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     estimates: async (...asked) => addEstimates(await all(({ soon }) => soon(readEstimates)(...asked))),
     refusals: async (...asked) => addRefusals(await all(({ soon }) => soon(readRefusals)(...asked))),
     attempts: async (...asked) => addAttempts(await all(({ sums }) => sums(sumAttempts)(...asked))),
+    reconciled: async (range) => addReconciled(await all(({ sums }) => sums(reconciled)(range))),
     notedUsage: async (days) => addNotedUsage(await all(({ sums }) => sums(notedUsage)(days))),
     async audit({ onProgress, ...options }) {
       if (onProgress === undefined)

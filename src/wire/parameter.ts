@@ -66,10 +66,10 @@ export function ids(most: number, description: string) {
 }
 
 /** The name of a model or of an upstream. It has no NUL, which Postgres refuses. */
-export function model(description: string) {
+export function model(description: string, keywords: { examples?: readonly string[] } = {}) {
   const read = (given: string) =>
     given !== "" && given.length <= MAX_TEXT && !given.includes("\0") ? given : null
-  return text(read, `1 to ${MAX_TEXT} characters`, { description })
+  return text(read, `1 to ${MAX_TEXT} characters`, { description, ...keywords })
 }
 
 /** The name or the id of an end user (D94). */

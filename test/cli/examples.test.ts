@@ -35,6 +35,7 @@ beforeAll(async () => {
   writeFileSync(join(shell.folder, "tollgate.yaml"), JSON.stringify(configFor(provider.url)))
   writeFileSync(join(shell.folder, "litellm.json"), JSON.stringify(liteLlm()))
   writeFileSync(join(shell.folder, "genai.json"), JSON.stringify(genaiPrices()))
+  writeFileSync(join(shell.folder, "usage.json"), JSON.stringify(openAiUsage()))
   await detachedMonth()
   const account = await gateway.account("10")
   key = account.key
@@ -74,6 +75,18 @@ function liteLlm() {
   return { "upstream-model": entry, "upstream-counter": entry }
 }
 
+/** An hour of OpenAI's usage API, by model. */
+function openAiUsage() {
+  const result = {
+    object: "organization.usage.completions.result",
+    model: "gpt-5-mini-2025-08-07",
+    input_tokens: 10,
+    output_tokens: 5,
+    num_model_requests: 1,
+  }
+  return { data: [{ start_time: 1_763_629_200, end_time: 1_763_632_800, results: [result] }] }
+}
+
 /** The same, as genai-prices lists them. */
 function genaiPrices() {
   const { input, cached_input, output } = PRICE
@@ -110,6 +123,7 @@ async function prepared(line: string): Promise<string> {
     .replaceAll(/019f8b1c-2222\S+/g, key_id)
     .replaceAll(/019f8b1c-6666\S+/g, budget_id)
     .replaceAll(/019f8b1c-3333\S+/g, call)
+    .replace("usage.json", join(shell.folder, "usage.json"))
     .replace("model_prices_and_context_window.json", join(shell.folder, "litellm.json"))
     .replace("data.json --map fast=", `${join(shell.folder, "genai.json")} --map ${CHAT}=`)
     .replace("--to 2024-10.gz", `--to ${join(shell.folder, "2024-10.gz")}`)

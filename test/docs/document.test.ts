@@ -69,6 +69,7 @@ const PROMISED = [
   "GET /admin/estimates",
   "GET /admin/refusals",
   "GET /admin/attempts",
+  "GET /admin/reconciliation",
   "GET /admin/usage-notes",
   "GET /admin/upstreams",
   "POST /admin/session",

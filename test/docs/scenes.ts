@@ -144,6 +144,12 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await client.end()
     return [answer]
   },
+  "sumForReconciliation 200": async (stage, entry) => {
+    const world = await stage.world()
+    await chat(stage.gateway, world.key, { model: "gpt-5-mini" })
+    const [from, to] = [-1, 1].map((hours) => new Date(Date.now() + hours * 3_600_000).toISOString())
+    return [await stage.ask(entry, world, { query: { upstream: "openai", from: from ?? "", to: to ?? "" } })]
+  },
   "listUsageNotes 200": async (stage, entry) => {
     const world = await stage.world()
     const reported = { ...usage(10, 5), citation_tokens: 7 }

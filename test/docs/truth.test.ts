@@ -29,7 +29,10 @@ function requestsOf(entry: Entry): { title: string; asking: Asking }[] {
   const examples = Object.entries(operation.requestBody?.content["application/json"]?.examples ?? {})
   const words = (operation.parameters ?? []).flatMap(({ name, in: place, schema }) =>
     place === "query" && Array.isArray(schema?.enum)
-      ? schema.enum.map((word) => ({ title: `${name}=${word}`, asking: { query: { [name]: String(word) } } }))
+      ? schema.enum.map((word) => ({
+          title: `${name}=${word}`,
+          asking: { query: { ...requiredQuery(entry), [name]: String(word) } },
+        }))
       : [],
   )
   if (operation.requestBody === undefined)

@@ -17,6 +17,7 @@ import { keyRoutes } from "./keys.ts"
 import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import { moveRoutes } from "./moves.ts"
 import type { Operators } from "./operators.ts"
+import { reconciliationRoutes } from "./reconciliation.ts"
 import { refusalRoutes } from "./refusals.ts"
 import { reportRoutes } from "./reports.ts"
 import { operatorsOrConsole, sessionRoutes } from "./session.ts"
@@ -53,6 +54,7 @@ export function adminRoutes(operators: Operators) {
     .use(estimateRoutes(operators))
     .use(refusalRoutes(operators))
     .use(attemptRoutes(operators))
+    .use(reconciliationRoutes(operators))
     .use(usageNoteRoutes(operators))
     .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))

@@ -1,0 +1,146 @@
+import { readFileSync } from "node:fs"
+import { MAX_DAYS, type ReconciledSums, ReconciliationBody, STEP_MS } from "../wire/reconciliation.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
+import { CliError, orFail, UsageError } from "./cli-error.ts"
+import {
+  causes,
+  type ReconciledRow,
+  type Reconciliation,
+  reconcile as reconciliationOf,
+} from "./reconciliation.ts"
+import { type Column, count, usd, visible } from "./screen.ts"
+import { type Provider, providers, readUsageExport, type UsageExport } from "./usage-export.ts"
+
+const DEFAULT_TOLERANCE = 0.5
+
+/** `tollgate reconcile`: a provider's usage export beside our journal (D98). */
+export const reconcile = adminCommand({
+  summary: "Compare a provider's usage export with the journal",
+  details: `FILE has the pages of the provider's usage API, grouped by model, and also by key if you use --keys: one page, or an array of pages. This command uses no network but the gateway's. It compares each hour, or day, and explains differences by attempts that did not answer, estimates, calls that were cut, calls at the bounds of the step, and calls from elsewhere, in this order. Steps without data and steps that ended less than 24 hours ago are not compared. Amounts are at the configured prices. Charges never change. The exit code is 1 if more than the tolerance is unexplained (default: ${DEFAULT_TOLERANCE} %).`,
+  words: {
+    "<provider>": ["the provider of the export", providers],
+    "<file>": "the export",
+    "--upstream <NAME,…>": "the upstreams of this provider (default: one with its name)",
+    "--map <THEIRS=OURS,…>": "our names of their models, where they differ by more than a date",
+    "--keys <ID=NAME,…>": "also compare by key: our names for the ids of their keys",
+    "--tolerance <PERCENT>": "how much may be unexplained",
+  },
+  examples: [
+    ["tollgate reconcile openai usage.json", "every hour of the export"],
+    [
+      "tollgate reconcile openai usage.json --upstream first --map gpt-5-mini-2025-08-07=fast --tolerance 1 --json",
+      "another upstream and model; as JSON, for scripts",
+    ],
+  ],
+  async run({ provider: word, file, upstream, map, keys, tolerance }, context) {
+    const provider = providers.find((name) => name === word)
+    if (provider === undefined) throw new UsageError(`the provider is one of ${providers.join(", ")}`)
+    const most = toleranceOf(tolerance)
+    const exported = exportIn(provider, file)
+    const models = pairsIn("--map", map)
+    const key_names = keys === undefined ? null : pairsIn("--keys", keys)
+    const ours = await sumsOf(context, (upstream ?? provider).split(","), exported)
+    const sold = new Set(ours.map(({ model }) => model))
+    const names = {
+      modelOf: (theirs: string) => models.get(theirs) ?? nameIn(sold, theirs),
+      keyOf:
+        key_names && ((theirs: string | null) => (theirs === null ? "" : (key_names.get(theirs) ?? theirs))),
+    }
+    const result = reconciliationOf(exported, ours, names, Date.now())
+    const rows = result.rows.filter(({ state, difference }) => state !== "compared" || difference !== "0")
+    context.showTable(result, { rows, columns: COLUMNS, empty: "Every step agrees." })
+    for (const text of remarksOn(result, exported)) context.remark(text)
+    if (result.unexplained_percent > most)
+      throw new CliError(`${usd(result.unexplained)} USD (${result.unexplained_percent} %) are unexplained`)
+  },
+})
+
+function toleranceOf(text: string | undefined): number {
+  const tolerance = text === undefined ? DEFAULT_TOLERANCE : Number(text)
+  if (!(tolerance >= 0 && tolerance <= 100) || text?.trim() === "")
+    throw new UsageError("--tolerance: expected a percentage from 0 to 100")
+  return tolerance
+}
+
+function exportIn(provider: Provider, file: string): UsageExport {
+  const text = orFail(() => readFileSync(file, "utf8"), `cannot read ${file}: `)
+  const exported = readUsageExport(provider, text)
+  if (exported === null)
+    throw new CliError(
+      `${file} is no usage of ${provider} by model: save the pages of its usage API, grouped by model`,
+    )
+  return exported
+}
+
+function pairsIn(flag: string, text: string | undefined): Map<string, string> {
+  const pairs = text === undefined ? [] : text.split(",").map((pair) => pair.split(/=(.*)/s, 2))
+  return new Map(
+    pairs.map(([theirs = "", ours = ""]) => {
+      if (theirs === "" || ours === "") throw new UsageError(`${flag}: expected THEIRS=OURS`)
+      return [theirs, ours] as const
+    }),
+  )
+}
+
+/** Our name of their model: the same, or without the date at its end. */
+function nameIn(sold: ReadonlySet<string>, theirs: string): string {
+  const undated = theirs.replace(/-(?:\d{4}-\d\d-\d\d|\d{8})$/, "")
+  return !sold.has(theirs) && sold.has(undated) ? undated : theirs
+}
+
+async function sumsOf(
+  { client }: AdminContext,
+  upstreams: readonly string[],
+  { step, from_ms, to_ms }: UsageExport,
+): Promise<ReconciledSums[]> {
+  const sums: ReconciledSums[] = []
+  const part_ms = MAX_DAYS * STEP_MS.day
+  for (const upstream of upstreams)
+    for (let at = from_ms; at < to_ms; at += part_ms) {
+      const [from, to] = [at, Math.min(at + part_ms, to_ms)].map((ms) => new Date(ms).toISOString())
+      const query = new URLSearchParams({ upstream, step, from: from ?? "", to: to ?? "" })
+      sums.push(...(await client.get(`/reconciliation?${query}`, ReconciliationBody)).data)
+    }
+  return sums
+}
+
+const STATES: Readonly<Record<ReconciledRow["state"], string>> = {
+  compared: "",
+  no_data: "no data in the export",
+  too_young: "too young to compare",
+  not_sold: "no calls of ours: see --map",
+}
+
+const tokensOf = (tokens: { prompt_tokens: number; completion_tokens: number } | null) =>
+  tokens && tokens.prompt_tokens + tokens.completion_tokens
+
+const COLUMNS: readonly Column<ReconciledRow>[] = [
+  { title: "FROM", of: ({ from }) => from, as: "time" },
+  { title: "MODEL", of: ({ model }) => model, least: 8 },
+  { title: "KEY", of: ({ key }) => key, spare: 3 },
+  { title: "THEIR CALLS", of: ({ theirs }) => theirs?.requests, as: "count", spare: 2 },
+  { title: "OURS", of: ({ ours }) => ours?.calls, as: "count", spare: 2 },
+  { title: "THEIR TOKENS", of: ({ theirs }) => tokensOf(theirs), as: "count" },
+  { title: "OURS", of: ({ ours }) => tokensOf(ours), as: "count" },
+  { title: "DIFFERENCE", of: ({ difference }) => difference, as: "usd" },
+  { title: "UNEXPLAINED", of: ({ unexplained }) => unexplained, as: "usd" },
+  { title: "EXPLAINED BY", of: explanation },
+]
+
+function explanation({ state, explained }: ReconciledRow): string {
+  if (explained === null) return STATES[state]
+  const parts = causes.flatMap((cause) =>
+    explained[cause] === "0" ? [] : `${cause} ${usd(explained[cause])}`,
+  )
+  return parts.join(", ")
+}
+
+function remarksOn({ rows, theirs, ours, unexplained }: Reconciliation, exported: UsageExport): string[] {
+  const compared = rows.filter(({ state }) => state === "compared").length
+  return [
+    `Compared ${count(compared)} of ${count(rows.length)} sums: theirs ${usd(theirs)} USD, ours ${usd(ours)} USD, unexplained ${usd(unexplained)} USD.`,
+    ...(exported.has_more
+      ? [visible("The export says that it has more pages, which are not in the file.")]
+      : []),
+  ]
+}

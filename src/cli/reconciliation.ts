@@ -1,0 +1,324 @@
+import { PICO_PER_NANO, parsePrice, printUsd } from "../money.ts"
+import type { ReconciledSums } from "../wire/reconciliation.ts"
+import { STEP_MS } from "../wire/reconciliation.ts"
+import type { ExportedUsage, UsageExport } from "./usage-export.ts"
+
+/** The usage that a provider reports beside ours, step by step, and what explains the differences (D98). */
+
+/** Explanations of a difference, in the order in which they apply. */
+export const causes = ["attempts", "estimates", "cut", "boundary", "elsewhere"] as const
+type Cause = (typeof causes)[number]
+
+/**
+ * `no_data`: the export does not cover the step. `too_young`: the provider may still add to it. `not_sold`: we have no call to
+ * such a model in the whole time, so its price is not known.
+ */
+export type ComparedState = "compared" | "no_data" | "too_young" | "not_sold"
+
+interface Tokens {
+  readonly prompt_tokens: number
+  readonly cached_tokens: number
+  readonly completion_tokens: number
+}
+
+/** One step of a model and a key. Amounts are in USD at our prices of input, cached input and output. */
+export interface ReconciledRow {
+  readonly from: string
+  readonly model: string
+  /** Null if keys are not compared. */
+  readonly key: string | null
+  readonly state: ComparedState
+  readonly theirs: (Tokens & { readonly requests: number | null; readonly cost: string | null }) | null
+  readonly ours: (Tokens & { readonly calls: number; readonly cost: string | null }) | null
+  /** Theirs less ours; null for a step that is not compared. */
+  readonly difference: string | null
+  readonly explained: Readonly<Record<Cause, string>> | null
+  readonly unexplained: string | null
+}
+
+export interface Reconciliation {
+  readonly rows: readonly ReconciledRow[]
+  readonly theirs: string
+  readonly ours: string
+  readonly difference: string
+  readonly explained: Readonly<Record<Cause, string>>
+  /** The sum of the amounts, whether above or below 0. */
+  readonly unexplained: string
+  /** `unexplained` in percent of the larger of `theirs` and `ours`. */
+  readonly unexplained_percent: number
+}
+
+interface Names {
+  /** Our name for a model of theirs; it may be the same. */
+  modelOf(theirs: string): string
+  /** Our name for a key of theirs, if keys are compared. */
+  readonly keyOf: ((theirs: string | null) => string) | null
+}
+
+interface Pair {
+  readonly from_ms: number
+  readonly model: string
+  readonly key: string | null
+  readonly theirs: Theirs | null
+  readonly ours: readonly ReconciledSums[]
+}
+
+interface Theirs extends Tokens {
+  readonly requests: number | null
+}
+
+/** Buckets that ended later than this before now may still change. */
+const YOUNG_MS = 24 * STEP_MS.hour
+
+/** Compares an export with our sums of the same steps. */
+export function reconcile(
+  exported: UsageExport,
+  ours: readonly ReconciledSums[],
+  names: Names,
+  now_ms: number,
+): Reconciliation {
+  const step_ms = STEP_MS[exported.step]
+  const pairs = pairsOf(exported.usages, ours, names)
+  const prices = pricesOf(ours)
+  const at = new Map(pairs.map((pair) => [placeOf(pair.from_ms, pair.model, pair.key), pair]))
+  const rows = pairs.map((pair): Compared => {
+    const state = !exported.covered.has(pair.from_ms)
+      ? "no_data"
+      : pair.from_ms + step_ms > now_ms - YOUNG_MS
+        ? "too_young"
+        : prices.has(pair.model)
+          ? "compared"
+          : "not_sold"
+    const beside = [-step_ms, step_ms].map((away) =>
+      at.get(placeOf(pair.from_ms + away, pair.model, pair.key)),
+    )
+    return compared(pair, state, prices.get(pair.model) ?? null, beside)
+  })
+  return summed(rows)
+}
+
+const placeOf = (from_ms: number, model: string, key: string | null) => JSON.stringify([from_ms, model, key])
+
+function pairsOf(
+  usages: readonly ExportedUsage[],
+  ours: readonly ReconciledSums[],
+  { modelOf, keyOf }: Names,
+): Pair[] {
+  const theirs = Map.groupBy(usages, ({ from_ms, model, key_id }) =>
+    placeOf(from_ms, modelOf(model), keyOf === null ? null : keyOf(key_id)),
+  )
+  const own = Map.groupBy(ours, ({ from, model, upstream_key }) =>
+    placeOf(Date.parse(from), model, keyOf === null ? null : (upstream_key ?? "")),
+  )
+  const places = new Set([...theirs.keys(), ...own.keys()])
+  const pairs = [...places].map((place): Pair => {
+    const [from_ms, model, key]: [number, string, string | null] = JSON.parse(place)
+    return { from_ms, model, key, theirs: total(theirs.get(place)), ours: own.get(place) ?? [] }
+  })
+  return pairs.sort((one, other) => one.from_ms - other.from_ms || one.model.localeCompare(other.model))
+}
+
+function total(usages: readonly ExportedUsage[] = []): Theirs | null {
+  if (usages.length === 0) return null
+  const sum = (read: (usage: ExportedUsage) => number) =>
+    usages.reduce((whole, usage) => whole + read(usage), 0)
+  return {
+    requests: usages.some(({ requests }) => requests === null) ? null : sum(({ requests }) => requests ?? 0),
+    prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
+    cached_tokens: sum(({ cached_tokens }) => cached_tokens),
+    completion_tokens: sum(({ completion_tokens }) => completion_tokens),
+  }
+}
+
+interface TokenPrices {
+  readonly input_pico: bigint
+  readonly cached_input_pico: bigint
+  readonly output_pico: bigint
+}
+
+/** The highest prices of each model of which there are calls. */
+function pricesOf(ours: readonly ReconciledSums[]): Map<string, TokenPrices> {
+  const found = new Map<string, TokenPrices>()
+  const higher = (one: bigint, text: string) => larger(one, parsePrice(text) ?? 0n)
+  for (const { model, prices, calls } of ours) {
+    if (calls === 0) continue
+    const known = found.get(model) ?? { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n }
+    found.set(model, {
+      input_pico: higher(known.input_pico, prices.input),
+      cached_input_pico: higher(known.cached_input_pico, prices.cached_input),
+      output_pico: higher(known.output_pico, prices.output),
+    })
+  }
+  return found
+}
+
+const larger = (one: bigint, other: bigint) => (one > other ? one : other)
+const smaller = (one: bigint, other: bigint) => (one < other ? one : other)
+const sizeOf = (amount: bigint) => (amount < 0n ? -amount : amount)
+
+function costOf(prices: TokenPrices, { prompt_tokens, cached_tokens, completion_tokens }: Tokens): bigint {
+  return (
+    prices.input_pico * BigInt(prompt_tokens - cached_tokens) +
+    prices.cached_input_pico * BigInt(cached_tokens) +
+    prices.output_pico * BigInt(completion_tokens)
+  )
+}
+
+/** A row, and its amounts in pico-USD if it is compared. */
+interface Compared {
+  readonly row: ReconciledRow
+  readonly amounts: Amounts | null
+}
+
+interface Amounts {
+  readonly theirs_pico: bigint
+  readonly ours_pico: bigint
+  readonly explained_pico: Readonly<Record<Cause, bigint>>
+  readonly unexplained_pico: bigint
+}
+
+const NOTHING: Theirs = { requests: 0, prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
+
+function compared(
+  pair: Pair,
+  state: ComparedState,
+  prices: TokenPrices | null,
+  beside: readonly (Pair | undefined)[],
+): Compared {
+  const own = sumOf(pair.ours)
+  // A step that the export covers has no usage of a model that it does not name.
+  const theirs = pair.theirs ?? (state === "no_data" ? null : NOTHING)
+  const cost = (tokens: Tokens) => (prices === null ? null : printPicoUsd(costOf(prices, tokens)))
+  const row = {
+    from: new Date(pair.from_ms).toISOString(),
+    model: pair.model,
+    key: pair.key,
+    state,
+    theirs: theirs && { ...theirs, cost: cost(theirs) },
+    ours: pair.ours.length === 0 ? null : { ...own.tokens, calls: own.calls, cost: cost(own.tokens) },
+    difference: null,
+    explained: null,
+    unexplained: null,
+  }
+  if (state !== "compared" || prices === null || theirs === null) return { row, amounts: null }
+  const boundary = beside.reduce((sum, other) => sum + sumOf(other?.ours ?? []).boundary(prices), 0n)
+  const amounts = explain(theirs, own, prices, boundary)
+  const { theirs_pico, ours_pico, explained_pico, unexplained_pico } = amounts
+  return {
+    row: {
+      ...row,
+      difference: printPicoUsd(theirs_pico - ours_pico),
+      explained: printed(explained_pico),
+      unexplained: printPicoUsd(unexplained_pico),
+    },
+    amounts,
+  }
+}
+
+/** Takes from the difference what each cause can explain at most, in their order. */
+function explain(theirs: Theirs, own: Own, prices: TokenPrices, boundary_beside_pico: bigint): Amounts {
+  const theirs_pico = costOf(prices, theirs)
+  const ours_pico = costOf(prices, own.tokens)
+  const requests = theirs.requests
+  const per_call_pico =
+    own.calls > 0 ? ours_pico / BigInt(own.calls) : theirs_pico / BigInt(Math.max(requests ?? 1, 1))
+  let rest_pico = theirs_pico - ours_pico
+  /** At most this much, with the sign of the rest; a surplus only, if only the provider can have counted more. */
+  const take = (most_pico: bigint, only_surplus: boolean) => {
+    if (only_surplus && rest_pico < 0n) return 0n
+    const taken = smaller(sizeOf(rest_pico), most_pico)
+    const signed = rest_pico < 0n ? -taken : taken
+    rest_pico -= signed
+    return signed
+  }
+  const attempts = take(per_call_pico * BigInt(own.attempts), true)
+  const estimates = take(own.estimated(prices), false)
+  const cut = take(own.cut(prices) + per_call_pico * BigInt(own.cut_calls), true)
+  const boundary = take(own.boundary(prices) + boundary_beside_pico, false)
+  const others = requests === null ? 0 : requests - own.calls - own.attempts - own.cut_calls
+  const is_foreign = own.calls + own.attempts + own.cut_calls === 0
+  const most_elsewhere =
+    is_foreign || others <= 0 ? theirs_pico : (theirs_pico * BigInt(others)) / BigInt(requests ?? 1)
+  const elsewhere = is_foreign || others > 0 ? take(most_elsewhere, true) : 0n
+  return {
+    theirs_pico,
+    ours_pico,
+    explained_pico: { attempts, estimates, cut, boundary, elsewhere },
+    unexplained_pico: rest_pico,
+  }
+}
+
+interface Own {
+  readonly calls: number
+  readonly tokens: Tokens
+  readonly attempts: number
+  readonly cut_calls: number
+  estimated(prices: TokenPrices): bigint
+  cut(prices: TokenPrices): bigint
+  boundary(prices: TokenPrices): bigint
+}
+
+function sumOf(ours: readonly ReconciledSums[]): Own {
+  const sum = (read: (sums: ReconciledSums) => number) => ours.reduce((whole, sums) => whole + read(sums), 0)
+  const cost = (doubt: "estimated" | "cut" | "boundary") => (prices: TokenPrices) =>
+    costOf(prices, {
+      prompt_tokens: sum((sums) => sums[doubt].prompt_tokens),
+      cached_tokens: 0,
+      completion_tokens: sum((sums) => sums[doubt].completion_tokens),
+    })
+  return {
+    calls: sum(({ calls }) => calls),
+    tokens: {
+      prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
+      cached_tokens: sum(({ cached_tokens }) => cached_tokens),
+      completion_tokens: sum(({ completion_tokens }) => completion_tokens),
+    },
+    attempts: sum(({ attempts }) => attempts),
+    cut_calls: sum(({ cut }) => cut.calls),
+    estimated: cost("estimated"),
+    cut: cost("cut"),
+    boundary: cost("boundary"),
+  }
+}
+
+function summed(rows: readonly Compared[]): Reconciliation {
+  const amounts = rows.flatMap(({ amounts: own }) => own ?? [])
+  const sum = (read: (own: Amounts) => bigint) => amounts.reduce((whole, own) => whole + read(own), 0n)
+  const theirs_pico = sum((own) => own.theirs_pico)
+  const ours_pico = sum((own) => own.ours_pico)
+  const unexplained_pico = sum((own) => sizeOf(own.unexplained_pico))
+  const larger_pico = larger(theirs_pico, ours_pico)
+  const causeSum = (cause: Cause) => sum(({ explained_pico }) => explained_pico[cause])
+  return {
+    rows: rows.map(({ row }) => row),
+    theirs: printPicoUsd(theirs_pico),
+    ours: printPicoUsd(ours_pico),
+    difference: printPicoUsd(theirs_pico - ours_pico),
+    explained: printed({
+      attempts: causeSum("attempts"),
+      estimates: causeSum("estimates"),
+      cut: causeSum("cut"),
+      boundary: causeSum("boundary"),
+      elsewhere: causeSum("elsewhere"),
+    }),
+    unexplained: printPicoUsd(unexplained_pico),
+    unexplained_percent:
+      larger_pico === 0n ? 0 : Number((unexplained_pico * 1_000_000n) / larger_pico) / 10_000,
+  }
+}
+
+function printed(amounts: Readonly<Record<Cause, bigint>>): Record<Cause, string> {
+  const { attempts, estimates, cut, boundary, elsewhere } = amounts
+  return {
+    attempts: printPicoUsd(attempts),
+    estimates: printPicoUsd(estimates),
+    cut: printPicoUsd(cut),
+    boundary: printPicoUsd(boundary),
+    elsewhere: printPicoUsd(elsewhere),
+  }
+}
+
+/** In USD, to whole nano-USD. */
+function printPicoUsd(amount_pico: bigint): string {
+  return printUsd(amount_pico / PICO_PER_NANO)
+}

@@ -1,0 +1,175 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+import { type ReportStep, STEP_MS } from "../wire/reconciliation.ts"
+
+/** Usage exports of providers: the pages of their usage APIs, as files (D98). */
+
+export const providers = ["openai", "anthropic"] as const
+export type Provider = (typeof providers)[number]
+
+/** The usage of a model with a key in one step. */
+export interface ExportedUsage {
+  readonly from_ms: number
+  readonly model: string
+  /** The provider's id of the key; null if the export is not grouped by key. */
+  readonly key_id: string | null
+  /** Null if the provider does not count them. */
+  readonly requests: number | null
+  readonly prompt_tokens: number
+  readonly cached_tokens: number
+  readonly completion_tokens: number
+}
+
+export interface UsageExport {
+  readonly step: ReportStep
+  readonly from_ms: number
+  readonly to_ms: number
+  /** The starts of the steps that the export covers as a whole. Others have no data, which is not a usage of 0. */
+  readonly covered: ReadonlySet<number>
+  readonly usages: readonly ExportedUsage[]
+  /** True if the last page says that there are more. */
+  readonly has_more: boolean
+}
+
+const Count = Type.Integer({ minimum: 0 })
+const Text = Type.Union([Type.String(), Type.Null()])
+
+const OpenAiPage = Type.Object({
+  has_more: Type.Optional(Type.Boolean()),
+  data: Type.Array(
+    Type.Object({
+      start_time: Count,
+      end_time: Count,
+      results: Type.Array(
+        Type.Object({
+          object: Type.Literal("organization.usage.completions.result"),
+          input_tokens: Count,
+          output_tokens: Count,
+          input_cached_tokens: Type.Optional(Type.Union([Count, Type.Null()])),
+          num_model_requests: Count,
+          model: Text,
+          api_key_id: Type.Optional(Text),
+          batch: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+        }),
+      ),
+    }),
+  ),
+})
+
+const AnthropicPage = Type.Object({
+  has_more: Type.Optional(Type.Boolean()),
+  data: Type.Array(
+    Type.Object({
+      starting_at: Type.String(),
+      ending_at: Type.String(),
+      results: Type.Array(
+        Type.Object({
+          uncached_input_tokens: Count,
+          cache_read_input_tokens: Count,
+          cache_creation: Type.Object({
+            ephemeral_1h_input_tokens: Count,
+            ephemeral_5m_input_tokens: Count,
+          }),
+          output_tokens: Count,
+          model: Text,
+          api_key_id: Type.Optional(Text),
+        }),
+      ),
+    }),
+  ),
+})
+
+interface ExportedBucket {
+  readonly from_ms: number
+  readonly to_ms: number
+  readonly usages: readonly Omit<ExportedUsage, "from_ms">[]
+}
+
+/** Reads one page, or an array of pages. Null if the text is no export of this provider, or is not grouped by model. */
+export function readUsageExport(provider: Provider, text: string): UsageExport | null {
+  const value = parsed(text)
+  const pages: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const read: readonly ExportedPage[] = pages.flatMap((page) => readers[provider](page) ?? [])
+  const buckets = read.flatMap((page) => page.buckets)
+  const widths = new Set(buckets.map(({ from_ms, to_ms }) => to_ms - from_ms))
+  if (read.length < pages.length || buckets.length === 0) return null
+  const step: ReportStep = [...widths].every((width_ms) => width_ms <= STEP_MS.hour) ? "hour" : "day"
+  return collected(buckets, step, read.at(-1)?.has_more === true)
+}
+
+interface ExportedPage {
+  readonly buckets: readonly ExportedBucket[]
+  readonly has_more: boolean
+}
+
+const readers: Readonly<Record<Provider, (page: unknown) => ExportedPage | null>> = {
+  openai: (page) => (Value.Check(OpenAiPage, page) ? openAiPage(page) : null),
+  anthropic: (page) => (Value.Check(AnthropicPage, page) ? anthropicPage(page) : null),
+}
+
+function openAiPage({ data, has_more = false }: Static<typeof OpenAiPage>): ExportedPage | null {
+  if (data.some(({ results }) => results.some(({ model }) => model === null))) return null
+  const buckets = data.map(({ start_time, end_time, results }) => ({
+    from_ms: start_time * 1_000,
+    to_ms: end_time * 1_000,
+    usages: results
+      .filter(({ batch }) => batch !== true)
+      .map((result) => ({
+        model: result.model ?? "",
+        key_id: result.api_key_id ?? null,
+        requests: result.num_model_requests,
+        prompt_tokens: result.input_tokens,
+        cached_tokens: result.input_cached_tokens ?? 0,
+        completion_tokens: result.output_tokens,
+      })),
+  }))
+  return { buckets, has_more }
+}
+
+function anthropicPage({ data, has_more = false }: Static<typeof AnthropicPage>): ExportedPage | null {
+  if (data.some(({ results }) => results.some(({ model }) => model === null))) return null
+  const buckets = data.map(({ starting_at, ending_at, results }) => ({
+    from_ms: Date.parse(starting_at),
+    to_ms: Date.parse(ending_at),
+    usages: results.map((result) => {
+      const { ephemeral_1h_input_tokens, ephemeral_5m_input_tokens } = result.cache_creation
+      const written = ephemeral_1h_input_tokens + ephemeral_5m_input_tokens
+      return {
+        model: result.model ?? "",
+        key_id: result.api_key_id ?? null,
+        requests: null,
+        prompt_tokens: result.uncached_input_tokens + result.cache_read_input_tokens + written,
+        cached_tokens: result.cache_read_input_tokens,
+        completion_tokens: result.output_tokens,
+      }
+    }),
+  }))
+  return { buckets, has_more }
+}
+
+/** Adds buckets of minutes to hours. A step is covered if its buckets fill it. */
+function collected(buckets: readonly ExportedBucket[], step: ReportStep, has_more: boolean): UsageExport {
+  const step_ms = STEP_MS[step]
+  const startOf = (ms: number) => ms - (ms % step_ms)
+  const filled = new Map<number, number>()
+  for (const { from_ms, to_ms } of buckets)
+    filled.set(startOf(from_ms), (filled.get(startOf(from_ms)) ?? 0) + to_ms - from_ms)
+  return {
+    step,
+    from_ms: Math.min(...filled.keys()),
+    to_ms: Math.max(...filled.keys()) + step_ms,
+    covered: new Set([...filled].flatMap(([from_ms, width_ms]) => (width_ms === step_ms ? from_ms : []))),
+    usages: buckets.flatMap(({ from_ms, usages }) =>
+      usages.map((usage) => ({ ...usage, from_ms: startOf(from_ms) })),
+    ),
+    has_more,
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}

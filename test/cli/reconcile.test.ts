@@ -1,0 +1,429 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type Reconciliation, reconcile } from "../../src/cli/reconciliation.ts"
+import { readUsageExport } from "../../src/cli/usage-export.ts"
+import { floorId } from "../../src/id.ts"
+import { connect } from "../../src/ledger/database/address.ts"
+import type { ReconciledSums } from "../../src/wire/reconciliation.ts"
+import { falsify } from "../ledger/test-database.ts"
+import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { type } from "./command.ts"
+
+/** D98: a provider's usage export beside the journal. */
+
+const HOUR_MS = 3_600_000
+const NINE_MS = Date.parse("2026-11-20T09:00:00Z")
+const LATER_MS = NINE_MS + 72 * HOUR_MS
+
+/** A bucket of OpenAI's usage API, grouped by model and key. */
+const openAiBucket = (start_ms: number, results: readonly object[], width_ms = HOUR_MS) => ({
+  object: "bucket",
+  start_time: start_ms / 1_000,
+  end_time: (start_ms + width_ms) / 1_000,
+  results: results.map((result) => ({
+    object: "organization.usage.completions.result",
+    input_tokens: 0,
+    output_tokens: 0,
+    input_cached_tokens: 0,
+    input_audio_tokens: 0,
+    output_audio_tokens: 0,
+    num_model_requests: 0,
+    project_id: null,
+    user_id: null,
+    api_key_id: null,
+    model: "gpt-5-mini-2025-08-07",
+    batch: false,
+    service_tier: null,
+    ...result,
+  })),
+})
+const openAiPage = (...data: readonly object[]) => ({
+  object: "page",
+  data,
+  has_more: false,
+  next_page: null,
+})
+
+/** A bucket of Anthropic's usage report. */
+const anthropicPage = {
+  data: [
+    {
+      starting_at: "2026-11-20T09:00:00Z",
+      ending_at: "2026-11-20T10:00:00Z",
+      results: [
+        {
+          uncached_input_tokens: 1_500,
+          cache_creation: { ephemeral_1h_input_tokens: 1_000, ephemeral_5m_input_tokens: 500 },
+          cache_read_input_tokens: 200,
+          output_tokens: 500,
+          server_tool_use: { web_search_requests: 10 },
+          api_key_id: "apikey_01Rj2N8SVvo6BePZj99NhmiT",
+          workspace_id: null,
+          model: "claude-sonnet-4-20250514",
+          service_tier: "standard",
+          context_window: "0-200k",
+        },
+      ],
+    },
+  ],
+  has_more: true,
+  next_page: "page_2",
+}
+
+describe("D98 an export", () => {
+  test("of OpenAI is read, one page or several; minutes are added to hours, and batches left out", () => {
+    const minutes = Array.from({ length: 60 }, (_, at) =>
+      openAiBucket(
+        NINE_MS + at * 60_000,
+        [
+          { input_tokens: 10, input_cached_tokens: 4, output_tokens: 5, num_model_requests: 1 },
+          { input_tokens: 900, output_tokens: 900, num_model_requests: 9, batch: true },
+        ],
+        60_000,
+      ),
+    )
+    const begun = openAiBucket(NINE_MS + HOUR_MS, [], 60_000)
+    const pages = [openAiPage(...minutes.slice(0, 30)), openAiPage(...minutes.slice(30), begun)]
+    const read = readUsageExport("openai", JSON.stringify(pages))
+    expect(read).toMatchObject({ step: "hour", from_ms: NINE_MS, has_more: false })
+    expect([...(read?.covered ?? [])]).toEqual([NINE_MS])
+    expect(read?.usages).toHaveLength(60)
+    expect(read?.usages[59]).toEqual({
+      from_ms: NINE_MS,
+      model: "gpt-5-mini-2025-08-07",
+      key_id: null,
+      requests: 1,
+      prompt_tokens: 10,
+      cached_tokens: 4,
+      completion_tokens: 5,
+    })
+  })
+
+  test("of Anthropic is read: read and written cache is a part of the prompt, and requests are not counted", () => {
+    const read = readUsageExport("anthropic", JSON.stringify(anthropicPage))
+    expect(read?.usages).toEqual([
+      {
+        from_ms: NINE_MS,
+        model: "claude-sonnet-4-20250514",
+        key_id: "apikey_01Rj2N8SVvo6BePZj99NhmiT",
+        requests: null,
+        prompt_tokens: 3_200,
+        cached_tokens: 200,
+        completion_tokens: 500,
+      },
+    ])
+    expect(read?.has_more).toBe(true)
+  })
+
+  test.each([
+    ["no JSON", "usage"],
+    ["another provider's", JSON.stringify(anthropicPage)],
+    [
+      "costs",
+      JSON.stringify(
+        openAiPage({ ...openAiBucket(NINE_MS, []), results: [{ object: "organization.costs.result" }] }),
+      ),
+    ],
+    ["not grouped by model", JSON.stringify(openAiPage(openAiBucket(NINE_MS, [{ model: null }])))],
+    ["no bucket", JSON.stringify(openAiPage())],
+  ])("%s is refused", (_, text) => {
+    expect(readUsageExport("openai", text)).toBeNull()
+  })
+})
+
+const NONE = { calls: 0, prompt_tokens: 0, completion_tokens: 0 }
+/** 10 calls of 100 and 50 tokens, at 1 and 4 USD per million: 0.003 USD, and 0.0003 for each. */
+const sums = (changes: Partial<ReconciledSums> = {}): ReconciledSums => ({
+  from: new Date(NINE_MS).toISOString(),
+  model: "gpt-5-mini",
+  upstream_key: null,
+  calls: 10,
+  prompt_tokens: 1_000,
+  cached_tokens: 0,
+  completion_tokens: 500,
+  cost: "0.003",
+  prices: { input: "1", cached_input: "0.1", output: "4" },
+  attempts: 0,
+  estimated: NONE,
+  cut: NONE,
+  boundary: NONE,
+  ...changes,
+})
+
+describe("D98 a difference is explained", () => {
+  const agreed = { input_tokens: 1_000, output_tokens: 500, num_model_requests: 10 }
+  const one = { calls: 1, prompt_tokens: 100, completion_tokens: 50 }
+  /** What the provider says, what we have, what explains how much, and what is left. */
+  const rows: readonly [
+    what: string,
+    theirs: object,
+    ours: Partial<ReconciledSums>,
+    explained: object,
+    rest: string,
+  ][] = [
+    ["by nothing, where there is none", {}, {}, {}, "0"],
+    ["by nothing", { input_tokens: 1_100 }, {}, {}, "0.0001"],
+    ["by nothing, where ours is more", { input_tokens: 900 }, {}, {}, "-0.0001"],
+    [
+      "by attempts",
+      { input_tokens: 1_100, num_model_requests: 11 },
+      { attempts: 1 },
+      { attempts: "0.0001" },
+      "0",
+    ],
+    [
+      "by attempts, up to a call for each",
+      { output_tokens: 600 },
+      { attempts: 1 },
+      { attempts: "0.0003" },
+      "0.0001",
+    ],
+    ["not by attempts, where ours is more", { input_tokens: 900 }, { attempts: 1 }, {}, "-0.0001"],
+    [
+      "by estimates, up to their tokens",
+      { output_tokens: 600 },
+      { estimated: one },
+      { estimates: "0.0003" },
+      "0.0001",
+    ],
+    [
+      "by estimates, where ours is more",
+      { output_tokens: 460 },
+      { estimated: one },
+      { estimates: "-0.00016" },
+      "0",
+    ],
+    [
+      "by attempts before estimates",
+      { output_tokens: 600 },
+      { attempts: 1, estimated: one },
+      { attempts: "0.0003", estimates: "0.0001" },
+      "0",
+    ],
+    [
+      "by calls that were cut",
+      { output_tokens: 550 },
+      { cut: { ...NONE, calls: 1 } },
+      { cut: "0.0002" },
+      "0",
+    ],
+    [
+      "by calls at the bounds of the hour",
+      { input_tokens: 900 },
+      { boundary: one },
+      { boundary: "-0.0001" },
+      "0",
+    ],
+    [
+      "by calls from elsewhere",
+      { input_tokens: 2_000, output_tokens: 1_000, num_model_requests: 20 },
+      {},
+      { elsewhere: "0.003" },
+      "0",
+    ],
+    [
+      "by calls from elsewhere, up to their part",
+      { input_tokens: 1_200, output_tokens: 1_000, num_model_requests: 11 },
+      {},
+      { elsewhere: "0.000472727" },
+      "0.001727272",
+    ],
+    ["at the prices of cached input", { input_cached_tokens: 1_000 }, {}, {}, "-0.0009"],
+  ]
+  test.each(rows)("%s", (_, theirs, ours, explained, rest) => {
+    const result = compare([openAiBucket(NINE_MS, [{ ...agreed, ...theirs }])], [sums(ours)])
+    const none = { attempts: "0", estimates: "0", cut: "0", boundary: "0", elsewhere: "0" }
+    expect(result.rows).toHaveLength(1)
+    expect(result.rows[0]).toMatchObject({
+      state: "compared",
+      explained: { ...none, ...explained },
+      unexplained: rest,
+    })
+  })
+
+  test("by calls at the bounds of the hours beside it", () => {
+    const next = new Date(NINE_MS + HOUR_MS).toISOString()
+    const boundary = { calls: 1, prompt_tokens: 100, completion_tokens: 50 }
+    const { rows } = compare(
+      [
+        openAiBucket(NINE_MS, [{ ...agreed, input_tokens: 1_100 }]),
+        openAiBucket(NINE_MS + HOUR_MS, [{ ...agreed, input_tokens: 900 }]),
+      ],
+      [sums(), sums({ from: next, boundary })],
+    )
+    expect(rows.map(({ unexplained }) => unexplained)).toEqual(["0", "0"])
+  })
+
+  test("only where there is something to compare: not without data, not for 24 hours, not without a price", () => {
+    const at = (hour: number) => new Date(NINE_MS + hour * HOUR_MS).toISOString()
+    const { rows, unexplained } = compare(
+      [
+        openAiBucket(NINE_MS, [agreed, { ...agreed, model: "gpt-9" }]),
+        openAiBucket(NINE_MS + 2 * HOUR_MS, []),
+        openAiBucket(LATER_MS - 24 * HOUR_MS, [{ input_tokens: 7 }]),
+      ],
+      [sums(), sums({ from: at(1) }), sums({ from: at(2) })],
+    )
+    expect(rows.map(({ from, model, state, theirs }) => [from, model, state, theirs?.prompt_tokens])).toEqual(
+      [
+        [at(0), "gpt-5-mini", "compared", 1_000],
+        [at(0), "gpt-9", "not_sold", 1_000],
+        [at(1), "gpt-5-mini", "no_data", undefined],
+        [at(2), "gpt-5-mini", "compared", 0],
+        [at(48), "gpt-5-mini", "too_young", 7],
+      ],
+    )
+    expect(unexplained).toBe("0.003")
+  })
+
+  function compare(buckets: readonly object[], ours: readonly ReconciledSums[]): Reconciliation {
+    const exported = readUsageExport("openai", JSON.stringify(openAiPage(...buckets)))
+    if (exported === null) throw new Error("the export was not read")
+    const modelOf = (theirs: string) => theirs.replace("-2025-08-07", "")
+    return reconcile(exported, ours, { modelOf, keyOf: null }, LATER_MS)
+  }
+})
+
+describe("D98 tollgate reconcile", () => {
+  let provider: Provider
+  let gateway: TestGateway
+  let folder: string
+  let key: string
+
+  beforeAll(async () => {
+    provider = await startProvider()
+    provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    const keys = ["a", "b"].map((name) => ({ name, api_key: `sk-${name}` }))
+    gateway = await startGateway(provider, {
+      upstreams: { openai: { family: "chat", base_url: `${provider.url}/v1`, keys } },
+      models: [
+        {
+          name: CHAT,
+          family: "chat",
+          upstreams: [{ use: "openai" }],
+          price: { input: "1", cached_input: "0.1", output: "4" },
+          max_output_tokens: 1000,
+        },
+      ],
+    })
+    folder = await mkdtemp(join(tmpdir(), "tollgate-reconcile-"))
+    ;({ key } = await gateway.account("1"))
+    // So many that each of the two keys is used.
+    for (let call = 0; call < 15; call += 1) await chat(gateway, key)
+    provider.replyOnce(json(429, "{}"))
+    await chat(gateway, key)
+    await moveToThePast()
+  })
+  afterAll(async () => {
+    await gateway.stop()
+    await provider.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  /** The calls as they would be if they had been made at half past nine. */
+  async function moveToThePast(): Promise<void> {
+    const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
+    while ((await sql`SELECT FROM tollgate.attempts`).length === 0) await Bun.sleep(5)
+    const at = new Date(NINE_MS + HOUR_MS / 2)
+    const prefix = floorId(at).slice(0, 14)
+    await falsify(sql, async (tx) => {
+      for (const table of ["holds", "ends", "attempts"])
+        await tx.unsafe(`UPDATE tollgate.${table} SET id = ('${prefix}' || substr(id::text, 15))::uuid
+          ${table === "holds" ? "" : `, ended_at = '${at.toISOString()}'`}`)
+    })
+    await sql.end()
+  }
+
+  async function run(results: readonly object[], ...words: readonly string[]) {
+    const file = join(folder, "usage.json")
+    await writeFile(file, JSON.stringify(openAiPage(openAiBucket(NINE_MS, results))))
+    return type(["reconcile", "openai", file, ...words], {
+      TOLLGATE_URL: gateway.url,
+      TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
+    })
+  }
+  const dated = { model: `${CHAT}-2025-08-07` }
+  const all = { ...dated, input_tokens: 160, output_tokens: 80, num_model_requests: 16 }
+
+  test("says that every step agrees, with exit code 0", async () => {
+    const said = await run([all])
+    expect(said).toMatchObject({ code: 0, out: "Every step agrees.\n" })
+    expect(said.err).toContain(
+      "Compared 1 of 1 sums: theirs 0.00048 USD, ours 0.00048 USD, unexplained 0.00 USD.",
+    )
+  })
+
+  test("explains what the attempt may have cost, and changes no charge", async () => {
+    const balances = () => gateway.admin("GET", "/accounts")
+    const before = await balances()
+    const said = await run([{ ...all, input_tokens: 170, num_model_requests: 17 }])
+    expect(said.code).toBe(0)
+    expect(said.out).toMatch(
+      /2026-11-20 09:00:00 UTC +\S+ +- +17 +16 +250 +240 +0\.00001 +0\.00 +attempts 0\.00001/,
+    )
+    expect(await balances()).toEqual(before)
+  })
+
+  test("fails with exit code 1 above the tolerance, and not below it", async () => {
+    const more = { ...all, input_tokens: 166 }
+    const hidden = { ...more, output_tokens: 120 }
+    const failed = await run([hidden], "--tolerance", "1")
+    expect(failed).toMatchObject({ code: 1 })
+    expect(failed.err).toContain("are unexplained")
+    expect(await run([hidden], "--tolerance", "100")).toMatchObject({ code: 0 })
+  })
+
+  test("compares by key, and knows models by --map", async () => {
+    const rows = await keyed()
+    const said = await run(rows, "--keys", "key_1=a,key_2=b", "--map", `renamed=${CHAT}`, "--json")
+    expect(JSON.parse(said.out)).toMatchObject({ unexplained: "0", rows: [{ key: "a" }, { key: "b" }] })
+    expect(said.code).toBe(0)
+    const swapped = await run(
+      rows,
+      "--keys",
+      "key_1=b,key_2=a",
+      "--map",
+      `renamed=${CHAT}`,
+      "--tolerance",
+      "0",
+    )
+    expect(swapped.code).toBe(1)
+  })
+
+  /** What the provider would report, by key. */
+  async function keyed() {
+    const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
+    const found = await sql<{ key: string; calls: number }[]>`
+      SELECT details ->> 'key' AS key, count(*)::int AS calls FROM tollgate.ends GROUP BY 1 ORDER BY 1`
+    await sql.end()
+    expect(found.map(({ key: name }) => name)).toEqual(["a", "b"])
+    return found.map(({ calls }, at) => ({
+      model: "renamed",
+      api_key_id: `key_${at + 1}`,
+      input_tokens: 10 * calls,
+      output_tokens: 5 * calls,
+      num_model_requests: calls,
+    }))
+  }
+
+  test.each([
+    [["--tolerance", "much"], 2, "--tolerance: expected a percentage from 0 to 100"],
+    [["--map", "one"], 2, "--map: expected THEIRS=OURS"],
+  ])("refuses %p", async (words, code, sentence) => {
+    expect(await run([all], ...words)).toMatchObject({ code, err: `tollgate: ${sentence}\n` })
+  })
+
+  test("refuses a file of another kind", async () => {
+    const file = join(folder, "costs.json")
+    await writeFile(file, "{}")
+    const said = await type(["reconcile", "anthropic", file], {
+      TOLLGATE_URL: gateway.url,
+      TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
+    })
+    expect(said.code).toBe(1)
+    expect(said.err).toContain("is no usage of anthropic by model")
+  })
+})

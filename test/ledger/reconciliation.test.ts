@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { floorId, nextId } from "../../src/id.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
+import type { End } from "../../src/ledger/entries.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
+import { addReconciled, reconciled } from "../../src/ledger/reports/reconciliation.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  openTestDatabase,
+  released,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
+
+/** D98: the sums that a provider's report is compared with. */
+
+const HOUR_MS = 3_600_000
+const NINE_MS = Date.parse("2026-11-20T09:00:00Z")
+/** What 3 tokens, one of them cached, and 2 of completion cost. */
+const COST_NANO = 4_525n
+
+let db: TestDatabase
+let connection: DatabaseConnection
+let gateway_id: string
+let account: Account
+beforeAll(async () => {
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
+  account = await db.account(1_000_000n)
+})
+afterAll(() => db.close())
+
+/** A call that began and ended at these minutes after nine. */
+async function call(began: number, ended: number, endOf: ((id: string) => End) | "expired"): Promise<string> {
+  const began_at = new Date(NINE_MS + began * 60_000)
+  const hold = holdOf(account, 1_000n, { id: `${floorId(began_at).slice(0, 14)}7${nextId().slice(15)}` })
+  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+  if (endOf === "expired") await expireBatch(connection, [hold], 300)
+  else await endBatch(connection, [{ end: endOf(hold.id), hold }], 300)
+  const ended_at = new Date(NINE_MS + ended * 60_000)
+  await falsify(db.sql, (tx) => tx`UPDATE tollgate.ends SET ended_at = ${ended_at} WHERE id = ${hold.id}`)
+  return hold.id
+}
+
+test("D98 calls count when they ended, with their final tokens; those that a provider may count otherwise are told apart", async () => {
+  const plain = (id: string) => settled(id, COST_NANO)
+  await call(20, 21, plain)
+  const attempted = await call(30, 31, (id) => settled(id, COST_NANO, { details: { key: "a" } }))
+  await call(20, 21, (id) => settled(id, COST_NANO, { basis: "estimate" }))
+  await call(20, 21, (id) => settled(id, COST_NANO, { ending: "client_left" }))
+  await call(20, 21, (id) => released(id, { terms_id: 2, failure: "client_left", ending: "client_left" }))
+  await call(20, 21, (id) => released(id, { terms_id: 2, failure: "upstream_unavailable" }))
+  await call(58, 61, plain)
+  await call(0.5, 20, plain)
+  const late = await call(20, 21, "expired")
+  await endBatch(connection, [{ end: settled(late, COST_NANO), hold: null }], 300)
+  await call(20, 21, (id) => settled(id, COST_NANO, { terms_id: 1 }))
+  const attempt = { account_id: account.account_id, upstream: "second", key: "a", ms: 1 }
+  const ended_at = new Date(NINE_MS + 30 * 60_000).toISOString()
+  await writeAttempts(connection, [
+    { ...attempt, id: attempted, ordinal: 0, status: 503, ended_at },
+    { ...attempt, id: attempted, ordinal: 1, status: 503, upstream: "first", ended_at },
+  ])
+
+  const range = { upstream: "second", from: new Date(NINE_MS), to: new Date(NINE_MS + 2 * HOUR_MS) }
+  const found = await reconciled(db.database.operators, { ...range, step_ms: HOUR_MS })
+  const none = { calls: 0, prompt_tokens: 0, completion_tokens: 0 }
+  const sums = (calls: number) => ({ calls, prompt_tokens: 3 * calls, completion_tokens: 2 * calls })
+  const row = (hour: number, upstream_key: string | null, calls: number) => ({
+    from: new Date(NINE_MS + hour * HOUR_MS),
+    model: "model",
+    upstream_key,
+    ...sums(calls),
+    cached_tokens: calls,
+    cost_nano: BigInt(calls) * COST_NANO,
+    input_pico: 250_000n,
+    cached_input_pico: 25_000n,
+    output_pico: 2_000_000n,
+    attempts: 0,
+    estimated: none,
+    cut: none,
+    boundary: none,
+  })
+  const nine = {
+    ...row(0, null, 5),
+    estimated: sums(1),
+    cut: { ...sums(1), calls: 2 },
+    boundary: sums(1),
+  }
+  const of_key = { ...row(0, "a", 1), attempts: 1 }
+  const ten = { ...row(1, null, 1), boundary: sums(1) }
+  expect(new Set(found)).toEqual(new Set([nine, of_key, ten]))
+
+  const days = await reconciled(db.database.operators, { ...range, step_ms: 24 * HOUR_MS })
+  expect(days.map(({ from, calls }) => [from.toISOString(), calls])).toEqual([
+    ["2026-11-20T00:00:00.000Z", 1],
+    ["2026-11-20T00:00:00.000Z", 6],
+  ])
+  expect(addReconciled([[nine], [ten, nine]])).toEqual([
+    {
+      ...nine,
+      ...sums(10),
+      cached_tokens: 10,
+      cost_nano: 10n * COST_NANO,
+      estimated: sums(2),
+      cut: { ...sums(2), calls: 4 },
+      boundary: sums(2),
+    },
+    ten,
+  ])
+})
