@@ -14,6 +14,10 @@ const STREAMED_BYTES = 1_048_576
 const LINGER_MS = 1_000
 /** Time for a refused body without a length to come whole. */
 const SHORT_MS = 100
+/** The most parts in which it may come. A chunk of one byte is a part, and costs as much as one of 64 KiB. */
+const SHORT_PARTS = 256
+/** The bytes as which a part of any length counts: the memory that it takes as a value of its own. */
+const LEAST_PART_BYTES = 512
 
 type Decoder = () => Transform
 
@@ -107,9 +111,10 @@ async function readParts(
       size += chunk.byteLength
       if (size > limit_bytes) throw new GatewayError("request_too_large")
       if (unfinished.has(request)) throw new GatewayError("request_timeout")
-      if (!is_taken) memory?.take(chunk.byteLength)
+      const counted_bytes = Math.max(chunk.byteLength, LEAST_PART_BYTES)
+      if (!is_taken) memory?.take(counted_bytes)
       chunks.push(chunk)
-      const turn = memory?.read(chunk.byteLength) ?? null
+      const turn = memory?.read(counted_bytes) ?? null
       if (turn !== null) await turn
     }
     return Buffer.concat(chunks)
@@ -160,7 +165,7 @@ export async function refusal(
 }
 
 /**
- * Reads and drops a body without a length. True if all of it comes soon and has at most 1 MiB. False immediately if there is no
+ * Reads and drops a body without a length. True if all of it comes soon, in few parts, and has at most 1 MiB. False immediately if there is no
  * memory for what the runtime reads ahead.
  */
 async function isShort({ body, headers }: Request, wait: () => EndOfWait | null): Promise<boolean> {
@@ -177,7 +182,8 @@ async function comesSoon(body: ReadableStream<Uint8Array>): Promise<boolean> {
   const { promise: late, resolve } = Promise.withResolvers<null>()
   const timeout = startTimeout(SHORT_MS, () => resolve(null))
   try {
-    for (let bytes = 0; bytes <= STREAMED_BYTES; ) {
+    let bytes = 0
+    for (let parts = 0; parts < SHORT_PARTS && bytes <= STREAMED_BYTES; parts++) {
       const part = await Promise.race([reader.read(), late])
       if (part === null || part.done) return part !== null
       bytes += part.value.byteLength

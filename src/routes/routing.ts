@@ -28,10 +28,9 @@ export const ROUTING = {
  */
 export function readQuery({ request }: { request: Request }): { query: unknown } {
   const given = new URL(request.url).searchParams
-  const names = [...new Set(given.keys())]
-  const query = names.map((name) => {
-    const [value, ...more] = given.getAll(name)
-    return [name, more.length === 0 ? value : [value, ...more]]
+  const query = [...Map.groupBy(given, ([name]) => name)].map(([name, pairs]) => {
+    const values = pairs.map(([, value]) => value)
+    return [name, values.length === 1 ? values[0] : values]
   })
   return { query: Object.fromEntries(query) }
 }

@@ -2,6 +2,7 @@ import { expect, spyOn, test } from "bun:test"
 import { Memory } from "../../src/admission/memory.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { readBody } from "../../src/routes/request-body.ts"
+import { thrown } from "../support/thrown.ts"
 
 const BODY_BYTES = 8_388_608
 const LIMITS = { body_bytes: BODY_BYTES, body_timeout_ms: 5_000, memory_bytes: 4 * BODY_BYTES }
@@ -43,4 +44,21 @@ test("D77 a body of announced length takes its memory before it comes, or is ref
   }
   const ends = await Promise.allSettled([read(), read()])
   expect(ends).toMatchObject([{ reason: { code: "request_timeout" } }, { reason: { code: "overloaded" } }])
+})
+
+test("D77 a part of one byte takes memory for the value that it is", async () => {
+  const limits = { ...LIMITS, memory_bytes: 1_048_576 }
+  let parts = 0
+  const body = new ReadableStream({
+    pull(controller) {
+      parts += 1
+      controller.enqueue(Uint8Array.of(0))
+    },
+  })
+  const headers = { "content-type": "application/json" }
+  const request = new Request("http://localhost", { method: "POST", body, headers })
+  expect(await thrown(readBody(request, limits, new Memory(0).of("one", limits)))).toMatchObject({
+    code: "overloaded",
+  })
+  expect(parts).toBeLessThan(1_000)
 })

@@ -88,18 +88,35 @@ test("D77 a network of 64 bits is one address, however it is written", () => {
   ])
 })
 
-test("D77 refused bodies without a length are given time to end only while there is memory for them", async () => {
-  const gateway = {
-    memory: new Memory(0),
-    sockets: { keepOpen() {}, restore() {}, cut() {}, address: () => "10.0.0.1" },
-  }
-  const requests = Array.from({ length: 2 * PLACES }, () => {
-    const body = new ReadableStream({ pull: () => Promise.withResolvers<void>().promise })
-    return new Request("http://localhost", { method: "POST", body, headers: ENDLESS })
-  })
+describe("D77 refused bodies without a length", () => {
   const fault = new GatewayError("invalid_api_key")
-  const answers = Promise.all(requests.map((request) => refusal(request, fault, gateway)))
-  expect(requests.filter(({ body }) => body?.locked)).toHaveLength(PLACES)
-  for (const { status, headers } of await answers)
-    expect([status, headers.get("connection")]).toEqual([401, "close"])
+  type Pull = (controller: ReadableStreamDefaultController<Uint8Array>) => Promise<void> | void
+  const refuse = async (pull: Pull, count = 1) => {
+    const gateway = {
+      memory: new Memory(0),
+      sockets: { keepOpen() {}, restore() {}, cut() {}, address: () => "10.0.0.1" },
+    }
+    const requests = Array.from({ length: count }, () => {
+      const body = new ReadableStream({ pull })
+      return new Request("http://localhost", { method: "POST", body, headers: ENDLESS })
+    })
+    const answers = Promise.all(requests.map((request) => refusal(request, fault, gateway)))
+    const read = requests.filter(({ body }) => body?.locked).length
+    for (const { status, headers } of await answers)
+      expect([status, headers.get("connection")]).toEqual([401, "close"])
+    return read
+  }
+
+  test("are given time to end only while there is memory for them", async () => {
+    expect(await refuse(() => Promise.withResolvers<void>().promise, 2 * PLACES)).toBe(PLACES)
+  })
+
+  test("are read for a few parts only, however short those are", async () => {
+    let parts = 0
+    await refuse((controller) => {
+      parts += 1
+      controller.enqueue(Uint8Array.of(0))
+    })
+    expect(parts).toBeLessThan(300)
+  })
 })
