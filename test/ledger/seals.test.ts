@@ -106,7 +106,7 @@ describe("D71: a month", () => {
     // Stopped after one of its three hours: the next one goes on from there, and nothing is sealed until then. Asked twice
     // before, when its entries are checked.
     let asked = 0
-    const stopped = await sealMonth(db.database.upkeep, () => asked++ === 3, overAfterMs(0))
+    const stopped = await sealMonth(db.database.upkeep, () => asked++ === 3, overAfterMs(0), 1)
     expect(stopped?.sealed).toBe("busy")
     expect(await db.sql`SELECT from_id FROM tollgate.seal_hours`).toHaveLength(1)
     expect(await checkSeal(db.database.operators, month, null)).toBeNull()
