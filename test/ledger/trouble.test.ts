@@ -7,7 +7,9 @@ import { errorCode, kindOf, Unsent } from "../../src/ledger/database/database-er
 import { statement } from "../../src/ledger/database/statement.ts"
 import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { StatementKind } from "../../src/ledger/events.ts"
+import { endOne } from "../../src/ledger/money/end.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
+import { holdOneKey } from "../../src/ledger/money/hold.ts"
 import { holdExact } from "../../src/ledger/money/hold-exact.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -227,13 +229,13 @@ describe("the network and the server", () => {
     const account = await db.account(100n)
     await warm(ledger, account)
     const hold = holdOf(account, 60n)
-    const lost = proxy.loseReply()
+    const lost = proxy.loseReply(holdOneKey)
     const result = ledger.hold(hold)
     await lost
     expect(await result).toEqual({ outcome: "held" })
     expect(await call(db.sql, hold.id)).toMatchObject({ state: "open" })
 
-    const lostAgain = proxy.loseReply()
+    const lostAgain = proxy.loseReply(endOne)
     const ended = ledger.end(settled(hold.id, 50n))
     await lostAgain
     await ended
@@ -333,7 +335,7 @@ describe("the network and the server", () => {
     const account = await db.account(100n)
     await warm(ledger, account)
     // The first statement commits and its reply is lost; the second one finds no way to the server until the caller has gone.
-    const lost = proxy.loseReply()
+    const lost = proxy.loseReply(holdOneKey)
     const hold = holdOf(account, 60n)
     const refused = failureOf(ledger.hold(hold))
     await lost
