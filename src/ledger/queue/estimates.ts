@@ -1,6 +1,8 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { recordOf } from "../../kinds.ts"
 import type { Runner } from "../database/connection.ts"
+import { mergeRows } from "../database/row-merge.ts"
 import { allOf, jsonOf, names, statement } from "../database/statement.ts"
 import type { EstimateMeasure } from "../entries.ts"
 import { estimates } from "../schema/estimates.ts"
@@ -26,15 +28,7 @@ export interface EstimateSums
 
 type Adding = { -readonly [Name in keyof EstimateSums]: EstimateSums[Name] }
 
-const NOTHING: Readonly<Record<EstimateCount, number>> = {
-  calls: 0,
-  prompt_bytes: 0,
-  prompt_tokens: 0,
-  output_bytes: 0,
-  output_tokens: 0,
-  reasoning_tokens: 0,
-  reasoning_calls: 0,
-}
+const NOTHING = recordOf(counts, () => 0)
 
 const kept_days = sql.raw(String(KEPT_DAYS))
 const today = sql.raw("(now() AT TIME ZONE 'UTC')::date")
@@ -130,13 +124,7 @@ export async function readEstimates(
     model: row.model,
     operation: row.operation,
     day: row.day,
-    calls: Number(row.calls),
-    prompt_bytes: Number(row.prompt_bytes),
-    prompt_tokens: Number(row.prompt_tokens),
-    output_bytes: Number(row.output_bytes),
-    output_tokens: Number(row.output_tokens),
-    reasoning_tokens: Number(row.reasoning_tokens),
-    reasoning_calls: Number(row.reasoning_calls),
+    ...recordOf(counts, (name) => Number(row[name])),
     bytes_per_token: row.bytes_per_token,
     hidden_output: row.hidden_output,
   }))
@@ -144,14 +132,11 @@ export async function readEstimates(
 
 /** Adds the sums of several shards (D74), with the latest settings; the most calls first. */
 export function addEstimates(parts: readonly (readonly DatedSums[])[]): readonly EstimateSums[] {
-  const same = Map.groupBy(parts.flat(), ({ model, operation }) => JSON.stringify([model, operation]))
-  return [...same.values()]
-    .map((found) => found.reduce(addSums))
-    .sort((left, right) => right.calls - left.calls || (left.model < right.model ? -1 : 1))
-}
-
-function addSums(one: DatedSums, other: DatedSums): DatedSums {
-  const sum: Record<string, number> = {}
-  for (const name of counts) sum[name] = one[name] + other[name]
-  return { ...(one.day < other.day ? other : one), ...sum }
+  const add = (one: DatedSums, other: DatedSums): DatedSums => ({
+    ...(one.day < other.day ? other : one),
+    ...recordOf(counts, (name) => one[name] + other[name]),
+  })
+  return mergeRows(parts, ({ model, operation }) => JSON.stringify([model, operation]), add).sort(
+    (left, right) => right.calls - left.calls || (left.model < right.model ? -1 : 1),
+  )
 }

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Runner } from "../database/connection.ts"
+import { mergeRows } from "../database/row-merge.ts"
 import { jsonOf, type Row, statement, textOf } from "../database/statement.ts"
 import type { RefusedCall } from "../entries.ts"
 import { refusals } from "../schema/refusals.ts"
@@ -110,14 +111,13 @@ function textOrNull(row: Row, column: string): string | null {
 
 /** Adds the sums of several shards (D74), because an account that has moved has refusals in both. */
 export function addRefusals(parts: readonly (readonly RefusalSum[])[]): RefusalSum[] {
-  const groups = Map.groupBy(parts.flat(), ({ key_id, code }) => `${key_id} ${code}`)
-  const sum = (one: RefusalSum, other: RefusalSum): RefusalSum => ({
+  const add = (one: RefusalSum, other: RefusalSum): RefusalSum => ({
     ...one,
     account_name: one.account_name ?? other.account_name,
     key_name: one.key_name ?? other.key_name,
     requests: one.requests + other.requests,
     last_at: new Date(Math.max(one.last_at.getTime(), other.last_at.getTime())),
   })
-  const sums = [...groups.values()].map((same) => same.reduce(sum))
+  const sums = mergeRows(parts, ({ key_id, code }) => `${key_id} ${code}`, add)
   return sums.sort((one, other) => other.requests - one.requests).slice(0, MAX_ROWS)
 }

@@ -1,6 +1,7 @@
 import { asc, inArray, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type AttemptFailure, attemptFailures, type LostAttempt } from "../../wire/call.ts"
+import { mergeRows } from "../database/row-merge.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import type { EndDetails } from "../entries.ts"
 import { attempts } from "../schema/attempts.ts"
@@ -106,14 +107,13 @@ GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, max(x.ended_at) DESC LIMIT ${sql.
 
 /** Adds the sums of several shards (D74). */
 export function addAttempts(parts: readonly (readonly AttemptSum[])[]): AttemptSum[] {
-  const groups = Map.groupBy(parts.flat(), ({ upstream, upstream_key, model, status, failure }) =>
-    JSON.stringify([upstream, upstream_key, model, status, failure]),
-  )
-  const sum = (one: AttemptSum, other: AttemptSum): AttemptSum => ({
+  const keyOf = ({ upstream, upstream_key, model, status, failure }: AttemptSum) =>
+    JSON.stringify([upstream, upstream_key, model, status, failure])
+  const add = (one: AttemptSum, other: AttemptSum): AttemptSum => ({
     ...one,
     attempts: one.attempts + other.attempts,
     last_at: new Date(Math.max(one.last_at.getTime(), other.last_at.getTime())),
   })
-  const sums = [...groups.values()].map((same) => same.reduce(sum))
+  const sums = mergeRows(parts, keyOf, add)
   return sums.sort((one, other) => other.attempts - one.attempts).slice(0, MAX_ROWS)
 }

@@ -1,42 +1,43 @@
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Page, PageOf } from "../database/page.ts"
+import { mergeRows } from "../database/row-merge.ts"
 import { TooManyGroups } from "../entries.ts"
 import type { PastBalance } from "./balance.ts"
 import { type CallsByDuration, distribution } from "./distribution.ts"
 import type { Latency } from "./latency.ts"
 import type { OutcomeSums } from "./outcomes.ts"
-import type { Step, Timeline } from "./timeline.ts"
-import { MAX_GROUPS, type SummedUsage, type UsageGroup, type UsageSummary } from "./usage-sums.ts"
+import { type Step, stepCounts, type Timeline } from "./timeline.ts"
+import {
+  MAX_GROUPS,
+  type SummedUsage,
+  type UsageGroup,
+  type UsageSummary,
+  usageAmounts,
+  usageCounts,
+} from "./usage-sums.ts"
 
 /** The answers of several shards as one (D74): lists merge, sums add. */
 
 /** Maximum number of groups from one of several shards, because all must be known before they are added. */
 export const MAX_GROUPS_OF_SHARD = 100_000
 
+const NOT_FOUND = new Error("not found")
+
 /** The first answer that is not null; null if all are. Rejects if there is none and some failed. */
-export function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Promise<Answer | null> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer | null>()
-  let failure: unknown = null
-  let left = asked.length
-  const ended = () => {
-    left -= 1
-    if (left > 0) return
-    if (failure === null) resolve(null)
-    else reject(failure)
+export async function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Promise<Answer | null> {
+  const found = asked.map(async (one) => {
+    const answer = await one
+    if (answer === null) throw NOT_FOUND
+    return answer
+  })
+  try {
+    return await Promise.any(found)
+  } catch (error) {
+    const failures: readonly unknown[] = error instanceof AggregateError ? error.errors : [error]
+    const failure = failures.findLast((each) => each !== NOT_FOUND)
+    if (failure !== undefined) throw failure
+    return null
   }
-  for (const one of asked) {
-    one.then(
-      (answer) => {
-        if (answer !== null) resolve(answer)
-        ended()
-      },
-      (error: unknown) => {
-        failure = error
-        ended()
-      },
-    )
-  }
-  return promise
 }
 
 /**
@@ -62,11 +63,11 @@ export function addUsage(parts: readonly UsageSummary[]): UsageSummary {
   const [first, ...others] = parts
   if (first === undefined) throw new Error("there is no usage to add")
   if (parts.some(({ left_out }) => left_out > 0)) throw new TooManyGroups()
-  const by_group = Map.groupBy(
-    parts.flatMap(({ groups }) => groups),
+  const groups = mergeRows(
+    parts.map((part) => part.groups),
     ({ group }) => placeOf(group),
-  )
-  const groups = [...by_group.values()].map(addGroups).sort(inReport)
+    (one, other) => ({ ...one, ...addSums(one, other), name: one.name ?? other.name }),
+  ).sort(inReport)
   return {
     groups: groups.slice(0, MAX_GROUPS),
     left_out: Math.max(0, groups.length - MAX_GROUPS),
@@ -74,24 +75,10 @@ export function addUsage(parts: readonly UsageSummary[]): UsageSummary {
   }
 }
 
-function addGroups([first, ...others]: readonly UsageGroup[]): UsageGroup {
-  if (first === undefined) throw new Error("a group of usage is empty")
-  const named = [first, ...others].find(({ name }) => name !== null)
-  const sums = others.reduce<SummedUsage>(addSums, first)
-  return { ...sums, group: first.group, name: named?.name ?? null }
-}
-
 function addSums(one: SummedUsage, other: SummedUsage): SummedUsage {
   return {
-    calls: one.calls + other.calls,
-    abandoned: one.abandoned + other.abandoned,
-    prompt_tokens: one.prompt_tokens + other.prompt_tokens,
-    cached_tokens: one.cached_tokens + other.cached_tokens,
-    completion_tokens: one.completion_tokens + other.completion_tokens,
-    charge_nano: one.charge_nano + other.charge_nano,
-    profit_nano: one.profit_nano + other.profit_nano,
-    provider_cost_nano: one.provider_cost_nano + other.provider_cost_nano,
-    overage_nano: one.overage_nano + other.overage_nano,
+    ...recordOf(usageCounts, (name) => one[name] + other[name]),
+    ...recordOf(usageAmounts, (name) => one[name] + other[name]),
     buckets: recordOf(countedKinds, (kind) => one.buckets[kind] + other.buckets[kind]),
   }
 }
@@ -145,11 +132,8 @@ export function addTimelines(
 function addStep(one: Step, other: Step | undefined): Step {
   if (other === undefined) throw new Error("timelines have different steps")
   return {
-    calls: one.calls + other.calls,
+    ...recordOf(stepCounts, (name) => one[name] + other[name]),
     charge_nano: one.charge_nano + other.charge_nano,
-    prompt_tokens: one.prompt_tokens + other.prompt_tokens,
-    cached_tokens: one.cached_tokens + other.cached_tokens,
-    completion_tokens: one.completion_tokens + other.completion_tokens,
   }
 }
 
@@ -163,26 +147,23 @@ export function addLatencies(parts: readonly Readonly<Record<keyof Latency, Call
 
 /** The most frequent first. */
 export function addOutcomes(parts: readonly (readonly OutcomeSums[])[]): readonly OutcomeSums[] {
-  const same = Map.groupBy(parts.flat(), ({ state, basis, failure }) =>
-    JSON.stringify([state, basis, failure]),
+  const add = (one: OutcomeSums, other: OutcomeSums): OutcomeSums => ({
+    ...one,
+    calls: one.calls + other.calls,
+    charge_nano: one.charge_nano + other.charge_nano,
+  })
+  const keyOf = ({ state, basis, failure }: OutcomeSums) => JSON.stringify([state, basis, failure])
+  return mergeRows(parts, keyOf, add).sort(
+    (left, right) =>
+      right.calls - left.calls ||
+      ascending(left.state, right.state) ||
+      ascending(left.basis, right.basis) ||
+      ascending(left.failure ?? LAST, right.failure ?? LAST),
   )
-  return [...same.values()]
-    .flatMap(([first, ...others]) => (first === undefined ? [] : [others.reduce(addOutcome, first)]))
-    .sort(
-      (left, right) =>
-        right.calls - left.calls ||
-        ascending(left.state, right.state) ||
-        ascending(left.basis, right.basis) ||
-        ascending(left.failure ?? LAST, right.failure ?? LAST),
-    )
 }
 
 /** Comes after every word, as a null does in a database. */
 const LAST = "~"
-
-function addOutcome(one: OutcomeSums, other: OutcomeSums): OutcomeSums {
-  return { ...one, calls: one.calls + other.calls, charge_nano: one.charge_nano + other.charge_nano }
-}
 
 /** The sums of an account's past balances in all shards; null if it is in none. */
 export function addBalances(parts: readonly (PastBalance | null)[]): PastBalance | null {

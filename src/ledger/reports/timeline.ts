@@ -1,17 +1,17 @@
 import { eq, inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { recordOf } from "../../kinds.ts"
 import type { Split } from "../../wire/statistics.ts"
 import { periodAt, piecesOf, type Span, type SummedUntil, scan } from "../database/span.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 
+export const stepCounts = ["calls", "prompt_tokens", "cached_tokens", "completion_tokens"] as const
+type StepCount = (typeof stepCounts)[number]
+
 /** Charges and usage of the calls in one step of time. */
-export interface Step {
-  readonly calls: number
+export interface Step extends Readonly<Record<StepCount, number>> {
   readonly charge_nano: bigint
-  readonly prompt_tokens: number
-  readonly cached_tokens: number
-  readonly completion_tokens: number
 }
 
 export interface SummedGroup {
@@ -30,7 +30,7 @@ export interface Timeline {
   readonly left_out: number
 }
 
-const NOTHING: Step = { calls: 0, charge_nano: 0n, prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
+const NOTHING: Step = { ...recordOf(stepCounts, () => 0), charge_nano: 0n }
 const MINUTE_S = 60
 const HOUR_S = 3_600
 const STEPS_S = [
@@ -51,16 +51,12 @@ const parts = {
   account: sql`x.account_id`,
 } as const
 
-interface TimelineRow extends Record<string, unknown> {
+interface TimelineRow extends Record<string, unknown>, Readonly<Record<StepCount, string>> {
   readonly part: string | null
   readonly rank: string
   readonly parts: string
   readonly step: number
-  readonly calls: string
   readonly charge: string
-  readonly prompt_tokens: string
-  readonly cached_tokens: string
-  readonly completion_tokens: string
 }
 
 /**
@@ -157,13 +153,7 @@ function stepsOfGroup(count: number, rows: readonly TimelineRow[]): readonly Ste
 }
 
 function stepOf(row: TimelineRow): Step {
-  return {
-    calls: Number(row.calls),
-    charge_nano: BigInt(row.charge),
-    prompt_tokens: Number(row.prompt_tokens),
-    cached_tokens: Number(row.cached_tokens),
-    completion_tokens: Number(row.completion_tokens),
-  }
+  return { ...recordOf(stepCounts, (name) => Number(row[name])), charge_nano: BigInt(row.charge) }
 }
 
 /** Display names of these accounts and keys: a key's account and its name, or its first characters. A model has none. */

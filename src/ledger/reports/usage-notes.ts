@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import { type UsageNote, usageNotes } from "../../wire/call.ts"
+import { mergeRows } from "../database/row-merge.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import { par } from "../money/multiplier.ts"
 import { ends, terms } from "../schema/tables.ts"
@@ -62,13 +63,13 @@ function namesOf(value: unknown): string[] {
 
 /** Adds the notes of several shards (D74). */
 export function addNotedUsage(parts: readonly (readonly NotedUsage[])[]): NotedUsage[] {
-  const groups = Map.groupBy(parts.flat(), ({ model, upstream }) => JSON.stringify([model, upstream]))
-  const sum = (one: NotedUsage, other: NotedUsage): NotedUsage => ({
+  const add = (one: NotedUsage, other: NotedUsage): NotedUsage => ({
     ...one,
     calls: one.calls + other.calls,
     notes: recordOf(usageNotes, (note) => one.notes[note] + other.notes[note]),
     below_cost_calls: one.below_cost_calls + other.below_cost_calls,
     unread: [...new Set([...one.unread, ...other.unread])].slice(0, MAX_NAMES),
   })
-  return [...groups.values()].map((same) => same.reduce(sum)).sort((one, other) => other.calls - one.calls)
+  const rows = mergeRows(parts, ({ model, upstream }) => JSON.stringify([model, upstream]), add)
+  return rows.sort((one, other) => other.calls - one.calls)
 }

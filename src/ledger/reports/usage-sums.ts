@@ -19,6 +19,16 @@ export interface GroupedSpan extends Span {
   readonly by: Grouping
 }
 
+export const usageCounts = [
+  "calls",
+  "abandoned",
+  "prompt_tokens",
+  "cached_tokens",
+  "completion_tokens",
+] as const
+export const usageAmounts = ["charge_nano", "profit_nano", "provider_cost_nano", "overage_nano"] as const
+const summed = [...usageCounts, ...usageAmounts, ...countedKinds]
+
 /** Sums over calls that have ended. A correction of an earlier charge may make them negative. */
 export interface SummedUsage {
   readonly calls: number
@@ -91,27 +101,23 @@ function sums(range: GroupedSpan, starts: readonly Date[], until: SummedUntil, m
 WITH charges AS (
   SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${changes} x ${joined(by)}
 ), sums AS (
-  SELECT GROUPING(c."group") AS is_whole, c."group", coalesce(sum(c.calls), 0) AS calls,
-    ${abandoned} AS abandoned,
-    coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
-    coalesce(sum(c.cached_tokens), 0) AS cached_tokens, coalesce(sum(c.completion_tokens), 0) AS completion_tokens,
-    coalesce(sum(c.charge_nano), 0) AS charge_nano,
-    coalesce(sum(c.profit_nano), 0) AS profit_nano, coalesce(sum(c.provider_cost_nano), 0) AS provider_cost_nano,
-    coalesce(sum(c.overage_nano), 0) AS overage_nano,
-    ${bucketSums}
+  SELECT GROUPING(c."group") AS is_whole, c."group", ${abandoned} AS abandoned, ${sumOfEach}
   FROM charges c GROUP BY GROUPING SETS ((c."group"), ())
 )
-SELECT s."group"::text, ${nameBy(by)} AS name, s.calls::text, s.abandoned::text, s.prompt_tokens::text, s.cached_tokens::text,
-  s.completion_tokens::text, s.charge_nano::text, s.profit_nano::text, s.provider_cost_nano::text, s.overage_nano::text, ${bucketTexts},
+SELECT s."group"::text, ${nameBy(by)} AS name, ${textOfEach},
   (count(*) OVER () - 1)::text AS groups
 FROM sums s
 ORDER BY s.is_whole DESC, ${starts.length > 0 ? sql`` : sql`s.charge_nano DESC, s.calls DESC,`} s."group"
 LIMIT ${sql.raw(String(most + 1))}`
 }
 
-const each = (of: (column: string) => string) => sql.raw(countedKinds.map(of).join(", "))
-const bucketSums = each((bucket) => `coalesce(sum(c.${bucket}), 0) AS ${bucket}`)
-const bucketTexts = each((bucket) => `s.${bucket}::text`)
+const each = (columns: readonly string[], of: (column: string) => string) =>
+  sql.raw(columns.map(of).join(", "))
+const sumOfEach = each(
+  summed.filter((column) => column !== "abandoned"),
+  (column) => `coalesce(sum(c.${column}), 0) AS ${column}`,
+)
+const textOfEach = each(summed, (column) => `s.${column}::text`)
 
 const abandoned = sql`coalesce(sum(c.calls) FILTER (WHERE c.outcome = 'released' AND c.failure = 'client_left'), 0)`
 
@@ -194,15 +200,8 @@ function nameOf({ name }: Row): string | null {
 
 function sumsOf(row: Row): SummedUsage {
   return {
-    calls: countOf(row, "calls"),
-    abandoned: countOf(row, "abandoned"),
-    prompt_tokens: countOf(row, "prompt_tokens"),
-    cached_tokens: countOf(row, "cached_tokens"),
-    completion_tokens: countOf(row, "completion_tokens"),
-    charge_nano: BigInt(textOf(row, "charge_nano")),
-    profit_nano: BigInt(textOf(row, "profit_nano")),
-    provider_cost_nano: BigInt(textOf(row, "provider_cost_nano")),
-    overage_nano: BigInt(textOf(row, "overage_nano")),
+    ...recordOf(usageCounts, (name) => countOf(row, name)),
+    ...recordOf(usageAmounts, (name) => BigInt(textOf(row, name))),
     buckets: recordOf(countedKinds, (kind) => countOf(row, kind)),
   }
 }
