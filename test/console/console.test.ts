@@ -183,6 +183,38 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   )
 
   test(
+    "D97 a budget is created, changed, raised, reset and deleted",
+    async () => {
+      await visit("#/accounts")
+      await page.getByRole("link", { name: "onerror" }).click()
+      await page.getByRole("button", { name: "New budget" }).click()
+      await inDialog().getByLabel("Name").fill("Team")
+      await inDialog().getByLabel("Calls").selectOption("group")
+      await inDialog().getByLabel("Selected").fill("acme/search")
+      await inDialog().getByLabel("Amount").fill("50")
+      await page.keyboard.press("Enter")
+      const row = page.getByRole("table", { name: "Budgets" }).locator("tbody tr")
+      await row.getByText("$50.00 per month").waitFor()
+      await row.getByRole("button", { name: "Change Team" }).click()
+      await inDialog().getByLabel("Amount").fill("60")
+      await page.keyboard.press("Enter")
+      await row.getByText("$60.00 per month").waitFor()
+      await row.getByRole("button", { name: "Raise Team" }).click()
+      await inDialog().getByLabel("Raised amount").fill("70")
+      await inDialog().getByLabel("Until").fill("2099-01-01T00:00")
+      await inDialog().getByRole("button", { name: "Raise" }).click()
+      await row.getByText("$70.00 per month").waitFor()
+      await row.getByRole("button", { name: "Reset Team" }).click()
+      await inDialog().getByRole("button", { name: "Reset" }).click()
+      await inDialog().waitFor({ state: "detached" })
+      await row.getByRole("button", { name: "Delete Team" }).click()
+      await inDialog().getByRole("button", { name: "Delete" }).click()
+      await page.getByText("Only the balance limits").waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
     "a key is suspended, resumed, limited and revoked, each only when it is meant",
     async () => {
       await visit("#/accounts")

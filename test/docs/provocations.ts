@@ -53,7 +53,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
     async *attempts(stage, entry) {
       for (const amount of ["0.0021", "0.0000001"]) {
         const world = await limited(stage, {})
-        const budget = { name: "Search team", selector: "all", amount, per: "month" }
+        const budget = { name: "Search team", selector: "all", amount, per: "total" }
         await stage.gateway.admin("POST", `/accounts/${world.account_id}/budgets`, budget)
         yield await stage.ask(entry, world, plain(entry))
       }

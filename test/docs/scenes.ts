@@ -84,6 +84,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
     name: "production",
     models: ["gpt-5-mini"],
     spending_limit: { amount: "25", per: "day" },
+    group: "acme/search",
   }),
   "forgetEndUser 200": async (stage, entry) => {
     const world = await stage.world()
@@ -91,7 +92,14 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await chat(stage.gateway, world.key, { model: "gpt-5-mini", user: "ann@example.com" })
     return [await stage.ask(entry, world)]
   },
-  "createBudget 200": twice({ name: "Search team", selector: "all", amount: "500", per: "month" }),
+  "createBudget 200": twice({
+    name: "Search team",
+    selector: "group",
+    selected: "acme/search",
+    amount: "500",
+    per: "month",
+    thresholds: [80, 100],
+  }),
   "creditAccount 200": twice({ amount: "10", reason: "Invoice 2026-118" }),
   "audit 200": async (stage, entry) => {
     const world = await stage.world()

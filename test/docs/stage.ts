@@ -92,6 +92,7 @@ export async function openStage() {
       name: "Search team",
       selector: "group",
       selected: "acme/search",
+      thresholds: [80, 100],
       amount: "500",
       per: "month",
     }

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { eq } from "drizzle-orm"
+import { nextId } from "../../src/id.ts"
 import { changeAccount, listAccounts } from "../../src/ledger/accounts/accounts.ts"
+import { changeBudget, createBudget, getBudget } from "../../src/ledger/accounts/budgets.ts"
 import { credit } from "../../src/ledger/accounts/credits.ts"
 import { changeKey, createKey, getKey, revokeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
@@ -323,4 +325,49 @@ describe("D76 a move", () => {
     expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toEqual({ outcome: "taken" })
     expect((await ask(a, account)).outcome).toBe("insufficient_balance")
   })
+})
+
+test("D97 its budgets move with what they have spent, their entries and thresholds, and count on, there and back", async () => {
+  const account = await a.db.account(1_000_000n)
+  const made = await createBudget(a.db.database.operators, {
+    id: nextId(),
+    account_id: account.account_id,
+    name: "all",
+    selector: "all",
+    selected: null,
+    unit: "usd",
+    amount: 5n * COST,
+    period: "month",
+    timezone: "UTC",
+    is_hard: true,
+    thresholds: [20, 40, 60],
+    actor: "test",
+    reason: null,
+  })
+  if (!("budget" in made)) throw new Error(made.outcome)
+  const { id } = made.budget
+  await spend(a, account)
+  await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
+  expect(await getBudget(a.db.database.operators, id)).toBeNull()
+  expect(await getBudget(b.db.database.operators, id)).toMatchObject({ spent: COST, held: 0n })
+  await spend(b, account)
+  await changeBudget(b.db.database.operators, id, {
+    change: "changed",
+    name: "every",
+    actor: "test",
+    reason: null,
+  })
+  expect(await moveAccount(b.place, a.place, account.account_id)).toEqual({
+    outcome: "moved",
+    differences: [],
+  })
+  await spend(a, account)
+  expect(await getBudget(a.db.database.operators, id)).toMatchObject({ name: "every", spent: 3n * COST })
+  const [counts] = await a.db.sql`SELECT
+    (SELECT array_agg(change ORDER BY id) FROM tollgate.budget_entries WHERE budget_id = ${id}) AS changes,
+    (SELECT array_agg(percent ORDER BY percent) FROM tollgate.budget_crossings WHERE budget_id = ${id}) AS percents`
+  expect(counts).toEqual({ changes: ["created", "changed"], percents: [20, 40, 60] })
+  expect((await ask(a, account, { amount_nano: 3n * COST })).outcome).toBe("budget_reached")
+  for (const { db } of [a, b])
+    expect((await audit(db.database.operators, { settle_ms: 0 })).violations).toEqual([])
 })

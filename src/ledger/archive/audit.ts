@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { limitStatements } from "../database/transaction.ts"
+import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
 import { accounts } from "../schema/tables.ts"
 import {
@@ -148,6 +149,7 @@ class Auditing {
   }
   #open = 0
   #has_limits = false
+  #has_budgets = false
   #progress: AuditProgress
 
   constructor(database: PostgresJsDatabase, options: AuditOptions, parts: AuditParts) {
@@ -163,6 +165,8 @@ class Auditing {
     const moment = await this.#moment()
     const limited = await this.#read<{ id: string }>(sql`SELECT id FROM ${accounts} WHERE is_limited LIMIT 1`)
     this.#has_limits = limited.length > 0
+    const budgeted = await this.#read<{ id: string }>(sql`SELECT id FROM ${budgets} LIMIT 1`)
+    this.#has_budgets = budgeted.length > 0
     for await (const slice of slicesOf(this.#database, ids)) {
       const calls = await this.#readSlice({ ...slice, moment, side: "before" })
       await this.#pause({
@@ -172,7 +176,7 @@ class Auditing {
     }
     const since: EntriesBeside = { ...ids, moment, side: "after" }
     await this.#compareKeys(since)
-    await this.#compareBudgets(since)
+    if (this.#has_budgets) await this.#compareBudgets(since)
     for await (const range of this.#ranges()) await this.#compareAccounts(range, since)
     const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(counts(since))
     if (summary === undefined) throw new Error("the audit returned nothing")
@@ -200,10 +204,8 @@ class Auditing {
       add(this.#sums, account_id, BigInt(balance), BigInt(held))
       this.#open += open
     }
-    if (this.#has_limits) {
-      await this.#addSpent(slice)
-      await this.#addBudgets(slice)
-    }
+    if (this.#has_limits) await this.#addSpent(slice)
+    if (this.#has_budgets) await this.#addBudgets(slice)
     await this.#collect(this.#found.entries, entriesWithoutHold(slice), readSlice)
     await this.#collect(this.#calls.charges, charges(slice), readSlice)
     await this.#collect(this.#calls.abandoned, abandoned(slice), readSlice)

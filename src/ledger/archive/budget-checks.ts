@@ -20,22 +20,23 @@ const t = alias(terms, "t")
 const isCounting = (open_month: string | null): SQL =>
   open_month === null ? sql`true` : sql`${w.since} >= ${open_month}::timestamp AT TIME ZONE 'UTC'`
 
+const has_budgets = sql`${h.account_id} IN (SELECT ${budgets.account_id} FROM ${budgets})`
 const call = sql`${h.account_id}, ${h.key_id}, ${h.group_path}, ${h.terms_id}, ${h.held_at}`
 
 /** The changes by entries, one row each, of the calls of accounts with budgets: what is spent and held in USD, tokens and requests. */
 const changesOf = (entries: EntriesBeside) => sql`
   SELECT ${call}, 0::bigint AS spent_nano, 0 AS spent_tokens, 0 AS spent_requests,
     ${h.amount_nano} AS held_nano, ${h.held_tokens} AS held_tokens, 1 AS held_requests FROM ${holds} ${h}
-    WHERE ${within(h.id, entries)} AND ${at(h.held_at, entries)}
+    WHERE ${within(h.id, entries)} AND ${at(h.held_at, entries)} AND ${has_budgets}
   UNION ALL SELECT ${call}, ${e.charge_nano}, coalesce(${e.prompt_tokens} + ${e.completion_tokens}, 0),
       (${e.outcome} <> 'released')::int, -${h.amount_nano}, -${h.held_tokens}, -1
     FROM ${ends} ${e} JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${within(h.id, entries)}
-    WHERE ${within(e.id, entries)} AND ${at(sql`${e.ended_at}`, entries)}
+    WHERE ${within(e.id, entries)} AND ${at(sql`${e.ended_at}`, entries)} AND ${has_budgets}
   UNION ALL SELECT ${call}, ${c.difference_nano}, coalesce(${c.prompt_tokens} + ${c.completion_tokens}, 0)
       - coalesce(${e.prompt_tokens} + ${e.completion_tokens}, 0), 0, 0, 0, 0
     FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${within(e.id, entries)}
       JOIN ${holds} ${h} ON ${h.id} = ${c.id} AND ${within(h.id, entries)}
-    WHERE ${within(c.id, entries)} AND ${at(sql`${c.corrected_at}`, entries)}`
+    WHERE ${within(c.id, entries)} AND ${at(sql`${c.corrected_at}`, entries)} AND ${has_budgets}`
 
 /** Sums of these changes for each budget whose current window they belong to. */
 export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => sql`
@@ -45,7 +46,7 @@ export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => 
     CROSS JOIN LATERAL unnest(tollgate.scopes_of(x.key_id, x.group_path, ${t.model})) AS s (scope)
     JOIN ${budgets} ${b} ON ${b.account_id} = x.account_id AND ${b.scope} = s.scope
     JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND x.held_at >= ${w.since}
-  WHERE x.account_id IN (SELECT ${budgets.account_id} FROM ${budgets}) AND ${isCounting(open_month)} GROUP BY ${w.id}`
+  WHERE ${isCounting(open_month)} GROUP BY ${w.id}`
 
 /** Budgets that seem to differ from what was found before a moment and the entries since. */
 export const budgetsThatMayDiffer = (sums: FoundSums, open_month: string | null, since: EntriesBeside) => sql`

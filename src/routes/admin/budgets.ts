@@ -157,6 +157,18 @@ function madeBudget(result: BudgetResult) {
   }
 }
 
+const unused: BudgetBody = { ...budgetExample, spent: "0", held: "0", left: "500" }
+const ofAll = { selector: "all", selected: null, timezone: "UTC", thresholds: [] } as const
+const alert = {
+  name: "Large model",
+  selector: "model",
+  selected: "gpt-5-mini",
+  per: "day",
+  timezone: "UTC",
+  mode: "alert",
+  thresholds: [],
+} as const
+
 const creating = ofOperators({
   params: pathId("The account's id."),
   body: shown(NewBudget, {
@@ -183,7 +195,20 @@ const creating = ofOperators({
     200: answer("A budget with this id already exists. Nothing was changed.", BudgetBody, {
       budget: budgetExample,
     }),
-    201: answer("The budget.", BudgetBody, { budget: budgetExample }),
+    201: answer("The budget.", BudgetBody, {
+      group: unused,
+      tokens: {
+        ...unused,
+        ...ofAll,
+        name: "Tokens of all keys",
+        unit: "tokens",
+        per: "hour",
+        amount: "2000000",
+        limit: "2000000",
+        left: "2000000",
+      },
+      alert: { ...unused, ...alert, amount: "100", limit: "100", left: "100" },
+    }),
   },
 
   operationId: "createBudget",
@@ -243,7 +268,7 @@ const resetting = ofOperators({
   body: shown(BudgetReset, { reset: { reason: "Test calls" } }),
   response: {
     200: answer("The budget.", BudgetBody, {
-      reset: { ...budgetExample, spent: "0", held: "0", left: "500" },
+      reset: unused,
     }),
   },
 

@@ -152,7 +152,14 @@ const creating = ofOperators({
       },
       limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: "tg_live_8Fq2…" },
       labelled: {
-        ...{ ...keyExample, name: null, models: null, spending_limit: null, key: "tg_live_8Fq2…" },
+        ...{
+          ...keyExample,
+          name: null,
+          models: null,
+          spending_limit: null,
+          group: null,
+          key: "tg_live_8Fq2…",
+        },
         ...{ labels: { team: "search" }, required_tags: ["feature"] },
       },
     }),

@@ -264,7 +264,7 @@ export function callErrors({ needed, available, remaining, fitting }: Lacking): 
     },
     {
       code: "budget_reached",
-      message: `This call needs ${needed} USD, but the budget "Search team" of ${remaining} USD per month has only ${remaining} USD left: 0 USD are spent, and open calls hold 0 USD. The call needs more than the whole budget${advice}.`,
+      message: `This call needs ${needed} USD, but the budget "Search team" of ${remaining} USD in total has only ${remaining} USD left: 0 USD are spent, and open calls hold 0 USD. The call needs more than the whole budget${advice}.`,
       fields: {
         budget: {
           id: ownBudgetExample.id,
@@ -272,14 +272,14 @@ export function callErrors({ needed, available, remaining, fitting }: Lacking): 
           selector: "all",
           selected: null,
           unit: "usd",
-          per: "month",
+          per: "total",
         },
         limit: remaining,
         spent: "0",
         held: "0",
         needed,
         remaining,
-        resets_at: ownBudgetExample.resets_at,
+        resets_at: null,
         retryable: false,
         ...fields,
       },

@@ -10,6 +10,7 @@ import { choice, detail, entriesOf, moment, noteName } from "../formats.ts"
 import { part, type ViewPart, type Visit, view } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 import { accountChip } from "./accounts.ts"
+import { budgets } from "./budgets.ts"
 import { callColumns } from "./calls.ts"
 import { keys } from "./keys.ts"
 import { plotOf } from "./overview.ts"
@@ -69,7 +70,15 @@ export function account(visit: Visit, id: string): HTMLElement {
     void totals.load()
     void credits.load()
   }
-  const parts = [totals, spending(visit, id), keys(visit, id), credits, recent, refusals(visit, id)]
+  const parts = [
+    totals,
+    spending(visit, id),
+    keys(visit, id),
+    budgets(visit, id),
+    credits,
+    recent,
+    refusals(visit, id),
+  ]
   return view(title, actions, ...parts.map(({ element }) => element))
 }
 

@@ -1,0 +1,131 @@
+import { budgetPeriods, budgetSelectors, budgetUnits } from "../../../wire/budget.ts"
+import { BudgetBody } from "../../../wire/budget-bodies.ts"
+import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
+import { button, type Child, el, named } from "../element.ts"
+import { type FormField, openDialog } from "../form.ts"
+import { ago, chip, none, usd } from "../formats.ts"
+import type { ViewPart, Visit } from "../part.ts"
+import { columnsOf, list } from "../table.ts"
+
+const MODES = {
+  hard: "Calls that do not fit are refused.",
+  alert: "Refuses no calls, and only counts.",
+} as const
+
+/** The budgets of an account (D97). */
+export function budgets(visit: Visit, account_id: string): ViewPart {
+  const reload = () => void made.load()
+  const column = columnsOf(BudgetBody)
+  const made = list(visit, {
+    title: "Budgets",
+    tools: button("New budget", () => createBudget(account_id, reload)),
+    label: "Budgets",
+    key: ({ id }: BudgetBody) => id,
+    columns: [
+      column("name", ({ name }) => named(name)),
+      column("selector", ({ selector, selected }) =>
+        selected === null ? "all calls" : el("span", `${selector} `, named(selected)),
+      ),
+      column("limit", (budget) => el("span", amountOf(budget, budget.limit), ` per ${budget.per}`)),
+      column("spent", (budget) => amountOf(budget, budget.spent)),
+      column("held", (budget) => amountOf(budget, budget.held)),
+      column("left", (budget) => amountOf(budget, budget.left)),
+      column("mode", ({ mode }) => chip(mode, MODES[mode])),
+      column("resets_at", ({ resets_at }) => (resets_at === null ? none() : ago(resets_at))),
+      ["Actions", (budget) => actions(budget, reload), "right"],
+    ],
+    empty: "No budgets. Only the balance limits the calls of the account.",
+    load: (signal) => ask<ListBody<BudgetBody>>(`/accounts/${account_id}/budgets?limit=1000`, signal),
+  })
+  return made
+}
+
+function amountOf({ unit }: BudgetBody, amount: string): Child {
+  return unit === "usd" ? usd(amount) : `${amount} ${unit}`
+}
+
+const REASON: FormField = { name: "reason", label: "Reason", hint: "Optional. Recorded in the journal." }
+
+function actions(budget: BudgetBody, done: () => void): Child {
+  const { id, name } = budget
+  const path = `/budgets/${id}`
+  const reasonIn = ({ reason }: Readonly<Record<string, string>>) => (reason ? { reason } : {})
+  const change = () =>
+    openDialog({
+      title: "Change budget",
+      fields: [{ name: "amount", label: "Amount", value: budget.amount }, REASON],
+      submit: "Change",
+      act: (values) => tell("PATCH", path, { amount: values.amount, ...reasonIn(values) }),
+      done,
+    })
+  const raise = () =>
+    openDialog({
+      title: "Raise budget",
+      text: el("p", "Another amount for ", named(name), " until a time. Leave both empty to end the raise."),
+      fields: [
+        { name: "amount", label: "Raised amount", value: budget.raise?.amount ?? "" },
+        { name: "until", label: "Until", hint: "In your time zone.", kind: "time" },
+        REASON,
+      ],
+      submit: "Raise",
+      act: (values) => {
+        const { amount, until } = values
+        return tell("PATCH", path, { raise: amount || until ? { amount, until } : null, ...reasonIn(values) })
+      },
+      done,
+    })
+  const reset = () =>
+    openDialog({
+      title: "Reset budget",
+      text: el("p", "Earlier calls of this period no longer count in ", named(name), ". Their charges stay."),
+      fields: [REASON],
+      submit: "Reset",
+      act: (values) => tell("POST", `${path}/reset`, reasonIn(values)),
+      done,
+    })
+  const remove = () =>
+    openDialog({
+      title: "Delete budget",
+      text: el("p", named(name), " no longer limits or counts calls."),
+      submit: "Delete",
+      is_dangerous: true,
+      act: () => tell("DELETE", path),
+      done,
+    })
+  const small = (label: string, act: () => void) =>
+    button(label, act, { class: "small", "aria-label": `${label} ${name}` })
+  return el(
+    "div.actions",
+    small("Change", change),
+    small("Raise", raise),
+    small("Reset", reset),
+    small("Delete", remove),
+  )
+}
+
+const choices = (words: readonly string[]) => words.map((word): [string, string] => [word, word])
+
+function createBudget(account_id: string, done: () => void): void {
+  const id = ownId()
+  openDialog({
+    title: "New budget",
+    fields: [
+      { name: "name", label: "Name", hint: "Errors show it." },
+      { name: "selector", label: "Calls", kind: choices(budgetSelectors) },
+      {
+        name: "selected",
+        label: "Selected",
+        hint: "The id of the key, the path of the group, such as acme/search, or the name of the model. Empty for all.",
+      },
+      { name: "amount", label: "Amount" },
+      { name: "unit", label: "Unit", kind: choices(budgetUnits) },
+      { name: "per", label: "Period", kind: choices(budgetPeriods), value: "month" },
+      { name: "timezone", label: "Time zone", hint: "Such as Europe/Berlin.", value: "UTC" },
+      { name: "mode", label: "Mode", kind: choices(["hard", "alert"]) },
+    ],
+    submit: "Create budget",
+    act: ({ selected, ...values }) =>
+      tell("POST", `/accounts/${account_id}/budgets`, { id, ...values, ...(selected ? { selected } : {}) }),
+    done,
+  })
+}
