@@ -173,6 +173,7 @@ describe("the embedded database, by docs/operating.md", () => {
       "hour_latencies",
       "summed",
       "months",
+      "label_days",
       "seals",
       "seal_hours",
       "seal_sums",

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import fc from "fast-check"
+import type { TransactionSql } from "postgres"
 import { piecesOf } from "../../src/ledger/database/span.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { latencies } from "../../src/ledger/reports/latency.ts"
@@ -68,6 +69,7 @@ beforeAll(async () => {
   // Some have a price multiplier (D69), and some count buckets (D60).
   const counted = "CASE WHEN x.charge_nano % 2 = 0 THEN ARRAY[(x.charge_nano % 5)::int, 0, 2, 0, 1, 0, 3] END"
   await falsify(db.sql, async (tx) => {
+    await label(tx)
     await tx.unsafe(`UPDATE tollgate.ends x
       SET margin_bp = CASE WHEN x.charge_nano % 3 = 0 THEN 12500 END, buckets = ${counted}`)
     await tx.unsafe(`UPDATE tollgate.corrections x SET margin_bp = e.margin_bp, buckets = ${counted}
@@ -75,6 +77,23 @@ beforeAll(async () => {
   })
 })
 afterAll(() => db.close())
+
+/** Labels for most calls, of few end users and teams, and some without an end user (D94). */
+async function label(tx: TransactionSql): Promise<void> {
+  const [people, at] = [[crypto.randomUUID(), null, crypto.randomUUID()], moment(-HOUR_MS)]
+  for (const [owner, { account_id }] of owners.entries()) {
+    for (const [person, end_user_id] of people.entries())
+      for (const team of ["search", "ads", null]) {
+        const id = 100 * owner + 10 * person + (team?.length ?? 0)
+        const tags = team === null ? { feature: "rag" } : { team }
+        await tx`INSERT INTO tollgate.labels (id, account_id, end_user_id, tags, created_at)
+          VALUES (${id + 1}, ${account_id}, ${end_user_id}, ${tx.json(tags)}, ${at})`
+      }
+    await tx`UPDATE tollgate.holds h SET labels_id = (SELECT l.id FROM tollgate.labels l WHERE l.account_id = h.account_id
+      ORDER BY md5(h.id::text || l.id) LIMIT 1) WHERE h.account_id = ${account_id} AND h.amount_nano % 10 = 0
+      AND right(h.id::text, 1) < 'c'`
+  }
+}
 
 function ownerOf(at: number) {
   const owner = owners[at]
@@ -88,9 +107,9 @@ function idAt(at: Date, number: number): string {
 }
 
 async function until(hours: number | null): Promise<void> {
-  for (const table of ["hours", "days", "hour_latencies", "day_latencies"])
+  for (const table of ["hours", "days", "hour_latencies", "day_latencies", "label_days"])
     await db.sql.unsafe(`TRUNCATE tollgate.${table}`)
-  await db.sql`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL`
+  await db.sql`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL, labels_until = NULL`
   if (hours === null) return
   // The hours that end after that are not over yet.
   const close_ms = Date.now() - (FIRST_MS + hours * HOUR_MS) - HOUR_MS / 2
@@ -103,16 +122,18 @@ async function reports(from_ms: number, to_ms: number): Promise<string> {
   const { operators } = db.database
   const [{ account_id, key_id }] = [ownerOf(0)]
   const found: unknown[] = [await balanceAt(operators, account_id, from)]
-  for (const by of ["model", "key", "account", "day", "hour"] as const)
+  for (const by of ["model", "key", "account", "day", "hour", "end_user", "tag:team"] as const)
     found.push(await sumUsage(operators, { from, to, by }))
   for (const by of ["model", "key", "account"] as const)
     found.push(await timeline(operators, { from, to }, by, 5))
   for (const filter of [{ key_id }, { model: "other" }]) {
     found.push(await sumUsage(operators, { from, to, by: "hour", ...filter }))
     found.push(await timeline(operators, { from, to, ...filter }, "model", 5))
+    found.push(await sumUsage(operators, { from, to, by: "tag:team", ...filter }))
   }
   const account_ids = [account_id]
-  found.push(await sumUsage(operators, { from, to, by: "key", account_ids }))
+  for (const by of ["key", "tag:team", "end_user", "tag:nothing"] as const)
+    found.push(await sumUsage(operators, { from, to, by, account_ids }))
   for (const filter of [{}, { key_id }, { account_ids }, { model: "model" }]) {
     found.push(addLatencies([await latencies(operators, { from, to, ...filter })]))
     found.push(await outcomes(operators, { from, to, ...filter }))

@@ -5,8 +5,9 @@ import type { DatabaseConnection } from "../../src/ledger/database/connection.ts
 import type { Hold, Labelled } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
-import { LabelQueue, OTHER } from "../../src/ledger/queue/labels.ts"
+import { LabelQueue } from "../../src/ledger/queue/labels.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
+import { OTHER } from "../../src/ledger/schema/labels.ts"
 import {
   type Account,
   call,

@@ -57,7 +57,7 @@ const JOURNAL = sql.raw(JOURNAL_TABLES.map((table) => `'tollgate.${table}'`).joi
 /** The first month that is attached, and was kept long enough or is being detached already. */
 async function dueMonth(database: PostgresJsDatabase, keep_months: number): Promise<string | null> {
   const [row] = await database.execute<{ month: string; due: boolean }>(sql`
-    SELECT m.month::text AS month, m.detached_at IS NOT NULL OR (s.sealed_at < (SELECT days_until FROM ${summed})
+    SELECT m.month::text AS month, m.detached_at IS NOT NULL OR (s.sealed_at < (SELECT labels_until FROM ${summed})
       AND (m.month + (1 + ${keep_months}::int) * interval '1 month') AT TIME ZONE 'UTC' <= now()) AS due
     FROM ${months} m LEFT JOIN ${seals} s ON s.month = m.month
     WHERE m.detached_at IS NULL OR EXISTS (SELECT FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhrelid

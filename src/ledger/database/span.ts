@@ -22,6 +22,8 @@ const STATEMENT_MS = 8_000
 export interface SummedUntil {
   readonly hours: Date | null
   readonly days: Date | null
+  /** The end of the sums of labels (D94). */
+  readonly labels?: Date | null
   /** Some entries before this moment are archived (D75); null if none are. */
   readonly archived?: Date | null
 }
@@ -49,7 +51,12 @@ export function scan<Answer>(
     async (transaction) => {
       await limitStatements(transaction, STATEMENT_MS)
       const [until] = await transaction
-        .select({ hours: summed.hours_until, days: summed.days_until, archived: archivedUntil })
+        .select({
+          hours: summed.hours_until,
+          days: summed.days_until,
+          labels: summed.labels_until,
+          archived: archivedUntil,
+        })
         .from(summed)
       return await ask(transaction, until ?? { hours: null, days: null })
     },
@@ -70,7 +77,23 @@ export function piecesOf(
   until: SummedUntil,
   step_ms = DAY_MS,
 ): readonly Piece[] {
-  const pieces = dividedOf(time, until, step_ms)
+  return withEntries(dividedOf(time, until, step_ms), until)
+}
+
+/** The same for a report about labels, whose sums are of whole days (D94). */
+export function labelPiecesOf(
+  time: { readonly from: Date; readonly to: Date | null },
+  until: SummedUntil,
+): readonly Piece[] {
+  const labels = until.labels ?? null
+  const pieces = dividedOf(time, { hours: labels, days: labels }, DAY_MS)
+  return withEntries(
+    pieces.map((piece) => (piece.source === "hours" ? { ...piece, source: "entries" as const } : piece)),
+    until,
+  )
+}
+
+function withEntries(pieces: readonly Piece[], until: SummedUntil): readonly Piece[] {
   const archived = until.archived ?? null
   if (archived !== null && pieces.some(({ source, from }) => source === "entries" && from < archived))
     throw new EntriesArchived(archived)

@@ -7,7 +7,7 @@ import { errorCode } from "../database/database-errors.ts"
 import { Withdrawn } from "../database/queued.ts"
 import { jsonOf, type Row, statement, textOf } from "../database/statement.ts"
 import { type Labelled, type Labels, LedgerUnavailable } from "../entries.ts"
-import { end_users, labels } from "../schema/labels.ts"
+import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts } from "../schema/tables.ts"
 import { ANSWER_MS } from "./holds.ts"
 
@@ -18,8 +18,6 @@ const KNOWN_LIMIT = 20_000
 const KNOWN_MS = 300_000
 /** New combinations of an account in one UTC day. More would let a client fill the tables and the reports. */
 const MAX_NEW_A_DAY = 10_000
-/** The end user, and the value of each tag of the client, of a call beyond that. No tag can have this value. */
-export const OTHER = "(other)"
 const ROUNDS = 3
 const CHUNK = 2_000
 
@@ -221,8 +219,8 @@ function numberOf(row: Row, column: string): number {
   return value
 }
 
-/** An int4 that is not negative. */
+/** A positive int4: 0 is for labels that sums leave out. */
 function randomId(): number {
   const [word = 0] = crypto.getRandomValues(new Uint32Array(1))
-  return word >>> 1
+  return Math.max(1, word >>> 1)
 }

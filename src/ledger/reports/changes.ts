@@ -4,7 +4,7 @@ import { buckets, countedKinds } from "../../kinds.ts"
 import type { Piece, Span } from "../database/span.ts"
 import { of } from "../database/statement.ts"
 import { costOf, hasRuns, runsOf } from "../money/charge.ts"
-import { day_latencies, days, hour_latencies, hours } from "../schema/sums.ts"
+import { day_latencies, days, hour_latencies, hours, label_days } from "../schema/sums.ts"
 import { corrections, ends, holds, keys, terms } from "../schema/tables.ts"
 
 /** The id under which the totals of all accounts and keys are stored. */
@@ -24,7 +24,7 @@ export interface ChangeFilter extends Omit<Span, "from" | "to"> {
 
 /**
  * Options for more than the calls and their charges. `with_holds`: also the holds, as rows without an outcome. `of_hold`: also
- * this column of the hold of each call (D65, D94), which only the entries have.
+ * this column of the hold of each call (D65, D94). Sums of days have its labels, no sums have its session.
  */
 export interface ChangeOptions {
   readonly with_holds: boolean
@@ -92,6 +92,11 @@ export const summedColumns = ["account_id", "key_id", "terms_id", "outcome", "ba
 /** The columns of `changesOfEntries`, besides `at`. */
 const changed = sql.raw(summedColumns.map((name) => `s.${name}`).join(", "))
 
+/** The same less, to take sums away from others. */
+const taken = sql.raw(
+  summedColumns.map((name) => (counts.includes(name) ? `-s.${name}` : `s.${name}`)).join(", "),
+)
+
 /** The price multiplier's part of an entry's charge; null where there is none, so that most rows of sums stay short. */
 function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
   return sql`CASE WHEN ${entry.price_multiplier_bp} IS NOT NULL THEN ${charge_nano} -
@@ -125,11 +130,28 @@ export function changesOf(pieces: readonly Piece[], columns: ChangeOptions, want
   const parts = pieces.map(({ source, ...times }) => {
     const bounds = boundsOf(times)
     if (source === "entries") return sql`(${changesOfEntries(bounds, columns, wanted)})`
+    if (columns.of_hold === "labels_id") return labelDays(bounds, wanted)
     return sql`SELECT s.from_at AS at, ${changed} FROM ${source === "hours" ? hours : days} ${s}
       WHERE s.from_at >= ${bounds.from} AND s.from_at < ${bounds.to} AND ${summedFor("s", hours, wanted)}
         ${columns.with_holds ? sql`` : sql`AND s.outcome IS NOT NULL`}`
   })
   return sql`(${sql.join(parts, sql` UNION ALL `)})`
+}
+
+/**
+ * The sums of whole days with their labels (D94). Calls without labels are all calls less those with labels, because only the
+ * latter have sums of their own.
+ */
+function labelDays({ from, to }: SpanBounds, wanted: ChangeFilter): SQL {
+  const within = sql`s.from_at >= ${from} AND s.from_at < ${to}`
+  const labelled = sql.join([within, ...narrowed("s", label_days, wanted)], sql` AND `)
+  return sql`
+    SELECT s.from_at AS at, ${changed}, s.labels_id FROM ${label_days} s WHERE ${labelled}
+    UNION ALL
+    SELECT s.from_at, ${taken}, NULL FROM ${label_days} s WHERE ${labelled}
+    UNION ALL
+    SELECT s.from_at, ${changed}, NULL FROM ${days} s
+    WHERE ${within} AND ${summedFor("s", days, wanted)} AND s.outcome IS NOT NULL`
 }
 
 /** Durations of the calls that ended in a span, one row for each distinct one: `is_ttft`, `ms` and `calls`. */

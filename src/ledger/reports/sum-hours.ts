@@ -2,7 +2,8 @@ import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { archivedUntil, DAY_MS, HOUR_MS } from "../database/span.ts"
 import { limitStatements, type Transaction } from "../database/transaction.ts"
-import { day_latencies, days, hour_latencies, hours, summed } from "../schema/sums.ts"
+import { labels } from "../schema/labels.ts"
+import { day_latencies, days, hour_latencies, hours, label_days, summed } from "../schema/sums.ts"
 import { holds } from "../schema/tables.ts"
 import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries, summedColumns } from "./changes.ts"
 
@@ -21,9 +22,34 @@ export async function sumHours(
   close_ms = CLOSE_MS,
 ): Promise<number> {
   for (let closed = 0; ; closed++) {
-    if (stopped() || !(await database.transaction((transaction) => closeHour(transaction, close_ms))))
+    if (stopped() || !(await database.transaction((transaction) => closeHour(transaction, close_ms)))) {
+      while (!stopped() && (await database.transaction(closeLabelDay))) {}
       return closed
+    }
   }
+}
+
+/**
+ * Sums up the labels of the next day whose other sums are closed (D94). A gateway of a version without labels closes days without
+ * them, so labels have a moment of their own.
+ */
+async function closeLabelDay(transaction: Transaction): Promise<boolean> {
+  await limitStatements(transaction, STATEMENT_MS)
+  const [row] = await transaction
+    .select({ days: summed.days_until, labels: summed.labels_until })
+    .from(summed)
+    .for("update", { skipLocked: true })
+  if (row === undefined || row.days === null || (row.labels !== null && row.labels >= row.days)) return false
+  const [labelled] = await transaction.execute<{ account_ids: string[] | null; first: string | null }>(sql`
+    SELECT array_agg(DISTINCT l.account_id)::text[] AS account_ids, date_trunc('day', min(l.created_at), 'UTC') AS first
+    FROM ${labels} l`)
+  const first = labelled?.first == null ? row.days : new Date(labelled.first)
+  const from = row.labels ?? first
+  const until = new Date(Math.min(from.getTime() + DAY_MS, row.days.getTime()))
+  if (from < until && labelled?.account_ids != null)
+    await writeLabelDay(transaction, from, until, labelled.account_ids)
+  await transaction.update(summed).set({ labels_until: until })
+  return true
 }
 
 async function closeHour(transaction: Transaction, close_ms: number): Promise<boolean> {
@@ -103,14 +129,15 @@ export async function checkDay(database: PostgresJsDatabase, day: Date): Promise
   return database.transaction(async (transaction) => {
     await limitStatements(transaction, STATEMENT_MS)
     const [row] = await transaction
-      .select({ days: summed.days_until, archived: archivedUntil })
+      .select({ days: summed.days_until, labels: summed.labels_until, archived: archivedUntil })
       .from(summed)
       .for("update")
     // A day with archived entries cannot be computed again (D75).
     if (row?.archived != null && day < row.archived) return null
     const until = new Date(day.getTime() + DAY_MS)
     if (row?.days == null || row.days < until) return null
-    const found = await replaceDay(transaction, day, until)
+    const has_labels = row.labels !== null && row.labels >= until
+    const found = await replaceDay(transaction, day, until, has_labels)
     return { day, ...found, next: until < row.days ? until : null }
   })
 }
@@ -132,8 +159,8 @@ export function earliest(days: readonly (Date | null)[]): Date | null {
   return days.reduce((one, other) => (one === null || (other !== null && other < one) ? other : one), null)
 }
 
-async function replaceDay(transaction: Transaction, day: Date, until: Date) {
-  const tables = [hours, hour_latencies, days, day_latencies]
+async function replaceDay(transaction: Transaction, day: Date, until: Date, has_labels: boolean) {
+  const tables = [hours, hour_latencies, days, day_latencies, ...(has_labels ? [label_days] : [])]
   const within = sql`from_at >= ${time(day)} AND from_at < ${time(until)}`
   for (const [at, table] of tables.entries()) {
     await transaction.execute(
@@ -143,9 +170,15 @@ async function replaceDay(transaction: Transaction, day: Date, until: Date) {
   }
   await writeHours(transaction, day, until)
   await writeDays(transaction, day, until)
+  if (has_labels) await writeLabelDay(transaction, day, until)
   let [sums, differed] = [0, 0]
   for (const [at, table] of tables.entries()) {
-    const what = table === hours || table === days ? compared : sql.raw("*")
+    const what =
+      table === hours || table === days
+        ? compared
+        : table === label_days
+          ? sql`${compared}, labels_id`
+          : sql.raw("*")
     const was = sql`SELECT ${what} FROM ${before(at)}`
     const is = sql`SELECT ${what} FROM ${table} WHERE ${within}`
     const [found] = await transaction.execute<{ sums: number; missing: number; wrong: number }>(sql`
@@ -212,6 +245,33 @@ async function writeDays(transaction: Transaction, from: Date, to: Date): Promis
       FROM ${hour_latencies} s CROSS JOIN LATERAL unnest(s.ms, s.calls) AS u (ms, calls) WHERE ${within}`,
     sql`x.from_at, ${of_key}, x.is_ttft, x.ms`,
   )
+}
+
+/** Labels of an account with sums of their own in one day, those that cost most; the others are summed together (D94). */
+const MAX_LABELS = sql.raw("10000")
+
+/** The sums of the calls with labels of a day, from the entries of these accounts, or of all. */
+async function writeLabelDay(
+  transaction: Transaction,
+  day: Date,
+  until: Date,
+  account_ids?: readonly string[],
+): Promise<void> {
+  const changes = changesOfEntries(
+    { from: time(day), to: time(until) },
+    { with_holds: false, of_hold: "labels_id" },
+    { account_ids, is_total: false },
+  )
+  await transaction.execute(sql`
+    WITH entry AS MATERIALIZED (
+      SELECT c.* FROM (${changes}) c WHERE c.labels_id IS NOT NULL
+    )
+    INSERT INTO ${label_days} (${summed_into}, labels_id)
+    SELECT ${time(day)}, ${of_key}, ${ended_so}, ${summed_up}, x.shown_id FROM (
+      SELECT t.*, CASE WHEN dense_rank() OVER (PARTITION BY t.account_id ORDER BY t.labels_nano DESC, t.labels_id) <= ${MAX_LABELS}
+        THEN t.labels_id ELSE 0 END AS shown_id
+      FROM (SELECT e.*, sum(e.charge_nano) OVER (PARTITION BY e.account_id, e.labels_id) AS labels_nano FROM entry e) t) x
+    GROUP BY ${of_key}, ${ended_so}, x.shown_id`)
 }
 
 async function writeLatencies(

@@ -3,14 +3,23 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { isId } from "../../id.ts"
 import { type CountedKind, countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
-import { DAY_MS, HOUR_MS, periodAt, piecesOf, type Span, type SummedUntil, scan } from "../database/span.ts"
+import {
+  DAY_MS,
+  HOUR_MS,
+  labelPiecesOf,
+  periodAt,
+  piecesOf,
+  type Span,
+  type SummedUntil,
+  scan,
+} from "../database/span.ts"
 import { type Row, textOf } from "../database/statement.ts"
-import { end_users, labels } from "../schema/labels.ts"
+import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 
 const TAG = "tag:"
-/** The column of holds that a grouping needs, which only the entries have. */
+/** The column of holds that a grouping needs. */
 const ofHold = (by: Grouping) =>
   by === "session" ? "session_id" : by === "end_user" || by.startsWith(TAG) ? "labels_id" : undefined
 
@@ -93,7 +102,9 @@ function sums(range: GroupedSpan, starts: readonly Date[], until: SummedUntil, m
   const of_hold = ofHold(by)
   const wanted = { ...range, is_total: by !== "key" && by !== "account" }
   const changes = changesOf(
-    piecesOf(range, until, of_hold !== undefined ? 0 : by === "hour" ? HOUR_MS : DAY_MS),
+    of_hold === "labels_id"
+      ? labelPiecesOf(range, until)
+      : piecesOf(range, until, of_hold !== undefined ? 0 : by === "hour" ? HOUR_MS : DAY_MS),
     { with_holds: false, ...(of_hold !== undefined && { of_hold }) },
     wanted,
   )
@@ -126,6 +137,10 @@ function joined(by: Grouping): SQL {
   return ofHold(by) === "labels_id" ? sql`LEFT JOIN ${labels} l ON l.id = x.labels_id` : sql``
 }
 
+/** Labels beyond the most of a day's sums. */
+const is_other = sql`x.labels_id = 0`
+const other = sql.raw(`'${OTHER}'`)
+
 function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
   switch (by) {
     case "model":
@@ -135,7 +150,7 @@ function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
     case "session":
       return sql`coalesce(x.session_id, '')`
     case "end_user":
-      return sql`coalesce(l.end_user_id::text, '')`
+      return sql`CASE WHEN ${is_other} THEN ${other} ELSE coalesce(l.end_user_id::text, '') END`
     case "key":
       return sql`x.key_id`
     case "account":
@@ -144,7 +159,7 @@ function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
     case "hour":
       return periodAt(starts)
     default:
-      return sql`coalesce(l.tags ->> ${by.slice(TAG.length)}::text, '')`
+      return sql`CASE WHEN ${is_other} THEN ${other} ELSE coalesce(l.tags ->> ${by.slice(TAG.length)}::text, '') END`
   }
 }
 
@@ -152,7 +167,7 @@ function nameBy(by: Grouping): SQL {
   if (by === "key") return sql`(SELECT k.name FROM ${keys} k WHERE k.id = s."group")`
   if (by === "account") return sql`(SELECT a.name FROM ${accounts} a WHERE a.id = s."group")`
   if (by === "end_user")
-    return sql`(SELECT u.subject FROM ${end_users} u WHERE u.id = nullif(s."group", '')::uuid)`
+    return sql`(SELECT u.subject FROM ${end_users} u WHERE u.id = CASE WHEN s."group" NOT IN ('', ${other}) THEN s."group"::uuid END)`
   return sql`NULL`
 }
 

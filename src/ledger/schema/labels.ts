@@ -4,6 +4,12 @@ import type { Tags } from "../../wire/call.ts"
 import { ledger, moment } from "./tables.ts"
 
 /**
+ * Stands for the end users and the values of tags that an account has beyond the bounds (D94). No tag of a client can have this
+ * value.
+ */
+export const OTHER = "(other)"
+
+/**
  * Labels of calls (D94): one immutable row for each combination of an end user and tags that an account's calls have had. The id
  * is random, so that a database that has lost commits never gives it to another combination.
  */

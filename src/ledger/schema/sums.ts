@@ -1,3 +1,4 @@
+import type { PgColumn } from "drizzle-orm/pg-core"
 import { bigint, boolean, date, index, integer, primaryKey, text, uuid } from "drizzle-orm/pg-core"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import { basis, endOutcome, failure, ledger, moment, nano, xid8 } from "./tables.ts"
@@ -6,40 +7,40 @@ import { basis, endOutcome, failure, ledger, moment, nano, xid8 } from "./tables
 
 const count = (name: string) => bigint(name, { mode: "bigint" })
 
+/** The columns of sums over entries (D72). */
+const sumColumns = () => ({
+  from_at: moment("from_at").notNull(),
+  /** The nil UUID for both: the sums of everybody. */
+  account_id: uuid("account_id").notNull(),
+  key_id: uuid("key_id").notNull(),
+  terms_id: integer("terms_id").notNull(),
+  /** Outcome of the calls; null for holds. A correction is `settled`, and no call. */
+  outcome: endOutcome("outcome"),
+  basis: basis("basis"),
+  failure: failure("failure"),
+  calls: bigint("calls", { mode: "bigint" }).notNull(),
+  charge_nano: nano("charge_nano").notNull(),
+  overage_nano: nano("overage_nano").notNull(),
+  /** By how much more was held afterwards; what was freed is negative. */
+  held_nano: nano("held_nano").notNull(),
+  prompt_tokens: bigint("prompt_tokens", { mode: "bigint" }).notNull(),
+  cached_tokens: bigint("cached_tokens", { mode: "bigint" }).notNull(),
+  completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
+  /** The charge less what it would be without the multipliers (D69); null where there were none. */
+  profit_nano: nano("profit_nano"),
+  /** Counts charged of each of these kinds (D60); null for none. */
+  ...recordOf(countedKinds, count),
+  /** Sum of the costs that providers report (D90); null if none did. */
+  provider_cost_nano: nano("provider_cost_nano"),
+})
+
+const sumIndexes = (name: string) => (sum: { readonly account_id: PgColumn; readonly from_at: PgColumn }) => [
+  index(`${name}_of_account`).on(sum.account_id, sum.from_at),
+  index(`${name}_by_time`).using("brin", sum.from_at),
+]
+
 /** Sums of the entries of one UTC hour or day, from `from_at` on (D72). */
-const sums = (name: string) =>
-  ledger.table(
-    name,
-    {
-      from_at: moment("from_at").notNull(),
-      /** The nil UUID for both: the sums of everybody. */
-      account_id: uuid("account_id").notNull(),
-      key_id: uuid("key_id").notNull(),
-      terms_id: integer("terms_id").notNull(),
-      /** Outcome of the calls; null for holds. A correction is `settled`, and no call. */
-      outcome: endOutcome("outcome"),
-      basis: basis("basis"),
-      failure: failure("failure"),
-      calls: bigint("calls", { mode: "bigint" }).notNull(),
-      charge_nano: nano("charge_nano").notNull(),
-      overage_nano: nano("overage_nano").notNull(),
-      /** By how much more was held afterwards; what was freed is negative. */
-      held_nano: nano("held_nano").notNull(),
-      prompt_tokens: bigint("prompt_tokens", { mode: "bigint" }).notNull(),
-      cached_tokens: bigint("cached_tokens", { mode: "bigint" }).notNull(),
-      completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
-      /** The charge less what it would be without the multipliers (D69); null where there were none. */
-      profit_nano: nano("profit_nano"),
-      /** Counts charged of each of these kinds (D60); null for none. */
-      ...recordOf(countedKinds, count),
-      /** Sum of the costs that providers report (D90); null if none did. */
-      provider_cost_nano: nano("provider_cost_nano"),
-    },
-    (sum) => [
-      index(`${name}_of_account`).on(sum.account_id, sum.from_at),
-      index(`${name}_by_time`).using("brin", sum.from_at),
-    ],
-  )
+const sums = (name: string) => ledger.table(name, sumColumns(), sumIndexes(name))
 
 /** Counts of durations of the calls of one hour or day, grouped like `sums`. */
 const latencies = (name: string) =>
@@ -64,14 +65,25 @@ const latencies = (name: string) =>
 
 export const hours = sums("hours")
 export const days = sums("days")
+/** Sums of the entries of one UTC day whose calls have labels (D94), without the sums of everybody. */
+export const label_days = ledger.table(
+  "label_days",
+  {
+    ...sumColumns(),
+    /** 0 for all labels of an account beyond the most of one day. */
+    labels_id: integer("labels_id").notNull(),
+  },
+  sumIndexes("label_days"),
+)
 export const hour_latencies = latencies("hour_latencies")
 export const day_latencies = latencies("day_latencies")
 
-/** Up to where the sums of hours and days are complete; one row. Null: there are none yet, so reports read entries. */
+/** Up to where the sums of hours, days and labels are complete; one row. Null: there are none yet, so reports read entries. */
 export const summed = ledger.table("summed", {
   id: boolean("id").primaryKey().default(true),
   hours_until: moment("hours_until"),
   days_until: moment("days_until"),
+  labels_until: moment("labels_until"),
 })
 
 const entries = () => bigint("entries", { mode: "bigint" }).notNull()
