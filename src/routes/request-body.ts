@@ -107,7 +107,7 @@ async function readParts(
   const chunks: Uint8Array[] = []
   let size = 0
   try {
-    for await (const chunk of decoder === null ? sent : decoded(sent, decoder, limit_bytes)) {
+    for await (const chunk of decoder === null ? sent : decoded(sent, decoder, limit_bytes, memory)) {
       size += chunk.byteLength
       if (size > limit_bytes) throw new GatewayError("request_too_large")
       if (unfinished.has(request)) throw new GatewayError("request_timeout")
@@ -202,10 +202,11 @@ async function* decoded(
   body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   open: Decoder,
   limit_bytes: number,
+  memory: MemoryPart | null,
 ): AsyncGenerator<Uint8Array> {
   const decoder = open()
   pipeline(
-    () => encoded(body, limit_bytes),
+    () => encoded(body, limit_bytes, memory),
     decoder,
     () => {},
   )
@@ -220,10 +221,14 @@ async function* decoded(
   }
 }
 
-/** The compressed bytes. They are limited too, because many of them may decode to nothing. */
+/**
+ * The compressed bytes. They are limited too, because many of them may decode to nothing. Short parts take turns, in which the
+ * runtime joins those that follow: each costs the decoder as much as a long one.
+ */
 async function* encoded(
   body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   limit_bytes: number,
+  memory: MemoryPart | null,
 ): AsyncGenerator<Uint8Array> {
   let size = 0
   try {
@@ -231,6 +236,7 @@ async function* encoded(
       size += part.byteLength
       if (size > limit_bytes) throw new GatewayError("request_too_large")
       yield part
+      if (part.byteLength < LEAST_PART_BYTES) await memory?.read(LEAST_PART_BYTES)
     }
   } catch (error) {
     throw error instanceof GatewayError ? error : cutShort(error)

@@ -1,4 +1,5 @@
 import { expect, spyOn, test } from "bun:test"
+import { gzipSync } from "node:zlib"
 import { Memory } from "../../src/admission/memory.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { readBody } from "../../src/routes/request-body.ts"
@@ -61,4 +62,20 @@ test("D77 a part of one byte takes memory for the value that it is", async () =>
     code: "overloaded",
   })
   expect(parts).toBeLessThan(1_000)
+})
+
+test("D78 short chunks of a compressed body take turns", async () => {
+  const part = new Memory(0).of("one", LIMITS)
+  const read = spyOn(part, "read")
+  const sent = gzipSync(crypto.getRandomValues(new Uint8Array(1_000)))
+  const body = new ReadableStream({
+    start(controller) {
+      for (const byte of sent) controller.enqueue(Uint8Array.of(byte))
+      controller.close()
+    },
+  })
+  const headers = { "content-type": "application/json", "content-encoding": "gzip" }
+  const request = new Request("http://localhost", { method: "POST", body, headers })
+  expect(await readBody(request, LIMITS, part)).toHaveLength(1_000)
+  expect(read.mock.calls.length).toBeGreaterThan(sent.length)
 })
