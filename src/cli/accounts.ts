@@ -1,12 +1,14 @@
 import { nextId, parseId } from "../id.ts"
-import { AccountBody, BalanceBody, CreditBody, CreditedBody } from "../wire/admin.ts"
+import { AccountBody, BalanceBody } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
+import { CreditedBody, GrantBody } from "../wire/credit-bodies.ts"
+import { creditKinds } from "../wire/credits.ts"
 import { ForgottenEndUser } from "../wire/labels.ts"
 import { MoveBody } from "../wire/moves.ts"
 import { type AdminContext, adminCommand, listAll, listCommand, timeOf } from "./admin-command.ts"
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
 import type { Group } from "./command.ts"
-import { briefMoment } from "./moment.ts"
+import { briefMoment, parseMoment } from "./moment.ts"
 import { columnsOf, linesOf, usd } from "./screen.ts"
 
 /** `tollgate accounts`: the accounts that pay for calls. */
@@ -18,7 +20,7 @@ export const ACCOUNT = {
 const NAME = { "<name>": "the name of the account" } as const
 
 const accountColumn = columnsOf(AccountBody)
-const creditColumn = columnsOf(CreditBody)
+const creditColumn = columnsOf(GrantBody)
 
 const list = listCommand({
   summary: "List accounts, newest first",
@@ -107,11 +109,15 @@ const credits = listCommand({
   summary: "List the credits and corrections of an account, newest first",
   words: ACCOUNT,
   examples: [["tollgate accounts credits Acme --all", "all credits and corrections, with their reasons"]],
-  entry: CreditBody,
+  entry: GrantBody,
   columns: [
     creditColumn("id", { spare: 1 }),
     creditColumn("created_at", { of: ({ created_at }) => briefMoment(created_at, Date.now()) }),
     creditColumn("amount"),
+    creditColumn("left"),
+    creditColumn("kind", { spare: 3 }),
+    creditColumn("priority", { spare: 4 }),
+    creditColumn("expires_at", { spare: 2 }),
     creditColumn("reason", { least: 20 }),
   ],
   empty: "No credits yet. Add one: tollgate credit ACCOUNT AMOUNT",
@@ -197,26 +203,6 @@ const move = adminCommand({
   },
 })
 
-export const accounts: Group = {
-  summary: "List, create, rename, suspend, resume and move accounts, and set price multipliers",
-  commands: {
-    list,
-    show,
-    balance,
-    create,
-    credits,
-    rename,
-    "price-multiplier": priceMultiplier,
-    margin,
-    "external-id": externalId,
-    "forget-end-user": forgetEndUser,
-    suspend,
-    resume,
-    move,
-  },
-  standard: "list",
-}
-
 /** Repeats the request until the move has ended, and says every few seconds how far it is. */
 async function followed({ client, remark }: AdminContext, id: string, to: string): Promise<MoveBody> {
   for (let said_ms = Number.NEGATIVE_INFINITY; ; ) {
@@ -240,27 +226,104 @@ export const credit = adminCommand({
     "<amount>": "USD with at most nine decimals; a negative amount is a correction",
     "--reason <TEXT>": "the reason, recorded in the journal",
     "--id <UUID>": "your own id for the credit: a repeat with the same id moves no money",
+    "--kind <KIND>": `the kind: ${creditKinds.join(", ")}`,
+    "--priority <NUMBER>": "0 to 100: calls spend the smallest first (default: 50)",
+    "--effective <TIME>": "when it comes to the balance: 2027-01-31, an RFC 3339 time, or 30d (from now)",
+    "--expires <TIME>": "when what is left expires: 2027-12-31, an RFC 3339 time, or 30d (from now)",
+    "--ref <TEXT>": "your reference of a payment: a second credit with it is not made",
   },
   examples: [
     ["tollgate credit Acme 25 --reason 'Invoice 118'", "adds 25 USD"],
+    ["tollgate credit Acme 5 --kind promotion --priority 10 --expires 30d", "spent first, for 30 days"],
     ["tollgate credit Acme -2.50 --reason 'Credited twice'", "a correction"],
   ],
-  async run({ account: word, amount, reason, id = nextId() }, context) {
+  async run({ account: word, id = nextId(), ref, priority, effective, expires, ...given }, context) {
+    const { amount, reason, kind } = given
     const account_id = await accountId(context, word)
+    const body = {
+      id,
+      amount,
+      reason,
+      kind,
+      priority: priority === undefined ? undefined : Number(priority),
+      effective_at: effective === undefined ? undefined : timeAhead("--effective", effective),
+      expires_at: expires === undefined ? undefined : timeAhead("--expires", expires),
+      source_ref: ref,
+    }
     const credited = await withRetryHint(id, () =>
-      context.client.post(`/accounts/${account_id}/credits`, { id, amount, reason }, CreditedBody),
+      context.client.post(`/accounts/${account_id}/credits`, body, CreditedBody),
     )
-    const { account } = credited
-    const line = linesOf(AccountBody, account)
-    context.showCard(credited, () => [
-      ["credit", credited.id],
-      ["account", `${account.name} (${account.id})`],
-      linesOf(CreditBody, credited)("amount"),
-      line("balance"),
-      line("available"),
-    ])
+    showCredit(context, credited)
   },
 })
+
+const voidCredit = adminCommand({
+  summary: "Take back what is left of a credit",
+  details: "Open calls can still spend what they hold of it; the rest of that is taken back when they end.",
+  words: {
+    "<credit>": 'the id of the credit, as shown by "tollgate accounts credits"',
+    "--reason <TEXT>": "the reason, recorded in the journal",
+  },
+  examples: [
+    [
+      "tollgate accounts void-credit 019f8b1c-1111-7000-a3f0-7c2b9d8e6f51",
+      "what was spent of it stays spent",
+    ],
+  ],
+  async run({ credit: id, reason }, context) {
+    showCredit(context, await context.client.post(`/credits/${id}/void`, { reason }, CreditedBody))
+  },
+})
+
+const creditLimit = adminCommand({
+  summary: "Set the credit limit of an account: how far its calls can take the balance below 0",
+  words: { ...ACCOUNT, "<amount>": "USD with at most nine decimals; 0 for none" },
+  examples: [["tollgate accounts credit-limit Acme 100", "its calls can use 100 USD more than it has"]],
+  run: ({ account, amount }, context) => change(context, account, { credit_limit: amount }),
+})
+
+function timeAhead(flag: string, text: string): string {
+  const time = parseMoment(text, Date.now(), "ahead")
+  if (time === null) throw new UsageError(`${flag}: expected 2027-12-31, an RFC 3339 time, or 30d`)
+  return time
+}
+
+function showCredit(context: AdminContext, credited: CreditedBody): void {
+  const { account } = credited
+  const line = linesOf(AccountBody, account)
+  const creditLine = linesOf(GrantBody, credited)
+  context.showCard(credited, () => [
+    ["credit", credited.id],
+    ["account", `${account.name} (${account.id})`],
+    creditLine("amount"),
+    creditLine("left"),
+    creditLine("expires_at", credited.expires_at === null ? "never" : undefined),
+    line("balance"),
+    line("available"),
+  ])
+}
+
+export const accounts: Group = {
+  summary: "List, create, rename, suspend, resume and move accounts, and set price multipliers",
+  commands: {
+    list,
+    show,
+    balance,
+    create,
+    credits,
+    "void-credit": voidCredit,
+    "credit-limit": creditLimit,
+    rename,
+    "price-multiplier": priceMultiplier,
+    margin,
+    "external-id": externalId,
+    "forget-end-user": forgetEndUser,
+    suspend,
+    resume,
+    move,
+  },
+  standard: "list",
+}
 
 async function change(context: AdminContext, word: string, fields: object): Promise<void> {
   const id = await accountId(context, word)
@@ -277,6 +340,7 @@ function showAccount(context: AdminContext, account: AccountBody): void {
     line("balance"),
     line("held"),
     line("available"),
+    line("credit_limit"),
     line("price_multiplier"),
     line("created_at"),
     line("shard", account.shard),

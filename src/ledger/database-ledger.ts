@@ -24,6 +24,7 @@ import {
 import type { LedgerEvents, LedgerLog } from "./events.ts"
 import type { Ledger } from "./ledger.ts"
 import { Checkpoints, forgetCheckpoints } from "./money/checkpoints.ts"
+import { sweepGrants } from "./money/grants.ts"
 import { forgetIdempotency, KeptAnswers } from "./money/idempotency-claims.ts"
 import { LastUsed } from "./money/last-used.ts"
 import { Lease, type LeaseTimes } from "./money/lease.ts"
@@ -294,6 +295,7 @@ export class DatabaseLedger implements Ledger {
       { name: "checkpoint", every_ms: CHECKPOINT_MS, run: () => written.write(checkpoints()) },
       { name: "last_used", run: () => this.#used.write(this.#background_connection) },
       { name: "sweep", run: () => this.#sweeper.run() },
+      { name: "grants", run: () => sweepGrants(this.#background_connection) },
       { name: "replay", run: () => replay.run() },
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(this.#options.database.upkeep) },

@@ -15,6 +15,7 @@ export type StatementKind =
   | "estimates"
   | "refusals"
   | "labels"
+  | "grants"
 
 /** Hooks for metrics. */
 export interface LedgerEvents {

@@ -12,7 +12,14 @@ import {
 } from "./accounts/accounts.ts"
 import { type BudgetOrder, changeBudget, createBudget, getBudget, listBudgets } from "./accounts/budgets.ts"
 import { endSession, isOpenSession, openSession } from "./accounts/console-sessions.ts"
-import { type CreditOrder, credit, creditsBefore, getTimedCredit, pageOfCredits } from "./accounts/credits.ts"
+import {
+  type CreditOrder,
+  credit,
+  creditsBefore,
+  getTimedCredit,
+  pageOfCredits,
+  voidCredit,
+} from "./accounts/credits.ts"
 import { type ForgottenUser, forgetEndUser } from "./accounts/end-users.ts"
 import { changeKey, createKey, listKeys, type NewKey, revokeKey } from "./accounts/keys.ts"
 import { archiveOf, dropMonth, noteDump } from "./archive/archive.ts"
@@ -149,6 +156,7 @@ export function databaseOperators(
     changeBudget: sums(changeBudget),
     credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
       answerOf(credit(database, { id, ...order }), deadline_ms, id),
+    voidCredit: soon(voidCredit),
     listCredits: (account_id: string, page: Page) =>
       ofAccount(account_id, async () => {
         const after = page.after === null ? null : await soon(getTimedCredit)(page.after)

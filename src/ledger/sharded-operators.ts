@@ -1,7 +1,15 @@
 import { nextId } from "../id.ts"
 import { type Account, findAccount, getAccount } from "./accounts/accounts.ts"
 import { getBudget } from "./accounts/budgets.ts"
-import { creditsBefore, getCredit, getTimedCredit, pageOfCredits } from "./accounts/credits.ts"
+import {
+  conflictOf,
+  creditsBefore,
+  findCredit,
+  getCredit,
+  getTimedCredit,
+  pageOfCredits,
+  withRemaining,
+} from "./accounts/credits.ts"
 import { removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
 import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
@@ -193,19 +201,34 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       return found && asking(found.shard)((operators) => operators.changeBudget(id, update))
     },
     async credit({ id, ...order }) {
-      // The operator's own id may be that of a credit of another account, or of this one before it moved.
-      const known = id === undefined ? null : await first(({ soon }) => soon(getCredit)(id))
+      // The id or the reference may be that of a credit of another account, or of this one before it moved.
+      const asked = { id, source_ref: order.source_ref }
+      const known =
+        id === undefined && order.source_ref === undefined
+          ? null
+          : await first(({ soon }) => soon(findCredit)(asked))
       const found = await live(order.account_id)
       if (found === null) return { outcome: "no_account" }
       if (known !== null) {
-        const { answer: credit } = known
-        return credit.account_id === order.account_id && credit.amount_nano === order.amount_nano
-          ? { outcome: "known", credit, account: named(found) }
-          : { outcome: "conflict" }
+        const conflict = conflictOf(known.answer, { id, ...order })
+        if (conflict !== null) return conflict
+        const [credit] = await asking(known.shard)(({ soon }) =>
+          soon(withRemaining)(order.account_id, [known.answer]),
+        )
+        if (credit === undefined) throw new Error("a credit was lost")
+        return { outcome: "known", credit, account: named(found) }
       }
       const { shard } = found
       const made = await asking(shard)((operators) => operators.credit({ id, ...order }))
       return "account" in made ? { ...made, account: named({ shard, answer: made.account }) } : made
+    },
+    async voidCredit(id, reason) {
+      const found = await first(({ soon }) => soon(getCredit)(id))
+      if (found === null) return null
+      const made = await asking(found.shard)((operators) => operators.voidCredit(id, reason))
+      return made !== null && "account" in made
+        ? { ...made, account: named({ shard: found.shard, answer: made.account }) }
+        : made
     },
     /** Those that were made before a move are in another shard. */
     async listCredits(account_id, page) {

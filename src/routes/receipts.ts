@@ -14,6 +14,7 @@ import type { OwnBudget } from "../wire/budget-bodies.ts"
 import { pathId, query as queryOf } from "../wire/parameter.ts"
 import { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { bodyOf } from "../wire/record.ts"
+import { printTime } from "../wire/time.ts"
 import { UsageQuery, UsageReport, usageRange } from "../wire/usage-report.ts"
 import { accountBody, callBody, keyBody, ownBudget, usageReport } from "./record-bodies.ts"
 import {
@@ -87,12 +88,26 @@ function receipt(record: CallRecord, show_price_multiplier: boolean): Receipt {
   })
 }
 
-function ownAccount({ account, key, budgets }: Holder): OwnAccount {
-  return ownBody(accountBody(account), keyBody(key), budgets.map(ownBudget))
+function ownAccount({ account, key, budgets, grants }: Holder): OwnAccount {
+  const effective = grants.filter(({ starts_at }) => starts_at === null)
+  return ownBody(
+    accountBody(account),
+    keyBody(key),
+    budgets.map(ownBudget),
+    effective.map(({ left_nano, expires_at }) => ({
+      remaining: printUsd(left_nano),
+      expires_at: expires_at && printTime(expires_at),
+    })),
+  )
 }
 
-function ownBody(account: AccountBody, key: KeyBody, budgets: OwnBudget[]): OwnAccount {
-  return bodyOf(OwnAccount, { ...account, key: bodyOf(OwnAccount.properties.key, key), budgets })
+function ownBody(
+  account: AccountBody,
+  key: KeyBody,
+  budgets: OwnBudget[],
+  grants: OwnAccount["grants"],
+): OwnAccount {
+  return bodyOf(OwnAccount, { ...account, grants, key: bodyOf(OwnAccount.properties.key, key), budgets })
 }
 
 const whose = `Any key of the account that is not revoked or expired can read it. Suspended keys and keys of suspended accounts can read it
@@ -161,7 +176,7 @@ const getOwnAccount = described({
   query: queryOf({}),
   response: {
     200: answer("The account and the key.", OwnAccount, {
-      Account: ownBody(accountExample, keyListed, [ownBudgetExample]),
+      Account: ownBody(accountExample, keyListed, [ownBudgetExample], []),
     }),
   },
 
@@ -169,7 +184,7 @@ const getOwnAccount = described({
   tag: "Receipts",
   summary: "Get the balance",
   description: `Shows the account that pays for the key's calls, the limits of the key, and the budgets that its calls count in. \`available\` is what new calls can hold: the
-balance minus what open calls hold.
+balance plus the credit limit, minus what open calls hold. \`grants\` are the credits that are left, and when they expire.
 
 ${whose}`,
   credentials: ["apiKey", "xApiKey"],

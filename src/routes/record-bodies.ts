@@ -1,7 +1,7 @@
 import { buckets, FIRST_RUN, toolNames } from "../kinds.ts"
 import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Budget } from "../ledger/accounts/budgets.ts"
-import type { Credit } from "../ledger/accounts/credits.ts"
+import type { Credit, CreditStanding } from "../ledger/accounts/credits.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { SummedUsage, UsageSummary } from "../ledger/reports/usage-sums.ts"
@@ -17,11 +17,12 @@ import {
   printUsd,
 } from "../money.ts"
 import { type ChargeLine, linesOf } from "../settlement/price.ts"
-import { AccountBody, CallBody, CreatedKeyBody, CreditBody, KeyBody } from "../wire/admin.ts"
+import { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import { printAmount } from "../wire/budget.ts"
 import { BudgetBody, OwnBudget } from "../wire/budget-bodies.ts"
 import type { ProviderIds } from "../wire/call.ts"
 import type { callDetails } from "../wire/call-details.ts"
+import { CreditBody, type GrantBody } from "../wire/credit-bodies.ts"
 import type { Prices } from "../wire/prices.ts"
 import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
@@ -38,11 +39,13 @@ import {
 
 export function accountBody(account: Account): AccountBody {
   const { balance_nano, held_nano, price_multiplier_bp, suspended_at, created_at } = account
+  const limit_nano = account.credit_limit_nano ?? 0n
   return bodyOf(AccountBody, {
     ...account,
     balance: printUsd(balance_nano),
     held: printUsd(held_nano),
-    available: printUsd(balance_nano - held_nano),
+    available: printUsd(balance_nano + limit_nano - held_nano),
+    credit_limit: printUsd(limit_nano),
     price_multiplier: printMultiplier(price_multiplier_bp),
     suspended: suspended_at !== null,
     created_at: printTime(created_at),
@@ -50,8 +53,25 @@ export function accountBody(account: Account): AccountBody {
 }
 
 export function creditBody(credit: Credit): CreditBody {
-  const { amount_nano, created_at } = credit
-  return bodyOf(CreditBody, { ...credit, amount: printUsd(amount_nano), created_at: printTime(created_at) })
+  const { amount_nano, effective_at, expires_at, created_at } = credit
+  return bodyOf(CreditBody, {
+    ...credit,
+    amount: printUsd(amount_nano),
+    effective_at: effective_at && printTime(effective_at),
+    expires_at: expires_at && printTime(expires_at),
+    created_at: printTime(created_at),
+  })
+}
+
+/** A credit, and what has become of it. */
+export function grantBody(credit: CreditStanding): GrantBody {
+  const { left_nano, expired_nano, voided_nano } = credit
+  return {
+    ...creditBody(credit),
+    left: printUsd(left_nano),
+    expired: printUsd(expired_nano),
+    voided: printUsd(voided_nano),
+  }
 }
 
 /** A new key. This is the only answer that contains the key itself. */

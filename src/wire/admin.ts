@@ -14,9 +14,9 @@ const UUID = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 /** One line: no control characters, which logs and terminals would act on and Postgres partly refuses. */
 const LINE = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 const LIMIT = "USD as a decimal string, 0 or more, with at most 9 digits before and 9 after the point"
-const AMOUNT = "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point"
 const PRICE_MULTIPLIER = "a decimal string above 0 and at most 1000, with at most 4 digits after the point"
-const EXPIRY = "an RFC 3339 time in the future"
+export const TIME = "an RFC 3339 time"
+export const EXPIRY = `${TIME} in the future`
 
 export const Id = Type.String({ format: "uuid" })
 export const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
@@ -42,7 +42,7 @@ export const orNull = <S extends TSchema>(schema: S) =>
 export const nullable = <S extends TSchema>(schema: S, options: SchemaOptions = {}) =>
   Type.Union([schema, Type.Null()], options)
 /** Type `string`, so that a word of a newer gateway is shown and not refused. */
-const word = (words: readonly string[]) => Type.String({ enum: [...words] })
+export const word = (words: readonly string[]) => Type.String({ enum: [...words] })
 export const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }
 
 export const listOf = <S extends TSchema>(schema: S) =>
@@ -70,6 +70,13 @@ export const AccountBody = Type.Object({
     nullable(Type.String({ description: "Your own id of the account, which no other account has." })),
   ),
   ...amounts,
+  credit_limit: titled(
+    "Credit limit",
+    Type.String({
+      ...Money,
+      description: "The allowed overdraft: how far calls can take the balance below 0.",
+    }),
+  ),
   price_multiplier: titled("Price multiplier", PriceMultiplier),
   suspended: titled("State", Type.Boolean({ description: "Whether new calls of the account are refused." })),
   created_at: titled("Created", Time),
@@ -129,12 +136,31 @@ function multiplierOf(name: string, text: string): number {
 }
 
 const ExternalId = line(200, "Your own id of the account. No other account can have it.")
+const CreditLimit = Type.Unsafe<bigint>(
+  Type.Transform(
+    Type.String({
+      pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
+      description:
+        "USD as a decimal string: the allowed overdraft. New calls can take the balance down to minus this.",
+      [EXPECTED]: LIMIT,
+    }),
+  )
+    .Decode((text) => amountIn("credit_limit", text, LIMIT))
+    .Encode(printUsd),
+)
+
+export function amountIn(name: string, text: string, expected: string): bigint {
+  const amount_nano = parseUsd(text)
+  if (amount_nano === null) throw invalidField(name, expected)
+  return amount_nano
+}
 
 export const NewAccount = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
     name: line(200, "A name for the account."),
     external_id: Type.Optional(ExternalId),
+    credit_limit: Type.Optional(CreditLimit),
     price_multiplier: Type.Optional(OwnMultiplier),
     margin: Type.Optional(OldMultiplier),
   },
@@ -145,47 +171,12 @@ export const AccountChange = Type.Object(
     name: Type.Optional(line(200, "A name for the account.")),
     external_id: Type.Optional(orNull(ExternalId)),
     suspended: Type.Optional(Suspended),
+    credit_limit: Type.Optional(CreditLimit),
     price_multiplier: Type.Optional(OwnMultiplier),
     margin: Type.Optional(OldMultiplier),
   },
   closed,
 )
-
-export const CreditBody = Type.Object({
-  id: titled("ID", Id),
-  amount: titled("Amount", Money),
-  reason: titled("Reason", nullable(Type.String())),
-  created_at: titled("Created", Time),
-})
-export type CreditBody = Static<typeof CreditBody>
-
-export const CreditedBody = Type.Composite([CreditBody, Type.Object({ account: AccountBody })])
-export type CreditedBody = Static<typeof CreditedBody>
-
-export const NewCredit = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never moves money twice."),
-    amount: Type.Unsafe<bigint>(
-      Type.Transform(
-        Type.String({
-          pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
-          description: "USD as a decimal string. A negative amount reduces the balance.",
-          [EXPECTED]: AMOUNT,
-        }),
-      )
-        .Decode(amountOf)
-        .Encode(printUsd),
-    ),
-    reason: Type.Optional(line(500, "The reason, recorded in the journal.")),
-  },
-  closed,
-)
-
-function amountOf(text: string): bigint {
-  const amount_nano = parseUsd(text)
-  if (amount_nano === null || amount_nano === 0n) throw invalidField("amount", AMOUNT)
-  return amount_nano
-}
 
 export const SpendingLimitBody = Type.Object(
   {
@@ -274,13 +265,7 @@ const KeyModels = Type.Array(line(256, "The name of a model."), {
   description: "The models that the key can use. They need not be configured yet.",
   [EXPECTED]: "an array of 1 to 256 model names",
 })
-const KeyExpiry = Type.Unsafe<Date>(
-  Type.Transform(
-    Type.String({ description: "When the key expires, as an RFC 3339 time.", [EXPECTED]: EXPIRY }),
-  )
-    .Decode(expiryOf)
-    .Encode(printTime),
-)
+const KeyExpiry = timeField("expires_at", "When the key expires, as an RFC 3339 time.", EXPIRY)
 const SpendingLimit = Type.Unsafe<ReturnType<typeof limitOf>>(
   Type.Transform(SpendingLimitBody).Decode(limitOf).Encode(bodyOfLimit),
 )
@@ -322,10 +307,16 @@ export const NewKey = Type.Object(
   closed,
 )
 
-function expiryOf(text: string): Date {
-  const expires_at = parseTime(text)
-  if (expires_at === null) throw invalidField("expires_at", EXPIRY)
-  return expires_at
+export function timeField(name: string, description: string, expected: string) {
+  return Type.Unsafe<Date>(
+    Type.Transform(Type.String({ description, [EXPECTED]: expected }))
+      .Decode((text) => {
+        const time = parseTime(text)
+        if (time === null) throw invalidField(name, expected)
+        return time
+      })
+      .Encode(printTime),
+  )
 }
 
 /** Throws `invalid_request` unless a key would last beyond `now_ms`. */
@@ -334,9 +325,7 @@ export function checkExpiry(expires_at: Date | null | undefined, now_ms: number)
 }
 
 function limitOf({ amount, per }: Static<typeof SpendingLimitBody>) {
-  const limit_nano = parseUsd(amount)
-  if (limit_nano === null) throw invalidField("spending_limit.amount", LIMIT)
-  return { limit_nano, period: per }
+  return { limit_nano: amountIn("spending_limit.amount", amount, LIMIT), period: per }
 }
 
 function bodyOfLimit({ limit_nano, period }: ReturnType<typeof limitOf>) {

@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { CallBody, CreditBody, Id, Money, Time } from "./admin.ts"
+import { CallBody, Id, Money, Time } from "./admin.ts"
+import { CreditBody } from "./credit-bodies.ts"
 import { titled } from "./field.ts"
 import { cursor, moment, query, wholeNumber, words } from "./parameter.ts"
 

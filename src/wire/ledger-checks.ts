@@ -17,6 +17,7 @@ export const violationKinds = [
   "balance",
   "held",
   "spent",
+  "grant",
   "budget_spent",
   "budget_held",
   "charge",

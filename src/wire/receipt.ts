@@ -55,6 +55,11 @@ export const OwnAccount = Type.Object({
   balance: account.balance,
   held: account.held,
   available: account.available,
+  credit_limit: account.credit_limit,
+  grants: Type.Array(Type.Object({ remaining: account.balance, expires_at: key.expires_at }), {
+    description:
+      "The credits of which something is left, in the order in which calls spend them. Empty for an account whose credits neither expire nor have a priority.",
+  }),
   suspended: account.suspended,
   key: Type.Object(
     {

@@ -25,6 +25,7 @@ test("POST /admin/accounts opens an account with nothing on it", async () => {
     balance: "0",
     held: "0",
     available: "0",
+    credit_limit: "0",
     price_multiplier: "1",
     suspended: false,
     created_at: expect.any(String),

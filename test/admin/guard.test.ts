@@ -127,7 +127,7 @@ function bodyFor(path: string): object {
   if (path.endsWith("journal/dumped")) return { month: "2026-10", hash: "0".repeat(64), archive: "x" }
   if (path.includes("journal/")) return { month: "2026-10" }
   if (path.endsWith("/budgets")) return { name: "x", selector: "all", amount: "1", per: "day" }
-  return /keys$|check$|reset$/.test(path) ? {} : { name: "x" }
+  return /keys$|check$|reset$|void$/.test(path) ? {} : { name: "x" }
 }
 
 test("D27 every operation that asks the database is 503 when it cannot be reached", async () => {

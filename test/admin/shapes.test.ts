@@ -2,16 +2,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { FormatRegistry, type TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { isId, nextId } from "../../src/id.ts"
-import {
-  AccountBody,
-  BalanceBody,
-  CallBody,
-  CreatedKeyBody,
-  CreditBody,
-  CreditedBody,
-  KeyBody,
-  listOf,
-} from "../../src/wire/admin.ts"
+import { AccountBody, BalanceBody, CallBody, CreatedKeyBody, KeyBody, listOf } from "../../src/wire/admin.ts"
+import { CreditBody, CreditedBody } from "../../src/wire/credit-bodies.ts"
 import { AuditBody } from "../../src/wire/ledger-checks.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { type AdminHarness, openAdminHarness, plantCall } from "./admin-harness.ts"

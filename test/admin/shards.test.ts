@@ -167,10 +167,13 @@ async function ask(app: typeof one, method: string, path: string, body?: unknown
   return read(await app.handle(requestOf(method, path, body)))
 }
 
-/** Without the names of shards, which only several have. */
+/**
+ * Without the names of shards, which only several have, and without what is left of credits: after a move, that is left of the
+ * credit that came with the account.
+ */
 function plain(text: string): object {
   const body: object = Object(
-    JSON.parse(text, (key, value: unknown) => (key === "shard" ? undefined : value)),
+    JSON.parse(text, (key, value: unknown) => (key === "shard" || key === "left" ? undefined : value)),
   )
   return body
 }

@@ -8,17 +8,9 @@ import { knowFormats } from "../../src/cli/admin-client.ts"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { nextId } from "../../src/id.ts"
 import { lineOf } from "../../src/ledger/queue/spool.ts"
-import {
-  AccountBody,
-  BalanceBody,
-  CallBody,
-  CreatedKeyBody,
-  CreditBody,
-  CreditedBody,
-  KeyBody,
-  listOf,
-} from "../../src/wire/admin.ts"
+import { AccountBody, BalanceBody, CallBody, CreatedKeyBody, KeyBody, listOf } from "../../src/wire/admin.ts"
 import { AttemptsBody } from "../../src/wire/attempts.ts"
+import { CreditBody, CreditedBody } from "../../src/wire/credit-bodies.ts"
 import { EstimatesBody } from "../../src/wire/estimates.ts"
 import { FeedLine } from "../../src/wire/events.ts"
 import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"

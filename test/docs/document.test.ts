@@ -43,6 +43,7 @@ const PROMISED = [
   "GET /admin/accounts/{id}",
   "POST /admin/accounts/{id}/credits",
   "GET /admin/accounts/{id}/credits",
+  "POST /admin/credits/{id}/void",
   "POST /admin/accounts/{id}/keys",
   "GET /admin/accounts/{id}/keys",
   "DELETE /admin/keys/{id}",

@@ -283,9 +283,10 @@ async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
 /** An account with a key of these limits that has made no call. */
 async function limited(stage: Stage, limits: object): Promise<World> {
   const { id, key, key_id } = await stage.gateway.account("10")
-  if (Object.keys(limits).length === 0) return { account_id: id, key, key_id, call_id: NO_ID }
+  if (Object.keys(limits).length === 0)
+    return { account_id: id, credit_id: NO_ID, key, key_id, call_id: NO_ID }
   const made = await stage.gateway.admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, limits)
-  return { account_id: id, key: made.key, key_id: made.id, call_id: NO_ID }
+  return { account_id: id, credit_id: NO_ID, key: made.key, key_id: made.id, call_id: NO_ID }
 }
 
 /** The head of a request whose body never comes. */

@@ -24,6 +24,7 @@ export interface Answer {
 /** Who pays, with what, and a call that was made: what the addresses of the operations name. */
 export interface World {
   readonly account_id: string
+  readonly credit_id: string
   readonly key: string
   readonly key_id: string
   readonly budget_id?: string
@@ -86,7 +87,8 @@ export async function openStage() {
   async function world(usd = "10", limits: object = LIMITS) {
     const { admin } = gateway
     const { id: account_id } = await admin<{ id: string }>("POST", "/accounts", { name: "Acme" })
-    await admin("POST", `/accounts/${account_id}/credits`, { amount: "10", reason: "Invoice 2026-118" })
+    const credit = { amount: "10", reason: "Invoice 2026-118" }
+    const { id: credit_id } = await admin<{ id: string }>("POST", `/accounts/${account_id}/credits`, credit)
     const made = await admin<{ id: string; key: string }>("POST", `/accounts/${account_id}/keys`, limits)
     const budget = {
       name: "Search team",
@@ -99,7 +101,7 @@ export async function openStage() {
     const { id: budget_id } = await admin<{ id: string }>("POST", `/accounts/${account_id}/budgets`, budget)
     const call_id = await call(made.key)
     if (usd !== "10") await leaving(account_id, usd)
-    return { account_id, key: made.key, key_id: made.id, budget_id, call_id }
+    return { account_id, credit_id, key: made.key, key_id: made.id, budget_id, call_id }
   }
 
   /** Takes off so much that `usd` is available. */
@@ -218,6 +220,7 @@ function credentialOf(
 function pathOf({ name, path, operation }: Entry, world: World, id?: string): string {
   const ids: Readonly<Record<string, string>> = {
     accounts: world.account_id,
+    credits: world.credit_id,
     keys: world.key_id,
     calls: world.call_id,
     ...(world.budget_id !== undefined && { budgets: world.budget_id }),

@@ -173,6 +173,8 @@ describe("D47 the account", () => {
       balance: "1.49997",
       held: "0",
       available: "1.49997",
+      credit_limit: "0",
+      grants: [],
       suspended: false,
       key: {
         id: key_id,

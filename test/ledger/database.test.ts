@@ -9,6 +9,7 @@ import * as budgets from "../../src/ledger/schema/budgets.ts"
 import * as claims from "../../src/ledger/schema/claims.ts"
 import * as estimates from "../../src/ledger/schema/estimates.ts"
 import * as feed from "../../src/ledger/schema/feed.ts"
+import * as grants from "../../src/ledger/schema/grants.ts"
 import * as labels from "../../src/ledger/schema/labels.ts"
 import * as refusals from "../../src/ledger/schema/refusals.ts"
 import * as sessions from "../../src/ledger/schema/sessions.ts"
@@ -78,7 +79,7 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = [schema, attempts, budgets, claims, estimates, feed, labels, refusals, sessions, sums]
+const tables = [schema, attempts, budgets, claims, estimates, feed, grants, labels, refusals, sessions, sums]
   .flatMap(Object.values)
   .filter((made) => is(made, PgTable))
 
@@ -131,7 +132,7 @@ test("nothing that changes often is indexed, and hot rows have room to change in
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)
     WHERE n.nspname = 'tollgate' AND c.relname IN ('accounts', 'budget_windows', 'checkpoints', 'keys') GROUP BY c.relname ORDER BY c.relname`
   expect([...rows]).toEqual([
-    { relname: "accounts", columns: ["external_id", "id"] },
+    { relname: "accounts", columns: ["external_id", "id", "next_change_at"] },
     { relname: "budget_windows", columns: ["account_id", "id"] },
     { relname: "checkpoints", columns: ["id"] },
     { relname: "keys", columns: ["account_id", "hash", "id"] },

@@ -47,7 +47,7 @@ const settleLate = (id: string, charge_nano: bigint) =>
   endBatch(connection, [{ end: settled(id, charge_nano), hold: null }], 300)
 
 describe("D55 the database itself refuses to change entries", () => {
-  const entries = ["credits", "terms", "labels", "holds", "ends", "corrections", "attempts"]
+  const entries = ["credits", "grant_entries", "terms", "labels", "holds", "ends", "corrections", "attempts"]
   const changes: [change: string, of: (table: string) => string][] = [
     ["UPDATE", (table) => `UPDATE tollgate.${table} SET ${same(table)}`],
     ["UPDATE of no row", (table) => `UPDATE tollgate.${table} SET ${same(table)} WHERE false`],
@@ -70,6 +70,8 @@ describe("D55 the database itself refuses to change entries", () => {
   beforeAll(async () => {
     const { id, account_id } = await expired(await db.account(1_000n))
     await settleLate(id, 70n)
+    await db.sql`INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano)
+      VALUES (${crypto.randomUUID()}, ${crypto.randomUUID()}, 'drawn', 1)`
     await db.sql`INSERT INTO tollgate.labels (id, account_id, tags) VALUES (1, ${crypto.randomUUID()}, '{}')`
     const attempt = {
       id,

@@ -4,6 +4,7 @@ import { nextId } from "../../src/id.ts"
 import { changeAccount, listAccounts } from "../../src/ledger/accounts/accounts.ts"
 import { changeBudget, createBudget, getBudget } from "../../src/ledger/accounts/budgets.ts"
 import { credit } from "../../src/ledger/accounts/credits.ts"
+import { openGrants } from "../../src/ledger/accounts/grants.ts"
 import { changeKey, createKey, getKey, revokeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -370,4 +371,52 @@ test("D97 its budgets move with what they have spent, their entries and threshol
   expect((await ask(a, account, { amount_nano: 3n * COST })).outcome).toBe("budget_reached")
   for (const { db } of [a, b])
     expect((await audit(db.database.operators, { settle_ms: 0 })).violations).toEqual([])
+})
+
+test("D95: grants move with what is left of them, and are drawn, begin and expire on the new shard", async () => {
+  const account = await a.db.account(30_000n)
+  const { account_id } = account
+  const { operators } = a.db.database
+  await changeAccount(operators, account_id, { credit_limit_nano: 7n })
+  const hours = (count: number) => new Date(Date.now() + count * 3_600_000)
+  const orders = [
+    { amount_nano: 5_000n, priority: 10 },
+    { amount_nano: 6_000n, expires_at: hours(1), kind: "promotion" as const },
+    { amount_nano: 8_000n, effective_at: hours(2), source_ref: "moved" },
+  ]
+  for (const order of orders) await credit(operators, { id: nextId(), account_id, reason: null, ...order })
+  await spend(a, account)
+  await spend(a, account)
+  const left = async ({ db }: Side) =>
+    (await openGrants(db.database.operators, account_id)).map(({ left_nano, starts_at, expires_at }) => [
+      left_nano,
+      starts_at === null,
+      expires_at === null,
+    ])
+  const before = [
+    [5_000n + 6_000n - 2n * COST, true, false],
+    [30_000n, true, true],
+    [8_000n, false, true],
+  ]
+  expect(await left(a)).toEqual(before)
+  expect(await moveAccount(a.place, b.place, account_id, AT_ONCE)).toEqual({
+    outcome: "moved",
+    differences: [],
+  })
+  expect([await left(a), await left(b)]).toEqual([[], before])
+  expect(await rowOf(b, account)).toMatchObject({ credit_limit_nano: 7n, balance_nano: 41_000n - 2n * COST })
+  await spend(b, account)
+  expect((await left(b))[0]).toEqual([30_000n - (3n * COST - 11_000n), true, true])
+  // Back again, with a grant in debt: all that is left is spent, and more.
+  expect(await moveAccount(b.place, a.place, account_id, AT_ONCE)).toEqual({
+    outcome: "moved",
+    differences: [],
+  })
+  await credit(operators, { id: nextId(), account_id, amount_nano: -30_000n, reason: null })
+  expect(await moveAccount(a.place, b.place, account_id, AT_ONCE)).toEqual({
+    outcome: "moved",
+    differences: [],
+  })
+  expect(await left(b)).toEqual([[8_000n, false, true]])
+  expect(await rowOf(b, account)).toMatchObject({ balance_nano: 41_000n - 3n * COST - 30_000n })
 })

@@ -77,7 +77,9 @@ async function definitions(schema: string): Promise<string[]> {
     UNION ALL SELECT 'view ' || pg_get_viewdef(oid) FROM pg_class WHERE relnamespace = ${schema}::regnamespace AND relkind = 'v'
     UNION ALL SELECT 'type ' || t.typname || ' ' || e.enumlabel FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid
     WHERE t.typnamespace = ${schema}::regnamespace`
-  return rows.map(({ made }) => String(made).replaceAll(`${schema}.`, "")).sort()
+  return rows
+    .map(({ made }) => String(made).replaceAll(`"${schema}".`, "").replaceAll(`${schema}.`, ""))
+    .sort()
 }
 
 describe("D74 two schemas of one database", () => {

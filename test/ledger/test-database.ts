@@ -178,7 +178,10 @@ export interface Standings {
 export async function standings(sql: Sql): Promise<Standings[]> {
   const rows = await sql`
     SELECT a.id AS account_id, a.balance_nano, a.held_nano,
-      (SELECT coalesce(sum(c.amount_nano), 0) FROM tollgate.credits c WHERE c.account_id = a.id)
+      (SELECT coalesce(sum(c.amount_nano), 0) FROM tollgate.credits c
+        WHERE c.account_id = a.id AND (c.effective_at > c.created_at) IS NOT TRUE)
+      + (SELECT coalesce(sum(CASE n.change WHEN 'started' THEN n.amount_nano ELSE -n.amount_nano END), 0)
+        FROM tollgate.grant_entries n WHERE n.account_id = a.id AND n.change IN ('started', 'expired', 'voided'))
       - (SELECT coalesce(sum(x.charge_nano), 0) FROM tollgate.calls x WHERE x.account_id = a.id) AS journal_balance_nano,
       (SELECT coalesce(sum(x.amount_nano), 0) FROM tollgate.calls x WHERE x.account_id = a.id AND x.state = 'open')
         AS journal_held_nano

@@ -1,4 +1,4 @@
-import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
+import { and, desc, eq, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
@@ -15,6 +15,8 @@ export interface NewAccount {
   /** The operator's own id, which no other account has (D94). */
   readonly external_id?: string | undefined
   readonly price_multiplier_bp?: number | undefined
+  /** The allowed overdraft (D95); null for none. */
+  readonly credit_limit_nano?: bigint | null | undefined
 }
 
 export type AccountResult =
@@ -31,7 +33,7 @@ export async function createAccount(
 ): Promise<Exclude<AccountResult, { outcome: "none_open" }>> {
   const [created] = await database.insert(accounts).values(account).onConflictDoNothing().returning()
   if (created !== undefined) return { outcome: "created", account: created }
-  const known = await rowOf(database, account.id)
+  const known = await getAccountRow(database, account.id)
   if (known !== null) return { outcome: "known", account: known }
   if (account.external_id === undefined) throw new Error("an account was neither inserted nor found")
   return { outcome: "conflict" }
@@ -45,6 +47,8 @@ export interface AccountChange {
   readonly suspended?: boolean | undefined
   /** Of calls that are held from now on (D69). */
   readonly price_multiplier_bp?: number | undefined
+  /** For calls that are held from now on; null for none. */
+  readonly credit_limit_nano?: bigint | null | undefined
 }
 
 /**
@@ -54,23 +58,18 @@ export interface AccountChange {
 export async function changeAccount(
   database: PostgresJsDatabase,
   id: string,
-  { name, external_id, suspended, price_multiplier_bp }: AccountChange,
+  { suspended, ...columns }: AccountChange,
 ): Promise<Account | "conflict" | null> {
+  const { external_id } = columns
   const same = external_id == null ? null : await findAccount(database, external_id)
   if (same !== null && same.id !== id) return "conflict"
   const [changed] = await database
     .update(accounts)
-    .set({
-      id,
-      name,
-      external_id,
-      price_multiplier_bp,
-      suspended_at: suspendedAt(accounts.suspended_at, suspended),
-    })
+    .set({ id, ...columns, suspended_at: suspendedAt(accounts.suspended_at, suspended) })
     .where(and(eq(accounts.id, id), isNull(accounts.moving_to)))
     .returning()
-  if (changed !== undefined) return changed
-  if ((await rowOf(database, id)) !== null) throw new AccountMoving()
+  if (changed !== undefined) return upToDate(database, changed)
+  if ((await getAccountRow(database, id)) !== null) throw new AccountMoving()
   return null
 }
 
@@ -86,8 +85,8 @@ export function suspendedAt(
 
 /** Null also for an account in another shard (D76). */
 export async function getAccount(database: PostgresJsDatabase, id: string): Promise<Account | null> {
-  const account = await rowOf(database, id)
-  return account?.moved_to === null ? account : null
+  const account = await getAccountRow(database, id)
+  return account?.moved_to === null ? upToDate(database, account) : null
 }
 
 /** The account with this external id; null if none is in this shard (D94). */
@@ -102,7 +101,8 @@ export async function findAccount(
   return account ?? null
 }
 
-async function rowOf(database: PostgresJsDatabase, id: string): Promise<Account | null> {
+/** Also of an account that has moved to another shard. */
+export async function getAccountRow(database: PostgresJsDatabase, id: string): Promise<Account | null> {
   const [account] = await database.select().from(accounts).where(eq(accounts.id, id))
   return account ?? null
 }
@@ -125,5 +125,30 @@ export async function listAccounts(
     )
     .orderBy(desc(accounts.id))
     .limit(page.limit + 1)
-  return paged(rows, page)
+  const changing = rows.filter(mayChange)
+  if (changing.length === 0) return paged(rows, page)
+  await applyChanges(
+    database,
+    changing.map(({ id }) => id),
+  )
+  const ids = rows.map(({ id }) => id)
+  return paged(
+    await database.select().from(accounts).where(inArray(accounts.id, ids)).orderBy(desc(accounts.id)),
+    page,
+  )
+}
+
+/** True if a change of the account's grants may be due (D95). */
+const mayChange = ({ next_change_at }: Account) => next_change_at !== null && next_change_at !== "infinity"
+
+async function upToDate(database: PostgresJsDatabase, account: Account): Promise<Account> {
+  if (!mayChange(account)) return account
+  await applyChanges(database, [account.id])
+  return (await getAccountRow(database, account.id)) ?? account
+}
+
+/** Applies the due changes of grants, so that a balance that is read next is right (D95). */
+export async function applyChanges(database: PostgresJsDatabase, ids: readonly string[]): Promise<void> {
+  await database.execute(sql`SELECT tollgate.change_grants(a.id) FROM ${accounts} a
+    WHERE a.id = ANY (${`{${ids.join(",")}}`}::uuid[]) AND a.next_change_at <= now() AND a.moved_to IS NULL ORDER BY a.id`)
 }

@@ -1,28 +1,37 @@
-import { and, desc, eq, getTableColumns, sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
+import { and, desc, eq, getTableColumns, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { type CreditKind, DEFAULT_PRIORITY } from "../../wire/credits.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
-import { names } from "../database/statement.ts"
 import { AccountMoving } from "../entries.ts"
-import { accounts, credits } from "../schema/tables.ts"
-import type { Account } from "./accounts.ts"
+import { credits } from "../schema/tables.ts"
+import { type Account, getAccountRow } from "./accounts.ts"
+import { type EndedGrant, endedGrants, openGrants } from "./grants.ts"
 
 export type Credit = typeof credits.$inferSelect
 
-/** Money to put on an account; a negative amount is a correction. The same `id` again never moves money twice. */
+/**
+ * Money to put on an account, as a grant (D95); a negative amount is a correction. The same `id` or `source_ref` again never moves
+ * money twice.
+ */
 export interface CreditOrder {
   readonly id: string
   readonly account_id: string
   readonly amount_nano: bigint
   readonly reason: string | null
+  readonly kind?: CreditKind | undefined
+  readonly priority?: number | undefined
+  readonly effective_at?: Date | undefined
+  readonly expires_at?: Date | undefined
+  readonly source_ref?: string | undefined
 }
 
 export type CreditResult =
-  | { readonly outcome: "credited" | "known"; readonly credit: Credit; readonly account: Account }
-  /** The id belongs to a credit of another amount or account. */
-  | { readonly outcome: "conflict" }
-  | { readonly outcome: "no_account" }
-  | { readonly outcome: "out_of_range" }
+  | { readonly outcome: "credited" | "known"; readonly credit: CreditStanding; readonly account: Account }
+  /** The id or the reference belongs to a credit of another amount or account. */
+  | { readonly outcome: "conflict"; readonly field: "id" | "source_ref" }
+  | { readonly outcome: "no_account" | "out_of_range" }
+  /** It would have expired already. */
+  | { readonly outcome: "expired" }
 
 /** Bound of a balance after a credit: half of an int8, so that balance, held and sums of both fit in one. */
 export const MAX_BALANCE_NANO = 4_000_000_000_000_000_000n
@@ -32,51 +41,122 @@ export const MAX_BALANCE_NANO = 4_000_000_000_000_000_000n
  * (D76).
  */
 export async function credit(database: PostgresJsDatabase, order: CreditOrder): Promise<CreditResult> {
-  const [moved] = await database.execute<{ fits: boolean; inserted: boolean; is_away: boolean }>(move(order))
-  if (moved === undefined) return { outcome: "no_account" }
-  const [known] = await database
-    .select({ credit: credits, account: accounts })
-    .from(credits)
-    .innerJoin(accounts, eq(accounts.id, credits.account_id))
-    .where(eq(credits.id, order.id))
-  if (known === undefined && moved.is_away) throw new AccountMoving()
-  if (known === undefined) return { outcome: moved.fits ? "conflict" : "out_of_range" }
-  if (moved.inserted) return { outcome: "credited", ...known }
-  const same = known.credit.account_id === order.account_id && known.credit.amount_nano === order.amount_nano
-  return same ? { outcome: "known", ...known } : { outcome: "conflict" }
+  const outcome = await outcomeOf(database, add(order))
+  if (outcome === "no_account") return { outcome }
+  const known = await findCredit(database, order)
+  if (known === null) {
+    if (outcome === "account_moving") throw new AccountMoving()
+    return { outcome: outcome === "expired" ? outcome : "out_of_range" }
+  }
+  const conflict = outcome === "credited" ? null : conflictOf(known, order)
+  if (conflict !== null) return conflict
+  return { outcome: outcome === "credited" ? outcome : "known", ...(await standingOf(database, known)) }
 }
 
-const a = alias(accounts, "a")
+/** A credit with its account. */
+async function standingOf(database: PostgresJsDatabase, credit: Credit) {
+  const account = await getAccountRow(database, credit.account_id)
+  const [standing] = await withRemaining(database, credit.account_id, [credit])
+  if (account === null || standing === undefined) throw new Error("a credit has no account")
+  return { credit: standing, account }
+}
 
-/**
- * Locks the account first, in the mode of the statements that hold and end. Afterwards it only waits for another credit of the
- * same id, which by then needs no other lock, so there is no cycle.
- */
-function move({ id, account_id, amount_nano, reason }: CreditOrder) {
-  const amount = sql`${amount_nano.toString()}::bigint`
-  const limit = sql.raw(MAX_BALANCE_NANO.toString())
-  return sql`
-    WITH account AS MATERIALIZED (
-      SELECT ${a.id}, abs(${a.balance_nano}::numeric + ${amount}) <= ${limit} AS fits,
-        ${a.moved_to} IS NOT NULL AS is_away
-      FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid FOR NO KEY UPDATE
-    ), inserted AS (
-      INSERT INTO ${credits} (${names(credits.id, credits.account_id, credits.amount_nano, credits.reason)})
-      SELECT ${id}::uuid, account.id, ${amount}, ${reason}::text FROM account WHERE account.fits AND NOT account.is_away
-      ON CONFLICT (id) DO NOTHING
-      RETURNING ${names(credits.account_id, credits.amount_nano)}
-    ), moved AS (
-      UPDATE ${accounts} ${a} SET ${names(accounts.balance_nano)} = ${a.balance_nano} + i.amount_nano
-      FROM inserted i WHERE ${a.id} = i.account_id RETURNING ${a.id}
-    )
-    SELECT account.fits, account.is_away, EXISTS (SELECT FROM inserted) AS inserted,
-      1 / ((SELECT count(*) FROM moved) = (SELECT count(*) FROM inserted))::int AS whole
-    FROM account`
+/** The conflict of an order with the credit that has its id or reference; null if it is the same order again. */
+export function conflictOf(
+  known: Credit,
+  order: Omit<CreditOrder, "id"> & { readonly id?: string | undefined },
+): (CreditResult & { readonly outcome: "conflict" }) | null {
+  const { account_id, amount_nano, source_ref = null } = order
+  if (
+    known.account_id === account_id &&
+    known.amount_nano === amount_nano &&
+    (source_ref === null || known.source_ref === source_ref)
+  )
+    return null
+  return { outcome: "conflict", field: known.id === order.id ? "id" : "source_ref" }
+}
+
+const time = (at: Date | undefined) => at?.toISOString() ?? null
+
+function add(order: CreditOrder): SQL {
+  const { id, account_id, amount_nano, reason, effective_at, expires_at } = order
+  const {
+    kind = amount_nano < 0n ? "correction" : "payment",
+    priority = DEFAULT_PRIORITY,
+    source_ref = null,
+  } = order
+  return sql`SELECT tollgate.add_credit(${id}::uuid, ${account_id}::uuid, ${amount_nano.toString()}::bigint, ${reason}::text,
+    ${kind}::text, ${priority}::integer, ${time(effective_at)}::timestamptz, ${time(expires_at)}::timestamptz,
+    ${source_ref}::text, ${MAX_BALANCE_NANO.toString()}::bigint) AS outcome`
+}
+
+async function outcomeOf(database: PostgresJsDatabase, question: SQL): Promise<string> {
+  const [row] = await database.execute<{ outcome: string }>(question)
+  if (row === undefined) throw new Error("a function of the ledger returned nothing")
+  return row.outcome
+}
+
+/** The credit of this id or, if there is none, of this reference. */
+export async function findCredit(
+  database: PostgresJsDatabase,
+  { id, source_ref }: Pick<CreditOrder, "source_ref"> & { readonly id?: string | undefined },
+): Promise<Credit | null> {
+  const known = id === undefined ? null : await getCredit(database, id)
+  if (known !== null || source_ref === undefined) return known
+  const [found] = await database.select().from(credits).where(eq(credits.source_ref, source_ref))
+  return found ?? null
+}
+
+/** Result of a void. `known`: nothing was left of it. `no_grant`: its amount is negative. */
+export type VoidResult =
+  | { readonly outcome: "voided" | "known"; readonly credit: CreditStanding; readonly account: Account }
+  | { readonly outcome: "no_grant" }
+
+/** Takes back what is left of a credit; null if there is none. Money that open calls hold goes when they end (D95). */
+export async function voidCredit(
+  database: PostgresJsDatabase,
+  id: string,
+  reason: string | null,
+): Promise<VoidResult | null> {
+  const outcome = await outcomeOf(
+    database,
+    sql`SELECT tollgate.void_credit(${id}::uuid, ${reason}::text) AS outcome`,
+  )
+  const known = await getCredit(database, id)
+  if (known === null) return null
+  if (outcome === "no_grant") return { outcome }
+  return { outcome: outcome === "voided" ? outcome : "known", ...(await standingOf(database, known)) }
 }
 
 export async function getCredit(database: PostgresJsDatabase, id: string): Promise<Credit | null> {
   const [found] = await database.select().from(credits).where(eq(credits.id, id))
   return found ?? null
+}
+
+/** Parts of a credit's amount. The rest of it was spent, or has moved to another shard. */
+interface Remaining extends EndedGrant {
+  readonly left_nano: bigint
+}
+
+export type CreditStanding = Credit & Remaining
+
+/** Adds these parts to credits of one account. */
+export async function withRemaining<Found extends Credit>(
+  database: PostgresJsDatabase,
+  account_id: string,
+  found: readonly Found[],
+): Promise<readonly (Found & Remaining)[]> {
+  const ids = found.map(({ id }) => id)
+  const [open, ended] = await Promise.all([
+    openGrants(database, account_id),
+    endedGrants(database, account_id, ids),
+  ])
+  const left = new Map(open.map(({ credit_id, left_nano }) => [credit_id, left_nano]))
+  return found.map((credit) => ({
+    ...credit,
+    ...(ended.get(credit.id) ?? { expired_nano: 0n, voided_nano: 0n }),
+    left_nano: left.get(credit.id) ?? 0n,
+  }))
 }
 
 /** A credit and its time in microseconds, which is the order of credits. */
@@ -100,9 +180,9 @@ export async function creditsBefore(
   account_id: string,
   before: TimedCredit | null,
   most: number,
-): Promise<readonly TimedCredit[]> {
+): Promise<readonly (TimedCredit & CreditStanding)[]> {
   const made = sql`(${credits.created_at}, ${credits.id})`
-  return database
+  const found = await database
     .select({ ...getTableColumns(credits), at_us })
     .from(credits)
     .where(
@@ -115,10 +195,11 @@ export async function creditsBefore(
     )
     .orderBy(desc(credits.created_at), desc(credits.id))
     .limit(most)
+  return withRemaining(database, account_id, found)
 }
 
 /** Credits of several shards, newest first, as a page. */
-export function pageOfCredits(found: readonly TimedCredit[], page: Page): PageOf<Credit> {
+export function pageOfCredits<Found extends TimedCredit>(found: readonly Found[], page: Page): PageOf<Found> {
   const timeOf = ({ at_us }: TimedCredit) => BigInt(at_us)
   const sorted = found.toSorted((left, right) => {
     const difference = timeOf(right) - timeOf(left)

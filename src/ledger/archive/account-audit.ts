@@ -2,8 +2,10 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { countedSince } from "../money/budgets.ts"
+import { effectOf, isImmediate } from "../money/grants.ts"
 import { spentSince } from "../money/spending.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
+import { grant_entries } from "../schema/grants.ts"
 import { months, seal_sums, seals } from "../schema/sums.ts"
 import { accounts, corrections, credits, ends, holds, keys } from "../schema/tables.ts"
 
@@ -15,6 +17,7 @@ const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(corrections, "c")
 const m = alias(months, "m")
+const n = alias(grant_entries, "n")
 const s = alias(seals, "s")
 
 /** A difference between the row of an account or key and its entries. */
@@ -36,7 +39,8 @@ const question = (account_id: string) => {
     SELECT coalesce(${m.from_id}, '00000000-0000-0000-0000-000000000000') AS from_id, ${m.month} FROM ${months} ${m}
     WHERE NOT EXISTS (SELECT FROM ${seals} ${s} WHERE ${s.month} = ${m.month}) ORDER BY ${m.month} LIMIT 1
   ), entry AS (
-    SELECT amount_nano::numeric AS balance, 0::numeric AS held FROM ${credits} WHERE account_id = ${id}
+    SELECT amount_nano::numeric AS balance, 0::numeric AS held FROM ${credits} WHERE account_id = ${id} AND ${isImmediate(credits)}
+    UNION ALL SELECT ${effectOf(n)}, 0 FROM ${grant_entries} ${n} WHERE ${n.account_id} = ${id}
     UNION ALL SELECT -charge_nano, 0 FROM ${seal_sums} WHERE account_id = ${id} AND month < (SELECT month FROM open)
     UNION ALL SELECT -coalesce(${c.charge_nano}, ${e.charge_nano}, 0), CASE WHEN ${e.id} IS NULL THEN ${h.amount_nano} ELSE 0 END
     FROM ${holds} ${h} LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id}

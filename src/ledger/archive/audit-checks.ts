@@ -2,8 +2,10 @@ import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
 import { chargeOf } from "../money/charge.ts"
+import { effectOf, isImmediate } from "../money/grants.ts"
 import { carriedOf, spentSince } from "../money/spending.ts"
 import { attempts } from "../schema/attempts.ts"
+import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { labels } from "../schema/labels.ts"
 import { seal_sums } from "../schema/sums.ts"
 import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
@@ -20,6 +22,10 @@ const t = alias(terms, "t")
 const n = alias(attempts, "n")
 const g = alias(gateways, "g")
 const l = alias(labels, "l")
+const b = alias(credits, "b")
+const o = alias(grant_entries, "o")
+const r = alias(grants, "r")
+const p = alias(grant_pins, "p")
 
 /** An end frees what its hold held, once, at its price multiplier; a correction follows an expiry and is the difference to it. */
 export const entriesWithoutHold = (ids: Ids) => sql`
@@ -138,7 +144,8 @@ export const accountsThatDiffer = (
 ) => sql`
   WITH entry AS (
     SELECT account_id, amount_nano::numeric AS balance, 0::numeric AS held FROM ${credits}
-      WHERE ${inside(sql`account_id`, range)}
+      WHERE ${inside(sql`account_id`, range)} AND ${isImmediate(credits)}
+    UNION ALL SELECT ${o.account_id}, ${effectOf(o)}, 0 FROM ${grant_entries} ${o} WHERE ${inside(sql`${o.account_id}`, range)}
     UNION ALL SELECT account_id, -charge_nano, 0 FROM ${seal_sums}
       WHERE month < ${open_month}::date AND ${inside(sql`account_id`, range)}
     UNION ALL SELECT * FROM ${found("f", sums, "account_id, balance, held")}
@@ -153,6 +160,24 @@ export const accountsThatDiffer = (
   ) AS said (kind, recorded, expected)
   WHERE said.recorded IS DISTINCT FROM said.expected
   ORDER BY 2, 1`
+
+/**
+ * Grants whose state differs from their entries (D95): what was credited is what was drawn, has expired, was voided or moved, and
+ * what is left, of which open calls may pin a part. Accounts without grants have no such entries.
+ */
+export const grantsThatDiffer = (range: AccountRange) => sql`
+  WITH found AS (
+    SELECT ${b.account_id}, ${b.id} AS credit_id, ${b.amount_nano} AS expected, 0::bigint AS recorded FROM ${credits} ${b}
+      JOIN ${accounts} ${a} ON ${a.id} = ${b.account_id} AND ${a.next_change_at} IS NOT NULL
+      WHERE ${b.amount_nano} > 0 AND ${b.kind} IS DISTINCT FROM 'moved' AND ${inside(sql`${b.account_id}`, range)}
+    UNION ALL SELECT ${o.account_id}, ${o.credit_id}, -${o.amount_nano}, 0 FROM ${grant_entries} ${o}
+      WHERE ${o.change} <> 'started' AND ${inside(sql`${o.account_id}`, range)}
+    UNION ALL SELECT ${r.account_id}, ${r.credit_id}, 0, ${r.left_nano} FROM ${grants} ${r} WHERE ${inside(sql`${r.account_id}`, range)}
+    UNION ALL SELECT ${p.account_id}, ${p.credit_id}, 0, ${p.amount_nano} FROM ${grant_pins} ${p}
+      WHERE ${inside(sql`${p.account_id}`, range)}
+  )
+  SELECT 'grant' AS kind, x.account_id, x.credit_id AS id, sum(x.recorded)::text AS recorded, sum(x.expected)::text AS expected
+  FROM found x GROUP BY x.account_id, x.credit_id HAVING sum(x.recorded) <> sum(x.expected) ORDER BY 2, 3`
 
 /** Keys with a limit whose period is not wholly in sealed months; the counters of other keys are out of date (D42). */
 const isCounting = (open_month: string | null): SQL =>

@@ -13,6 +13,7 @@ import {
   counts,
   type EntriesBeside,
   entriesWithoutHold,
+  grantsThatDiffer,
   keysThatDiffer,
   keysThatMayDiffer,
   settledBefore,
@@ -137,6 +138,7 @@ class Auditing {
   readonly #budgets = new Map<string, [bigint, bigint]>()
   readonly #found = {
     accounts: new Violations(),
+    grants: new Violations(),
     keys: new Violations(),
     budgets: new Violations(),
     entries: new Violations(),
@@ -185,9 +187,7 @@ class Auditing {
       checked_at: new Date(summary.checked_at),
       accounts: summary.accounts,
       open_holds: this.#open + summary.open,
-      violations: [found.accounts, found.keys, found.budgets, entries, ...Object.values(this.#calls)].flatMap(
-        ({ list }) => list,
-      ),
+      violations: Object.values({ ...found, entries, ...this.#calls }).flatMap(({ list }) => list),
     }
   }
 
@@ -275,6 +275,7 @@ class Auditing {
       this.#found.accounts,
       accountsThatDiffer(range, new Map(inside), this.#parts.open_month, since),
     )
+    await this.#collect(this.#found.grants, grantsThatDiffer(range))
     await this.#pause({ accounts: this.#progress.accounts + inside.length })
   }
 

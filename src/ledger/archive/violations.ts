@@ -9,6 +9,7 @@ import { holds } from "../schema/tables.ts"
  * - `balance`, `held`: an account's row differs from the sum of its entries.
  * - `spent`: a spending limit's counter differs from the sum of its key's calls.
  * - `budget_spent`, `budget_held`: a budget's counter differs from the sum over its calls. A token or a request counts as a USD.
+ * - `grant`: what a credit has left differs from its entries (D95).
  * - `charge`: a call's charge differs from its tokens at its terms and price multiplier.
  * - `entry`: an end or a correction that does not fit its hold.
  * - `attempt`: an attempt without a hold of its account (D93). It has no amount: 0, and nothing is expected.
@@ -19,7 +20,7 @@ import { holds } from "../schema/tables.ts"
 export interface Violation {
   readonly kind: (typeof violationKinds)[number]
   readonly account_id: string
-  /** The key for `spent`, the budget for its counters, null for an account, else the call. */
+  /** The key for `spent`, the credit for `grant`, the budget for its counters, null for an account, else the call. */
   readonly id: string | null
   /** Null for entries of an account that does not exist. */
   readonly recorded_nano: bigint | null

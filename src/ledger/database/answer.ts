@@ -2,8 +2,8 @@ import { DrizzleQueryError } from "drizzle-orm/errors"
 import { NoAnswer } from "../entries.ts"
 import { errorCode } from "./database-errors.ts"
 
-/** SQLSTATE classes of faults in a statement or its values: data, constraints, syntax, access. */
-const DEFECTS = ["21", "22", "23", "42"]
+/** SQLSTATE classes of faults in a statement or its values: data, constraints, schemas, syntax, access. */
+const DEFECTS = ["21", "22", "23", "3F", "42"]
 
 /**
  * Waits for an answer of the database, at most `deadline_ms` if that is not null. Throws `NoAnswer` with the `id` of what may

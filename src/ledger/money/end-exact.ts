@@ -20,11 +20,12 @@ import type { End, Idempotency } from "../entries.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, corrections, ends, holds } from "../schema/tables.ts"
 import { budgetColumns, countBudgets } from "./budgets.ts"
+import { afterEnd, changeDue, isDue } from "./grants.ts"
 import { countSpending } from "./spending.ts"
 
 /**
  * Result of an end. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another statement ended the hold
- * or changed the account's budgets while this one waited, so try again.
+ * or changed the account's budgets while this one waited, or the account's grants had to be changed first (D95), so try again.
  */
 export type EndResult = "applied" | "closed" | "none" | "conflict"
 
@@ -120,11 +121,11 @@ const said = [
  * account's budgets were changed after the statement's snapshot, so it must not write about that account's calls (D97).
  */
 export const lockPayers = sql`locked AS MATERIALIZED (
-  SELECT ${a.id}, ${a.is_limited}, ${a.budgets_version} FROM ${accounts} ${a}
+  SELECT ${a.id}, ${a.is_limited}, ${a.budgets_version}, ${isDue(a)} AS grants_due FROM ${accounts} ${a}
   WHERE ${a.id} = ANY (ARRAY(SELECT q.account_id FROM asked q WHERE q.account_id IS NOT NULL)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), payers AS MATERIALIZED (
-  SELECT l.id, l.is_limited, l.is_limited AND l.budgets_version IS DISTINCT FROM (
+  SELECT l.id, l.is_limited, l.grants_due, l.is_limited AND l.budgets_version IS DISTINCT FROM (
     SELECT ${a.budgets_version} FROM ${accounts} ${a} WHERE ${a.id} = l.id) AS is_stale
   FROM locked l
 )`
@@ -134,8 +135,8 @@ export const lockPayers = sql`locked AS MATERIALIZED (
  * `holdExact` explains `ANY (ARRAY(…))`.
  */
 export const moveSums = sql`moved AS (
-  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
-    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano)
+  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano, accounts.next_change_at)})
+    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano, ${afterEnd(a)})
   FROM (
     SELECT s.account_id, sum(s.paid_nano)::bigint AS paid_nano, sum(s.freed_nano)::bigint AS freed_nano
     FROM changed s JOIN payers p ON p.id = s.account_id GROUP BY s.account_id) s
@@ -164,7 +165,7 @@ WITH asked AS MATERIALIZED (
   LEFT JOIN LATERAL (
     SELECT ${e.outcome}, ${e.charge_nano}, ${e.prompt_tokens} + ${e.completion_tokens} AS tokens FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true
 ), ${lockPayers}, fitting AS MATERIALIZED (
-  SELECT DISTINCT ON (q.id) q.* FROM asked q JOIN payers p ON p.id = q.account_id AND NOT p.is_stale
+  SELECT DISTINCT ON (q.id) q.* FROM asked q JOIN payers p ON p.id = q.account_id AND NOT p.is_stale AND NOT p.grants_due
   WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
   ORDER BY q.id, q.place
 ), claimed AS (
@@ -210,14 +211,15 @@ WITH asked AS MATERIALIZED (
 SELECT
   CASE
     WHEN q.place IN (SELECT place FROM changed) THEN 'applied'
+    WHEN changing.id IS NOT NULL THEN 'grants_due'
     WHEN q.account_id IS NULL THEN 'none'
     WHEN (SELECT p.is_stale FROM payers p WHERE p.id = q.account_id) THEN 'conflict'
     WHEN q.past_outcome IS NULL AND q.id IN (SELECT id FROM due) AND q.id NOT IN (SELECT id FROM ended) THEN 'conflict'
     ELSE 'closed'
-  END AS ended,
+  END AS ended, changing.id AS due_account_id,
   1 / ((SELECT count(*) FROM payers) = (SELECT count(DISTINCT account_id) FROM asked))::int AS found,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
-FROM asked q ORDER BY q.place`,
+FROM asked q LEFT JOIN payers changing ON changing.id = q.account_id AND changing.grants_due ORDER BY q.place`,
 )
 
 /**
@@ -233,11 +235,13 @@ export async function endExactly(
   const values = [String(lock_ms), ...firstAndLast(asked), ...batch.values(asked)]
   const rows = await connection.run(endExact, values, within_ms, asked.length)
   if (rows.length !== asked.length) throw new Error("the ending statement returned too few rows")
+  await changeDue(connection, rows, lock_ms, within_ms)
   return rows.map(endedOf)
 }
 
 function endedOf(row: Row): EndResult {
   const ended = textOf(row, "ended")
+  if (ended === "grants_due") return "conflict"
   if (ended === "applied" || ended === "closed" || ended === "none" || ended === "conflict") return ended
   throw new Error("the ending statement returned an unknown outcome")
 }

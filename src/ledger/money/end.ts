@@ -26,6 +26,7 @@ import {
   endExactly,
   endFields,
 } from "./end-exact.ts"
+import { hasNoChange } from "./grants.ts"
 import { type DoneAccounts, type FilledStatement, NONE, runLean } from "./lean.ts"
 
 /** Deadline of one ending statement. It is then retried with the same ids. */
@@ -84,7 +85,7 @@ const withHold = sql`${batch.kept} CROSS JOIN LATERAL (
 
 /**
  * Ends all holds of an account, or none. The gateway has added up what they free and are charged. Accounts with spending limits
- * are left to the exact statement. The freed amount comes from the hold itself, so a missing hold makes the sums differ, and an
+ * or a change of grants are left to the exact statement. The freed amount comes from the hold itself, so a missing hold makes the sums differ, and an
  * ended hold violates the primary key; either rolls everything back. Accounts are locked as in `holdLean`, before anything is
  * written about their calls.
  */
@@ -97,7 +98,7 @@ WITH locked AS MATERIALIZED (
 ), moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - ${charged}, ${a.held_nano} - ${freed})
-  WHERE ${a.id} = ANY (${payers}::uuid[]) AND (SELECT count(*) FROM locked) > 0 AND NOT ${a.is_limited}
+  WHERE ${a.id} = ANY (${payers}::uuid[]) AND (SELECT count(*) FROM locked) > 0 AND NOT ${a.is_limited} AND ${hasNoChange(a)}
   RETURNING ${a.id}, ${freed} AS freed_nano, ${charged} AS charge_nano
 ), ended AS (
   INSERT INTO ${ends} (${names(...said, ...known)})
@@ -131,7 +132,7 @@ WITH hold AS MATERIALIZED (
 ), moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - $3::bigint, ${a.held_nano} - (SELECT amount_nano FROM hold))
-  WHERE ${a.id} = (SELECT account_id FROM hold) AND NOT ${a.is_limited} AND ${lockTimeout}
+  WHERE ${a.id} = (SELECT account_id FROM hold) AND NOT ${a.is_limited} AND ${hasNoChange(a)} AND ${lockTimeout}
   RETURNING ${a.id}
 ), inserted AS (
   INSERT INTO ${ends} (${names(...said, ...known)})

@@ -21,6 +21,7 @@ import { budget_windows, budgets } from "../schema/budgets.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
 import { amountAt, budgetJson, scopesOf, takes, useOf, windowStart } from "./budgets.ts"
+import { availableOf, changeDue, isDue } from "./grants.ts"
 import { claimLasts } from "./idempotency-claims.ts"
 import { heldFor, multiplierOf, par } from "./multiplier.ts"
 import { periodOf, periodStart, spentIn } from "./spending.ts"
@@ -29,7 +30,10 @@ export type HoldAttempt =
   | HoldResult
   /** The gateway was declared dead: nothing can be held under its row (D35). */
   | { readonly outcome: "gateway_dead"; readonly gateway_id: string }
-  /** Another statement writes the same id or `Idempotency-Key`, or did while this one waited: try again. */
+  /**
+   * Another statement writes the same id or `Idempotency-Key`, or did while this one waited, or the account's grants had to be
+   * changed first (D95): try again.
+   */
   | { readonly outcome: "conflict" }
   /** The id is in the journal already, and not as this open hold. */
   | { readonly outcome: "closed" }
@@ -165,7 +169,7 @@ WITH asked AS MATERIALIZED (
 ), seen AS MATERIALIZED (
   SELECT ${a.id}, ${a.budgets_version} FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due))
 ), locked AS MATERIALIZED (
-  SELECT ${a.id}, ${a.balance_nano} - ${a.held_nano} AS available_nano, ${a.suspended_at} IS NULL AS active, ${a.is_limited},
+  SELECT ${a.id}, ${availableOf(a)} AS available_nano, ${isDue(a)} AS grants_due, ${a.suspended_at} IS NULL AS active, ${a.is_limited},
     ${a.price_multiplier_bp} AS price_multiplier_bp, ${a.moving_to} IS NOT NULL AS moving, ${a.moved_to} = ${a.moving_to} AS moved,
     ${a.budgets_version}
   FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due)) AND ${lockTimeout}
@@ -173,7 +177,7 @@ WITH asked AS MATERIALIZED (
 ), sold AS MATERIALIZED (
   SELECT ${allOf("d", ...asked, holds.group_path, idempotency.key_hash, idempotency.body_hash)}, l.active, l.is_limited, l.price_multiplier_bp,
     ${heldFor(sql`d.amount_nano`, sql`l.price_multiplier_bp`)} AS amount_nano
-  FROM due d JOIN locked l ON l.id = d.account_id AND NOT l.moving
+  FROM due d JOIN locked l ON l.id = d.account_id AND NOT l.moving AND NOT l.grants_due
     JOIN seen v ON v.id = l.id AND v.budgets_version = l.budgets_version
 ), matched AS MATERIALIZED (
   SELECT s.id AS call_id, ${b.id}, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
@@ -245,7 +249,7 @@ WITH asked AS MATERIALIZED (
   UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + s.amount_nano
   FROM (SELECT account_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY account_id) s
   WHERE ${a.id} = s.account_id AND ${a.id} = ANY (ARRAY(SELECT account_id FROM inserted))
-  RETURNING ${a.id}, ${a.balance_nano} - ${a.held_nano} AS available_nano
+  RETURNING ${a.id}, ${availableOf(a)} AS available_nano
 ), counted AS (
   UPDATE ${keys} ${k} SET (${names(keys.spent_since, keys.spent_nano)}) = (m.since, m.spent_nano + s.amount_nano)
   FROM (SELECT key_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY key_id) s
@@ -279,12 +283,13 @@ SELECT r.id,
     WHEN l.id IS NULL OR l.moved THEN 'invalid_api_key'
     WHEN l.moving THEN 'account_moving'
     WHEN l.budgets_version <> v.budgets_version THEN 'conflict'
+    WHEN l.grants_due THEN 'grants_due'
     WHEN NOT l.active THEN 'account_suspended'
     WHEN r.account_id IN (SELECT account_id FROM contested) THEN 'conflict'
     WHEN coalesce(n.remaining_nano, b.remaining_nano) < w.amount_nano THEN 'spending_limit_reached'
     WHEN x.call_id IS NOT NULL THEN 'budget_reached'
     ELSE 'insufficient_balance'
-  END AS outcome,
+  END AS outcome, CASE WHEN l.grants_due AND NOT l.moving THEN l.id END AS due_account_id,
   coalesce(m.available_nano, l.available_nano)::text AS available_nano,
   coalesce(n.remaining_nano, b.remaining_nano)::text AS remaining_nano, b.period, x.budget, x.needed,
   nullif(CASE WHEN r.known IS NULL THEN l.price_multiplier_bp ELSE r.price_multiplier_bp END, ${par}) AS price_multiplier_bp,
@@ -318,6 +323,7 @@ export async function holdExactly(
   const values = [String(lock_ms), gateway_id, ...firstAndLast(distinct), ...batch.values(distinct)]
   const rows = await connection.run(holdExact, values, within_ms, distinct.length)
   if (rows.length !== distinct.length) throw new Error("the holding statement returned too few rows")
+  await changeDue(connection, rows, lock_ms, within_ms)
   const results = new Map(rows.map((row) => [textOf(row, "id"), heldOf(row, gateway_id)]))
   return asked.map(({ id }) => results.get(id) ?? { outcome: "conflict" })
 }
@@ -348,6 +354,8 @@ function heldOf(row: Row, gateway_id: string): HoldAttempt {
     case "closed":
     case "account_moving":
       return { outcome }
+    case "grants_due":
+      return { outcome: "conflict" }
     case "gateway_dead":
       return { outcome, gateway_id }
     case "insufficient_balance":

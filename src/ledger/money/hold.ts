@@ -6,6 +6,7 @@ import { Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema/tables.ts"
+import { availableOf, hasNoChange } from "./grants.ts"
 import { type HoldAttempt, holdExactly, holdFields, namedFields } from "./hold-exact.ts"
 import { type DoneAccounts, NONE, runLean } from "./lean.ts"
 import { par } from "./multiplier.ts"
@@ -30,11 +31,12 @@ function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL, labels_version: SQ
 
 /**
  * The condition on the account `a`, for an amount that contains this price multiplier (D69). The UPDATE checks it again on the
- * newest version of the row when another statement has changed it. Spending limits are left to the exact statement.
+ * newest version of the row when another statement has changed it. Spending limits and due changes of grants are left to the
+ * exact statement.
  */
 function canHold(amount: SQL, price_multiplier_bp: SQL): SQL {
-  return sql`${a.balance_nano} - ${a.held_nano} >= ${amount} AND ${a.price_multiplier_bp} = ${price_multiplier_bp}
-    AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND NOT ${a.is_limited}
+  return sql`${availableOf(a)} >= ${amount} AND ${a.price_multiplier_bp} = ${price_multiplier_bp}
+    AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND NOT ${a.is_limited} AND ${hasNoChange(a)}
     AND EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL)`
 }
 
@@ -59,8 +61,8 @@ const multiplier = sql.raw(`($8::int[])[array_position($3::uuid[], a."id")]`)
 
 /**
  * Makes all holds of an account, or none: if they do not fit together, the exact statement decides. An account is left
- * out for a key that may not hold, too little money, another price multiplier, a suspension, a spending limit or a move; all accounts
- * are, for a dead gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
+ * out for a key that may not hold, too little money, another price multiplier, a suspension, a spending limit, a due change of its grants or a
+ * move; all accounts are, for a dead gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
  * in the order of their ids, so that statements cannot deadlock. The division fails when a row was lost on the way:
  * better no statement than lost money.
  */

@@ -2,10 +2,12 @@ import { getTableColumns, type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn, type PgTable } from "drizzle-orm/pg-core"
 import { names } from "../database/statement.ts"
 import { countedSince } from "../money/budgets.ts"
+import { hasNoChange, isImmediate } from "../money/grants.ts"
 import { claimLasts } from "../money/idempotency-claims.ts"
 import { carriedOf, idsSince, periodStart, spentHere, spentIn } from "../money/spending.ts"
 import { budget_crossings, budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { answers, idempotency } from "../schema/claims.ts"
+import { grant_entries } from "../schema/grants.ts"
 import { end_users } from "../schema/labels.ts"
 import {
   accounts,
@@ -40,6 +42,8 @@ const g = alias(gateways, "g")
 const i = alias(idempotency, "i")
 const w = alias(answers, "w")
 const u = alias(end_users, "u")
+const y = alias(credits, "y")
+const n = alias(grant_entries, "n")
 
 /** Claims, end users and answers that one step copies. An answer may have 1 MiB. */
 const CLAIMS = sql.raw("200")
@@ -128,7 +132,8 @@ export const picture = (account_id: string, at: string) => {
   )
   SELECT jsonb_build_object(
     'accounts', (SELECT jsonb_agg(jsonb_build_object('id', ${a.id}, 'name', ${a.name}, 'created_at', ${a.created_at},
-      'external_id', ${a.external_id}, 'suspended_at', ${a.suspended_at}, 'price_multiplier_bp', ${a.price_multiplier_bp}, 'is_limited', ${a.is_limited}))
+      'external_id', ${a.external_id}, 'suspended_at', ${a.suspended_at}, 'price_multiplier_bp', ${a.price_multiplier_bp},
+      'credit_limit_nano', ${a.credit_limit_nano}, 'is_limited', ${a.is_limited}))
       FROM ${accounts} ${a} WHERE ${a.id} = ${id}),
     'keys', (SELECT coalesce(jsonb_agg(to_jsonb(k) - 'last_used_at' || jsonb_build_object('spent_since', ${periodStart(k, moment)},
         'spent_nano', ${spentIn(k, moment)}) ORDER BY ${k.id}), '[]') FROM ${keys} ${k} WHERE ${k.account_id} = ${id}),
@@ -161,6 +166,7 @@ const copied = [
   accounts.created_at,
   accounts.suspended_at,
   accounts.price_multiplier_bp,
+  accounts.credit_limit_nano,
   accounts.is_limited,
 ] as const
 const carried = Object.values(getTableColumns(carried_spending))
@@ -268,19 +274,21 @@ export const copyUsers = (move: Move, rows: string) => {
   ON CONFLICT (id) DO UPDATE SET (${names(end_users.subject, end_users.forgotten_at)})
     = (${fromAlias("excluded", [end_users.subject, end_users.forgotten_at])})`
 }
+/** Applies the due changes of the account's grants (D95), so that it can be switched. */
+export const changeGrants = ({ account_id }: Move) => sql`SELECT tollgate.change_grants(${account_id}::uuid)`
 
 /** Takes all money off the old shard, with the account or after it. */
 function leave(move: Move, credit_id: string, is_switch: boolean): SQL {
   const { account_id, move_id, to } = move
   const condition = is_switch
-    ? sql`${a.moved_to} IS NULL AND ${a.held_nano} = 0`
+    ? sql`${a.moved_to} IS NULL AND ${a.held_nano} = 0 AND ${hasNoChange(a)}`
     : sql`${a.moved_to} = ${to}::text AND ${a.balance_nano} <> 0`
   return sql`left_here AS MATERIALIZED (
     SELECT ${a.id}, ${a.balance_nano} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid
       AND ${a.moving_id} = ${move_id}::uuid AND ${a.moving_to} = ${to}::text AND ${condition} AND ${in_time} FOR NO KEY UPDATE
   ), gone AS (
-    INSERT INTO ${credits} (${names(credits.id, credits.account_id, credits.amount_nano, credits.reason)})
-    SELECT ${credit_id}::uuid, l.id, -l.balance_nano, ${`Moved to shard ${to}`}::text FROM left_here l
+    INSERT INTO ${credits} (${names(credits.id, credits.account_id, credits.amount_nano, credits.reason, credits.kind)})
+    SELECT ${credit_id}::uuid, l.id, -l.balance_nano, ${`Moved to shard ${to}`}::text, 'moved' FROM left_here l
   )`
 }
 
@@ -294,8 +302,10 @@ export const switchOver = (move: Move) => sql`
   ), cleared AS (
     DELETE FROM ${idempotency} ${i} USING left_here l WHERE ${i.account_id} = l.id
   )
-  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.moved_to)}) = (${a.balance_nano} - l.balance_nano, ${move.to}::text)
-  FROM left_here l WHERE ${a.id} = l.id RETURNING ${a.id}`
+  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.moved_to, accounts.next_change_at)})
+    = (${a.balance_nano} - l.balance_nano, ${move.to}::text, CASE WHEN ${a.next_change_at} IS NOT NULL THEN 'infinity'::timestamptz END)
+  FROM left_here l WHERE ${a.id} = l.id AND (${a.next_change_at} IS NULL OR tollgate.leave_grants(l.id, ${move.move_id}::uuid))
+  RETURNING ${a.id}`
 
 /** Takes the money that late settlements left on the old shard. */
 export const leaveRest = (move: Move, credit_id: string) => sql`
@@ -307,17 +317,24 @@ export const leaveRest = (move: Move, credit_id: string) => sql`
 export const leftWith = (credit_id: string) => sql`
   SELECT ${credits.amount_nano}::text AS amount_nano FROM ${credits} WHERE ${credits.id} = ${credit_id}::uuid`
 
+/** The grants that have left with this credit, as a JSON array in the order of their age; null if there were none. */
+export const grantsWith = (credit_id: string) => sql`
+  SELECT json_agg(json_build_object('amount_nano', ${n.amount_nano}, 'kind', ${y.kind}, 'priority', ${y.priority}, 'expires_at', ${y.expires_at},
+    'made_at', ${y.created_at}, 'starts_at', CASE WHEN ${isImmediate(y)} OR EXISTS (
+      SELECT FROM ${grant_entries} s WHERE s.account_id = ${n.account_id} AND s.credit_id = ${n.credit_id} AND s.change = 'started')
+      THEN NULL ELSE ${y.effective_at} END) ORDER BY ${y.created_at}, ${y.id})::text AS grants
+  FROM ${grant_entries} ${n} JOIN ${credits} ${y} ON ${y.id} = ${n.credit_id}
+  WHERE ${n.cause_id} = ${credit_id}::uuid AND ${n.change} = 'moved'`
+
 /** Adds the same money on the new shard, once, by the credit's id. */
-export const arrive = ({ account_id, from }: Move, credit_id: string, amount_nano: bigint) => sql`
-  WITH payee AS MATERIALIZED (
-    SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid AND ${in_time} FOR NO KEY UPDATE
-  ), come AS (
-    INSERT INTO ${credits} (${names(credits.id, credits.account_id, credits.amount_nano, credits.reason)})
-    SELECT ${credit_id}::uuid, y.id, ${amount_nano.toString()}::bigint, ${`Moved from shard ${from}`}::text FROM payee y
-    ON CONFLICT (id) DO NOTHING RETURNING ${names(credits.account_id, credits.amount_nano)}
-  )
-  UPDATE ${accounts} ${a} SET ${names(accounts.balance_nano)} = ${a.balance_nano} + come.amount_nano
-  FROM come WHERE ${a.id} = come.account_id`
+export const arrive = (
+  { account_id, from }: Move,
+  credit_id: string,
+  amount_nano: bigint,
+  grants: string | null,
+) => sql`
+  SELECT tollgate.arrive_grants(${account_id}::uuid, ${credit_id}::uuid, ${amount_nano.toString()}::numeric,
+    ${`Moved from shard ${from}`}::text, ${grants}::text::json) WHERE ${in_time}`
 
 /** Makes the account live at its new shard, if its money is there. */
 export const open = (move: Move, credit_id: string) => sql`

@@ -97,7 +97,8 @@ export async function carry(from: MoveShard, to: MoveShard, account_id: string):
     const left = await amountOf(from, statements.leftWith(credit_id))
     const amount_nano = left ?? (await amountOf(from, statements.leaveRest(move, credit_id)))
     if (amount_nano === null) return
-    await to.database.execute(statements.arrive(move, arrivalOf(credit_id), -amount_nano))
+    const grants = await grantsOf(from, credit_id)
+    await to.database.execute(statements.arrive(move, arrivalOf(credit_id), -amount_nano, grants))
   }
 }
 
@@ -129,6 +130,7 @@ class Moving {
     await Bun.sleep(this.#options.rest_ms ?? REST_MS)
     await this.#copy()
     this.#tell("switching")
+    await this.#from.database.execute(statements.changeGrants(move))
     await this.#from.database.execute(statements.switchOver(move))
     const here = await rowOf(this.#from, move.account_id)
     if (here?.moved_to !== move.to)
@@ -269,6 +271,15 @@ async function momentOf(database: Pick<PostgresJsDatabase, "execute">): Promise<
 async function amountOf({ database }: MoveShard, question: SQL): Promise<bigint | null> {
   const [row] = await database.execute<{ amount_nano: string }>(question)
   return row === undefined ? null : BigInt(row.amount_nano)
+}
+
+/** The grants that have left with a credit, each with the id of its credit on the new shard, where they stay in this order. */
+async function grantsOf({ database }: MoveShard, credit_id: string): Promise<string | null> {
+  const [row] = await database.execute<{ grants: string | null }>(statements.grantsWith(credit_id))
+  if (row === undefined || row.grants === null) return null
+  const grants: unknown = JSON.parse(row.grants)
+  if (!Array.isArray(grants)) throw new Error("the grants of a move are not a list")
+  return JSON.stringify(grants.map((grant: object) => ({ ...grant, id: nextId() })))
 }
 
 /** The id of the new shard's credit for the old shard's. */

@@ -8,6 +8,7 @@ import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
 import { AccountMoving, LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
 import { budgetsOfKey, useOf } from "../money/budgets.ts"
+import { availableOf, changeDue, isDue } from "../money/grants.ts"
 import type { LastUsed } from "../money/last-used.ts"
 import { multiplierOf } from "../money/multiplier.ts"
 import { periodOf, remainingOf } from "../money/spending.ts"
@@ -66,7 +67,7 @@ export const standing = statement(
 SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
   ${k.labels}::text AS labels, to_json(${k.required_tags})::text AS required_tags, ${k.ignores_client_tags}, ${k.labels_version},
   ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
-  (${a.balance_nano} - ${a.held_nano})::text AS available_nano, ${a.price_multiplier_bp} AS price_multiplier_bp,
+  (${availableOf(a)})::text AS available_nano, CASE WHEN ${isDue(a)} THEN ${a.id} END AS due_account_id, ${a.price_multiplier_bp} AS price_multiplier_bp,
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
   ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano,
   CASE WHEN ${a.is_limited} THEN ${budgetsOfKey(sql`${a.id}`, sql`${k.id}`, sql`${k.group_path}`)}::text END AS budgets
@@ -80,7 +81,12 @@ export async function readStandings(
   hashes: readonly string[],
   shard: number,
 ): Promise<(Standing | "moving" | null)[]> {
-  const rows = await connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS, hashes.length)
+  const read = () => connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS, hashes.length)
+  let rows = await read()
+  if (rows.some((row) => row.due_account_id !== null)) {
+    await changeDue(connection, rows, STATEMENT_MS, STATEMENT_MS)
+    rows = await read()
+  }
   const results = new Map(
     rows.map((row) => [
       textOf(row, "hash"),

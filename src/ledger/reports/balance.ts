@@ -1,7 +1,10 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { applyChanges } from "../accounts/accounts.ts"
 import { piecesOf, scan } from "../database/span.ts"
+import { effectOf, isImmediate } from "../money/grants.ts"
+import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 
@@ -11,6 +14,7 @@ export interface PastBalance {
 }
 
 const a = alias(accounts, "a")
+const n = alias(grant_entries, "n")
 
 /**
  * The account's amounts at a time of the ledger's clock: the current ones without the entries made then or later, so that a
@@ -22,13 +26,17 @@ export async function balanceAt(
   at: Date,
 ): Promise<PastBalance | null> {
   const own = sql`${account_id}::uuid`
+  const moment = sql`${at.toISOString()}::timestamptz`
+  await applyChanges(database, [account_id])
   const [row] = await scan(database, (transaction, until) => {
     const pieces = piecesOf({ from: at, to: null }, until)
     const changes = changesOf(pieces, { with_holds: true }, { account_ids: [account_id], is_total: false })
     return transaction.execute<{ balance: string; held: string }>(sql`
     SELECT (${a.balance_nano} + since.charge_nano - coalesce((
         SELECT sum(${credits.amount_nano}) FROM ${credits}
-        WHERE ${credits.account_id} = ${own} AND ${credits.created_at} >= ${at.toISOString()}::timestamptz), 0))::text AS balance,
+        WHERE ${credits.account_id} = ${own} AND ${credits.created_at} >= ${moment} AND ${isImmediate(credits)}), 0)
+      - coalesce((
+        SELECT sum(${effectOf(n)}) FROM ${grant_entries} ${n} WHERE ${n.account_id} = ${own} AND ${n.at} >= ${moment}), 0))::text AS balance,
       (${a.held_nano} - since.held_nano)::text AS held
     FROM ${accounts} ${a} CROSS JOIN (
       SELECT coalesce(sum(x.charge_nano), 0) AS charge_nano, coalesce(sum(x.held_nano), 0) AS held_nano FROM ${changes} x) since

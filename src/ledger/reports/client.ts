@@ -2,6 +2,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Grouping } from "../../wire/usage-report.ts"
 import { type Account, getAccount } from "../accounts/accounts.ts"
 import { type Budget, budgetsOf } from "../accounts/budgets.ts"
+import { type OpenGrant, openGrants } from "../accounts/grants.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
 import { answerOf } from "../database/answer.ts"
@@ -22,6 +23,8 @@ export interface Holder {
   readonly key: Key
   /** Those that calls of the key can count in (D97). */
   readonly budgets: readonly Budget[]
+  /** In the draw-down order (D95); none for an account without dates or priorities. */
+  readonly grants: readonly OpenGrant[]
 }
 
 /** The reports that clients may read about their own account (D47). Rejects with `NoAnswer` if the database is late. */
@@ -71,7 +74,13 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
       const reading = Promise.all([getAccount(receipts, account_id), getKey(receipts, key_id)])
       const [account, key] = await answered(reading)
       if (account === null || key === null) throw new Error("an active key has no account, or is not there")
-      return { account, key, budgets: await answered(budgetsOf(receipts, key)) }
+      const has_grants = account.next_change_at !== null
+      return {
+        account,
+        key,
+        budgets: await answered(budgetsOf(receipts, key)),
+        grants: has_grants ? await answered(openGrants(receipts, account_id)) : [],
+      }
     },
     usage: (account_id, range, most) => answered(usageOf(account_id, range, most)),
   }

@@ -16,6 +16,7 @@ import {
 } from "drizzle-orm/pg-core"
 import { buckets, picoRecord } from "../../kinds.ts"
 import { bases, endings, endOutcomes, failures, periods, type Tags } from "../../wire/call.ts"
+import { DEFAULT_PRIORITY, recordedKinds } from "../../wire/credits.ts"
 import type { EndDetails } from "../entries.ts"
 
 /**
@@ -31,7 +32,7 @@ export const moment = (name: string) => timestamp(name, { withTimezone: true, mo
 /** The id of a transaction, which never wraps; as digits. */
 export const xid8 = customType<{ data: string }>({ dataType: () => "xid8" })
 /** The transaction that wrote the entry: the order of the event feed (D96). Null in entries from before there was a feed. */
-const xid = () => xid8("xid").default(sql`pg_current_xact_id()`)
+export const xid = () => xid8("xid").default(sql`pg_current_xact_id()`)
 const details = () => jsonb("details").$type<EndDetails>()
 const bucketPrices = () => picoRecord((bucket) => pico(`${bucket}_pico`))
 /** The provider's names of its tools in their order, and the price of a run of each in the same order; null for none (D60). */
@@ -70,18 +71,27 @@ export const accounts = ledger.table(
     moving_to: text("moving_to"),
     /** The id of that move, from which the ids of its credits are derived. */
     moving_id: uuid("moving_id"),
+    /**
+     * Time of the next start or expiry of a credit grant (D95); `infinity` for grants without such a time, `-infinity` while open calls
+     * pin money of an expired one, and null for an account without grants.
+     */
+    next_change_at: timestamp("next_change_at", { withTimezone: true, mode: "string" }),
+    /** The allowed overdraft: `available = balance + credit limit - held`; null for none. */
+    credit_limit_nano: nano("credit_limit_nano"),
   },
   (account) => [
     uniqueIndex("account_by_external_id")
       .on(account.external_id)
       .where(sql`${account.external_id} IS NOT NULL AND ${account.moved_to} IS NULL`),
     index("accounts_moved").on(account.id).where(sql`${account.moved_to} IS NOT NULL`),
+    index("accounts_to_change").on(account.next_change_at).where(sql`${account.next_change_at} < 'infinity'`),
+    check("credit_limit_not_negative", sql`${account.credit_limit_nano} >= 0`),
     check("held_not_negative", sql`${account.held_nano} >= 0`),
     check("price_multiplier_positive", sql`${account.price_multiplier_bp} > 0`),
   ],
 )
 
-/** Money put on an account, or taken off it by a negative amount. The id is the caller's. */
+/** Money put on an account, or taken off it by a negative amount. The id is the caller's. With D95, a credit is a grant. */
 export const credits = ledger.table(
   "credits",
   {
@@ -91,10 +101,22 @@ export const credits = ledger.table(
     reason: text("reason"),
     created_at: moment("created_at").notNull().defaultNow(),
     xid: xid(),
+    /** Null for credits of version 0.2. */
+    kind: text("kind").$type<(typeof recordedKinds)[number]>(),
+    /** The draw-down order (D95): the smallest first, then the first to expire, then the oldest. */
+    priority: integer("priority").notNull().default(DEFAULT_PRIORITY),
+    /** The amount is in the balance from then on; null for immediately. */
+    effective_at: moment("effective_at"),
+    expires_at: moment("expires_at"),
+    /** The seller's reference of a payment; a second credit with it is not made. */
+    source_ref: text("source_ref"),
   },
   (credit) => [
     index("credits_of_account").on(credit.account_id, credit.created_at),
     index("credits_by_xid").on(credit.xid).where(sql`${credit.xid} IS NOT NULL`),
+    uniqueIndex("credit_by_source_ref").on(credit.source_ref).where(sql`${credit.source_ref} IS NOT NULL`),
+    check("credit_kind_known", sql`${credit.kind} IN (${words(recordedKinds)})`),
+    check("priority_known", sql`${credit.priority} BETWEEN 0 AND 100`),
   ],
 )
 

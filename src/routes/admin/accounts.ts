@@ -31,14 +31,18 @@ function multiplierIn({ price_multiplier, margin }: Multiplier): number | undefi
   return price_multiplier ?? margin
 }
 
+/** A credit limit of 0 is none. */
+const limitIn = (credit_limit: bigint | undefined) => (credit_limit === 0n ? null : credit_limit)
+
 /** `/admin/accounts`: the accounts that pay for calls. */
 export function accountRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
-      async ({ body: { id, name, external_id, ...multiplier }, status }) => {
-        const price_multiplier_bp = multiplierIn(multiplier)
-        const made = await ledger.createAccount({ id, name, external_id, price_multiplier_bp })
+      async ({ body: { price_multiplier, margin, credit_limit, ...account }, status }) => {
+        const price_multiplier_bp = multiplierIn({ price_multiplier, margin })
+        const credit_limit_nano = limitIn(credit_limit)
+        const made = await ledger.createAccount({ ...account, price_multiplier_bp, credit_limit_nano })
         if (made.outcome === "conflict") throw otherAccount()
         if (made.outcome === "none_open") throw noneOpen()
         return status(made.outcome === "created" ? 201 : 200, accountBody(made.account))
@@ -74,9 +78,10 @@ export function accountRoutes({ ledger }: Operators) {
     )
     .patch(
       "/accounts/:id",
-      async ({ params: { id }, body: { margin, price_multiplier, ...change } }) => {
+      async ({ params: { id }, body: { margin, price_multiplier, credit_limit, ...change } }) => {
         const price_multiplier_bp = multiplierIn({ margin, price_multiplier })
-        const account = await ledger.changeAccount(id, { ...change, price_multiplier_bp })
+        const credit_limit_nano = limitIn(credit_limit)
+        const account = await ledger.changeAccount(id, { ...change, price_multiplier_bp, credit_limit_nano })
         if (account === null) throw noAccount()
         if (account === "conflict") throw otherAccount()
         return accountBody(account)
@@ -157,7 +162,8 @@ const reading = ofOperators({
   operationId: "getAccount",
   tag: "Accounts",
   summary: "Get an account",
-  description: "`available` is what new calls can hold: the balance minus what open calls hold.",
+  description:
+    "`available` is what new calls can hold: the balance plus the credit limit, minus what open calls hold.",
   errors: [NO_ACCOUNT],
 })
 
@@ -197,6 +203,7 @@ const changing = ofOperators({
     suspend: { suspended: true },
     resume: { suspended: false },
     rename: { name: "Acme Ltd" },
+    overdraft: { credit_limit: "100" },
   }),
   response: {
     200: answer("The changed account.", AccountBody, {
@@ -207,7 +214,7 @@ const changing = ofOperators({
 
   operationId: "changeAccount",
   tag: "Accounts",
-  summary: "Rename or suspend an account",
+  summary: "Change an account",
   description:
     "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
   invalid: "suspended",

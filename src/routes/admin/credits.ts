@@ -1,10 +1,13 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import type { CreditResult } from "../../ledger/accounts/credits.ts"
-import { CreditBody, CreditedBody, listOf, NewCredit } from "../../wire/admin.ts"
+import type { Account } from "../../ledger/accounts/accounts.ts"
+import type { CreditResult, CreditStanding } from "../../ledger/accounts/credits.ts"
+import { listOf } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { CreditedBody, checkGrant, GrantBody, NewCredit, VoidedCredit } from "../../wire/credit-bodies.ts"
+import { invalidField } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { accountBody, creditBody } from "../record-bodies.ts"
+import { accountBody, grantBody } from "../record-bodies.ts"
 import {
   accountExample,
   creditExample,
@@ -16,15 +19,16 @@ import { answer, shown } from "../reference/operation.ts"
 import { noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/accounts/{id}/credits`: the credits of an account. */
+/** `/admin/accounts/{id}/credits` and `/admin/credits`: the credits of an account. */
 export function creditRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-credits" })
     .post(
       "/accounts/:id/credits",
-      async ({ params, body: { id, amount: amount_nano, reason = null }, status }) => {
-        const result = made(await ledger.credit({ id, account_id: params.id, amount_nano, reason }))
-        const body = { ...creditBody(result.credit), account: accountBody(result.account) }
-        return status(result.outcome === "credited" ? 201 : 200, body)
+      async ({ params, body, status }) => {
+        checkGrant(body)
+        const { amount: amount_nano, reason = null, ...grant } = body
+        const result = made(await ledger.credit({ ...grant, account_id: params.id, amount_nano, reason }))
+        return status(result.outcome === "credited" ? 201 : 200, creditedBody(result))
       },
       crediting,
     )
@@ -33,9 +37,23 @@ export function creditRoutes({ ledger }: Operators) {
       async ({ params, query }) => {
         const found = await ledger.listCredits(params.id, pageOf(query))
         if (found === null) throw noAccount()
-        return { data: found.data.map(creditBody), next: found.next }
+        return { data: found.data.map(grantBody), next: found.next }
       },
       listing,
+    )
+    .post(
+      "/credits/:id/void",
+      async ({ params, body: { reason = null } }) => {
+        const result = await ledger.voidCredit(params.id, reason)
+        if (result === null) throw new GatewayError("not_found", { message: "No credit has this id." })
+        if (result.outcome === "no_grant")
+          throw new GatewayError("invalid_request", {
+            message:
+              "This credit has a negative amount, so there is nothing to take back. Add a credit instead.",
+          })
+        return creditedBody(result)
+      },
+      voiding,
     )
 }
 
@@ -49,9 +67,11 @@ function made(result: CreditResult) {
       throw noAccount()
     case "conflict":
       throw new GatewayError("invalid_request", {
-        message: "Another credit already has this id. Nothing was changed. Use a new id for a new credit.",
-        param: "id",
+        message: `Another credit already has this ${result.field}. Nothing was changed. Use a new ${result.field} for a new credit.`,
+        param: result.field,
       })
+    case "expired":
+      throw invalidField("expires_at", "an RFC 3339 time in the future")
     case "out_of_range":
       throw new GatewayError("invalid_request", {
         message: "This amount would take the balance out of the supported range. Nothing was changed.",
@@ -60,16 +80,34 @@ function made(result: CreditResult) {
   }
 }
 
-const examples = { credit: { ...creditExample, account: accountExample } }
+function creditedBody({ credit, account }: { readonly credit: CreditStanding; readonly account: Account }) {
+  return { ...grantBody(credit), account: accountBody(account) }
+}
+
+const credited = { ...creditExample, account: accountExample }
+const examples = {
+  credit: credited,
+  correction: { ...credited, amount: "-2.5", kind: "correction", left: "0" },
+  promotion: {
+    ...credited,
+    amount: "5",
+    kind: "promotion",
+    priority: 10,
+    expires_at: "2030-01-01T00:00:00.000Z",
+    left: "5",
+    reason: null,
+  },
+}
 
 const crediting = ofOperators({
   params: pathId("The account's id."),
   body: shown(NewCredit, {
     credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
     correction: { amount: "-2.50", reason: "Credited twice by mistake" },
+    promotion: { amount: "5", kind: "promotion", priority: 10, expires_at: "2030-01-01T00:00:00Z" },
   }),
   response: {
-    200: answer("This credit was made earlier. Nothing was changed.", CreditedBody, examples),
+    200: answer("This credit was made earlier. Nothing was changed.", CreditedBody, { credit: credited }),
     201: answer("The account was credited.", CreditedBody, examples),
   },
 
@@ -77,7 +115,7 @@ const crediting = ofOperators({
   tag: "Accounts",
   summary: "Credit an account",
   description:
-    "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. If the database does not respond (503), the error has the `id` to retry with.",
+    "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. A credit can expire (`expires_at`), begin later (`effective_at`), and be spent before or after others (`priority`). With a `source_ref`, such as the id of a payment, a repeated webhook credits once. If the database does not respond (503), the error has the `id` to retry with.",
   invalid: "amount",
   errors: [NO_ACCOUNT, unknownOutcome(creditExample.id)],
 })
@@ -86,7 +124,7 @@ const listing = ofOperators({
   params: pathId("The account's id."),
   query: PageQuery,
   response: {
-    200: answer("A page of credits.", listOf(CreditBody), {
+    200: answer("A page of credits.", listOf(GrantBody), {
       credits: { data: [creditExample], next: null },
     }),
   },
@@ -94,6 +132,29 @@ const listing = ofOperators({
   operationId: "listCredits",
   tag: "Accounts",
   summary: "List an account's credits",
-  description: "Lists credits and corrections, newest first.",
+  description: "Lists credits and corrections, newest first, with what is left of each.",
   errors: [NO_ACCOUNT],
+})
+
+const voiding = ofOperators({
+  params: pathId("The credit's id."),
+  body: shown(VoidedCredit, { void: { reason: "Granted to the wrong account" } }),
+  response: {
+    200: answer("What was left of the credit was taken back.", CreditedBody, {
+      credit: {
+        ...creditExample,
+        left: "0",
+        voided: "10",
+        account: { ...accountExample, balance: "2.5", available: "2.48" },
+      },
+    }),
+  },
+
+  operationId: "voidCredit",
+  tag: "Accounts",
+  summary: "Void a credit",
+  description:
+    "Takes back what is left of a credit. Money that open calls hold can still be spent by them; the rest of it is taken back when they end. A repeat changes nothing.",
+  invalid: "reason",
+  errors: [{ code: "not_found", message: "No credit has this id." }],
 })

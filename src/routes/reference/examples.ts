@@ -1,8 +1,9 @@
 import { Type } from "@sinclair/typebox"
 import { catalogue } from "../../errors.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
-import type { AccountBody, CallBody, CreatedKeyBody, CreditBody, KeyBody } from "../../wire/admin.ts"
+import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../../wire/admin.ts"
 import type { BudgetBody, OwnBudget } from "../../wire/budget-bodies.ts"
+import type { GrantBody } from "../../wire/credit-bodies.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
 import { described, type ErrorExample, REQUEST_ID, type RouteDescription, type Schemas } from "./operation.ts"
 
@@ -50,14 +51,23 @@ export const accountExample: AccountBody = {
   balance: "9.9871",
   held: "0.0164",
   available: "9.9707",
+  credit_limit: "0",
   price_multiplier: "1",
   suspended: false,
   created_at: "2026-11-21T09:30:00.000Z",
 }
 
-export const creditExample: CreditBody = {
+export const creditExample: GrantBody = {
   id: "019f8b1c-1111-7000-a3f0-7c2b9d8e6f51",
   amount: "10",
+  kind: "payment",
+  priority: 50,
+  effective_at: null,
+  expires_at: null,
+  source_ref: null,
+  left: "10",
+  expired: "0",
+  voided: "0",
   reason: "Invoice 2026-118",
   created_at: "2026-11-21T09:31:00.000Z",
 }

@@ -1,4 +1,5 @@
-import { AccountBody, type CallBody, CreditBody } from "../../../wire/admin.ts"
+import { AccountBody, type CallBody } from "../../../wire/admin.ts"
+import { GrantBody } from "../../../wire/credit-bodies.ts"
 import type { TimelineBody } from "../../../wire/statistics.ts"
 import { type Metric, metrics } from "../../chart.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
@@ -47,14 +48,21 @@ export function account(visit: Visit, id: string): HTMLElement {
       return el("div", figures, el("p.quiet.lead", "Created ", moment(created_at), `, id ${id}`))
     },
   })
-  const creditColumn = columnsOf(CreditBody)
+  const creditColumn = columnsOf(GrantBody)
   const credits = list(visit, {
     title: "Credits",
     label: "Credits",
-    key: (credit: CreditBody) => credit.id,
-    columns: [creditColumn("created_at"), creditColumn("amount"), creditColumn("reason")],
+    key: (credit: GrantBody) => credit.id,
+    columns: [
+      creditColumn("created_at"),
+      creditColumn("amount"),
+      creditColumn("left"),
+      creditColumn("kind"),
+      creditColumn("expires_at"),
+      creditColumn("reason"),
+    ],
     empty: "No credits yet.",
-    load: (signal) => ask<ListBody<CreditBody>>(`${path}/credits?limit=${CREDITS}`, signal),
+    load: (signal) => ask<ListBody<GrantBody>>(`${path}/credits?limit=${CREDITS}`, signal),
     below: ({ next }) => next !== null && el("p.quiet", `Only the newest ${CREDITS} are shown.`),
   })
   const recent = list(visit, {
@@ -98,10 +106,22 @@ function buttons(account: AccountBody, done: () => void): HTMLElement[] {
           kind: "usd",
         },
         { name: "reason", label: "Reason", hint: "Optional. Recorded in the journal." },
+        {
+          name: "priority",
+          label: "Priority",
+          hint: "Optional. 0 to 100: calls spend the smallest first. The default is 50.",
+        },
+        { name: "expires_at", label: "Expires", hint: "Optional. A time such as 2027-12-31T00:00:00Z." },
       ],
       submit: "Add credit",
-      act: ({ amount, reason }) =>
-        tell("POST", `${path}/credits`, { id: credit_id, amount, ...(reason ? { reason } : {}) }),
+      act: ({ amount, reason, priority, expires_at }) =>
+        tell("POST", `${path}/credits`, {
+          id: credit_id,
+          amount,
+          ...(reason ? { reason } : {}),
+          ...(priority ? { priority: Number(priority) } : {}),
+          ...(expires_at ? { expires_at } : {}),
+        }),
       done,
     })
   }

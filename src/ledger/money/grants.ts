@@ -1,0 +1,111 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias, type PgColumn } from "drizzle-orm/pg-core"
+import type { Runner } from "../database/connection.ts"
+import { Uncertain } from "../database/database-errors.ts"
+import { arrayOf, lockTimeout, type Row, statement, textOf } from "../database/statement.ts"
+import { grants } from "../schema/grants.ts"
+import { accounts } from "../schema/tables.ts"
+
+/**
+ * Credit grants (D95). An account's balance is one number, and its calls do not name grants. Only where the grants change is
+ * computed what they have left: a start, an expiry, a void, a new credit. Functions in the database do that under the account's
+ * lock (`drizzle/…_credit_grants.sql`): `settle_grants` draws what was spent since the change before, in the draw-down order, and
+ * `change_grants` applies what is due. No statement moves money of an account with a due change: the lean ones leave the account
+ * out, and the exact ones return `grants_due`, so that the change is made first.
+ */
+
+type ChangingAccount = Readonly<
+  Record<"id" | "balance_nano" | "held_nano" | "credit_limit_nano" | "next_change_at", PgColumn>
+>
+
+/** The amount that new calls can hold: the balance and the credit limit, less the open holds. */
+export function availableOf(account: Omit<ChangingAccount, "id" | "next_change_at">): SQL {
+  return sql`${account.balance_nano} + coalesce(${account.credit_limit_nano}, 0) - ${account.held_nano}`
+}
+
+/** True if no change of grants is due, and none has pinned money, so that an end only moves the balance. */
+export function hasNoChange({ next_change_at }: Pick<ChangingAccount, "next_change_at">): SQL {
+  return sql`(${next_change_at} <= now()) IS NOT TRUE`
+}
+
+const g = alias(grants, "g")
+
+/** True if a change is due. While money is pinned (`-infinity`), the account's row does not tell the next one's time. */
+export function isDue({ id, next_change_at }: Pick<ChangingAccount, "id" | "next_change_at">): SQL {
+  return sql`CASE WHEN ${next_change_at} = '-infinity' THEN EXISTS (SELECT FROM ${grants} ${g} WHERE ${g.account_id} = ${id}
+    AND coalesce(${g.starts_at}, ${g.voided_at}, ${g.expires_at}) <= now()) ELSE (${next_change_at} <= now()) IS TRUE END`
+}
+
+/**
+ * A call that ends may free pinned money, so a change is due now: the next statement about its account begins with
+ * `change_grants`. A constant, because Citus refuses the time here.
+ */
+export function afterEnd({ next_change_at }: Pick<ChangingAccount, "next_change_at">): SQL {
+  return sql`CASE WHEN ${next_change_at} = '-infinity' THEN 'epoch'::timestamptz ELSE ${next_change_at} END`
+}
+
+type DatedCredit = Readonly<Record<"effective_at" | "created_at", PgColumn>>
+
+/** True for a credit that was in the balance from its entry on; the others come to it by the entry `started`. */
+export function isImmediate({ effective_at, created_at }: DatedCredit): SQL {
+  return sql`(${effective_at} > ${created_at}) IS NOT TRUE`
+}
+
+/** The change of the balance by a grant entry. */
+export function effectOf({ change, amount_nano }: Readonly<Record<"change" | "amount_nano", PgColumn>>): SQL {
+  return sql`CASE ${change} WHEN 'started' THEN ${amount_nano} WHEN 'drawn' THEN 0 WHEN 'moved' THEN 0 ELSE -${amount_nano} END`
+}
+
+const change = statement(
+  "grants",
+  sql`SELECT tollgate.change_grants(x.id) FROM unnest($2::uuid[]) AS x (id) WHERE ${lockTimeout}`,
+)
+
+/**
+ * Applies the changes of the accounts that an exact statement has left out: its rows name them in `due_account_id`. A failure
+ * tells nothing about the statement's other items.
+ */
+export async function changeDue(
+  connection: Runner,
+  rows: readonly Row[],
+  lock_ms: number,
+  within_ms: number,
+): Promise<void> {
+  const due = rows.filter((row) => row.due_account_id !== null)
+  if (due.length === 0) return
+  try {
+    await changeGrants(
+      connection,
+      due.map((row) => textOf(row, "due_account_id")),
+      lock_ms,
+      within_ms,
+    )
+  } catch (error) {
+    throw new Uncertain(error)
+  }
+}
+
+async function changeGrants(
+  connection: Runner,
+  account_ids: readonly string[],
+  lock_ms: number,
+  within_ms: number,
+): Promise<void> {
+  const ids = [...new Set(account_ids)].sort()
+  await connection.run(change, [String(lock_ms), arrayOf(ids, (id) => id)], within_ms, ids.length)
+}
+
+const a = alias(accounts, "a")
+const SWEEP_MS = 5_000
+const SWEPT = sql.raw("1000")
+
+const findDue = statement(
+  "grants",
+  sql`SELECT ${a.id} AS due_account_id FROM ${accounts} ${a} WHERE ${a.next_change_at} <= now() AND ${a.moved_to} IS NULL
+    ORDER BY ${a.id} LIMIT ${SWEPT}`,
+)
+
+/** Applies the due changes of accounts without calls, so that lists and sums of balances are right. */
+export async function sweepGrants(connection: Runner): Promise<void> {
+  await changeDue(connection, await connection.run(findDue, [], SWEEP_MS), SWEEP_MS, SWEEP_MS)
+}

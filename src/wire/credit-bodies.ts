@@ -1,0 +1,141 @@
+import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
+import { printUsd } from "../money.ts"
+import {
+  AccountBody,
+  amountIn,
+  closed,
+  EXPIRY,
+  Id,
+  line,
+  Money,
+  nullable,
+  ownId,
+  TIME,
+  Time,
+  timeField,
+  word,
+} from "./admin.ts"
+import { type CreditKind, creditKinds, MAX_PRIORITY, recordedKinds } from "./credits.ts"
+import { EXPECTED, invalidField } from "./fault.ts"
+import { titled } from "./field.ts"
+
+/** Credits of an account, which are grants (D95): requests and answers, each schema with its type beside it. */
+
+const AMOUNT = "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point"
+
+export const CreditBody = Type.Object({
+  id: titled("ID", Id),
+  amount: titled("Amount", Money),
+  kind: titled("Kind", nullable(word(recordedKinds))),
+  priority: titled(
+    "Priority",
+    Type.Integer({ description: "The draw-down order: calls spend the smallest first." }),
+  ),
+  effective_at: titled("Effective", nullable(Time)),
+  expires_at: titled("Expires", nullable(Time)),
+  source_ref: titled("Reference", nullable(Type.String())),
+  reason: titled("Reason", nullable(Type.String())),
+  created_at: titled("Created", Time),
+})
+export type CreditBody = Static<typeof CreditBody>
+
+/** A credit, and what has become of it. */
+export const GrantBody = Type.Composite([
+  CreditBody,
+  Type.Object({
+    left: titled(
+      "Left",
+      Type.String({
+        ...Money,
+        description:
+          "What is left of the amount; the rest was spent, has expired or was voided. Before `effective_at`, it is not in the balance.",
+      }),
+    ),
+    expired: titled("Expired", Money),
+    voided: titled("Voided", Money),
+  }),
+])
+export type GrantBody = Static<typeof GrantBody>
+
+export const CreditedBody = Type.Composite([GrantBody, Type.Object({ account: AccountBody })])
+export type CreditedBody = Static<typeof CreditedBody>
+
+export const NewCredit = Type.Object(
+  {
+    id: ownId("Makes the request safe to retry: the same id never moves money twice."),
+    amount: Type.Unsafe<bigint>(
+      Type.Transform(
+        Type.String({
+          pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
+          description: "USD as a decimal string. A negative amount reduces the balance.",
+          [EXPECTED]: AMOUNT,
+        }),
+      )
+        .Decode(amountOf)
+        .Encode(printUsd),
+    ),
+    reason: Type.Optional(line(500, "The reason, recorded in the journal.")),
+    kind: Type.Optional(
+      Type.Unsafe<CreditKind>(
+        Type.Union(
+          creditKinds.map((kind) => Type.Literal(kind)),
+          {
+            description: "The default is `payment`, and `correction` for a negative amount.",
+            [EXPECTED]: "payment, promotion, plan, refund or correction",
+          },
+        ),
+      ),
+    ),
+    priority: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: MAX_PRIORITY,
+        description:
+          "The draw-down order: calls spend the credit with the smallest priority first. The default is 50.",
+        [EXPECTED]: "an integer from 0 to 100",
+      }),
+    ),
+    effective_at: Type.Optional(
+      timeField(
+        "effective_at",
+        "From when on the amount is in the balance, as an RFC 3339 time. The default is now.",
+        TIME,
+      ),
+    ),
+    expires_at: Type.Optional(
+      timeField("expires_at", "When what is left expires, as an RFC 3339 time.", EXPIRY),
+    ),
+    source_ref: Type.Optional(
+      line(
+        200,
+        "Your reference of a payment. A second credit with the same reference is not made, so a webhook can be repeated.",
+      ),
+    ),
+  },
+  closed,
+)
+
+export const VoidedCredit = Type.Object(
+  { reason: Type.Optional(line(500, "The reason, recorded in the journal.")) },
+  closed,
+)
+
+function amountOf(text: string): bigint {
+  const amount_nano = amountIn("amount", text, AMOUNT)
+  if (amount_nano === 0n) throw invalidField("amount", AMOUNT)
+  return amount_nano
+}
+
+/** Throws `invalid_request` for dates or a priority of a negative amount, and for a credit that would never be effective. */
+export function checkGrant({
+  amount,
+  effective_at,
+  expires_at,
+  priority,
+}: StaticDecode<typeof NewCredit>): void {
+  const given = { effective_at, expires_at, priority }
+  for (const [name, value] of Object.entries(given))
+    if (amount < 0n && value !== undefined) throw invalidField(name, "no such field with a negative amount")
+  if (effective_at !== undefined && expires_at !== undefined && expires_at <= effective_at)
+    throw invalidField("expires_at", `${TIME} after effective_at`)
+}

@@ -1,0 +1,254 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import fc from "fast-check"
+import { nextId } from "../../src/id.ts"
+import { getAccount } from "../../src/ledger/accounts/accounts.ts"
+import { credit, voidCredit } from "../../src/ledger/accounts/credits.ts"
+import { endedGrants, openGrants } from "../../src/ledger/accounts/grants.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { sweepGrants } from "../../src/ledger/money/grants.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { GrantsModel } from "./grants-model.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  openTestDatabase,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
+
+/** D95: random histories of grants and calls, compared with a model. 100,000 take an hour: `GRANT_HISTORIES=100000`. */
+
+const HISTORIES = Number(process.env.GRANT_HISTORIES ?? 2_000)
+const LANES = 4
+const TIMEOUT_MS = HISTORIES * 500
+
+let db: TestDatabase
+let gateway_id: string
+/** Two for each lane, so that calls of one account come from two gateways at once. */
+let lanes: (readonly [DatabaseConnection, DatabaseConnection])[]
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  gateway_id = await db.gateway()
+  lanes = Array.from({ length: LANES }, () => [db.connection(), db.connection()] as const)
+})
+afterAll(() => db.close())
+
+type Step =
+  | readonly ["credit", amount: number, priority: number, starts_in: number, lasts: number | null]
+  | readonly ["correct", amount: number]
+  | readonly ["hold", amounts: readonly number[]]
+  | readonly ["end", charges: readonly (readonly [place: number, charge: number, is_known: boolean])[]]
+  | readonly ["advance", hours: number]
+  | readonly ["void", place: number]
+  | readonly ["sweep" | "compare"]
+
+const steps: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.tuple(
+      fc.constant("credit" as const),
+      fc.integer({ min: 1, max: 50 }),
+      fc.constantFrom(10, 50, 50, 50, 90),
+      fc.constantFrom(0, 0, 0, 3, 12),
+      fc.constantFrom(null, null, 2, 9, 25),
+    ),
+  },
+  { weight: 1, arbitrary: fc.tuple(fc.constant("correct" as const), fc.integer({ min: 1, max: 20 })) },
+  {
+    weight: 5,
+    arbitrary: fc.tuple(
+      fc.constant("hold" as const),
+      fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 3 }),
+    ),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.tuple(
+      fc.constant("end" as const),
+      fc.array(fc.tuple(fc.nat(9), fc.nat(50), fc.boolean()), { minLength: 1, maxLength: 3 }),
+    ),
+  },
+  { weight: 4, arbitrary: fc.tuple(fc.constant("advance" as const), fc.integer({ min: 1, max: 12 })) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant("void" as const), fc.nat(9)) },
+  { weight: 1, arbitrary: fc.tuple(fc.constantFrom("sweep" as const, "compare" as const)) },
+)
+
+class History {
+  readonly #model: GrantsModel
+  readonly #account: Account
+  readonly #lane: readonly [DatabaseConnection, DatabaseConnection]
+  readonly #holds = new Map<string, Hold>()
+
+  constructor(account: Account, limit: number, lane: readonly [DatabaseConnection, DatabaseConnection]) {
+    this.#account = account
+    this.#lane = lane
+    this.#model = new GrantsModel(limit)
+  }
+
+  async run(step: Step): Promise<void> {
+    const model = this.#model
+    switch (step[0]) {
+      case "credit":
+        return this.#credit(...step)
+      case "correct":
+        await this.#order({ id: nextId(), amount_nano: BigInt(-step[1]) })
+        return model.spend(step[1])
+      case "hold":
+        return this.#hold(step[1])
+      case "end":
+        return this.#end(step[1])
+      case "advance":
+        await advance(this.#account, step[1])
+        return model.advance(step[1])
+      case "void": {
+        const grant = model.grants[step[1] % model.grants.length]
+        if (grant === undefined) return
+        await voidCredit(db.database.operators, grant.id, null)
+        return model.void(grant)
+      }
+      case "sweep":
+        return sweepGrants(this.#lane[0])
+      case "compare":
+        return this.compare()
+    }
+  }
+
+  async #credit(_: "credit", amount: number, priority: number, starts_in: number, lasts: number | null) {
+    const id = nextId()
+    const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000)
+    await this.#order({
+      id,
+      amount_nano: BigInt(amount),
+      priority,
+      ...(starts_in > 0 && { effective_at: inHours(starts_in) }),
+      ...(lasts !== null && { expires_at: inHours(starts_in + lasts) }),
+    })
+    this.#model.credit(id, amount, priority, starts_in, lasts)
+  }
+
+  async #order(order: Omit<Parameters<typeof credit>[1], "account_id" | "reason">): Promise<void> {
+    const { account_id } = this.#account
+    const made = await credit(db.database.operators, { ...order, account_id, reason: null })
+    expect(made.outcome).toBe("credited")
+  }
+
+  /** Calls at the same time, each in its own statement; a refused one does not fit beside those that were held. */
+  async #hold(amounts: readonly number[]): Promise<void> {
+    const holds = amounts.map((amount) => holdOf(this.#account, BigInt(amount)))
+    const outcomes = await Promise.all(holds.map((hold, at) => this.#attempt(hold, at)))
+    for (const [at, hold] of holds.entries()) {
+      if (outcomes[at] !== "held") continue
+      this.#holds.set(hold.id, hold)
+      this.#model.hold(hold.id, amounts[at] ?? 0)
+    }
+    const { available } = this.#model
+    if (outcomes.includes("held")) expect(available).toBeGreaterThanOrEqual(0)
+    for (const [at, outcome] of outcomes.entries()) {
+      if (outcome === "held") continue
+      expect(outcome).toBe("insufficient_balance")
+      expect(amounts[at]).toBeGreaterThan(available)
+    }
+  }
+
+  async #attempt(hold: Hold, at: number): Promise<string> {
+    for (;;) {
+      const [held] = await holdBatch(this.#connection(at), gateway_id, [hold], 1_000)
+      if (held?.outcome !== "conflict") return held?.outcome ?? ""
+    }
+  }
+
+  async #end(
+    charges: readonly (readonly [place: number, charge: number, is_known: boolean])[],
+  ): Promise<void> {
+    const ending = new Map<string, readonly [charge: number, is_known: boolean]>()
+    for (const [place, charge, is_known] of charges) {
+      const call = this.#model.calls[place % Math.max(1, this.#model.calls.length)]
+      if (call !== undefined) ending.set(call.id, [charge, is_known])
+    }
+    await Promise.all(
+      [...ending].map(async ([id, [charge, is_known]], at) => {
+        const item = {
+          end: settled(id, BigInt(charge)),
+          hold: is_known ? (this.#holds.get(id) ?? null) : null,
+        }
+        while ((await endBatch(this.#connection(at), [item], 1_000))[0] === "conflict") {}
+      }),
+    )
+    for (const [id, [charge]] of ending) this.#model.end(id, charge)
+  }
+
+  #connection(at: number): DatabaseConnection {
+    return this.#lane[at % 2 === 0 ? 0 : 1]
+  }
+
+  async compare(): Promise<void> {
+    const { account_id } = this.#account
+    const { operators } = db.database
+    const account = await getAccount(operators, account_id)
+    const ids = this.#model.grants.map(({ id }) => id)
+    const open = new Map(
+      (await openGrants(operators, account_id)).map((each) => [each.credit_id, each.left_nano]),
+    )
+    const ended = await endedGrants(operators, account_id, ids)
+    expect({
+      balance: Number(account?.balance_nano),
+      held: Number(account?.held_nano),
+      grants: ids.map((id) => [
+        Number(open.get(id) ?? 0n),
+        Number(ended.get(id)?.expired_nano ?? 0n),
+        Number(ended.get(id)?.voided_nano ?? 0n),
+      ]),
+    }).toEqual({
+      balance: this.#model.balance,
+      held: this.#model.held,
+      grants: this.#model.grants.map((grant) => [this.#model.leftOf(grant), grant.expired, grant.voided]),
+    })
+  }
+}
+
+/** Lets time pass for one account: every time of it is earlier by so much. */
+async function advance({ account_id }: Account, hours: number): Promise<void> {
+  const by = `${hours} hours`
+  await falsify(db.sql, async (tx) => {
+    await tx`UPDATE tollgate.accounts SET next_change_at = next_change_at - ${by}::interval WHERE id = ${account_id}`
+    await tx`UPDATE tollgate.grants SET starts_at = starts_at - ${by}::interval, expires_at = expires_at - ${by}::interval,
+      made_at = made_at - ${by}::interval WHERE account_id = ${account_id}`
+    await tx`UPDATE tollgate.credits SET effective_at = effective_at - ${by}::interval, expires_at = expires_at - ${by}::interval,
+      created_at = created_at - ${by}::interval WHERE account_id = ${account_id}`
+  })
+}
+
+test(
+  "D95: grants are drawn, expire and are voided as in a model, by calls on two connections",
+  async () => {
+    const histories = fc.tuple(fc.constantFrom(0, 0, 15), fc.array(steps, { minLength: 4, maxLength: 16 }))
+    await Promise.all(
+      lanes.map((lane, at) =>
+        fc.assert(
+          fc.asyncProperty(histories, async ([limit, history]) => {
+            const account = await db.account(0n)
+            if (limit > 0)
+              await db.sql`UPDATE tollgate.accounts SET credit_limit_nano = ${limit} WHERE id = ${account.account_id}`
+            const run = new History(account, limit, lane)
+            for (const step of history) await run.run(step)
+            await run.compare()
+          }),
+          {
+            numRuns: Math.ceil(HISTORIES / LANES),
+            seed: Number(process.env.GRANT_SEED ?? 1) + at,
+            endOnFailure: true,
+          },
+        ),
+      ),
+    )
+    const { violations } = await audit(db.database.operators, { settle_ms: 0 })
+    // The charges of these calls are not those of their tokens.
+    expect(violations.filter(({ kind }) => kind !== "charge")).toEqual([])
+  },
+  TIMEOUT_MS,
+)

@@ -1,0 +1,287 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { nextId } from "../../src/id.ts"
+import { getAccount } from "../../src/ledger/accounts/accounts.ts"
+import { type CreditOrder, credit, voidCredit } from "../../src/ledger/accounts/credits.ts"
+import { openGrants } from "../../src/ledger/accounts/grants.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
+import type { End, Hold } from "../../src/ledger/entries.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { sweepGrants } from "../../src/ledger/money/grants.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { readStandings } from "../../src/ledger/queue/standings.ts"
+import { balanceAt } from "../../src/ledger/reports/balance.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  nth,
+  openTestDatabase,
+  recording,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
+
+/** D95: credit grants and the credit line, on a real Postgres. */
+
+let db: TestDatabase
+let connection: DatabaseConnection
+let gateway_id: string
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
+})
+afterAll(() => db.close())
+
+const inMs = (ms: number) => new Date(Date.now() + ms)
+const DAY_MS = 86_400_000
+
+async function grant(account: Account, amount_nano: bigint, order: Partial<CreditOrder> = {}) {
+  const { account_id } = account
+  return credit(db.database.operators, { id: nextId(), account_id, amount_nano, reason: null, ...order })
+}
+
+async function granted(account: Account, amount_nano: bigint, order: Partial<CreditOrder> = {}) {
+  const made = await grant(account, amount_nano, order)
+  if (!("credit" in made)) throw new Error(`the credit is ${made.outcome}`)
+  return made.credit.id
+}
+
+async function attempt(hold: Hold, runner: DatabaseConnection = connection): Promise<string> {
+  for (;;) {
+    const [held] = await holdBatch(runner, gateway_id, [hold], 1_000)
+    if (held?.outcome !== "conflict") return held?.outcome ?? ""
+  }
+}
+
+async function end(one: End, hold: Hold | null = null, runner: DatabaseConnection = connection) {
+  for (;;) {
+    const [ended] = await endBatch(runner, [{ end: one, hold }], 1_000)
+    if (ended !== "conflict") return ended
+  }
+}
+
+async function spend(account: Account, amount_nano: bigint) {
+  const hold = holdOf(account, amount_nano)
+  expect(await attempt(hold)).toBe("held")
+  await end(settled(hold.id, amount_nano), hold)
+}
+
+/** Moves the dates of an account's grants to now, as if their time had come. */
+async function hasten({ account_id }: Account, column: "starts_at" | "expires_at"): Promise<void> {
+  await falsify(db.sql, (tx) =>
+    tx.unsafe(`UPDATE tollgate.grants SET ${column} = now() WHERE account_id = '${account_id}' AND ${column} IS NOT NULL;
+    UPDATE tollgate.credits SET ${column === "starts_at" ? "effective_at" : column} = now()
+    WHERE account_id = '${account_id}' AND expires_at IS NOT NULL;
+    UPDATE tollgate.accounts SET next_change_at = now() WHERE id = '${account_id}'`),
+  )
+}
+
+async function left({ account_id }: Account): Promise<bigint[]> {
+  await getAccount(db.database.operators, account_id)
+  return (await openGrants(db.database.operators, account_id)).map(({ left_nano }) => left_nano)
+}
+
+const balance = async ({ account_id }: Account) =>
+  (await getAccount(db.database.operators, account_id))?.balance_nano
+
+/** The charges of these calls are not those of their tokens. */
+async function faults() {
+  const { violations } = await audit(db.database.operators, { settle_ms: 0 })
+  return violations.filter(({ kind }) => kind !== "charge")
+}
+
+test("D95: grants are drawn by priority, then by expiry, then by age, and reports show what is left of each", async () => {
+  const account = await db.account(10n)
+  await granted(account, 20n, { expires_at: inMs(2 * DAY_MS) })
+  await granted(account, 30n, { expires_at: inMs(DAY_MS) })
+  await granted(account, 40n, { priority: 90 })
+  await granted(account, 50n, { priority: 10 })
+  expect(await left(account)).toEqual([50n, 30n, 20n, 10n, 40n])
+  await spend(account, 60n)
+  expect(await left(account)).toEqual([20n, 20n, 10n, 40n])
+  await spend(account, 45n)
+  expect(await left(account)).toEqual([5n, 40n])
+  expect(await balance(account)).toBe(45n)
+  expect(await faults()).toEqual([])
+})
+
+test("D95: credits of an account without dates and priorities are no grants, and are drawn by age", async () => {
+  const account = await db.account(10n)
+  await granted(account, 20n, { kind: "payment" })
+  await spend(account, 15n)
+  expect(await left(account)).toEqual([15n])
+  const [row] = await db.sql`SELECT next_change_at FROM tollgate.accounts WHERE id = ${account.account_id}`
+  expect(row?.next_change_at).toBeNull()
+  await granted(account, 7n, { expires_at: inMs(DAY_MS) })
+  expect(await left(account)).toEqual([7n, 15n])
+})
+
+test("D95: a grant comes to the balance at its time, pays a debt first, and expires at its time", async () => {
+  const account = await db.account(10n)
+  await granted(account, 30n, { effective_at: inMs(DAY_MS), expires_at: inMs(2 * DAY_MS) })
+  expect(await balance(account)).toBe(10n)
+  const hold = holdOf(account, 10n)
+  expect(await attempt(hold)).toBe("held")
+  await end(settled(hold.id, 14n), hold)
+  expect(await balance(account)).toBe(-4n)
+  expect(await attempt(holdOf(account, 1n))).toBe("insufficient_balance")
+  await hasten(account, "starts_at")
+  expect(await left(account)).toEqual([26n])
+  await hasten(account, "expires_at")
+  await sweepGrants(connection)
+  const [row] =
+    await db.sql`SELECT balance_nano, next_change_at::text FROM tollgate.accounts WHERE id = ${account.account_id}`
+  expect(row).toMatchObject({ balance_nano: "0", next_change_at: "infinity" })
+  expect((await balanceAt(db.database.operators, account.account_id, inMs(1_000)))?.balance_nano).toBe(0n)
+  expect(await faults()).toEqual([])
+})
+
+test("D95: an open call can spend what it holds of an expired grant, and the rest expires when it ends", async () => {
+  const account = await db.account(100n)
+  await granted(account, 40n, { expires_at: inMs(DAY_MS) })
+  const [older, newer] = [holdOf(account, 30n), holdOf(account, 30n)]
+  expect([await attempt(older), await attempt(newer)]).toEqual(["held", "held"])
+  await hasten(account, "expires_at")
+  expect(await balance(account)).toBe(140n)
+  // Of a call after the expiry nothing is paid by the grant.
+  const late = holdOf(account, 80n)
+  expect(await attempt(holdOf(account, 81n))).toBe("insufficient_balance")
+  expect(await attempt(late)).toBe("held")
+  await end(settled(late.id, 80n), late)
+  expect(await left(account)).toEqual([20n, 40n])
+  await end(settled(older.id, 12n), older)
+  expect(await balance(account)).toBe(30n)
+  await end(settled(newer.id, 0n), newer)
+  expect(await balance(account)).toBe(20n)
+  expect(await left(account)).toEqual([20n])
+  expect(await faults()).toEqual([])
+})
+
+test("D95: a void takes back what is unused, once, also before the grant is effective", async () => {
+  const account = await db.account(10n)
+  const used = await granted(account, 40n, { priority: 1 })
+  const later = await granted(account, 5n, { effective_at: inMs(DAY_MS) })
+  await spend(account, 15n)
+  const undo = async (id: string) => {
+    const made = await voidCredit(db.database.operators, id, "by mistake")
+    return made !== null && "credit" in made
+      ? [made.outcome, made.credit.left_nano, made.credit.voided_nano, made.account.balance_nano]
+      : made
+  }
+  expect(await undo(used)).toEqual(["voided", 0n, 25n, 10n])
+  expect(await undo(used)).toEqual(["known", 0n, 25n, 10n])
+  expect(await undo(later)).toEqual(["voided", 0n, 5n, 10n])
+  expect(await undo(nextId())).toBeNull()
+  expect(await undo(await granted(account, -3n))).toEqual({ outcome: "no_grant" })
+  expect(await faults()).toEqual([])
+})
+
+test("D95: a payment's reference credits once, for one account and one amount", async () => {
+  const [account, other] = [await db.account(0n), await db.account(0n)]
+  const source_ref = `pi_${nextId()}`
+  const made = await Promise.all(Array.from({ length: 8 }, () => grant(account, 25n, { source_ref })))
+  expect(made.map(({ outcome }) => outcome).sort()).toEqual(["credited", ...Array(7).fill("known")])
+  expect(await balance(account)).toBe(25n)
+  expect(await grant(account, 26n, { source_ref })).toEqual({ outcome: "conflict", field: "source_ref" })
+  expect(await grant(other, 25n, { source_ref })).toEqual({ outcome: "conflict", field: "source_ref" })
+  expect(await grant(other, 1n, { expires_at: inMs(-1_000) })).toEqual({ outcome: "expired" })
+})
+
+test("D95: money that comes back returns to the grant that was drawn last, and expires with it", async () => {
+  const account = await db.account(100n)
+  await granted(account, 40n, { expires_at: inMs(DAY_MS) })
+  const hold = holdOf(account, 30n)
+  expect(await attempt(hold)).toBe("held")
+  await db.sql`INSERT INTO tollgate.checkpoints (id, gateway_id, charge_nano, basis) VALUES (${hold.id}, ${gateway_id}, 30, 'estimate')`
+  expect(await expireBatch(connection, [{ id: hold.id, account_id: account.account_id }], 300)).toEqual([
+    true,
+  ])
+  await hasten(account, "expires_at")
+  expect(await left(account)).toEqual([100n])
+  expect(await end(settled(hold.id, 10n))).toBe("applied")
+  expect(await left(account)).toEqual([100n])
+  expect(await balance(account)).toBe(100n)
+  expect(await faults()).toEqual([])
+})
+
+describe("D95: the credit line", () => {
+  test("calls may take the balance down to minus the credit limit", async () => {
+    const account = await db.account(10n)
+    await db.sql`UPDATE tollgate.accounts SET credit_limit_nano = 20 WHERE id = ${account.account_id}`
+    expect(await attempt(holdOf(account, 31n))).toBe("insufficient_balance")
+    await spend(account, 30n)
+    expect(await balance(account)).toBe(-20n)
+    expect(await attempt(holdOf(account, 1n))).toBe("insufficient_balance")
+    const [standing] = await readStandings(connection, [account.key_id], 0)
+    expect(standing).toMatchObject({ available_nano: 0n })
+  })
+})
+
+test("D95: accounts without a due change stay with the lean statements", async () => {
+  const account = await db.account(10n)
+  await granted(account, 40n, { expires_at: inMs(DAY_MS) })
+  const { runner, asked } = recording(connection)
+  const hold = holdOf(account, 5n)
+  await holdBatch(runner, gateway_id, [hold], 300)
+  await endBatch(runner, [{ end: settled(hold.id, 5n), hold }], 300)
+  expect(asked.map(({ is_lean }) => is_lean)).toEqual([true, true])
+})
+
+test("D95: 32 calls at once never get expired money, and no nano is lost", async () => {
+  const PAID = 500n
+  const account = await db.account(PAID)
+  const expires_at = inMs(1_500)
+  await granted(account, 10_000n, { expires_at })
+  const gateways = await Promise.all([db.ledger(), db.ledger()])
+  const lanes = Array.from({ length: 32 }, (_, at) => nth(gateways, at % 2))
+  const late: bigint[] = []
+  const [clock] = await db.sql`SELECT ${expires_at}::timestamptz AS at`
+  await Promise.all(
+    lanes.map(async (lane, at) => {
+      for (let round = 0; round < 400; round += 1) {
+        const hold = holdOf(account, BigInt(1 + ((at + round) % 9)))
+        const held = await lane.hold(hold)
+        if (held.outcome !== "held") return
+        const [row] =
+          await db.sql`SELECT held_at >= ${clock?.at} AS is_late FROM tollgate.holds WHERE id = ${hold.id}`
+        const charge_nano = hold.amount_nano - BigInt(round % 2)
+        await lane.end(settled(hold.id, charge_nano))
+        if (row?.is_late === true) late.push(charge_nano)
+      }
+    }),
+  )
+  const spent = late.reduce((sum, charge_nano) => sum + charge_nano, 0n)
+  expect(spent).toBeGreaterThan(0n)
+  expect(spent).toBeLessThanOrEqual(PAID)
+  expect(await balance(account)).toBe(PAID - spent)
+  expect(await faults()).toEqual([])
+}, 60_000)
+
+test("D95: the audit finds a draw, an expiry and a remainder that were tampered with", async () => {
+  const account = await db.account(10n)
+  const id = await granted(account, 40n, { priority: 1 })
+  await spend(account, 15n)
+  await granted(account, 1n)
+  expect(await faults()).toEqual([])
+  const { account_id } = account
+  await falsify(
+    db.sql,
+    (tx) =>
+      tx`UPDATE tollgate.grant_entries SET amount_nano = 14 WHERE credit_id = ${id} AND change = 'drawn'`,
+  )
+  expect(await faults()).toEqual([{ kind: "grant", account_id, id, recorded_nano: 25n, expected_nano: 26n }])
+  await falsify(
+    db.sql,
+    (tx) =>
+      tx`UPDATE tollgate.grant_entries SET amount_nano = 15 WHERE credit_id = ${id} AND change = 'drawn'`,
+  )
+  await db.sql`UPDATE tollgate.grants SET left_nano = 24 WHERE credit_id = ${id}`
+  expect(nth(await faults(), 0)).toMatchObject({ kind: "grant", recorded_nano: 24n, expected_nano: 25n })
+  await db.sql`UPDATE tollgate.grants SET left_nano = 25 WHERE credit_id = ${id}`
+  await db.sql`INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano) VALUES (${account_id}, ${id}, 'expired', 3)`
+  expect((await faults()).map(({ kind }) => kind)).toEqual(["balance", "grant"])
+})
