@@ -89,8 +89,16 @@ async function rich(side: Side): Promise<Rich> {
   await spend(side, account)
   const call_id = await spend(side, plain, { idempotency: claim })
   await sql`INSERT INTO tollgate.answers (call_id, body, expires_at) VALUES (${call_id}, '{"é":1}', now() + interval '1 hour')`
+  await sql`INSERT INTO tollgate.end_users (id, account_id, subject)
+    SELECT gen_random_uuid(), ${account.account_id}, 'person ' || n FROM generate_series(1, 1001) n`
+  await sql`UPDATE tollgate.end_users SET subject = NULL, forgotten_at = now() WHERE account_id = ${account.account_id}
+    AND subject = 'person 1'`
   return { ...account, plain, claim }
 }
+
+/** The end users of an account, which keep their ids when it moves (D94). */
+const usersOf = ({ db }: Side, { account_id }: Account) =>
+  db.sql`SELECT id, subject, forgotten_at FROM tollgate.end_users WHERE account_id = ${account_id} ORDER BY id`
 
 const live = async ({ db }: Side, { account_id }: Account) => {
   const [row] = await db.sql`SELECT count(*)::int AS count FROM tollgate.accounts a
@@ -115,6 +123,8 @@ async function expectMoved(gone: Side, there: Side, account: Rich): Promise<void
     suspended_at: null,
   })
   expect(row?.balance_nano).toBe(1_000_000n - 2n * COST)
+  expect([...(await usersOf(there, account))]).toEqual([...(await usersOf(gone, account))])
+  expect(await usersOf(there, account)).toHaveLength(1_001)
   const old = await rowOf(gone, account)
   expect(old).toMatchObject({ balance_nano: 0n, held_nano: 0n, moved_to: there.place.name })
   const key = await getKey(there.db.database.operators, account.key_id)
