@@ -162,6 +162,9 @@ class Player {
       if (account === undefined) throw new Error("there is no such key")
       const hold = holdOf(account, BigInt(nano), { id: this.#session.nextId(), terms_id, tokens })
       const group = this.#groups[key] ?? null
+      // The lean statements, which hold for accounts without budgets and groups, do not record the tokens.
+      const is_limited = this.#model.budgets.size > 0 || this.#groups.some((path) => path !== null)
+      const held_tokens = is_limited ? tokens : 0
       return [
         hold,
         {
@@ -170,7 +173,7 @@ class Player {
           group,
           model: name,
           nano: BigInt(nano),
-          tokens,
+          tokens: held_tokens,
           at: 0,
           end: null,
         },
