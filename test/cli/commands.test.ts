@@ -99,7 +99,9 @@ describe("what people read", () => {
     expect(credits).toMatchObject({ data: [{ amount: "-0.5", reason: null }, { reason: "Invoice 118" }] })
 
     const listed = await printed("tollgate accounts credits 'Wile E. Coyote'")
-    expect(listed).toMatch(/^[0-9a-f-]{36} +\d\d-\d\d \d\d:\d\d:\d\d +25\.00 +Invoice 118$/m)
+    expect(listed).toMatch(
+      /^[0-9a-f-]{36} +\d\d-\d\d \d\d:\d\d:\d\d +25\.00 +24\.50 +payment +50 +- +Invoice 118$/m,
+    )
 
     const made = await run(
       `tollgate keys create ${account} --name ci --models ${CHAT},other --expires 30d --limit 5/day`,
