@@ -2,7 +2,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, chat, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, silent, sseEvent, usage } from "../support/provider.ts"
 import type { Entry } from "./reference.ts"
-import { type Answer, read, type Stage } from "./stage.ts"
+import { type Answer, read, type Stage, type World } from "./stage.ts"
 
 /** How an answer comes about that no request of the operation itself brings. */
 export type Scene = (stage: Stage, entry: Entry) => Promise<readonly Answer[]>
@@ -64,6 +64,14 @@ const receipts: Scene = async (stage, entry) => {
   return [open, await receiptOf(left)]
 }
 
+/** By `operationId`: what a world needs before the requests that the reference shows can be answered. */
+export const preparations: Readonly<Record<string, (stage: Stage, world: World) => Promise<void>>> = {
+  async forgetEndUser({ gateway, provider }, { key }) {
+    provider.replyOnce(json(200, chatCompletion("Hello", { usage: usage(10, 5) })))
+    await chat(gateway, key, { model: "gpt-5-mini", user: "ann@example.com" })
+  },
+}
+
 const NIL = "00000000-0000-0000-0000-000000000000"
 
 /** By `operationId status`. */
@@ -86,12 +94,6 @@ export const scenes: Readonly<Record<string, Scene>> = {
     spending_limit: { amount: "25", per: "day" },
     group: "acme/search",
   }),
-  "forgetEndUser 200": async (stage, entry) => {
-    const world = await stage.world()
-    stage.provider.replyOnce(json(200, chatCompletion("Hello", { usage: usage(10, 5) })))
-    await chat(stage.gateway, world.key, { model: "gpt-5-mini", user: "ann@example.com" })
-    return [await stage.ask(entry, world)]
-  },
   "createBudget 200": twice({
     name: "Search team",
     selector: "group",
@@ -120,6 +122,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
       prompt_tokens, cached_tokens, completion_tokens)
       SELECT '2026-11-20Z', ${NIL}, ${NIL}, 1, 1, 1, 0, 0, 1, 0, 1`
     const answer = await stage.ask(entry, world, { body: {} })
+    await client`DELETE FROM tollgate.days WHERE account_id = ${NIL}`
     await client`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL`
     await client.end()
     return [answer]

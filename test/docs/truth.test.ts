@@ -4,7 +4,7 @@ import { misfit } from "./json-schema.ts"
 import { unlike } from "./likeness.ts"
 import { provocations } from "./provocations.ts"
 import { answersOf, type Entry, errorsOf, type Media, requiredQuery } from "./reference.ts"
-import { scenes, unchanged } from "./scenes.ts"
+import { preparations, scenes, unchanged } from "./scenes.ts"
 import { type Answer, type Asking, openStage, type Stage } from "./stage.ts"
 
 /**
@@ -120,7 +120,9 @@ describe("every request that the reference shows", () => {
       if (ELSEWHERE.has(operationId)) continue
       const answers: Answer[] = []
       for (const { title, asking } of requestsOf(entry)) {
-        const answer = await stage.ask(entry, await stage.world(), asking)
+        const world = await stage.world()
+        await preparations[String(operationId)]?.(stage, world)
+        const answer = await stage.ask(entry, world, asking)
         answers.push(answer)
         const fault = undescribed(entry, asking, answer)
         if (fault !== null) faults.push(`${entry.name}, ${title}: ${fault}`)

@@ -47,7 +47,19 @@ const settleLate = (id: string, charge_nano: bigint) =>
   endBatch(connection, [{ end: settled(id, charge_nano), hold: null }], 300)
 
 describe("D55 the database itself refuses to change entries", () => {
-  const entries = ["credits", "grant_entries", "terms", "labels", "holds", "ends", "corrections", "attempts"]
+  const keys: Readonly<Record<string, string>> = {
+    credits: "id",
+    grant_entries: "id",
+    terms: "id",
+    labels: "id",
+    holds: "id",
+    ends: "id",
+    corrections: "id",
+    attempts: "id, ordinal",
+    budget_entries: "id",
+    budget_crossings: "budget_id, since, percent",
+  }
+  const entries = Object.keys(keys)
   const changes: [change: string, of: (table: string) => string][] = [
     ["UPDATE", (table) => `UPDATE tollgate.${table} SET ${same(table)}`],
     ["UPDATE of no row", (table) => `UPDATE tollgate.${table} SET ${same(table)} WHERE false`],
@@ -58,9 +70,12 @@ describe("D55 the database itself refuses to change entries", () => {
     [
       "INSERT that becomes an UPDATE",
       (table) => `INSERT INTO tollgate.${table} OVERRIDING SYSTEM VALUE SELECT * FROM tollgate.${table}
-        ON CONFLICT (${table === "attempts" ? "id, ordinal" : "id"}) DO UPDATE SET ${same(table)}`,
+        ON CONFLICT (${primaryKeyOf(table)}) DO UPDATE SET ${same(table)}`,
     ],
   ]
+  function primaryKeyOf(table: string): string {
+    return keys[table] ?? "id"
+  }
   function same(table: string): string {
     const column = table === "terms" ? "model" : "account_id"
     return `${column} = ${table}.${column}`
@@ -72,6 +87,10 @@ describe("D55 the database itself refuses to change entries", () => {
     await settleLate(id, 70n)
     await db.sql`INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano)
       VALUES (${crypto.randomUUID()}, ${crypto.randomUUID()}, 'drawn', 1)`
+    await db.sql`INSERT INTO tollgate.budget_entries (id, budget_id, account_id, change, settings, actor)
+      VALUES (${id}, ${id}, ${account_id}, 'reset', '{}', 'operator')`
+    await db.sql`INSERT INTO tollgate.budget_crossings (budget_id, since, percent, account_id, spent, amount)
+      VALUES (${id}, now(), 80, ${account_id}, 80, 100)`
     await db.sql`INSERT INTO tollgate.labels (id, account_id, tags) VALUES (1, ${crypto.randomUUID()}, '{}')`
     const attempt = {
       id,
@@ -86,7 +105,7 @@ describe("D55 the database itself refuses to change entries", () => {
   })
 
   test.each(rows)("%s: %s", async (table, _, text) => {
-    const all = () => db.sql.unsafe(`SELECT *, xmin FROM tollgate.${table} ORDER BY id`)
+    const all = () => db.sql.unsafe(`SELECT *, xmin FROM tollgate.${table} ORDER BY ${primaryKeyOf(table)}`)
     const before = await all()
     expect(before.length).toBeGreaterThan(0)
     const refused = await db.sql.unsafe(text).catch((error: unknown) => error)

@@ -117,6 +117,8 @@ function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: 
   }
 }
 
+const externalExample: AccountBody = { ...accountExample, external_id: "customer-118" }
+
 const creating = ofOperators({
   body: shown(NewAccountBody, {
     account: { name: "Acme" },
@@ -129,6 +131,7 @@ const creating = ofOperators({
     }),
     201: answer("The account.", AccountBody, {
       account: { ...accountExample, balance: "0", held: "0", available: "0" },
+      external: { ...externalExample, balance: "0", held: "0", available: "0" },
     }),
   },
 
@@ -145,7 +148,7 @@ const listing = ofOperators({
   query: AccountsQuery,
   response: {
     200: answer("A page of accounts.", listOf(AccountBody), {
-      accounts: { data: [accountExample], next: null },
+      accounts: { data: [accountExample, externalExample], next: null },
     }),
   },
 
