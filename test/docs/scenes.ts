@@ -135,6 +135,10 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await client.end()
     return [answer]
   },
+  // `by` also takes tags, so the reference has no list of its words.
+  "sumUsage 200": async (stage, entry) => [
+    await stage.ask(entry, await stage.world(), { query: { by: "account" } }),
+  ],
   "listRefusals 200": async (stage, entry) => {
     const world = await stage.world()
     const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })

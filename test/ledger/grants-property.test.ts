@@ -22,7 +22,7 @@ import {
 
 /** D95: random histories of grants and calls, compared with a model. 100,000 take an hour: `GRANT_HISTORIES=100000`. */
 
-const HISTORIES = Number(process.env.GRANT_HISTORIES ?? 2_000)
+const HISTORIES = Number(process.env.GRANT_HISTORIES ?? 500)
 const LANES = 4
 const TIMEOUT_MS = HISTORIES * 500
 
