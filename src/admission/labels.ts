@@ -10,6 +10,8 @@ import { isObject } from "../wire/usage.ts"
 
 const TAGS_HEADER = "x-tollgate-tags"
 const END_USER_HEADER = "x-tollgate-end-user"
+/** Twice what the longest list of tags has, for blanks. */
+const MAX_TAGS_HEADER = 2_048
 
 /** Bytes of an end user that is kept as it is; a longer one of a body is kept as its hash. */
 const MAX_END_USER = 256
@@ -73,6 +75,7 @@ function isEmpty(tags: Tags): boolean {
 
 /** A tag that repeats a label of the key is no tag of the client. */
 function sentTags(header: string, fixed: Tags, declared: readonly string[]): Tags {
+  if (header.length > MAX_TAGS_HEADER) throw malformed(`has more than ${MAX_TAGS_HEADER} characters`)
   const tags: Record<string, string> = {}
   const parts = header.split(",").map((part) => part.trim())
   if (parts.length > MAX_TAGS) throw malformed(`has more than ${MAX_TAGS} tags`)

@@ -142,6 +142,12 @@ describe("D94 a call", () => {
     ["no list of tags", { [TAGS]: "search" }, "invalid_request", TAGS],
     ["a value with a space", { [TAGS]: "team=a b" }, "invalid_request", TAGS],
     ["a value of 65 bytes", { [TAGS]: `team=${"a".repeat(65)}` }, "invalid_request", TAGS],
+    [
+      "more than 2,048 characters",
+      { [TAGS]: `team=a,${" ".repeat(2_048)}feature=b` },
+      "invalid_request",
+      TAGS,
+    ],
     ["a tag twice", { [TAGS]: "team=a,team=b" }, "invalid_request", TAGS],
     [
       "nine tags",

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection, Runner } from "../../src/ledger/database/connection.ts"
 import type { Hold, Labelled } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
@@ -96,28 +96,91 @@ test("D94: nothing is added while the account moves, so that its end users are a
   expect(await rowsOf("end_users", account)).toBe(0)
 })
 
-test("D94: beyond the new combinations of a day, calls are labelled as other, but keep the key's labels", async () => {
-  const account = await db.account(0n)
-  const known = labelled(account, { end_user: "known", sent: { team: "a" } })
-  const { id } = await queue().of(known)
-  await db.sql`INSERT INTO tollgate.labels (id, account_id, tags)
-    SELECT -n, ${account.account_id}, jsonb_build_object('n', n::text) FROM generate_series(1, 10000) n`
-  let replaced = 0
-  const labels = new LabelQueue(connection, () => {
-    replaced += 1
+describe("D94: beyond the new combinations of a day", () => {
+  const BOUND = 10_000
+  let id = 0
+  const full = async () => {
+    const account = await db.account(0n)
+    await db.sql`INSERT INTO tollgate.labels (id, account_id, tags)
+      SELECT ${id} - n, ${account.account_id}, jsonb_build_object('n', n::text) FROM generate_series(1, ${BOUND}::int) n`
+    id -= BOUND
+    return account
+  }
+  const newOf = (account: Account, at: number) =>
+    labelled(account, { end_user: `new ${at}`, sent: { team: `b${at}` }, fixed: { env: "prod" } })
+
+  test("calls are labelled as other, but keep the key's labels", async () => {
+    const account = await full()
+    const known = labelled(account, { sent: { n: "1" } })
+    let replaced = 0
+    const labels = new LabelQueue(connection, () => {
+      replaced += 1
+    })
+    expect((await labels.of(known)).tags).toEqual({ n: "1" })
+    expect(replaced).toBe(0)
+    const [one, other] = await Promise.all([1, 2].map((at) => labels.of(newOf(account, at))))
+    expect(one?.tags).toEqual({ team: OTHER, env: "prod" })
+    expect(other?.id).toBe(one?.id ?? 0)
+    const [user] = await db.sql`SELECT subject FROM tollgate.end_users WHERE id = ${one?.end_user_id ?? null}`
+    expect(user?.subject).toBe(OTHER)
+    expect(replaced).toBe(2)
+    expect((await labels.of(newOf(account, 1))).id).toBe(one?.id ?? 0)
+    expect(replaced).toBe(3)
   })
-  expect((await labels.of(known)).id).toBe(id)
-  expect(replaced).toBe(0)
-  const fixed = { env: "prod" }
-  const news = [1, 2].map((at) =>
-    labelled(account, { end_user: `new ${at}`, sent: { team: `b${at}` }, fixed }),
-  )
-  const [one, other] = await Promise.all(news.map((each) => labels.of(each)))
-  expect(one?.tags).toEqual({ team: OTHER, env: "prod" })
-  expect(other?.id).toBe(one?.id ?? 0)
-  const [user] = await db.sql`SELECT subject FROM tollgate.end_users WHERE id = ${one?.end_user_id ?? null}`
-  expect(user?.subject).toBe(OTHER)
-  expect(replaced).toBe(2)
+
+  test("an account is counted once, not for each call, so that others do not wait for it", async () => {
+    const [account, other] = [await full(), await db.account(0n)]
+    await db.sql.begin(async (transaction) => {
+      const read = async () => {
+        const [row] = await transaction`
+          SELECT pg_stat_get_xact_tuples_returned('tollgate.labels_by_time'::regclass)::int AS entries`
+        return Number(row?.entries)
+      }
+      const run: Runner["run"] = ({ text }, values) => transaction.unsafe(text, [...values])
+      const labels = new LabelQueue(Object.assign(Object.create(connection), { run }), nobody)
+      const news = Array.from({ length: 30 }, (_, at) => newOf(account, at))
+      const found = await Promise.all(
+        [...news, labelled(other, { end_user: "ann" })].map((each) => labels.of(each)),
+      )
+      expect(found.map(({ tags }): string | undefined => tags.team)).toEqual([
+        ...news.map(() => OTHER),
+        undefined,
+      ])
+      expect(await read()).toBe(BOUND)
+      expect((await labels.of(newOf(account, 99))).tags.team).toBe(OTHER)
+      expect(await read()).toBe(BOUND)
+    })
+  })
+
+  test("nothing is kept of what the client has sent, and one look-up finds what stands for it", async () => {
+    const account = await full()
+    const { runner, asked } = recording(connection)
+    const labels = new LabelQueue(Object.assign(Object.create(connection), runner), nobody)
+    for (const at of [1, 1, 2]) {
+      asked.length = 0
+      expect((await labels.of(newOf(account, at))).tags).toEqual({ team: OTHER, env: "prod" })
+    }
+    expect(asked).toHaveLength(1)
+    await falsify(db.sql, (tx) => tx`DELETE FROM tollgate.labels WHERE account_id = ${account.account_id}`)
+    await labels.writeAgain(connection)
+    expect(await rowsOf("labels", account)).toBe(1)
+  })
+})
+
+test("D94: a process remembers combinations up to a number of characters, and drops the oldest", async () => {
+  const account = await db.account(0n)
+  const { runner, asked } = recording(connection)
+  const labels = new LabelQueue(Object.assign(Object.create(connection), runner), nobody)
+  const statements = async (at: number) => {
+    asked.length = 0
+    await labels.of(labelled(account, { end_user: `${at} ${"a".repeat(100_000)}` }))
+    return asked.length
+  }
+  const fit = Math.floor((8 * 2 ** 20) / 100_100)
+  for (let at = 0; at <= fit; at += 1) await statements(at)
+  expect(await statements(1)).toBe(0)
+  expect(await statements(fit)).toBe(0)
+  expect(await statements(0)).toBeGreaterThan(0)
 })
 
 describe("D94: a hold has the id of its labels", () => {

@@ -12,12 +12,15 @@ import { accounts } from "../schema/tables.ts"
 import { ANSWER_MS } from "./holds.ts"
 
 const STATEMENT_MS = 1_000
-/** Combinations that a process remembers; the oldest are dropped. */
+/** Combinations that a process remembers, and the characters of their texts; the oldest are dropped. */
 const KNOWN_LIMIT = 20_000
+const KNOWN_CHARACTERS = 8 * 2 ** 20
 /** A combination is read again after this time, because another gateway may have forgotten its end user. */
 const KNOWN_MS = 300_000
 /** New combinations of an account in one UTC day. More would let a client fill the tables and the reports. */
 const MAX_NEW_A_DAY = 10_000
+/** Its combinations are counted again after this time: it may be another day. */
+const FULL_MS = 60_000
 const ROUNDS = 3
 const CHUNK = 2_000
 
@@ -28,22 +31,33 @@ interface Content {
   readonly tags: Tags
 }
 
-/** `is_full`: the account has had its new combinations of this day. Each row is found by an index, also when the tables grow. */
+/**
+ * `is_full`: the account has had its new combinations of this day. They are counted once for each account, because an account that
+ * has had them would otherwise take the time of all. Each row is found by an index, also when the tables grow.
+ */
 const find = statement(
   "labels",
   sql`
-SELECT r.place, l.id, l.end_user_id::text AS end_user_id, l.id IS NULL AND (
-  SELECT count(*) FROM (SELECT FROM ${labels} n WHERE n.account_id = r.account_id
-    AND n.created_at >= date_trunc('day', now(), 'UTC') LIMIT ${sql.raw(String(MAX_NEW_A_DAY))}) n
+WITH found AS MATERIALIZED (
+  SELECT r.place, r.account_id, l.id, l.end_user_id, l.id IS NULL AND r.is_counted AS is_counted
+  FROM json_to_recordset($1::text::json)
+    AS r (place int, account_id uuid, subject text, tags jsonb, is_counted boolean)
+  LEFT JOIN LATERAL (
+    SELECT n.id, n.end_user_id FROM ${labels} n
+    WHERE r.subject IS NULL AND n.account_id = r.account_id AND n.tags = r.tags AND n.end_user_id IS NULL
+    UNION ALL
+    SELECT n.id, n.end_user_id FROM ${end_users} u JOIN ${labels} n
+      ON n.account_id = r.account_id AND n.end_user_id = u.id AND n.tags = r.tags
+    WHERE u.account_id = r.account_id AND u.subject = r.subject OFFSET 0) l ON true
+), counted AS MATERIALIZED (
+  SELECT a.account_id, (
+    SELECT count(*) FROM (SELECT FROM ${labels} n WHERE n.account_id = a.account_id
+      AND n.created_at >= date_trunc('day', now(), 'UTC') LIMIT ${sql.raw(String(MAX_NEW_A_DAY))}) n
   ) = ${sql.raw(String(MAX_NEW_A_DAY))} AS is_full
-FROM json_to_recordset($1::text::json) AS r (place int, account_id uuid, subject text, tags jsonb)
-LEFT JOIN LATERAL (
-  SELECT n.id, n.end_user_id FROM ${labels} n
-  WHERE r.subject IS NULL AND n.account_id = r.account_id AND n.tags = r.tags AND n.end_user_id IS NULL
-  UNION ALL
-  SELECT n.id, n.end_user_id FROM ${end_users} u JOIN ${labels} n
-    ON n.account_id = r.account_id AND n.end_user_id = u.id AND n.tags = r.tags
-  WHERE u.account_id = r.account_id AND u.subject = r.subject OFFSET 0) l ON true`,
+  FROM (SELECT DISTINCT f.account_id FROM found f WHERE f.is_counted) a
+)
+SELECT f.place, f.id, f.end_user_id::text AS end_user_id, c.is_full FROM found f
+LEFT JOIN counted c ON f.is_counted AND c.account_id = f.account_id`,
 )
 
 /**
@@ -91,23 +105,33 @@ SELECT r.id, r.account_id, r.end_user_id, r.tags FROM asked r ORDER BY r.account
 ON CONFLICT DO NOTHING`,
 )
 
-/** A combination that was found, and its content, which is another one if the account had too many. */
+/** A combination that was found. */
 interface Interned {
   readonly labels: Labels
   readonly content: Content
+}
+
+/** The same for a call; `is_replaced` if the account had too many, so that the content is another one. */
+interface InternedCall extends Interned {
   readonly is_replaced: boolean
 }
 
 /** The labels of calls, interned in one database (D94). */
 export class LabelQueue {
-  readonly #queue: BatchQueue<Labelled, Interned | null>
+  readonly #queue: BatchQueue<Labelled, InternedCall | null>
   readonly #onReplaced: () => void
   readonly #known = new Map<string, Interned & { readonly until_ms: number }>()
+  #known_characters = 0
+  /** Accounts that have had their new combinations of this day, and until when that is believed. */
+  readonly #full = new Map<string, number>()
 
   constructor(connection: DatabaseConnection, onReplaced: () => void) {
     this.#queue = new BatchQueue(
       connection,
-      { accountOf: ({ account_id }) => account_id, run: intern },
+      {
+        accountOf: ({ account_id }) => account_id,
+        run: (runner, asked) => this.#intern(runner, asked),
+      },
       { limit: QUEUE_LIMIT },
     )
     this.#onReplaced = onReplaced
@@ -115,17 +139,12 @@ export class LabelQueue {
 
   /** Rejects with `LedgerUnavailable` or `LedgerBusy`. */
   of(labelled: Labelled): Labels | Promise<Labels> {
-    const name = nameOf(labelled)
-    const known = this.#known.get(name)
-    return known !== undefined && performance.now() < known.until_ms
-      ? this.#taken(known)
-      : this.#read(name, labelled)
+    return this.#knownOf(contentOf(labelled))?.labels ?? this.#read(labelled)
   }
 
   /** Forgets what it knows of an end user. */
   forget(end_user_id: string): void {
-    for (const [name, { labels }] of this.#known)
-      if (labels.end_user_id === end_user_id) this.#known.delete(name)
+    for (const [name, { labels }] of this.#known) if (labels.end_user_id === end_user_id) this.#drop(name)
   }
 
   /** Writes what it knows again, to a database that may have lost commits (D73). */
@@ -141,59 +160,104 @@ export class LabelQueue {
     this.#queue.stop()
   }
 
-  async #read(name: string, labelled: Labelled): Promise<Labels> {
-    const interned = await this.#queue.ask(labelled, ANSWER_MS).catch((error: unknown) => {
+  async #read(labelled: Labelled): Promise<Labels> {
+    const answered = await this.#queue.ask(labelled, ANSWER_MS).catch((error: unknown) => {
       throw error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
     })
-    if (interned === null) throw new LedgerUnavailable("the labels of the call could not be written")
-    this.#known.delete(name)
-    for (const oldest of this.#known.keys()) {
-      if (this.#known.size < KNOWN_LIMIT) break
-      this.#known.delete(oldest)
-    }
-    this.#known.set(name, { ...interned, until_ms: performance.now() + KNOWN_MS })
-    return this.#taken(interned)
+    if (answered === null) throw new LedgerUnavailable("the labels of the call could not be written")
+    if (answered.is_replaced) this.#onReplaced()
+    return answered.labels
   }
 
-  #taken({ labels, is_replaced }: Interned): Labels {
-    if (is_replaced) this.#onReplaced()
-    return labels
+  #knownOf(content: Content): Interned | null {
+    const known = this.#known.get(nameOf(content))
+    return known !== undefined && performance.now() < known.until_ms ? known : null
+  }
+
+  /** By what it is, not by what a client has sent instead: beyond the bound that would be a new text for each call. */
+  #remember({ labels: { id, end_user_id }, content }: Interned): void {
+    const name = nameOf(content)
+    this.#drop(name)
+    for (const oldest of this.#known.keys()) {
+      const characters = this.#known_characters + name.length
+      if (this.#known.size < KNOWN_LIMIT && characters <= KNOWN_CHARACTERS) break
+      this.#drop(oldest)
+    }
+    const copy = copyOf(content)
+    this.#known.set(name, {
+      labels: { id, end_user_id, tags: copy.tags },
+      content: copy,
+      until_ms: performance.now() + KNOWN_MS,
+    })
+    this.#known_characters += name.length
+  }
+
+  #drop(name: string): void {
+    if (this.#known.delete(name)) this.#known_characters -= name.length
+  }
+
+  #isFull(account_id: string): boolean {
+    const until_ms = this.#full.get(account_id)
+    if (until_ms === undefined || performance.now() < until_ms) return until_ms !== undefined
+    this.#full.delete(account_id)
+    return false
+  }
+
+  /** Null for a combination that could not be added: its account moves. */
+  async #intern(connection: Runner, asked: readonly Labelled[]): Promise<readonly (InternedCall | null)[]> {
+    const wanted = asked.map((labelled) => ({ content: contentOf(labelled), is_replaced: false }))
+    const found: (InternedCall | null)[] = asked.map(() => null)
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const open = wanted.flatMap(({ content, is_replaced }, place) =>
+        found[place] === null
+          ? [{ place, ...content, is_counted: !is_replaced && !this.#isFull(content.account_id) }]
+          : [],
+      )
+      const rows = await connection.run(find, [jsonOf(open)], STATEMENT_MS, open.length)
+      for (const row of rows) {
+        const place = numberOf(row, "place")
+        const one = wanted[place]
+        const labelled = asked[place]
+        if (one === undefined || labelled === undefined) throw new Error("the database found other labels")
+        const { content } = one
+        if (row.is_full === true) this.#full.set(content.account_id, performance.now() + FULL_MS)
+        if (row.id !== null) {
+          found[place] = { labels: labelsOf(row, content), ...one }
+          this.#remember(found[place])
+        } else if (!one.is_replaced && this.#isFull(content.account_id)) {
+          const other = { content: replaced(labelled), is_replaced: true }
+          const known = this.#knownOf(other.content)
+          wanted[place] = other
+          if (known !== null) found[place] = { ...known, is_replaced: true }
+        }
+      }
+      const missing = wanted.filter((_, place) => found[place] === null)
+      if (missing.length === 0) break
+      const rows_to_add = missing.map(({ content }) => ({
+        ...content,
+        id: randomId(),
+        end_user_id: content.subject === null ? null : nextId(),
+      }))
+      await connection.run(add, [jsonOf(rows_to_add)], STATEMENT_MS, missing.length)
+    }
+    return found
   }
 }
 
 /** A text that is equal for equal content only. */
-function nameOf({ account_id, end_user, fixed, sent }: Labelled): string {
-  const pairs = (tags: Tags) => Object.entries(tags).sort(([one], [other]) => (one < other ? -1 : 1))
-  return JSON.stringify([account_id, end_user, pairs(fixed), pairs(sent)])
+function nameOf({ account_id, subject, tags }: Content): string {
+  const pairs = Object.entries(tags).sort(([one], [other]) => (one < other ? -1 : 1))
+  return JSON.stringify([account_id, subject, pairs])
 }
 
-/** Null for a combination that could not be added: its account moves. */
-async function intern(connection: Runner, asked: readonly Labelled[]): Promise<readonly (Interned | null)[]> {
-  const wanted = asked.map((labelled) => ({ content: contentOf(labelled), is_replaced: false }))
-  const found: (Interned | null)[] = asked.map(() => null)
-  for (let round = 0; round < ROUNDS; round += 1) {
-    const open = wanted.flatMap(({ content }, place) =>
-      found[place] === null ? [{ place, ...content }] : [],
-    )
-    const rows = await connection.run(find, [jsonOf(open)], STATEMENT_MS, open.length)
-    for (const row of rows) {
-      const place = numberOf(row, "place")
-      const one = wanted[place]
-      const labelled = asked[place]
-      if (one === undefined || labelled === undefined) throw new Error("the database found other labels")
-      if (row.id !== null) found[place] = { labels: labelsOf(row, one.content), ...one }
-      else if (row.is_full === true) wanted[place] = { content: replaced(labelled), is_replaced: true }
-    }
-    const missing = wanted.filter((_, place) => found[place] === null)
-    if (missing.length === 0) break
-    const rows_to_add = missing.map(({ content }) => ({
-      ...content,
-      id: randomId(),
-      end_user_id: content.subject === null ? null : nextId(),
-    }))
-    await connection.run(add, [jsonOf(rows_to_add)], STATEMENT_MS, missing.length)
+/** With texts of its own: a part of a text keeps the whole, such as a header with many blanks. */
+function copyOf({ account_id, subject, tags }: Content): Content {
+  const copy = (text: string) => Buffer.from(text).toString()
+  return {
+    account_id: copy(account_id),
+    subject: subject === null ? null : copy(subject),
+    tags: Object.fromEntries(Object.entries(tags).map(([name, value]) => [copy(name), copy(value)])),
   }
-  return found
 }
 
 function contentOf({ account_id, end_user, fixed, sent }: Labelled): Content {
