@@ -16,14 +16,14 @@ const DEFAULT_TOLERANCE = 0.5
 /** `tollgate reconcile`: a provider's usage export beside our journal (D98). */
 export const reconcile = adminCommand({
   summary: "Compare a provider's usage export with the journal",
-  details: `FILE has the pages of the provider's usage API, grouped by model, and also by key if you use --keys: one page, or an array of pages. This command uses no network but the gateway's. It compares each hour, or day, and explains differences by attempts that did not answer, estimates, calls that were cut, calls at the bounds of the step, and calls from elsewhere, in this order. Steps without data and steps that ended less than 24 hours ago are not compared. Amounts are at the configured prices. Charges never change. The exit code is 1 if more than the tolerance is unexplained (default: ${DEFAULT_TOLERANCE} %).`,
+  details: `FILE has the pages of the provider's usage API, grouped by model, and also by key if you use --keys: one page, or an array of pages. This command uses no network but the gateway's. It compares each hour, or day, and explains differences by attempts that did not answer, estimates, calls that were cut, calls at the bounds of the step, and calls from elsewhere, in this order. Steps without data and steps that ended less than 24 hours ago are not compared. Amounts are at the configured prices. Charges never change. The exit code is 1 if more than the tolerance is unexplained or from elsewhere (default: ${DEFAULT_TOLERANCE} %), or if the provider counts tokens of a model to which there are no calls.`,
   words: {
     "<provider>": ["the provider of the export", providers],
     "<file>": "the export",
     "--upstream <NAME,…>": "the upstreams of this provider (default: one with its name)",
     "--map <THEIRS=OURS,…>": "our names of their models, where they differ by more than a date",
     "--keys <ID=NAME,…>": "also compare by key: our names for the ids of their keys",
-    "--tolerance <PERCENT>": "how much may be unexplained",
+    "--tolerance <PERCENT>": "how much may be unexplained or from elsewhere",
   },
   examples: [
     ["tollgate reconcile openai usage.json", "every hour of the export"],
@@ -50,10 +50,24 @@ export const reconcile = adminCommand({
     const rows = result.rows.filter(({ state, difference }) => state !== "compared" || difference !== "0")
     context.showTable(result, { rows, columns: COLUMNS, empty: "Every step agrees." })
     for (const text of remarksOn(result, exported)) context.remark(text)
-    if (result.unexplained_percent > most)
-      throw new CliError(`${usd(result.unexplained)} USD (${result.unexplained_percent} %) are unexplained`)
+    const faults = faultsOf(result, most)
+    if (faults.length > 0) throw new CliError(faults.join("; "))
   },
 })
+
+/** A model to which there are no calls has no price, so no tolerance applies to its usage. */
+function faultsOf({ rows, unmatched, unmatched_percent }: Reconciliation, most_percent: number): string[] {
+  const foreign = rows.flatMap(({ state, model, theirs }) =>
+    state === "not_sold" && (tokensOf(theirs) ?? 0) > 0 ? visible(model) : [],
+  )
+  const names = [...new Set(foreign)].join(", ")
+  return [
+    ...(unmatched_percent > most_percent
+      ? [`${usd(unmatched)} USD (${unmatched_percent} %) are unexplained or from elsewhere`]
+      : []),
+    ...(names === "" ? [] : [`the provider counts tokens of models without calls of ours: ${names}`]),
+  ]
+}
 
 function toleranceOf(text: string | undefined): number {
   const tolerance = text === undefined ? DEFAULT_TOLERANCE : Number(text)
@@ -135,10 +149,13 @@ function explanation({ state, explained }: ReconciledRow): string {
   return parts.join(", ")
 }
 
-function remarksOn({ rows, theirs, ours, unexplained }: Reconciliation, exported: UsageExport): string[] {
+function remarksOn(
+  { rows, theirs, ours, unexplained, explained }: Reconciliation,
+  exported: UsageExport,
+): string[] {
   const compared = rows.filter(({ state }) => state === "compared").length
   return [
-    `Compared ${count(compared)} of ${count(rows.length)} sums: theirs ${usd(theirs)} USD, ours ${usd(ours)} USD, unexplained ${usd(unexplained)} USD.`,
+    `Compared ${count(compared)} of ${count(rows.length)} sums: theirs ${usd(theirs)} USD, ours ${usd(ours)} USD, unexplained ${usd(unexplained)} USD, from elsewhere ${usd(explained.elsewhere)} USD.`,
     ...(exported.has_more
       ? [visible("The export says that it has more pages, which are not in the file.")]
       : []),

@@ -44,8 +44,10 @@ export interface Reconciliation {
   readonly explained: Readonly<Record<Cause, string>>
   /** The sum of the amounts, whether above or below 0. */
   readonly unexplained: string
-  /** `unexplained` in percent of the larger of `theirs` and `ours`. */
-  readonly unexplained_percent: number
+  /** `unexplained` and what is from elsewhere: usage that no call of ours accounts for. */
+  readonly unmatched: string
+  /** `unmatched` in percent of the larger of `theirs` and `ours`. */
+  readonly unmatched_percent: number
 }
 
 interface Names {
@@ -288,6 +290,7 @@ function summed(rows: readonly Compared[]): Reconciliation {
   const ours_pico = sum((own) => own.ours_pico)
   const unexplained_pico = sum((own) => sizeOf(own.unexplained_pico))
   const larger_pico = larger(theirs_pico, ours_pico)
+  const unmatched_pico = unexplained_pico + sum(({ explained_pico }) => explained_pico.elsewhere)
   const causeSum = (cause: Cause) => sum(({ explained_pico }) => explained_pico[cause])
   return {
     rows: rows.map(({ row }) => row),
@@ -302,8 +305,8 @@ function summed(rows: readonly Compared[]): Reconciliation {
       elsewhere: causeSum("elsewhere"),
     }),
     unexplained: printPicoUsd(unexplained_pico),
-    unexplained_percent:
-      larger_pico === 0n ? 0 : Number((unexplained_pico * 1_000_000n) / larger_pico) / 10_000,
+    unmatched: printPicoUsd(unmatched_pico),
+    unmatched_percent: larger_pico === 0n ? 0 : Number((unmatched_pico * 1_000_000n) / larger_pico) / 10_000,
   }
 }
 

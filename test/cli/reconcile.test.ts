@@ -352,7 +352,7 @@ describe("D98 tollgate reconcile", () => {
     const said = await run([all])
     expect(said).toMatchObject({ code: 0, out: "Every step agrees.\n" })
     expect(said.err).toContain(
-      "Compared 1 of 1 sums: theirs 0.00048 USD, ours 0.00048 USD, unexplained 0.00 USD.",
+      "Compared 1 of 1 sums: theirs 0.00048 USD, ours 0.00048 USD, unexplained 0.00 USD, from elsewhere 0.00 USD.",
     )
   })
 
@@ -372,8 +372,31 @@ describe("D98 tollgate reconcile", () => {
     const hidden = { ...more, output_tokens: 120 }
     const failed = await run([hidden], "--tolerance", "1")
     expect(failed).toMatchObject({ code: 1 })
-    expect(failed.err).toContain("are unexplained")
+    expect(failed.err).toContain("are unexplained or from elsewhere")
     expect(await run([hidden], "--tolerance", "100")).toMatchObject({ code: 0 })
+  })
+
+  test("fails for calls from elsewhere, although they explain the whole difference", async () => {
+    const calls = { ...all, input_tokens: 320, output_tokens: 160, num_model_requests: 32 }
+    const said = await run([calls], "--json", "--tolerance", "46.8")
+    const { theirs, unexplained, explained, unmatched } = JSON.parse(said.out)
+    expect({ theirs, unexplained, explained, unmatched }).toEqual({
+      theirs: "0.00096",
+      unexplained: "0",
+      explained: { attempts: "0.00003", estimates: "0", cut: "0", boundary: "0", elsewhere: "0.00045" },
+      unmatched: "0.00045",
+    })
+    expect(said.code).toBe(1)
+    expect(said.err).toContain("0.00045 USD (46.875 %) are unexplained or from elsewhere")
+    expect(await run([calls], "--tolerance", "46.9")).toMatchObject({ code: 0 })
+  })
+
+  test("fails for tokens of a model without calls, whatever the tolerance", async () => {
+    const foreign = { model: "gpt-9", input_tokens: 1, num_model_requests: 1 }
+    const said = await run([all, foreign], "--tolerance", "100")
+    expect(said.code).toBe(1)
+    expect(said.err).toContain("the provider counts tokens of models without calls of ours: gpt-9")
+    expect(await run([all, { ...foreign, input_tokens: 0 }])).toMatchObject({ code: 0 })
   })
 
   test("compares by key, and knows models by --map", async () => {

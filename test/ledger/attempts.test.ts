@@ -2,12 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { readMigrationFiles } from "drizzle-orm/migrator"
-import { nextId } from "../../src/id.ts"
+import { floorId, nextId } from "../../src/id.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
+import type { Runner } from "../../src/ledger/database/connection.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 import type { AttemptEntry, Hold } from "../../src/ledger/entries.ts"
+import { AttemptQueue } from "../../src/ledger/queue/attempts.ts"
 import { Spool } from "../../src/ledger/queue/spool.ts"
 import { addAttempts, sumAttempts } from "../../src/ledger/reports/attempts.ts"
 import { getCall, getCallOf } from "../../src/ledger/reports/calls.ts"
@@ -234,28 +236,97 @@ test("D93 attempts are counted by upstream, key, model and outcome, in a range o
   expect(addAttempts([[first], [later, second]])).toEqual([first, { ...later, attempts: 2 }])
 })
 
-test("D93 the migration makes a table for each month: a sealed one refuses entries, a detached one is not attached", async () => {
-  const own = await openTestDatabase()
-  await addMonths(own.database.upkeep)
+describe("D93 each month gets a table for attempts: a sealed one refuses entries, a detached one is not attached", () => {
   const migration = readMigrationFiles({ migrationsFolder: MIGRATIONS }).find(({ sql }) =>
     sql.some((text) => text.includes('CREATE TABLE "tollgate"."attempts"')),
   )
-  const [first, second, third] = await own.sql`SELECT month::text FROM tollgate.months ORDER BY month`
-  await own.sql.begin(async (tx) => {
-    await tx`DROP TABLE tollgate.attempts`
-    await tx`INSERT INTO tollgate.seals (month, entries, calls, charge_nano, hash) VALUES (${first?.month}::date, 0, 0, 0, '')`
-    await tx`UPDATE tollgate.months SET detached_at = now() WHERE month = ${second?.month}::date`
-    for (const text of migration?.sql ?? []) await tx.unsafe(text)
+  test.each<[when: string, drop: string, make: (own: TestDatabase) => Promise<unknown>]>([
+    [
+      "by the migration",
+      "DROP TABLE tollgate.attempts",
+      (own) =>
+        own.sql.begin(async (tx) => {
+          for (const text of migration?.sql ?? []) await tx.unsafe(text)
+        }),
+    ],
+    [
+      "by the next gateway, if one of an older version added the month without it",
+      `DO $$ DECLARE one record; BEGIN
+        FOR one IN SELECT to_char(month, 'YYYY_MM') AS month FROM tollgate.months LOOP
+          EXECUTE 'DROP TABLE tollgate.attempts_' || one.month;
+        END LOOP;
+      END $$`,
+      (own) => Promise.all([addMonths(own.database.upkeep), addMonths(own.database.operators)]),
+    ],
+  ])("%s", async (_, drop, make) => {
+    const own = await openTestDatabase()
+    await addMonths(own.database.upkeep)
+    const [first, second, third] = await own.sql`SELECT month::text FROM tollgate.months ORDER BY month`
+    await own.sql.begin(async (tx) => {
+      await tx.unsafe(drop)
+      await tx`INSERT INTO tollgate.seals (month, entries, calls, charge_nano, hash) VALUES (${first?.month}::date, 0, 0, 0, '')`
+      await tx`UPDATE tollgate.months SET detached_at = now() WHERE month = ${second?.month}::date`
+    })
+    await make(own)
+    const rows = await own.sql`
+      SELECT right(c.relname, 7) AS month, pg_get_expr(c.relpartbound, c.oid) IS NOT NULL AS is_attached,
+        (SELECT pg_get_constraintdef(k.oid) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.conname = 'in_month') AS bounds,
+        (SELECT array_agg(t.tgname ORDER BY t.tgname)::text FROM pg_trigger t WHERE t.tgrelid = c.oid) AS triggers
+      FROM pg_class c WHERE c.relname ~ '^attempts_\\d' AND c.relkind = 'r' ORDER BY c.relname`
+    const at = (ahead: number) => {
+      const now = new Date()
+      return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + ahead, 1))
+    }
+    const nameOf = (row: typeof first) => String(row?.month).slice(0, 7).replace("-", "_")
+    const below = (ahead: number) => `(id < '${floorId(at(ahead))}'::uuid)`
+    const between = (ahead: number) =>
+      `CHECK (((id >= '${floorId(at(ahead))}'::uuid) AND ${below(ahead + 1)}))`
+    expect([...rows]).toEqual([
+      {
+        month: nameOf(first),
+        is_attached: true,
+        bounds: `CHECK (${below(1)})`,
+        triggers: "{entries_stay,month_is_sealed}",
+      },
+      { month: nameOf(second), is_attached: false, bounds: between(1), triggers: "{entries_stay}" },
+      { month: nameOf(third), is_attached: true, bounds: between(2), triggers: "{entries_stay}" },
+    ])
+    await own.close()
   })
-  const rows = await own.sql`
-    SELECT right(c.relname, 7) AS month, pg_get_expr(c.relpartbound, c.oid) IS NOT NULL AS is_attached,
-      (SELECT array_agg(t.tgname ORDER BY t.tgname)::text FROM pg_trigger t WHERE t.tgrelid = c.oid) AS triggers
-    FROM pg_class c WHERE c.relname ~ '^attempts_\\d' AND c.relkind = 'r' ORDER BY c.relname`
-  const nameOf = (row: typeof first) => String(row?.month).slice(0, 7).replace("-", "_")
-  expect([...rows]).toEqual([
-    { month: nameOf(first), is_attached: true, triggers: "{entries_stay,month_is_sealed}" },
-    { month: nameOf(second), is_attached: false, triggers: "{entries_stay}" },
-    { month: nameOf(third), is_attached: true, triggers: "{entries_stay}" },
-  ])
-  await own.close()
+
+  test("and a month that was dropped gets none", async () => {
+    const own = await openTestDatabase()
+    await own.sql`UPDATE tollgate.months SET detached_at = now(), dropped_at = now()`
+    const [{ month } = { month: "" }] =
+      await own.sql`SELECT to_char(month, 'YYYY_MM') AS month FROM tollgate.months ORDER BY month`
+    await own.sql.unsafe(`DROP TABLE tollgate.attempts_${month}`)
+    await addMonths(own.database.upkeep)
+    const [found] = await own.sql`SELECT to_regclass(${`tollgate.attempts_${month}`})::text AS made`
+    expect(found?.made).toBeNull()
+    await own.close()
+  })
+})
+
+test("D93 attempts are remembered once, however often they are written again after outages", async () => {
+  const own = db.connection()
+  let rows = 0
+  const run: Runner["run"] = (statement, values, within_ms, size = 1) => {
+    rows += size
+    return own.run(statement, values, within_ms, size)
+  }
+  const queue = new AttemptQueue({ run }, new Spool(await db.folder(), nextId(), silent), silent)
+  const ledger = await db.ledger()
+  const hold = await held(ledger)
+  for (let ordinal = 0; ordinal < 10; ordinal += 1) void queue.write(attemptOf(hold, { ordinal }))
+  await queue.written()
+  for (let outage = 0; outage < 5; outage += 1) {
+    rows = 0
+    queue.writeAgain(true)
+    await queue.written()
+    expect(rows).toBe(10)
+  }
+  queue.stop()
+  await own.end()
+  await ledger.end(released(hold.id))
+  await ledger.stop()
 })

@@ -7,7 +7,7 @@ import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
 import { areRight } from "./audit.ts"
 import { digestOf, ENTRY_ORDER, entriesIn, textOf } from "./entry-text.ts"
-import { JOURNAL_TABLES, partitionOf } from "./months.ts"
+import { JOURNAL_TABLES, partitionOf, refusingEntries } from "./months.ts"
 import { type Ids, readSlice, slicesOf, WorkPace, within } from "./slices.ts"
 
 /** Minimum time between a month's end and its seal, so that spooled entries can arrive. */
@@ -214,10 +214,7 @@ async function refuseEntries(
       sql`SELECT FROM pg_trigger WHERE tgrelid = ${sql.raw(`'${partition}'`)}::regclass AND tgname = 'month_is_sealed'`,
     )
     if (there.length > 0) return true
-    await transaction.execute(
-      sql.raw(`CREATE TRIGGER month_is_sealed BEFORE INSERT ON ${partition}
-        FOR EACH ROW EXECUTE FUNCTION tollgate.refuse_entry()`),
-    )
+    await transaction.execute(refusingEntries(table, month.month))
     return true
   })
 }

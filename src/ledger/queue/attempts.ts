@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { BatchQueue } from "../database/batch-queue.ts"
-import type { DatabaseConnection, Runner } from "../database/connection.ts"
+import type { Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { Withdrawn } from "../database/queued.ts"
 import { booleanOf, firstAndLast, isItem, jsonOf, names, statement } from "../database/statement.ts"
@@ -60,10 +60,12 @@ export async function writeAttempts(
 /** The result of an attempt: written, without a hold, `refused` for its data, or `unwritten` when the queue was stopped. */
 export type AttemptOutcome = "applied" | "none" | "refused" | "unwritten"
 
+/** The source of an attempt: its call, a file of the spool, or memory, because the database may have lost it. */
+type Origin = "call" | "spool" | "memory"
+
 interface QueuedAttempts {
   readonly attempt: AttemptEntry
-  /** True for an attempt from a file of the spool. */
-  readonly on_disk: boolean
+  readonly origin: Origin
   readonly since_ms: number
   readonly resolve: (written: AttemptOutcome) => void
 }
@@ -81,7 +83,7 @@ export class AttemptQueue {
   /** Attempts whose hold the database has lost. The end of their call writes it again (D73). */
   #unheld: AttemptEntry[] = []
 
-  constructor(connection: DatabaseConnection, spool: Spool, log: LedgerLog) {
+  constructor(connection: Runner, spool: Spool, log: LedgerLog) {
     this.#spool = spool
     this.#log = log
     this.#queue = new BatchQueue<QueuedAttempts, boolean>(connection, {
@@ -101,9 +103,9 @@ export class AttemptQueue {
   }
 
   /** Resolves once the attempt is in the ledger, or is in the spool and cannot be written now. */
-  write(attempt: AttemptEntry, on_disk = false): Promise<AttemptOutcome> {
+  write(attempt: AttemptEntry, origin: Origin = "call"): Promise<AttemptOutcome> {
     return new Promise((resolve) => {
-      const item: QueuedAttempts = { attempt, on_disk, since_ms: performance.now(), resolve }
+      const item: QueuedAttempts = { attempt, origin, since_ms: performance.now(), resolve }
       this.#writing.add(item)
       try {
         this.#queue.add(item, Number.POSITIVE_INFINITY, false, {
@@ -118,9 +120,10 @@ export class AttemptQueue {
 
   /** Writes those again whose hold was missing; with `has_lost`, also all that the database may have lost (D73). */
   writeAgain(has_lost: boolean): void {
-    const again = [...this.#unheld, ...(has_lost ? this.#recent.list : [])]
+    const unheld = this.#unheld
     this.#unheld = []
-    for (const attempt of again) void this.write(attempt)
+    for (const attempt of unheld) void this.write(attempt)
+    if (has_lost) for (const attempt of this.#recent.list) void this.write(attempt, "memory")
     this.#recent.forgetEarlier()
   }
 
@@ -132,13 +135,13 @@ export class AttemptQueue {
   #done(item: QueuedAttempts, is_held: boolean): void {
     const { attempt } = item
     if (is_held) {
-      this.#recent.add(attempt)
+      if (item.origin !== "memory") this.#recent.add(attempt)
       this.#spool.done(spoolKey(item))
       this.#finish(item, "applied")
       return
     }
     this.#keep(item)
-    if (!item.on_disk) this.#unheld.push(attempt)
+    if (item.origin !== "spool") this.#unheld.push(attempt)
     this.#finish(item, "none")
   }
 
@@ -161,7 +164,7 @@ export class AttemptQueue {
     this.#writing.delete(item)
   }
 
-  #keep({ attempt, on_disk }: QueuedAttempts): void {
-    if (!on_disk) this.#spool.keep({ attempt })
+  #keep({ attempt, origin }: QueuedAttempts): void {
+    if (origin !== "spool") this.#spool.keep({ attempt })
   }
 }

@@ -64,7 +64,7 @@ export class Replay {
     }
     // Ends first, because they write lost holds again.
     const ended = await Promise.all(ends.map((spooled) => this.#ends.resubmit(spooled)))
-    const attempted = await Promise.all(attempts.map((attempt) => this.#attempts.write(attempt, true)))
+    const attempted = await Promise.all(attempts.map((attempt) => this.#attempts.write(attempt, "spool")))
     const count = (results: readonly (EndOutcome | AttemptOutcome)[], word: EndOutcome | AttemptOutcome) =>
       results.filter((result) => result === word).length
     const applied = count(ended, "applied")
