@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { SQL } from "bun"
 import { sql } from "drizzle-orm"
-import postgres from "postgres"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { errorCode, kindOf, Unsent } from "../../src/ledger/database/database-errors.ts"
+import { errorCode, kindOf } from "../../src/ledger/database/database-errors.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
 import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { StatementKind } from "../../src/ledger/events.ts"
@@ -349,8 +349,8 @@ describe("the network and the server", () => {
 })
 
 describe("what a failed statement means", () => {
-  const server = (code: string, severity = "ERROR") =>
-    Object.assign(new postgres.PostgresError(""), { code, severity })
+  const server = (errno: string, severity = "ERROR") =>
+    new SQL.PostgresError("", { code: "ERR_POSTGRES_SERVER_ERROR", errno, severity })
   const driver = (code: string) => Object.assign(new Error(), { code })
   test.each([
     ["a lock that was waited for too long", server("55P03"), "locked"],
@@ -367,8 +367,10 @@ describe("what a failed statement means", () => {
     ["a server that ends the connection", server("57P01", "FATAL"), "unknown"],
     ["a server that crashed", server("57P02", "FATAL"), "unknown"],
     ["a pooler that lost its server", server("08P01"), "unknown"],
-    ["a connection that was never made", new Unsent(driver("ECONNREFUSED")), "undone"],
-    ["a connection that is lost", driver("CONNECTION_CLOSED"), "unknown"],
+    ["a connection that is refused", driver("ERR_POSTGRES_CONNECTION_REFUSED"), "undone"],
+    ["a connection that is not made in time", driver("ERR_POSTGRES_CONNECTION_TIMEOUT"), "undone"],
+    ["hosts of which none takes writes", driver("NO_PRIMARY"), "undone"],
+    ["a connection that is lost", driver("ERR_POSTGRES_CONNECTION_CLOSED"), "unknown"],
     ["a connection that is reset", driver("ECONNRESET"), "unknown"],
     ["an answer that cannot be read", new Error(), "unknown"],
   ] as const)("%s", (_, error, trouble) => {
@@ -442,14 +444,38 @@ describe("a connection", () => {
     expect(await connection.run(named, [""], 1_000)).toEqual([{ named: 2 }])
     await connection.run(statement("sweep", sql`DEALLOCATE ALL`), [], 1_000)
     const both = [connection.run(echo, ["1"], 1_000), connection.run(echo, ["2"], 1_000)]
-    const [first, second] = await Promise.allSettled(both)
-    expect(first).toEqual({ status: "fulfilled", value: [{ one: 1 }] })
-    // What was sent behind it is given up with the session.
-    expect(second?.status === "rejected" && kindOf(second.reason)).toBe("unknown")
+    expect(await Promise.all(both)).toEqual([[{ one: 1 }], [{ one: 2 }]])
     expect(await connection.run(named, [""], 1_000)).toEqual([{ named: 0 }])
   })
 
-  test("finds rows by index on every session, also after its plans were lost", async () => {
+  test.each([
+    ["that were forgotten", "DEALLOCATE ALL"],
+    ["whose type has changed", "ALTER TABLE answered ADD COLUMN more int"],
+  ])("D27 gives pipelined statements their own answers behind one with a plan %s", async (_, change) => {
+    const write = statement("sweep", sql`INSERT INTO answered VALUES (${sql.raw("$1")}::int) RETURNING n`)
+    const read = statement("sweep", sql`SELECT * FROM answered WHERE n < ${sql.raw("$1")}::int`)
+    const echo = statement("sweep", sql`SELECT ${sql.raw("$1")}::int AS echo`)
+    for (let round = 0; round < 40; round++) {
+      await db.sql`CREATE TABLE answered (n int)`
+      const connection = db.connection()
+      for (const each of [read, write, echo]) await connection.run(each, ["0"], 1_000)
+      await connection.run(statement("sweep", sql.raw(change)), [], 1_000)
+      const [, ...behind] = await Promise.allSettled([
+        connection.run(read, ["0"], 1_000),
+        connection.run(write, ["1"], 1_000),
+        connection.run(echo, ["2"], 1_000),
+      ])
+      expect(behind.map((each) => each.status === "fulfilled" && each.value)).toEqual([
+        [{ n: 1 }],
+        [{ echo: 2 }],
+      ])
+      expect([...(await db.sql`SELECT n FROM answered`)]).toEqual([{ n: 0 }, { n: 1 }])
+      await connection.end()
+      await db.sql`DROP TABLE answered`
+    }
+  })
+
+  test("finds rows by index on every session, also when the one before still had answers to give", async () => {
     const connection = db.connection()
     const [one, two] = [1, 2].map((n) =>
       statement(
@@ -460,9 +486,8 @@ describe("a connection", () => {
     if (one === undefined || two === undefined) throw new Error("no statement")
     await connection.run(one, ["1"], 1_000)
     await connection.run(two, ["1"], 1_000)
-    await connection.run(statement("sweep", sql`DEALLOCATE ALL`), [], 1_000)
-    await connection.run(one, ["1"], 1_000)
-    await connection.run(two, ["1"], 1_000)
+    await connection.run(statement("sweep", sql`DEALLOCATE "P0"`), [], 1_000)
+    await Promise.all([connection.run(one, ["1"], 1_000), connection.run(two, ["1"], 1_000)])
     const [row] = await connection.run(one, ["1"], 1_000)
     expect(row?.scans).toBe("off")
   })
@@ -471,7 +496,7 @@ describe("a connection", () => {
     const connection = db.connection()
     await connection.end()
     const error: unknown = await connection.run(quick, [], 1_000).catch((thrown: unknown) => thrown)
-    expect([kindOf(error), errorCode(error)]).toEqual(["undone", "CONNECTION_CLOSED"])
+    expect([kindOf(error), errorCode(error)]).toEqual(["undone", "SESSION_CLOSED"])
   })
 
   test("behind an old pooler: prepare=false in the URL is obeyed", async () => {

@@ -1,5 +1,5 @@
-import type { Address } from "./address.ts"
-import { isAnswer, Overdue, Unsent } from "./database-errors.ts"
+import { type Address, inSchema } from "./address.ts"
+import { isAnswer, isPlanLost, Overdue } from "./database-errors.ts"
 import { CONNECT_S, DatabaseSession } from "./session.ts"
 import type { Row, Statement, StatementValues } from "./statement.ts"
 
@@ -40,8 +40,9 @@ export interface Runner {
 export class DatabaseConnection implements Runner {
   readonly #address: Address
   readonly #watch: Watch
+  readonly #texts = new Map<Statement, string>()
   #session: DatabaseSession
-  /** True if plans are kept by name; false through a pooler that forgets them. */
+  /** True if plans are kept by name; false through a pooler that forgets or mixes them. */
   #prepare: boolean
   #made = false
   #ended = false
@@ -49,7 +50,7 @@ export class DatabaseConnection implements Runner {
   constructor(address: Address, watch: Watch = () => {}) {
     this.#address = address
     this.#watch = watch
-    this.#prepare = address.forgets_plans !== true
+    this.#prepare = address.names_clash !== true
     this.#session = this.#open()
   }
 
@@ -61,14 +62,14 @@ export class DatabaseConnection implements Runner {
     size = 1,
   ): Promise<readonly Row[]> {
     const started_ms = performance.now()
-    const failed = Promise.withResolvers<never>()
+    const overdue = Promise.withResolvers<never>()
     const allowed_ms = this.#made ? within_ms : within_ms + CONNECT_S * 1000
     let timer = setTimeout(() => {
-      timer = setTimeout(() => failed.reject(new Overdue()), GRACE_MS)
+      timer = setTimeout(() => overdue.reject(new Overdue()), GRACE_MS)
     }, allowed_ms)
     let failure: unknown = null
     try {
-      return await this.#query(statement, values, failed)
+      return await this.#query(statement, values, overdue.promise)
     } catch (error) {
       failure = error
       throw error
@@ -84,34 +85,51 @@ export class DatabaseConnection implements Runner {
   }
 
   async #query(
-    { text }: Statement,
+    statement: Statement,
     values: StatementValues,
-    failed: PromiseWithResolvers<never>,
+    overdue: Promise<never>,
   ): Promise<readonly Row[]> {
     const session = this.#session
     try {
-      const rows = await Promise.race([session.query(text, values, failed.reject), failed.promise])
+      const rows = await Promise.race([session.query(this.#textOf(statement), values), overdue])
       // Sent behind the first statement, which alone shows that there is a connection; its plan is not kept yet.
       if (!this.#made && session === this.#session) {
         this.#made = true
-        void session.query(BY_INDEX, [], () => {}).catch(() => {})
-      }
-      if (session.has_lost_plans) {
-        this.#prepare = false
-        this.#giveUp(session)
+        void session.query(BY_INDEX, []).catch(() => {})
       }
       return rows
     } catch (error) {
-      const failure = session.is_connected || error instanceof Unsent ? error : new Unsent(error)
-      if (!isAnswer(failure)) this.#giveUp(session)
-      throw failure
+      if (isPlanLost(error)) {
+        this.#forgetPlans(session)
+        return await this.#query(statement, values, overdue)
+      }
+      if (!isAnswer(error)) this.#giveUp(session)
+      throw error
     }
+  }
+
+  /** The text for this schema; the same string each time. */
+  #textOf(statement: Statement): string {
+    if (this.#address.schema === undefined) return statement.text
+    let text = this.#texts.get(statement)
+    if (text === undefined) {
+      text = inSchema(statement.text, this.#address)
+      this.#texts.set(statement, text)
+    }
+    return text
   }
 
   /** Closes the session; statements in flight reject. */
   #giveUp(session: DatabaseSession): void {
     this.#replace(session)
     void session.end()
+  }
+
+  /** Opens a session without kept plans; statements in flight on the old one fail by themselves. */
+  #forgetPlans(session: DatabaseSession): void {
+    this.#prepare = false
+    this.#replace(session)
+    void session.end("after its last answer")
   }
 
   #replace(session: DatabaseSession): void {

@@ -1,3 +1,4 @@
+import { SQL } from "bun"
 import postgres from "postgres"
 
 /**
@@ -28,29 +29,46 @@ export class Uncertain extends Error {
   }
 }
 
-/** No connection was made, so nothing was sent. */
-export class Unsent extends Error {
-  override readonly name = "Unsent"
-
-  constructor(cause: unknown) {
-    super("there is no connection", { cause })
-  }
-}
-
+/**
+ * Nothing was sent: no connection was made, or the session was closed before. `FAILED`: the connection was closed before it was
+ * made, or its host does not answer.
+ */
+const UNSENT = new Set([
+  "ERR_POSTGRES_CONNECTION_REFUSED",
+  "ERR_POSTGRES_CONNECTION_FAILED",
+  "ERR_POSTGRES_CONNECTION_TIMEOUT",
+  "NO_PRIMARY",
+  "SESSION_CLOSED",
+])
 /** A division by zero: only the statements' assertions divide. */
 const ASSERTION = "22012"
 /** A statement that writes, sent to a standby or to an old primary. */
 const READ_ONLY = "25006"
 const NOT_SUPPORTED = "0A000"
+/** No such prepared statement; another one of that name. */
+const PLAN_LOST = new Set(["26000", "42P05"])
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
 
-/** Classifies an error. A server's `ERROR` has rolled back; otherwise only a connection that was never made is sure. */
+interface Said {
+  /** SQLSTATE. */
+  readonly code: string
+  readonly severity: string
+}
+
+/** Returns null for an error that the server has not sent. Bun's driver has the SQLSTATE in `errno`. */
+function saidIn(error: unknown): Said | null {
+  if (error instanceof postgres.PostgresError) return error
+  if (!(error instanceof SQL.PostgresError) || error.errno === undefined) return null
+  return { code: error.errno, severity: error.severity ?? "" }
+}
+
+/** Classifies an error. A server's `ERROR` has rolled back; otherwise only what was never sent is sure. */
 export function kindOf(error: unknown): ErrorKind {
   if (error instanceof Uncertain) return "unknown"
-  if (error instanceof Unsent) return "undone"
-  if (!(error instanceof postgres.PostgresError)) return "unknown"
-  const { code, severity } = error
+  const said = saidIn(error)
+  if (said === null) return UNSENT.has(errorCode(error)) ? "undone" : "unknown"
+  const { code, severity } = said
   if (NOT_LET_IN.test(code)) return "undone"
   if (severity !== "ERROR" || code.startsWith("08")) return "unknown"
   if (code === "55P03") return "locked"
@@ -71,12 +89,22 @@ export function isNotSupported(error: unknown): boolean {
 
 /** True if the server answered. A refusal counts, unless the server turned read-only or is stopping. */
 export function isAnswer(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.severity === "ERROR" && error.code !== READ_ONLY
+  const said = saidIn(error)
+  return said !== null && said.severity === "ERROR" && said.code !== READ_ONLY
+}
+
+/**
+ * True if the server, behind a transaction pooler, does not know a statement's name, or has another statement of that name.
+ */
+export function isPlanLost(error: unknown): boolean {
+  return PLAN_LOST.has(saidIn(error)?.code ?? "")
 }
 
 /** The SQLSTATE, the driver's or the system's code of an error, for logs that must not show statements or values. */
 export function errorCode(error: unknown): string {
   if (error instanceof Overdue) return "OVERDUE"
-  if (error instanceof Uncertain || error instanceof Unsent) return errorCode(error.cause)
+  if (error instanceof Uncertain) return errorCode(error.cause)
+  const said = saidIn(error)
+  if (said !== null) return said.code
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "?"
 }

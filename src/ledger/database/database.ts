@@ -64,7 +64,7 @@ export async function openDatabase(address: Address): Promise<Database> {
  * the setting: then it is the role's (docs/deploying.md).
  */
 export async function connectDatabase(address: Address): Promise<Database> {
-  const known = { ...address, forgets_plans: await forgetsPlans(address) }
+  const known = { ...address, names_clash: await namesClash(address) }
   try {
     return await alignedDatabase({ ...known, settings: { jit: "off" } })
   } catch (error) {
@@ -75,11 +75,11 @@ export async function connectDatabase(address: Address): Promise<Database> {
 }
 
 /**
- * True behind a pooler that passes on the names of statements as they are: in transaction mode, the next server does not know
- * them. A pooler shows by its cancellation key, which does not begin with the number of the server process. The embedded
- * database has no pooler.
+ * True if two connections may give different statements the same name: Bun's driver calls the first one of each `P0`, and a
+ * transaction pooler may run one for the other. A pooler shows by its cancellation key, which does not begin with the number of
+ * the server process. The embedded database has no pooler.
  */
-async function forgetsPlans(address: Address): Promise<boolean> {
+async function namesClash(address: Address): Promise<boolean> {
   if (!("url" in address)) return false
   const client = connect(address, { max: 1, fetch_types: false, onnotice: () => {} })
   try {

@@ -1,4 +1,4 @@
-import type { Socket } from "node:net"
+import { Socket } from "node:net"
 import postgres from "postgres"
 import { hostOf } from "../../wire/host.ts"
 import { errorCode } from "./database-errors.ts"
@@ -18,6 +18,12 @@ export interface Host {
   readonly url: string
 }
 
+export interface OpenConnection {
+  readonly host: Host
+  end(): void
+  isClosed(): boolean
+}
+
 /** No host of the URL takes writes now. Nothing was sent. */
 export class NoPrimary extends Error {
   override readonly name = "NoPrimary"
@@ -30,8 +36,7 @@ export class Hosts {
   readonly #hosts: readonly Host[]
   #asking: Promise<Host> | null = null
   #timeline = 0
-  /** The connections, to be ended once another host is the primary. */
-  readonly #open = new Map<Socket, Host>()
+  readonly #open = new Set<OpenConnection>()
 
   private constructor(url: string) {
     this.#hosts = singleHosts(url).map((alone) => {
@@ -53,24 +58,38 @@ export class Hosts {
   }
 
   /** The host that takes writes. Rejects with `NoPrimary`, which says why each host was not taken. */
-  #primary(): Promise<Host> {
+  primary(): Promise<Host> {
     this.#asking ??= this.#findPrimary().finally(() => {
       this.#asking = null
     })
     return this.#asking
   }
 
-  /** Connects `socket` to the primary. Rejects with `NoPrimary`, or with the socket's error. */
-  async dial(socket: Socket): Promise<void> {
-    const host = await this.#primary()
-    await openSocket(socket, host)
-    for (const old of this.#open.keys()) if (old.destroyed) this.#open.delete(old)
-    this.#open.set(socket, host)
+  /** Notes a connection, to be ended once another host is the primary. */
+  connected(connection: OpenConnection): void {
+    for (const old of this.#open) if (old.isClosed()) this.#open.delete(old)
+    this.#open.add(connection)
+  }
+
+  /** A connected socket to the primary. Rejects as `primary` does, or with the socket's error. */
+  async dial(): Promise<Socket> {
+    const primary = await this.primary()
+    const { host, port } = primary
+    const socket = new Socket()
+    const connected = Promise.withResolvers<void>()
+    socket.once("connect", connected.resolve)
+    socket.once("error", connected.reject)
+    socket.connect(port, host)
+    await connected.promise
+    socket.removeAllListeners()
+    this.connected({ host: primary, end: () => socket.destroy(), isClosed: () => socket.destroyed })
+    // The driver takes the name for TLS from here.
+    return Object.assign(socket, { host })
   }
 
   /** Ends the connections to the old primary, which may still run and return data that the new primary does not have. */
   #leaveOthers(primary: Host): void {
-    for (const [socket, host] of this.#open) if (host !== primary) socket.destroy()
+    for (const connection of this.#open) if (connection.host !== primary) connection.end()
   }
 
   /**
@@ -101,24 +120,6 @@ export class Hosts {
     }
     const told = this.#hosts.map((host) => `${host.host}:${host.port} (${reasons.get(host) ?? "no answer"})`)
     throw new NoPrimary(`none of its hosts takes writes: ${told.join(", ")}`)
-  }
-}
-
-/** Connects `socket`. The driver takes the name for TLS from its `host`. */
-export async function openSocket(
-  socket: Socket,
-  to: { readonly path: string } | { readonly host: string; readonly port: number },
-): Promise<void> {
-  const opened = Promise.withResolvers<void>()
-  socket.once("connect", opened.resolve)
-  socket.once("error", opened.reject)
-  socket.once("close", () => opened.reject(new Error("the connection is closed")))
-  if ("path" in to) socket.connect(to.path)
-  else Object.assign(socket, { host: to.host }).connect(to.port, to.host)
-  try {
-    await opened.promise
-  } finally {
-    socket.removeAllListeners()
   }
 }
 

@@ -2,7 +2,7 @@ import { type SQL, sql } from "drizzle-orm"
 import { type PgColumn, PgDialect, PgEnumColumn } from "drizzle-orm/pg-core"
 import type { StatementKind } from "../events.ts"
 
-/** One SQL text, built once by drizzle from the schema, and run as its prepared query. */
+/** One SQL text, built once by drizzle from the schema, and run without drizzle, which would build it again for each call. */
 export interface Statement {
   readonly kind: StatementKind
   readonly text: string
