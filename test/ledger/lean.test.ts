@@ -231,7 +231,7 @@ class World {
     const placed = Object.entries(said).map(([table, rows]) => [
       table,
       rows
-        .map(({ id, account_id, key_id, held_at: _h, ended_at: _e, corrected_at: _c, ...row }) => ({
+        .map(({ id, account_id, key_id, held_at: _h, ended_at: _e, corrected_at: _c, xid: _x, ...row }) => ({
           ...row,
           call: this.#ids.indexOf(id),
           account: own.indexOf(account_id),
