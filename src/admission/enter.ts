@@ -11,6 +11,7 @@ import type { InFlight } from "./in-flight.ts"
 import { checksumHolds } from "./key.ts"
 import type { KeyLoads } from "./key-loads.ts"
 import type { Memory, MemoryPart } from "./memory.ts"
+import { arrivedBytes } from "./unread-bodies.ts"
 
 /** The parts of the gateway that decide by the headers of a request. */
 export interface Entering {
@@ -56,22 +57,23 @@ async function enterUnknown(gateway: Entering, key_hash: string, request: Reques
 
 /**
  * The standing of a request's key, read from the ledger while nobody reads the body. Throws `overloaded` if too many bodies wait,
- * or too many of one address with keys that nobody has.
+ * or if too much has come of long ones with keys that no account has.
  */
 export async function standingOf(
   { ledger, memory, sockets }: Pick<Entering, "ledger" | "memory" | "sockets">,
   key_hash: string,
   request: Request,
 ): Promise<Standing | null> {
-  const isKnown = () => ledger.owner(key_hash) !== null
-  const done = memory.wait(request.headers, isKnown() ? null : sockets.address(request))
-  let is_refused = false
+  const is_remembered = ledger.owner(key_hash) !== null
+  const done = memory.wait(request.headers, is_remembered ? null : sockets.address(request))
+  let arrived_bytes = 0
   try {
     const standing = await ledger.standing(key_hash)
-    is_refused = !isKnown()
+    // A suspended, revoked or expired key has an account: its client is known, and its faults refuse nobody else.
+    if (standing === null) arrived_bytes = await arrivedBytes(request)
     return standing
   } finally {
-    done(is_refused)
+    done(arrived_bytes)
   }
 }
 

@@ -2,20 +2,19 @@ import { FairShare } from "../ledger/database/fair-share.ts"
 
 /** The most that the runtime keeps of a body that nobody reads, before it stops reading the connection. Measured: 1.2 MiB. */
 const UNREAD_BYTES = 1_572_864
+/** The runtime reads and drops a refused body of up to this length. The rest of a longer one is not read. */
+export const DROPPED_BYTES = 1_048_576
 /** The bytes that the runtime has read of a new connection before its request is seen. Shorter bodies cost what their heads cost. */
 const FIRST_BYTES = 65_536
 /** The bodies of refused requests whose clients may still read the answer. */
 const LINGERING_BYTES = 12_582_912
-/** The bodies of keys that no account has: a place for each of 16 that are large. */
-const UNKNOWN_BYTES = 16 * UNREAD_BYTES
-/** The time for which the body of a key that no account has keeps its place. */
-const UNKNOWN_MS = 1_000
-/** The time for which the places are limited after such a body. */
-const WARY_MS = 60_000
 /** For the bodies that wait for the ledger, which after a restart knows no key: this part of the default memory, within bounds. */
 const WAITING_PART = 8
-const LEAST_WAITING_BYTES = UNKNOWN_BYTES
-const MOST_WAITING_BYTES = 2 * UNKNOWN_BYTES
+const LEAST_WAITING_BYTES = 16 * UNREAD_BYTES
+const MOST_WAITING_BYTES = 2 * LEAST_WAITING_BYTES
+/** The bytes that may come in `UNKNOWN_MS` of long bodies with keys that no account has, with those that are being looked up. */
+const UNKNOWN_BYTES = MOST_WAITING_BYTES
+const UNKNOWN_MS = 1_000
 
 /**
  * The length that a request announces for its body, in bytes; infinite for none, and for a list, which the server accepts if its
@@ -32,16 +31,43 @@ export function unreadBytes(headers: Headers): number {
   return has_body ? Math.min(announcedBytes(headers), UNREAD_BYTES) : 0
 }
 
-/** Called once, when a body no longer waits: because its request was refused, or for another reason. */
-export type EndOfWait = (is_refused: boolean) => void
+/** Requests whose body was not read to its end. */
+export const unfinished = new WeakSet<Request>()
+
+/**
+ * The bytes of a long body that have come so far, which are dropped; 0 for a short one. A client that announces a long body need not
+ * send any of it. Only a look into the stream tells.
+ */
+export async function arrivedBytes(request: Request): Promise<number> {
+  const { body, headers } = request
+  if (body === null || unreadBytes(headers) <= DROPPED_BYTES) return 0
+  unfinished.add(request)
+  const reader = body.getReader()
+  const { promise: nothing, resolve } = Promise.withResolvers<null>()
+  const turn = setImmediate(() => resolve(null))
+  try {
+    const part = await Promise.race([reader.read(), nothing])
+    const bytes = part?.value?.byteLength ?? 0
+    // Nothing else uses this buffer, and it need not wait for a collection.
+    if (part?.value?.buffer instanceof ArrayBuffer) part.value.buffer.transfer(0)
+    return bytes
+  } catch {
+    return 0
+  } finally {
+    clearImmediate(turn)
+    reader.releaseLock()
+  }
+}
+
+/** Called once, when a body no longer waits. `arrived_bytes`: what came of it if no account has its key, 0 for any other. */
+export type EndOfWait = (arrived_bytes: number) => void
 
 /** The bodies of this process that nobody reads while something else happens (D77). The runtime keeps the beginning of each. */
 export class UnreadBodies {
   #lingering_bytes = 0
-  #waiting_bytes = 0
   readonly #waiting_limit_bytes: number
+  readonly #waiting = new FairShare()
   readonly #unknown = new FairShare()
-  #wary_until_ms = Number.NEGATIVE_INFINITY
 
   constructor(default_memory_bytes: number) {
     const part_bytes = Math.min(default_memory_bytes / WAITING_PART, MOST_WAITING_BYTES)
@@ -59,23 +85,39 @@ export class UnreadBodies {
   }
 
   /**
-   * Counts a body that waits for the ledger, or a refused one that waits for its end; null if there is no memory. `address`: who
-   * sends it, null for the ledger if the key is known. After a large body of a key that nobody has, such bodies share a few places
-   * by address, and keep them for a second, so that a flood is refused before the ledger is asked and the runtime reads more.
+   * Counts a refused body without a length that is given time to end, until the returned function is called, once; null if half of
+   * the memory is taken. The other half is for bodies that wait for the ledger: refusals alone never refuse those.
+   */
+  end(headers: Headers): (() => void) | null {
+    const bytes = unreadBytes(headers)
+    if (this.#waiting.used + bytes > this.#waiting_limit_bytes / 2) return null
+    this.#waiting.add("", bytes)
+    return () => this.#waiting.give("", bytes)
+  }
+
+  /**
+   * Counts a body that waits for the ledger; null if there is no memory. `address`: who sends it with a key that the gateway does
+   * not remember, null if it remembers the key. Addresses share the memory. What came of long bodies
+   * with keys that no account has counts for a second, so that a flood of them is refused before the ledger is asked and the
+   * runtime reads more. Announced bytes that did not come do not count: a flood of heads costs little and refuses nobody.
    */
   wait(headers: Headers, address: string | null): EndOfWait | null {
     const bytes = unreadBytes(headers)
-    if (this.#waiting_bytes + bytes > this.#waiting_limit_bytes) return null
-    const is_suspect = address !== null && bytes > FIRST_BYTES
-    const shares = is_suspect && performance.now() < this.#wary_until_ms
-    if (shares && !this.#unknown.take(address, bytes, UNKNOWN_BYTES)) return null
-    this.#waiting_bytes += bytes
-    return (is_refused) => {
-      this.#waiting_bytes -= bytes
-      if (is_suspect && is_refused) this.#wary_until_ms = performance.now() + WARY_MS
-      if (!shares) return
-      if (is_refused) setTimeout(() => this.#unknown.give(address, bytes), UNKNOWN_MS).unref()
-      else this.#unknown.give(address, bytes)
+    const sender = bytes > FIRST_BYTES ? address : null
+    const has_room =
+      sender === null
+        ? this.#waiting.used + bytes <= this.#waiting_limit_bytes
+        : this.#waiting.has(sender, bytes, this.#waiting_limit_bytes)
+    if (!has_room) return null
+    const is_long = sender !== null && bytes > DROPPED_BYTES
+    if (is_long && !this.#unknown.take(sender, bytes, UNKNOWN_BYTES)) return null
+    this.#waiting.add(sender ?? "", bytes)
+    return (arrived_bytes) => {
+      this.#waiting.give(sender ?? "", bytes)
+      if (!is_long) return
+      const kept_bytes = Math.min(arrived_bytes, bytes)
+      this.#unknown.give(sender, bytes - kept_bytes)
+      if (kept_bytes > 0) setTimeout(() => this.#unknown.give(sender, kept_bytes), UNKNOWN_MS).unref()
     }
   }
 }

@@ -1,7 +1,7 @@
 import { pipeline, type Transform } from "node:stream"
 import { constants, createGunzip, createZstdDecompress } from "node:zlib"
-import type { MemoryPart } from "../admission/memory.ts"
-import { announcedBytes, type EndOfWait, unreadBytes } from "../admission/unread-bodies.ts"
+import type { Memory, MemoryPart } from "../admission/memory.ts"
+import { announcedBytes, DROPPED_BYTES, unfinished, unreadBytes } from "../admission/unread-bodies.ts"
 import { startTimeout } from "../call/timeouts.ts"
 import { COPIES, type Config } from "../config/config.ts"
 import { errorResponse, GatewayError, printError } from "../errors.ts"
@@ -37,9 +37,6 @@ const decoders: Readonly<Record<string, Decoder>> = {
       params: { [constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG },
     }),
 }
-
-/** Requests whose body was not read to its end. */
-const unfinished = new WeakSet<Request>()
 
 /**
  * The body of a request that must be UTF-8 JSON, decoded if it is compressed (D18). 415 for any other media type, 413 over
@@ -135,14 +132,13 @@ async function readParts(
 export async function refusal(
   request: Request,
   fault: GatewayError,
-  { memory, sockets }: Pick<Gateway, "memory" | "sockets">,
+  { memory }: Pick<Gateway, "memory">,
 ): Promise<Response> {
   const { headers } = request
   const is_read = request.bodyUsed && !unfinished.has(request)
   const id = requestId(request)
-  if (is_read || unreadBytes(headers) <= STREAMED_BYTES) return errorResponse(fault, id)
-  const wait = () => memory.unread.wait(headers, sockets.address(request))
-  if (await isShort(request, wait)) return errorResponse(fault, id)
+  if (is_read || unreadBytes(headers) <= DROPPED_BYTES) return errorResponse(fault, id)
+  if (await isShort(request, memory)) return errorResponse(fault, id)
   const { body, ...init } = printError(fault, id)
   init.headers.set("connection", "close")
   const remove = memory.unread.linger(headers)
@@ -168,13 +164,15 @@ export async function refusal(
  * Reads and drops a body without a length. True if all of it comes soon, in few parts, and has at most 1 MiB. False immediately if there is no
  * memory for what the runtime reads ahead.
  */
-async function isShort({ body, headers }: Request, wait: () => EndOfWait | null): Promise<boolean> {
+async function isShort({ body, headers }: Request, { unread }: Memory): Promise<boolean> {
   if (body === null || body.locked || headers.has("content-length")) return false
-  const done = wait()
+  const done = unread.end(headers)
   if (done === null) return false
-  const is_short = await comesSoon(body)
-  done(!is_short)
-  return is_short
+  try {
+    return await comesSoon(body)
+  } finally {
+    done()
+  }
 }
 
 async function comesSoon(body: ReadableStream<Uint8Array>): Promise<boolean> {
@@ -183,7 +181,7 @@ async function comesSoon(body: ReadableStream<Uint8Array>): Promise<boolean> {
   const timeout = startTimeout(SHORT_MS, () => resolve(null))
   try {
     let bytes = 0
-    for (let parts = 0; parts < SHORT_PARTS && bytes <= STREAMED_BYTES; parts++) {
+    for (let parts = 0; parts < SHORT_PARTS && bytes <= DROPPED_BYTES; parts++) {
       const part = await Promise.race([reader.read(), late])
       if (part === null || part.done) return part !== null
       bytes += part.value.byteLength
