@@ -72,13 +72,14 @@ interface Theirs extends Tokens {
 /** Buckets that ended later than this before now may still change. */
 const YOUNG_MS = 24 * STEP_MS.hour
 
-/** Compares an export with our sums of the same steps. */
+/** Compares an export with our sums of the same steps and operations. */
 export function reconcile(
   exported: UsageExport,
-  ours: readonly ReconciledSums[],
+  all: readonly ReconciledSums[],
   names: Names,
   now_ms: number,
 ): Reconciliation {
+  const ours = all.filter(({ operation }) => (operation === "embeddings") === exported.has_embeddings)
   const step_ms = STEP_MS[exported.step]
   const pairs = pairsOf(exported.usages, ours, names)
   const prices = pricesOf(ours)

@@ -21,6 +21,8 @@ export interface ExportedUsage {
 }
 
 export interface UsageExport {
+  /** True for usage of embeddings, which OpenAI exports by itself. Otherwise it is usage of all other operations. */
+  readonly has_embeddings: boolean
   readonly step: ReportStep
   readonly from_ms: number
   readonly to_ms: number
@@ -34,6 +36,15 @@ export interface UsageExport {
 const Count = Type.Integer({ minimum: 0 })
 const Text = Type.Union([Type.String(), Type.Null()])
 
+const EMBEDDINGS = "organization.usage.embeddings.result"
+
+const usageOfOpenAi = {
+  input_tokens: Count,
+  num_model_requests: Count,
+  model: Text,
+  api_key_id: Type.Optional(Text),
+}
+
 const OpenAiPage = Type.Object({
   has_more: Type.Optional(Type.Boolean()),
   data: Type.Array(
@@ -41,16 +52,16 @@ const OpenAiPage = Type.Object({
       start_time: Count,
       end_time: Count,
       results: Type.Array(
-        Type.Object({
-          object: Type.Literal("organization.usage.completions.result"),
-          input_tokens: Count,
-          output_tokens: Count,
-          input_cached_tokens: Type.Optional(Type.Union([Count, Type.Null()])),
-          num_model_requests: Count,
-          model: Text,
-          api_key_id: Type.Optional(Text),
-          batch: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
-        }),
+        Type.Union([
+          Type.Object({ ...usageOfOpenAi, object: Type.Literal(EMBEDDINGS) }),
+          Type.Object({
+            ...usageOfOpenAi,
+            object: Type.Literal("organization.usage.completions.result"),
+            output_tokens: Count,
+            input_cached_tokens: Type.Optional(Type.Union([Count, Type.Null()])),
+            batch: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+          }),
+        ]),
       ),
     }),
   ),
@@ -85,7 +96,7 @@ interface ExportedBucket {
   readonly usages: readonly Omit<ExportedUsage, "from_ms">[]
 }
 
-/** Reads one page, or an array of pages. Null if the text is no export of this provider, or is not grouped by model. */
+/** Reads one page, or an array of pages. Null if the text is no export of this provider, is not grouped by model, or has embeddings beside other usage. */
 export function readUsageExport(provider: Provider, text: string): UsageExport | null {
   const value = parsed(text)
   const pages: readonly unknown[] = Array.isArray(value) ? value : [value]
@@ -93,11 +104,19 @@ export function readUsageExport(provider: Provider, text: string): UsageExport |
   const buckets = read.flatMap((page) => page.buckets)
   const widths = new Set(buckets.map(({ from_ms, to_ms }) => to_ms - from_ms))
   if (read.length < pages.length || buckets.length === 0) return null
+  const kinds = new Set(read.flatMap(({ has_embeddings }) => has_embeddings ?? []))
+  if (kinds.size > 1) return null
   const step: ReportStep = [...widths].every((width_ms) => width_ms <= STEP_MS.hour) ? "hour" : "day"
-  return collected(buckets, step, read.at(-1)?.has_more === true)
+  return {
+    ...collected(buckets, step),
+    has_embeddings: kinds.has(true),
+    has_more: read.at(-1)?.has_more === true,
+  }
 }
 
 interface ExportedPage {
+  /** Null if the page has no usage. */
+  readonly has_embeddings: boolean | null
   readonly buckets: readonly ExportedBucket[]
   readonly has_more: boolean
 }
@@ -108,22 +127,24 @@ const readers: Readonly<Record<Provider, (page: unknown) => ExportedPage | null>
 }
 
 function openAiPage({ data, has_more = false }: Static<typeof OpenAiPage>): ExportedPage | null {
-  if (data.some(({ results }) => results.some(({ model }) => model === null))) return null
+  const all = data.flatMap(({ results }) => results)
+  const kinds = new Set(all.map(({ object }) => object === EMBEDDINGS))
+  if (kinds.size > 1 || all.some(({ model }) => model === null)) return null
   const buckets = data.map(({ start_time, end_time, results }) => ({
     from_ms: start_time * 1_000,
     to_ms: end_time * 1_000,
     usages: results
-      .filter(({ batch }) => batch !== true)
+      .filter((result) => result.object === EMBEDDINGS || result.batch !== true)
       .map((result) => ({
         model: result.model ?? "",
         key_id: result.api_key_id ?? null,
         requests: result.num_model_requests,
         prompt_tokens: result.input_tokens,
-        cached_tokens: result.input_cached_tokens ?? 0,
-        completion_tokens: result.output_tokens,
+        cached_tokens: result.object === EMBEDDINGS ? 0 : (result.input_cached_tokens ?? 0),
+        completion_tokens: result.object === EMBEDDINGS ? 0 : result.output_tokens,
       })),
   }))
-  return { buckets, has_more }
+  return { buckets, has_more, has_embeddings: kinds.size === 0 ? null : kinds.has(true) }
 }
 
 function anthropicPage({ data, has_more = false }: Static<typeof AnthropicPage>): ExportedPage | null {
@@ -144,11 +165,14 @@ function anthropicPage({ data, has_more = false }: Static<typeof AnthropicPage>)
       }
     }),
   }))
-  return { buckets, has_more }
+  return { buckets, has_more, has_embeddings: false }
 }
 
 /** Adds buckets of minutes to hours. A step is covered if its buckets fill it. */
-function collected(buckets: readonly ExportedBucket[], step: ReportStep, has_more: boolean): UsageExport {
+function collected(
+  buckets: readonly ExportedBucket[],
+  step: ReportStep,
+): Omit<UsageExport, "has_embeddings" | "has_more"> {
   const step_ms = STEP_MS[step]
   const startOf = (ms: number) => ms - (ms % step_ms)
   const filled = new Map<number, number>()
@@ -162,7 +186,6 @@ function collected(buckets: readonly ExportedBucket[], step: ReportStep, has_mor
     usages: buckets.flatMap(({ from_ms, usages }) =>
       usages.map((usage) => ({ ...usage, from_ms: startOf(from_ms) })),
     ),
-    has_more,
   }
 }
 

@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Count, Money, nullable, Time } from "./admin.ts"
+import { operationNames } from "./call.ts"
 import { invalidField } from "./fault.ts"
 import { model, moment, query, word } from "./parameter.ts"
 
@@ -29,6 +30,10 @@ const doubtful = (description: string) =>
 export const ReconciledSums = Type.Object({
   from: { ...Time, description: "When the step starts." },
   model: Type.String({ description: "The model, by the name that clients use." }),
+  operation: Type.String({
+    enum: [...operationNames],
+    description: "Providers report embeddings apart from the other operations.",
+  }),
   upstream_key: nullable(
     Type.String({ description: "The name of the upstream's key; null for an upstream with a single key." }),
   ),
@@ -54,7 +59,7 @@ export const ReconciliationBody = Type.Object({
   from: Time,
   to: Time,
   data: Type.Array(ReconciledSums, {
-    description: "One entry for each step, model and key of the upstream with calls or attempts.",
+    description: "One entry for each step, model, operation and key of the upstream with calls or attempts.",
   }),
 })
 export type ReconciliationBody = Static<typeof ReconciliationBody>

@@ -128,6 +128,13 @@ describe("D98 an export", () => {
       ),
     ],
     ["not grouped by model", JSON.stringify(openAiPage(openAiBucket(NINE_MS, [{ model: null }])))],
+    [
+      "of embeddings beside completions",
+      JSON.stringify([
+        openAiPage(openAiBucket(NINE_MS, [{}])),
+        openAiPage(openAiBucket(NINE_MS, [{ object: "organization.usage.embeddings.result" }])),
+      ]),
+    ],
     ["no bucket", JSON.stringify(openAiPage())],
   ])("%s is refused", (_, text) => {
     expect(readUsageExport("openai", text)).toBeNull()
@@ -139,6 +146,7 @@ const NONE = { calls: 0, prompt_tokens: 0, completion_tokens: 0 }
 const sums = (changes: Partial<ReconciledSums> = {}): ReconciledSums => ({
   from: new Date(NINE_MS).toISOString(),
   model: "gpt-5-mini",
+  operation: "chat",
   upstream_key: null,
   calls: 10,
   prompt_tokens: 1_000,
@@ -242,6 +250,22 @@ describe("D98 a difference is explained", () => {
       explained: { ...none, ...explained },
       unexplained: rest,
     })
+  })
+
+  test.each([
+    [
+      "embeddings",
+      { object: "organization.usage.embeddings.result", input_tokens: 70, num_model_requests: 7 },
+    ],
+    ["other calls", agreed],
+  ])("among %s only, if the export is of them", (_, theirs) => {
+    const embedded = { calls: 7, prompt_tokens: 70, completion_tokens: 0 }
+    const { rows, unmatched } = compare(
+      [openAiBucket(NINE_MS, [theirs])],
+      [sums(), sums({ operation: "embeddings", ...embedded })],
+    )
+    expect(rows.map(({ ours }) => ours?.calls)).toEqual([theirs.num_model_requests])
+    expect(unmatched).toBe("0")
   })
 
   test("by calls at the bounds of the hours beside it", () => {
@@ -404,16 +428,16 @@ describe("D98 tollgate reconcile", () => {
     const said = await run(rows, "--keys", "key_1=a,key_2=b", "--map", `renamed=${CHAT}`, "--json")
     expect(JSON.parse(said.out)).toMatchObject({ unexplained: "0", rows: [{ key: "a" }, { key: "b" }] })
     expect(said.code).toBe(0)
-    const swapped = await run(
+    const foreign = await run(
       rows,
       "--keys",
-      "key_1=b,key_2=a",
+      "key_1=a,key_2=c",
       "--map",
       `renamed=${CHAT}`,
       "--tolerance",
       "0",
     )
-    expect(swapped.code).toBe(1)
+    expect(foreign.code).toBe(1)
   })
 
   /** What the provider would report, by key. */

@@ -75,6 +75,7 @@ test("D98 calls count when they ended, with their final tokens; those that a pro
   const row = (hour: number, upstream_key: string | null, calls: number) => ({
     from: new Date(NINE_MS + hour * HOUR_MS),
     model: "model",
+    operation: "chat",
     upstream_key,
     ...sums(calls),
     cached_tokens: calls,

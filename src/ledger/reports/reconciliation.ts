@@ -22,10 +22,11 @@ export interface Doubtful {
   readonly completion_tokens: number
 }
 
-/** Calls and attempts of a model with a key of the upstream in one step (D98). */
+/** Calls and attempts of an operation of a model with a key of the upstream in one step (D98). */
 export interface ReconciledSum extends Doubtful {
   readonly from: Date
   readonly model: string
+  readonly operation: string
   readonly upstream_key: string | null
   readonly cached_tokens: number
   readonly cost_nano: bigint
@@ -79,7 +80,7 @@ export async function reconciled(
 WITH call AS (
   SELECT ${msOf(sql`${e.ended_at}`)} AS ended_ms,
     ('x' || translate(left(${e.id}::text, 13), '-', ''))::bit(48)::bigint AS started_ms,
-    ${t.model}, ${entry("details")} ->> 'key' AS upstream_key, ${entry("basis")} AS basis, ${entry("ending")} AS ending,
+    ${t.model}, ${t.operation}, ${entry("details")} ->> 'key' AS upstream_key, ${entry("basis")} AS basis, ${entry("ending")} AS ending,
     ${entry("failure")} AS failure, ${entry("prompt_tokens")} AS prompt_tokens, ${entry("cached_tokens")} AS cached_tokens,
     ${entry("completion_tokens")} AS completion_tokens,
     CASE WHEN ${c.id} IS NULL THEN ${costOf(e, t)} ELSE ${costOf(c, t)} END AS cost_nano,
@@ -88,7 +89,7 @@ WITH call AS (
     JOIN ${terms} ${t} ON ${t.id} = coalesce(${c.terms_id}, ${e.terms_id})
   WHERE ${e.ended_at} >= ${first}::timestamptz AND ${e.ended_at} < ${last}::timestamptz AND ${t.upstream} = ${upstream}::text
 ), x AS (
-  SELECT ${stepOf(sql`k.ended_ms`)} AS step_ms, k.model, k.upstream_key, k.is_counted, k.prompt_tokens, k.cached_tokens,
+  SELECT ${stepOf(sql`k.ended_ms`)} AS step_ms, k.model, k.operation, k.upstream_key, k.is_counted, k.prompt_tokens, k.cached_tokens,
     k.completion_tokens, k.cost_nano, k.input_pico, k.cached_input_pico, k.output_pico, 0 AS attempts,
     CASE WHEN k.basis IN ('partial', 'estimate') THEN 'estimated'
       WHEN NOT k.is_counted OR k.ending IS DISTINCT FROM 'completed' THEN 'cut'
@@ -97,17 +98,18 @@ WITH call AS (
   FROM (SELECT call.*, call.is_settled OR call.prompt_tokens IS NOT NULL AS is_counted FROM call) k
   WHERE k.is_counted OR (k.failure IN ${UNANSWERED}) IS NOT TRUE
   UNION ALL
-  SELECT ${stepOf(msOf(sql`a.ended_at`))}, sold.model, a.upstream_key, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL
+  SELECT ${stepOf(msOf(sql`a.ended_at`))}, sold.model, sold.operation, a.upstream_key, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL
   FROM ${attempts} a CROSS JOIN LATERAL (
-    SELECT t.model FROM ${holds} h JOIN ${terms} t ON t.id = h.terms_id WHERE h.id = a.id OFFSET 0) sold
+    SELECT t.model, t.operation FROM ${holds} h JOIN ${terms} t ON t.id = h.terms_id WHERE h.id = a.id OFFSET 0) sold
   WHERE a.ended_at >= ${first}::timestamptz AND a.ended_at < ${last}::timestamptz AND a.upstream = ${upstream}::text
 )
-SELECT x.step_ms::text, x.model, x.upstream_key, count(*) FILTER (WHERE x.is_counted)::text AS calls,
+SELECT x.step_ms::text, x.model, x.operation, x.upstream_key, count(*) FILTER (WHERE x.is_counted)::text AS calls,
   coalesce(sum(x.prompt_tokens), 0)::text AS prompt, coalesce(sum(x.cached_tokens), 0)::text AS cached,
   coalesce(sum(x.completion_tokens), 0)::text AS completion, coalesce(sum(x.cost_nano), 0)::text AS cost_nano,
   coalesce(max(x.input_pico), 0)::text AS input_pico, coalesce(max(x.cached_input_pico), 0)::text AS cached_input_pico,
   coalesce(max(x.output_pico), 0)::text AS output_pico, sum(x.attempts)::text AS attempts, ${sumsOfDoubts}
-FROM x GROUP BY x.step_ms, x.model, x.upstream_key ORDER BY x.step_ms, x.model, x.upstream_key`)
+FROM x GROUP BY x.step_ms, x.model, x.operation, x.upstream_key
+ORDER BY x.step_ms, x.model, x.operation, x.upstream_key`)
   })
   return rows.map(sumOf)
 }
@@ -122,6 +124,7 @@ function sumOf(row: Row): ReconciledSum {
   return {
     from: new Date(number("step_ms")),
     model: textOf(row, "model"),
+    operation: textOf(row, "operation"),
     upstream_key: row.upstream_key === null ? null : textOf(row, "upstream_key"),
     calls: number("calls"),
     prompt_tokens: number("prompt"),
@@ -140,8 +143,8 @@ function sumOf(row: Row): ReconciledSum {
 
 /** Adds the sums of several shards (D74). */
 export function addReconciled(parts: readonly (readonly ReconciledSum[])[]): ReconciledSum[] {
-  const groups = Map.groupBy(parts.flat(), ({ from, model, upstream_key }) =>
-    JSON.stringify([from, model, upstream_key]),
+  const groups = Map.groupBy(parts.flat(), ({ from, model, operation, upstream_key }) =>
+    JSON.stringify([from, model, operation, upstream_key]),
   )
   return [...groups.values()]
     .map((same) => same.reduce(sumOfTwo))

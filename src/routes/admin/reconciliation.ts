@@ -49,6 +49,7 @@ function sumsBody({
 const example: ReconciledSums = {
   from: "2026-11-20T09:00:00.000Z",
   model: "gpt-5-mini",
+  operation: "chat",
   upstream_key: null,
   calls: 41,
   prompt_tokens: 52000,
@@ -74,6 +75,6 @@ const showing = ofOperators({
   tag: "Ledger",
   summary: "Get sums to compare with a provider's report",
   description:
-    "Shows what the calls to an upstream used and cost, by hour or day, model and key of the upstream, with the calls and attempts that a provider may count in another way. `tollgate reconcile` compares them with the provider's usage export.",
+    "Shows what the calls to an upstream used and cost, by hour or day, model, operation and key of the upstream, with the calls and attempts that a provider may count in another way. `tollgate reconcile` compares them with the provider's usage export.",
   invalid: "from",
 })
