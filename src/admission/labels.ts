@@ -2,6 +2,7 @@ import type { Family } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
 import type { Labelled, Owner } from "../ledger/entries.ts"
 import type { Tags } from "../wire/call.ts"
+import { endUserName, MAX_END_USER, nameIn, withoutSession } from "../wire/end-user.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import { isTagName, isTagValue, MAX_TAGS } from "../wire/labels.ts"
 import { isObject } from "../wire/usage.ts"
@@ -13,8 +14,6 @@ const END_USER_HEADER = "x-tollgate-end-user"
 /** Twice what the longest list of tags has, for blanks. */
 const MAX_TAGS_HEADER = 2_048
 
-/** Bytes of an end user that is kept as it is; a longer one of a body is kept as its hash. */
-const MAX_END_USER = 256
 const PRINTABLE = /^[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?$/
 
 /** Texts of a client about its call, which are read only if the key accepts them. */
@@ -119,37 +118,4 @@ function endUserOf({ end_user, texts, family }: ClientLabels): string | null {
   const metadata = texts.value("metadata")
   const user_id = isObject(metadata) ? nameIn(metadata.user_id) : null
   return user_id === null ? null : endUserName(withoutSession(user_id))
-}
-
-function nameIn(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null
-}
-
-/** Text without control characters and lone surrogates, which the database would refuse. */
-const VISIBLE = /^[^\p{C}]+$/u
-
-/** The name of an end user as the ledger has it: the hash of one that is too long or not visible, which a body may have. */
-export function endUserName(name: string): string {
-  if (Buffer.byteLength(name) <= MAX_END_USER && VISIBLE.test(name)) return name
-  return `sha256:${new Bun.CryptoHasher("sha256").update(name).digest("hex")}`
-}
-
-const OLDER_FORM = /^(user_[0-9a-f]{1,64})_account_([0-9a-f-]{0,36})_session_[0-9a-f-]{0,36}$/
-
-/**
- * The person of a `metadata.user_id`. Claude Code adds its session to it, either in a text or in JSON, which would make every
- * session another end user (D65).
- */
-function withoutSession(user_id: string): string {
-  const [, user, account] = OLDER_FORM.exec(user_id) ?? []
-  if (user !== undefined) return account || user
-  if (!user_id.startsWith("{") || !user_id.includes('"session_id"')) return user_id
-  try {
-    const parts: unknown = JSON.parse(user_id)
-    if (!isObject(parts)) return user_id
-    const { session_id: _, ...person } = parts
-    return nameIn(person.account_uuid) ?? nameIn(person.device_id) ?? JSON.stringify(person)
-  } catch {
-    return user_id
-  }
 }

@@ -10,7 +10,7 @@ import {
   pageOfCredits,
   withRemaining,
 } from "./accounts/credits.ts"
-import { removeName } from "./accounts/end-users.ts"
+import { findEndUser, removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
 import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
 import { NoAnswer, UnknownShard } from "./entries.ts"
@@ -176,13 +176,19 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const found = await keyed(id)
       return found !== null && asking(found.shard)((operators) => operators.revokeKey(id))
     },
-    /** Removes the name also in shards that the account has left. */
+    /**
+     * Removes the name also in shards that the account has left, and in its own one last: until all is done, the name finds the end
+     * user, so that what has failed can be repeated.
+     */
     async forgetEndUser(account_id, end_user) {
       const found = await live(account_id)
       if (found === null) return null
-      const user = await asking(found.shard)((operators) => operators.forgetEndUser(account_id, end_user))
-      if (user !== null) await all(({ soon }) => soon(removeName)(user.id))
-      return user
+      const ids = await all(({ soon }) => soon(findEndUser)(account_id, end_user))
+      const id = ids[shards.indexOf(found.shard)] ?? ids.find((one) => one !== null)
+      if (id === undefined || id === null) return null
+      const left = shards.filter((shard) => shard !== found.shard)
+      await Promise.all(left.map((shard) => asking(shard)(({ soon }) => soon(removeName)(id))))
+      return asking(found.shard)((operators) => operators.forgetEndUser(account_id, id))
     },
     async createBudget({ id, ...budget }) {
       const found = await live(budget.account_id)

@@ -33,7 +33,7 @@ export const CallsQuery = query({
   ),
   tag: Type.Optional(tagsOf("Only calls with this tag, such as `team=search`, or with all of several.")),
   end_user: Type.Optional(
-    endUser("Only calls of this end user: the name that the client sent, or the `end_user_id`."),
+    endUser("Only calls of this end user: what the client sent, or the `end_user_id`."),
   ),
   state: Type.Optional(word(states, "Only calls in this state.")),
   failure: Type.Optional(word(failures, "Only calls with this failure.")),

@@ -3,6 +3,7 @@ import { TypeSystem } from "@sinclair/typebox/system"
 import { parseId } from "../id.ts"
 import type { Tags } from "./call.ts"
 import { readCursor } from "./cursor.ts"
+import { endUserNames } from "./end-user.ts"
 import { EXPECTED } from "./fault.ts"
 import { isTagName } from "./labels.ts"
 import { parseTime } from "./time.ts"
@@ -13,6 +14,7 @@ import { parseTime } from "./time.ts"
  */
 
 const MAX_TEXT = 256
+const MAX_END_USER_TEXT = 2_048
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 const SESSION = /^[\w.:-]{1,128}$/
 const WHOLE = /^[1-9]\d{0,8}$/
@@ -72,8 +74,12 @@ export function model(description: string, keywords: { examples?: readonly strin
   return text(read, `1 to ${MAX_TEXT} characters`, { description, ...keywords })
 }
 
-/** The name or the id of an end user (D94). */
-export const endUser = model
+/** The name or the id of an end user, decoded to the names that the ledger may have for it (D94). */
+export function endUser(description: string) {
+  const read = (given: string) =>
+    given !== "" && given.length <= MAX_END_USER_TEXT ? endUserNames(given) : null
+  return text(read, `1 to ${MAX_END_USER_TEXT} characters`, { description })
+}
 
 /** Tags, separated by commas (D94). */
 export function tagsOf(description: string) {

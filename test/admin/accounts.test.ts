@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { eq } from "drizzle-orm"
+import { eq, sql } from "drizzle-orm"
 import { isId, nextId } from "../../src/id.ts"
-import { createAccount, getAccount } from "../../src/ledger/accounts/accounts.ts"
+import { changeAccount, createAccount, getAccount } from "../../src/ledger/accounts/accounts.ts"
 import { accounts } from "../../src/ledger/schema/tables.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { type AdminHarness, openAdminHarness, refusal } from "./admin-harness.ts"
@@ -190,4 +190,26 @@ test("D94 an external id is one account's, finds it, and makes a request repeata
   const found = await adminApi.ask("GET", "/admin/accounts?external_id=customer-2")
   expect(found.body.data.map(({ id }: { id: string }) => id)).toEqual([plain.id])
   expect((await adminApi.ask("PATCH", path, { external_id: null })).body).toMatchObject({ external_id: null })
+})
+
+test("D94 an external id that another account takes at the same time is a conflict", async () => {
+  const [first, second] = await Promise.all(
+    ["a", "b"].map(async (name) => createAccount(adminApi.database, { id: nextId(), name })),
+  )
+  if (first?.outcome !== "created" || second?.outcome !== "created") throw new Error("no account was made")
+  let change = Promise.resolve<unknown>(null)
+  await adminApi.database.transaction(async (transaction) => {
+    await transaction.execute(
+      sql`UPDATE tollgate.accounts SET external_id = 'taken' WHERE id = ${first.account.id}`,
+    )
+    change = changeAccount(adminApi.database, second.account.id, { external_id: "taken" })
+    for (let waiting = 0; waiting === 0; ) {
+      const [row] = await transaction.execute<{ waiting: number }>(
+        sql`SELECT count(*)::int AS waiting FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'
+          AND transactionid = pg_current_xact_id()::xid`,
+      )
+      waiting = row?.waiting ?? 0
+    }
+  })
+  expect(await change).toBe("conflict")
 })

@@ -448,6 +448,26 @@ describe("while a shard is away", () => {
   })
 })
 
+test("D94 to forget an end user can be repeated by its name if one shard has failed", async () => {
+  const [, first, second] = places
+  const id = idAt(new Date(NOW_MS))
+  for (const { database } of [first, second])
+    await database.execute(
+      sql`INSERT INTO tollgate.end_users (id, account_id, subject) VALUES (${id}, ${moved.id}, 'ann')`,
+    )
+  const forget = () => ask(two, "POST", `/accounts/${moved.id}/forget-end-user`, { end_user: "ann" })
+  await first.database.execute(
+    sql`ALTER TABLE tollgate.end_users ADD CONSTRAINT fails CHECK (subject IS NOT NULL) NOT VALID`,
+  )
+  expect((await forget()).status).toBeGreaterThanOrEqual(500)
+  await first.database.execute(sql`ALTER TABLE tollgate.end_users DROP CONSTRAINT fails`)
+  expect((await forget()).body).toMatchObject({ id })
+  for (const { database } of [first, second])
+    expect([
+      ...(await database.execute(sql`SELECT subject FROM tollgate.end_users WHERE id = ${id}`)),
+    ]).toEqual([{ subject: null }])
+})
+
 describe("checks of the ledger", () => {
   test("the audit has the violations of all shards, with their names", async () => {
     const [, first, second] = places

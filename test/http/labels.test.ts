@@ -291,6 +291,22 @@ describe("D94 an end user that is forgotten", () => {
     expect((await gateway.callOf(again.answer)).end_user_id).not.toBe(end_user_id)
   })
 
+  test("is found by all that a client sends, with a session or longer than a name", async () => {
+    const { id, key } = await gateway.account("10")
+    const long = "é".repeat(200)
+    const person = "user_0a1b_account_11111111-2222-3333-4444-555555555555_session_"
+    const made = [
+      await call(key, {}, { user: long }),
+      await call(key, { [END_USER]: "11111111-2222-3333-4444-555555555555" }),
+    ]
+    for (const [at, end_user] of [long, `${person}9`].entries()) {
+      const listed = await gateway.calls(`?account=${id}&end_user=${encodeURIComponent(end_user)}`)
+      expect(listed.map((each) => each.id)).toEqual([made[at]?.answer.headers.get("x-request-id")])
+      await gateway.admin("POST", `/accounts/${id}/forget-end-user`, { end_user })
+      expect(await gateway.calls(`?account=${id}&end_user=${encodeURIComponent(end_user)}`)).toEqual([])
+    }
+  })
+
   test("by the command line, which takes the external id of the account", async () => {
     const { id, key } = await gateway.account("10")
     await gateway.admin("PATCH", `/accounts/${id}`, { external_id: "customer 7" })

@@ -7,6 +7,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { type CallFilter, type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
+import { end_users, labels } from "../../src/ledger/schema/labels.ts"
 import { calls, ends, gateways, holds, keys } from "../../src/ledger/schema/tables.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { falsify, nth } from "./test-database.ts"
@@ -54,7 +55,7 @@ function idAt(at: Date): string {
 
 /** A hold, and its end if it has one, without an account that they move. */
 async function plant(
-  call: { id: string; account_id: string; key_id?: string; model?: string },
+  call: { id: string; account_id: string; key_id?: string; model?: string; labels_id?: number },
   end: Partial<typeof ends.$inferInsert> | null = null,
 ): Promise<string> {
   const { model = "often", ...rest } = call
@@ -201,11 +202,35 @@ test("D48 at many calls an account and a key are answered by an index, and all e
   }
 })
 
-/** Rows of the journal that statements have read so far. */
-async function scanned(): Promise<number> {
+test("D94 a list by tag or end user does not read the labels of other accounts", async () => {
+  await clear()
+  const account_id = nth(account_ids, 0)
+  const call = { account_id, key_id: nth(key_ids, 0) }
+  const user_id = nextId()
+  await database.insert(end_users).values({ id: user_id, account_id, subject: "ann" })
+  await database.insert(labels).values({ id: 1, account_id, end_user_id: user_id, tags: { team: "a" } })
+  await database.execute(sql`INSERT INTO tollgate.end_users (id, account_id, subject)
+    SELECT gen_random_uuid(), gen_random_uuid(), 'ann' FROM generate_series(1, 5000)`)
+  await database.execute(sql`INSERT INTO tollgate.labels (id, account_id, end_user_id, tags)
+    SELECT -n, u.account_id, u.id, '{"team": "a"}' FROM (
+      SELECT row_number() OVER ()::int AS n, * FROM tollgate.end_users WHERE id <> ${user_id}) u`)
+  await database.execute(sql`ANALYZE tollgate.labels, tollgate.end_users`)
+  await plant({ ...call, id: idAt(at(1)) })
+  const labelled_id = await plant({ ...call, id: idAt(at(2)), labels_id: 1 })
+  for (const owner of [{ account_id }, { key_id: call.key_id }, {}])
+    for (const filter of [{ tags: { team: "a" } }, { end_users: ["ann"] }, { end_users: ["bob", user_id] }]) {
+      const before = await scanned("labels|end_users")
+      const { data } = await listCalls(database, { ...owner, ...filter }, { limit: 100, after: null })
+      expect(data.map((each) => each.id)).toEqual([labelled_id])
+      expect((await scanned("labels|end_users")) - before).toBeLessThan(100)
+    }
+})
+
+/** Rows of the journal, or of such tables, that statements have read so far. */
+async function scanned(tables = "(holds|ends|corrections)_.*"): Promise<number> {
   await database.execute(sql`SELECT pg_stat_force_next_flush()`)
   const [row] = await database.execute<{ rows: string }>(sql`
     SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::text AS rows FROM pg_stat_user_tables
-    WHERE schemaname = 'tollgate' AND relname ~ '^(holds|ends|corrections)_'`)
+    WHERE schemaname = 'tollgate' AND relname ~ ${`^(${tables})$`}`)
   return Number(row?.rows)
 }

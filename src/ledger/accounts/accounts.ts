@@ -1,8 +1,12 @@
 import { and, desc, eq, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
+import { DrizzleQueryError } from "drizzle-orm/errors"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { errorCode } from "../database/database-errors.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { accounts, type keys } from "../schema/tables.ts"
+
+const UNIQUE = "23505"
 
 export type Account = typeof accounts.$inferSelect & {
   /** The name of its shard; absent where there is one (D74). */
@@ -68,6 +72,13 @@ export async function changeAccount(
     .set({ id, ...columns, suspended_at: suspendedAt(accounts.suspended_at, suspended) })
     .where(and(eq(accounts.id, id), isNull(accounts.moving_to)))
     .returning()
+    .catch((error: unknown) => {
+      const cause = error instanceof DrizzleQueryError ? error.cause : error
+      // The only value of these that is unique: another change has taken it meanwhile.
+      if (errorCode(cause) === UNIQUE) return ["conflict"] as const
+      throw error
+    })
+  if (changed === "conflict") return changed
   if (changed !== undefined) return upToDate(database, changed)
   if ((await getAccountRow(database, id)) !== null) throw new AccountMoving()
   return null

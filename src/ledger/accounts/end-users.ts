@@ -21,21 +21,31 @@ export async function forgetEndUser(
 ): Promise<ForgottenUser | null> {
   return database.transaction(async (transaction) => {
     if (!(await lockAccount(transaction, account_id))) return null
-    const id = parseId(end_user)
-    const [found] = await transaction
-      .select({ id: end_users.id })
-      .from(end_users)
-      .where(
-        and(
-          eq(end_users.account_id, account_id),
-          or(eq(end_users.subject, end_user), id === null ? undefined : eq(end_users.id, id)),
-        ),
-      )
-    return found === undefined ? null : removeName(transaction, found.id)
+    const id = await findEndUser(transaction, account_id, end_user)
+    return id === null ? null : removeName(transaction, id)
   })
 }
 
-/** The same by its id, in a shard that the account has left. */
+/** The id of an end user of an account; null if this shard has none of this name or id. */
+export async function findEndUser(
+  database: Pick<PostgresJsDatabase, "select">,
+  account_id: string,
+  end_user: string,
+): Promise<string | null> {
+  const id = parseId(end_user)
+  const [found] = await database
+    .select({ id: end_users.id })
+    .from(end_users)
+    .where(
+      and(
+        eq(end_users.account_id, account_id),
+        or(eq(end_users.subject, end_user), id === null ? undefined : eq(end_users.id, id)),
+      ),
+    )
+  return found?.id ?? null
+}
+
+/** Removes the name of an end user, also in a shard that the account has left. */
 export async function removeName(
   database: Pick<PostgresJsDatabase, "update" | "select">,
   id: string,

@@ -30,8 +30,8 @@ export interface CallFilter {
   readonly session?: string | undefined
   /** Only calls that have all of these (D94). */
   readonly tags?: Tags | undefined
-  /** The name or the id of an end user (D94). */
-  readonly end_user?: string | undefined
+  /** Names or ids of end users, any of which will do (D94). */
+  readonly end_users?: readonly string[] | undefined
   readonly state?: CallState | undefined
   readonly failure?: Failure | undefined
   readonly from?: Date | undefined
@@ -111,19 +111,22 @@ export async function listCalls(
   return { ...listed, next: end !== null && last !== undefined && last < end ? last : end }
 }
 
-/** The condition on the labels of a call (D94). */
-function labelsIn(labels_id: SQL | PgColumn, { tags, end_user }: CallFilter): SQL | undefined {
-  if (tags === undefined && end_user === undefined) return undefined
+/**
+ * The condition on the labels of a call (D94). They are looked up for each call that the page looks at. Otherwise each page would
+ * read the labels of all accounts.
+ */
+function labelsIn(labels_id: SQL | PgColumn, { tags, end_users: asked }: CallFilter): SQL | undefined {
+  if (tags === undefined && asked === undefined) return undefined
   const conditions = [
     ...(tags === undefined ? [] : [sql`l.tags @> ${JSON.stringify(tags)}::text::jsonb`]),
-    ...(end_user === undefined
+    ...(asked === undefined
       ? []
       : [
-          sql`l.end_user_id IN (SELECT u.id FROM ${end_users} u
-            WHERE u.subject = ${end_user}::text OR u.id = ${parseId(end_user)}::uuid)`,
+          sql`(SELECT u.subject IN ${asked} OR u.id::text IN ${asked.map((one) => parseId(one) ?? "")}
+            FROM ${end_users} u WHERE u.id = l.end_user_id)`,
         ]),
   ]
-  return sql`${labels_id} IN (SELECT l.id FROM ${labels} l WHERE ${sql.join(conditions, sql` AND `)})`
+  return sql`(SELECT ${sql.join(conditions, sql` AND `)} FROM ${labels} l WHERE l.id = ${labels_id})`
 }
 
 function ownerOf(database: PostgresJsDatabase, { account_id, key_id }: CallFilter): SQL | undefined {

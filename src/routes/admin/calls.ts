@@ -15,8 +15,8 @@ export function callRoutes({ ledger }: Operators) {
     .get(
       "/calls",
       async ({ query }) => {
-        const { account, key, tag, ...filter } = query
-        const calls = { ...filter, account_id: account, key_id: key, tags: tag }
+        const { account, key, tag, end_user, ...filter } = query
+        const calls = { ...filter, account_id: account, key_id: key, tags: tag, end_users: end_user }
         const { data, next } = await ledger.listCalls(calls, pageOf(query))
         return { data: data.map((call) => callBody(call)), next }
       },

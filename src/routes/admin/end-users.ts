@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
-import { endUserName } from "../../admission/labels.ts"
 import { GatewayError } from "../../errors.ts"
+import { endUserNames } from "../../wire/end-user.ts"
 import { ForgetEndUser, ForgottenEndUser } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
@@ -13,9 +13,11 @@ export function endUserRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-end-users" }).post(
     "/accounts/:id/forget-end-user",
     async ({ params: { id }, body: { end_user } }) => {
-      const user = await ledger.forgetEndUser(id, endUserName(end_user))
-      if (user === null) throw new GatewayError("not_found", { message: NO_END_USER })
-      return { id: user.id, forgotten_at: printTime(user.forgotten_at) }
+      for (const name of endUserNames(end_user)) {
+        const user = await ledger.forgetEndUser(id, name)
+        if (user !== null) return { id: user.id, forgotten_at: printTime(user.forgotten_at) }
+      }
+      throw new GatewayError("not_found", { message: NO_END_USER })
     },
     forgetting,
   )

@@ -1,0 +1,44 @@
+import { isObject } from "./usage.ts"
+
+/** The names of end users (D94). */
+
+/** Bytes of a name that is kept as it is; a longer one of a body is kept as its hash. */
+export const MAX_END_USER = 256
+
+export function nameIn(value: unknown): string | null {
+  return typeof value === "string" && value !== "" ? value : null
+}
+
+/** Text without control characters and lone surrogates, which the database would refuse. */
+const VISIBLE = /^[^\p{C}]+$/u
+
+/** The name of an end user as the ledger has it: the hash of one that is too long or not visible, which a body may have. */
+export function endUserName(name: string): string {
+  if (Buffer.byteLength(name) <= MAX_END_USER && VISIBLE.test(name)) return name
+  return `sha256:${new Bun.CryptoHasher("sha256").update(name).digest("hex")}`
+}
+
+const OLDER_FORM = /^(user_[0-9a-f]{1,64})_account_([0-9a-f-]{0,36})_session_[0-9a-f-]{0,36}$/
+
+/**
+ * The person of a `metadata.user_id`. Claude Code adds its session to it, either in a text or in JSON, which would make every
+ * session another end user (D65).
+ */
+export function withoutSession(user_id: string): string {
+  const [, user, account] = OLDER_FORM.exec(user_id) ?? []
+  if (user !== undefined) return account || user
+  if (!user_id.startsWith("{") || !user_id.includes('"session_id"')) return user_id
+  try {
+    const parts: unknown = JSON.parse(user_id)
+    if (!isObject(parts)) return user_id
+    const { session_id: _, ...person } = parts
+    return nameIn(person.account_uuid) ?? nameIn(person.device_id) ?? JSON.stringify(person)
+  } catch {
+    return user_id
+  }
+}
+
+/** The names that the ledger may have for a text that a client sends. */
+export function endUserNames(text: string): readonly string[] {
+  return [...new Set([endUserName(text), endUserName(withoutSession(text))])]
+}
