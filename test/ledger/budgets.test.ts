@@ -412,4 +412,31 @@ describe("D97 the windows of a budget", () => {
     await exact(account)
     await session.close()
   })
+
+  test("begin with a restored hold, if no call came since: it is not counted in the window before", async () => {
+    const account = await db.account(1_000n)
+    const made = await budget(account, { period: "day", thresholds: [50] })
+    const [paid, lost] = [holdOf(account, 60n), holdOf(account, 90n)]
+    await hold(paid)
+    await end(settled(paid.id, 60n))
+    await falsify(db.sql, async (tx) => {
+      await tx`UPDATE tollgate.holds SET held_at = held_at - interval '1 day' WHERE id = ${paid.id}`
+      for (const table of ["budget_windows", "budget_crossings"])
+        await tx`UPDATE ${tx(`tollgate.${table}`)} SET since = since - interval '1 day' WHERE account_id = ${account.account_id}`
+    })
+    await restoreBatch(first(), gateway_id, [lost], 300)
+    expect(await used(made.id)).toEqual({ spent: 0n, held: 90n })
+    await exact(account)
+    expect(await outcomes(holdOf(account, 11n))).toEqual(["budget_reached"])
+    expect(await outcomes(holdOf(account, 10n))).toEqual(["held"])
+    expect(await end(settled(lost.id, 80n))).toEqual(["applied"])
+    expect(await used(made.id)).toEqual({ spent: 80n, held: 10n })
+    await exact(account)
+    const crossed = await db.sql`SELECT percent, spent::int FROM tollgate.budget_crossings
+      WHERE budget_id = ${made.id} ORDER BY since`
+    expect([...crossed]).toEqual([
+      { percent: 50, spent: 60 },
+      { percent: 50, spent: 80 },
+    ])
+  })
 })

@@ -6,6 +6,7 @@ import type { End, Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
 import {
   type Account,
@@ -78,6 +79,29 @@ async function countedFor({ key_id }: Account): Promise<bigint> {
 }
 
 describe("D42 a spending limit", () => {
+  test("begins its period with a restored hold, if no call came since", async () => {
+    const account = await limited(100n, "day")
+    const [paid, lost] = [holdOf(account, 60n), holdOf(account, 90n)]
+    await ask(paid)
+    await end(settled(paid.id, 60n))
+    await heldEarlier(paid, "1 day")
+    await falsify(
+      db.sql,
+      (tx) =>
+        tx`UPDATE tollgate.keys SET spent_since = spent_since - interval '1 day' WHERE id = ${account.key_id}`,
+    )
+    await restoreBatch(first(), gateway_id, [lost], 300)
+    expect(await spentBy(account)).toBe(90n)
+    await exact()
+    expect(await outcomes(holdOf(account, 11n), holdOf(account, 10n))).toEqual([
+      "spending_limit_reached",
+      "held",
+    ])
+    expect(await end(settled(lost.id, 80n))).toEqual(["applied"])
+    expect(await spentBy(account)).toBe(90n)
+    await exact()
+  })
+
   test("is reached by what is held, and what settled cheaper or was released can be spent again", async () => {
     const account = await limited(100n)
     const [one, two] = [holdOf(account, 60n), holdOf(account, 40n)]

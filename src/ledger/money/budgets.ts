@@ -130,9 +130,27 @@ export const budgetColumns = (change: CountedChange): SQL =>
     sql.raw(", "),
   )
 
+/** The columns of a window that its calls change. */
+export const counters = [
+  budget_windows.since,
+  budget_windows.spent,
+  budget_windows.held,
+  budget_windows.carried,
+  budget_windows.crossed_percent,
+] as const
+
+/** Those that are counted in the window of the row `x`, or 0 if the window that begins at `since` is a later one. */
+export function countersFrom(since: SQL): SQL {
+  const counts = counters.filter((column) => column !== budget_windows.since)
+  const now = counts.map(
+    ({ name }) => sql`CASE WHEN x.since = ${since} THEN ${sql.raw(`x.${name} ELSE 0 END AS ${name}`)}`,
+  )
+  return sql.join(now, sql`, `)
+}
+
 /**
  * Counts ended calls at their charge instead of their hold, in the budgets in whose current window they were held, and writes the
- * thresholds that this reaches. Follows the CTEs `changed` and `payers`, as `countSpending` does. An account whose budgets
+ * thresholds that this reaches. A restored hold (D73) may be the first of a window, which then begins. Follows the CTEs `changed` and `payers`, as `countSpending` does. An account whose budgets
  * were changed after the statement's snapshot is `is_stale` in `payers`, and must not be in `changed`.
  */
 export const countBudgets = sql`matched AS MATERIALIZED (
@@ -144,17 +162,21 @@ export const countBudgets = sql`matched AS MATERIALIZED (
     FROM changed s JOIN payers p ON p.id = s.account_id AND p.is_limited OFFSET 0) s
     JOIN ${budgets} ${b} ON ${b.account_id} = s.account_id AND ${b.scope} = ANY (s.scopes)
 ), counters AS MATERIALIZED (
-  SELECT ${w.id}, ${w.since}, ${w.crossed_percent} FROM ${budget_windows} ${w}
+  SELECT ${w}.* FROM ${budget_windows} ${w}
   WHERE ${w.id} = ANY (ARRAY(SELECT id FROM matched)) ORDER BY ${w.id} FOR NO KEY UPDATE
+), windows AS MATERIALIZED (
+  SELECT x.id, s.since, ${b.thresholds}, ${amountAt(sql`now()`)} AS amount, ${countersFrom(sql`s.since`)}
+  FROM counters x JOIN (SELECT id, max(held_at) AS held_at FROM matched GROUP BY id) m ON m.id = x.id
+    JOIN ${budgets} ${b} ON ${b.id} = x.id
+    CROSS JOIN LATERAL (SELECT greatest(x.since, ${windowStart(sql`m.held_at`)}) AS since OFFSET 0) s
 ), filled AS (
-  UPDATE ${budget_windows} ${w} SET (${names(budget_windows.spent, budget_windows.held, budget_windows.crossed_percent)})
-    = (${w.spent} + s.paid, ${w.held} - s.freed, greatest(${w.crossed_percent}, (
-      SELECT max(x) FROM unnest(s.thresholds) x WHERE (${w.spent} + s.paid)::numeric * 100 >= s.amount::numeric * x)))
+  UPDATE ${budget_windows} ${w} SET (${names(...counters)})
+    = (s.since, s.spent + s.paid, s.held - s.freed, s.carried, greatest(s.crossed_percent, (
+      SELECT max(x) FROM unnest(s.thresholds) x WHERE (s.spent + s.paid)::numeric * 100 >= s.amount::numeric * x)))
   FROM (
-    SELECT m.id, m.paid, m.freed, ${b.thresholds}, ${amountAt(sql`now()`)} AS amount
-    FROM (SELECT m.id, sum(m.paid)::bigint AS paid, sum(m.freed)::bigint AS freed
-      FROM matched m JOIN counters n ON n.id = m.id AND n.since <= m.held_at GROUP BY m.id) m
-      JOIN ${budgets} ${b} ON ${b.id} = m.id) s
+    SELECT y.*, m.paid, m.freed FROM windows y JOIN (
+      SELECT m.id, sum(m.paid)::bigint AS paid, sum(m.freed)::bigint AS freed
+      FROM matched m JOIN windows y ON y.id = m.id AND y.since <= m.held_at GROUP BY m.id) m ON m.id = y.id) s
   WHERE ${w.id} = s.id AND ${w.id} = ANY (ARRAY(SELECT id FROM counters))
   RETURNING ${w.id}, ${w.account_id}, ${w.since}, ${w.spent}, ${w.crossed_percent}, s.thresholds, s.amount
 ), crossed AS (
@@ -167,7 +189,7 @@ export const countBudgets = sql`matched AS MATERIALIZED (
     budget_crossings.amount,
   )})
   SELECT f.id, f.account_id, f.since, x, f.spent, f.amount
-  FROM filled f JOIN counters n ON n.id = f.id CROSS JOIN LATERAL unnest(f.thresholds) x
+  FROM filled f JOIN windows n ON n.id = f.id CROSS JOIN LATERAL unnest(f.thresholds) x
   WHERE x > n.crossed_percent AND x <= f.crossed_percent
   ON CONFLICT DO NOTHING
 )`

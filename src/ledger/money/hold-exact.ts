@@ -20,11 +20,20 @@ import type { Hold, HoldResult } from "../entries.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
-import { amountAt, budgetJson, scopesOf, takes, useOf, windowStart } from "./budgets.ts"
+import {
+  amountAt,
+  budgetJson,
+  counters,
+  countersFrom,
+  scopesOf,
+  takes,
+  useOf,
+  windowStart,
+} from "./budgets.ts"
 import { availableOf, changeDue, isDue } from "./grants.ts"
 import { claimLasts } from "./idempotency-claims.ts"
 import { heldFor, multiplierOf, par } from "./multiplier.ts"
-import { periodOf, periodStart, spentIn } from "./spending.ts"
+import { locked_key, periodOf, periodStart, spentIn } from "./spending.ts"
 
 export type HoldAttempt =
   | HoldResult
@@ -98,20 +107,6 @@ const asked = [
   holds.held_tokens,
 ] as const
 const columns = [...asked, holds.group_path, holds.amount_nano] as const
-/** The locked key of a spending limit, as a relation `r`. */
-const limited_key = {
-  spend_period: of("r", keys.spend_period),
-  spend_limit_nano: of("r", keys.spend_limit_nano),
-  spent_since: of("r", keys.spent_since),
-  spent_nano: of("r", keys.spent_nano),
-}
-const counted = [
-  budget_windows.since,
-  budget_windows.spent,
-  budget_windows.held,
-  budget_windows.carried,
-  budget_windows.crossed_percent,
-] as const
 const call = {
   key_id: sql`s.key_id`,
   group_path: sql`s.group_path`,
@@ -196,15 +191,13 @@ WITH asked AS MATERIALIZED (
     UNION ALL SELECT account_id, spent_since FROM limited_keys WHERE spend_limit_nano IS NOT NULL) x
   GROUP BY x.account_id
 ), limits AS MATERIALIZED (
-  SELECT r.id, r.spend_period AS period, ${periodStart(limited_key, sql`o.moment`)} AS since,
-    ${spentIn(limited_key, sql`o.moment`)} AS spent_nano,
-    r.spend_limit_nano - ${spentIn(limited_key, sql`o.moment`)} AS remaining_nano
+  SELECT r.id, r.spend_period AS period, ${periodStart(locked_key, sql`o.moment`)} AS since,
+    ${spentIn(locked_key, sql`o.moment`)} AS spent_nano,
+    r.spend_limit_nano - ${spentIn(locked_key, sql`o.moment`)} AS remaining_nano
   FROM limited_keys r JOIN clocks o ON o.account_id = r.account_id WHERE r.spend_limit_nano IS NOT NULL
 ), windows AS MATERIALIZED (
   SELECT x.id, ${b.is_hard}, ${amountAt(sql`o.moment`)} AS amount, s.since, o.moment,
-    CASE WHEN s.since = x.since THEN x.spent ELSE 0 END AS spent, CASE WHEN s.since = x.since THEN x.held ELSE 0 END AS held,
-    CASE WHEN s.since = x.since THEN x.carried ELSE 0 END AS carried,
-    CASE WHEN s.since = x.since THEN x.crossed_percent ELSE 0 END AS crossed_percent
+    ${countersFrom(sql`s.since`)}
   FROM counters x JOIN clocks o ON o.account_id = x.account_id
     JOIN ${budgets} ${b} ON ${b.id} = x.id AND ${b.id} = ANY (ARRAY(SELECT id FROM counters))
     CROSS JOIN LATERAL (SELECT greatest(x.since, ${windowStart(sql`o.moment`)}) AS since OFFSET 0) s
@@ -259,7 +252,7 @@ WITH asked AS MATERIALIZED (
 ), taken AS MATERIALIZED (
   SELECT m.id, sum(m.needed)::bigint AS amount FROM matched m JOIN inserted i ON i.id = m.call_id GROUP BY m.id
 ), filled AS (
-  UPDATE ${budget_windows} ${w} SET (${names(...counted)}) = (x.since, x.spent, x.held + s.amount, x.carried, x.crossed_percent)
+  UPDATE ${budget_windows} ${w} SET (${names(...counters)}) = (x.since, x.spent, x.held + s.amount, x.carried, x.crossed_percent)
   FROM taken s JOIN windows x ON x.id = s.id
   WHERE ${w.id} = s.id AND ${w.id} = ANY (ARRAY(SELECT id FROM counters))
   RETURNING ${w.id}

@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { type Period, periods } from "../../wire/call.ts"
-import { names, type Row } from "../database/statement.ts"
+import { names, of, type Row } from "../database/statement.ts"
 import { carried_spending, corrections, ends, holds, keys } from "../schema/tables.ts"
 
 /** The columns of a key, of the table or an alias of it. */
@@ -26,6 +26,14 @@ export function remainingOf(key: SpendingColumns): SQL {
   return sql`${key.spend_limit_nano} - ${spentIn(key)}`
 }
 
+/** The locked key of a spending limit, as a relation `r`. */
+export const locked_key = {
+  spend_period: of("r", keys.spend_period),
+  spend_limit_nano: of("r", keys.spend_limit_nano),
+  spent_since: of("r", keys.spent_since),
+  spent_nano: of("r", keys.spent_nano),
+}
+
 const k = alias(keys, "k")
 const h = alias(holds, "h")
 const e = alias(ends, "e")
@@ -36,18 +44,22 @@ const m = alias(carried_spending, "carried")
  * Counts ended calls in spending limits (D42) at their charge instead of their hold. The fragment follows the CTE `changed`
  * with `key_id`, `held_at` and `spent_nano` (the difference), and the CTE `payers`, which holds the locks of the accounts, so
  * that no two statements wait for one key. The keys are checked by their locked, newest versions, because a limit may have been
- * set during the wait for the account.
+ * set during the wait for the account. A restored hold (D73) may be the first of a period, which then begins.
  */
 export const countSpending = sql`limits AS MATERIALIZED (
-  SELECT ${k.id}, ${k.spent_since}, ${k.spend_limit_nano} FROM ${keys} ${k}
+  SELECT ${k.id}, ${k.spend_period}, ${k.spent_since}, ${k.spent_nano}, ${k.spend_limit_nano} FROM ${keys} ${k}
   WHERE ${k.id} = ANY (ARRAY(SELECT s.key_id FROM changed s JOIN payers p ON p.id = s.account_id WHERE p.is_limited))
   ORDER BY ${k.id} FOR NO KEY UPDATE
+), periods AS MATERIALIZED (
+  SELECT r.id, ${periodStart(locked_key, sql`s.held_at`)} AS since, ${spentIn(locked_key, sql`s.held_at`)} AS spent_nano
+  FROM limits r JOIN (SELECT key_id, max(held_at) AS held_at FROM changed GROUP BY key_id) s ON s.key_id = r.id
+  WHERE r.spend_limit_nano IS NOT NULL
 ), counted AS (
-  UPDATE ${keys} ${k} SET ${names(keys.spent_nano)} = ${k.spent_nano} + s.spent_nano
+  UPDATE ${keys} ${k} SET (${names(keys.spent_since, keys.spent_nano)}) = (s.since, s.spent_nano)
   FROM (
-    SELECT m.id, sum(s.spent_nano)::bigint AS spent_nano FROM changed s
-      JOIN limits m ON m.id = s.key_id AND m.spend_limit_nano IS NOT NULL AND m.spent_since <= s.held_at
-    GROUP BY m.id) s
+    SELECT m.id, m.since, (m.spent_nano + sum(s.spent_nano))::bigint AS spent_nano FROM changed s
+      JOIN periods m ON m.id = s.key_id AND m.since <= s.held_at
+    GROUP BY m.id, m.since, m.spent_nano) s
   WHERE ${k.id} = s.id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits))
 )`
 
