@@ -15,6 +15,7 @@ import { reconcile } from "./reconcile.ts"
 import { attempts, estimates, refusals, usage } from "./reports.ts"
 import type { Runtime } from "./screen.ts"
 import { bench, serve } from "./serve.ts"
+import { sinks } from "./sinks.ts"
 
 const completion: Leaf = leaf({
   summary: "Print a completion script for a shell",
@@ -39,6 +40,7 @@ export const root: Group = {
     calls,
     receipt,
     events,
+    sinks,
     prices,
     usage,
     refusals,

@@ -22,6 +22,7 @@ import {
   type Standing,
 } from "./entries.ts"
 import type { LedgerEvents, LedgerLog } from "./events.ts"
+import { SinkQueue } from "./feed/sinks.ts"
 import type { Ledger } from "./ledger.ts"
 import { Checkpoints, forgetCheckpoints } from "./money/checkpoints.ts"
 import { sweepGrants } from "./money/grants.ts"
@@ -82,6 +83,7 @@ export interface DatabaseLedgerOptions {
 export class DatabaseLedger implements Ledger {
   readonly operators: DatabaseOperators
   readonly reports: ShardReports
+  readonly sinks: readonly [SinkQueue]
   readonly #options: DatabaseLedgerOptions
   readonly #connections: DatabaseConnection[] = []
   readonly #availability: Availability
@@ -140,6 +142,7 @@ export class DatabaseLedger implements Ledger {
     this.#sweeper = new Sweeper(this.#connect(), this.#lease, (count) => events.expired?.(count))
     const { database, name = MAIN, open = true } = options
     this.reports = openClientReports(database.receipts, database.sums)
+    this.sinks = [new SinkQueue(name, database.operators, gatewayId)]
     this.operators = databaseOperators({
       name,
       open,

@@ -333,7 +333,11 @@ export class FeedGap extends Error {
   readonly reason: "unknown_cursor" | "archived"
 
   constructor(reason: FeedGap["reason"]) {
-    super("the event feed has a gap")
+    super(
+      reason === "archived"
+        ? "events after the place in the feed are archived"
+        : "the ledger does not know the place in the feed",
+    )
     this.reason = reason
   }
 }

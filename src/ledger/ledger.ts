@@ -1,4 +1,5 @@
 import type { CallLedger, PriceTerms } from "./entries.ts"
+import type { SinkQueue } from "./feed/sinks.ts"
 import type { OperatorLedger } from "./operators.ts"
 import type { ClientReports } from "./reports/client.ts"
 
@@ -7,6 +8,8 @@ export interface Ledger extends CallLedger {
   readonly operators: OperatorLedger
   /** For clients that read their own account (D47). */
   readonly reports: ClientReports
+  /** The sinks of events in each shard, as this process delivers to them (D96). */
+  readonly sinks: readonly SinkQueue[]
   /** The ids of terms in each shard, by which holds and ends name them (D56). Rejects if one shard does not register them. */
   terms(wanted: readonly PriceTerms[]): Promise<readonly (readonly number[])[]>
   /** True if new calls of some account can be held. */

@@ -31,13 +31,22 @@ import { answerOf } from "./database/answer.ts"
 import type { Page } from "./database/page.ts"
 import type { Span } from "./database/span.ts"
 import { UnknownShard } from "./entries.ts"
+import { type FeedQuery, readFeed, readFeeds } from "./feed/feed.ts"
+import {
+  changeSink,
+  createSink,
+  deleteSink,
+  listSinks,
+  type NewSink,
+  replaySink,
+  rotateSink,
+} from "./feed/sinks.ts"
 import type { MoveState } from "./moves/moves.ts"
 import { addEstimates, readEstimates } from "./queue/estimates.ts"
 import { addRefusals, readRefusals } from "./queue/refusals.ts"
 import { addAttempts, sumAttempts } from "./reports/attempts.ts"
 import { balanceAt } from "./reports/balance.ts"
 import { getCall, listCalls } from "./reports/calls.ts"
-import { type FeedQuery, readFeed, readFeeds } from "./reports/feed.ts"
 import { latencies } from "./reports/latency.ts"
 import { addLatencies } from "./reports/merge.ts"
 import { outcomes } from "./reports/outcomes.ts"
@@ -168,6 +177,13 @@ export function databaseOperators(
     archiveOf: soon(archiveOf),
     /** The next events of the feed (D96). */
     events: (asked: FeedQuery) => readFeeds([[name, () => sums(readFeed)(name, asked)]], asked),
+    createSink: ({ id = nextId(), ...sink }: Order<NewSink>) =>
+      answerOf(createSink(database, { id, ...sink }), sums_deadline_ms, id),
+    listSinks: sums(listSinks),
+    changeSink: sums(changeSink),
+    rotateSink: sums(rotateSink),
+    replaySink: sums(replaySink),
+    deleteSink: soon(deleteSink),
     sumUsage: sums(sumUsage),
     timeline: (span: Span, by: Split, groups: number) => sums(timeline)(span, by, groups),
     latency: async (span: Span) => addLatencies([await sums(latencies)(span)]),

@@ -79,6 +79,7 @@ export async function openLedger({ databases, ...options }: LedgerOptions): Prom
 class ShardedLedger implements Ledger {
   readonly operators: OperatorLedger
   readonly reports: ClientReports
+  readonly sinks: Ledger["sinks"]
   readonly #list: OneOrMore<LedgerShard>
   readonly #owners: Owners
 
@@ -92,6 +93,7 @@ class ShardedLedger implements Ledger {
       })),
     )
     this.reports = shardedReports(list.map(({ ledger }) => ledger.reports))
+    this.sinks = list.flatMap(({ ledger }) => ledger.sinks)
     this.#list = list
     this.#owners = owners
   }

@@ -14,6 +14,8 @@ import { findEndUser, removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
 import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
 import { NoAnswer, UnknownShard } from "./entries.ts"
+import { readFeed, readFeeds } from "./feed/feed.ts"
+import { mergeSinks, oneSink } from "./feed/sinks.ts"
 import { Moves } from "./moves/moves.ts"
 import {
   type DatabaseOperators,
@@ -26,7 +28,6 @@ import {
 import { addEstimates, readEstimates } from "./queue/estimates.ts"
 import { addRefusals, readRefusals } from "./queue/refusals.ts"
 import { addAttempts, sumAttempts } from "./reports/attempts.ts"
-import { readFeed, readFeeds } from "./reports/feed.ts"
 import { latencies } from "./reports/latency.ts"
 import {
   addBalances,
@@ -259,6 +260,15 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
         ]),
         asked,
       ),
+    async createSink({ id = nextId(), ...sink }) {
+      const made = await all((operators) => operators.createSink({ id, ...sink }))
+      return made.find(({ outcome }) => outcome === "conflict") ?? oneOrMore(made)[0]
+    },
+    listSinks: async () => mergeSinks(await all((operators) => operators.listSinks())),
+    changeSink: async (id, change) => oneSink(await all((operators) => operators.changeSink(id, change))),
+    rotateSink: async (...asked) => oneSink(await all((operators) => operators.rotateSink(...asked))),
+    replaySink: async (id, from) => oneSink(await all((operators) => operators.replaySink(id, from))),
+    deleteSink: async (id) => (await all((operators) => operators.deleteSink(id))).includes(true),
     sumUsage,
     /** Asks all shards first which groups cost most in total, and then for those groups. */
     async timeline(asked, by, groups) {

@@ -38,6 +38,7 @@ export function createMetrics(worker?: number) {
         "1 if new calls of accounts in the shard can be held, otherwise 0. Only with several shards."
       registry.gauges("tollgate_shard_writable{shard}", help, () => flags(read()))
     },
+    ...sinkMetrics(registry),
     content_type: CONTENT_TYPE,
     /** All metrics in the Prometheus text format. */
     print: async (): Promise<string> => registry.print(),
@@ -47,6 +48,26 @@ export function createMetrics(worker?: number) {
 /** A gauge's values: 1 for true. */
 function flags(all: Iterable<readonly [of: string, yes: boolean]>): [value: number, of: string][] {
   return Array.from(all, ([of, yes]) => [yes ? 1 : 0, of])
+}
+
+/** Metrics of the sinks of events (D96), whose names come from the operator. */
+function sinkMetrics(registry: Registry) {
+  const sent = registry.counter(
+    "tollgate_event_messages_total{sink,outcome}",
+    "Events that this process sent to a sink, by sink and outcome: taken or refused.",
+  )
+  return {
+    eventSent: (sink: string, is_taken: boolean): void =>
+      sent.of(sink, is_taken ? "taken" : "refused").add(1),
+    /** Sets the source of the lags, which is read at each scrape. */
+    watchSinks(read: () => Iterable<readonly [sink: string, lag_s: number]>): void {
+      const help =
+        "Age of the oldest event that was not delivered to the sink, 0 if there is none. Only in the process that delivers to it."
+      registry.gauges("tollgate_event_lag_seconds{sink}", help, () =>
+        Array.from(read(), ([sink, lag_s]) => [lag_s, sink]),
+      )
+    },
+  }
 }
 
 /** Metrics of exported and dropped spans (D54). */

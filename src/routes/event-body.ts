@@ -1,4 +1,4 @@
-import type { FeedEvent } from "../ledger/reports/feed.ts"
+import type { FeedEvent } from "../ledger/feed/feed.ts"
 import { printUsd } from "../money.ts"
 import type { EventBody } from "../wire/events.ts"
 import { printTime } from "../wire/time.ts"

@@ -4,6 +4,7 @@ import { KeyLoads } from "../admission/key-loads.ts"
 import { defaultMemoryBytes, Memory } from "../admission/memory.ts"
 import type { AdminAddress, Config } from "../config/config.ts"
 import type { Tracing } from "../config/tracing.ts"
+import { Deliveries } from "../events/deliveries.ts"
 import { databaseAnswer } from "../ledger/database/database.ts"
 import type { Ledger } from "../ledger/ledger.ts"
 import { openLedger } from "../ledger/sharded-ledger.ts"
@@ -153,6 +154,8 @@ export class Service {
     const { server, admin_server } = listen(this.#gateway, operators, options)
     this.server = server
     this.admin_server = admin_server
+    const deliveries = new Deliveries({ queues: ledger.sinks, log, sent: metrics.eventSent })
+    metrics.watchSinks(() => deliveries.lags())
     this.shutdown = new Shutdown({
       server: this.server,
       admin_server: this.admin_server,
@@ -160,6 +163,7 @@ export class Service {
       log,
       limits: () => this.#gateway.config.shutdown,
       closeLedger: async () => {
+        await deliveries.stop()
         await ledger.stop()
         // In parallel: an unreachable trace collector must not keep the database running.
         await Promise.all([tracer?.stop(), options.closeAfter()])

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { credits, ends, holds, terms } from "../../src/ledger/schema/tables.ts"
+import { feedReaches } from "../support/horizon.ts"
 import {
   type AdminHarness,
   falsify,
@@ -36,6 +37,7 @@ async function readEvents(
   app: Pick<App, "handle">,
   query: Record<string, string | number> = {},
 ): Promise<Answer> {
+  if (query.wait === undefined) await feedReaches(admin.database)
   const asked = new URLSearchParams(
     Object.entries(query).map(([name, value]): [string, string] => [name, String(value)]),
   )

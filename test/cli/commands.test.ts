@@ -15,6 +15,7 @@ import { EstimatesBody } from "../../src/wire/estimates.ts"
 import { FeedLine } from "../../src/wire/events.ts"
 import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"
 import { RefusalsBody } from "../../src/wire/refusals.ts"
+import { SinksBody } from "../../src/wire/sinks.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
 import { emptyDatabase } from "../support/database.ts"
@@ -218,6 +219,7 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
       "/usage?by=model&account=ACCOUNT&from=2026-01-01&to=2027-01-01",
     ],
     ["events --from 24h", Type.Object({ data: Type.Array(FeedLine), next: Type.String() })],
+    ["sinks", SinksBody, "/sinks"],
     ["audit", AuditBody],
     ["journal --verify", MonthsBody],
     ["estimates --days 30", EstimatesBody, "/estimates?days=30"],

@@ -117,6 +117,7 @@ async function prepared(line: string): Promise<string> {
   if (line.includes("ann@example.com")) {
     await (await chat(gateway, own_key, { user: "ann@example.com" })).bytes()
   }
+  if (line.startsWith("tollgate sinks")) return withSink(line)
   return line
     .replaceAll("Acme Ltd", `${name} Ltd`)
     .replaceAll(/\bAcme\b(?! Ltd|-)/g, name)
@@ -128,6 +129,14 @@ async function prepared(line: string): Promise<string> {
     .replace("data.json --map fast=", `${join(shell.folder, "genai.json")} --map ${CHAT}=`)
     .replace("--to 2024-10.gz", `--to ${join(shell.folder, "2024-10.gz")}`)
     .replace("--config tollgate.yaml", `--config ${join(shell.folder, "tollgate.yaml")}`)
+}
+
+/** A sink for each example alone, unless it makes one. */
+async function withSink(line: string): Promise<string> {
+  const name = `sink-${crypto.randomUUID()}`
+  if (!line.includes("create"))
+    await gateway.admin("POST", "/sinks", { name, url: "https://billing.example.com/tollgate" })
+  return line.replace(/(?<=create )\S+|billing$|billing(?= --)/, name)
 }
 
 describe("every example of --help works when typed", () => {

@@ -94,7 +94,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   not_found: {
     async *attempts(stage, entry) {
       const world = await sharedWorld(stage)
-      if (/\/(?:accounts|keys|budgets|calls)\/\{/.test(entry.path)) {
+      if (/\/(?:accounts|keys|budgets|calls|sinks)\/\{/.test(entry.path)) {
         yield await stage.ask(entry, world, { ...plain(entry), id: NO_ID })
       }
       const lost = { ...entry, path: entry.path.replace(/\{\w+\}$/, "lost") }
@@ -120,6 +120,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
       const world = await sharedWorld(stage)
       yield await stage.ask(entry, world, { ...plain(entry), id: OLD_ID })
       yield await stage.ask(entry, world, { query: { from: "2020-01-01" } })
+      yield await stage.ask(entry, world, { body: { from: "2020-01-01T00:00:00Z" } })
     },
     around: withOldMonth,
   },
@@ -284,9 +285,9 @@ async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
 async function limited(stage: Stage, limits: object): Promise<World> {
   const { id, key, key_id } = await stage.gateway.account("10")
   if (Object.keys(limits).length === 0)
-    return { account_id: id, credit_id: NO_ID, key, key_id, call_id: NO_ID }
+    return { account_id: id, credit_id: NO_ID, key, key_id, call_id: NO_ID, sink_id: NO_ID }
   const made = await stage.gateway.admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, limits)
-  return { account_id: id, credit_id: NO_ID, key: made.key, key_id: made.id, call_id: NO_ID }
+  return { account_id: id, credit_id: NO_ID, key: made.key, key_id: made.id, call_id: NO_ID, sink_id: NO_ID }
 }
 
 /** The head of a request whose body never comes. */

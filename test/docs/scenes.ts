@@ -165,6 +165,15 @@ export const scenes: Readonly<Record<string, Scene>> = {
     const [from, to] = [-1, 1].map((hours) => new Date(Date.now() + hours * 3_600_000).toISOString())
     return [await stage.ask(entry, world, { query: { upstream: "openai", from: from ?? "", to: to ?? "" } })]
   },
+  "createSink 200": twice({ name: "twice", url: "https://billing.example.com/tollgate" }),
+  "listSinks 200": async (stage, entry) => {
+    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    await client`UPDATE tollgate.sinks SET state = 'paused'`
+    await client`DELETE FROM tollgate.sinks`
+    await client.end()
+    await stage.gateway.admin("POST", "/sinks", { name: "one", url: "https://billing.example.com/tollgate" })
+    return [await stage.ask(entry, await stage.world())]
+  },
   "listUsageNotes 200": async (stage, entry) => {
     const world = await stage.world()
     const reported = { ...usage(10, 5), citation_tokens: 7 }

@@ -29,6 +29,7 @@ export interface World {
   readonly key_id: string
   readonly budget_id?: string
   readonly call_id: string
+  readonly sink_id: string
 }
 
 /** How one request differs from the operation's own. */
@@ -101,7 +102,9 @@ export async function openStage() {
     const { id: budget_id } = await admin<{ id: string }>("POST", `/accounts/${account_id}/budgets`, budget)
     const call_id = await call(made.key)
     if (usd !== "10") await leaving(account_id, usd)
-    return { account_id, credit_id, key: made.key, key_id: made.id, budget_id, call_id }
+    const sink = { name: `sink-${account_id}`, url: "https://billing.example.com/tollgate" }
+    const { id: sink_id } = await admin<{ id: string }>("POST", "/sinks", sink)
+    return { account_id, credit_id, key: made.key, key_id: made.id, budget_id, call_id, sink_id }
   }
 
   /** Takes off so much that `usd` is available. */
@@ -224,6 +227,7 @@ function pathOf({ name, path, operation }: Entry, world: World, id?: string): st
     keys: world.key_id,
     calls: world.call_id,
     ...(world.budget_id !== undefined && { budgets: world.budget_id }),
+    sinks: world.sink_id,
   }
   return path.replaceAll(/(\w*)\/\{(\w+)\}/g, (_, before: string, parameter: string) => {
     const example = operation.parameters?.find((one) => one.name === parameter)?.example

@@ -130,6 +130,17 @@ describe("D75: a month", () => {
     expect(await attached()).toBe(4)
   })
 
+  test("waits for the sinks that have not got its events, also for one that reads restored ones (D96)", async () => {
+    await db.sql`INSERT INTO tollgate.sinks (id, name, url, allow_private, secret, epoch, is_restored, xid, event_id)
+      SELECT id, 'billing', 'https://billing.example.com/', false, 'whsec_', id, false, '0', id
+      FROM tollgate.feed_epochs ORDER BY number DESC LIMIT 1`
+    expect(await detach(NOW)).toBeNull()
+    await db.sql`UPDATE tollgate.sinks SET is_restored = true, xid = '9223372036854775807'`
+    expect(await detach(NOW)).toBeNull()
+    expect(await attached()).toBe(4)
+    await db.sql`UPDATE tollgate.sinks SET is_restored = false`
+  })
+
   test("is detached without a call that waits; what an older transaction delays is completed later", async () => {
     const release = Promise.withResolvers<void>()
     const locked = Promise.withResolvers<void>()

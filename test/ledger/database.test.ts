@@ -13,6 +13,7 @@ import * as grants from "../../src/ledger/schema/grants.ts"
 import * as labels from "../../src/ledger/schema/labels.ts"
 import * as refusals from "../../src/ledger/schema/refusals.ts"
 import * as sessions from "../../src/ledger/schema/sessions.ts"
+import * as sinks from "../../src/ledger/schema/sinks.ts"
 import * as sums from "../../src/ledger/schema/sums.ts"
 import * as schema from "../../src/ledger/schema/tables.ts"
 import { emptyDatabase, type FreshDatabase, freshDatabase } from "../support/database.ts"
@@ -79,7 +80,20 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = [schema, attempts, budgets, claims, estimates, feed, grants, labels, refusals, sessions, sums]
+const tables = [
+  schema,
+  attempts,
+  budgets,
+  claims,
+  estimates,
+  feed,
+  grants,
+  labels,
+  refusals,
+  sessions,
+  sinks,
+  sums,
+]
   .flatMap(Object.values)
   .filter((made) => is(made, PgTable))
 

@@ -65,6 +65,8 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.spooled()
   metrics.endIgnored()
   metrics.audited({ checked_at: new Date(), violations: [] })
+  metrics.watchSinks(() => [["billing", 2]])
+  metrics.eventSent("billing", true)
   metrics.spansExported(1)
   metrics.spansDropped(1, "queue_full")
   return metrics

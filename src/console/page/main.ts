@@ -10,6 +10,7 @@ import { calls } from "./views/calls.ts"
 import { live } from "./views/live.ts"
 import { overview } from "./views/overview.ts"
 import { receipt } from "./views/receipt.ts"
+import { sinks } from "./views/sinks.ts"
 import { upstreams } from "./views/upstreams.ts"
 
 interface MenuEntry {
@@ -27,6 +28,7 @@ const places: Readonly<Record<string, MenuEntry>> = {
   live: { name: "Live", view: live },
   calls: { name: "Calls", view: calls, one: receipt },
   upstreams: { name: "Upstreams", view: upstreams },
+  events: { name: "Events", view: sinks },
   audit: { name: "Audit", view: audit },
 }
 

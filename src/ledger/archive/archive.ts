@@ -4,6 +4,7 @@ import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Statement, statement, textOf } from "../database/statement.ts"
 import { feed_epochs } from "../schema/feed.ts"
+import { sinks } from "../schema/sinks.ts"
 import { months, seals, summed } from "../schema/sums.ts"
 import { JOURNAL_TABLES, partitionOf } from "./months.ts"
 
@@ -23,6 +24,7 @@ export async function detachMonth(
 ): Promise<string | null> {
   const month = await dueMonth(database, keep_months)
   if (month === null) return null
+  if (await isAwaited(database, month)) return null
   // From here on nobody reads its entries.
   await database
     .update(months)
@@ -36,6 +38,19 @@ export async function detachMonth(
     await connection.end()
   }
   return month
+}
+
+/**
+ * True if a sink has not got all events of a month that is still attached (D96). A sink that reads restored entries is in the
+ * series before its epoch's. One of an unknown epoch cannot go on, whatever is detached.
+ */
+async function isAwaited(database: PostgresJsDatabase, month: string): Promise<boolean> {
+  const { last_series, last_xid } = lastOf(month)
+  const waiting = await database.execute(sql`
+    SELECT FROM ${months} m WHERE m.month = ${month}::date AND m.detached_at IS NULL
+      AND EXISTS (SELECT FROM ${sinks} s JOIN ${feed_epochs} e ON e.id = s.epoch
+        WHERE (e.series - s.is_restored::int, s.xid) <= (${last_series}, ${last_xid}))`)
+  return waiting.length > 0
 }
 
 /** The last event of a month, which readers of the feed must have read (D96). */

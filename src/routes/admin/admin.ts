@@ -21,6 +21,7 @@ import { reconciliationRoutes } from "./reconciliation.ts"
 import { refusalRoutes } from "./refusals.ts"
 import { reportRoutes } from "./reports.ts"
 import { operatorsOrConsole, sessionRoutes } from "./session.ts"
+import { sinkRoutes } from "./sinks.ts"
 import { upstreamRoutes } from "./upstreams.ts"
 import { usageNoteRoutes } from "./usage-notes.ts"
 
@@ -50,6 +51,7 @@ export function adminRoutes(operators: Operators) {
     .use(budgetRoutes(operators))
     .use(callRoutes(operators))
     .use(eventRoutes(operators))
+    .use(sinkRoutes(operators))
     .use(reportRoutes(operators))
     .use(estimateRoutes(operators))
     .use(refusalRoutes(operators))

@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import type { FeedPage, FeedQuery } from "../../ledger/reports/feed.ts"
+import type { FeedPage, FeedQuery } from "../../ledger/feed/feed.ts"
 import { printCursor } from "../../wire/cursor.ts"
 import { askedEvents, EventsQuery, FeedLine, NEXT_CURSOR } from "../../wire/events.ts"
 import { eventBody } from "../event-body.ts"

@@ -6,10 +6,10 @@ import type { FeedCursor, FeedPlace } from "../../wire/cursor.ts"
 import type { EventType } from "../../wire/events.ts"
 import type { Credit } from "../accounts/credits.ts"
 import { FeedGap } from "../entries.ts"
+import type { CallRecord } from "../reports/calls.ts"
 import { months } from "../schema/sums.ts"
 import { calls, corrections, credits, ends, terms } from "../schema/tables.ts"
-import type { CallRecord } from "./calls.ts"
-import { beginning, type FeedState, feedState, isNative, NIL, placeIn } from "./feed-place.ts"
+import { beginning, type FeedState, feedState, isNative, NIL, placeIn } from "./place.ts"
 
 /**
  * The journal as a feed of events (D96), in the order of the transactions that wrote the entries. Only transactions are read
@@ -76,7 +76,7 @@ export async function readFeed(
 }
 
 /** The place of a reader who wants the events since a time: after a call that had ended long enough before. */
-async function firstPlace(
+export async function firstPlace(
   database: PostgresJsDatabase,
   state: FeedState,
   from: Date | null,

@@ -1,0 +1,151 @@
+import { parseId } from "../id.ts"
+import { eventTypes } from "../wire/events.ts"
+import { SinkBody, SinksBody, SinkWithSecretBody } from "../wire/sinks.ts"
+import { type AdminContext, adminCommand, timeOf } from "./admin-command.ts"
+import { UsageError } from "./cli-error.ts"
+import type { Group } from "./command.ts"
+import { columnsOf, linesOf } from "./screen.ts"
+
+/** `tollgate sinks`: the receivers of events (D96). */
+
+const SINK = { "<sink>": "the name of the sink, or its id" } as const
+
+const column = columnsOf(SinkBody)
+
+const list = adminCommand({
+  summary: "List sinks, whether they take events, and how far they are behind",
+  words: {},
+  examples: [["tollgate sinks", "LAG is the age of the oldest event that is not delivered"]],
+  async run(_, context) {
+    const { data } = await context.client.get("/sinks", SinksBody)
+    context.showTable(
+      { data },
+      {
+        rows: data,
+        columns: [
+          column("name"),
+          column("url", { least: 12, spare: 1 }),
+          column("state"),
+          column("lag_seconds"),
+          column("reason", { spare: 2 }),
+          column("delivered_at", { spare: 3 }),
+        ],
+        empty: "No sinks yet. Create one: tollgate sinks create NAME ADDRESS",
+      },
+    )
+  },
+})
+
+const create = adminCommand({
+  summary: "Create a sink and show its secret once",
+  words: {
+    "<name>": "a name for the sink",
+    "<address>": "where events are sent: an https URL",
+    "--types <TYPES>": `only events of these types: ${eventTypes.join(", ")}`,
+    "--from <TIME>": "begin with the events of this time: 2026-11-21, an RFC 3339 time, or 24h (ago)",
+    "--allow-private": "allow http, and addresses in private networks",
+  },
+  examples: [
+    ["tollgate sinks create billing https://billing.example.com/tollgate", "every event from now on"],
+    [
+      "tollgate sinks create top-ups http://10.0.0.5/hook --allow-private --types tollgate.credit.added --from 24h",
+      "credits since yesterday, to a private address",
+    ],
+  ],
+  async run({ name, address: url, types, from, "allow-private": allow_private = false }, context) {
+    const body = {
+      name,
+      url,
+      allow_private,
+      ...(types !== undefined && { types: types.split(",") }),
+      ...(from !== undefined && { from: timeOf("--from", from) }),
+    }
+    const sink = await context.client.post("/sinks", body, SinkWithSecretBody)
+    showSecret(context, sink)
+  },
+})
+
+const pause = adminCommand({
+  summary: "Pause a sink: it continues where it was",
+  words: SINK,
+  examples: [["tollgate sinks pause billing", "no event is lost meanwhile"]],
+  run: ({ sink }, context) => change(context, sink, { paused: true }),
+})
+
+const resume = adminCommand({
+  summary: "Resume a sink that was paused or stopped, or try a failing one now",
+  words: SINK,
+  examples: [["tollgate sinks resume billing", "sends the next event immediately"]],
+  run: ({ sink }, context) => change(context, sink, { paused: false }),
+})
+
+const rotate = adminCommand({
+  summary: "Make a new secret for a sink and show it once",
+  details: "For 24 hours, messages have two signatures: by the new secret and by the one before.",
+  words: SINK,
+  examples: [["tollgate sinks rotate billing", "then give the receiver the new secret"]],
+  async run({ sink }, context) {
+    const id = await sinkId(context, sink)
+    showSecret(context, await context.client.post(`/sinks/${id}/rotate`, {}, SinkWithSecretBody))
+  },
+})
+
+const replay = adminCommand({
+  summary: "Send a sink every event since a time again",
+  words: { ...SINK, "--from <TIME>": "the time: 2026-11-21, an RFC 3339 time, or 24h (ago)" },
+  examples: [["tollgate sinks replay billing --from 24h", "events have the ids that they had before"]],
+  async run({ sink, from }, context) {
+    if (from === undefined) throw new UsageError("--from is required")
+    const id = await sinkId(context, sink)
+    const body = { from: timeOf("--from", from) }
+    show(context, await context.client.post(`/sinks/${id}/replay`, body, SinkBody))
+  },
+})
+
+const remove = adminCommand({
+  summary: "Delete a sink",
+  words: SINK,
+  examples: [["tollgate sinks delete billing", "nothing more is sent to it"]],
+  async run({ sink }, context) {
+    const id = await sinkId(context, sink)
+    await context.client.delete(`/sinks/${id}`)
+    context.show(null, () => `Deleted the sink ${sink}.`)
+  },
+})
+
+export const sinks: Group = {
+  summary: "Send events to webhooks: create, list, pause, resume, rotate, replay and delete sinks",
+  commands: { list, create, pause, resume, rotate, replay, delete: remove },
+  standard: "list",
+}
+
+async function sinkId({ client }: AdminContext, word: string): Promise<string> {
+  const id = parseId(word)
+  if (id !== null) return id
+  const { data } = await client.get("/sinks", SinksBody)
+  const found = data.find(({ name }) => name === word)
+  if (found === undefined) throw new UsageError(`no sink has the name ${word}: "tollgate sinks" lists them`)
+  return found.id
+}
+
+async function change(context: AdminContext, sink: string, changes: object): Promise<void> {
+  const id = await sinkId(context, sink)
+  show(context, await context.client.patch(`/sinks/${id}`, changes, SinkBody))
+}
+
+function show(context: AdminContext, sink: SinkBody): void {
+  const line = linesOf(SinkBody, sink)
+  context.showCard(sink, () => [
+    line("name"),
+    line("url"),
+    line("state"),
+    line("lag_seconds"),
+    line("reason"),
+  ])
+}
+
+function showSecret(context: AdminContext, sink: SinkWithSecretBody): void {
+  const line = linesOf(SinkWithSecretBody, sink)
+  context.showCard(sink, () => [["secret", sink.secret], line("name"), line("url"), line("state")])
+  context.remark("Store the secret now: it is not shown again.")
+}

@@ -1,0 +1,253 @@
+import { and, asc, eq, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { FeedPlace } from "../../wire/cursor.ts"
+import { type EventType, eventTypes } from "../../wire/events.ts"
+import { errorCode } from "../database/database-errors.ts"
+import { FeedGap } from "../entries.ts"
+import { sinks } from "../schema/sinks.ts"
+import { gateways } from "../schema/tables.ts"
+import { type FeedPart, firstPlace, readFeed } from "./feed.ts"
+import { type FeedState, feedState, NIL } from "./place.ts"
+
+/** Sinks in one database: what operators see and change of them, and their delivery by one gateway at a time (D96). */
+
+export type SinkRow = typeof sinks.$inferSelect
+
+/** A sink as operators see it. */
+export interface Sink extends SinkRow {
+  /** Seconds since the time of the oldest event that is not delivered; 0 if there is none, null if the feed cannot be read. */
+  readonly lag_s: number | null
+}
+
+export interface NewSink {
+  readonly id: string
+  readonly name: string
+  readonly url: string
+  readonly types: readonly EventType[] | null
+  readonly allow_private: boolean
+  readonly secret: string
+  /** The time of the first event to deliver; null for now. */
+  readonly from: Date | null
+}
+
+export type SinkResult =
+  | { readonly outcome: "created" | "known"; readonly sink: Sink }
+  /** Another sink has this name, or another one had this id. */
+  | { readonly outcome: "conflict" }
+
+export interface SinkChange {
+  readonly url?: string | undefined
+  readonly types?: readonly EventType[] | null | undefined
+  readonly paused?: boolean | undefined
+}
+
+export async function createSink(database: PostgresJsDatabase, asked: NewSink): Promise<SinkResult> {
+  const { from, types, ...sink } = asked
+  const place = columnsOf(await startOf(database, from))
+  const [made] = await database
+    .insert(sinks)
+    .values({ ...sink, types: types && [...types], ...place })
+    .onConflictDoNothing()
+    .returning()
+  if (made !== undefined) return { outcome: "created", sink: { ...made, lag_s: 0 } }
+  const known = await getSink(database, asked.id)
+  const same = known !== null && known.name === asked.name && known.url === asked.url
+  return same ? { outcome: "known", sink: known } : { outcome: "conflict" }
+}
+
+/** All sinks by their names. */
+export async function listSinks(database: PostgresJsDatabase): Promise<Sink[]> {
+  const rows = await database.select().from(sinks).orderBy(asc(sinks.name))
+  return Promise.all(rows.map((row) => withLag(database, row)))
+}
+
+async function getSink(database: PostgresJsDatabase, id: string): Promise<Sink | null> {
+  const [row] = await database.select().from(sinks).where(eq(sinks.id, id))
+  return row === undefined ? null : withLag(database, row)
+}
+
+/** Never fails: what one sink has not got must hide no other, nor a change that was made. */
+async function withLag(database: PostgresJsDatabase, row: SinkRow): Promise<Sink> {
+  try {
+    const { events } = await eventsOf(database, row, 1)
+    return { ...row, lag_s: lagOf(events) }
+  } catch (error) {
+    return { ...row, lag_s: null, reason: error instanceof FeedGap ? error.message : row.reason }
+  }
+}
+
+/** The lag of a sink whose next events these are. */
+function lagOf([first]: FeedPart["events"]): number {
+  return first === undefined ? 0 : Math.max(0, (Date.now() - first.at.getTime()) / 1_000)
+}
+
+/** Changes a sink. One that runs again tries its next event immediately. Null if there is none with this id. */
+export function changeSink(
+  database: PostgresJsDatabase,
+  id: string,
+  { url, types, paused }: SinkChange,
+): Promise<Sink | null> {
+  const state = paused === undefined ? undefined : paused ? "paused" : "active"
+  return change(database, id, {
+    ...(url !== undefined && { url }),
+    ...(types !== undefined && { types: types && [...types] }),
+    ...(state !== undefined && { state }),
+    ...HEALTHY,
+  })
+}
+
+/** Sets a new secret; the one before signs too for some hours. */
+export function rotateSink(
+  database: PostgresJsDatabase,
+  id: string,
+  secret: string,
+  keep_hours: number,
+): Promise<Sink | null> {
+  return change(database, id, {
+    secret,
+    old_secret: sql`${sinks.secret}`,
+    old_until: sql`now() + ${keep_hours}::int * interval '1 hour'`,
+  })
+}
+
+/** Delivers the events since a time, again or for the first time. Throws `FeedGap` if some are archived. */
+export async function replaySink(database: PostgresJsDatabase, id: string, from: Date): Promise<Sink | null> {
+  return change(database, id, { ...columnsOf(await startOf(database, from)), ...HEALTHY })
+}
+
+export async function deleteSink(database: PostgresJsDatabase, id: string): Promise<boolean> {
+  const gone = await database.delete(sinks).where(eq(sinks.id, id)).returning({ id: sinks.id })
+  return gone.length > 0
+}
+
+const HEALTHY = { failures: 0, failing_since: null, retry_at: null, reason: null }
+
+async function change(database: PostgresJsDatabase, id: string, changes: object): Promise<Sink | null> {
+  const [row] = await database
+    .update(sinks)
+    .set({ ...changes, revision: sql`${sinks.revision} + 1` })
+    .where(eq(sinks.id, id))
+    .returning()
+  return row === undefined ? null : withLag(database, row)
+}
+
+/** The place of a reader who wants what happens from a time, or from now on. */
+async function startOf(database: PostgresJsDatabase, from: Date | null): Promise<FeedPlace> {
+  const state = await feedState(database)
+  return from === null ? nowIn(state) : firstPlace(database, state, from)
+}
+
+function nowIn({ current, horizon }: FeedState): FeedPlace {
+  return { epoch: current.id, is_restored: false, xid: horizon, id: NIL }
+}
+
+function columnsOf({ epoch, is_restored, xid, id }: FeedPlace) {
+  return { epoch, is_restored, xid, event_id: id }
+}
+
+const HERE = "here"
+
+/** The next events of a sink. Throws `FeedGap` if some are archived. */
+function eventsOf(database: PostgresJsDatabase, sink: SinkRow, limit: number): Promise<FeedPart> {
+  const { epoch, is_restored, xid, event_id } = sink
+  const after = new Map([[HERE, { epoch, is_restored, xid, id: event_id }]])
+  const types = eventTypes.filter((type) => sink.types?.includes(type) ?? true)
+  return readFeed(database, HERE, { after, from: null, types, limit })
+}
+
+/** The sinks of several shards: each once, as the shard sees it that is furthest behind or not in order. */
+export function mergeSinks(parts: readonly (readonly Sink[])[]): Sink[] {
+  const same = Map.groupBy(parts.flat(), ({ id }) => id)
+  const merged = [...same.values()].flatMap((each) => oneSink(each) ?? [])
+  return merged.sort((left, right) => (left.name < right.name ? -1 : 1))
+}
+
+/** The worst that several shards say of one sink; null if none has it. */
+export function oneSink(parts: readonly (Sink | null)[]): Sink | null {
+  const [first, ...others] = parts.filter((part) => part !== null)
+  return others.reduce<Sink | null>(
+    (worst, part) => (worst && isWorse(part, worst) ? part : worst),
+    first ?? null,
+  )
+}
+
+function isWorse(one: Sink, other: Sink): boolean {
+  const [stopped, failing] = [one, other].map((sink) => sink.state === "stopped")
+  if (stopped !== failing) return stopped === true
+  if (one.failures !== other.failures) return one.failures > other.failures
+  return (one.lag_s ?? Number.POSITIVE_INFINITY) > (other.lag_s ?? Number.POSITIVE_INFINITY)
+}
+
+/** The sinks of one database that this process delivers to. */
+export class SinkQueue {
+  /** The name of the shard. */
+  readonly shard: string
+  readonly #database: PostgresJsDatabase
+  readonly #gatewayId: () => string
+
+  constructor(shard: string, database: PostgresJsDatabase, gatewayId: () => string) {
+    this.shard = shard
+    this.#database = database
+    this.#gatewayId = gatewayId
+  }
+
+  /** Takes the sinks that no living gateway delivers to, and returns those of this process. */
+  async claim(): Promise<readonly (SinkRow & { readonly is_due: boolean })[]> {
+    const own = this.#gatewayId()
+    await this.#database.execute(sql`
+      UPDATE ${sinks} s SET gateway_id = ${own}::uuid
+      WHERE s.gateway_id IS DISTINCT FROM ${own}::uuid AND s.state = 'active'
+        AND EXISTS (SELECT FROM ${gateways} g WHERE g.id = ${own}::uuid AND g.dead_at IS NULL AND g.lease_until > now())
+        AND NOT EXISTS (SELECT FROM ${gateways} g WHERE g.id = s.gateway_id AND g.dead_at IS NULL AND g.lease_until > now())`)
+    const rows = await this.#database
+      .select({ sink: sinks, is_due: sql<boolean>`coalesce(${sinks.retry_at} <= now(), true)` })
+      .from(sinks)
+      .where(and(eq(sinks.gateway_id, own), eq(sinks.state, "active")))
+    return rows.map(({ sink, is_due }) => ({ ...sink, is_due }))
+  }
+
+  /** What a failure of these methods is, for logs that must not show statements or values. */
+  codeOf(error: unknown): string {
+    return errorCode(error instanceof Error && error.cause !== undefined ? error.cause : error)
+  }
+
+  events(sink: SinkRow, limit: number): Promise<FeedPart> {
+    return eventsOf(this.#database, sink, limit)
+  }
+
+  /** Records what was delivered. False if this process no longer delivers to the sink as it was read. */
+  delivered(sink: SinkRow, place: FeedPlace, is_idle = false): Promise<boolean> {
+    const at = is_idle ? {} : { delivered_at: sql`now()` }
+    return this.#write(sink, { ...columnsOf(place), ...HEALTHY, ...at })
+  }
+
+  /** Records a failure of the event after `place`; it is tried again after `retry_ms`, or the sink stops if that is null. */
+  failed(sink: SinkRow, place: FeedPlace, reason: string, retry_ms: number | null): Promise<boolean> {
+    return this.#write(sink, {
+      ...columnsOf(place),
+      reason,
+      failures: sql`${sinks.failures} + 1`,
+      failing_since: sql`coalesce(${sinks.failing_since}, now())`,
+      ...(retry_ms === null
+        ? { state: "stopped", retry_at: null }
+        : { retry_at: sql`now() + ${retry_ms}::float8 * interval '1 millisecond'` }),
+    })
+  }
+
+  /** Leaves the sinks to other gateways. */
+  async leave(): Promise<void> {
+    await this.#database
+      .update(sinks)
+      .set({ gateway_id: null })
+      .where(eq(sinks.gateway_id, this.#gatewayId()))
+  }
+
+  async #write({ id, revision }: SinkRow, changes: object): Promise<boolean> {
+    const written = await this.#database
+      .update(sinks)
+      .set(changes)
+      .where(and(eq(sinks.id, id), eq(sinks.revision, revision), eq(sinks.gateway_id, this.#gatewayId())))
+      .returning({ id: sinks.id })
+    return written.length > 0
+  }
+}

@@ -1,0 +1,228 @@
+import { Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { GatewayError } from "../../errors.ts"
+import { faultOfUrl, makeSecret } from "../../events/webhook.ts"
+import type { Sink } from "../../ledger/feed/sinks.ts"
+import { invalidField } from "../../wire/fault.ts"
+import { pathId } from "../../wire/parameter.ts"
+import { bodyOf } from "../../wire/record.ts"
+import {
+  KEEP_HOURS,
+  NewSink,
+  Replay,
+  Rotation,
+  SinkBody,
+  SinkChange,
+  SinksBody,
+  SinkWithSecretBody,
+} from "../../wire/sinks.ts"
+import { printTime } from "../../wire/time.ts"
+import { ofOperators, unknownOutcome } from "../reference/examples.ts"
+import { answer, type ErrorExample, shown } from "../reference/operation.ts"
+import { FEED_ARCHIVED } from "../routing.ts"
+import type { Operators } from "./operators.ts"
+
+/** `/admin/sinks`: the receivers of events (D96). */
+export function sinkRoutes({ ledger }: Operators) {
+  return new Elysia({ name: "admin-sinks" })
+    .post(
+      "/sinks",
+      async ({ body, status }) => {
+        const { types = null, allow_private = false, from = null } = body
+        checkUrl(body.url, allow_private)
+        const secret = makeSecret()
+        const made = await ledger.createSink({ ...body, types, allow_private, from, secret })
+        if (made.outcome === "conflict") throw conflict()
+        return made.outcome === "created"
+          ? status(201, withSecret(made.sink))
+          : status(200, sinkBody(made.sink))
+      },
+      creating,
+    )
+    .get("/sinks", async () => ({ data: (await ledger.listSinks()).map(sinkBody) }), listing)
+    .patch(
+      "/sinks/:id",
+      async ({ params: { id }, body }) => {
+        if (body.url !== undefined) checkUrl(body.url, await isPrivateAllowed(id))
+        return sinkBody(found(await ledger.changeSink(id, body)))
+      },
+      changing,
+    )
+    .post(
+      "/sinks/:id/rotate",
+      async ({ params: { id }, body: { keep_hours = KEEP_HOURS } }) =>
+        withSecret(found(await ledger.rotateSink(id, makeSecret(), keep_hours))),
+      rotating,
+    )
+    .post(
+      "/sinks/:id/replay",
+      async ({ params: { id }, body: { from } }) => {
+        return sinkBody(found(await ledger.replaySink(id, from)))
+      },
+      replaying,
+    )
+    .delete(
+      "/sinks/:id",
+      async ({ params: { id }, status }) => {
+        if (!(await ledger.deleteSink(id))) throw noSink()
+        return status(204, undefined)
+      },
+      deleting,
+    )
+
+  async function isPrivateAllowed(id: string): Promise<boolean> {
+    const sinks = await ledger.listSinks()
+    return found(sinks.find((sink) => sink.id === id) ?? null).allow_private
+  }
+}
+
+function checkUrl(url: string, allow_private: boolean): void {
+  const fault = faultOfUrl(url, allow_private)
+  if (fault !== null) throw invalidField("url", fault)
+}
+
+function found(sink: Sink | null): Sink {
+  if (sink === null) throw noSink()
+  return sink
+}
+
+function noSink(): GatewayError {
+  return new GatewayError("not_found", { message: NO_SINK.message })
+}
+
+function conflict(): GatewayError {
+  return new GatewayError("invalid_request", {
+    message: "Another sink already has this name or this id. Nothing was changed.",
+    param: "name",
+  })
+}
+
+function sinkBody(sink: Sink): SinkBody {
+  return bodyOf(SinkBody, shownSink(sink))
+}
+
+function withSecret(sink: Sink): SinkWithSecretBody {
+  return bodyOf(SinkWithSecretBody, { ...shownSink(sink), secret: sink.secret })
+}
+
+function shownSink(sink: Sink): SinkBody {
+  const { retry_at, delivered_at, created_at, state, failures, lag_s } = sink
+  return {
+    ...sink,
+    types: sink.types && [...sink.types],
+    state: state === "active" && failures > 0 ? "failing" : state,
+    lag_seconds: lag_s && Math.round(lag_s * 1_000) / 1_000,
+    retry_at: retry_at && printTime(retry_at),
+    delivered_at: delivered_at && printTime(delivered_at),
+    created_at: printTime(created_at),
+  }
+}
+
+const NO_SINK = { code: "not_found", message: "No sink has this id." } as const satisfies ErrorExample
+
+const example: SinkBody = {
+  id: "019f8b1c-4444-7000-8d21-6b0f4a9c3e17",
+  name: "billing",
+  url: "https://billing.example.com/tollgate",
+  types: null,
+  allow_private: false,
+  state: "active",
+  lag_seconds: 0,
+  reason: null,
+  retry_at: null,
+  delivered_at: null,
+  created_at: "2026-11-26T09:00:00.000Z",
+}
+const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
+
+const creating = ofOperators({
+  body: shown(NewSink, {
+    sink: { name: example.name, url: example.url },
+    repeatable: { id: example.id, name: "credits", url: example.url, types: ["tollgate.credit.added"] },
+  }),
+  response: {
+    200: answer("The sink was created earlier, as its name and address say. Nothing was changed.", SinkBody, {
+      sink: example,
+    }),
+    201: answer("The sink.", SinkWithSecretBody, {
+      sink: { ...example, secret },
+      credits: { ...example, types: ["tollgate.credit.added"], secret },
+    }),
+  },
+
+  operationId: "createSink",
+  tag: "Ledger",
+  summary: "Create a sink",
+  description:
+    "Sends every event to an address, signed as [Standard Webhooks](https://www.standardwebhooks.com) describes, until the receiver has taken it. Without `from`, the first event is the next one. The secret is shown only in this response.",
+  invalid: "name",
+  errors: [unknownOutcome(example.id)],
+})
+
+const listing = ofOperators({
+  response: { 200: answer("All sinks, by name.", SinksBody, { sinks: { data: [example] } }) },
+
+  operationId: "listSinks",
+  tag: "Ledger",
+  summary: "List sinks",
+  description: "Lists the receivers of events, whether they take them, and how far they are behind.",
+})
+
+const changing = ofOperators({
+  params: pathId("The sink's id."),
+  body: shown(SinkChange, { pause: { paused: true }, resume: { paused: false } }),
+  response: {
+    200: answer("The changed sink.", SinkBody, {
+      paused: { ...example, state: "paused" },
+      active: example,
+    }),
+  },
+
+  operationId: "changeSink",
+  tag: "Ledger",
+  summary: "Change, pause or resume a sink",
+  description:
+    "Fields that you leave out stay unchanged. No event is lost while a sink is paused: it continues where it was. Any change makes a failing sink try again immediately.",
+  invalid: "paused",
+  errors: [NO_SINK],
+})
+
+const rotating = ofOperators({
+  params: pathId("The sink's id."),
+  body: shown(Rotation, { rotation: {}, at_once: { keep_hours: 0 } }),
+  response: {
+    200: answer("The sink, with its new secret.", SinkWithSecretBody, { sink: { ...example, secret } }),
+  },
+
+  operationId: "rotateSink",
+  tag: "Ledger",
+  summary: "Rotate the secret of a sink",
+  description:
+    "For some hours, messages have two signatures: by the new secret and by the one before. The secret is shown only in this response.",
+  invalid: "keep_hours",
+  errors: [NO_SINK],
+})
+
+const replaying = ofOperators({
+  params: pathId("The sink's id."),
+  body: shown(Replay, { replay: { from: "2026-11-25T00:00:00Z" } }),
+  response: { 200: answer("The sink, which continues from there.", SinkBody, { sink: example }) },
+
+  operationId: "replaySink",
+  tag: "Ledger",
+  summary: "Send events again",
+  description: "Sends every event since a time, with the ids that it had before.",
+  invalid: "from",
+  errors: [NO_SINK, { code: "archived", message: FEED_ARCHIVED }],
+})
+
+const deleting = ofOperators({
+  params: pathId("The sink's id."),
+  response: { 204: answer("The sink was deleted.", Type.Void()) },
+
+  operationId: "deleteSink",
+  tag: "Ledger",
+  summary: "Delete a sink",
+  description: "Nothing more is sent to it, and its place in the feed is forgotten.",
+  errors: [NO_SINK],
+})

@@ -1,0 +1,298 @@
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { createHmac } from "node:crypto"
+import { sql } from "drizzle-orm"
+import { Deliveries } from "../../src/events/deliveries.ts"
+import { nextId } from "../../src/id.ts"
+import { SinkQueue } from "../../src/ledger/feed/sinks.ts"
+import { gateways } from "../../src/ledger/schema/tables.ts"
+import { type AdminHarness, openAdminHarness } from "../admin/admin-harness.ts"
+import { until } from "../support/gateway.ts"
+import { feedReaches } from "../support/horizon.ts"
+
+/** D96: every event reaches every sink, whatever one of them or a gateway does. */
+
+interface Got {
+  readonly id: string
+  readonly body: string
+  readonly headers: Headers
+}
+
+/** A receiver that answers as told: a status, or never. */
+class Receiver {
+  readonly got: Got[] = []
+  /** The answers to the next messages; then 200. */
+  readonly answers: (number | "never")[] = []
+  readonly #server = Bun.serve({
+    port: 0,
+    fetch: async (request) => {
+      const body = await request.text()
+      const answer = this.answers.shift() ?? 200
+      if (answer === "never") return new Promise<Response>(() => {})
+      const { headers } = request
+      if (answer === 200) this.got.push({ id: headers.get("webhook-id") ?? "", body, headers })
+      return new Response(null, { status: answer })
+    },
+  })
+
+  get url(): string {
+    return this.#server.url.href
+  }
+
+  get ids(): string[] {
+    return this.got.map(({ id }) => id)
+  }
+
+  stop(): Promise<void> {
+    return this.#server.stop(true)
+  }
+}
+
+let admin: AdminHarness
+let account_id: string
+const open: { stop(): Promise<void> }[] = []
+const lines: string[] = []
+
+beforeEach(async () => {
+  admin = await openAdminHarness()
+  account_id = await admin.openAccount()
+  lines.length = 0
+})
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.stop()
+  await admin.close()
+})
+
+function receiver(): Receiver {
+  const made = new Receiver()
+  open.push(made)
+  return made
+}
+
+/** A gateway that delivers, with a lease. */
+async function gateway(retries_ms: readonly number[] = [50]) {
+  const id = nextId()
+  await admin.database
+    .insert(gateways)
+    .values({ id, floor_id: id, lease_until: sql`now() + interval '1 hour'` })
+  const log = (level: string) => (fields: object, message: string) => {
+    lines.push(`${level} ${message} ${JSON.stringify(fields)}`)
+  }
+  const deliveries = new Deliveries({
+    queues: [new SinkQueue("main", admin.database, () => id)],
+    log: { info: log("info"), warn: log("warn"), error: log("error") },
+    retries_ms,
+  })
+  open.push(deliveries)
+  return { id, deliveries }
+}
+
+async function create(name: string, { url }: Receiver, more: object = {}) {
+  const made = await admin.ask("POST", "/admin/sinks", { name, url, allow_private: true, ...more })
+  if (made.status !== 201) throw new Error(made.text)
+  const { id, secret }: { id: string; secret: string } = JSON.parse(made.text)
+  return { id, secret }
+}
+
+interface Shown {
+  readonly name: string
+  readonly state: string
+  readonly lag_seconds: number | null
+  readonly reason: string | null
+}
+
+async function shown(name: string): Promise<Shown> {
+  const { data }: { data: Shown[] } = JSON.parse((await admin.ask("GET", "/admin/sinks")).text)
+  const found = data.find((sink) => sink.name === name)
+  if (found === undefined) throw new Error(`no sink ${name}`)
+  return found
+}
+
+async function addCredits(count: number): Promise<string[]> {
+  const ids = Array.from({ length: count }, () => nextId())
+  for (const id of ids) await admin.ask("POST", `/admin/accounts/${account_id}/credits`, { id, amount: "1" })
+  return ids
+}
+
+const reached = (sink: Receiver, count: number) =>
+  until(
+    async () => sink.ids,
+    (ids) => new Set(ids).size >= count,
+  )
+
+function signature(secret: string, { id, body, headers }: Got): string {
+  const key = Buffer.from(secret.slice("whsec_".length), "base64")
+  const signed = `${id}.${headers.get("webhook-timestamp")}.${body}`
+  return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`
+}
+
+test("D96: a sink gets each event once, signed, also during a rotation, and what `replay` asks for again", async () => {
+  await addCredits(2)
+  const sink = receiver()
+  const { id, secret } = await create("billing", sink)
+  await gateway()
+  const ids = await addCredits(20)
+  await reached(sink, 20)
+  expect(sink.ids.toSorted()).toEqual(ids.toSorted())
+  for (const got of sink.got) {
+    expect(got.headers.get("webhook-signature")).toBe(signature(secret, got))
+    expect(JSON.parse(got.body)).toMatchObject({ specversion: "1.0", id: got.id, subject: account_id })
+  }
+  await until(
+    () => shown("billing"),
+    ({ state, lag_seconds }) => state === "active" && lag_seconds === 0,
+  )
+  const rotated = await admin.ask("POST", `/admin/sinks/${id}/rotate`, {})
+  const { secret: fresh }: { secret: string } = JSON.parse(rotated.text)
+  await addCredits(1)
+  await reached(sink, 21)
+  const last = sink.got.at(-1)
+  if (last === undefined) throw new Error("nothing came")
+  expect(last.headers.get("webhook-signature")).toBe(`${signature(fresh, last)} ${signature(secret, last)}`)
+  await admin.ask("POST", `/admin/sinks/${id}/replay`, { from: "2020-01-01T00:00:00Z" })
+  await reached(sink, 23)
+  await until(
+    async () => sink.got.length,
+    (count) => count === 21 + 23,
+  )
+  // The secret is shown by what makes it, and by nothing else.
+  const told = [...admin.texts.filter((text) => !text.includes('"secret"')), ...lines].join()
+  for (const one of [secret, fresh]) expect(told).not.toContain(one)
+  expect((await admin.ask("GET", "/admin/sinks")).text).not.toContain("whsec_")
+})
+
+test("D96: an event that is refused is sent again until it is taken, and no other is left out", async () => {
+  const sink = receiver()
+  await create("flaky", sink)
+  sink.answers.push(...Array.from({ length: 12 }, (_, at) => (at % 3 === 0 ? 500 : at % 3 === 1 ? 200 : 404)))
+  const { deliveries } = await gateway()
+  const ids = await addCredits(30)
+  await reached(sink, 30)
+  expect([...new Set(sink.ids)].toSorted()).toEqual(ids.toSorted())
+  expect(lines.some((line) => line.startsWith("warn an event was not delivered"))).toBeTrue()
+  await until(
+    async () => deliveries.lags().get("flaky"),
+    (lag) => lag === 0,
+  )
+})
+
+test("D96: a sink that never answers or always fails delays no other, and its lag grows", async () => {
+  const [slow, failing, fast] = [receiver(), receiver(), receiver()]
+  await create("slow", slow)
+  await create("failing", failing)
+  await create("fast", fast)
+  slow.answers.push(...Array<"never">(1_000).fill("never"))
+  failing.answers.push(...Array<number>(1_000).fill(503))
+  const { deliveries } = await gateway([60_000])
+  const ids = await addCredits(100)
+  await reached(fast, 100)
+  expect(fast.ids.toSorted()).toEqual(ids.toSorted())
+  expect([slow.ids, failing.ids]).toEqual([[], []])
+  expect(await shown("failing")).toMatchObject({ state: "failing", reason: "status 503" })
+  expect(deliveries.lags().get("slow")).toBeGreaterThan(0)
+  expect(deliveries.lags().get("failing")).toBeGreaterThan(0)
+}, 30_000)
+
+test("D96: 410 stops a sink; resumed, it goes on where it was", async () => {
+  const sink = receiver()
+  const { id } = await create("gone", sink)
+  sink.answers.push(200, 410)
+  await gateway()
+  const [first = ""] = await addCredits(1)
+  await reached(sink, 1)
+  const rest = await addCredits(3)
+  await until(
+    () => shown("gone"),
+    ({ state }) => state === "stopped",
+  )
+  const before = new Set(sink.ids)
+  expect(before.has(first)).toBeTrue()
+  await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: false })
+  await reached(sink, 4)
+  expect([...new Set(sink.ids)].toSorted()).toEqual([first, ...rest].toSorted())
+})
+
+test("D96: a paused sink gets nothing, and everything when it is resumed", async () => {
+  const sink = receiver()
+  const { id } = await create("paused", sink, { types: ["tollgate.credit.added"] })
+  await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: true })
+  await gateway()
+  const ids = await addCredits(5)
+  await feedReaches(admin.database)
+  expect((await shown("paused")).lag_seconds).toBeGreaterThan(0)
+  expect(sink.ids).toEqual([])
+  await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: false })
+  await reached(sink, 5)
+  expect(sink.ids.toSorted()).toEqual(ids.toSorted())
+  expect((await admin.ask("DELETE", `/admin/sinks/${id}`)).status).toBe(204)
+  expect((await admin.ask("DELETE", `/admin/sinks/${id}`)).status).toBe(404)
+})
+
+test("D96: one gateway delivers; when its lease has lapsed, another one continues", async () => {
+  const sink = receiver()
+  await create("billing", sink)
+  const first = await gateway()
+  await addCredits(1)
+  await reached(sink, 1)
+  const second = await gateway()
+  await addCredits(5)
+  await reached(sink, 6)
+  expect([first.deliveries.lags().size, second.deliveries.lags().size]).toEqual([1, 0])
+  await admin.database.execute(
+    sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 second' WHERE id = ${first.id}::uuid`,
+  )
+  await until(
+    async () => second.deliveries.lags().size,
+    (size) => size === 1,
+  )
+  const ids = await addCredits(5)
+  await reached(sink, 11)
+  expect(ids.every((id) => sink.ids.includes(id))).toBeTrue()
+})
+
+test("D96: a gap in the feed stops one sink, and hides neither others nor what is changed", async () => {
+  const [lost, well] = [receiver(), receiver()]
+  const { id } = await create("lost", lost)
+  await create("well", well)
+  const paused = await create("paused", receiver())
+  await admin.ask("PATCH", `/admin/sinks/${paused.id}`, { paused: true })
+  await admin.database.execute(sql`UPDATE tollgate.sinks SET epoch = gen_random_uuid() WHERE name <> 'well'`)
+  const reason = "the ledger does not know the place in the feed"
+  expect(await shown("lost")).toMatchObject({ state: "active", lag_seconds: null, reason })
+  const rotated = await admin.ask("POST", `/admin/sinks/${id}/rotate`, {})
+  expect([rotated.status, rotated.text.includes("whsec_")]).toEqual([200, true])
+  await gateway()
+  const ids = await addCredits(5)
+  await reached(well, 5)
+  await until(
+    () => shown("lost"),
+    ({ state }) => state === "stopped",
+  )
+  expect(await shown("paused")).toMatchObject({ state: "paused", lag_seconds: null, reason })
+  const replayed = await admin.ask("POST", `/admin/sinks/${id}/replay`, { from: "2020-01-01T00:00:00Z" })
+  expect(replayed.status).toBe(200)
+  await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: false })
+  await reached(lost, 5)
+  expect(ids.every((each) => lost.ids.includes(each))).toBeTrue()
+})
+
+test.each([
+  [{ name: "A B", url: "https://a.example.com/" }, "name"],
+  [{ name: "a", url: "https://127.0.0.1/" }, "url"],
+  [{ name: "a", url: "http://a.example.com/" }, "url"],
+  [{ name: "a", url: "https://a.example.com/", types: [] }, "types"],
+  [{ name: "a", url: "https://a.example.com/", types: ["call"] }, "types"],
+  [{ name: "a", url: "https://a.example.com/", from: "yesterday" }, "from"],
+  [{ name: "a", url: "https://a.example.com/", secret: "whsec_" }, "secret"],
+])("refuses %p", async (body, param) => {
+  const refused = await admin.ask("POST", "/admin/sinks", body)
+  expect([refused.status, refused.body.error.param]).toEqual([400, param])
+})
+
+test("a name is taken once, and the same id again makes nothing", async () => {
+  const body = { id: nextId(), name: "billing", url: "https://billing.example.com/" }
+  expect((await admin.ask("POST", "/admin/sinks", body)).status).toBe(201)
+  const again = await admin.ask("POST", "/admin/sinks", body)
+  expect([again.status, again.text.includes("secret")]).toEqual([200, false])
+  const other = await admin.ask("POST", "/admin/sinks", { ...body, id: nextId() })
+  expect([other.status, other.body.error.param]).toEqual([400, "name"])
+})

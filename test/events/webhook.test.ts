@@ -1,0 +1,114 @@
+import { expect, test } from "bun:test"
+import { lookup } from "node:dns/promises"
+import { hostname } from "node:os"
+import { isPrivate } from "../../src/events/private-address.ts"
+import { faultOfUrl, makeSecret, send, signedHeaders } from "../../src/events/webhook.ts"
+
+/** D96: messages of Standard Webhooks, to public addresses only. */
+
+const never = new AbortController().signal
+
+test("D96: signatures are those of Standard Webhooks, with its own example", () => {
+  const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+  const message = { id: "msg_p5jXN8AQM9LWM0D4loKWxJek", body: '{"test": 2432232314}' }
+  const headers = signedHeaders(message, [secret], new Date(1_614_265_330_000))
+  expect(headers).toEqual({
+    "webhook-id": message.id,
+    "webhook-timestamp": "1614265330",
+    "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+  })
+  const both = signedHeaders(message, [makeSecret(), secret], new Date(1_614_265_330_000))
+  const [, second] = both["webhook-signature"]?.split(" ") ?? []
+  expect(second).toBe(headers["webhook-signature"])
+  expect(Buffer.from(makeSecret().slice("whsec_".length), "base64")).toHaveLength(32)
+})
+
+const PRIVATE = [
+  ...["0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.8.8.8"],
+  ...["169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.168.1.1", "198.18.0.1"],
+  ...["198.19.255.255", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255"],
+  ...["::", "::1", "[::1]", "fe80::1", "fe80::1%eth0", "fc00::1", "fd12:3456::1", "ff02::1", "fec0::1"],
+  ...["::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:a9fe:a9fe", "0:0:0:0:0:ffff:7f00:1", "::127.0.0.1"],
+  ...["64:ff9b::7f00:1", "2001:db8::1", "2001::1", "2002:7f00:1::", "3fff::1", "no-address", ""],
+]
+const PUBLIC = [
+  ...["1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255"],
+  ...["172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0", "223.255.255.255"],
+  ...["2606:4700:4700::1111", "2001:4860:4860::8888", "::ffff:8.8.8.8", "2a00:1450:4001::1"],
+]
+test.each(PRIVATE)("D96: %s is private", (address) => expect(isPrivate(address)).toBeTrue())
+test.each(PUBLIC)("D96: %s is public", (address) => expect(isPrivate(address)).toBeFalse())
+
+test.each([
+  ["https://hooks.example.com/tollgate?x=1", false, null],
+  ["https://hooks.example.com:8443/", false, null],
+  ["http://hooks.example.com/", false, "an https URL; http needs allow_private"],
+  ["http://10.0.0.5/hook", true, null],
+  ["ftp://hooks.example.com/", true, "an https URL; http needs allow_private"],
+  ["https://user:secret@hooks.example.com/", true, "a URL without a user and a password"],
+  ["hooks.example.com", true, "a URL"],
+  ...[
+    "127.0.0.1",
+    "0x7f.1",
+    "2130706433",
+    "017700000001",
+    "localhost",
+    "a.localhost",
+    "[::1]",
+    "169.254.169.254",
+  ].map((host): [string, boolean, string] => [
+    `https://${host}/`,
+    false,
+    "a public address; a private one needs allow_private",
+  ]),
+])("D96: the address %s with allow_private %p", (url, allow_private, fault) => {
+  expect(faultOfUrl(url, allow_private)).toBe(fault)
+})
+
+const message = { id: "one", body: "{}" }
+const secrets = [makeSecret()]
+
+test("D96: a name that leads to a private address is not connected to", async () => {
+  const { address } = await lookup(hostname())
+  expect(isPrivate(address)).toBeTrue()
+  let connected = false
+  const server = Bun.listen({
+    hostname: "0.0.0.0",
+    port: 0,
+    socket: {
+      open() {
+        connected = true
+      },
+      data() {},
+    },
+  })
+  const url = `https://${hostname()}:${server.port}/`
+  const refused = await send(message, { url, allow_private: false, secrets }, never)
+  expect([refused, connected]).toEqual([{ reason: "the name has a private address", is_gone: false }, false])
+  const allowed = await send(message, { url, allow_private: true, secrets }, AbortSignal.timeout(500))
+  expect([allowed?.is_gone, connected]).toEqual([false, true])
+  server.stop(true)
+})
+
+test("D96: redirects are not followed, and the body of an answer is not read", async () => {
+  const asked: string[] = []
+  const server = Bun.serve({
+    port: 0,
+    fetch(request): Response {
+      const { pathname } = new URL(request.url)
+      asked.push(pathname)
+      if (pathname === "/moved") return new Response(null, { status: 307, headers: { location: "/taken" } })
+      if (pathname === "/gone") return new Response(null, { status: 410 })
+      const endless = new ReadableStream({ pull: (body) => body.enqueue(new Uint8Array(65_536)) })
+      return new Response(endless)
+    },
+  })
+  const ask = (path: string) =>
+    send(message, { url: `${server.url}${path}`, allow_private: true, secrets }, never)
+  expect(await ask("moved")).toEqual({ reason: "status 307", is_gone: false })
+  expect(await ask("gone")).toEqual({ reason: "status 410", is_gone: true })
+  expect(await ask("taken")).toBeNull()
+  expect(asked).toEqual(["/moved", "/gone", "/taken"])
+  await server.stop(true)
+  expect(await ask("taken")).toEqual({ reason: "unreachable (ECONNREFUSED)", is_gone: false })
+})
