@@ -103,7 +103,8 @@ BEGIN
 	ELSIF spent < 0 THEN
 		WITH past AS MATERIALIZED (
 			SELECT n.credit_id, sum(n.amount_nano) FILTER (WHERE n.change = 'drawn') AS drawn_nano,
-				max(n.at) FILTER (WHERE n.change = 'drawn') AS at, bool_or(n.change = 'voided') AS is_void
+				max(n.at) FILTER (WHERE n.change = 'drawn') AS at,
+				bool_or(n.change = 'voided') AS is_void, bool_or(n.change = 'expired') AS is_expired
 			FROM tollgate.grant_entries n WHERE n.account_id = payer GROUP BY n.credit_id
 		), given AS MATERIALIZED (
 			SELECT x.*, least(x.drawn_nano, -spent - x.before_nano) AS given_nano
@@ -113,15 +114,28 @@ BEGIN
 					- p.drawn_nano AS before_nano
 				FROM past p JOIN tollgate.credits c ON c.id = p.credit_id WHERE p.drawn_nano > 0) x
 			WHERE -spent > x.before_nano
+		), parted AS MATERIALIZED (
+			-- Money of a grant that is over is gone when it comes back: calls that begin later must not hold it.
+			SELECT n.*, CASE
+				WHEN n.is_void OR p.change = 'voided' THEN 'voided'
+				WHEN n.is_expired OR p.change = 'expired' THEN 'expired'
+				WHEN n.expires_at <= now() AND NOT EXISTS (SELECT FROM tollgate.grants g WHERE g.credit_id = n.credit_id) THEN 'expired'
+				END AS over
+			FROM given n LEFT JOIN LATERAL (
+				SELECT p.change FROM tollgate.grant_pins p WHERE p.account_id = payer AND p.credit_id = n.credit_id LIMIT 1) p ON true
 		), back AS (
-			INSERT INTO tollgate.grants AS g (credit_id, account_id, priority, expires_at, voided_at, made_at, left_nano)
-			-- Money of a grant that is over by now is gone when it comes back.
-			SELECT n.credit_id, payer, n.priority, CASE WHEN n.expires_at <= now() THEN now() ELSE n.expires_at END,
-				CASE WHEN n.is_void THEN now() END, n.created_at, n.given_nano FROM given n
+			INSERT INTO tollgate.grants AS g (credit_id, account_id, priority, expires_at, made_at, left_nano)
+			SELECT n.credit_id, payer, n.priority, n.expires_at, n.created_at, n.given_nano FROM parted n WHERE n.over IS NULL
 			ON CONFLICT (credit_id) DO UPDATE SET left_nano = g.left_nano + excluded.left_nano
+		), written AS (
+			INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano)
+			SELECT payer, n.credit_id, c.change, c.amount_nano FROM parted n
+				CROSS JOIN LATERAL (VALUES ('drawn', -n.given_nano), (n.over, n.given_nano)) AS c (change, amount_nano)
+			WHERE c.change IS NOT NULL
+			RETURNING change, amount_nano
 		)
-		INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano)
-		SELECT payer, n.credit_id, 'drawn', -n.given_nano FROM given n;
+		SELECT sum(w.amount_nano) FILTER (WHERE w.change <> 'drawn') INTO lost FROM written w;
+		IF lost > 0 THEN UPDATE tollgate.accounts a SET balance_nano = a.balance_nano - lost WHERE a.id = payer; END IF;
 	END IF;
 END $$;--> statement-breakpoint
 -- Applies the starts, expiries and voids of an account's grants that are due, in the order of their times. An expired grant keeps

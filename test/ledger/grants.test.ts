@@ -208,6 +208,123 @@ test("D95: money that comes back returns to the grant that was drawn last, and e
   expect(await faults()).toEqual([])
 })
 
+/** A call whose gateway is lost after this charge. */
+async function lose(account: Account, held_nano: bigint, charge_nano: bigint) {
+  const hold = holdOf(account, held_nano)
+  expect(await attempt(hold)).toBe("held")
+  await db.sql`INSERT INTO tollgate.checkpoints (id, gateway_id, charge_nano, basis)
+    VALUES (${hold.id}, ${gateway_id}, ${String(charge_nano)}, 'estimate')`
+  return { id: hold.id, account_id: account.account_id }
+}
+
+test("D95: money that comes back to an expired grant with pins is gone, and no call is refused for it", async () => {
+  const account = await db.account(100n)
+  await granted(account, 10n, { priority: 10, expires_at: inMs(DAY_MS) })
+  const lost = await lose(account, 8n, 5n)
+  expect(await expireBatch(connection, [lost], 300)).toEqual([true])
+  const open = holdOf(account, 20n)
+  expect(await attempt(open)).toBe("held")
+  await hasten(account, "expires_at")
+  expect(await left(account)).toEqual([100n, 5n])
+  await end(settled(lost.id, 2n))
+  await spend(account, 1n)
+  await end(settled(open.id, 20n), open)
+  expect(await left(account)).toEqual([84n])
+  expect(await balance(account)).toBe(84n)
+  expect(await faults()).toEqual([])
+})
+
+test("D95: money that comes back to a grant after its expiry is not sold to later calls", async () => {
+  const account = await db.account(100n)
+  await granted(account, 10n, { priority: 10, expires_at: inMs(DAY_MS) })
+  const lost = await lose(account, 10n, 10n)
+  await expireBatch(connection, [lost], 300)
+  await hasten(account, "expires_at")
+  const late = holdOf(account, 20n)
+  expect(await attempt(late)).toBe("held")
+  await end(settled(lost.id, 2n))
+  expect(await attempt(holdOf(account, 81n))).toBe("insufficient_balance")
+  await end(settled(late.id, 20n), late)
+  expect(await balance(account)).toBe(80n)
+  expect(await left(account)).toEqual([80n])
+  expect(await faults()).toEqual([])
+})
+
+test("D95: the sweep expires a lost call after a due change, as a change before it would have been", async () => {
+  const account = await db.account(100n)
+  await granted(account, 5n, { priority: 10, expires_at: inMs(DAY_MS) })
+  const first = holdOf(account, 5n)
+  expect(await attempt(first)).toBe("held")
+  const lost = await lose(account, 5n, 5n)
+  await hasten(account, "expires_at")
+  expect(await expireBatch(connection, [lost], 300)).toEqual([true])
+  expect(await left(account)).toEqual([95n, 5n])
+  await end(settled(first.id, 0n), first)
+  expect(await balance(account)).toBe(95n)
+})
+
+test("D95: an account whose grants cannot be changed delays only its own calls", async () => {
+  const [account, other] = [await db.account(10n), await db.account(10n)]
+  await granted(account, 5n, { expires_at: inMs(DAY_MS) })
+  const ledger = await db.ledger()
+  const [blocked, free] = [holdOf(account, 3n), holdOf(other, 3n)]
+  expect(
+    (await Promise.all([ledger.hold(blocked), ledger.hold(free)])).map(({ outcome }) => outcome),
+  ).toEqual(["held", "held"])
+  await hasten(account, "expires_at")
+  const ended: string[] = []
+  const end = (hold: Hold) =>
+    ledger.end(settled(hold.id, 3n)).then(() => {
+      ended.push(hold.id)
+    })
+  const first = await db.sql.begin(async (tx) => {
+    await tx`SELECT FROM tollgate.grants WHERE account_id = ${account.account_id} FOR UPDATE`
+    const ends = { blocked: end(blocked), free: end(free) }
+    await ends.free
+    expect(ended).toEqual([free.id])
+    expect((await ledger.hold(holdOf(other, 1n))).outcome).toBe("held")
+    await expect(sweepGrants(connection)).rejects.toThrow("lock timeout")
+    return { blocked: ends.blocked }
+  })
+  await first.blocked
+  expect(await balance(account)).toBe(10n)
+  expect(await balance(other)).toBe(7n)
+})
+
+test("D95: only the end of a call with pinned money makes a change due", async () => {
+  const account = await db.account(100n)
+  await granted(account, 10n, { priority: 10, expires_at: inMs(DAY_MS) })
+  const pinning = holdOf(account, 10n)
+  expect(await attempt(pinning)).toBe("held")
+  await hasten(account, "expires_at")
+  await left(account)
+  const next = async () => {
+    const [row] =
+      await db.sql`SELECT next_change_at::text FROM tollgate.accounts WHERE id = ${account.account_id}`
+    return row?.next_change_at
+  }
+  await spend(account, 1n)
+  expect(await next()).toBe("-infinity")
+  await end(settled(pinning.id, 4n), pinning)
+  expect(await next()).toStartWith("1970-01-01")
+})
+
+test("D95: the sweep changes other accounts although one is locked", async () => {
+  const made = await Promise.all(Array.from({ length: 3 }, () => db.account(0n)))
+  for (const account of made) {
+    await granted(account, 10n, { expires_at: inMs(DAY_MS) })
+    await hasten(account, "expires_at")
+  }
+  const ids = made.map(({ account_id }) => account_id).sort()
+  await db.sql.begin(async (tx) => {
+    await tx`SELECT FROM tollgate.accounts WHERE id = ${nth(ids, 0)} FOR UPDATE`
+    await expect(sweepGrants(connection)).rejects.toThrow("lock timeout")
+  })
+  const rows =
+    await db.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ANY (${ids}::uuid[]) ORDER BY id`
+  expect(rows.map(({ balance_nano }) => balance_nano)).toEqual(["10", "0", "0"])
+})
+
 describe("D95: the credit line", () => {
   test("calls may take the balance down to minus the credit limit", async () => {
     const account = await db.account(10n)

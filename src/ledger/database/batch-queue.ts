@@ -1,6 +1,6 @@
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import type { Runner } from "./connection.ts"
-import { kindOf } from "./database-errors.ts"
+import { Delayed, kindOf } from "./database-errors.ts"
 import { FairQueue, takeAlike } from "./fair-queue.ts"
 import { isWithinShare } from "./fair-share.ts"
 import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
@@ -11,6 +11,8 @@ export interface Work<Item, Result> {
   accountOf(item: Item): string
   /** Runs all items, waiting at most `lock_ms` for a lock; results in their order. */
   run(connection: Runner, items: readonly Item[], lock_ms: number): Promise<readonly Result[]>
+  /** True if the item's account was left alone for now. It is set aside, and the others are done. */
+  isDelayed?(result: Result): boolean
   /** Called when an item failed at its first attempt. The queue keeps trying. */
   onSetback?(item: Item): void
 }
@@ -219,16 +221,32 @@ export class BatchQueue<Item, Result> {
       return this.#recover(batch, error)
     }
     this.#backoff_ms = 0
-    for (let at = 0; at < batch.length; at++) batch[at]?.resolve(resultAt(results, at))
+    const delayed: Queued<Item, Result>[] = []
+    for (const [at, entry] of batch.entries()) {
+      const result = resultAt(results, at)
+      if (this.#work.isDelayed?.(result) === true) delayed.push(entry)
+      else entry.resolve(result)
+    }
+    if (delayed.length > 0) this.#delay(delayed)
+  }
+
+  #delay(batch: readonly Queued<Item, Result>[]): void {
+    for (const entry of batch) this.#failed(entry, new Delayed())
+    for (const [account, entries] of Map.groupBy(batch, (entry) => entry.account))
+      this.#setAside(account, entries)
+  }
+
+  #failed(entry: Queued<Item, Result>, error: unknown): void {
+    entry.sent = false
+    entry.setback = error
+    if (entry.attempts++ === 0) this.#work.onSetback?.(entry.item)
   }
 
   async #recover(batch: readonly Queued<Item, Result>[], error: unknown): Promise<void> {
     const kind = kindOf(error)
     for (const entry of batch) {
-      entry.sent = false
       entry.doubtful ||= kind === "unknown"
-      entry.setback = error
-      if (entry.attempts++ === 0) this.#work.onSetback?.(entry.item)
+      this.#failed(entry, error)
     }
     if (kind === "refused") await this.#isolate(batch, error)
     else if (kind === "locked" || kind === "incomplete") await this.#separate(batch)

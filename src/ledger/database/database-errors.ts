@@ -29,6 +29,15 @@ export class Uncertain extends Error {
   }
 }
 
+/** What the item needs of its account could not be made ready, so nothing was done for the item. */
+export class Delayed extends Error {
+  override readonly name = "Delayed"
+
+  constructor() {
+    super("the account was not ready in time")
+  }
+}
+
 /**
  * Nothing was sent: no connection was made, or the session was closed before. `FAILED`: the connection was closed before it was
  * made, or its host does not answer.
@@ -103,6 +112,7 @@ export function isPlanLost(error: unknown): boolean {
 /** The SQLSTATE, the driver's or the system's code of an error, for logs that must not show statements or values. */
 export function errorCode(error: unknown): string {
   if (error instanceof Overdue) return "OVERDUE"
+  if (error instanceof Delayed) return "DELAYED"
   if (error instanceof Uncertain) return errorCode(error.cause)
   const said = saidIn(error)
   if (said !== null) return said.code

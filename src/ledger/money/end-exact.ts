@@ -20,14 +20,15 @@ import type { End, Idempotency } from "../entries.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, corrections, ends, holds } from "../schema/tables.ts"
 import { budgetColumns, countBudgets } from "./budgets.ts"
-import { afterEnd, changeDue, isDue } from "./grants.ts"
+import { afterEnd, changeDue, hasPin, isDelayed, isDue } from "./grants.ts"
 import { countSpending } from "./spending.ts"
 
 /**
  * Result of an end. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another statement ended the hold
  * or changed the account's budgets while this one waited, or the account's grants had to be changed first (D95), so try again.
+ * `delayed`: they could not be changed, so try again later.
  */
-export type EndResult = "applied" | "closed" | "none" | "conflict"
+export type EndResult = "applied" | "closed" | "none" | "conflict" | "delayed"
 
 /** Columns that the end itself has; `notes` are read as text, and cast where they are written. */
 export const endFields: readonly ArrayColumn<End>[] = [
@@ -131,14 +132,15 @@ export const lockPayers = sql`locked AS MATERIALIZED (
 )`
 
 /**
- * Updates the accounts by `changed`, which has `account_id`, `paid_nano` and `freed_nano`, and then the spending limits and budgets.
+ * Updates the accounts by `changed`, which has `id`, `account_id`, `paid_nano` and `freed_nano`, and then the spending limits and budgets.
  * `holdExact` explains `ANY (ARRAY(…))`.
  */
 export const moveSums = sql`moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano, accounts.next_change_at)})
-    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano, ${afterEnd(a)})
+    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano, ${afterEnd(a, sql`s.is_pinned`, sql`s.paid_nano`)})
   FROM (
-    SELECT s.account_id, sum(s.paid_nano)::bigint AS paid_nano, sum(s.freed_nano)::bigint AS freed_nano
+    SELECT s.account_id, sum(s.paid_nano)::bigint AS paid_nano, sum(s.freed_nano)::bigint AS freed_nano,
+      bool_or(${hasPin(sql`s.id`)}) AS is_pinned
     FROM changed s JOIN payers p ON p.id = s.account_id GROUP BY s.account_id) s
   WHERE ${a.id} = s.account_id AND ${a.id} = ANY (ARRAY(SELECT account_id FROM changed)) RETURNING ${a.id}
 ), ${countSpending}, ${countBudgets}`
@@ -189,7 +191,7 @@ WITH asked AS MATERIALIZED (
   FROM due d WHERE d.past_outcome IS NOT NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(corrections.id)}
 ), changed AS MATERIALIZED (
-  SELECT d.place, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano, ${budgetColumns(
+  SELECT d.place, d.id, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano, ${budgetColumns(
     {
       group_path: sql`d.group_path`,
       held_terms_id: sql`d.held_terms_id`,
@@ -235,8 +237,8 @@ export async function endExactly(
   const values = [String(lock_ms), ...firstAndLast(asked), ...batch.values(asked)]
   const rows = await connection.run(endExact, values, within_ms, asked.length)
   if (rows.length !== asked.length) throw new Error("the ending statement returned too few rows")
-  await changeDue(connection, rows, lock_ms, within_ms)
-  return rows.map(endedOf)
+  const errors = await changeDue(connection, rows, lock_ms, within_ms)
+  return rows.map((row) => (isDelayed(row, errors) ? "delayed" : endedOf(row)))
 }
 
 function endedOf(row: Row): EndResult {

@@ -1,11 +1,12 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
-import { allOf, Batch, names, of, statement, textOf } from "../database/statement.ts"
+import { allOf, Batch, names, of, type Row, statement, textOf } from "../database/statement.ts"
 import { idempotency } from "../schema/claims.ts"
 import { checkpoints, ends, holds } from "../schema/tables.ts"
 import { budgetColumns } from "./budgets.ts"
 import { lockPayers, moveSums } from "./end-exact.ts"
+import { changeDue } from "./grants.ts"
 
 const STATEMENT_MS = 5_000
 
@@ -25,7 +26,7 @@ const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens, e
 
 /**
  * Frees the holds of orphaned calls and charges each hold's last checkpoint (D13) exactly once, even if an id is repeated. A
- * call that is charged nothing gives its `Idempotency-Key` back (D43). Calls that have ended meanwhile are left alone, and those of stale accounts. Locks as
+ * call that is charged nothing gives its `Idempotency-Key` back (D43). Calls that have ended meanwhile are left alone, and those of stale accounts and of accounts with a due change of grants. Locks as
  * in `endExact`.
  */
 export const expire = statement(
@@ -58,7 +59,7 @@ WITH asked AS MATERIALIZED (
   )})
   SELECT ${allOf("q", ends.id, ends.account_id, ends.key_id, ends.price_multiplier_bp, ends.terms_id, ends.charge_nano, ends.basis, ...usage)},
     q.amount_nano, 'expired', 'gateway_lost', 'gateway_lost', CASE WHEN q.charge_nano > q.amount_nano THEN ARRAY['overage'] END
-  FROM asked q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale ORDER BY q.id
+  FROM asked q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale AND NOT y.grants_due ORDER BY q.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
 ), forgotten AS (
   DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY (ARRAY(SELECT id FROM ended))
@@ -80,22 +81,28 @@ WITH asked AS MATERIALIZED (
       WHERE ${c.claimed_at} = d.held_at AND ${c.call_id} = d.id OFFSET 0) claim
     WHERE d.paid_nano = 0))
 )
-SELECT s.id, 1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
-FROM changed s`,
+SELECT s.id, s.due_account_id, 1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
+FROM (SELECT id, NULL::uuid AS due_account_id FROM changed UNION ALL
+  SELECT q.id, y.id FROM asked q JOIN payers y ON y.id = q.account_id AND y.grants_due) s`,
 )
 
-/** Expires a batch. Returns for each orphan, in their order, if this statement expired it. */
+const isDueRow = ({ due_account_id }: Row) => due_account_id !== null
+
+/** Expires a batch; where grants are due, once they are changed. Returns for each orphan, in their order, if this statement expired it. */
 export async function expireBatch(
   connection: Runner,
   orphans: readonly Orphan[],
   lock_ms: number,
 ): Promise<readonly boolean[]> {
-  const rows = await connection.run(
-    expire,
-    [String(lock_ms), ...batch.values(orphans)],
-    STATEMENT_MS,
-    orphans.length,
-  )
-  const expired = new Set(rows.map((row) => textOf(row, "id")))
+  const run = (some: readonly Orphan[]) =>
+    connection.run(expire, [String(lock_ms), ...batch.values(some)], STATEMENT_MS, some.length)
+  const rows = await run(orphans)
+  const due = new Set(rows.filter(isDueRow).map((row) => textOf(row, "id")))
+  const expired = new Set(rows.filter((row) => !isDueRow(row)).map((row) => textOf(row, "id")))
+  if (due.size > 0) {
+    await changeDue(connection, rows, lock_ms, STATEMENT_MS)
+    const later = await run(orphans.filter(({ id }) => due.has(id)))
+    for (const row of later) if (!isDueRow(row)) expired.add(textOf(row, "id"))
+  }
   return orphans.map(({ id }) => expired.has(id))
 }

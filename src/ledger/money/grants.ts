@@ -1,9 +1,9 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
-import { Uncertain } from "../database/database-errors.ts"
-import { arrayOf, lockTimeout, type Row, statement, textOf } from "../database/statement.ts"
-import { grants } from "../schema/grants.ts"
+import { Overdue } from "../database/database-errors.ts"
+import { lockTimeout, type Row, statement, textOf } from "../database/statement.ts"
+import { grant_pins, grants } from "../schema/grants.ts"
 import { accounts } from "../schema/tables.ts"
 
 /**
@@ -36,12 +36,24 @@ export function isDue({ id, next_change_at }: Pick<ChangingAccount, "id" | "next
     AND coalesce(${g.starts_at}, ${g.voided_at}, ${g.expires_at}) <= now()) ELSE (${next_change_at} <= now()) IS TRUE END`
 }
 
+const p = alias(grant_pins, "p")
+
+/** True for a call `id` with pinned money. */
+export function hasPin(id: SQL): SQL {
+  return sql`EXISTS (SELECT FROM ${grant_pins} ${p} WHERE ${p.call_id} = ${id})`
+}
+
 /**
- * A call that ends may free pinned money, so a change is due now: the next statement about its account begins with
- * `change_grants`. A constant, because Citus refuses the time here.
+ * A call that ends with pinned money frees it, and money that comes back belongs to a grant that may be over. So a change is due
+ * now: the next statement about the account begins with `change_grants`. A constant, because Citus refuses the time here.
  */
-export function afterEnd({ next_change_at }: Pick<ChangingAccount, "next_change_at">): SQL {
-  return sql`CASE WHEN ${next_change_at} = '-infinity' THEN 'epoch'::timestamptz ELSE ${next_change_at} END`
+export function afterEnd(
+  { next_change_at }: Pick<ChangingAccount, "next_change_at">,
+  is_pinned: SQL,
+  paid_nano: SQL,
+): SQL {
+  return sql`CASE WHEN ${is_pinned} OR (${paid_nano} < 0 AND ${next_change_at} IS NOT NULL) THEN 'epoch'::timestamptz
+    ELSE ${next_change_at} END`
 }
 
 type DatedCredit = Readonly<Record<"effective_at" | "created_at", PgColumn>>
@@ -56,56 +68,65 @@ export function effectOf({ change, amount_nano }: Readonly<Record<"change" | "am
   return sql`CASE ${change} WHEN 'started' THEN ${amount_nano} WHEN 'drawn' THEN 0 WHEN 'moved' THEN 0 ELSE -${amount_nano} END`
 }
 
-const change = statement(
-  "grants",
-  sql`SELECT tollgate.change_grants(x.id) FROM unnest($2::uuid[]) AS x (id) WHERE ${lockTimeout}`,
-)
+const change = statement("grants", sql`SELECT tollgate.change_grants($2::uuid) WHERE ${lockTimeout}`)
 
 /**
- * Applies the changes of the accounts that an exact statement has left out: its rows name them in `due_account_id`. A failure
- * tells nothing about the statement's other items.
+ * Applies the changes of the accounts that an exact statement has left out: its rows name them in `due_account_id`. Each account
+ * on its own, so that none waits for another. Returns the errors of those that could not be changed within the time.
  */
 export async function changeDue(
   connection: Runner,
   rows: readonly Row[],
   lock_ms: number,
   within_ms: number,
-): Promise<void> {
+): Promise<ReadonlyMap<string, unknown>> {
   const due = rows.filter((row) => row.due_account_id !== null)
-  if (due.length === 0) return
-  try {
-    await changeGrants(
-      connection,
-      due.map((row) => textOf(row, "due_account_id")),
-      lock_ms,
-      within_ms,
-    )
-  } catch (error) {
-    throw new Uncertain(error)
+  const errors = new Map<string, unknown>()
+  if (due.length === 0) return errors
+  const until = performance.now() + within_ms
+  for (const id of new Set(due.map((row) => textOf(row, "due_account_id")))) {
+    const left_ms = until - performance.now()
+    try {
+      if (left_ms <= 0) throw new Overdue()
+      await connection.run(change, [String(lock_ms), id], left_ms)
+    } catch (error) {
+      errors.set(id, error)
+    }
   }
+  return errors
 }
 
-async function changeGrants(
-  connection: Runner,
-  account_ids: readonly string[],
-  lock_ms: number,
-  within_ms: number,
-): Promise<void> {
-  const ids = [...new Set(account_ids)].sort()
-  await connection.run(change, [String(lock_ms), arrayOf(ids, (id) => id)], within_ms, ids.length)
+/** True if the account of this row has a due change that could not be made. */
+export function isDelayed({ due_account_id }: Row, errors: ReadonlyMap<string, unknown>): boolean {
+  return typeof due_account_id === "string" && errors.has(due_account_id)
 }
 
 const a = alias(accounts, "a")
 const SWEEP_MS = 5_000
-const SWEPT = sql.raw("1000")
+const SWEEP_LOCK_MS = 100
+const PAGE = 200
+const FIRST = "00000000-0000-0000-0000-000000000000"
 
 const findDue = statement(
   "grants",
-  sql`SELECT ${a.id} AS due_account_id FROM ${accounts} ${a} WHERE ${a.next_change_at} <= now() AND ${a.moved_to} IS NULL
-    ORDER BY ${a.id} LIMIT ${SWEPT}`,
+  sql`SELECT ${a.id} AS due_account_id FROM ${accounts} ${a}
+    WHERE ${a.next_change_at} <= now() AND ${isDue(a)} AND ${a.moved_to} IS NULL AND ${a.id} > $1::uuid
+    ORDER BY ${a.id} LIMIT ${sql.raw(String(PAGE))}`,
 )
 
-/** Applies the due changes of accounts without calls, so that lists and sums of balances are right. */
+/**
+ * Applies the due changes of accounts without calls, so that lists and sums of balances are right. A failure of one account does
+ * not stop the others; the first is thrown at the end.
+ */
 export async function sweepGrants(connection: Runner): Promise<void> {
-  await changeDue(connection, await connection.run(findDue, [], SWEEP_MS), SWEEP_MS, SWEEP_MS)
+  const failed: unknown[] = []
+  for (let from = FIRST; ; ) {
+    const rows = await connection.run(findDue, [from], SWEEP_MS)
+    const errors = await changeDue(connection, rows, SWEEP_LOCK_MS, SWEEP_MS)
+    failed.push(...errors.values())
+    const last = rows.at(-1)
+    if (last === undefined || rows.length < PAGE) break
+    from = textOf(last, "due_account_id")
+  }
+  if (failed.length > 0) throw failed[0]
 }

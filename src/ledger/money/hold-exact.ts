@@ -30,7 +30,7 @@ import {
   useOf,
   windowStart,
 } from "./budgets.ts"
-import { availableOf, changeDue, isDue } from "./grants.ts"
+import { availableOf, changeDue, isDelayed, isDue } from "./grants.ts"
 import { claimLasts } from "./idempotency-claims.ts"
 import { heldFor, multiplierOf, par } from "./multiplier.ts"
 import { locked_key, periodOf, periodStart, spentIn } from "./spending.ts"
@@ -44,6 +44,8 @@ export type HoldAttempt =
    * changed first (D95): try again.
    */
   | { readonly outcome: "conflict" }
+  /** The account's grants could not be changed: try again later. */
+  | { readonly outcome: "delayed" }
   /** The id is in the journal already, and not as this open hold. */
   | { readonly outcome: "closed" }
   | { readonly outcome: "account_moving" }
@@ -316,8 +318,10 @@ export async function holdExactly(
   const values = [String(lock_ms), gateway_id, ...firstAndLast(distinct), ...batch.values(distinct)]
   const rows = await connection.run(holdExact, values, within_ms, distinct.length)
   if (rows.length !== distinct.length) throw new Error("the holding statement returned too few rows")
-  await changeDue(connection, rows, lock_ms, within_ms)
-  const results = new Map(rows.map((row) => [textOf(row, "id"), heldOf(row, gateway_id)]))
+  const errors = await changeDue(connection, rows, lock_ms, within_ms)
+  const results = new Map<string, HoldAttempt>()
+  for (const row of rows)
+    results.set(textOf(row, "id"), isDelayed(row, errors) ? { outcome: "delayed" } : heldOf(row, gateway_id))
   return asked.map(({ id }) => results.get(id) ?? { outcome: "conflict" })
 }
 

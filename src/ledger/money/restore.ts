@@ -47,7 +47,7 @@ WITH asked AS MATERIALIZED (
   ON CONFLICT (id) DO NOTHING
   RETURNING ${names(holds.id, holds.account_id, holds.key_id, holds.amount_nano, holds.held_at, holds.terms_id, holds.group_path, holds.held_tokens)}
 ), changed AS MATERIALIZED (
-  SELECT i.account_id, i.key_id, i.held_at, 0::bigint AS paid_nano, -i.amount_nano AS freed_nano, i.amount_nano AS spent_nano,
+  SELECT i.id, i.account_id, i.key_id, i.held_at, 0::bigint AS paid_nano, -i.amount_nano AS freed_nano, i.amount_nano AS spent_nano,
     ${budgetColumns({
       group_path: sql`i.group_path`,
       held_terms_id: sql`i.terms_id`,

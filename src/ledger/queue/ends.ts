@@ -22,7 +22,7 @@ interface QueuedEnd extends SpooledEnd {
 }
 
 /** The result of an end: written, `refused` for its data, or `unwritten` when the queue was stopped. */
-export type EndOutcome = Exclude<EndResult, "conflict"> | "refused" | "unwritten"
+export type EndOutcome = Exclude<EndResult, "conflict" | "delayed"> | "refused" | "unwritten"
 
 /** Ends holds: tries each end until it is in the ledger, and spools it until then (D27). */
 export class EndQueue {
@@ -150,7 +150,7 @@ export class EndQueue {
   }
 
   #ended(item: QueuedEnd, ended: EndResult): void {
-    if (ended === "conflict") {
+    if (ended === "conflict" || ended === "delayed") {
       // The next snapshot knows what was met.
       this.#ask(item)
       return

@@ -68,6 +68,7 @@ export class HoldQueue {
           const holds = askings.map(({ hold }) => hold)
           return holdBatch(runner, lease.gateway_id, holds, lock_ms, this.#known)
         },
+        isDelayed: ({ outcome }) => outcome === "delayed",
       },
       { limit: QUEUE_LIMIT, cap: capFor(outstanding) },
     )
@@ -129,6 +130,7 @@ export class HoldQueue {
         asking.resolve(result)
         return
       case "conflict":
+      case "delayed":
         this.#ask(asking)
         return
       case "gateway_dead":

@@ -8,7 +8,7 @@ import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
 import { AccountMoving, LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
 import { budgetsOfKey, useOf } from "../money/budgets.ts"
-import { availableOf, changeDue, isDue } from "../money/grants.ts"
+import { availableOf, changeDue, isDelayed, isDue } from "../money/grants.ts"
 import type { LastUsed } from "../money/last-used.ts"
 import { multiplierOf } from "../money/multiplier.ts"
 import { periodOf, remainingOf } from "../money/spending.ts"
@@ -16,6 +16,8 @@ import { accounts, keys } from "../schema/tables.ts"
 import { ANSWER_MS } from "./holds.ts"
 
 const STATEMENT_MS = 1_000
+/** Longest wait for an account whose grants change. */
+const LOCK_MS = 100
 /** Maximum number of keys; the oldest are dropped. */
 const OWNERS_LIMIT = 50_000
 
@@ -75,24 +77,24 @@ FROM ${keys} ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.i
 WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
 )
 
-/** The standing of each hash in the database of a shard, in their order; null where there is no such key, `moving` during a move (D76). */
+/** The standing of each hash in the database of a shard, in their order; null where there is no such key, `moving` during a move (D76), `delayed` if the account's grants could not be changed (D95). */
 export async function readStandings(
   connection: Runner,
   hashes: readonly string[],
   shard: number,
-): Promise<(Standing | "moving" | null)[]> {
+): Promise<(Standing | "moving" | "delayed" | null)[]> {
   const read = () => connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS, hashes.length)
   let rows = await read()
+  let errors: ReadonlyMap<string, unknown> = new Map()
   if (rows.some((row) => row.due_account_id !== null)) {
-    await changeDue(connection, rows, STATEMENT_MS, STATEMENT_MS)
+    errors = await changeDue(connection, rows, LOCK_MS, STATEMENT_MS)
     rows = await read()
   }
-  const results = new Map(
-    rows.map((row) => [
-      textOf(row, "hash"),
-      booleanOf(row, "moving") ? ("moving" as const) : standingOf(row, shard),
-    ]),
-  )
+  const results = new Map<string, Standing | "moving" | "delayed">()
+  for (const row of rows) {
+    const now = booleanOf(row, "moving") ? "moving" : standingOf(row, shard)
+    results.set(textOf(row, "hash"), isDelayed(row, errors) ? "delayed" : now)
+  }
   return hashes.map((hash) => results.get(hash) ?? null)
 }
 
@@ -103,12 +105,13 @@ interface StandingRequest {
 }
 
 export class Standings {
-  readonly #queue: BatchQueue<StandingRequest, Standing | "moving" | null>
+  readonly #queue: BatchQueue<StandingRequest, Standing | "moving" | "delayed" | null>
   readonly #used: LastUsed
   readonly #owners: Owners
-  readonly #waiter: Waiter<StandingRequest, Standing | "moving" | null> = {
+  readonly #waiter: Waiter<StandingRequest, Standing | "moving" | "delayed" | null> = {
     resolve({ item }, standing) {
       if (standing === "moving") item.reject(new AccountMoving())
+      else if (standing === "delayed") item.reject(refusalOf(new Withdrawn()))
       else item.resolve(standing)
     },
     reject({ item }, error) {
@@ -123,7 +126,7 @@ export class Standings {
     }
     this.#queue = new BatchQueue(
       connection,
-      { accountOf: ({ key_hash }) => key_hash, run },
+      { accountOf: ({ key_hash }) => key_hash, run, isDelayed: (standing) => standing === "delayed" },
       { limit: QUEUE_LIMIT },
     )
     this.#used = used
