@@ -3,7 +3,6 @@ import { TypeSystem } from "@sinclair/typebox/system"
 import { parseId } from "../id.ts"
 import type { Tags } from "./call.ts"
 import { readCursor } from "./cursor.ts"
-import { endUserNames } from "./end-user.ts"
 import { EXPECTED } from "./fault.ts"
 import { isTagName } from "./labels.ts"
 import { parseTime } from "./time.ts"
@@ -74,10 +73,9 @@ export function model(description: string, keywords: { examples?: readonly strin
   return text(read, `1 to ${MAX_TEXT} characters`, { description, ...keywords })
 }
 
-/** The name or the id of an end user, decoded to the names that the ledger may have for it (D94). */
+/** The name or the id of an end user, as a client sends it (D94). */
 export function endUser(description: string) {
-  const read = (given: string) =>
-    given !== "" && given.length <= MAX_END_USER_TEXT ? endUserNames(given) : null
+  const read = (given: string) => (given !== "" && given.length <= MAX_END_USER_TEXT ? given : null)
   return text(read, `1 to ${MAX_END_USER_TEXT} characters`, { description })
 }
 

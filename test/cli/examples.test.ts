@@ -118,7 +118,10 @@ async function prepared(line: string): Promise<string> {
     await (await chat(gateway, own_key, { user: "ann@example.com" })).bytes()
   }
   if (line.startsWith("tollgate sinks")) return withSink(line)
+  const grant = { amount: "1" }
+  const { id: credit_id } = await gateway.admin<{ id: string }>("POST", `/accounts/${id}/credits`, grant)
   return line
+    .replaceAll(/019f8b1c-1111\S+/g, credit_id)
     .replaceAll("Acme Ltd", `${name} Ltd`)
     .replaceAll(/\bAcme\b(?! Ltd|-)/g, name)
     .replaceAll(/019f8b1c-2222\S+/g, key_id)

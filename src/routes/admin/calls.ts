@@ -3,6 +3,7 @@ import { GatewayError } from "../../errors.ts"
 import type { Archive } from "../../ledger/archive/archive.ts"
 import { CallBody, listOf } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
+import { endUserNames } from "../../wire/end-user.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { callBody } from "../record-bodies.ts"
 import { callExample, NO_CALL, ofOperators } from "../reference/examples.ts"
@@ -16,7 +17,8 @@ export function callRoutes({ ledger }: Operators) {
       "/calls",
       async ({ query }) => {
         const { account, key, tag, end_user, ...filter } = query
-        const calls = { ...filter, account_id: account, key_id: key, tags: tag, end_users: end_user }
+        const end_users = end_user === undefined ? undefined : endUserNames(end_user)
+        const calls = { ...filter, account_id: account, key_id: key, tags: tag, end_users }
         const { data, next } = await ledger.listCalls(calls, pageOf(query))
         return { data: data.map((call) => callBody(call)), next }
       },
