@@ -206,7 +206,7 @@ export class SinkQueue {
     return rows.map(({ sink, is_due }) => ({ ...sink, is_due }))
   }
 
-  /** What a failure of these methods is, for logs that must not show statements or values. */
+  /** The code of a failure of these methods, for logs that must not show statements or values. */
   codeOf(error: unknown): string {
     return errorCode(error instanceof Error && error.cause !== undefined ? error.cause : error)
   }
