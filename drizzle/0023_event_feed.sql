@@ -24,9 +24,11 @@ ALTER TABLE "tollgate"."ends" ALTER COLUMN "xid" SET DEFAULT pg_current_xact_id(
 CREATE INDEX "corrections_by_xid" ON "tollgate"."corrections" USING btree ("xid") WHERE "tollgate"."corrections"."xid" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "credits_by_xid" ON "tollgate"."credits" USING btree ("xid") WHERE "tollgate"."credits"."xid" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "ends_by_xid" ON "tollgate"."ends" USING btree ("xid") WHERE "tollgate"."ends"."xid" IS NOT NULL;--> statement-breakpoint
--- The timeline changes when a standby is promoted, the number when a database is copied.
+-- The timeline changes when a standby is promoted, the number when a database is copied, and the start when a copy of the files
+-- or of their volume takes the place of the server.
 CREATE FUNCTION "tollgate"."feed_place"() RETURNS text LANGUAGE sql STABLE AS $$
 	SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8) || ' ' || (SELECT oid FROM pg_database WHERE datname = current_database())
+		|| ' ' || extract(epoch FROM pg_postmaster_start_time())
 $$;--> statement-breakpoint
 INSERT INTO "tollgate"."feed_epochs" (number, series, place, from_xid, seen_xid)
 VALUES (1, 1, "tollgate"."feed_place"(), '0', pg_snapshot_xmin(pg_current_snapshot()));

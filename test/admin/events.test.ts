@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { credits, ends, holds, terms } from "../../src/ledger/schema/tables.ts"
+import { type FeedPlace, printCursor, readCursor } from "../../src/wire/cursor.ts"
 import { feedReaches } from "../support/horizon.ts"
 import {
   type AdminHarness,
@@ -271,6 +272,23 @@ describe("nothing is left out", () => {
     expect((await readAll(admin.app, again.next)).ids).toEqual([later])
     await promote("1")
     expect((await readAll(admin.app, read.next)).ids).toEqual([...ids, later])
+  })
+
+  test("D96: a start of the server, perhaps from a copy of its files, begins an epoch; a cursor from after the copy is refused", async () => {
+    const account_id = await admin.openAccount()
+    const ids = [await addCredit(account_id), await addCredit(account_id)]
+    const read = await readAll(admin.app)
+    await admin.database.execute(sql`UPDATE tollgate.feed_epochs SET seen_xid = '1', xid = pg_current_xact_id(),
+      place = replace(tollgate.feed_place(), extract(epoch FROM pg_postmaster_start_time())::text, '1')`)
+    expect((await readAll(admin.app, read.next)).ids).toEqual(ids)
+    const { next } = await readAll(admin.app)
+    const cursor = readCursor(next ?? "") ?? new Map<string, FeedPlace>()
+    const ahead = [...cursor].map(([shard, place]): [string, FeedPlace] => [
+      shard,
+      { ...place, xid: String(BigInt(place.xid) + 1_000_000n) },
+    ])
+    const refused = await readEvents(admin.app, { after: printCursor(new Map(ahead)) })
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("does not know the cursor")])
   })
 
   test("D96: after a restore, a reader reads what it had not read of the backup, and everything after it", async () => {

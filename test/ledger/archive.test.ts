@@ -155,6 +155,8 @@ describe("D75: a month", () => {
     await accounts`LOCK TABLE tollgate.accounts`
     const auditing = violations(true)
     await lockWaiters(db.sql, 1)
+    // The rows of the test are like restored ones: another transaction than theirs wrote them.
+    await db.sql`UPDATE tollgate.feed_epochs SET series = 2, xid = pg_current_xact_id()`
     const detaching = failureOf(detach(NOW))
     await lockWaiters(db.sql, 2)
     await accounts`COMMIT`
@@ -169,6 +171,8 @@ describe("D75: a month", () => {
     release.resolve()
     await reading
     expect(await Promise.all([detach(NOW), detach(NOW)])).toContain(month)
+    const [last] = await db.sql`SELECT last_series, last_xid FROM tollgate.months WHERE month = ${month}`
+    expect(last).toMatchObject({ last_series: 1, last_xid: expect.any(String) })
     expect(await attached()).toBe(0)
     expect(await detach(NOW)).toBeNull()
   })

@@ -1,9 +1,9 @@
-import { and, asc, eq, isNull, sql } from "drizzle-orm"
+import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Statement, statement, textOf } from "../database/statement.ts"
-import { feed_epochs } from "../schema/feed.ts"
+import { feed_epochs, isNative } from "../schema/feed.ts"
 import { sinks } from "../schema/sinks.ts"
 import { months, seals, summed } from "../schema/sums.ts"
 import { JOURNAL_TABLES, partitionOf } from "./months.ts"
@@ -53,15 +53,23 @@ async function isAwaited(database: PostgresJsDatabase, month: string): Promise<b
   return waiting.length > 0
 }
 
-/** The last event of a month, which readers of the feed must have read (D96). */
+/**
+ * The last event of a month, which readers of the feed must have read (D96). Restored entries have the transactions of another
+ * server: they are of the series before, and are read before all others.
+ */
 function lastOf(month: string) {
-  const lasts = ["ends", "corrections"].map((table) => {
-    const partition = sql.raw(partitionOf(table, month))
-    return sql`(SELECT x.xid FROM ${partition} x WHERE x.xid IS NOT NULL ORDER BY x.xid DESC LIMIT 1)`
-  })
+  const series = sql`(SELECT e.series + (NOT ${isNative("e")})::int FROM ${feed_epochs} e ORDER BY e.number DESC LIMIT 1)`
+  const lastXid = (which: SQL) => {
+    const lasts = ["ends", "corrections"].map((table) => {
+      const partition = sql.raw(partitionOf(table, month))
+      return sql`(SELECT x.xid FROM ${partition} x WHERE x.xid IS NOT NULL AND ${which} ORDER BY x.xid DESC LIMIT 1)`
+    })
+    return sql`greatest(${sql.join(lasts, sql`, `)})`
+  }
+  const native = lastXid(sql`(${series} = 1 OR ${isNative("x")})`)
   return {
-    last_xid: sql`greatest(${sql.join(lasts, sql`, `)})`,
-    last_series: sql`(SELECT max(${feed_epochs.series}) FROM ${feed_epochs})`,
+    last_xid: sql`coalesce(${native}, ${lastXid(sql`true`)})`,
+    last_series: sql`(${series} - (${native} IS NULL)::int)`,
   }
 }
 

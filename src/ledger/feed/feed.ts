@@ -7,9 +7,10 @@ import type { EventType } from "../../wire/events.ts"
 import type { Credit } from "../accounts/credits.ts"
 import { FeedGap } from "../entries.ts"
 import type { CallRecord } from "../reports/calls.ts"
+import { isNative } from "../schema/feed.ts"
 import { months } from "../schema/sums.ts"
 import { calls, corrections, credits, ends, terms } from "../schema/tables.ts"
-import { beginning, type FeedState, feedState, isNative, NIL, placeIn } from "./place.ts"
+import { beginning, type FeedState, feedState, NIL, placeIn } from "./place.ts"
 
 /**
  * The journal as a feed of events (D96), in the order of the transactions that wrote the entries. Only transactions are read

@@ -2,7 +2,7 @@ import { asc, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { FeedGap } from "../entries.ts"
-import { feed_epochs } from "../schema/feed.ts"
+import { feed_epochs, isNative } from "../schema/feed.ts"
 import { months } from "../schema/sums.ts"
 
 /** The places of readers in the event feed, over promoted standbys and restored backups (D96). */
@@ -10,8 +10,6 @@ import { months } from "../schema/sums.ts"
 export const NIL = "00000000-0000-0000-0000-000000000000"
 /** The age at which the row of the current epoch is written again. Longer means more events twice after a failover. */
 const SEEN = sql.raw("interval '10 seconds'")
-/** True for a row that this server wrote, false for a restored one. Its `xmin` has the lower half of the transaction's id. */
-export const isNative = (alias: string) => sql.raw(`${alias}.xmin = ${alias}.xid::xid`)
 const horizon = sql.raw("pg_snapshot_xmin(pg_current_snapshot())")
 const newest = sql`(SELECT *, ${isNative("e")} AS is_native FROM ${feed_epochs} e ORDER BY e.number DESC LIMIT 1)`
 
@@ -33,16 +31,24 @@ export interface FeedState {
   readonly current: Epoch
   /** Every transaction before this one has ended. */
   readonly horizon: string
+  /** No transaction has this id yet, or a later one. */
+  readonly next_xid: string
   readonly detached: readonly ReadUpTo[]
 }
 
 /**
- * The state of the feed. Begins an epoch if the database was promoted, copied or restored since the last one; otherwise writes
- * from time to time that this server is still the one of the epoch.
+ * The state of the feed. Begins an epoch if the database was started, promoted, copied or restored since the last one;
+ * otherwise writes from time to time that this server is still the one of the epoch.
  */
 export async function feedState(database: PostgresJsDatabase): Promise<FeedState> {
-  const [now] = await database.execute<{ horizon: string; is_other: boolean; is_old: boolean }>(sql`
-    SELECT ${horizon}::text AS horizon, NOT n.is_native OR n.place <> tollgate.feed_place() AS is_other,
+  const [now] = await database.execute<{
+    horizon: string
+    next_xid: string
+    is_other: boolean
+    is_old: boolean
+  }>(sql`
+    SELECT ${horizon}::text AS horizon, pg_snapshot_xmax(pg_current_snapshot())::text AS next_xid,
+      NOT n.is_native OR n.place <> tollgate.feed_place() AS is_other,
       n.seen_at < now() - ${SEEN} AS is_old
     FROM ${newest} n`)
   if (now === undefined) throw new Error("the event feed has no epoch")
@@ -59,12 +65,13 @@ export async function feedState(database: PostgresJsDatabase): Promise<FeedState
     SELECT ${months.last_xid}::text AS last_xid, ${months.last_series} FROM ${months} WHERE ${months.last_xid} IS NOT NULL`)
   const current = epochs.at(-1)
   if (current === undefined) throw new Error("the event feed has no epoch")
-  return { epochs, current, horizon: now.horizon, detached }
+  return { epochs, current, horizon: now.horizon, next_xid: now.next_xid, detached }
 }
 
 /**
- * A promoted standby may have lost the last transactions, and uses their ids again: the epoch begins where the old row says
- * that all had ended, which was before. The transactions of a restored ledger have nothing to do with its entries: a new series.
+ * A promoted standby, or a server that was started from a copy of its files, may have lost the last transactions, and
+ * uses their ids again: the epoch begins where the old row says that all had ended, which was before. The transactions of a
+ * restored ledger have nothing to do with its entries: a new series.
  */
 const beginEpoch = sql`
   INSERT INTO ${feed_epochs} (number, series, place, from_xid, seen_xid)
@@ -98,6 +105,7 @@ export function placeIn(state: FeedState, place: FeedPlace): FeedPlace {
   const xid = place.is_restored ? place.xid : reached
   const same = { ...place, epoch: current.id, xid, id: xid === place.xid ? place.id : NIL }
   const known = current.series === own.series ? same : amongRestored(state, own, same)
+  if (!known.is_restored && BigInt(xid) > BigInt(state.next_xid)) throw new FeedGap("unknown_cursor")
   if (state.detached.some((month) => isUnread(month, state, own, known))) throw new FeedGap("archived")
   return known
 }
@@ -110,7 +118,8 @@ function amongRestored({ current }: FeedState, own: Epoch, place: FeedPlace): Fe
 
 function isUnread(month: ReadUpTo, { current }: FeedState, own: Epoch, place: FeedPlace): boolean {
   if (place.is_restored && month.last_series === current.series) return true
-  return month.last_series === own.series && BigInt(month.last_xid) > BigInt(place.xid)
+  const series = place.is_restored ? current.series - 1 : current.series
+  return [own.series, series].includes(month.last_series) && BigInt(month.last_xid) > BigInt(place.xid)
 }
 
 function earlier(left: string, right: string): string {

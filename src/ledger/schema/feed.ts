@@ -4,7 +4,7 @@ import { ledger, moment, xid8 } from "./tables.ts"
 
 /**
  * The epochs of the event feed (D96): one row for each time that the ids of transactions may have gone backwards, because a
- * standby was promoted or a backup restored. State, not entries.
+ * standby was promoted, a backup restored or the server started, perhaps from a copy of its files. State, not entries.
  */
 export const feed_epochs = ledger.table("feed_epochs", {
   number: integer("number").primaryKey(),
@@ -12,7 +12,7 @@ export const feed_epochs = ledger.table("feed_epochs", {
   id: uuid("id").notNull().default(sql`gen_random_uuid()`),
   /** One more after each restored dump, whose entries have the transactions of another server. */
   series: integer("series").notNull(),
-  /** The server's timeline and the number of the database. */
+  /** The server's timeline, the number of the database, and when the server started. */
   place: text("place").notNull(),
   began_at: moment("began_at").notNull().defaultNow(),
   /** Every transaction from here on may differ from that of the epoch before. */
@@ -23,3 +23,6 @@ export const feed_epochs = ledger.table("feed_epochs", {
   /** The transaction that wrote this row: the row's own `xmin`, unless the row was restored from a dump. */
   xid: xid8("xid").notNull().default(sql`pg_current_xact_id()`),
 })
+
+/** True for a row that this server wrote, false for a restored one. Its `xmin` has the lower half of the transaction's id. */
+export const isNative = (alias: string) => sql.raw(`${alias}.xmin = ${alias}.xid::xid`)
