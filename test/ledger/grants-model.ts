@@ -12,6 +12,10 @@ export interface ModelGrant {
   left: number
   expired: number
   voided: number
+  ends_as: "expired" | "voided"
+  drawn: number
+  /** The step of its last draw, or of the last return to it. */
+  drawn_at: number
 }
 
 interface Pin {
@@ -36,6 +40,8 @@ export class GrantsModel {
   readonly limit: number
   #now_h = 0
   debt = 0
+  /** Counts the steps of a history. */
+  step = 0
 
   constructor(limit: number) {
     this.limit = limit
@@ -65,6 +71,9 @@ export class GrantsModel {
       left: amount,
       expired: 0,
       voided: 0,
+      ends_as: "expired",
+      drawn: 0,
+      drawn_at: 0,
     }
     this.grants.push(grant)
     if (starts_in === 0) this.#start(grant)
@@ -82,6 +91,7 @@ export class GrantsModel {
     for (const { grant, ends_as, amount } of call?.pins ?? []) {
       const drawn = Math.min(amount, rest)
       rest -= drawn
+      this.#draw(grant, drawn)
       grant[ends_as] += amount - drawn
     }
     this.spend(rest)
@@ -93,8 +103,33 @@ export class GrantsModel {
       const drawn = Math.min(grant.left, rest)
       grant.left -= drawn
       rest -= drawn
+      this.#draw(grant, drawn)
     }
     this.debt += rest
+  }
+
+  /** Money of a call that was charged too much: it pays a debt, and then returns to the grants that were drawn last. */
+  giveBack(amount: number): void {
+    const paid = Math.min(amount, this.debt)
+    this.debt -= paid
+    let rest = amount - paid
+    const last = this.grants
+      .filter(({ drawn }) => drawn > 0)
+      .sort((one, other) => other.drawn_at - one.drawn_at || this.#compare(other, one))
+    for (const grant of last) {
+      const given = Math.min(grant.drawn, rest)
+      if (given === 0) return
+      rest -= given
+      this.#draw(grant, -given)
+      if (grant.state === "open") grant.left += given
+      else grant[grant.ends_as] += given
+    }
+  }
+
+  #draw(grant: ModelGrant, amount: number): void {
+    if (amount === 0) return
+    grant.drawn += amount
+    grant.drawn_at = this.step
   }
 
   advance(hours: number): void {
@@ -113,7 +148,7 @@ export class GrantsModel {
   }
 
   void(grant: ModelGrant): void {
-    if (grant.state === "open") this.#over(grant, "voided")
+    if (grant.state === "open" && grant.left > 0) this.#over(grant, "voided")
     else if (grant.state === "later") {
       grant.voided = grant.left
       grant.left = 0
@@ -132,6 +167,7 @@ export class GrantsModel {
     const paid = Math.min(grant.left, this.debt)
     grant.left -= paid
     this.debt -= paid
+    this.#draw(grant, paid)
   }
 
   /** The calls hold the drawable money in its order, from the oldest call on. What no call holds of the grant is gone. */
@@ -145,6 +181,7 @@ export class GrantsModel {
       if (amount > 0) call.pins.push({ grant, ends_as, amount })
       grant.left -= amount
     }
+    grant.ends_as = ends_as
     grant[ends_as] += grant.left
     grant.left = 0
     grant.state = "over"

@@ -8,6 +8,7 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { GrantsModel } from "./grants-model.ts"
@@ -43,6 +44,7 @@ type Step =
   | readonly ["correct", amount: number]
   | readonly ["hold", amounts: readonly number[]]
   | readonly ["end", charges: readonly (readonly [place: number, charge: number, is_known: boolean])[]]
+  | readonly ["lose" | "late", place: number, charge: number]
   | readonly ["advance", hours: number]
   | readonly ["void", place: number]
   | readonly ["sweep" | "compare"]
@@ -73,6 +75,10 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
       fc.array(fc.tuple(fc.nat(9), fc.nat(50), fc.boolean()), { minLength: 1, maxLength: 3 }),
     ),
   },
+  {
+    weight: 4,
+    arbitrary: fc.tuple(fc.constantFrom("lose" as const, "late" as const), fc.nat(9), fc.nat(50)),
+  },
   { weight: 4, arbitrary: fc.tuple(fc.constant("advance" as const), fc.integer({ min: 1, max: 12 })) },
   { weight: 1, arbitrary: fc.tuple(fc.constant("void" as const), fc.nat(9)) },
   { weight: 1, arbitrary: fc.tuple(fc.constantFrom("sweep" as const, "compare" as const)) },
@@ -83,11 +89,25 @@ class History {
   readonly #account: Account
   readonly #lane: readonly [DatabaseConnection, DatabaseConnection]
   readonly #holds = new Map<string, Hold>()
+  /** Charges of calls whose gateway was lost. */
+  readonly #lost = new Map<string, number>()
 
   constructor(account: Account, limit: number, lane: readonly [DatabaseConnection, DatabaseConnection]) {
     this.#account = account
     this.#lane = lane
     this.#model = new GrantsModel(limit)
+  }
+
+  /** Runs the steps. To which grants money comes back depends on when they were drawn, so then each step is a change of grants. */
+  async runAll(history: readonly Step[]): Promise<void> {
+    const is_stepwise = history.some(([kind]) => kind === "late")
+    for (const step of history) {
+      this.#model.step += 1
+      const [kind, charges] = step
+      await this.run(is_stepwise && kind === "end" ? ["end", charges.slice(0, 1)] : step)
+      if (is_stepwise) await db.sql`SELECT tollgate.change_grants(${this.#account.account_id}::uuid)`
+    }
+    await this.compare()
   }
 
   async run(step: Step): Promise<void> {
@@ -102,6 +122,10 @@ class History {
         return this.#hold(step[1])
       case "end":
         return this.#end(step[1])
+      case "lose":
+        return this.#lose(step[1], step[2])
+      case "late":
+        return this.#settleLate(step[1], step[2])
       case "advance":
         await advance(this.#account, step[1])
         return model.advance(step[1])
@@ -182,6 +206,29 @@ class History {
     for (const [id, [charge]] of ending) this.#model.end(id, charge)
   }
 
+  /** The gateway of a call is lost after this charge. */
+  async #lose(place: number, charge: number): Promise<void> {
+    const call = this.#model.calls[place % Math.max(1, this.#model.calls.length)]
+    if (call === undefined) return
+    await db.sql`INSERT INTO tollgate.checkpoints (id, gateway_id, charge_nano, basis)
+      VALUES (${call.id}, ${gateway_id}, ${charge}, 'estimate')`
+    const lost = { id: call.id, account_id: this.#account.account_id }
+    expect(await expireBatch(this.#connection(0), [lost], 1_000)).toEqual([true])
+    this.#lost.set(call.id, charge)
+    this.#model.end(call.id, charge)
+  }
+
+  async #settleLate(place: number, charge: number): Promise<void> {
+    const id = [...this.#lost.keys()][place % Math.max(1, this.#lost.size)]
+    if (id === undefined) return
+    const item = { end: settled(id, BigInt(charge)), hold: null }
+    while ((await endBatch(this.#connection(0), [item], 1_000))[0] === "conflict") {}
+    const more = charge - (this.#lost.get(id) ?? 0)
+    this.#lost.delete(id)
+    if (more > 0) this.#model.spend(more)
+    else this.#model.giveBack(-more)
+  }
+
   #connection(at: number): DatabaseConnection {
     return this.#lane[at % 2 === 0 ? 0 : 1]
   }
@@ -235,8 +282,7 @@ test(
             if (limit > 0)
               await db.sql`UPDATE tollgate.accounts SET credit_limit_nano = ${limit} WHERE id = ${account.account_id}`
             const run = new History(account, limit, lane)
-            for (const step of history) await run.run(step)
-            await run.compare()
+            await run.runAll(history)
           }),
           {
             numRuns: Math.ceil(HISTORIES / LANES),
