@@ -2,10 +2,10 @@ import type { Family } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
 import type { Labelled, Owner } from "../ledger/entries.ts"
 import type { Tags } from "../wire/call.ts"
-import { endUserName, MAX_END_USER, nameIn, withoutSession } from "../wire/end-user.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import { isTagName, isTagValue, MAX_TAGS } from "../wire/labels.ts"
 import { isObject } from "../wire/usage.ts"
+import { endUserName, MAX_END_USER, nameIn, withoutSession } from "./end-user.ts"
 
 /** The end user and the tags of a call (D94): what the client names, and the labels and rules of its key. */
 

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
+import { endUserNames } from "../../admission/end-user.ts"
 import { GatewayError } from "../../errors.ts"
-import { endUserNames } from "../../wire/end-user.ts"
 import { ForgetEndUser, ForgottenEndUser } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"

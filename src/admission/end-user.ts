@@ -1,4 +1,4 @@
-import { isObject } from "./usage.ts"
+import { isObject } from "../wire/usage.ts"
 
 /** The names of end users (D94). */
 
