@@ -29,7 +29,7 @@ export class Uncertain extends Error {
   }
 }
 
-/** What the item needs of its account could not be made ready, so nothing was done for the item. */
+/** Rejects an item whose account could not be made ready. Nothing was done for the item. */
 export class Delayed extends Error {
   override readonly name = "Delayed"
 
