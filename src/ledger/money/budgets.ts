@@ -150,8 +150,9 @@ export function countersFrom(since: SQL): SQL {
 
 /**
  * Counts ended calls at their charge instead of their hold, in the budgets in whose current window they were held, and writes the
- * thresholds that this reaches. A restored hold (D73) may be the first of a window, which then begins. Follows the CTEs `changed` and `payers`, as `countSpending` does. An account whose budgets
- * were changed after the statement's snapshot is `is_stale` in `payers`, and must not be in `changed`.
+ * thresholds that this reaches. A restored hold (D73) may be the first of a window, which then begins. Follows the CTEs `changed`
+ * and `payers`, as `countSpending` does. An account whose budgets were changed after the statement's snapshot is `is_stale` in
+ * `payers`, and must not be in `changed`.
  */
 export const countBudgets = sql`matched AS MATERIALIZED (
   SELECT ${b.id}, s.held_at,

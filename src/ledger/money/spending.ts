@@ -40,6 +40,9 @@ const e = alias(ends, "e")
 const c = alias(corrections, "c")
 const m = alias(carried_spending, "carried")
 
+/** Only a restored hold frees a negative amount. */
+const restored_at = sql`coalesce(s.held_at, ${locked_key.spent_since})`
+
 /**
  * Counts ended calls in spending limits (D42) at their charge instead of their hold. The fragment follows the CTE `changed`
  * with `key_id`, `held_at` and `spent_nano` (the difference), and the CTE `payers`, which holds the locks of the accounts, so
@@ -51,8 +54,9 @@ export const countSpending = sql`limits AS MATERIALIZED (
   WHERE ${k.id} = ANY (ARRAY(SELECT s.key_id FROM changed s JOIN payers p ON p.id = s.account_id WHERE p.is_limited))
   ORDER BY ${k.id} FOR NO KEY UPDATE
 ), periods AS MATERIALIZED (
-  SELECT r.id, ${periodStart(locked_key, sql`s.held_at`)} AS since, ${spentIn(locked_key, sql`s.held_at`)} AS spent_nano
-  FROM limits r JOIN (SELECT key_id, max(held_at) AS held_at FROM changed GROUP BY key_id) s ON s.key_id = r.id
+  SELECT r.id, ${periodStart(locked_key, restored_at)} AS since, ${spentIn(locked_key, restored_at)} AS spent_nano
+  FROM limits r JOIN (
+    SELECT key_id, max(held_at) FILTER (WHERE freed_nano < 0) AS held_at FROM changed GROUP BY key_id) s ON s.key_id = r.id
   WHERE r.spend_limit_nano IS NOT NULL
 ), counted AS (
   UPDATE ${keys} ${k} SET (${names(keys.spent_since, keys.spent_nano)}) = (s.since, s.spent_nano)
