@@ -126,6 +126,10 @@ function bodyFor(path: string): object {
   if (path.endsWith("move")) return { to: "b" }
   if (path.endsWith("journal/dumped")) return { month: "2026-10", hash: "0".repeat(64), archive: "x" }
   if (path.includes("journal/")) return { month: "2026-10" }
+  if (path.endsWith("/sinks")) return { name: "x", url: "https://billing.example.com/" }
+  if (path.endsWith("/rotate")) return {}
+  if (path.includes("/sinks/") && !path.endsWith("/replay")) return { paused: true }
+  if (path.endsWith("/replay")) return { from: "2026-03-01T00:00:00Z" }
   if (path.endsWith("/budgets")) return { name: "x", selector: "all", amount: "1", per: "day" }
   return /keys$|check$|reset$|void$/.test(path) ? {} : { name: "x" }
 }

@@ -3,7 +3,7 @@ import { FormatRegistry, type TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { isId, nextId } from "../../src/id.ts"
 import { AccountBody, BalanceBody, CallBody, CreatedKeyBody, KeyBody, listOf } from "../../src/wire/admin.ts"
-import { CreditBody, CreditedBody } from "../../src/wire/credit-bodies.ts"
+import { CreditedBody, GrantBody } from "../../src/wire/credit-bodies.ts"
 import { AuditBody } from "../../src/wire/ledger-checks.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { type AdminHarness, openAdminHarness, plantCall } from "./admin-harness.ts"
@@ -41,7 +41,7 @@ test.each<[string, string, unknown, TSchema]>([
   ["GET", "/admin/accounts/{id}", undefined, AccountBody],
   ["GET", "/admin/accounts/{id}/balance?at=2026-11-01", undefined, BalanceBody],
   ["POST", "/admin/accounts/{id}/credits", { amount: "1", reason: "x" }, CreditedBody],
-  ["GET", "/admin/accounts/{id}/credits", undefined, listOf(CreditBody)],
+  ["GET", "/admin/accounts/{id}/credits", undefined, listOf(GrantBody)],
   [
     "POST",
     "/admin/accounts/{id}/keys",

@@ -78,7 +78,7 @@ test("clearing a timeout twice, or after it has expired, does nothing to the oth
 })
 
 test("timeouts that are cleared keep no process alive", async () => {
-  const script = `import { startTimeout } from "../src/timeouts.ts"
+  const script = `import { startTimeout } from "${import.meta.resolve("../../src/call/timeouts.ts")}"
 for (const length_ms of [60_000, 60_000, 120_000]) startTimeout(length_ms, () => {}).clear()`
   const process = Bun.spawn([Bun.which("bun") ?? "bun", "-e", script], { timeout: 20_000 })
   expect(await process.exited).toBe(0)
