@@ -134,6 +134,11 @@ function bodyFor(path: string): object {
   return /keys$|check$|reset$|void$/.test(path) ? {} : { name: "x" }
 }
 
+function queryFor(path: string): string {
+  if (path.endsWith("/balance")) return "?at=2026-03-01"
+  return path.endsWith("/reconciliation") ? "?upstream=u&from=2026-03-01&to=2026-03-02" : ""
+}
+
 test("D27 every operation that asks the database is 503 when it cannot be reached", async () => {
   const nowhere = connect(
     { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" },
@@ -143,7 +148,7 @@ test("D27 every operation that asks the database is 503 when it cannot be reache
   for (const { method, path } of operations) {
     if (path === "/admin/upstreams" || (method === "DELETE" && path === "/admin/session")) continue
     const body = bodyFor(path)
-    const query = path.endsWith("balance") ? "?at=2026-03-01" : ""
+    const query = queryFor(path)
     const response = await app.handle(
       new Request(`http://localhost${path}${query}`, {
         method,
