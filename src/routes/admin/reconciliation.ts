@@ -62,12 +62,17 @@ const example: ReconciledSums = {
   cut: { calls: 0, prompt_tokens: 0, completion_tokens: 0 },
   boundary: { calls: 2, prompt_tokens: 2100, completion_tokens: 300 },
 }
+const examples: ReconciledSums[] = [
+  example,
+  { ...example, operation: "responses" },
+  { ...example, model: "text-embedding-3-small", operation: "embeddings" },
+]
 
 const showing = ofOperators({
   query: ReconciliationQuery,
   response: {
     200: answer("The sums.", ReconciliationBody, {
-      sums: { from: "2026-11-20T09:00:00.000Z", to: "2026-11-20T10:00:00.000Z", data: [example] },
+      sums: { from: "2026-11-20T09:00:00.000Z", to: "2026-11-20T10:00:00.000Z", data: examples },
     }),
   },
 
