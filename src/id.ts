@@ -26,6 +26,9 @@ export function nextId(now_ms = Date.now() + ahead_ms): string {
   return `${time}-${count}-${crypto.randomUUID().slice(19)}`
 }
 
+/** The id before all others, which nothing has (RFC 9562 section 5.9). */
+export const NIL_ID = "00000000-0000-0000-0000-000000000000"
+
 /** Of the third group, which begins with the version. */
 const COUNTER_BASE = 0x7000
 

@@ -5,10 +5,10 @@ import { CreditedBody, GrantBody } from "../wire/credit-bodies.ts"
 import { creditKinds } from "../wire/credits.ts"
 import { ForgottenEndUser } from "../wire/labels.ts"
 import { MoveBody } from "../wire/moves.ts"
-import { type AdminContext, adminCommand, listAll, listCommand, timeOf } from "./admin-command.ts"
+import { type AdminContext, adminCommand, listAll, listCommand, timeAhead, timeOf } from "./admin-command.ts"
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
 import type { Group } from "./command.ts"
-import { briefMoment, parseMoment } from "./moment.ts"
+import { briefMoment } from "./moment.ts"
 import { columnsOf, linesOf, usd } from "./screen.ts"
 
 /** `tollgate accounts`: the accounts that pay for calls. */
@@ -281,12 +281,6 @@ const creditLimit = adminCommand({
   examples: [["tollgate accounts credit-limit Acme 100", "its calls can use 100 USD more than it has"]],
   run: ({ account, amount }, context) => change(context, account, { credit_limit: amount }),
 })
-
-function timeAhead(flag: string, text: string): string {
-  const time = parseMoment(text, Date.now(), "ahead")
-  if (time === null) throw new UsageError(`${flag}: expected 2027-12-31, an RFC 3339 time, or 30d`)
-  return time
-}
 
 function showCredit(context: AdminContext, credited: CreditedBody): void {
   const { account } = credited

@@ -155,9 +155,16 @@ export async function* partsOf<Part extends { readonly next: string | null }>(
   }
 }
 
-/** A time that was typed, in RFC 3339. */
+/** A time in the past that was typed, in RFC 3339. */
 export function timeOf(flag: string, text: string): string {
   const time = parseMoment(text, Date.now())
   if (time === null) throw new UsageError(`${flag}: expected 2026-11-21, an RFC 3339 time, or 24h`)
+  return time
+}
+
+/** A time to come that was typed, in RFC 3339. */
+export function timeAhead(flag: string, text: string): string {
+  const time = parseMoment(text, Date.now(), "ahead")
+  if (time === null) throw new UsageError(`${flag}: expected 2027-12-31, an RFC 3339 time, or 30d`)
   return time
 }

@@ -1,10 +1,10 @@
 import { parseId } from "../id.ts"
 import { CommonKeyBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
-import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
+import { type AdminContext, adminCommand, listCommand, timeAhead } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Given, Group } from "./command.ts"
-import { briefMoment, moment, parseMoment } from "./moment.ts"
+import { briefMoment, moment } from "./moment.ts"
 import { type CardLine, columnsOf, linesOf, usd } from "./screen.ts"
 
 /** `tollgate keys`: the API keys of an account (D26, D42). */
@@ -161,7 +161,7 @@ function fieldsOf({
   return {
     name: orNull(name, (text) => text),
     models: orNull(models, listOf),
-    expires_at: orNull(expires, expiryOf),
+    expires_at: orNull(expires, (text) => timeAhead("--expires", text)),
     spending_limit: orNull(limit, parseSpendingLimit),
     labels: orNull(labels, labelsOf),
     required_tags: orNull(required, listOf),
@@ -187,12 +187,6 @@ function labelsOf(text: string): Record<string, string> {
 /** The value of a flag; `none` is null. */
 function orNull<Value>(text: string | undefined, read: (text: string) => Value): Value | null | undefined {
   return text === undefined ? undefined : text === "none" ? null : read(text)
-}
-
-function expiryOf(text: string): string {
-  const time = parseMoment(text, Date.now(), "ahead")
-  if (time === null) throw new UsageError("--expires: expected 2027-12-31, an RFC 3339 time, or 30d")
-  return time
 }
 
 export function tagsText(tags: Readonly<Record<string, string>>): string {

@@ -1,3 +1,4 @@
+import { recordOf } from "../kinds.ts"
 import { PICO_PER_NANO, parsePrice, printUsd } from "../money.ts"
 import type { ReconciledSums } from "../wire/reconciliation.ts"
 import { STEP_MS } from "../wire/reconciliation.ts"
@@ -292,19 +293,12 @@ function summed(rows: readonly Compared[]): Reconciliation {
   const unexplained_pico = sum((own) => sizeOf(own.unexplained_pico))
   const larger_pico = larger(theirs_pico, ours_pico)
   const unmatched_pico = unexplained_pico + sum(({ explained_pico }) => explained_pico.elsewhere)
-  const causeSum = (cause: Cause) => sum(({ explained_pico }) => explained_pico[cause])
   return {
     rows: rows.map(({ row }) => row),
     theirs: printPicoUsd(theirs_pico),
     ours: printPicoUsd(ours_pico),
     difference: printPicoUsd(theirs_pico - ours_pico),
-    explained: printed({
-      attempts: causeSum("attempts"),
-      estimates: causeSum("estimates"),
-      cut: causeSum("cut"),
-      boundary: causeSum("boundary"),
-      elsewhere: causeSum("elsewhere"),
-    }),
+    explained: printed(recordOf(causes, (cause) => sum(({ explained_pico }) => explained_pico[cause]))),
     unexplained: printPicoUsd(unexplained_pico),
     unmatched: printPicoUsd(unmatched_pico),
     unmatched_percent: larger_pico === 0n ? 0 : Number((unmatched_pico * 1_000_000n) / larger_pico) / 10_000,
@@ -312,14 +306,7 @@ function summed(rows: readonly Compared[]): Reconciliation {
 }
 
 function printed(amounts: Readonly<Record<Cause, bigint>>): Record<Cause, string> {
-  const { attempts, estimates, cut, boundary, elsewhere } = amounts
-  return {
-    attempts: printPicoUsd(attempts),
-    estimates: printPicoUsd(estimates),
-    cut: printPicoUsd(cut),
-    boundary: printPicoUsd(boundary),
-    elsewhere: printPicoUsd(elsewhere),
-  }
+  return recordOf(causes, (cause) => printPicoUsd(amounts[cause]))
 }
 
 /** In USD, to whole nano-USD. */

@@ -1,8 +1,9 @@
 import { FeedGap } from "../ledger/entries.ts"
 import type { LedgerLog } from "../ledger/events.ts"
 import type { FeedPart } from "../ledger/feed/feed.ts"
-import type { SinkQueue, SinkRow } from "../ledger/feed/sinks.ts"
+import { columnsOf, placeOf, type SinkQueue, type SinkRow } from "../ledger/feed/sinks.ts"
 import { eventBody } from "../routes/event-body.ts"
+import type { FeedPlace } from "../wire/cursor.ts"
 import { type Refusal, send } from "./webhook.ts"
 
 /** The delivery of events to sinks (D96). */
@@ -147,7 +148,7 @@ export class Deliveries {
         const chunk = events.slice(first, first + PARALLEL)
         if (!(await this.#deliverSome(queue, at, chunk))) return
         const { place } = chunk.at(-1) ?? { place: next }
-        at = { ...at, epoch: place.epoch, is_restored: place.is_restored, xid: place.xid, event_id: place.id }
+        at = { ...at, ...columnsOf(place) }
       }
     }
   }
@@ -181,7 +182,7 @@ export class Deliveries {
   async #refused(
     queue: SinkQueue,
     sink: SinkRow,
-    place: ReturnType<typeof placeOf>,
+    place: FeedPlace,
     { reason, is_gone }: NonNullable<Refusal>,
   ): Promise<void> {
     const { log, retries_ms = RETRIES_MS } = this.#options
@@ -210,7 +211,3 @@ export class Deliveries {
 }
 
 const keyOf = (queue: SinkQueue, { id }: SinkRow) => `${queue.shard} ${id}`
-
-function placeOf({ epoch, is_restored, xid, event_id }: SinkRow) {
-  return { epoch, is_restored, xid, id: event_id }
-}

@@ -26,7 +26,7 @@ import {
   READER_ERRORS,
   usageExample,
 } from "./reference/examples.ts"
-import { answer, described } from "./reference/operation.ts"
+import { answer, described, errorOf } from "./reference/operation.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
 /** `GET /v1/calls/{id}`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
@@ -42,7 +42,7 @@ export function receipts(gateway: Gateway) {
         const call = await reports.call(reader.account_id, id)
         if (call !== null) return receipt(call, gateway.config.receipts.show_price_multiplier)
         const month = await reports.archived(id)
-        if (month === null) throw new GatewayError("not_found", { message: "No call has this id." })
+        if (month === null) throw errorOf(NO_CALL)
         throw new GatewayError("archived", {
           message: `The calls of ${month.slice(0, 7)} are archived. Ask the operator.`,
         })

@@ -146,9 +146,9 @@ describe("D94: beyond the new combinations of a day", () => {
         ...news.map(() => OTHER),
         undefined,
       ])
-      expect(await read()).toBeLessThan(2 * BOUND)
+      expect(await read()).toBeLessThan(BOUND + 100)
       expect((await labels.of(newOf(account, 99))).tags.team).toBe(OTHER)
-      expect(await read()).toBeLessThan(2 * BOUND)
+      expect(await read()).toBeLessThan(BOUND + 100)
     })
   })
 

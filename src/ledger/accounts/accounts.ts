@@ -3,6 +3,7 @@ import { DrizzleQueryError } from "drizzle-orm/errors"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { errorCode } from "../database/database-errors.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
+import { arrayOf } from "../database/statement.ts"
 import { AccountMoving } from "../entries.ts"
 import { accounts, type keys } from "../schema/tables.ts"
 
@@ -161,5 +162,5 @@ async function upToDate(database: PostgresJsDatabase, account: Account): Promise
 /** Applies the due changes of grants, so that a balance that is read next is right (D95). */
 export async function applyChanges(database: PostgresJsDatabase, ids: readonly string[]): Promise<void> {
   await database.execute(sql`SELECT tollgate.change_grants(a.id) FROM ${accounts} a
-    WHERE a.id = ANY (${`{${ids.join(",")}}`}::uuid[]) AND a.next_change_at <= now() AND a.moved_to IS NULL ORDER BY a.id`)
+    WHERE a.id = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND a.next_change_at <= now() AND a.moved_to IS NULL ORDER BY a.id`)
 }

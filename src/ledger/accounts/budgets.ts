@@ -94,6 +94,7 @@ export async function createBudget(
     await transaction.insert(budgets).values({ ...budget, scope: scopeOf(budget) })
     await countAnew(transaction, budget.id, sql`CASE ${b.period} WHEN 'total' THEN ${NOW} ELSE ${start} END`)
     const made = await note(transaction, budget.id, "created", { actor, reason })
+    if (made === null) throw new Error("a budget was neither inserted nor found")
     return { outcome: "created", budget: made }
   })
 }
@@ -120,9 +121,9 @@ export async function changeBudget(
         .set({ raised_amount: amount, raised_until: until })
         .where(eq(budgets.id, id))
     } else if (update.change === "reset") await countAnew(transaction, id, NOW)
-    // Another change may have deleted it during the wait for the account.
-    if ((await read(transaction, eq(b.id, id))).length === 0) return null
     const changed = await note(transaction, id, update.change, { actor, reason })
+    // Another change may have deleted it during the wait for the account.
+    if (changed === null) return null
     if (update.change === "deleted") {
       await transaction.delete(budgets).where(eq(budgets.id, id))
       await transaction.delete(budget_windows).where(eq(budget_windows.id, id))
@@ -157,15 +158,15 @@ async function countAnew(transaction: KeyStatements, id: string, since: SQL): Pr
     ON CONFLICT (${sql.raw(budget_id.name)}) DO UPDATE SET ${sql.join(set, sql.raw(", "))}`)
 }
 
-/** Writes the entry of a change, and tells the statements that hold and end. Needs the account's lock. */
+/** Writes the entry of a change, and tells the statements that hold and end. Null if there is no such budget. Needs the account's lock. */
 async function note(
   transaction: KeyStatements,
   id: string,
   change: BudgetChange,
   author: Author,
-): Promise<Budget> {
-  const [budget] = await read(transaction, eq(b.id, id))
-  if (budget === undefined) throw new Error("a budget was neither inserted nor found")
+): Promise<Budget | null> {
+  const budget = await getBudget(transaction, id)
+  if (budget === null) return null
   const { account_id, name, selector, selected, unit, period, timezone, is_hard, thresholds } = budget
   await transaction.insert(budget_entries).values({
     id: nextId(),
@@ -216,7 +217,10 @@ export function budgetsOf(
 }
 
 /** Null also for a budget whose account is in another shard (D76). */
-export async function getBudget(database: PostgresJsDatabase, id: string): Promise<Budget | null> {
+export async function getBudget(
+  database: Pick<PostgresJsDatabase, "select">,
+  id: string,
+): Promise<Budget | null> {
   const [budget] = await read(database, eq(b.id, id))
   return budget ?? null
 }

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { arrayOf } from "../database/statement.ts"
 import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
 
@@ -97,7 +98,7 @@ export async function endedGrants(
     SELECT ${n.credit_id}, coalesce(sum(${n.amount_nano}) FILTER (WHERE ${n.change} = 'expired'), 0)::text AS expired,
       coalesce(sum(${n.amount_nano}) FILTER (WHERE ${n.change} = 'voided'), 0)::text AS voided
     FROM ${grant_entries} ${n}
-    WHERE ${n.account_id} = ${account_id}::uuid AND ${n.credit_id} = ANY (${`{${credit_ids.join(",")}}`}::uuid[])
+    WHERE ${n.account_id} = ${account_id}::uuid AND ${n.credit_id} = ANY (${arrayOf(credit_ids, (id) => id)}::uuid[])
       AND ${n.change} IN ('expired', 'voided')
     GROUP BY ${n.credit_id}`)
   return new Map(

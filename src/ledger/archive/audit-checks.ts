@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
+import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
 import { chargeOf } from "../money/charge.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
@@ -179,9 +179,13 @@ export const grantsThatDiffer = (range: AccountRange) => sql`
   SELECT 'grant' AS kind, x.account_id, x.credit_id AS id, sum(x.recorded)::text AS recorded, sum(x.expected)::text AS expected
   FROM found x GROUP BY x.account_id, x.credit_id HAVING sum(x.recorded) <> sum(x.expected) ORDER BY 2, 3`
 
+/** True if a period begins in the months that the audit reads: from `open_month` on, or all for null. */
+export const beginsIn = (since: PgColumn, open_month: string | null): SQL =>
+  sql`${since} >= ${open_month === null ? sql`'-infinity'` : sql`${open_month}::timestamp AT TIME ZONE 'UTC'`}`
+
 /** Keys with a limit whose period is not wholly in sealed months; the counters of other keys are out of date (D42). */
 const isCounting = (open_month: string | null): SQL =>
-  sql`${k.spend_limit_nano} IS NOT NULL AND ${k.spent_since} >= ${open_month === null ? sql`'-infinity'` : sql`${open_month}::timestamp AT TIME ZONE 'UTC'`}`
+  sql`${k.spend_limit_nano} IS NOT NULL AND ${beginsIn(k.spent_since, open_month)}`
 
 const periodOfKey = { id: sql`${k.id}`, since: sql`${k.spent_since}`, period: sql`${k.spend_period}` }
 

@@ -1,5 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { NIL_ID } from "../../id.ts"
 import { limitStatements } from "../database/transaction.ts"
 import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
@@ -119,7 +120,7 @@ async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<Aud
   if (row === undefined) throw new Error("the journal has no open month")
   const { month, from_id, to_id } = row
   return {
-    ids: { from_id: from_id ?? "00000000-0000-0000-0000-000000000000", to_id },
+    ids: { from_id: from_id ?? NIL_ID, to_id },
     open_month: month,
     from_month: from_id === null ? null : month,
   }

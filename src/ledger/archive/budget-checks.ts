@@ -1,10 +1,10 @@
-import { type SQL, sql } from "drizzle-orm"
+import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
 import { countedSince, inUnit } from "../money/budgets.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
 import { corrections, ends, holds, terms } from "../schema/tables.ts"
-import { at, type EntriesBeside, type FoundSums, found } from "./audit-checks.ts"
+import { at, beginsIn, type EntriesBeside, type FoundSums, found } from "./audit-checks.ts"
 import { within } from "./slices.ts"
 
 /** The audit's queries about budgets (D97). */
@@ -15,10 +15,6 @@ const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(corrections, "c")
 const t = alias(terms, "t")
-
-/** Windows that begin in months which the audit reads; null for all. */
-const isCounting = (open_month: string | null): SQL =>
-  open_month === null ? sql`true` : sql`${w.since} >= ${open_month}::timestamp AT TIME ZONE 'UTC'`
 
 const has_budgets = sql`${h.account_id} IN (SELECT ${budgets.account_id} FROM ${budgets})`
 const call = sql`${h.account_id}, ${h.key_id}, ${h.group_path}, ${h.terms_id}, ${h.held_at}`
@@ -46,13 +42,13 @@ export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => 
     CROSS JOIN LATERAL unnest(tollgate.scopes_of(x.key_id, x.group_path, ${t.model})) AS s (scope)
     JOIN ${budgets} ${b} ON ${b.account_id} = x.account_id AND ${b.scope} = s.scope
     JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND x.held_at >= ${w.since}
-  WHERE ${isCounting(open_month)} GROUP BY ${w.id}`
+  WHERE ${beginsIn(w.since, open_month)} GROUP BY ${w.id}`
 
 /** Budgets that seem to differ from what was found before a moment and the entries since. */
 export const budgetsThatMayDiffer = (sums: FoundSums, open_month: string | null, since: EntriesBeside) => sql`
   SELECT ${w.id} FROM ${budget_windows} ${w} LEFT JOIN (${budgetsIn(since, open_month)}) later ON later.id = ${w.id}
     LEFT JOIN ${found("f", sums, "id, spent, held")} ON f.id = ${w.id}
-  WHERE ${isCounting(open_month)} AND (
+  WHERE ${beginsIn(w.since, open_month)} AND (
     ${w.spent} <> ${w.carried} + coalesce(f.spent, 0) + coalesce(later.spent::numeric, 0)
     OR ${w.held} <> coalesce(f.held, 0) + coalesce(later.held::numeric, 0))
   ORDER BY ${w.id}`
@@ -65,5 +61,5 @@ export const budgetsThatDiffer = (ids: readonly string[], open_month: string | n
     CROSS JOIN LATERAL ${countedSince(sql`s.since`)} counted
     CROSS JOIN LATERAL (VALUES ('budget_spent', ${w.spent}::numeric, ${w.carried}::numeric + counted.spent),
       ('budget_held', ${w.held}::numeric, counted.held::numeric)) AS said (kind, recorded, expected)
-  WHERE ${w.id} = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND ${isCounting(open_month)} AND said.recorded <> said.expected
+  WHERE ${w.id} = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND ${beginsIn(w.since, open_month)} AND said.recorded <> said.expected
   ORDER BY ${w.id}, said.kind`

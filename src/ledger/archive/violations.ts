@@ -1,5 +1,6 @@
 import { inArray } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { NIL_ID } from "../../id.ts"
 import type { violationKinds } from "../../wire/ledger-checks.ts"
 import type { SpooledEnd } from "../queue/spool.ts"
 import { holds } from "../schema/tables.ts"
@@ -58,7 +59,7 @@ function nano(text: string | null): bigint | null {
 }
 
 /** The account of a settlement whose hold is unknown. */
-const UNKNOWN_ACCOUNT = "00000000-0000-0000-0000-000000000000"
+const UNKNOWN_ACCOUNT = NIL_ID
 
 /** A settlement without a hold, as the audit shows it. */
 export function unheldViolation({ account_id, end }: SpooledEnd): Violation {

@@ -168,6 +168,18 @@ export function textOf(row: Row, column: string): string {
   return value
 }
 
+/** A text column. */
+export function textOrNull(row: Row, column: string): string | null {
+  return row[column] === null ? null : textOf(row, column)
+}
+
+/** An int4 column that is not null. */
+export function intOf(row: Row, column: string): number {
+  const value = row[column]
+  if (typeof value !== "number") throw new Error(`${column} is not an int4`)
+  return value
+}
+
 /** An int8 column that is not null. */
 export function nanoOf(row: Row, column: string): bigint {
   const value = textOf(row, column)

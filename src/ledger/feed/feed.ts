@@ -1,16 +1,17 @@
 import { and, eq, getTableColumns, gt, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PgColumn } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { floorId } from "../../id.ts"
+import { floorId, NIL_ID } from "../../id.ts"
 import type { FeedCursor, FeedPlace } from "../../wire/cursor.ts"
 import type { EventType } from "../../wire/events.ts"
 import type { Credit } from "../accounts/credits.ts"
+import { arrayOf } from "../database/statement.ts"
 import { FeedGap } from "../entries.ts"
 import type { CallRecord } from "../reports/calls.ts"
 import { isNative } from "../schema/feed.ts"
 import { months } from "../schema/sums.ts"
 import { calls, corrections, credits, ends, terms } from "../schema/tables.ts"
-import { beginning, type FeedState, feedState, NIL, placeIn } from "./place.ts"
+import { beginning, type FeedState, feedState, placeIn } from "./place.ts"
 
 /**
  * The journal as a feed of events (D96), in the order of the transactions that wrote the entries. Only transactions are read
@@ -70,7 +71,7 @@ export async function readFeed(
   const read = { ...asked, from: is_new ? from : null }
   const first = await partAfter(database, state, start, read)
   if (first.is_full || !start.is_restored) return { start, ...first }
-  const native = { epoch: state.current.id, is_restored: false, xid: "0", id: NIL }
+  const native = { epoch: state.current.id, is_restored: false, xid: "0", id: NIL_ID }
   const limit = asked.limit - first.events.length
   const rest = await partAfter(database, state, native, { ...read, limit })
   return { start, events: [...first.events, ...rest.events], next: rest.next }
@@ -123,7 +124,8 @@ async function partAfter(
   const is_full = entries.length === asked.limit
   const read = last === undefined ? place : placeOf(last)
   const is_behind = BigInt(read.xid) < BigInt(state.horizon)
-  const next = is_full || place.is_restored || !is_behind ? read : { ...place, xid: state.horizon, id: NIL }
+  const next =
+    is_full || place.is_restored || !is_behind ? read : { ...place, xid: state.horizon, id: NIL_ID }
   return { events, next, is_full }
 }
 
@@ -195,7 +197,7 @@ async function callsOf(
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, CallRecord>> {
   if (ids.length === 0) return new Map()
-  const seen = sql`unnest(${sql.param(`{${ids.join(",")}}`)}::text::uuid[]) AS seen (id)`
+  const seen = sql`unnest(${sql.param(arrayOf(ids, (id) => id))}::text::uuid[]) AS seen (id)`
   // Without a limit the planner would join all ends and corrections there are.
   const call = database.select().from(calls).where(eq(calls.id, sql`seen.id`)).limit(1).as("call")
   const rows = await database.select({ call: call._.selectedFields }).from(seen).crossJoinLateral(call)

@@ -1,5 +1,6 @@
 import { asc, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { NIL_ID } from "../../id.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { FeedGap } from "../entries.ts"
 import { feed_epochs, isNative } from "../schema/feed.ts"
@@ -7,7 +8,6 @@ import { months } from "../schema/sums.ts"
 
 /** The places of readers in the event feed, over promoted standbys and restored backups (D96). */
 
-export const NIL = "00000000-0000-0000-0000-000000000000"
 /** The age at which the row of the current epoch is written again. Longer means more events twice after a failover. */
 const SEEN = sql.raw("interval '10 seconds'")
 const horizon = sql.raw("pg_snapshot_xmin(pg_current_snapshot())")
@@ -88,7 +88,7 @@ const noteHorizon = sql`
 
 /** The first place of the feed: restored entries come first. */
 export function beginning({ current }: FeedState): FeedPlace {
-  return { epoch: current.id, is_restored: current.series > 1, xid: "0", id: NIL }
+  return { epoch: current.id, is_restored: current.series > 1, xid: "0", id: NIL_ID }
 }
 
 /**
@@ -103,7 +103,7 @@ export function placeIn(state: FeedState, place: FeedPlace): FeedPlace {
   const later = epochs.slice(at + 1).filter(({ series }) => series === own.series)
   const reached = later.reduce((xid, { from_xid }) => earlier(xid, from_xid), place.xid)
   const xid = place.is_restored ? place.xid : reached
-  const same = { ...place, epoch: current.id, xid, id: xid === place.xid ? place.id : NIL }
+  const same = { ...place, epoch: current.id, xid, id: xid === place.xid ? place.id : NIL_ID }
   const known = current.series === own.series ? same : amongRestored(state, own, same)
   if (!known.is_restored && BigInt(xid) > BigInt(state.next_xid)) throw new FeedGap("unknown_cursor")
   if (state.detached.some((month) => isUnread(month, state, own, known))) throw new FeedGap("archived")
@@ -113,7 +113,7 @@ export function placeIn(state: FeedState, place: FeedPlace): FeedPlace {
 /** After a restore, the entries of the series before it keep their order; those of older ones have none. */
 function amongRestored({ current }: FeedState, own: Epoch, place: FeedPlace): FeedPlace {
   const is_ordered = own.series === current.series - 1 && !place.is_restored
-  return { ...place, is_restored: true, ...(!is_ordered && { xid: "0", id: NIL }) }
+  return { ...place, is_restored: true, ...(!is_ordered && { xid: "0", id: NIL_ID }) }
 }
 
 function isUnread(month: ReadUpTo, { current }: FeedState, own: Epoch, place: FeedPlace): boolean {

@@ -1,5 +1,6 @@
 import { and, asc, eq, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { NIL_ID } from "../../id.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { type EventType, eventTypes } from "../../wire/events.ts"
 import { errorCode } from "../database/database-errors.ts"
@@ -7,7 +8,7 @@ import { FeedGap } from "../entries.ts"
 import { sinks } from "../schema/sinks.ts"
 import { gateways } from "../schema/tables.ts"
 import { type FeedPart, firstPlace, readFeed } from "./feed.ts"
-import { type FeedState, feedState, NIL } from "./place.ts"
+import { type FeedState, feedState } from "./place.ts"
 
 /** Sinks in one database: what operators see and change of them, and their delivery by one gateway at a time (D96). */
 
@@ -138,19 +139,24 @@ async function startOf(database: PostgresJsDatabase, from: Date | null): Promise
 }
 
 function nowIn({ current, horizon }: FeedState): FeedPlace {
-  return { epoch: current.id, is_restored: false, xid: horizon, id: NIL }
+  return { epoch: current.id, is_restored: false, xid: horizon, id: NIL_ID }
 }
 
-function columnsOf({ epoch, is_restored, xid, id }: FeedPlace) {
+/** The columns of a sink that hold a place in the feed. */
+export function columnsOf({ epoch, is_restored, xid, id }: FeedPlace) {
   return { epoch, is_restored, xid, event_id: id }
+}
+
+/** The place in the feed of the last event that a sink has taken. */
+export function placeOf({ epoch, is_restored, xid, event_id }: SinkRow): FeedPlace {
+  return { epoch, is_restored, xid, id: event_id }
 }
 
 const HERE = "here"
 
 /** The next events of a sink. Throws `FeedGap` if some are archived. */
 function eventsOf(database: PostgresJsDatabase, sink: SinkRow, limit: number): Promise<FeedPart> {
-  const { epoch, is_restored, xid, event_id } = sink
-  const after = new Map([[HERE, { epoch, is_restored, xid, id: event_id }]])
+  const after = new Map([[HERE, placeOf(sink)]])
   const types = eventTypes.filter((type) => sink.types?.includes(type) ?? true)
   return readFeed(database, HERE, { after, from: null, types, limit })
 }

@@ -1,5 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
+import { NIL_ID } from "../../id.ts"
 import type { Runner } from "../database/connection.ts"
 import { Overdue } from "../database/database-errors.ts"
 import { lockTimeout, type Row, statement, textOf } from "../database/statement.ts"
@@ -105,7 +106,6 @@ const a = alias(accounts, "a")
 const SWEEP_MS = 5_000
 const SWEEP_LOCK_MS = 100
 const PAGE = 200
-const FIRST = "00000000-0000-0000-0000-000000000000"
 
 const findDue = statement(
   "grants",
@@ -120,7 +120,7 @@ const findDue = statement(
  */
 export async function sweepGrants(connection: Runner): Promise<void> {
   const failed: unknown[] = []
-  for (let from = FIRST; ; ) {
+  for (let from = NIL_ID; ; ) {
     const rows = await connection.run(findDue, [from], SWEEP_MS)
     const errors = await changeDue(connection, rows, SWEEP_LOCK_MS, SWEEP_MS)
     failed.push(...errors.values())

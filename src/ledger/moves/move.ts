@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { nextId } from "../../id.ts"
+import { NIL_ID, nextId } from "../../id.ts"
 import { type Difference, differences } from "../archive/account-audit.ts"
 import type { Move } from "./move-statements.ts"
 import * as statements from "./move-statements.ts"
@@ -102,9 +102,6 @@ export async function carry(from: MoveShard, to: MoveShard, account_id: string):
   }
 }
 
-/** Before every other id. */
-const NIL = "00000000-0000-0000-0000-000000000000"
-
 class Moving {
   readonly #from: MoveShard
   readonly #to: MoveShard
@@ -177,7 +174,7 @@ class Moving {
   }
 
   async #copyUsers(): Promise<void> {
-    for (let after = NIL; ; ) {
+    for (let after = NIL_ID; ; ) {
       const page = await this.#page(statements.usersAfter(this.#move.account_id, after))
       if (page === null) return
       await this.#to.database.execute(statements.copyUsers(this.#move, page.rows))
@@ -196,7 +193,7 @@ class Moving {
   }
 
   async #copyAnswers(call_ids: string): Promise<void> {
-    for (let after = NIL; ; ) {
+    for (let after = NIL_ID; ; ) {
       const page = await this.#page(statements.answersAfter(call_ids, after))
       if (page === null) return
       await this.#to.database.execute(statements.copyAnswers(this.#move, page.rows))

@@ -5,7 +5,7 @@ import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
 import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { Withdrawn } from "../database/queued.ts"
-import { jsonOf, type Row, statement, textOf } from "../database/statement.ts"
+import { intOf, jsonOf, type Row, statement, textOrNull } from "../database/statement.ts"
 import { type Labelled, type Labels, LedgerUnavailable } from "../entries.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts } from "../schema/tables.ts"
@@ -60,6 +60,9 @@ SELECT f.place, f.id, f.end_user_id::text AS end_user_id, c.is_full FROM found f
 LEFT JOIN counted c ON f.is_counted AND c.account_id = f.account_id`,
 )
 
+const rows_to_add = sql`SELECT r.* FROM json_to_recordset($1::text::json)
+    AS r (id int, account_id uuid, end_user_id uuid, subject text, tags jsonb)`
+
 /**
  * Adds the missing rows, in a fixed order so that gateways do not deadlock. An end user that another gateway adds at the same time
  * is found by the next round. Nothing is added while the account moves, because its end users are being copied (D76).
@@ -68,8 +71,7 @@ const add = statement(
   "labels",
   sql`
 WITH asked AS MATERIALIZED (
-  SELECT r.* FROM json_to_recordset($1::text::json)
-    AS r (id int, account_id uuid, end_user_id uuid, subject text, tags jsonb)
+  ${rows_to_add}
   WHERE NOT EXISTS (SELECT FROM ${accounts} a WHERE a.id = r.account_id AND a.moving_to IS NOT NULL AND a.moved_to IS NULL)
 ), added AS (
   INSERT INTO ${end_users} (id, account_id, subject)
@@ -91,10 +93,7 @@ ON CONFLICT DO NOTHING`,
 const addAgain = statement(
   "labels",
   sql`
-WITH asked AS MATERIALIZED (
-  SELECT r.* FROM json_to_recordset($1::text::json)
-    AS r (id int, account_id uuid, end_user_id uuid, subject text, tags jsonb)
-), added AS (
+WITH asked AS MATERIALIZED (${rows_to_add}), added AS (
   INSERT INTO ${end_users} (id, account_id, subject)
   SELECT DISTINCT ON (r.end_user_id) r.end_user_id, r.account_id, r.subject FROM asked r
   WHERE r.end_user_id IS NOT NULL ORDER BY r.end_user_id
@@ -215,7 +214,7 @@ export class LabelQueue {
       )
       const rows = await connection.run(find, [jsonOf(open)], STATEMENT_MS, open.length)
       for (const row of rows) {
-        const place = numberOf(row, "place")
+        const place = intOf(row, "place")
         const one = wanted[place]
         const labelled = asked[place]
         if (one === undefined || labelled === undefined) throw new Error("the database found other labels")
@@ -271,16 +270,10 @@ function replaced({ account_id, end_user, fixed, sent }: Labelled): Content {
 
 function labelsOf(row: Row, { tags }: Content): Labels {
   return {
-    id: numberOf(row, "id"),
-    end_user_id: row.end_user_id === null ? null : textOf(row, "end_user_id"),
+    id: intOf(row, "id"),
+    end_user_id: textOrNull(row, "end_user_id"),
     tags,
   }
-}
-
-function numberOf(row: Row, column: string): number {
-  const value = row[column]
-  if (typeof value !== "number") throw new Error(`${column} is not an int4`)
-  return value
 }
 
 /** A positive int4: 0 is for labels that sums leave out. */

@@ -1,8 +1,9 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { NIL_ID } from "../../id.ts"
 import type { Runner } from "../database/connection.ts"
 import { mergeRows } from "../database/row-merge.ts"
-import { jsonOf, type Row, statement, textOf } from "../database/statement.ts"
+import { jsonOf, type Row, statement, textOf, textOrNull } from "../database/statement.ts"
 import type { RefusedCall } from "../entries.ts"
 import { refusals } from "../schema/refusals.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -10,8 +11,6 @@ import { accounts, keys } from "../schema/tables.ts"
 /** The most keys and codes that are counted separately between two writes. Further refusals count without their key. */
 const MAX_COUNTS = 10_000
 const MAX_ROWS = 1_000
-/** The id for no account and no key. */
-const NIL = "00000000-0000-0000-0000-000000000000"
 
 /** Adds to the rows of this hour, in a fixed order so that gateways do not deadlock. */
 const write = statement(
@@ -39,7 +38,8 @@ export class RefusalQueue {
   readonly #counts = new Map<string, RefusalCount>()
 
   add({ owner, code }: RefusedCall): void {
-    const { account_id, key_id } = owner ?? { account_id: NIL, key_id: NIL }
+    // The columns of the primary key have no null.
+    const { account_id, key_id } = owner ?? { account_id: NIL_ID, key_id: NIL_ID }
     const place = `${key_id} ${code}`
     const counted = this.#counts.get(place)
     if (counted !== undefined) counted.requests += 1
@@ -89,7 +89,7 @@ WITH x AS (
     AND (${code ?? null}::text IS NULL OR code = ${code ?? null}::text)
   GROUP BY account_id, key_id, code ORDER BY requests DESC, last_at DESC LIMIT ${MAX_ROWS}
 )
-SELECT nullif(x.account_id, ${NIL}::uuid) AS account_id, nullif(x.key_id, ${NIL}::uuid) AS key_id, x.code, x.requests::text,
+SELECT nullif(x.account_id, ${NIL_ID}::uuid) AS account_id, nullif(x.key_id, ${NIL_ID}::uuid) AS key_id, x.code, x.requests::text,
   (extract(epoch FROM x.last_at) * 1000)::bigint::text AS last_ms,
   (SELECT name FROM ${accounts} WHERE id = x.account_id) AS account_name,
   (SELECT name FROM ${keys} WHERE id = x.key_id) AS key_name
@@ -103,10 +103,6 @@ FROM x`)
     requests: Number(textOf(row, "requests")),
     last_at: new Date(Number(textOf(row, "last_ms"))),
   }))
-}
-
-function textOrNull(row: Row, column: string): string | null {
-  return row[column] === null ? null : textOf(row, column)
 }
 
 /** Adds the sums of several shards (D74), because an account that has moved has refusals in both. */

@@ -5,7 +5,7 @@ import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
 import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
-import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
+import { booleanOf, intOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
 import { AccountMoving, LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
 import { budgetsOfKey, useOf } from "../money/budgets.ts"
 import { availableOf, changeDue, isDelayed, isDue } from "../money/grants.ts"
@@ -198,8 +198,7 @@ function nameOf(value: unknown): string {
 
 /** Nothing for a key that never had rules (D94). */
 function tagRulesOf(row: Row): Pick<Standing, "tag_rules"> {
-  const { labels_version: version } = row
-  if (typeof version !== "number") throw new Error("labels_version is not an int4")
+  const version = intOf(row, "labels_version")
   const ignores_client_tags = booleanOf(row, "ignores_client_tags")
   if (version === 0 && row.labels === null && row.required_tags === null && !ignores_client_tags) return {}
   const labels: unknown = row.labels === null ? {} : JSON.parse(textOf(row, "labels"))

@@ -2,7 +2,7 @@ import { asc, inArray, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type AttemptFailure, attemptFailures, type LostAttempt } from "../../wire/call.ts"
 import { mergeRows } from "../database/row-merge.ts"
-import { type Row, textOf } from "../database/statement.ts"
+import { type Row, textOf, textOrNull } from "../database/statement.ts"
 import type { EndDetails } from "../entries.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds, terms } from "../schema/tables.ts"
@@ -96,7 +96,7 @@ FROM x WHERE ${model ?? null}::text IS NULL OR x.model = ${model ?? null}::text
 GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, max(x.ended_at) DESC LIMIT ${sql.raw(String(MAX_ROWS))}`)
   return rows.map((row) => ({
     upstream: textOf(row, "upstream"),
-    upstream_key: row.upstream_key === null ? null : textOf(row, "upstream_key"),
+    upstream_key: textOrNull(row, "upstream_key"),
     model: textOf(row, "model"),
     status: row.status === null ? null : Number(textOf(row, "status")),
     failure: failureOf(row.failure),

@@ -1,7 +1,7 @@
 import { and, desc, eq, gte, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PgColumn } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { floorId, parseId } from "../../id.ts"
+import { floorId, NIL_ID, parseId } from "../../id.ts"
 import type { CallState, Failure, LostAttempt, OperationName, Tags } from "../../wire/call.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { end_users, labels } from "../schema/labels.ts"
@@ -11,7 +11,6 @@ import { termsOf } from "./changes.ts"
 
 /** Holds that one page reads, in some tenths of a second, however rare the matching calls are. */
 const LOOK = 100_000
-const NIL = "00000000-0000-0000-0000-000000000000"
 
 /** One call as the ledger has it: its hold, its end and its correction. */
 export type CallRecord = typeof calls.$inferSelect & {
@@ -145,7 +144,7 @@ function rangeOf(database: PostgresJsDatabase, { state, from, to }: CallFilter, 
     .orderBy(gateways.floor_id)
     .limit(1)
   return [
-    ...(state === "open" ? [gte(holds.id, sql`coalesce((${floor}), ${NIL}::uuid)`)] : []),
+    ...(state === "open" ? [gte(holds.id, sql`coalesce((${floor}), ${NIL_ID}::uuid)`)] : []),
     ...(from === undefined ? [] : [gte(holds.id, floorId(from))]),
     ...(to === undefined ? [] : [lt(holds.id, floorId(to))]),
     ...(after === null ? [] : [lt(holds.id, after)]),

@@ -1,8 +1,9 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { mergeRows } from "../database/row-merge.ts"
 import { piecesOf, scan } from "../database/span.ts"
-import { type Row, textOf } from "../database/statement.ts"
+import { type Row, textOf, textOrNull } from "../database/statement.ts"
 import { costOf } from "../money/charge.ts"
 import { attempts } from "../schema/attempts.ts"
 import { corrections, ends, holds, terms } from "../schema/tables.ts"
@@ -125,7 +126,7 @@ function sumOf(row: Row): ReconciledSum {
     from: new Date(number("step_ms")),
     model: textOf(row, "model"),
     operation: textOf(row, "operation"),
-    upstream_key: row.upstream_key === null ? null : textOf(row, "upstream_key"),
+    upstream_key: textOrNull(row, "upstream_key"),
     calls: number("calls"),
     prompt_tokens: number("prompt"),
     cached_tokens: number("cached"),
@@ -143,12 +144,10 @@ function sumOf(row: Row): ReconciledSum {
 
 /** Adds the sums of several shards (D74). */
 export function addReconciled(parts: readonly (readonly ReconciledSum[])[]): ReconciledSum[] {
-  const groups = Map.groupBy(parts.flat(), ({ from, model, operation, upstream_key }) =>
-    JSON.stringify([from, model, operation, upstream_key]),
-  )
-  return [...groups.values()]
-    .map((same) => same.reduce(sumOfTwo))
-    .sort((one, other) => one.from.getTime() - other.from.getTime())
+  const keyOf = ({ from, model, operation, upstream_key }: ReconciledSum) =>
+    JSON.stringify([from, model, operation, upstream_key])
+  const sums = mergeRows(parts, keyOf, sumOfTwo)
+  return sums.sort((one, other) => one.from.getTime() - other.from.getTime())
 }
 
 const higher = (one: bigint, other: bigint) => (one > other ? one : other)

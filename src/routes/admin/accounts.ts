@@ -16,7 +16,7 @@ import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountBody } from "../record-bodies.ts"
 import { accountExample, NO_ACCOUNT, ofOperators, unknownOutcome } from "../reference/examples.ts"
-import { answer, shown } from "../reference/operation.ts"
+import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 interface Multiplier {
@@ -61,7 +61,7 @@ export function accountRoutes({ ledger }: Operators) {
       "/accounts/:id",
       async ({ params: { id } }) => {
         const account = await ledger.getAccount(id)
-        if (account === null) throw noAccount()
+        if (account === null) throw errorOf(NO_ACCOUNT)
         return accountBody(account)
       },
       reading,
@@ -71,7 +71,7 @@ export function accountRoutes({ ledger }: Operators) {
       async ({ params: { id }, query: { at } }) => {
         checkPast(at, ledgerTime())
         const past = await ledger.balanceAt(id, at)
-        if (past === null) throw noAccount()
+        if (past === null) throw errorOf(NO_ACCOUNT)
         return balanceBody(id, at, past)
       },
       readingBalance,
@@ -82,16 +82,12 @@ export function accountRoutes({ ledger }: Operators) {
         const price_multiplier_bp = multiplierIn({ margin, price_multiplier })
         const credit_limit_nano = limitIn(credit_limit)
         const account = await ledger.changeAccount(id, { ...change, price_multiplier_bp, credit_limit_nano })
-        if (account === null) throw noAccount()
+        if (account === null) throw errorOf(NO_ACCOUNT)
         if (account === "conflict") throw otherAccount()
         return accountBody(account)
       },
       changing,
     )
-}
-
-export function noAccount(): GatewayError {
-  return new GatewayError("not_found", { message: "No account has this id." })
 }
 
 function otherAccount(): GatewayError {

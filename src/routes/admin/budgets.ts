@@ -12,15 +12,14 @@ import { EXPECTED, invalidField } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { budgetBody } from "../record-bodies.ts"
 import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOperators, unknownOutcome } from "../reference/examples.ts"
-import { answer, shown } from "../reference/operation.ts"
-import { noAccount } from "./accounts.ts"
+import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/budgets` and `/admin/budgets/{id}`: the budgets of an account (D97). */
 export function budgetRoutes({ ledger }: Operators) {
   const change = async (id: string, update: BudgetUpdate) => {
     const budget = await ledger.changeBudget(id, update)
-    if (budget === null) throw noBudget()
+    if (budget === null) throw errorOf(NO_BUDGET)
     return budgetBody(budget)
   }
   return new Elysia({ name: "admin-budgets" })
@@ -50,7 +49,7 @@ export function budgetRoutes({ ledger }: Operators) {
       "/accounts/:id/budgets",
       async ({ params, query }) => {
         const found = await ledger.listBudgets(params.id, pageOf(query))
-        if (found === null) throw noAccount()
+        if (found === null) throw errorOf(NO_ACCOUNT)
         return { data: found.data.map(budgetBody), next: found.next }
       },
       listing,
@@ -61,7 +60,7 @@ export function budgetRoutes({ ledger }: Operators) {
         const author = authorOf(request, body.reason)
         checkUntil(body.raise?.until, Date.now())
         const found = await ledger.getBudget(id)
-        if (found === null) throw noBudget()
+        if (found === null) throw errorOf(NO_BUDGET)
         const { name, amount, mode, thresholds, raise } = body
         const raised = raise && { ...raise, amount: amountIn(found.unit, raise.amount, "raise.amount") }
         const changes = {
@@ -130,10 +129,6 @@ function amountIn(unit: BudgetUnit, text: string, field: string): bigint {
   )
 }
 
-function noBudget(): GatewayError {
-  return new GatewayError("not_found", { message: "No budget has this id." })
-}
-
 /** The budget in the ledger, or the error if none was created. */
 function madeBudget(result: BudgetResult) {
   switch (result.outcome) {
@@ -141,7 +136,7 @@ function madeBudget(result: BudgetResult) {
     case "known":
       return result
     case "no_account":
-      throw noAccount()
+      throw errorOf(NO_ACCOUNT)
     case "no_key":
       throw invalidField("selected", "the id of a key of this account")
     case "too_many":

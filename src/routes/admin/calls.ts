@@ -7,7 +7,7 @@ import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { callBody } from "../record-bodies.ts"
 import { callExample, NO_CALL, ofOperators } from "../reference/examples.ts"
-import { answer } from "../reference/operation.ts"
+import { answer, errorOf } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/calls`: the calls that held money, and their outcomes. */
@@ -30,7 +30,7 @@ export function callRoutes({ ledger }: Operators) {
         const call = await ledger.getCall(id)
         if (call !== null) return callBody(call)
         const archived = await ledger.archiveOf(id)
-        if (archived === null) throw new GatewayError("not_found", { message: "No call has this id." })
+        if (archived === null) throw errorOf(NO_CALL)
         throw new GatewayError("archived", { message: archivedCall(archived) })
       },
       reading,

@@ -12,11 +12,11 @@ import {
   accountExample,
   creditExample,
   NO_ACCOUNT,
+  NO_CREDIT,
   ofOperators,
   unknownOutcome,
 } from "../reference/examples.ts"
-import { answer, shown } from "../reference/operation.ts"
-import { noAccount } from "./accounts.ts"
+import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/credits` and `/admin/credits`: the credits of an account. */
@@ -36,7 +36,7 @@ export function creditRoutes({ ledger }: Operators) {
       "/accounts/:id/credits",
       async ({ params, query }) => {
         const found = await ledger.listCredits(params.id, pageOf(query))
-        if (found === null) throw noAccount()
+        if (found === null) throw errorOf(NO_ACCOUNT)
         return { data: found.data.map(grantBody), next: found.next }
       },
       listing,
@@ -45,7 +45,7 @@ export function creditRoutes({ ledger }: Operators) {
       "/credits/:id/void",
       async ({ params, body: { reason = null } }) => {
         const result = await ledger.voidCredit(params.id, reason)
-        if (result === null) throw new GatewayError("not_found", { message: "No credit has this id." })
+        if (result === null) throw errorOf(NO_CREDIT)
         if (result.outcome === "no_grant")
           throw new GatewayError("invalid_request", {
             message:
@@ -64,7 +64,7 @@ function made(result: CreditResult) {
     case "known":
       return result
     case "no_account":
-      throw noAccount()
+      throw errorOf(NO_ACCOUNT)
     case "conflict":
       throw new GatewayError("invalid_request", {
         message: `Another credit already has this ${result.field}. Nothing was changed. Use a new ${result.field} for a new credit.`,
@@ -156,5 +156,5 @@ const voiding = ofOperators({
   description:
     "Takes back what is left of a credit. Money that open calls hold can still be spent by them; the rest of it is taken back when they end. A repeat changes nothing.",
   invalid: "reason",
-  errors: [{ code: "not_found", message: "No credit has this id." }],
+  errors: [NO_CREDIT],
 })

@@ -1,11 +1,10 @@
 import { Elysia } from "elysia"
 import { endUserNames } from "../../admission/end-user.ts"
-import { GatewayError } from "../../errors.ts"
 import { ForgetEndUser, ForgottenEndUser } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer, shown } from "../reference/operation.ts"
+import { answer, type ErrorExample, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/forget-end-user`: the erasure of a person (D94). */
@@ -17,13 +16,16 @@ export function endUserRoutes({ ledger }: Operators) {
         const user = await ledger.forgetEndUser(id, name)
         if (user !== null) return { id: user.id, forgotten_at: printTime(user.forgotten_at) }
       }
-      throw new GatewayError("not_found", { message: NO_END_USER })
+      throw errorOf(NO_END_USER)
     },
     forgetting,
   )
 }
 
-const NO_END_USER = "No end user of this account has this name or id."
+const NO_END_USER = {
+  code: "not_found",
+  message: "No end user of this account has this name or id.",
+} as const satisfies ErrorExample
 
 const forgetting = ofOperators({
   params: pathId("The account's id."),
@@ -43,5 +45,5 @@ const forgetting = ofOperators({
   description:
     "Removes the name of an end user. Calls keep the id, so that no sum and no entry of the journal changes, and can still be found by it. A repeat with the id changes nothing. A later call with the same name is another end user; other gateways may use the former id for up to 5 minutes.",
   invalid: "end_user",
-  errors: [{ code: "not_found", message: NO_END_USER }],
+  errors: [NO_END_USER],
 })

@@ -16,8 +16,7 @@ import {
   ofOperators,
   unknownOutcome,
 } from "../reference/examples.ts"
-import { answer, shown } from "../reference/operation.ts"
-import { noAccount } from "./accounts.ts"
+import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
@@ -57,7 +56,7 @@ export function keyRoutes({ ledger }: Operators) {
       "/accounts/:id/keys",
       async ({ params, query }) => {
         const found = await ledger.listKeys(params.id, pageOf(query))
-        if (found === null) throw noAccount()
+        if (found === null) throw errorOf(NO_ACCOUNT)
         return { data: found.data.map(keyBody), next: found.next }
       },
       listing,
@@ -73,7 +72,7 @@ export function keyRoutes({ ledger }: Operators) {
           ...(group !== undefined && { group_path: group }),
           ...tagRulesIn(body),
         })
-        if (key === null) throw noKey()
+        if (key === null) throw errorOf(NO_KEY)
         return keyBody(key)
       },
       changing,
@@ -81,7 +80,7 @@ export function keyRoutes({ ledger }: Operators) {
     .delete(
       "/keys/:id",
       async ({ params: { id }, status }) => {
-        if (!(await ledger.revokeKey(id))) throw noKey()
+        if (!(await ledger.revokeKey(id))) throw errorOf(NO_KEY)
         return status(204, undefined)
       },
       revoking,
@@ -107,10 +106,6 @@ function otherKey(): GatewayError {
   })
 }
 
-function noKey(): GatewayError {
-  return new GatewayError("not_found", { message: "No key has this id." })
-}
-
 /** The key in the ledger, or the error if none was created. */
 function madeKey(result: KeyResult) {
   switch (result.outcome) {
@@ -118,7 +113,7 @@ function madeKey(result: KeyResult) {
     case "known":
       return result
     case "no_account":
-      throw noAccount()
+      throw errorOf(NO_ACCOUNT)
     case "conflict":
       throw otherKey()
   }

@@ -5,8 +5,7 @@ import { printUsd } from "../../money.ts"
 import { MoveBody, NewMove } from "../../wire/moves.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { accountExample, NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
-import { answer, shown } from "../reference/operation.ts"
-import { noAccount } from "./accounts.ts"
+import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/move`: moves an account to another shard (D76). */
@@ -39,7 +38,7 @@ function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
       return { ...body, step: "done", violations }
     }
     case "no_account":
-      throw noAccount()
+      throw errorOf(NO_ACCOUNT)
     case "one_shard":
       throw refused("There is only one shard, so no account can be moved.")
     case "no_shard":

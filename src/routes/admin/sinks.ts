@@ -18,7 +18,7 @@ import {
 } from "../../wire/sinks.ts"
 import { printTime } from "../../wire/time.ts"
 import { ofOperators, unknownOutcome } from "../reference/examples.ts"
-import { answer, type ErrorExample, shown } from "../reference/operation.ts"
+import { answer, type ErrorExample, errorOf, shown } from "../reference/operation.ts"
 import { FEED_ARCHIVED } from "../routing.ts"
 import type { Operators } from "./operators.ts"
 
@@ -64,7 +64,7 @@ export function sinkRoutes({ ledger }: Operators) {
     .delete(
       "/sinks/:id",
       async ({ params: { id }, status }) => {
-        if (!(await ledger.deleteSink(id))) throw noSink()
+        if (!(await ledger.deleteSink(id))) throw errorOf(NO_SINK)
         return status(204, undefined)
       },
       deleting,
@@ -82,12 +82,8 @@ function checkUrl(url: string, allow_private: boolean): void {
 }
 
 function found(sink: Sink | null): Sink {
-  if (sink === null) throw noSink()
+  if (sink === null) throw errorOf(NO_SINK)
   return sink
-}
-
-function noSink(): GatewayError {
-  return new GatewayError("not_found", { message: NO_SINK.message })
 }
 
 function conflict(): GatewayError {

@@ -39,10 +39,12 @@ export const OFTEN: ErrorExample = {
 /** Errors of every route that reads something for a key. */
 export const READER_ERRORS: readonly ErrorExample[] = ["invalid_api_key", OFTEN, "ledger_unavailable"]
 
-export const NO_ACCOUNT: ErrorExample = { code: "not_found", message: "No account has this id." }
-export const NO_KEY: ErrorExample = { code: "not_found", message: "No key has this id." }
-export const NO_BUDGET: ErrorExample = { code: "not_found", message: "No budget has this id." }
-export const NO_CALL: ErrorExample = { code: "not_found", message: "No call has this id." }
+const notFound = (message: string) => ({ code: "not_found", message }) as const satisfies ErrorExample
+export const NO_ACCOUNT = notFound("No account has this id.")
+export const NO_KEY = notFound("No key has this id.")
+export const NO_BUDGET = notFound("No budget has this id.")
+export const NO_CREDIT = notFound("No credit has this id.")
+export const NO_CALL = notFound("No call has this id.")
 
 export const accountExample: AccountBody = {
   id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",

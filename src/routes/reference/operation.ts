@@ -87,6 +87,11 @@ export type ErrorExample =
   | ErrorCode
   | ({ readonly code: ErrorCode } & Pick<Detail, "message" | "param" | "fields">)
 
+/** The error that an example shows. */
+export function errorOf({ code, ...detail }: Exclude<ErrorExample, ErrorCode>): GatewayError {
+  return new GatewayError(code, detail)
+}
+
 /** Values by name. The name is shown as the example's title. */
 export type Examples = Readonly<Record<string, unknown>>
 
