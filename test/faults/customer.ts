@@ -19,6 +19,8 @@ export interface Seen {
   readonly output_bytes: number
   /** It has everything that it can get: `[DONE]`, or a whole JSON body. */
   readonly whole: boolean
+  /** It left before the gateway closed the connection. */
+  readonly left: boolean
   /** What it was told instead of an answer. */
   readonly refusal: string
 }
@@ -34,7 +36,11 @@ export async function call(
   const client = await rawClient(gateway).catch(() => null)
   if (client === null) return null
   client.send(requestOf(plan, key))
-  const leave = () => (leaves_by === "FIN" ? client.leave() : client.reset())
+  let left = false
+  const leave = () => {
+    left = true
+    return leaves_by === "FIN" ? client.leave() : client.reset()
+  }
   const bored = setTimeout(leave, PATIENCE_MS)
   const looking = setInterval(() => {
     if (leaves_after_bytes !== null && client.received_bytes >= leaves_after_bytes) leave()
@@ -42,7 +48,7 @@ export async function call(
   await client.closed
   clearTimeout(bored)
   clearInterval(looking)
-  return seen(client.received)
+  return { ...seen(client.received), left }
 }
 
 function requestOf(plan: Plan, key: string): string {
@@ -52,7 +58,7 @@ function requestOf(plan: Plan, key: string): string {
   return chatRequest(key, { messages: [{ role: "user", content: prompt }], stream: plan.stream }, headers)
 }
 
-function seen(received: string): Seen {
+function seen(received: string): Omit<Seen, "left"> {
   const [head = "", ...bodies] = received.split("\r\n\r\n")
   const body = bodies.join("\r\n\r\n")
   const status = /^HTTP\/1\.1 (\d{3})/.exec(head)?.[1]

@@ -56,11 +56,13 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
   } else {
     const bytes = said.output_bytes.filter((observed) => observed >= least)
     const is_cut_by_client = call.stream && (ending === "client_left" || ending === "client_stalled")
-    const prompt = is_cut_by_client ? promptCost(said) : 0n
+    // The checkpoint of a stream that was read on after its client had left includes the prompt (D6, D9).
+    const may_be_cut = state === "expired" && call.stream && (seen === undefined || seen.left)
+    const prompts = is_cut_by_client ? [promptCost(said)] : may_be_cut ? [0n, promptCost(said)] : [0n]
     const possible = ending === "completed" ? bytes.slice(-1) : bytes
     blame(basis !== "estimate", `rests on ${basis}`)
     blame(
-      !possible.some((observed) => charge_nano === prompt + estimateCost(observed)),
+      !possible.some((observed) => prompts.some((prompt) => charge_nano === prompt + estimateCost(observed))),
       "is not charged for output that may have been observed (rules 2, 4, 5)",
     )
     blame(ending === "completed" && said.usage, "is estimated, and its usage was sent (rule 1)")
