@@ -95,11 +95,13 @@ export class Deliveries {
 
   async #look(queue: SinkQueue): Promise<void> {
     try {
+      // The place of a sink that is being served may be read before it is written.
+      const served = new Set(this.#running.keys())
       const claimed = await queue.claim()
       const own = new Set(claimed.map((sink) => keyOf(queue, sink)))
       for (const key of this.#lags.keys())
         if (key.startsWith(`${queue.shard} `) && !own.has(key)) this.#lags.delete(key)
-      for (const sink of claimed) if (sink.is_due) this.#start(queue, sink)
+      for (const sink of claimed) if (sink.is_due && !served.has(keyOf(queue, sink))) this.#start(queue, sink)
       const waiting = claimed.filter((sink) => !sink.is_due && !this.#lags.has(keyOf(queue, sink)))
       await Promise.all(waiting.map((sink) => this.#readLag(queue, sink)))
     } catch {
@@ -122,7 +124,7 @@ export class Deliveries {
 
   #start(queue: SinkQueue, sink: SinkRow): void {
     const key = keyOf(queue, sink)
-    if (this.#running.has(key) || this.#stopping.signal.aborted) return
+    if (this.#stopping.signal.aborted) return
     const running = this.#deliver(queue, sink).catch((error: unknown) => this.#failed(queue, sink, error))
     this.#running.set(
       key,
@@ -144,6 +146,8 @@ export class Deliveries {
         await queue.delivered(at, next, true)
         return
       }
+      // Asked after the events: an event that comes after a change of the sink is sent as the change says.
+      if (!(await queue.isCurrent(at))) return
       for (let first = 0; first < events.length; first += PARALLEL) {
         const chunk = events.slice(first, first + PARALLEL)
         if (!(await this.#deliverSome(queue, at, chunk))) return

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { createHmac } from "node:crypto"
 import { sql } from "drizzle-orm"
 import { Deliveries } from "../../src/events/deliveries.ts"
-import { nextId } from "../../src/id.ts"
+import { NIL_ID, nextId } from "../../src/id.ts"
 import { SinkQueue } from "../../src/ledger/feed/sinks.ts"
 import { gateways } from "../../src/ledger/schema/tables.ts"
 import { type AdminHarness, openAdminHarness } from "../admin/admin-harness.ts"
@@ -17,17 +17,18 @@ interface Got {
   readonly headers: Headers
 }
 
-/** A receiver that answers as told: a status, or never. */
+/** A receiver that answers as told: a status, now or later, or never. */
 class Receiver {
   readonly got: Got[] = []
   /** The answers to the next messages; then 200. */
-  readonly answers: (number | "never")[] = []
+  readonly answers: (number | Promise<number> | "never")[] = []
   readonly #server = Bun.serve({
     port: 0,
     fetch: async (request) => {
       const body = await request.text()
-      const answer = this.answers.shift() ?? 200
-      if (answer === "never") return new Promise<Response>(() => {})
+      const told = this.answers.shift() ?? 200
+      if (told === "never") return new Promise<Response>(() => {})
+      const answer = await told
       const { headers } = request
       if (answer === 200) this.got.push({ id: headers.get("webhook-id") ?? "", body, headers })
       return new Response(null, { status: answer })
@@ -68,6 +69,17 @@ function receiver(): Receiver {
   return made
 }
 
+/** Sinks whose rows are read some time before they are looked at. */
+class SlowSinkQueue extends SinkQueue {
+  wait: () => Promise<unknown> = async () => {}
+
+  override async claim() {
+    const claimed = await super.claim()
+    await this.wait()
+    return claimed
+  }
+}
+
 /** A gateway that delivers, with a lease. */
 async function gateway(retries_ms: readonly number[] = [50]) {
   const id = nextId()
@@ -77,13 +89,14 @@ async function gateway(retries_ms: readonly number[] = [50]) {
   const log = (level: string) => (fields: object, message: string) => {
     lines.push(`${level} ${message} ${JSON.stringify(fields)}`)
   }
+  const queue = new SlowSinkQueue("main", admin.database, () => id)
   const deliveries = new Deliveries({
-    queues: [new SinkQueue("main", admin.database, () => id)],
+    queues: [queue],
     log: { info: log("info"), warn: log("warn"), error: log("error") },
     retries_ms,
   })
   open.push(deliveries)
-  return { id, deliveries }
+  return { id, deliveries, queue }
 }
 
 async function create(name: string, { url }: Receiver, more: object = {}) {
@@ -159,6 +172,39 @@ test("D96: a sink gets each event once, signed, also during a rotation, and what
   for (const one of [secret, fresh]) expect(told).not.toContain(one)
   expect((await admin.ask("GET", "/admin/sinks")).text).not.toContain("whsec_")
 })
+
+test("D96: a place that was read before a delivery, and is used after it, sends nothing again", async () => {
+  const sink = receiver()
+  await create("billing", sink)
+  const { queue } = await gateway()
+  const taken = Promise.withResolvers<number>()
+  sink.answers.push(taken.promise)
+  const [first] = await addCredits(1)
+  const asked = Promise.withResolvers<void>()
+  let looks = 0
+  queue.wait = async () => {
+    // The looks while the first event is being sent.
+    if (sink.answers.length > 0 || (await placeOf("billing")).is_idle || ++looks > 1) return
+    taken.resolve(200)
+    await until(
+      () => placeOf("billing"),
+      ({ is_idle }) => is_idle,
+    )
+    asked.resolve()
+  }
+  await asked.promise
+  const [second] = await addCredits(1)
+  await reached(sink, 2)
+  expect(sink.ids).toEqual([first ?? "", second ?? ""])
+})
+
+/** True if a sink has got all events, and its place is after everything that was written then. */
+async function placeOf(name: string) {
+  const [row] = await admin.database.execute<{ is_idle: boolean }>(
+    sql`SELECT event_id = ${NIL_ID}::uuid AND delivered_at IS NOT NULL AS is_idle FROM tollgate.sinks WHERE name = ${name}`,
+  )
+  return { is_idle: row?.is_idle === true }
+}
 
 test("D96: an event that is refused is sent again until it is taken, and no other is left out", async () => {
   const sink = receiver()

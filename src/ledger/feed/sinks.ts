@@ -221,6 +221,11 @@ export class SinkQueue {
     return eventsOf(this.#database, sink, limit)
   }
 
+  /** True if this process still delivers to the sink, and nobody has changed it since it was read. */
+  async isCurrent(sink: SinkRow): Promise<boolean> {
+    return (await this.#database.$count(sinks, this.#same(sink))) > 0
+  }
+
   /** Records what was delivered. False if this process no longer delivers to the sink as it was read. */
   delivered(sink: SinkRow, place: FeedPlace, is_idle = false): Promise<boolean> {
     const at = is_idle ? {} : { delivered_at: sql`now()` }
@@ -248,12 +253,16 @@ export class SinkQueue {
       .where(eq(sinks.gateway_id, this.#gatewayId()))
   }
 
-  async #write({ id, revision }: SinkRow, changes: object): Promise<boolean> {
+  async #write(sink: SinkRow, changes: object): Promise<boolean> {
     const written = await this.#database
       .update(sinks)
       .set(changes)
-      .where(and(eq(sinks.id, id), eq(sinks.revision, revision), eq(sinks.gateway_id, this.#gatewayId())))
+      .where(this.#same(sink))
       .returning({ id: sinks.id })
     return written.length > 0
+  }
+
+  #same({ id, revision }: SinkRow) {
+    return and(eq(sinks.id, id), eq(sinks.revision, revision), eq(sinks.gateway_id, this.#gatewayId()))
   }
 }
