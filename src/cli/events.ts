@@ -12,7 +12,7 @@ const column = columnsOf(FeedLine)
 
 /** `tollgate events`: the journal as a feed of events (D96). */
 export const events = adminCommand({
-  summary: "Read the event feed: ends of calls, corrections and credits",
+  summary: "Read the event feed: calls, credits, budgets and everything else that the journal records",
   details:
     "Without --after and --from it begins at the first event. With --follow it prints each event as a line of JSON, a CloudEvent, and waits for the next.",
   words: {
@@ -75,6 +75,8 @@ function linesOf({ client }: AdminContext, query: Record<string, string>): Promi
 }
 
 function amountOf({ data }: FeedLine): string | null {
+  if ("unit" in data) return null
   if ("amount" in data) return data.amount
-  return "difference" in data ? data.difference : data.charge
+  if ("difference" in data) return data.difference
+  return "charge" in data ? data.charge : null
 }

@@ -172,8 +172,8 @@ export class Deliveries {
     return false
   }
 
-  async #send(sink: SinkRow, { event, at }: Placed): Promise<Refusal> {
-    const body = eventBody(event, at)
+  async #send(sink: SinkRow, event: Placed): Promise<Refusal> {
+    const body = eventBody(event)
     const is_old_valid = sink.old_until !== null && sink.old_until.getTime() > Date.now()
     const secrets = [sink.secret, ...(is_old_valid && sink.old_secret !== null ? [sink.old_secret] : [])]
     const { url, allow_private } = sink

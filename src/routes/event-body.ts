@@ -1,31 +1,99 @@
-import type { FeedEvent } from "../ledger/feed/feed.ts"
+import type { FeedPage } from "../ledger/feed/feed.ts"
+import type { FeedEvent } from "../ledger/feed/feed-events.ts"
 import { printUsd } from "../money.ts"
-import type { EventBody } from "../wire/events.ts"
+import { printAmount } from "../wire/budget.ts"
+import {
+  AttemptEventBody,
+  BudgetEventBody,
+  type EventBody,
+  GrantEventBody,
+  ThresholdEventBody,
+} from "../wire/events.ts"
+import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
 import { callBody, creditBody } from "./record-bodies.ts"
 
 /** An event of the feed as CloudEvents 1.0 (D96). */
-export function eventBody(event: FeedEvent, at: Date): EventBody {
-  const { id, account_id, data } = contentOf(event)
+export function eventBody({ event, at, subject }: Omit<FeedPage["events"][number], "cursor">): EventBody {
+  const { id, data } = contentOf(event, at)
   return {
     specversion: "1.0",
     id,
-    source: `/accounts/${account_id}`,
+    source: `/accounts/${event.account_id}`,
     type: event.type,
-    subject: account_id,
+    subject,
     time: printTime(at),
     datacontenttype: "application/json",
     data,
   }
 }
 
-function contentOf(event: FeedEvent): Pick<EventBody, "id" | "data"> & { readonly account_id: string } {
-  if (event.type === "tollgate.credit.added") {
-    const { id, account_id } = event.credit
-    return { id, account_id, data: { ...creditBody(event.credit), account_id } }
+function contentOf(event: FeedEvent, at: Date): Pick<EventBody, "id" | "data"> {
+  const { account_id } = event
+  if ("call" in event) {
+    const { id } = event.call
+    const data = callBody(event.call)
+    if (event.type === "tollgate.call.ended") return { id, data }
+    return { id: `${id}/c`, data: { ...data, difference: printUsd(event.difference_nano) } }
   }
-  const { id, account_id } = event.call
-  const data = callBody(event.call)
-  if (event.type === "tollgate.call.ended") return { id, account_id, data }
-  return { id: `${id}/c`, account_id, data: { ...data, difference: printUsd(event.difference_nano) } }
+  if ("credit" in event) return { id: event.credit.id, data: { ...creditBody(event.credit), account_id } }
+  if ("change" in event) return grantChange(event.change)
+  if ("entry" in event) return budgetChange(event.entry)
+  if ("crossing" in event) return thresholdReached(event.crossing)
+  if ("attempt" in event) return failedAttempt(event.attempt)
+  const { end_user_id: id } = event
+  return { id, data: { account_id, id, forgotten_at: printTime(at) } }
+}
+
+type PartOf<Name extends string> = Record<Name, Extract<FeedEvent, Record<Name, unknown>>[Name]>[Name]
+
+function grantChange({ id, amount_nano, at, ...change }: PartOf<"change">) {
+  const data = bodyOf(GrantEventBody, { ...change, amount: printUsd(amount_nano), at: printTime(at) })
+  return { id, data }
+}
+
+function budgetChange({ id, settings, made_at, ...entry }: PartOf<"entry">) {
+  const { unit, amount, is_hard, thresholds, raised_amount, raised_until } = settings
+  const raise =
+    raised_amount === null || raised_until === null
+      ? null
+      : { amount: printAmount(unit, BigInt(raised_amount)), until: raised_until }
+  const data = bodyOf(BudgetEventBody, {
+    ...entry,
+    ...settings,
+    per: settings.period,
+    mode: is_hard ? "hard" : "alert",
+    amount: printAmount(unit, BigInt(amount)),
+    raise,
+    thresholds: [...thresholds],
+    made_at: printTime(made_at),
+  })
+  return { id, data }
+}
+
+function thresholdReached({ settings, since, crossed_at, spent, amount, ...crossing }: PartOf<"crossing">) {
+  const { unit, period } = settings
+  const from = printTime(since)
+  const data = bodyOf(ThresholdEventBody, {
+    ...crossing,
+    ...settings,
+    per: period,
+    since: from,
+    limit: printAmount(unit, amount),
+    spent: printAmount(unit, spent),
+    crossed_at: printTime(crossed_at),
+  })
+  return { id: `${crossing.budget_id}/${from}/${crossing.percent}`, data }
+}
+
+function failedAttempt({ id: call_id, ordinal, ...attempt }: PartOf<"attempt">) {
+  const data = bodyOf(AttemptEventBody, {
+    ...attempt,
+    call_id,
+    ordinal,
+    ms: attempt.duration_ms,
+    provider_request_id: attempt.request_id,
+    ended_at: printTime(attempt.ended_at),
+  })
+  return { id: `${call_id}/a${ordinal}`, data }
 }

@@ -1,12 +1,28 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { CallBody, Id, Money, Time } from "./admin.ts"
+import { CallBody, Id, Milliseconds, Money, nullable, Time } from "./admin.ts"
+import { budgetChanges } from "./budget.ts"
+import { BudgetBody } from "./budget-bodies.ts"
+import { attemptOutcome, callDetails } from "./call-details.ts"
 import { CreditBody } from "./credit-bodies.ts"
+import { grantChanges } from "./credits.ts"
 import { titled } from "./field.ts"
 import { cursor, moment, query, wholeNumber, words } from "./parameter.ts"
 
 /** Events about entries of the journal, as CloudEvents 1.0 (D96). */
 
-export const eventTypes = ["tollgate.call.ended", "tollgate.call.corrected", "tollgate.credit.added"] as const
+export const grantEvents = grantChanges.map((change) => `tollgate.credit.${change}` as const)
+export const budgetEvents = budgetChanges.map((change) => `tollgate.budget.${change}` as const)
+
+export const eventTypes = [
+  "tollgate.call.ended",
+  "tollgate.call.corrected",
+  "tollgate.attempt.failed",
+  "tollgate.credit.added",
+  ...grantEvents,
+  ...budgetEvents,
+  "tollgate.budget.threshold_reached",
+  "tollgate.end_user.forgotten",
+] as const
 export type EventType = (typeof eventTypes)[number]
 
 export const MAX_EVENTS = 1_000
@@ -57,21 +73,87 @@ export const CorrectedCallBody = Type.Composite([
 
 export const AddedCreditBody = Type.Composite([CreditBody, Type.Object({ account_id: Id })])
 
+export const GrantEventBody = Type.Object({
+  account_id: Id,
+  credit_id: Id,
+  amount: Type.String({
+    ...Money,
+    description:
+      "`started` adds it to the balance; `expired`, `voided` and `moved` take it off. `drawn` says which credit calls have spent, and does not change the balance; it is negative for money that came back.",
+  }),
+  at: Time,
+  cause_id: nullable(Type.String(), {
+    description:
+      "The id of the call that spent or freed it after an expiry or a void, or of the credit of a move.",
+  }),
+  reason: nullable(Type.String()),
+})
+
+const changed = Type.Pick(BudgetBody, [
+  "account_id",
+  "name",
+  "selector",
+  "selected",
+  "unit",
+  "per",
+  "timezone",
+])
+
+export const BudgetEventBody = Type.Composite([
+  Type.Object({ budget_id: Id }),
+  changed,
+  Type.Pick(BudgetBody, ["mode", "amount", "raise", "thresholds"]),
+  Type.Object({ actor: Type.String(), reason: nullable(Type.String()), made_at: Time }),
+])
+
+export const ThresholdEventBody = Type.Composite([
+  Type.Object({ budget_id: Id }),
+  changed,
+  Type.Pick(BudgetBody, ["since", "limit", "spent"]),
+  Type.Object({
+    percent: Type.Integer({ description: "The threshold, in percent of the limit." }),
+    crossed_at: Time,
+  }),
+])
+
+export const AttemptEventBody = Type.Object({
+  account_id: Id,
+  call_id: Id,
+  ordinal: Type.Integer({ minimum: 0, description: "The place among the attempts of the call." }),
+  upstream: Type.String(),
+  upstream_key: callDetails.upstream_key,
+  ...attemptOutcome,
+  ms: Milliseconds,
+  provider_request_id: callDetails.provider_request_id,
+  ended_at: Time,
+})
+
+export const ForgottenEventBody = Type.Object({ account_id: Id, id: Id, forgotten_at: Time })
+
 export const EventBody = Type.Object({
   specversion: Type.Literal("1.0"),
   id: titled(
     "ID",
     Type.String({
       description:
-        "The call's id; the call's id and `/c` for its correction; the credit's id. An event that is sent again has the same id.",
+        "The id of the entry, as the page about events says for each type. An event that is sent again has the same id.",
     }),
   ),
   source: Type.String({ description: "`/accounts/` and the account's id." }),
   type: titled("Type", Type.String({ enum: [...eventTypes] })),
-  subject: Type.String({ description: "The account's id." }),
+  subject: Type.String({ description: "The account's `external_id`; its id if it has none." }),
   time: titled("Time", Time),
   datacontenttype: Type.Literal("application/json"),
-  data: Type.Union([CorrectedCallBody, CallBody, AddedCreditBody]),
+  data: Type.Union([
+    CorrectedCallBody,
+    CallBody,
+    AddedCreditBody,
+    GrantEventBody,
+    ThresholdEventBody,
+    BudgetEventBody,
+    AttemptEventBody,
+    ForgottenEventBody,
+  ]),
 })
 export type EventBody = Static<typeof EventBody>
 

@@ -3,72 +3,10 @@ import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { credits, ends, holds, terms } from "../../src/ledger/schema/tables.ts"
 import { type FeedPlace, printCursor, readCursor } from "../../src/wire/cursor.ts"
-import { feedReaches } from "../support/horizon.ts"
-import {
-  type AdminHarness,
-  falsify,
-  type mount,
-  openAdminHarness,
-  plantCall,
-  TOKEN,
-} from "./admin-harness.ts"
+import { type AdminHarness, openAdminHarness, plantCall } from "./admin-harness.ts"
+import { readAll, readEvents, restoredFrom } from "./feed.ts"
 
 /** D96: the journal as a feed of events that leaves none out. */
-
-interface Line {
-  readonly id: string
-  readonly type: string
-  readonly subject: string
-  readonly source: string
-  readonly time: string
-  readonly cursor: string
-  readonly data: { readonly charge?: string; readonly difference?: string; readonly state?: string }
-}
-
-interface Answer {
-  readonly status: number
-  readonly lines: readonly Line[]
-  readonly next: string | null
-  readonly text: string
-}
-
-type App = ReturnType<typeof mount>
-
-async function readEvents(
-  app: Pick<App, "handle">,
-  query: Record<string, string | number> = {},
-): Promise<Answer> {
-  if (query.wait === undefined) await feedReaches(admin.database)
-  const asked = new URLSearchParams(
-    Object.entries(query).map(([name, value]): [string, string] => [name, String(value)]),
-  )
-  const response = await app.handle(
-    new Request(`http://localhost/admin/events?${asked}`, { headers: { authorization: `Bearer ${TOKEN}` } }),
-  )
-  const text = await response.text()
-  const { status, headers } = response
-  const lines =
-    status === 200
-      ? text
-          .split("\n")
-          .filter(Boolean)
-          .map((line): Line => JSON.parse(line))
-      : []
-  return { status, lines, next: headers.get("tollgate-next"), text }
-}
-
-/** Reads from a cursor to the end, as a consumer does: the lines in their order, and where it goes on. */
-async function readAll(app: Pick<App, "handle">, after: string | null = null, limit = 7) {
-  const lines: Line[] = []
-  let next = after
-  for (;;) {
-    const answer = await readEvents(app, { limit, ...(next !== null && { after: next }) })
-    if (answer.status !== 200) throw new Error(answer.text)
-    lines.push(...answer.lines)
-    next = answer.next
-    if (answer.lines.length === 0) return { ids: lines.map(({ id }) => id), lines, next: next ?? "" }
-  }
-}
 
 const open: AdminHarness[] = []
 let admin: AdminHarness
@@ -99,7 +37,7 @@ describe("events", () => {
     const account_id = await admin.openAccount()
     const credit_id = await addCredit(account_id)
     const call_id = await plantCall(admin.database, { account_id, ...settled })
-    const { lines } = await readEvents(admin.app)
+    const { lines } = await readEvents(admin)
     expect(lines.map(({ id, type, subject, source }) => ({ id, type, subject, source }))).toEqual([
       {
         id: credit_id,
@@ -126,7 +64,7 @@ describe("events", () => {
       model: "planned",
       corrected: { charge_nano: 1_000n, prompt_tokens: 9, notes: ["settled_late"] },
     })
-    const { lines } = await readEvents(admin.app)
+    const { lines } = await readEvents(admin)
     const told = lines.map(({ id, data }) => [id, data.state, data.charge, data.difference])
     expect(told).toEqual([
       [call_id, "expired", "0.0000003", undefined],
@@ -140,11 +78,11 @@ describe("events", () => {
       await addCredit(account_id)
       await plantCall(admin.database, { account_id, ...settled })
     }
-    const { lines, ids } = await readAll(admin.app)
+    const { lines, ids } = await readAll(admin)
     expect(ids).toHaveLength(6)
     for (const [at, { cursor }] of lines.entries())
-      expect((await readAll(admin.app, cursor)).ids).toEqual(ids.slice(at + 1))
-    const added = await readEvents(admin.app, { types: "tollgate.credit.added" })
+      expect((await readAll(admin, cursor)).ids).toEqual(ids.slice(at + 1))
+    const added = await readEvents(admin, { types: "tollgate.credit.added" })
     expect(added.lines.map(({ id }) => id)).toEqual(ids.filter((_, at) => at % 2 === 0))
   })
 
@@ -157,17 +95,17 @@ describe("events", () => {
     const ids = []
     for (const age_ms of [86_400_000, 3_600_000, 60_000, 30_000, 5_000, 1_000]) ids.push(await plant(age_ms))
     const from = new Date(Date.now() - 45_000).toISOString()
-    const found = await readEvents(admin.app, { from, limit: 2 })
+    const found = await readEvents(admin, { from, limit: 2 })
     expect(found.lines.map(({ id }) => id)).toEqual(ids.slice(3, 5))
-    expect((await readAll(admin.app, found.next)).ids).toEqual(ids.slice(5))
+    expect((await readAll(admin, found.next)).ids).toEqual(ids.slice(5))
   })
 
   test("a request that waits is answered by the next event, or after its time with none", async () => {
     const account_id = await admin.openAccount()
-    const { next } = await readEvents(admin.app)
-    const nothing = await readEvents(admin.app, { after: next ?? "", wait: 1 })
+    const { next } = await readEvents(admin)
+    const nothing = await readEvents(admin, { after: next ?? "", wait: 1 })
     expect([nothing.status, nothing.lines]).toEqual([200, []])
-    const waiting = readEvents(admin.app, { after: nothing.next ?? "", wait: 20 })
+    const waiting = readEvents(admin, { after: nothing.next ?? "", wait: 20 })
     const id = await addCredit(account_id)
     expect((await waiting).lines.map((line) => line.id)).toEqual([id])
   })
@@ -181,7 +119,7 @@ describe("events", () => {
     ["limit", "1001"],
     ["from", "yesterday"],
   ])("refuses %s=%s", async (name, value) => {
-    const { status, text } = await readEvents(admin.app, { [name]: value })
+    const { status, text } = await readEvents(admin, { [name]: value })
     expect([status, JSON.parse(text).error.param]).toEqual([400, name])
   })
 })
@@ -231,12 +169,12 @@ describe("nothing is left out", () => {
     const found: string[] = []
     let next: string | null = null
     while (writing) {
-      const { ids, next: reached } = await readAll(admin.app, next, 50)
+      const { ids, next: reached } = await readAll(admin, next, 50)
       found.push(...ids)
       next = reached
     }
     await writers
-    found.push(...(await readAll(admin.app, next, 50)).ids)
+    found.push(...(await readAll(admin, next, 50)).ids)
     const planted = new Set(written)
     const own = found.filter((id) => planted.has(id))
     expect(own.toSorted()).toEqual(written.toSorted())
@@ -261,96 +199,77 @@ describe("nothing is left out", () => {
       sql`SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS horizon`,
     )
     ids.push(await addCredit(account_id), await addCredit(account_id))
-    const read = await readAll(admin.app)
+    const read = await readAll(admin)
     expect(read.ids).toEqual(ids)
     await promote(now?.horizon ?? "")
-    const again = await readAll(admin.app, read.next)
+    const again = await readAll(admin, read.next)
     expect(again.ids).toEqual(ids.slice(2))
     // A reader that was behind reads nothing twice, and nobody does so later.
-    expect((await readAll(admin.app, read.lines[0]?.cursor ?? "")).ids).toEqual(ids.slice(1))
+    expect((await readAll(admin, read.lines[0]?.cursor ?? "")).ids).toEqual(ids.slice(1))
     const later = await addCredit(account_id)
-    expect((await readAll(admin.app, again.next)).ids).toEqual([later])
+    expect((await readAll(admin, again.next)).ids).toEqual([later])
     await promote("1")
-    expect((await readAll(admin.app, read.next)).ids).toEqual([...ids, later])
+    expect((await readAll(admin, read.next)).ids).toEqual([...ids, later])
   })
 
   test("D96: a start of the server, perhaps from a copy of its files, begins an epoch; a cursor from after the copy is refused", async () => {
     const account_id = await admin.openAccount()
     const ids = [await addCredit(account_id), await addCredit(account_id)]
-    const read = await readAll(admin.app)
+    const read = await readAll(admin)
     await admin.database.execute(sql`UPDATE tollgate.feed_epochs SET seen_xid = '1', xid = pg_current_xact_id(),
       place = replace(tollgate.feed_place(), extract(epoch FROM pg_postmaster_start_time())::text, '1')`)
-    expect((await readAll(admin.app, read.next)).ids).toEqual(ids)
-    const { next } = await readAll(admin.app)
+    expect((await readAll(admin, read.next)).ids).toEqual(ids)
+    const { next } = await readAll(admin)
     const cursor = readCursor(next ?? "") ?? new Map<string, FeedPlace>()
     const ahead = [...cursor].map(([shard, place]): [string, FeedPlace] => [
       shard,
       { ...place, xid: String(BigInt(place.xid) + 1_000_000n) },
     ])
-    const refused = await readEvents(admin.app, { after: printCursor(new Map(ahead)) })
+    const refused = await readEvents(admin, { after: printCursor(new Map(ahead)) })
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("does not know the cursor")])
   })
 
   test("D96: after a restore, a reader reads what it had not read of the backup, and everything after it", async () => {
     const account_id = await admin.openAccount()
     const ids = [await addCredit(account_id), await addCredit(account_id), await addCredit(account_id)]
-    const read = await readAll(admin.app)
-    const restored = await restoredFrom(admin)
+    const read = await readAll(admin)
+    const restored = await restoredFrom(admin, ["credits"])
+    open.push(restored)
     const behind = read.lines[0]?.cursor ?? ""
-    expect((await readAll(restored.app, behind, 1)).ids).toEqual(ids.slice(1))
-    const reached = await readAll(restored.app, read.next)
+    expect((await readAll(restored, behind, 1)).ids).toEqual(ids.slice(1))
+    const reached = await readAll(restored, read.next)
     expect(reached.ids).toEqual([])
     const later = nextId()
     await restored.ask("POST", `/admin/accounts/${account_id}/credits`, { id: later, amount: "1" })
-    expect((await readAll(restored.app, read.next)).ids).toEqual([later])
-    expect((await readAll(restored.app, reached.next)).ids).toEqual([later])
-    expect((await readAll(restored.app, behind, 1)).ids).toEqual([...ids.slice(1), later])
-    expect((await readAll(restored.app, null, 1)).ids).toEqual([...ids, later])
+    expect((await readAll(restored, read.next)).ids).toEqual([later])
+    expect((await readAll(restored, reached.next)).ids).toEqual([later])
+    expect((await readAll(restored, behind, 1)).ids).toEqual([...ids.slice(1), later])
+    expect((await readAll(restored, null, 1)).ids).toEqual([...ids, later])
     // Restored once more: the first restored entries and those since have no common order, so all are sent again.
-    const twice = await restoredFrom(restored)
-    expect((await readAll(twice.app, reached.next)).ids).toEqual([later])
-    expect((await readAll(twice.app, read.next)).ids.toSorted()).toEqual([...ids, later].toSorted())
+    const twice = await restoredFrom(restored, ["credits"])
+    open.push(twice)
+    expect((await readAll(twice, reached.next)).ids).toEqual([later])
+    expect((await readAll(twice, read.next)).ids.toSorted()).toEqual([...ids, later].toSorted())
     // What only the lost server knew is said, not skipped.
-    const own = await readAll(restored.app)
-    const unknown = await readEvents(admin.app, { after: own.next })
+    const own = await readAll(restored)
+    const unknown = await readEvents(admin, { after: own.next })
     expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining("does not know the cursor")])
   })
 
   test("D96: a cursor from before entries that were archived is refused, a later one is not", async () => {
     const account_id = await admin.openAccount()
     const first = await addCredit(account_id)
-    const { lines } = await readEvents(admin.app)
+    const { lines } = await readEvents(admin)
     await plantCall(admin.database, { account_id, ...settled })
-    const read = await readAll(admin.app)
+    const read = await readAll(admin)
     await admin.database.execute(sql`UPDATE tollgate.months SET detached_at = now(), last_series = 1,
       last_xid = (SELECT max(xid::text::bigint)::text::xid8 FROM tollgate.ends) WHERE month = (SELECT min(month) FROM tollgate.months)`)
-    const refused = await readEvents(admin.app, { after: lines[0]?.cursor ?? "" })
+    const refused = await readEvents(admin, { after: lines[0]?.cursor ?? "" })
     expect([refused.status, refused.text]).toEqual([410, expect.stringContaining("archived")])
     expect(first).toBe(lines[0]?.id ?? "")
     const later = await addCredit(account_id)
-    expect((await readAll(admin.app, read.next)).ids).toEqual([later])
-    const asked = await readEvents(admin.app, { from: "2020-01-01" })
+    expect((await readAll(admin, read.next)).ids).toEqual([later])
+    const asked = await readEvents(admin, { from: "2020-01-01" })
     expect(asked.status).toBe(410)
   })
 })
-
-/** A ledger with the rows of another, as a dump of it would bring them. */
-async function restoredFrom({ database }: AdminHarness): Promise<AdminHarness> {
-  const restored = await openAdminHarness()
-  open.push(restored)
-  for (const name of ["accounts", "credits", "feed_epochs"]) {
-    const rows = await database.execute<{ row: string }>(
-      sql`SELECT to_jsonb(x)::text AS row FROM tollgate.${sql.identifier(name)} x`,
-    )
-    const table = sql`tollgate.${sql.identifier(name)}`
-    await falsify(
-      restored.database,
-      sql`DELETE FROM ${table}`,
-      ...rows.map(
-        ({ row }) =>
-          sql`INSERT INTO ${table} SELECT * FROM jsonb_populate_record(null::${table}, ${row}::text::jsonb)`,
-      ),
-    )
-  }
-  return restored
-}

@@ -142,6 +142,7 @@ describe("D75: a month", () => {
   })
 
   test("is detached without a call that waits; what an older transaction delays is completed later", async () => {
+    await falsify(db.sql, (tx) => tx`UPDATE tollgate.attempts SET xid = '3'`)
     const release = Promise.withResolvers<void>()
     const locked = Promise.withResolvers<void>()
     const reading = db.sql.begin(async (tx) => {

@@ -1,4 +1,4 @@
-import { and, eq, isNull, or, sql } from "drizzle-orm"
+import { and, eq, isNull, or, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { parseId } from "../../id.ts"
 import { end_users } from "../schema/labels.ts"
@@ -22,7 +22,7 @@ export async function forgetEndUser(
   return database.transaction(async (transaction) => {
     if (!(await lockAccount(transaction, account_id))) return null
     const id = await findEndUser(transaction, account_id, end_user)
-    return id === null ? null : removeName(transaction, id)
+    return id === null ? null : removeName(transaction, id, sql`pg_current_xact_id()`)
   })
 }
 
@@ -45,14 +45,15 @@ export async function findEndUser(
   return found?.id ?? null
 }
 
-/** Removes the name of an end user, also in a shard that the account has left. */
+/** Removes the name of an end user. In a shard that the account has left it has no `xid`, and so is no event. */
 export async function removeName(
   database: Pick<PostgresJsDatabase, "update" | "select">,
   id: string,
+  xid: SQL | null = null,
 ): Promise<ForgottenUser | null> {
   await database
     .update(end_users)
-    .set({ subject: null, forgotten_at: sql`now()` })
+    .set({ subject: null, forgotten_at: sql`now()`, xid })
     .where(and(eq(end_users.id, id), isNull(end_users.forgotten_at)))
   const [user] = await database
     .select({ id: end_users.id, forgotten_at: end_users.forgotten_at })

@@ -60,7 +60,7 @@ async function isAwaited(database: PostgresJsDatabase, month: string): Promise<b
 function lastOf(month: string) {
   const series = sql`(SELECT e.series + (NOT ${isNative("e")})::int FROM ${feed_epochs} e ORDER BY e.number DESC LIMIT 1)`
   const lastXid = (which: SQL) => {
-    const lasts = ["ends", "corrections"].map((table) => {
+    const lasts = ["ends", "corrections", "attempts"].map((table) => {
       const partition = sql.raw(partitionOf(table, month))
       return sql`(SELECT x.xid FROM ${partition} x WHERE x.xid IS NOT NULL AND ${which} ORDER BY x.xid DESC LIMIT 1)`
     })

@@ -1,16 +1,14 @@
-import { and, eq, getTableColumns, gt, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm"
-import type { PgColumn } from "drizzle-orm/pg-core"
+import { and, gt, isNotNull, lt, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId, NIL_ID } from "../../id.ts"
 import type { FeedCursor, FeedPlace } from "../../wire/cursor.ts"
 import type { EventType } from "../../wire/events.ts"
-import type { Credit } from "../accounts/credits.ts"
-import { arrayOf } from "../database/statement.ts"
 import { FeedGap } from "../entries.ts"
-import type { CallRecord } from "../reports/calls.ts"
 import { isNative } from "../schema/feed.ts"
 import { months } from "../schema/sums.ts"
-import { calls, corrections, credits, ends, terms } from "../schema/tables.ts"
+import { ends } from "../schema/tables.ts"
+import { type Entry, entriesAfter } from "./feed-entries.ts"
+import { type FeedEvent, keyOf, recordsOf, subjectsOf } from "./feed-events.ts"
 import { beginning, type FeedState, feedState, placeIn } from "./place.ts"
 
 /**
@@ -20,11 +18,6 @@ import { beginning, type FeedState, feedState, placeIn } from "./place.ts"
 
 /** Longer than a statement that writes an entry may take, so that its transaction is not older than its time by more. */
 const BEFORE_MS = 10_000
-
-export type FeedEvent =
-  | { readonly type: "tollgate.call.ended"; readonly call: CallRecord }
-  | { readonly type: "tollgate.call.corrected"; readonly call: CallRecord; readonly difference_nano: bigint }
-  | { readonly type: "tollgate.credit.added"; readonly credit: Credit }
 
 export interface FeedQuery {
   readonly after: FeedCursor | null
@@ -37,6 +30,8 @@ export interface FeedQuery {
 interface PlacedEvent {
   readonly event: FeedEvent
   readonly at: Date
+  /** The account's external id, or its id. */
+  readonly subject: string
   /** The place of a reader who has read it. */
   readonly place: FeedPlace
 }
@@ -51,7 +46,7 @@ export interface FeedPart {
 
 /** The next events of the ledger. */
 export interface FeedPage {
-  readonly events: readonly (Pick<PlacedEvent, "event" | "at"> & { readonly cursor: FeedCursor })[]
+  readonly events: readonly (Omit<PlacedEvent, "place"> & { readonly cursor: FeedCursor })[]
   readonly next: FeedCursor
 }
 
@@ -115,10 +110,13 @@ async function partAfter(
 ): Promise<Omit<FeedPart, "start"> & { readonly is_full: boolean }> {
   const entries = await entriesAfter(database, state, place, asked)
   const records = await recordsOf(database, entries)
+  const subjects = await subjectsOf(database, [...records.values()])
   const placeOf = ({ xid, id }: Entry): FeedPlace => ({ ...place, xid, id })
   const events = entries.flatMap((entry) => {
     const event = records.get(keyOf(entry))
-    return event === undefined ? [] : [{ event, at: new Date(Number(entry.at_ms)), place: placeOf(entry) }]
+    if (event === undefined) return []
+    const subject = subjects.get(event.account_id) ?? event.account_id
+    return [{ event, subject, at: new Date(Number(entry.at_ms)), place: placeOf(entry) }]
   })
   const last = entries.at(-1)
   const is_full = entries.length === asked.limit
@@ -127,117 +125,6 @@ async function partAfter(
   const next =
     is_full || place.is_restored || !is_behind ? read : { ...place, xid: state.horizon, id: NIL_ID }
   return { events, next, is_full }
-}
-
-interface Entry extends Record<string, unknown> {
-  readonly type: EventType
-  readonly id: string
-  readonly xid: string
-  readonly at_ms: string
-}
-
-const keyOf = ({ type, id }: Pick<Entry, "type" | "id">) => `${type} ${id}`
-
-const sources: Readonly<Record<EventType, readonly [table: SQL, time: PgColumn]>> = {
-  "tollgate.call.ended": [sql`${ends}`, ends.ended_at],
-  "tollgate.call.corrected": [sql`${corrections}`, corrections.corrected_at],
-  "tollgate.credit.added": [sql`${credits}`, credits.created_at],
-}
-
-function entriesAfter(
-  database: PostgresJsDatabase,
-  { current, horizon }: FeedState,
-  { is_restored, xid, id }: FeedPlace,
-  { from, types, limit }: PartQuery,
-): Promise<readonly Entry[]> {
-  const native = isNative("x")
-  const own = current.series === 1 ? sql`` : is_restored ? sql`AND NOT ${native}` : sql`AND ${native}`
-  const ended = is_restored ? sql`` : sql`AND x.xid < ${horizon}::xid8`
-  const parts = types.map((type) => {
-    const [table, time] = sources[type]
-    const at = sql.raw(`x."${time.name}"`)
-    return sql`(SELECT ${type}::text AS type, x.id, x.xid, ${at} AS at FROM ${table} x
-      WHERE x.xid >= ${xid}::xid8 AND (x.xid, x.id) > (${xid}::xid8, ${id}::uuid) ${ended} ${own}
-        ${from === null ? sql`` : sql`AND ${at} >= ${from.toISOString()}::timestamptz`}
-      ORDER BY x.xid, x.id LIMIT ${limit}::int)`
-  })
-  return database.execute<Entry>(sql`
-    SELECT type, id, xid::text AS xid, (extract(epoch FROM at) * 1000)::bigint::text AS at_ms
-    FROM (${sql.join(parts, sql` UNION ALL `)}) entries ORDER BY entries.xid, id LIMIT ${limit}::int`)
-}
-
-/** The events of entries, by type and id. A call of an event that was corrected since is as it was at its end. */
-async function recordsOf(
-  database: PostgresJsDatabase,
-  entries: readonly Entry[],
-): Promise<ReadonlyMap<string, FeedEvent>> {
-  const ids = Map.groupBy(entries, ({ type }) => type)
-  const idsOf = (type: EventType) => (ids.get(type) ?? []).map(({ id }) => id)
-  const ended_ids = idsOf("tollgate.call.ended")
-  const corrected_ids = idsOf("tollgate.call.corrected")
-  const [found, ended, corrected, added] = await Promise.all([
-    callsOf(database, [...ended_ids, ...corrected_ids]),
-    correctedEnds(database, ended_ids),
-    differences(database, corrected_ids),
-    creditsOf(database, idsOf("tollgate.credit.added")),
-  ])
-  const records = new Map<string, FeedEvent>()
-  const add = (id: string, event: FeedEvent) => records.set(keyOf({ type: event.type, id }), event)
-  for (const [id, call] of found) {
-    add(id, { type: "tollgate.call.ended", call: { ...call, ...ended.get(id) } })
-    const difference_nano = corrected.get(id)
-    if (difference_nano !== undefined) add(id, { type: "tollgate.call.corrected", call, difference_nano })
-  }
-  for (const credit of added) add(credit.id, { type: "tollgate.credit.added", credit })
-  return records
-}
-
-async function callsOf(
-  database: PostgresJsDatabase,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, CallRecord>> {
-  if (ids.length === 0) return new Map()
-  const seen = sql`unnest(${sql.param(arrayOf(ids, (id) => id))}::text::uuid[]) AS seen (id)`
-  // Without a limit the planner would join all ends and corrections there are.
-  const call = database.select().from(calls).where(eq(calls.id, sql`seen.id`)).limit(1).as("call")
-  const rows = await database.select({ call: call._.selectedFields }).from(seen).crossJoinLateral(call)
-  return new Map(rows.map(({ call }) => [call.id, call]))
-}
-
-/** The fields of calls that their corrections have changed, as they were at the end. */
-async function correctedEnds(database: PostgresJsDatabase, ids: readonly string[]) {
-  if (ids.length === 0) return new Map<string, Partial<CallRecord>>()
-  const rows = await database
-    .select({ end: ends, terms })
-    .from(corrections)
-    .innerJoin(ends, eq(ends.id, corrections.id))
-    .innerJoin(terms, eq(terms.id, ends.terms_id))
-    .where(inArray(corrections.id, [...ids]))
-  return new Map(
-    rows.map(({ end, terms }): [string, Partial<CallRecord>] => [
-      end.id,
-      { ...terms, ...end, state: end.outcome, notes: end.notes ?? [] },
-    ]),
-  )
-}
-
-async function differences(database: PostgresJsDatabase, ids: readonly string[]) {
-  if (ids.length === 0) return new Map<string, bigint>()
-  const { id, difference_nano } = getTableColumns(corrections)
-  const rows = await database
-    .select({ id, difference_nano })
-    .from(corrections)
-    .where(inArray(id, [...ids]))
-  return new Map(rows.map((row) => [row.id, row.difference_nano]))
-}
-
-async function creditsOf(database: PostgresJsDatabase, ids: readonly string[]): Promise<readonly Credit[]> {
-  return ids.length === 0
-    ? []
-    : database
-        .select()
-        .from(credits)
-        .where(inArray(credits.id, [...ids]))
 }
 
 /** Reads the feeds of all shards. Throws `FeedGap` if the cursor has a place in another one. */
@@ -264,7 +151,8 @@ function mergeFeeds(parts: readonly (readonly [shard: string, part: FeedPart])[]
     const found = chosen.events.pop()
     if (found === undefined) break
     places.set(chosen.shard, found.place)
-    events.push({ event: found.event, at: found.at, cursor: new Map(places) })
+    const { place: _, ...event } = found
+    events.push({ ...event, cursor: new Map(places) })
   }
   for (const part of waiting) if (part.events.length === 0) places.set(part.shard, part.next)
   return { events, next: places }

@@ -143,8 +143,8 @@ export const picture = (account_id: string, at: string) => {
       FROM ${keys} ${k} CROSS JOIN (VALUES ('day', ${day}), ('month', ${month})) p (period, since)
         LEFT JOIN here ON here.key_id = ${k.id} WHERE ${k.account_id} = ${id}),
     'budgets', ${rowsOf(budgets, id, "id")}, 'windows', ${rowsOf(budget_windows, id, "id", ["carried"])},
-    'budget_entries', ${rowsOf(budget_entries, id, "id")},
-    'budget_crossings', ${rowsOf(budget_crossings, id, "budget_id, since, percent")},
+    'budget_entries', ${rowsOf(budget_entries, id, "id", ["xid"])},
+    'budget_crossings', ${rowsOf(budget_crossings, id, "budget_id, since, percent", ["xid"])},
     'claims', (SELECT jsonb_build_array(count(*), sum(hashtextextended(concat(${i.key_hash}, ${i.body_hash}, ${i.call_id}), 0)))
       FROM ${idempotency} ${i} WHERE ${i.account_id} = ${id} AND ${i.claimed_at} > ${moment} - ${claimLasts})
     )::text AS picture,
@@ -266,13 +266,15 @@ export const usersAfter = (account_id: string, after: string) => sql`
 
 /** Copies end users, so that budgets and reports know them by the same ids. */
 export const copyUsers = (move: Move, rows: string) => {
-  const columns = Object.values(getTableColumns(end_users))
+  const { xid: _, ...others } = getTableColumns(end_users)
+  const columns = Object.values(others)
   return sql`
   WITH ${arriving(move)}
   INSERT INTO ${end_users} (${names(...columns)})
   SELECT ${fromAlias("p", columns)} FROM ${populated(end_users, sql`${rows}::text::json`)} p, arriving
   ON CONFLICT (id) DO UPDATE SET (${names(end_users.subject, end_users.forgotten_at)})
-    = (${fromAlias("excluded", [end_users.subject, end_users.forgotten_at])})`
+    = (${fromAlias("excluded", [end_users.subject, end_users.forgotten_at])})
+  WHERE ${end_users.forgotten_at} IS NULL`
 }
 /** Applies the due changes of the account's grants (D95), so that it can be switched. */
 export const changeGrants = ({ account_id }: Move) => sql`SELECT tollgate.change_grants(${account_id}::uuid)`

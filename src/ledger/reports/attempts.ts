@@ -52,7 +52,7 @@ function lostAttempt(row: typeof attempts.$inferSelect): LostAttempt {
   }
 }
 
-function failureOf(text: unknown): AttemptFailure | null {
+export function failureOf(text: unknown): AttemptFailure | null {
   return attemptFailures.find((word) => word === text) ?? null
 }
 

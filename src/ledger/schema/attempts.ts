@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { check, index, integer, primaryKey, text, uuid } from "drizzle-orm/pg-core"
 import { attemptFailures } from "../../wire/call.ts"
-import { ledger, moment, words } from "./tables.ts"
+import { ledger, moment, words, xid } from "./tables.ts"
 
 /**
  * Attempts that may have reached a provider and did not become the answer of their call (D93). Entries of the journal: the id is
@@ -23,10 +23,12 @@ export const attempts = ledger.table(
     /** The provider's own id of the request; null if it sent none. */
     request_id: text("request_id"),
     ended_at: moment("ended_at").notNull(),
+    xid: xid(),
   },
   (attempt) => [
     primaryKey({ name: "attempts_pkey", columns: [attempt.id, attempt.ordinal] }),
     index("attempts_by_time").on(attempt.ended_at),
+    index("attempts_by_xid").on(attempt.xid).where(sql`${attempt.xid} IS NOT NULL`),
     check("attempt_failure_known", sql`${attempt.failure} IN (${words(attemptFailures)})`),
     check("attempt_has_outcome", sql`(${attempt.status} IS NULL) <> (${attempt.failure} IS NULL)`),
   ],

@@ -7,7 +7,7 @@ import type {
   BudgetSettings,
   BudgetUnit,
 } from "../../wire/budget.ts"
-import { ledger, moment } from "./tables.ts"
+import { ledger, moment, xid } from "./tables.ts"
 
 /** An amount in the budget's unit: nano-USD, tokens or requests. */
 const amount = (name: string) => bigint(name, { mode: "bigint" })
@@ -83,8 +83,13 @@ export const budget_entries = ledger.table(
     actor: text("actor").notNull(),
     reason: text("reason"),
     made_at: moment("made_at").notNull().defaultNow(),
+    /** Null also for those that came with the account from another shard, where they are events (D76). */
+    xid: xid(),
   },
-  (entry) => [index("budget_entries_of_account").on(entry.account_id, entry.id)],
+  (entry) => [
+    index("budget_entries_of_account").on(entry.account_id, entry.id),
+    index("budget_entries_by_xid").on(entry.xid).where(sql`${entry.xid} IS NOT NULL`),
+  ],
 )
 
 /** Thresholds that the spending of a window has reached, each once: journal entries. */
@@ -98,6 +103,8 @@ export const budget_crossings = ledger.table(
     spent: amount("spent").notNull(),
     amount: amount("amount").notNull(),
     crossed_at: moment("crossed_at").notNull().defaultNow(),
+    /** Null also for those that came with the account from another shard. */
+    xid: xid(),
   },
   (crossing) => [
     primaryKey({
@@ -105,5 +112,6 @@ export const budget_crossings = ledger.table(
       columns: [crossing.budget_id, crossing.since, crossing.percent],
     }),
     index("budget_crossings_of_account").on(crossing.account_id, crossing.crossed_at),
+    index("budget_crossings_by_xid").on(crossing.xid).where(sql`${crossing.xid} IS NOT NULL`),
   ],
 )

@@ -1,15 +1,9 @@
 import { sql } from "drizzle-orm"
 import { bigint, check, index, integer, primaryKey, text, uuid } from "drizzle-orm/pg-core"
-import { ledger, moment, nano, xid } from "./tables.ts"
+import { type GrantChange, grantChanges } from "../../wire/credits.ts"
+import { ledger, moment, nano, words, xid } from "./tables.ts"
 
-/**
- * Changes of credit grants (D95), entries of the journal. `started`: the grant's amount came to the balance at its
- * `effective_at`. `drawn`: spent by calls since the entry before; negative for money that came back. `expired`, `voided`:
- * taken off the balance. `moved`: left with the account for another shard.
- */
-export const grantChanges = ["started", "drawn", "expired", "voided", "moved"] as const
-export type GrantChange = (typeof grantChanges)[number]
-
+/** Changes of credit grants (D95), entries of the journal. */
 export const grant_entries = ledger.table(
   "grant_entries",
   {
@@ -29,10 +23,7 @@ export const grant_entries = ledger.table(
   (entry) => [
     index("grant_entries_by_xid").on(entry.xid),
     index("grant_entries_of_account").on(entry.account_id, entry.credit_id),
-    check(
-      "change_known",
-      sql`${entry.change} IN (${sql.raw(grantChanges.map((change) => `'${change}'`).join(", "))})`,
-    ),
+    check("change_known", sql`${entry.change} IN (${words(grantChanges)})`),
   ],
 )
 

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { index, integer, jsonb, text, uniqueIndex, uuid } from "drizzle-orm/pg-core"
 import type { Tags } from "../../wire/call.ts"
-import { ledger, moment } from "./tables.ts"
+import { ledger, moment, xid8 } from "./tables.ts"
 
 /**
  * Stands for the end users and the values of tags that an account has beyond the bounds (D94). No tag of a client can have this
@@ -46,6 +46,11 @@ export const end_users = ledger.table(
     subject: text("subject"),
     created_at: moment("created_at").notNull().defaultNow(),
     forgotten_at: moment("forgotten_at"),
+    /** The transaction that has forgotten it, in the account's shard: the place of that event in the feed (D96). */
+    xid: xid8("xid"),
   },
-  (user) => [uniqueIndex("end_user_by_subject").on(user.account_id, user.subject)],
+  (user) => [
+    uniqueIndex("end_user_by_subject").on(user.account_id, user.subject),
+    index("end_users_by_xid").on(user.xid).where(sql`${user.xid} IS NOT NULL`),
+  ],
 )

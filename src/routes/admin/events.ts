@@ -18,8 +18,8 @@ export function eventRoutes(operators: Operators) {
     "/events",
     async ({ query, request }) => {
       const page = await awaited(operators, askedEvents(query), (query.wait ?? 0) * 1_000, request.signal)
-      const lines = page.events.map(({ event, at, cursor }) => {
-        const line: FeedLine = { ...eventBody(event, at), cursor: printCursor(cursor) }
+      const lines = page.events.map(({ cursor, ...event }) => {
+        const line: FeedLine = { ...eventBody(event), cursor: printCursor(cursor) }
         return `${JSON.stringify(line)}\n`
       })
       return new Response(lines.join(""), {
@@ -61,7 +61,7 @@ const reading = ofOperators({
   operationId: "listEvents",
   tag: "Ledger",
   summary: "Read the event feed",
-  description: `Every end of a call, every correction and every credit is an event, as [CloudEvents 1.0](https://cloudevents.io) with the receipt as \`data\`. To continue, send the \`cursor\` of the last event that you have processed, or the \`${NEXT_CURSOR}\` header, as \`after\`: no event is left out. After a failover or a restore, the feed sends events again, with the same \`id\`. Entries from before the version that brought the feed are not in it.`,
+  description: `Every entry of the journal about an ended call, money, a budget or an end user is an event, as [CloudEvents 1.0](https://cloudevents.io). To continue, send the \`cursor\` of the last event that you have processed, or the \`${NEXT_CURSOR}\` header, as \`after\`: no event is left out. After a failover or a restore, the feed sends events again, with the same \`id\`. Entries from before the version that brought the feed are not in it.`,
   invalid: "after",
   errors: [{ code: "archived", message: FEED_ARCHIVED }],
 })

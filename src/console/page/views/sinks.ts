@@ -15,7 +15,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
 }
 
 const LEAD =
-  "A sink gets every end of a call, correction and credit, signed, until it has taken it. Create, rotate, replay and delete sinks with tollgate sinks."
+  "A sink gets every event of the journal, signed, until it has taken it. Create, rotate, replay and delete sinks with tollgate sinks."
 
 /** The receivers of events: their state and lag (D96). */
 export function sinks(visit: Visit): HTMLElement {

@@ -1,0 +1,220 @@
+import { eq, getTableColumns, inArray, type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { BudgetSettings } from "../../wire/budget.ts"
+import type { AttemptFailure } from "../../wire/call.ts"
+import { budgetEvents, type EventType, grantEvents } from "../../wire/events.ts"
+import type { Credit } from "../accounts/credits.ts"
+import { arrayOf } from "../database/statement.ts"
+import { failureOf } from "../reports/attempts.ts"
+import type { CallRecord } from "../reports/calls.ts"
+import { attempts } from "../schema/attempts.ts"
+import { budget_crossings, budget_entries } from "../schema/budgets.ts"
+import { grant_entries } from "../schema/grants.ts"
+import { end_users } from "../schema/labels.ts"
+import { accounts, calls, corrections, credits, ends, terms } from "../schema/tables.ts"
+import { attemptId, crossingId, type Entry } from "./feed-entries.ts"
+
+/** The events of entries of the journal (D96). */
+
+type EventContent =
+  | { readonly type: "tollgate.call.ended"; readonly call: CallRecord }
+  | { readonly type: "tollgate.call.corrected"; readonly call: CallRecord; readonly difference_nano: bigint }
+  | { readonly type: "tollgate.attempt.failed"; readonly attempt: AttemptOfEvent }
+  | { readonly type: "tollgate.credit.added"; readonly credit: Credit }
+  | { readonly type: (typeof grantEvents)[number]; readonly change: typeof grant_entries.$inferSelect }
+  | { readonly type: (typeof budgetEvents)[number]; readonly entry: typeof budget_entries.$inferSelect }
+  | { readonly type: "tollgate.budget.threshold_reached"; readonly crossing: Crossing }
+  | { readonly type: "tollgate.end_user.forgotten"; readonly end_user_id: string }
+
+export type FeedEvent = EventContent & { readonly account_id: string }
+
+export interface AttemptOfEvent extends Omit<typeof attempts.$inferSelect, "failure"> {
+  readonly failure: AttemptFailure | null
+}
+
+/** A threshold that a budget reached, with the budget as it was then. */
+export interface Crossing extends Omit<typeof budget_crossings.$inferSelect, "xid"> {
+  readonly settings: BudgetSettings
+}
+
+export const keyOf = ({ type, id }: Pick<Entry, "type" | "id">) => `${type} ${id}`
+
+/** The events of entries, by type and id. A call of an event that was corrected since is as it was at its end. */
+export async function recordsOf(
+  database: PostgresJsDatabase,
+  entries: readonly Entry[],
+): Promise<ReadonlyMap<string, FeedEvent>> {
+  const of_type = Map.groupBy(entries, ({ type }) => type)
+  const of = (...types: readonly EventType[]) => types.flatMap((type) => of_type.get(type) ?? [])
+  const idsOf = (...types: readonly EventType[]) => of(...types).map(({ id }) => id)
+  const records = new Map<string, FeedEvent>()
+  const add = (id: string, account_id: string, content: EventContent) =>
+    records.set(keyOf({ type: content.type, id }), { ...content, account_id })
+  await Promise.all([
+    addCalls(database, idsOf("tollgate.call.ended"), idsOf("tollgate.call.corrected"), add),
+    addCredits(database, idsOf("tollgate.credit.added"), add),
+    addGrantChanges(database, idsOf(...grantEvents), add),
+    addBudgetChanges(database, idsOf(...budgetEvents), add),
+    addCrossings(database, of("tollgate.budget.threshold_reached"), add),
+    addAttempts(database, of("tollgate.attempt.failed"), add),
+    addForgotten(database, idsOf("tollgate.end_user.forgotten"), add),
+  ])
+  return records
+}
+
+type Add = (id: string, account_id: string, content: EventContent) => void
+
+async function addCalls(
+  database: PostgresJsDatabase,
+  ended_ids: readonly string[],
+  corrected_ids: readonly string[],
+  add: Add,
+): Promise<void> {
+  const [found, ended, corrected] = await Promise.all([
+    callsOf(database, [...ended_ids, ...corrected_ids]),
+    correctedEnds(database, ended_ids),
+    differences(database, corrected_ids),
+  ])
+  for (const [id, call] of found) {
+    add(id, call.account_id, { type: "tollgate.call.ended", call: { ...call, ...ended.get(id) } })
+    const difference_nano = corrected.get(id)
+    if (difference_nano !== undefined)
+      add(id, call.account_id, { type: "tollgate.call.corrected", call, difference_nano })
+  }
+}
+
+async function callsOf(
+  database: PostgresJsDatabase,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, CallRecord>> {
+  if (ids.length === 0) return new Map()
+  const seen = sql`unnest(${sql.param(arrayOf(ids, (id) => id))}::text::uuid[]) AS seen (id)`
+  // Without a limit the planner would join all ends and corrections there are.
+  const call = database.select().from(calls).where(eq(calls.id, sql`seen.id`)).limit(1).as("call")
+  const rows = await database.select({ call: call._.selectedFields }).from(seen).crossJoinLateral(call)
+  return new Map(rows.map(({ call }) => [call.id, call]))
+}
+
+/** The fields of calls that their corrections have changed, as they were at the end. */
+async function correctedEnds(database: PostgresJsDatabase, ids: readonly string[]) {
+  if (ids.length === 0) return new Map<string, Partial<CallRecord>>()
+  const rows = await database
+    .select({ end: ends, terms })
+    .from(corrections)
+    .innerJoin(ends, eq(ends.id, corrections.id))
+    .innerJoin(terms, eq(terms.id, ends.terms_id))
+    .where(inArray(corrections.id, [...ids]))
+  return new Map(
+    rows.map(({ end, terms }): [string, Partial<CallRecord>] => [
+      end.id,
+      { ...terms, ...end, state: end.outcome, notes: end.notes ?? [] },
+    ]),
+  )
+}
+
+async function differences(database: PostgresJsDatabase, ids: readonly string[]) {
+  if (ids.length === 0) return new Map<string, bigint>()
+  const { id, difference_nano } = getTableColumns(corrections)
+  const rows = await database
+    .select({ id, difference_nano })
+    .from(corrections)
+    .where(inArray(id, [...ids]))
+  return new Map(rows.map((row) => [row.id, row.difference_nano]))
+}
+
+async function addCredits(database: PostgresJsDatabase, ids: readonly string[], add: Add): Promise<void> {
+  if (ids.length === 0) return
+  const rows = await database
+    .select()
+    .from(credits)
+    .where(inArray(credits.id, [...ids]))
+  for (const credit of rows) add(credit.id, credit.account_id, { type: "tollgate.credit.added", credit })
+}
+
+async function addGrantChanges(
+  database: PostgresJsDatabase,
+  ids: readonly string[],
+  add: Add,
+): Promise<void> {
+  if (ids.length === 0) return
+  const rows = await database
+    .select()
+    .from(grant_entries)
+    .where(inArray(grant_entries.id, [...ids]))
+  for (const change of rows)
+    add(change.id, change.account_id, { type: `tollgate.credit.${change.change}`, change })
+}
+
+async function addBudgetChanges(
+  database: PostgresJsDatabase,
+  ids: readonly string[],
+  add: Add,
+): Promise<void> {
+  if (ids.length === 0) return
+  const rows = await database
+    .select()
+    .from(budget_entries)
+    .where(inArray(budget_entries.id, [...ids]))
+  for (const entry of rows)
+    add(entry.id, entry.account_id, { type: `tollgate.budget.${entry.change}`, entry })
+}
+
+/** Entries whose ids are derived are found by their transactions. */
+const writtenBy = (table: SQL, entries: readonly Entry[]) =>
+  sql`${table}.xid = ANY (${arrayOf([...new Set(entries.map(({ xid }) => xid))], (xid) => xid)}::text::xid8[])`
+
+async function addCrossings(
+  database: PostgresJsDatabase,
+  entries: readonly Entry[],
+  add: Add,
+): Promise<void> {
+  if (entries.length === 0) return
+  const { xid: _, ...columns } = getTableColumns(budget_crossings)
+  // The last change before; the first one, if the crossing's transaction began before it.
+  const settings = sql<BudgetSettings>`(SELECT n.settings FROM ${budget_entries} n
+    WHERE n.account_id = ${budget_crossings.account_id} AND n.budget_id = ${budget_crossings.budget_id}
+    ORDER BY n.made_at > ${budget_crossings.crossed_at}, abs(extract(epoch FROM n.made_at - ${budget_crossings.crossed_at})) LIMIT 1)`
+  const rows = await database
+    .select({ ...columns, settings, id: sql<string>`${crossingId("budget_crossings")}` })
+    .from(budget_crossings)
+    .where(writtenBy(sql.raw("budget_crossings"), entries))
+  for (const { id, ...crossing } of rows)
+    add(id, crossing.account_id, { type: "tollgate.budget.threshold_reached", crossing })
+}
+
+async function addAttempts(database: PostgresJsDatabase, entries: readonly Entry[], add: Add): Promise<void> {
+  if (entries.length === 0) return
+  const rows = await database
+    .select({ attempt: attempts, id: sql<string>`${attemptId("attempts")}` })
+    .from(attempts)
+    .where(writtenBy(sql.raw("attempts"), entries))
+  for (const { id, attempt } of rows)
+    add(id, attempt.account_id, {
+      type: "tollgate.attempt.failed",
+      attempt: { ...attempt, failure: failureOf(attempt.failure) },
+    })
+}
+
+async function addForgotten(database: PostgresJsDatabase, ids: readonly string[], add: Add): Promise<void> {
+  if (ids.length === 0) return
+  const rows = await database
+    .select({ id: end_users.id, account_id: end_users.account_id })
+    .from(end_users)
+    .where(inArray(end_users.id, [...ids]))
+  for (const { id, account_id } of rows)
+    add(id, account_id, { type: "tollgate.end_user.forgotten", end_user_id: id })
+}
+
+/** The external ids of the accounts of events, by their ids: those that they have now. */
+export async function subjectsOf(
+  database: PostgresJsDatabase,
+  events: readonly FeedEvent[],
+): Promise<ReadonlyMap<string, string>> {
+  if (events.length === 0) return new Map()
+  const ids = [...new Set(events.map(({ account_id }) => account_id))]
+  const rows = await database
+    .select({ id: accounts.id, external_id: accounts.external_id })
+    .from(accounts)
+    .where(inArray(accounts.id, ids))
+  return new Map(rows.map(({ id, external_id }) => [id, external_id ?? id]))
+}
