@@ -33,6 +33,9 @@ const RETRIES_MS = [
 /** A sink that has failed for so long stops. */
 const GIVE_UP_MS = 7 * 24 * HOUR_MS
 
+/** A sink that has taken an event since its last failure: the next failure is the first one again. */
+const NOT_FAILING = { failures: 0, failing_since: null }
+
 interface DeliveriesOptions {
   readonly queues: readonly SinkQueue[]
   readonly log: LedgerLog
@@ -152,7 +155,7 @@ export class Deliveries {
         const chunk = events.slice(first, first + PARALLEL)
         if (!(await this.#deliverSome(queue, at, chunk))) return
         const { place } = chunk.at(-1) ?? { place: next }
-        at = { ...at, ...columnsOf(place) }
+        at = { ...at, ...columnsOf(place), ...NOT_FAILING }
       }
     }
   }
@@ -166,7 +169,7 @@ export class Deliveries {
     const taken = refusal === null ? events : events.slice(0, refused)
     const place = taken.at(-1)?.place ?? placeOf(sink)
     if (refusal === null) return queue.delivered(sink, place)
-    const fresh = taken.length > 0 ? { ...sink, failures: 0, failing_since: null } : sink
+    const fresh = taken.length > 0 ? { ...sink, ...NOT_FAILING } : sink
     if (taken.length > 0 && !(await queue.delivered(sink, place))) return false
     await this.#refused(queue, fresh, place, refusal)
     return false

@@ -221,6 +221,17 @@ test("D96: an event that is refused is sent again until it is taken, and no othe
   )
 })
 
+test("D96: a failure after an event was taken is the first one again, also within one page", async () => {
+  const sink = receiver()
+  await create("twice", sink)
+  // Eight messages are sent at a time: refused, taken on the second attempt, and the next eight refused.
+  for (const status of [500, 200, 500]) sink.answers.push(...Array.from({ length: 8 }, () => status))
+  const ids = await addCredits(20)
+  await gateway([50, 3_600_000])
+  await reached(sink, 20)
+  expect(sink.ids.toSorted()).toEqual(ids.toSorted())
+})
+
 test("D96: a sink that never answers or always fails delays no other, and its lag grows", async () => {
   const [slow, failing, fast] = [receiver(), receiver(), receiver()]
   await create("slow", slow)
