@@ -7,6 +7,7 @@ ARG BUN_IMAGE=oven/bun:1.4.5-slim
 FROM $BUN_IMAGE AS install
 WORKDIR /app
 COPY package.json bun.lock bunfig.toml ./
+COPY patches ./patches
 # Peer dependencies are a compiler and types: only development needs them.
 RUN bun install --frozen-lockfile --production --omit=peer
 

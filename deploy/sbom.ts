@@ -25,6 +25,8 @@ interface Manifest {
 interface LockFile {
   /** `name@version`, source, dependencies and hash; by name, or by path for a nested version. */
   readonly packages: Readonly<Record<string, readonly [string, string, Depends, string]>>
+  /** The file of the difference, by `name@version`. */
+  readonly patchedDependencies?: Wants
 }
 
 interface Depends {
@@ -66,7 +68,7 @@ export function sbom(manifest: Manifest, lock: LockFile) {
     },
     components: [
       { type: "platform", "bom-ref": bun, name: "bun", version: manifest.engines.bun, purl: bun },
-      ...[...packages.values()].map(componentOf),
+      ...[...packages.values()].map((locked) => componentOf(locked, lock.patchedDependencies)),
     ],
     dependencies: [
       { ref: application, dependsOn: [bun, ...direct] },
@@ -116,8 +118,9 @@ function nearest(packages: LockFile["packages"], path: string, name: string): st
   return name
 }
 
-function componentOf(locked: Locked) {
+function componentOf(locked: Locked, patches: Wants = {}) {
   const { name, version, integrity, is_optional } = locked
+  const patch = patches[`${name}@${version}`]
   const [scope, bare] = name.startsWith("@") ? name.split("/") : []
   return {
     type: "library",
@@ -129,6 +132,7 @@ function componentOf(locked: Locked) {
       { alg: "SHA-512", content: Buffer.from(integrity.replace(/^sha512-/, ""), "base64").toString("hex") },
     ],
     purl: purlOf(locked),
+    ...(patch !== undefined && { pedigree: { patches: [{ type: "unofficial", diff: { url: patch } }] } }),
   }
 }
 

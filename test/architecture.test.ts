@@ -477,7 +477,7 @@ describe("what no file says", () => {
       "i",
     )
     const files = [
-      ...filesMatching("{src,bench,test,drizzle,docs,deploy,.github}/**/*"),
+      ...filesMatching("{src,bench,test,drizzle,docs,deploy,patches,.github}/**/*"),
       ...filesMatching("*.{json,toml,md,lock}"),
       ...filesMatching("{Dockerfile,.dockerignore,.gitignore,.ci/*}"),
     ].filter((path) => path !== SELF)

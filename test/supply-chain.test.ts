@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { ownSbom, sbom } from "../deploy/sbom.ts"
 import { parseDockerfile } from "./docker/image.ts"
+import { filesMatching } from "./support/repository.ts"
 
 const ROOT = join(import.meta.dir, "..")
 const textOf = (path: string) => readFileSync(join(ROOT, path), "utf8")
@@ -47,10 +48,16 @@ describe("the bill of materials", () => {
       if (!("hashes" in one)) throw new Error(`${one.name} has no hash`)
       const hash = Buffer.from(one.hashes[0]?.content ?? "", "hex").toString("base64")
       expect(
-        lock.split("\n").filter((line) => line.includes(`"${nameOf(one)}@${one.version}"`))[0],
+        lock.split("\n").filter((line) => line.includes(`["${nameOf(one)}@${one.version}"`))[0],
       ).toContain(hash)
       expect(hash).toHaveLength(88)
     }
+    const patched = components
+      .filter((one) => "pedigree" in one)
+      .map((one) => `${nameOf(one)}@${one.version}`)
+    expect(patched).toEqual(
+      filesMatching("patches/*").map((path) => path.slice("patches/".length, -".patch".length)),
+    )
     const names = components.map(nameOf)
     expect(Object.keys(manifest.dependencies).filter((name) => !names.includes(name))).toEqual([])
     expect(Object.keys(manifest.devDependencies).filter((name) => names.includes(name))).toEqual([])
