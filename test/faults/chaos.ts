@@ -1,13 +1,16 @@
 import { oneOrMore } from "../../src/ledger/shards.ts"
-import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import { within } from "../support/fair-clock.ts"
+import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import { Author, CANARY, draw } from "./author.ts"
 import { type Conduct, call, type Seen } from "./customer.ts"
+import { EventReceiver } from "./event-receiver.ts"
 import { FAULTS, type Fault, mend, PASSING } from "./fault.ts"
 import { judge, judgeBalance } from "./judge.ts"
 import { outage } from "./outage.ts"
 import { Random } from "./random.ts"
 import type { Scene, SceneAccount, Victim } from "./scene.ts"
+import { Seller } from "./seller.ts"
 import { atRest, kept, TELLING } from "./vitals.ts"
 import { fault as faultOf, type Story } from "./witness.ts"
 
@@ -27,6 +30,10 @@ export interface ChaosResult {
   /** How often the server of a shard crashed. */
   readonly outages: number
   readonly slowest_start_ms: number
+  /** Calls that a budget refused. */
+  readonly over_budget: number
+  /** Events that the sink got, those that it got again, and how often it failed. */
+  readonly events: Readonly<Record<string, number>>
   /** What may not be; nothing, if all is well. */
   readonly violations: readonly string[]
 }
@@ -39,8 +46,14 @@ const REFUSED_MS = 20
 const ACCOUNTS_USD = ["100", "100", "0.02"]
 /** From a kill, or once every shard is back, until the next process serves, but for the time in which the machine let others run. */
 const SERVING_WITHIN_MS = 2_000
+/** The same in the suite, whose other processes keep both cores busy. */
+const SERVING_AMID_TESTS_MS = 6_000
 /** After how many kills, at most, the server of a shard crashes. */
 const KILLS_PER_OUTAGE = 25
+/** At most so many kills are the suite's own, short run. */
+const SHORT_KILLS = 20
+/** From the end of all calls until the sink has every event; after a failure it pauses for 5 s. */
+const DELIVERED_WITHIN_MS = 60_000
 /** How long each fault of the storms lasts. */
 const STORM_MS = 150
 /** A provider that hangs is given up before a client is bored. */
@@ -60,14 +73,19 @@ export async function chaos(
   const victims = oneOrMore(
     await Promise.all(Array.from({ length: gateways }, () => scene.victim(configuration, null, TELLING))),
   )
+  // A sink gets every event from its creation on.
+  const receiver = await EventReceiver.open(random.branch(), kills > SHORT_KILLS)
+  await scene.steady.admin("POST", "/sinks", { name: "chaos", url: receiver.url, allow_private: true })
   const accounts: SceneAccount[] = []
   for (const place of scene.shards.keys())
     for (const usd of ACCOUNTS_USD) accounts.push(await scene.account(usd, place))
-  const keys = accounts.map(({ key }) => key)
+  const sellers = await Promise.all([...scene.shards.keys()].map((place) => Seller.open(scene, place)))
+  const keys = [...accounts, ...sellers.map(({ account }) => account)].map(({ key }) => key)
 
   const seen: Seen[] = []
   const load = () => crowd(random, victims, keys, seen)
   let stop = load()
+  const stopSelling = sellers.map((seller) => seller.sell(random.branch()))
   let slowest_start_ms = 0
   let round = 0
   /** Kills a gateway, and starts it when `until` resolves. */
@@ -124,6 +142,7 @@ export async function chaos(
     }
   } finally {
     await stop()
+    await Promise.all(stopSelling.map((stopOne) => stopOne()))
   }
   await scene.quiet()
 
@@ -145,15 +164,22 @@ export async function chaos(
   const vitals = await Promise.all(rests.map(({ victim, rest }) => kept(victim, rest, () => mend(victim))))
   await scene.quiet()
 
-  violations.push(...(await inquire(scene, author, seen, accounts)))
-  if (slowest_start_ms > SERVING_WITHIN_MS) violations.push(`a start took ${slowest_start_ms} ms`)
+  violations.push(...(await inquire(scene, author, seen, accounts, sellers)))
+  violations.push(...(await undelivered(scene, receiver)))
+  receiver.stop()
+  if (slowest_start_ms > (kills > SHORT_KILLS ? SERVING_WITHIN_MS : SERVING_AMID_TESTS_MS))
+    violations.push(`a start took ${slowest_start_ms} ms`)
   violations.push(...vitals.flatMap((what) => (what === null ? [] : [`a gateway kept ${what}`])))
   const lives: Record<string, number> = {}
   for (const { steps } of await storiesOf(scene)) {
     const last = steps.at(-1) ?? ""
     lives[last] = (lives[last] ?? 0) + 1
   }
-  return { calls: seen.length, lives, outages, slowest_start_ms, violations }
+  const over_budget = seen.filter(({ refusal }) => refusal.includes("budget_reached")).length
+  const times = [...receiver.taken.values()]
+  const again = times.reduce((sum, taken) => sum + taken - 1, 0)
+  const events = { taken: times.length, again, ...receiver.failures }
+  return { calls: seen.length, lives, outages, slowest_start_ms, over_budget, events, violations }
 }
 
 /** Clients that ask for one thing after another, until the function returned is called: it resolves once they are gone. */
@@ -211,6 +237,7 @@ async function inquire(
   author: Author,
   seen: readonly Seen[],
   accounts: readonly SceneAccount[],
+  sellers: readonly Seller[],
 ): Promise<string[]> {
   const { open_holds, violations } = await scene.steady.audit()
   const clients = new Map(seen.flatMap((answer) => (answer.id === null ? [] : [[answer.id, answer]])))
@@ -224,7 +251,10 @@ async function inquire(
         found.push(`call ${call.id} (${call.state}, ${call.basis}, ${call.charge_nano}) ${what}`)
     for (const account of accounts.filter(({ shard }) => shard === place))
       found.push(...judgeBalance(account, await scene.steady.balance(account.id), calls))
+    for (const seller of sellers.filter(({ account: { shard } }) => shard === place))
+      found.push(...(await seller.judge(calls)))
     found.push(...(await witness.overdrawn()).map((account) => `account ${account} was overdrawn`))
+    found.push(...(await witness.exceeded()).map((budget) => `a hold exceeded budget ${budget}`))
   }
   found.push(...stories.map(faultOf).filter((what) => what !== null))
   found.push(...violations.map((violation) => `audit: ${Bun.inspect(violation)}`))
@@ -240,6 +270,18 @@ async function inquire(
   const keys = accounts.map(({ key }) => key)
   found.push(...(await leaks(scene, seen, keys)))
   return found
+}
+
+/** Waits for the sink to get what it has not got; then what it did not get. */
+async function undelivered({ shards }: Scene, receiver: EventReceiver): Promise<string[]> {
+  receiver.mend()
+  const ids = (await Promise.all(shards.map(({ witness }) => witness.events()))).flat()
+  const missing = () => ids.filter((id) => !receiver.taken.has(id))
+  let is_late = false
+  const delivered = until(missing, ({ length }) => length === 0 || is_late)
+  is_late = !(await within(DELIVERED_WITHIN_MS, delivered))
+  await delivered
+  return missing().map((id) => `event ${id} was not delivered`)
 }
 
 /** Of all shards: a call that is in two of them has two stories. */

@@ -121,6 +121,7 @@ export interface SceneShard extends ShardAddress {
 export interface SceneAccount {
   readonly id: string
   readonly key: string
+  readonly key_id: string
   readonly usd: string
   readonly shard: number
 }
@@ -164,11 +165,11 @@ export class Scene {
   /** A new account in the shard at this place. Accounts choose their shards, so there are empty ones before it (D74). */
   async account(usd: string, shard: number): Promise<SceneAccount> {
     for (;;) {
-      const { id, key } = await this.steady.account("0")
+      const { id, key, key_id } = await this.steady.account("0")
       const { shard: name = MAIN } = await this.steady.admin<{ shard?: string }>("GET", `/accounts/${id}`)
       if (name !== shardName(shard)) continue
-      await this.steady.admin("POST", `/accounts/${id}/credits`, { amount: usd })
-      return { id, key, usd, shard }
+      if (usd !== "0") await this.steady.admin("POST", `/accounts/${id}/credits`, { amount: usd })
+      return { id, key, key_id, usd, shard }
     }
   }
 

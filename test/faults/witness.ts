@@ -69,7 +69,19 @@ export class Witness {
         RETURN NULL;
       END $$;
       CREATE TRIGGER witness AFTER UPDATE ON tollgate.accounts
-        FOR EACH ROW WHEN (NEW.balance_nano < NEW.held_nano) EXECUTE FUNCTION witness.overdraft();`)
+        FOR EACH ROW WHEN (NEW.balance_nano < NEW.held_nano) EXECUTE FUNCTION witness.overdraft();
+      CREATE TABLE witness.exceeded (budget_id uuid, amount bigint, spent bigint, held bigint);
+      CREATE FUNCTION witness.exceed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO witness.exceeded
+        SELECT id, room, NEW.spent, NEW.held FROM tollgate.budgets,
+          LATERAL (SELECT CASE WHEN raised_until > now() THEN raised_amount ELSE amount END AS room) r
+        -- Only holds count: what calls cost may exceed a budget by an overage or a late settlement.
+        WHERE id = NEW.id AND is_hard AND NEW.spent + NEW.held > room
+          AND (TG_OP = 'INSERT' OR NEW.held > OLD.held OR NEW.since <> OLD.since);
+        RETURN NULL;
+      END $$;
+      CREATE TRIGGER witness AFTER INSERT OR UPDATE ON tollgate.budget_windows
+        FOR EACH ROW EXECUTE FUNCTION witness.exceed();`)
     return new Witness(sql)
   }
 
@@ -96,6 +108,21 @@ export class Witness {
         SELECT FROM tollgate.calls x
         WHERE x.account_id = o.account_id AND x.notes && ARRAY['overage', 'settled_late'])`
     return rows.map(({ account_id }) => account_id)
+  }
+
+  /** Hard budgets that a hold has exceeded at some time. */
+  async exceeded(): Promise<string[]> {
+    const rows = await this.#sql<{ budget: string }[]>`
+      SELECT format('%s: %s spent and %s held of %s', budget_id, spent, held, amount) AS budget FROM witness.exceeded`
+    return rows.map(({ budget }) => budget)
+  }
+
+  /** The ids of the events that the journal should have told of: ends, corrections and credits (D96). */
+  async events(): Promise<string[]> {
+    const rows = await this.#sql<{ id: string }[]>`
+      SELECT id::text || CASE step WHEN 'corrected' THEN '/c' ELSE '' END AS id FROM witness.steps WHERE step <> 'held'
+      UNION ALL SELECT id::text FROM tollgate.credits`
+    return rows.map(({ id }) => id)
   }
 
   /** What the latest call of an account would be charged if its gateway died now, in nano-USD. */
