@@ -24,7 +24,7 @@ export interface RunResult {
 type Of<Kind extends Command["kind"]> = Extract<Command, { kind: Kind }>
 
 const FULL: Size = { name: "full", rounds: 5, measure_ms: 3000, warm_ms: 500 }
-const QUICK: Size = { name: "quick", rounds: 2, measure_ms: 600, warm_ms: 150 }
+const QUICK: Size = { name: "quick", rounds: 2, measure_ms: 300, warm_ms: 50 }
 
 /** Runs a command; `folder` is where files are written. */
 export function run(command: Exclude<Command, { kind: "help" }>, folder: string): Promise<RunResult> {
