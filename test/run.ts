@@ -13,7 +13,7 @@ import { CLUSTER_VARIABLE, makeTables } from "./support/database.ts"
  */
 
 /** Room for a busy machine. Bun reads no such setting from bunfig.toml. */
-const TEST_TIMEOUT_MS = 30_000
+const TEST_TIMEOUT_MS = 120_000
 /** Processes that run test files at a time: a third of their time most files wait for clocks and sockets. */
 const FILES = 3
 

@@ -340,7 +340,7 @@ let shared: World | null = null
 
 /** For requests that leave it as it is, or that come while no other can be made. */
 async function sharedWorld(stage: Stage): Promise<World> {
-  shared ??= await stage.world()
+  shared ??= { ...(await stage.world()), sink_id: await stage.sink() }
   return shared
 }
 

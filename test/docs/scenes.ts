@@ -70,6 +70,12 @@ export const preparations: Readonly<Record<string, (stage: Stage, world: World) 
     provider.replyOnce(json(200, chatCompletion("Hello", { usage: usage(10, 5) })))
     await chat(gateway, key, { model: "gpt-5-mini", user: "ann@example.com" })
   },
+  // The gateway closes days once a minute.
+  async checkSums({ gateway }) {
+    const client = connect(gateway.address, { max: 1, onnotice: () => {} })
+    await client`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL`
+    await client.end()
+  },
 }
 
 const NIL = "00000000-0000-0000-0000-000000000000"
@@ -129,6 +135,8 @@ export const scenes: Readonly<Record<string, Scene>> = {
   },
   "compareEstimates 200": async (stage, entry) => {
     const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    // The gateway adds its own once a minute.
+    await client`DELETE FROM tollgate.estimates`
     await client`INSERT INTO tollgate.estimates
       SELECT (now() AT TIME ZONE 'UTC')::date, 'gpt-5-mini', 'chat', 20, 80, 20, 37, 30, 20, 20, 4, 0`
     const answer = await stage.ask(entry, await stage.world())

@@ -29,7 +29,8 @@ export interface World {
   readonly key_id: string
   readonly budget_id?: string
   readonly call_id: string
-  readonly sink_id: string
+  /** Made for a request that names one: the gateway serves every sink. */
+  readonly sink_id?: string
 }
 
 /** How one request differs from the operation's own. */
@@ -80,8 +81,16 @@ export async function openStage() {
   const entries = entriesOf(document)
 
   async function ask(entry: Entry, world: World, asking: Asking = {}): Promise<Answer> {
-    const { url, init } = requestOf(entry, world, asking)
+    const needs_sink = world.sink_id === undefined && entry.path.includes("/sinks/{")
+    const whole = needs_sink ? { ...world, sink_id: await sink() } : world
+    const { url, init } = requestOf(entry, whole, asking)
     return read(await fetch(gateway.url + url, init))
+  }
+
+  /** Makes a sink; its id. */
+  async function sink(): Promise<string> {
+    const made = { name: `sink-${crypto.randomUUID()}`, url: "https://billing.example.com/tollgate" }
+    return (await gateway.admin<{ id: string }>("POST", "/sinks", made)).id
   }
 
   /** A new account with a key and one finished call, streamed. */
@@ -102,9 +111,7 @@ export async function openStage() {
     const { id: budget_id } = await admin<{ id: string }>("POST", `/accounts/${account_id}/budgets`, budget)
     const call_id = await call(made.key)
     if (usd !== "10") await leaving(account_id, usd)
-    const sink = { name: `sink-${account_id}`, url: "https://billing.example.com/tollgate" }
-    const { id: sink_id } = await admin<{ id: string }>("POST", "/sinks", sink)
-    return { account_id, credit_id, key: made.key, key_id: made.id, budget_id, call_id, sink_id }
+    return { account_id, credit_id, key: made.key, key_id: made.id, budget_id, call_id }
   }
 
   /** Takes off so much that `usd` is available. */
@@ -138,6 +145,7 @@ export async function openStage() {
     entries,
     ask,
     world,
+    sink,
     call,
     /** Runs `work` while the configuration has these sections. */
     async configured<Result>(changes: ConfigChanges, work: () => Promise<Result>): Promise<Result> {
@@ -227,7 +235,7 @@ function pathOf({ name, path, operation }: Entry, world: World, id?: string): st
     keys: world.key_id,
     calls: world.call_id,
     ...(world.budget_id !== undefined && { budgets: world.budget_id }),
-    sinks: world.sink_id,
+    ...(world.sink_id !== undefined && { sinks: world.sink_id }),
   }
   return path.replaceAll(/(\w*)\/\{(\w+)\}/g, (_, before: string, parameter: string) => {
     const example = operation.parameters?.find((one) => one.name === parameter)?.example

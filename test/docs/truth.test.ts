@@ -144,7 +144,7 @@ describe("every request that the reference shows", () => {
       }
     }
     expect(faults).toEqual([])
-  }, 120_000)
+  }, 300_000)
 
   test("stands beside an example of every JSON answer", () => {
     const bare = stage.entries.flatMap((entry) =>

@@ -26,7 +26,8 @@ export async function makeTables(socket_path: string): Promise<void> {
 
 /** A new database of the test run's cluster, with tables and nothing in them, as a gateway's first start leaves it. */
 export function freshDatabase(): Promise<FreshDatabase> {
-  return createDatabase(`template ${TABLES}`)
+  // Copying files takes half the processor of writing the copy to the log.
+  return createDatabase(`template ${TABLES} strategy file_copy`)
 }
 
 /** A new database of the test run's cluster without tables. */
