@@ -47,6 +47,7 @@ ALTER TABLE "tollgate"."credits" ADD COLUMN "expires_at" timestamp with time zon
 ALTER TABLE "tollgate"."credits" ADD COLUMN "source_ref" text;--> statement-breakpoint
 CREATE INDEX "grant_entries_by_xid" ON "tollgate"."grant_entries" USING btree ("xid");--> statement-breakpoint
 CREATE INDEX "grant_entries_of_account" ON "tollgate"."grant_entries" USING btree ("account_id","credit_id");--> statement-breakpoint
+CREATE INDEX "grant_entries_of_ended" ON "tollgate"."grant_entries" USING btree ("change","amount_nano") WHERE "tollgate"."grant_entries"."change" IN ('expired', 'voided');--> statement-breakpoint
 CREATE INDEX "grant_pins_of_account" ON "tollgate"."grant_pins" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "grants_of_account" ON "tollgate"."grants" USING btree ("account_id");--> statement-breakpoint
 CREATE INDEX "accounts_to_change" ON "tollgate"."accounts" USING btree ("next_change_at") WHERE "next_change_at" < 'infinity';--> statement-breakpoint

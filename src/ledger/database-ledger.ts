@@ -25,7 +25,7 @@ import type { LedgerEvents, LedgerLog } from "./events.ts"
 import { SinkQueue } from "./feed/sinks.ts"
 import type { Ledger } from "./ledger.ts"
 import { Checkpoints, forgetCheckpoints } from "./money/checkpoints.ts"
-import { sweepGrants } from "./money/grants.ts"
+import { grantSums, sweepGrants } from "./money/grants.ts"
 import { forgetIdempotency, KeptAnswers } from "./money/idempotency-claims.ts"
 import { LastUsed } from "./money/last-used.ts"
 import { Lease, type LeaseTimes } from "./money/lease.ts"
@@ -105,6 +105,8 @@ export class DatabaseLedger implements Ledger {
   readonly #sweeper: Sweeper
   readonly #background_connection: DatabaseConnection
   readonly #background: Background
+  /** Next time to read the sums of grants. */
+  #grants_due_ms = 0
   #stopping = false
 
   private constructor(options: DatabaseLedgerOptions) {
@@ -298,7 +300,7 @@ export class DatabaseLedger implements Ledger {
       { name: "checkpoint", every_ms: CHECKPOINT_MS, run: () => written.write(checkpoints()) },
       { name: "last_used", run: () => this.#used.write(this.#background_connection) },
       { name: "sweep", run: () => this.#sweeper.run() },
-      { name: "grants", run: () => sweepGrants(this.#background_connection) },
+      { name: "grants", run: () => this.#sweepGrants() },
       { name: "replay", run: () => replay.run() },
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(this.#options.database.upkeep) },
@@ -308,6 +310,14 @@ export class DatabaseLedger implements Ledger {
       { name: "seals", every_ms: SEAL_MS, run: () => this.#sealMonths() },
       { name: "archive", every_ms: SEAL_MS, run: () => this.#detachMonths() },
     ]
+  }
+
+  async #sweepGrants(): Promise<void> {
+    const { events = {}, name = MAIN } = this.#options
+    await sweepGrants(this.#background_connection)
+    if (events.grants === undefined || performance.now() < this.#grants_due_ms) return
+    events.grants(name, await grantSums(this.#background_connection))
+    this.#grants_due_ms = performance.now() + UPKEEP_MS
   }
 
   #writeEstimates(): Promise<void> {

@@ -1,3 +1,5 @@
+import type { GrantSums } from "../wire/credits.ts"
+
 /** Purpose of a statement: its name in metrics and logs. */
 export type StatementKind =
   | "hold"
@@ -29,6 +31,8 @@ export interface LedgerEvents {
   spooled?(): void
   /** A call's labels were replaced, because its account had too many new ones on this day (D94). */
   labelsReplaced?(): void
+  /** The sums of a shard's grants were read, which happens each minute (D95). */
+  grants?(shard: string, sums: GrantSums): void
 }
 
 /** The part of a pino logger that the ledger uses. Never with keys, prompts, statements or values in it. */

@@ -1,4 +1,5 @@
 import type { Upstream } from "../config/config.ts"
+import { type GrantSums, grantParts } from "../wire/credits.ts"
 import { callMetrics, OPERATION_S } from "./call-metrics.ts"
 import { processMetrics } from "./process-metrics.ts"
 import { Registry } from "./registry.ts"
@@ -207,6 +208,7 @@ function ledgerMetrics(registry: Registry) {
     labelsReplaced: (): void => replaced.of().add(),
     /** Counts an end that changed nothing, because the hold had already ended (D13). */
     endIgnored: (): void => ignored.of().add(),
+    grants: grantMetrics(registry),
     audited: auditMetrics(registry),
     /** Sets the source of the queue depths and of the spool size (D27), which is read at each scrape. */
     watchDepths(read: () => Depths): void {
@@ -219,6 +221,25 @@ function ledgerMetrics(registry: Registry) {
         "Call ends and attempts of this process that are in the spool and not yet in the database."
       registry.gauge("tollgate_spool_ends", spooled, () => read().spool)
     },
+  }
+}
+
+/** Sums of the grants of all shards (D95). Absent before they were first read. */
+function grantMetrics(registry: Registry): (shard: string, sums: GrantSums) => void {
+  const shards = new Map<string, GrantSums>()
+  const sum = (read: (sums: GrantSums) => number) =>
+    [...shards.values()].reduce((all, one) => all + read(one), 0)
+  return (shard, sums) => {
+    const is_first = shards.size === 0
+    shards.set(shard, sums)
+    if (!is_first) return
+    const open = "Credit grants with money left. Every process has the number of the whole ledger."
+    registry.gauge("tollgate_grants_open", open, () => sum((one) => one.open))
+    const amounts =
+      "Amounts of credit grants, in nano-USD, by part: left (not spent), expired or voided. Every process has the sums of the whole ledger."
+    registry.gauges("tollgate_grants_nano_usd{part}", amounts, () =>
+      grantParts.map((part) => [sum(({ nano }) => Number(nano[part])), part]),
+    )
   }
 }
 

@@ -83,6 +83,7 @@ export class Service {
         expired: metrics.expired,
         spooled: metrics.spooled,
         labelsReplaced: metrics.labelsReplaced,
+        grants: metrics.grants,
         endIgnored: metrics.endIgnored,
       },
     })

@@ -15,3 +15,13 @@ export type GrantChange = (typeof grantChanges)[number]
 /** Of 0 to 100; credits with a smaller one are drawn first. */
 export const DEFAULT_PRIORITY = 50
 export const MAX_PRIORITY = 100
+
+/** Parts of the amounts of grants. What was spent is not among them. */
+export const grantParts = ["left", "expired", "voided"] as const
+/** The sums of all grants of a shard. */
+export interface GrantSums {
+  /** Grants with money left; some may not be effective yet. */
+  readonly open: number
+  /** As of the last change of each account's grants. */
+  readonly nano: Readonly<Record<(typeof grantParts)[number], bigint>>
+}

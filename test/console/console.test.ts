@@ -7,7 +7,16 @@ import { plantCall } from "../admin/admin-harness.ts"
 import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
 import { within } from "../support/fair-clock.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
-import { chatWords, type Provider, sse, sseEvent, startProvider, usage } from "../support/provider.ts"
+import {
+  chatCompletion,
+  chatWords,
+  json,
+  type Provider,
+  sse,
+  sseEvent,
+  startProvider,
+  usage,
+} from "../support/provider.ts"
 import { FAINT, UNNAMED } from "./beholder.ts"
 
 const HOSTILE = `<img src=x onerror="document.title='owned'">\u202Eevil`
@@ -210,6 +219,44 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await row.getByRole("button", { name: "Delete Team" }).click()
       await inDialog().getByRole("button", { name: "Delete" }).click()
       await page.getByText("Only the balance limits").waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "D95 an account gets an id of its own and a promotion with dates, which is voided",
+    async () => {
+      await visit("#/accounts")
+      await page.getByRole("link", { name: "onerror" }).click()
+      await page.getByRole("button", { name: "Change" }).click()
+      await inDialog().getByLabel("External id").fill("customer-118")
+      await inDialog().getByLabel("Credit limit in USD").fill("5")
+      await page.keyboard.press("Enter")
+      await main().getByText("external id customer-118").waitFor()
+      await main().locator(".totals").getByText("$5.00").waitFor()
+      await page.getByRole("button", { name: "Add credit" }).click()
+      const fill = (label: string, text: string) => inDialog().getByLabel(label).fill(text)
+      await fill("Amount in USD", "3.25")
+      await inDialog().getByLabel("Kind").selectOption("promotion")
+      await fill("Priority", "101")
+      await page.keyboard.press("Enter")
+      await inDialog().getByRole("alert").getByText("an integer from 0 to 100").waitFor()
+      expect(await inDialog().getByLabel("Priority").getAttribute("aria-invalid")).toBe("true")
+      await fill("Priority", "10")
+      await fill("Effective", "2098-01-01T00:00")
+      await fill("Expires", "2099-01-01T00:00")
+      await fill("Reference", "pi_118")
+      await page.keyboard.press("Enter")
+      await inDialog().waitFor({ state: "detached" })
+      const row = page.getByRole("table", { name: "Credits" }).locator("tr", { hasText: "pi_118" })
+      await row.waitFor()
+      const cells = await row.locator("td").allInnerTexts()
+      expect(cells.slice(1, 5)).toEqual(["$3.25", "$3.25", "promotion", "10"])
+      expect(`${cells[5]} ${cells[6]}`).toMatch(/2098|2099/)
+      await row.getByRole("button", { name: "Void the credit of 3.25 USD" }).click()
+      await inDialog().getByRole("button", { name: "Void" }).click()
+      await row.getByText("$0.00").waitFor()
+      expect(await row.getByRole("button").count()).toBe(0)
     },
     TEST_MS,
   )
@@ -459,6 +506,47 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       }
       await page.emulateMedia({ colorScheme: "light" })
       await page.setViewportSize({ width: 1280, height: 900 })
+    },
+    TEST_MS,
+  )
+
+  test(
+    "D94 a key gets a group and tags, and an end user of its calls is forgotten",
+    async () => {
+      const PERSON = "<b>ann@example.com</b>"
+      const [account] = (await gateway.admin<{ data: { id: string }[] }>("GET", "/accounts")).data
+      const made = await gateway.admin<{ id: string; key: string }>("POST", `/accounts/${account?.id}/keys`, {
+        name: "tagged",
+      })
+      provider.replyOnce(json(200, chatCompletion("Hello")))
+      await (await chat(gateway, made.key, { user: PERSON })).text()
+      await visit(`#/accounts/${account?.id}`)
+      const row = page.getByRole("table", { name: "Keys" }).locator("tr", { hasText: "tagged" })
+      await row.getByRole("button", { name: "Tags tagged" }).click()
+      await inDialog().getByLabel("Group").fill("acme/search")
+      await inDialog().getByLabel("Labels").fill("team=search\nenv")
+      await inDialog().getByLabel("Required tags").fill("team")
+      await inDialog().getByLabel("Tags and end users").selectOption("ignored")
+      await inDialog().getByRole("button", { name: "Set" }).click()
+      await inDialog().getByRole("alert").waitFor()
+      expect(await inDialog().getByLabel("Labels").getAttribute("aria-invalid")).toBe("true")
+      await inDialog().getByLabel("Labels").fill("team=search\n env = prod")
+      await inDialog().getByRole("button", { name: "Set" }).click()
+      await row.getByText("env=prod").waitFor()
+      const keys = await gateway.admin<{ data: object[] }>("GET", `/accounts/${account?.id}/keys`)
+      expect(keys.data.find((key) => "id" in key && key.id === made.id)).toMatchObject({
+        group: "acme/search",
+        labels: { team: "search", env: "prod" },
+        required_tags: ["team"],
+        client_tags: "ignored",
+      })
+      const user = page.getByRole("table", { name: "End users" }).locator("tbody tr")
+      await user.getByRole("button", { name: `Forget ${PERSON}` }).click()
+      await inDialog().getByText("Calls, charges and sums keep the id.").waitFor()
+      await inDialog().getByRole("button", { name: "Forget" }).click()
+      await inDialog().waitFor({ state: "detached" })
+      await user.getByText(PERSON).waitFor({ state: "detached" })
+      expect(await user.locator("td").nth(1).textContent()).toBe("1")
     },
     TEST_MS,
   )

@@ -64,6 +64,7 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.expired(1)
   metrics.spooled()
   metrics.endIgnored()
+  metrics.grants("main", { open: 2, nano: { left: 5n, expired: 7n, voided: 0n } })
   metrics.audited({ checked_at: new Date(), violations: [] })
   metrics.watchSinks(() => [["billing", 2]])
   metrics.eventSent("billing", true)

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
-import { CHAT, until } from "../support/gateway.ts"
+import { CHAT, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
 import { parseExposition } from "./exposition.ts"
 
@@ -16,8 +16,12 @@ beforeAll(async () => {
 afterAll(() => harness.close())
 
 /** The sum of the samples that have these labels; null when there is none. */
-async function read(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number | null> {
-  const families = parseExposition(await harness.gateway.metrics())
+async function read(
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+  gateway: TestGateway = harness.gateway,
+): Promise<number | null> {
+  const families = parseExposition(await gateway.metrics())
   const samples = families
     .flatMap((family) => family.samples)
     .filter((sample) => sample.name === name)
@@ -38,6 +42,27 @@ describe("D53 what only this gateway knows, as a scrape of a gateway that runs s
     await harness.gateway.audit()
     expect(await read("tollgate_audit_violations")).toBe(0)
     expect(await read("tollgate_audit_timestamp_seconds")).toBeGreaterThan(before_s)
+  })
+
+  test("D95 the grants of the whole ledger, as the database had them at the start and each minute", async () => {
+    const { gateway, provider } = harness
+    const { id } = await harness.account("0")
+    const credit = (amount: string, dates: object) =>
+      gateway.admin<{ id: string }>("POST", `/accounts/${id}/credits`, { amount, ...dates })
+    await credit("3", { expires_at: "2999-01-01T00:00:00Z" })
+    await credit("5", { priority: 90 })
+    const wrong = await credit("7", { effective_at: "2998-01-01T00:00:00Z" })
+    await gateway.admin("POST", `/credits/${wrong.id}/void`, {})
+    const shard = [{ name: "main", open: true, address: gateway.address }] as const
+    const later = await startGateway(provider, {}, null, shard)
+    const sum = (part: string) => read("tollgate_grants_nano_usd", { part }, later)
+    await until(
+      () => read("tollgate_grants_open", {}, later),
+      (open) => open !== null,
+    )
+    expect(await read("tollgate_grants_open", {}, later)).toBe(2)
+    expect([await sum("left"), await sum("voided"), await sum("expired")]).toEqual([8e9, 7e9, 0])
+    await later.stop()
   })
 
   test("D38 a key that asks too much, by the limit that it met; D15 every error by its code", async () => {

@@ -17,7 +17,27 @@ export interface FormField {
   readonly value?: string
 }
 
-type FormValues = Readonly<Record<string, string>>
+export type FormValues = Readonly<Record<string, string>>
+
+export const REASON: FormField = {
+  name: "reason",
+  label: "Reason",
+  hint: "Optional. Recorded in the journal.",
+}
+
+/** A choice of these words. */
+export const choices = (words: readonly string[]) => words.map((word): [string, string] => [word, word])
+
+/** The values of the fields that are not empty. */
+export const filled = (values: FormValues) =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""))
+
+/** The lines of a text that are not empty. */
+export const linesIn = (text = "") =>
+  text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
 
 interface FormRows {
   readonly rows: readonly HTMLElement[]

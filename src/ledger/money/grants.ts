@@ -1,10 +1,12 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { NIL_ID } from "../../id.ts"
+import { recordOf } from "../../kinds.ts"
+import { type GrantSums, grantParts } from "../../wire/credits.ts"
 import type { Runner } from "../database/connection.ts"
 import { Overdue } from "../database/database-errors.ts"
 import { lockTimeout, type Row, statement, textOf } from "../database/statement.ts"
-import { grant_pins, grants } from "../schema/grants.ts"
+import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { accounts } from "../schema/tables.ts"
 
 /**
@@ -129,4 +131,21 @@ export async function sweepGrants(connection: Runner): Promise<void> {
     from = textOf(last, "due_account_id")
   }
   if (failed.length > 0) throw failed[0]
+}
+
+const n = alias(grant_entries, "n")
+
+const sums = statement(
+  "grants",
+  sql`SELECT 'left' AS part, count(*)::text AS grants, coalesce(sum(${g.left_nano}), 0)::text AS amount_nano FROM ${grants} ${g}
+    UNION ALL SELECT ${n.change}, '0', sum(${n.amount_nano})::text FROM ${grant_entries} ${n}
+    WHERE ${n.change} IN ('expired', 'voided') GROUP BY ${n.change}`,
+)
+
+/** Sums of all grants of the shard. */
+export async function grantSums(connection: Runner): Promise<GrantSums> {
+  const rows = await connection.run(sums, [], SWEEP_MS)
+  const of = (part: string) => rows.find((row) => row.part === part) ?? { grants: "0", amount_nano: "0" }
+  const nano = recordOf(grantParts, (part) => BigInt(textOf(of(part), "amount_nano")))
+  return { open: Number(textOf(of("left"), "grants")), nano }
 }

@@ -23,6 +23,10 @@ export const grant_entries = ledger.table(
   (entry) => [
     index("grant_entries_by_xid").on(entry.xid),
     index("grant_entries_of_account").on(entry.account_id, entry.credit_id),
+    /** Serves the sums of the metrics. */
+    index("grant_entries_of_ended")
+      .on(entry.change, entry.amount_nano)
+      .where(sql`${entry.change} IN ('expired', 'voided')`),
     check("change_known", sql`${entry.change} IN (${words(grantChanges)})`),
   ],
 )

@@ -6,7 +6,7 @@ import { addressOf, withQuery } from "../../fragment.ts"
 import { spanOf } from "../../times.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, el, named } from "../element.ts"
-import { openDialog } from "../form.ts"
+import { type FormField, filled, openDialog } from "../form.ts"
 import { ago, chip, usd } from "../formats.ts"
 import { type Visit, view } from "../part.ts"
 import { spark } from "../plot.ts"
@@ -81,14 +81,20 @@ export function accountChip(suspended: boolean): HTMLElement {
     : chip("active", "Its calls are accepted.")
 }
 
+export const EXTERNAL_ID: FormField = {
+  name: "external_id",
+  label: "External id",
+  hint: "Optional. Your own id of the account.",
+}
+
 function openAccount(): void {
   const id = ownId()
   openDialog({
     title: "Create account",
-    fields: [{ name: "name", label: "Name" }],
+    fields: [{ name: "name", label: "Name" }, EXTERNAL_ID],
     submit: "Open",
-    async act({ name }) {
-      await tell("POST", "/accounts", { id, name })
+    async act({ name, ...values }) {
+      await tell("POST", "/accounts", { id, name, ...filled(values) })
       location.hash = addressOf("accounts", id)
     },
   })

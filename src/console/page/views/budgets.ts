@@ -2,7 +2,7 @@ import { budgetPeriods, budgetSelectors, budgetUnits } from "../../../wire/budge
 import { BudgetBody } from "../../../wire/budget-bodies.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
-import { type FormField, openDialog } from "../form.ts"
+import { choices, filled, openDialog, REASON } from "../form.ts"
 import { ago, chip, none, usd } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
@@ -44,18 +44,15 @@ function amountOf({ unit }: BudgetBody, amount: string): Child {
   return unit === "usd" ? usd(amount) : `${amount} ${unit}`
 }
 
-const REASON: FormField = { name: "reason", label: "Reason", hint: "Optional. Recorded in the journal." }
-
 function actions(budget: BudgetBody, done: () => void): Child {
   const { id, name } = budget
   const path = `/budgets/${id}`
-  const reasonIn = ({ reason }: Readonly<Record<string, string>>) => (reason ? { reason } : {})
   const change = () =>
     openDialog({
       title: "Change budget",
       fields: [{ name: "amount", label: "Amount", value: budget.amount }, REASON],
       submit: "Change",
-      act: (values) => tell("PATCH", path, { amount: values.amount, ...reasonIn(values) }),
+      act: ({ amount, ...reason }) => tell("PATCH", path, { amount, ...filled(reason) }),
       done,
     })
   const raise = () =>
@@ -68,10 +65,8 @@ function actions(budget: BudgetBody, done: () => void): Child {
         REASON,
       ],
       submit: "Raise",
-      act: (values) => {
-        const { amount, until } = values
-        return tell("PATCH", path, { raise: amount || until ? { amount, until } : null, ...reasonIn(values) })
-      },
+      act: ({ amount, until, ...reason }) =>
+        tell("PATCH", path, { raise: amount || until ? { amount, until } : null, ...filled(reason) }),
       done,
     })
   const reset = () =>
@@ -80,7 +75,7 @@ function actions(budget: BudgetBody, done: () => void): Child {
       text: el("p", "Earlier calls of this period no longer count in ", named(name), ". Their charges stay."),
       fields: [REASON],
       submit: "Reset",
-      act: (values) => tell("POST", `${path}/reset`, reasonIn(values)),
+      act: (values) => tell("POST", `${path}/reset`, filled(values)),
       done,
     })
   const remove = () =>
@@ -103,8 +98,6 @@ function actions(budget: BudgetBody, done: () => void): Child {
   )
 }
 
-const choices = (words: readonly string[]) => words.map((word): [string, string] => [word, word])
-
 function createBudget(account_id: string, done: () => void): void {
   const id = ownId()
   openDialog({
@@ -124,8 +117,8 @@ function createBudget(account_id: string, done: () => void): void {
       { name: "mode", label: "Mode", kind: choices(["hard", "alert"]) },
     ],
     submit: "Create budget",
-    act: ({ selected, ...values }) =>
-      tell("POST", `/accounts/${account_id}/budgets`, { id, ...values, ...(selected ? { selected } : {}) }),
+    act: ({ selected = "", ...values }) =>
+      tell("POST", `/accounts/${account_id}/budgets`, { id, ...values, ...filled({ selected }) }),
     done,
   })
 }

@@ -4,7 +4,7 @@ import type { OperatorUsageReport } from "../../../wire/usage-report.ts"
 import { keyState } from "../../words.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
-import { type FormField, openDialog } from "../form.ts"
+import { type FormField, type FormValues, filled, linesIn, openDialog } from "../form.ts"
 import { ago, callsLink, chip, copyable, count, names, none, usd } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
@@ -37,6 +37,8 @@ export function keys(visit: Visit, account_id: string): ViewPart {
       column("suspended", stateOf),
       column("models", ({ models }) => (models === null ? "all" : names(models.map(named)))),
       column("spending_limit", limitOf),
+      column("group"),
+      column("labels", ({ labels }) => names(Object.entries(labels).map((tag) => named(tag.join("="))))),
       ["Abandoned calls, 30 days", ({ abandoned }) => count(abandoned), "right"],
       column("last_used_at", ({ last_used_at }) => ago(last_used_at)),
       column("expires_at", ({ expires_at }) => ago(expires_at)),
@@ -90,6 +92,15 @@ function actions(key: KeyBody, done: () => void): Child {
       act: (values) => tell("PATCH", path, { spending_limit: limitIn(values) }),
       done,
     })
+  const tag = () =>
+    openDialog({
+      title: "Group and tags",
+      text: el("p", "They apply to new calls with ", named(name), "."),
+      fields: tagFields(key),
+      submit: "Set",
+      act: (values) => tell("PATCH", path, tagRules(values)),
+      done,
+    })
   const revoke = () =>
     openDialog({
       title: "Revoke key",
@@ -109,6 +120,7 @@ function actions(key: KeyBody, done: () => void): Child {
     "div.actions",
     small(suspended ? "Resume" : "Suspend", () => suspend("key", path, name, suspended, done)),
     small("Limit", limit),
+    small("Tags", tag),
     small("Revoke", revoke),
   )
 }
@@ -126,16 +138,13 @@ async function createKey(account_id: string, done: () => void): Promise<void> {
       ...limitFields(null),
     ],
     submit: "Create key",
-    async act(values) {
-      const { name, models = "", expires_at } = values
-      const listed = models.split("\n").map((line) => line.trim())
-      const given = listed.filter((line) => line !== "")
+    async act({ name = "", models, expires_at = "", ...limit }) {
+      const given = linesIn(models)
       const created = await tell<CreatedKeyBody>("POST", `/accounts/${account_id}/keys`, {
         id,
-        ...(name ? { name } : {}),
+        ...filled({ name, expires_at }),
         ...(given.length === 0 ? {} : { models: given }),
-        ...(expires_at ? { expires_at } : {}),
-        spending_limit: limitIn(values),
+        spending_limit: limitIn(limit),
       })
       if (!("key" in created)) return el("p.fault", { role: "alert" }, LOST)
       const text = "Copy the key now. It is shown only once: the database stores only its hash."
@@ -172,6 +181,53 @@ function limitFields(limit: KeyBody["spending_limit"]): readonly FormField[] {
   ]
 }
 
-function limitIn({ spending_limit, per }: Readonly<Record<string, string>>): object | null {
+/** The group of a key, and the tags of its calls (D94). */
+function tagFields({ group, labels, required_tags, client_tags }: KeyBody): readonly FormField[] {
+  return [
+    { name: "group", label: "Group", hint: "For budgets: a path such as acme/search.", value: group ?? "" },
+    {
+      name: "labels",
+      label: "Labels",
+      hint: "Tags of all its calls, one per line, such as team=search. No client can change them.",
+      kind: "lines",
+      value: Object.entries(labels)
+        .map((tag) => tag.join("="))
+        .join("\n"),
+    },
+    {
+      name: "required_tags",
+      label: "Required tags",
+      hint: "Names, one per line. A call without one of them is refused.",
+      kind: "lines",
+      value: required_tags.join("\n"),
+    },
+    {
+      name: "client_tags",
+      label: "Tags and end users of clients",
+      kind: [
+        ["accepted", "recorded"],
+        ["ignored", "ignored"],
+      ],
+      value: client_tags,
+    },
+  ]
+}
+
+/** The gateway refuses a label without a value. */
+function tagRules({ group, labels, required_tags, client_tags }: FormValues): object {
+  const given = linesIn(labels).map((line): [string, string] => {
+    const [name = "", ...value] = line.split("=")
+    return [name.trim(), value.join("=").trim()]
+  })
+  const required = linesIn(required_tags)
+  return {
+    group: group || null,
+    labels: given.length === 0 ? null : Object.fromEntries(given),
+    required_tags: required.length === 0 ? null : required,
+    client_tags,
+  }
+}
+
+function limitIn({ spending_limit, per }: FormValues): object | null {
   return spending_limit ? { amount: spending_limit, per } : null
 }

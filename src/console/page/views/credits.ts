@@ -1,0 +1,106 @@
+import type { AccountBody } from "../../../wire/admin.ts"
+import { GrantBody } from "../../../wire/credit-bodies.ts"
+import { creditKinds } from "../../../wire/credits.ts"
+import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
+import { button, type Child, el, named } from "../element.ts"
+import { choices, filled, openDialog, REASON } from "../form.ts"
+import { none, usd } from "../formats.ts"
+import type { ViewPart, Visit } from "../part.ts"
+import { columnsOf, list } from "../table.ts"
+
+const CREDITS = 20
+
+/** The credits of an account, and what is left of each (D95). */
+export function credits(visit: Visit, account_id: string, done: () => void): ViewPart {
+  const column = columnsOf(GrantBody)
+  return list(visit, {
+    title: "Credits",
+    label: "Credits",
+    key: ({ id }: GrantBody) => id,
+    columns: [
+      column("created_at"),
+      column("amount"),
+      column("left"),
+      column("kind"),
+      column("priority"),
+      column("effective_at"),
+      column("expires_at"),
+      column("source_ref"),
+      column("reason"),
+      ["Actions", (credit) => voiding(credit, done), "right"],
+    ],
+    empty: "No credits yet.",
+    load: (signal) => ask<ListBody<GrantBody>>(`/accounts/${account_id}/credits?limit=${CREDITS}`, signal),
+    below: ({ next }) => next !== null && el("p.quiet", `Only the newest ${CREDITS} are shown.`),
+  })
+}
+
+function voiding({ id, amount, left }: GrantBody, done: () => void): Child {
+  if (left === "0") return none()
+  const open = () =>
+    openDialog({
+      title: "Void credit",
+      text: el(
+        "p",
+        "Takes back ",
+        usd(left),
+        " of ",
+        usd(amount),
+        ". Open calls can still spend what they hold of it.",
+      ),
+      fields: [REASON],
+      submit: "Void",
+      is_dangerous: true,
+      act: (values) => tell("POST", `/credits/${id}/void`, filled(values)),
+      done,
+    })
+  return button("Void", open, { class: "small", "aria-label": `Void the credit of ${amount} USD` })
+}
+
+export function addCredit({ id: account_id, name }: AccountBody, done: () => void): void {
+  const id = ownId()
+  openDialog({
+    title: "Add credit",
+    text: el("p", "Add credit to ", named(name), "."),
+    fields: [
+      {
+        name: "amount",
+        label: "Amount in USD",
+        hint: "For example 25 or 0.50. A negative amount is a correction.",
+        kind: "usd",
+      },
+      REASON,
+      { name: "kind", label: "Kind", kind: [["", "as usual"], ...choices(creditKinds)] },
+      {
+        name: "priority",
+        label: "Priority",
+        hint: "Optional. 0 to 100: calls spend the smallest first. The default is 50.",
+      },
+      {
+        name: "effective_at",
+        label: "Effective",
+        hint: "Optional. When it comes to the balance, in your time zone.",
+        kind: "time",
+      },
+      {
+        name: "expires_at",
+        label: "Expires",
+        hint: "Optional. When what is left expires, in your time zone.",
+        kind: "time",
+      },
+      {
+        name: "source_ref",
+        label: "Reference",
+        hint: "Optional. The id of a payment, which is credited once.",
+      },
+    ],
+    submit: "Add credit",
+    act: ({ priority, ...values }) =>
+      tell("POST", `/accounts/${account_id}/credits`, {
+        id,
+        ...filled(values),
+        ...(priority ? { priority: Number(priority) } : {}),
+      }),
+    done,
+  })
+}
