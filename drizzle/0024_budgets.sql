@@ -3,13 +3,14 @@
 SET LOCAL lock_timeout = '5s';--> statement-breakpoint
 CREATE TABLE "tollgate"."budget_crossings" (
 	"budget_id" uuid NOT NULL,
+	"member" text DEFAULT '' NOT NULL,
 	"since" timestamp with time zone NOT NULL,
 	"percent" integer NOT NULL,
 	"account_id" uuid NOT NULL,
 	"spent" bigint NOT NULL,
 	"amount" bigint NOT NULL,
 	"crossed_at" timestamp with time zone DEFAULT now() NOT NULL,
-	CONSTRAINT "budget_crossings_pkey" PRIMARY KEY("budget_id","since","percent")
+	CONSTRAINT "budget_crossings_pkey" PRIMARY KEY("budget_id","member","since","percent")
 );
 --> statement-breakpoint
 CREATE TABLE "tollgate"."budget_entries" (
@@ -24,13 +25,16 @@ CREATE TABLE "tollgate"."budget_entries" (
 );
 --> statement-breakpoint
 CREATE TABLE "tollgate"."budget_windows" (
-	"id" uuid PRIMARY KEY NOT NULL,
+	"id" uuid NOT NULL,
+	"member" text DEFAULT '' NOT NULL,
 	"account_id" uuid NOT NULL,
 	"since" timestamp with time zone NOT NULL,
 	"spent" bigint NOT NULL,
 	"held" bigint NOT NULL,
 	"carried" bigint DEFAULT 0 NOT NULL,
 	"crossed_percent" integer DEFAULT 0 NOT NULL,
+	"members" integer DEFAULT 0 NOT NULL,
+	CONSTRAINT "budget_windows_pkey" PRIMARY KEY("id","member"),
 	CONSTRAINT "budget_held_not_negative" CHECK ("tollgate"."budget_windows"."held" >= 0)
 );
 --> statement-breakpoint
@@ -40,6 +44,7 @@ CREATE TABLE "tollgate"."budgets" (
 	"name" text NOT NULL,
 	"selector" text NOT NULL,
 	"selected" text,
+	"is_each" boolean NOT NULL,
 	"scope" text NOT NULL,
 	"unit" text NOT NULL,
 	"amount" bigint NOT NULL,
@@ -91,12 +96,18 @@ BEGIN
 	END LOOP;
 	RETURN admitted;
 END $$;--> statement-breakpoint
--- The scopes of the budgets that a call counts in.
-CREATE FUNCTION "tollgate"."scopes_of"(key_id uuid, group_path text, model text) RETURNS text[] LANGUAGE plpgsql IMMUTABLE AS $$
+-- The scopes of the budgets that a call counts in, of each end user and each value of a tag too.
+CREATE FUNCTION "tollgate"."scopes_of"(key_id uuid, group_path text, model text, end_user_id uuid, tags jsonb) RETURNS text[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
 	scopes text[] := ARRAY['all', 'key:' || key_id, 'model:' || model];
 	ancestor text := group_path;
 BEGIN
+	IF end_user_id IS NOT NULL THEN
+		scopes := scopes || ARRAY['end_user', 'end_user:' || end_user_id];
+	END IF;
+	IF tags IS NOT NULL THEN
+		scopes := scopes || ARRAY(SELECT unnest(ARRAY['tag:' || key, 'tag:' || key || '=' || value]) FROM jsonb_each_text(tags));
+	END IF;
 	WHILE ancestor <> '' LOOP
 		scopes := scopes || ('group:' || ancestor);
 		ancestor := left(ancestor, greatest(length(ancestor) - strpos(reverse(ancestor), '/'), 0) * (strpos(ancestor, '/') > 0)::int);

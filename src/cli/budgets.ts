@@ -1,4 +1,5 @@
 import { parseId } from "../id.ts"
+import { printSelected } from "../wire/budget.ts"
 import { BudgetBody } from "../wire/budget-bodies.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
 import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
@@ -28,7 +29,7 @@ const list = listCommand({
   columns: [
     column("id"),
     column("name", { least: 8 }),
-    column("selector", { of: ofBudget, least: 8, spare: 2 }),
+    column("selector", { of: printSelected, least: 8, spare: 2 }),
     column("limit", { of: (budget) => `${amountOf(budget.limit, budget)}/${budget.per}` }),
     column("spent"),
     column("held", { spare: 1 }),
@@ -47,11 +48,15 @@ const SELECTORS = {
   "--key <ID>": "count the calls of this key",
   "--group <PATH>": "count the calls of the keys in this group, such as acme/search, and below it",
   "--model <NAME>": "count the calls to this model",
+  "--end-user <NAME>": "count the calls of this end user, by its name or id",
+  "--each-end-user": "count the calls of each end user by itself",
+  "--tag <TAG>": "count the calls with this tag, such as team=search; with a name only, each value by itself",
 } as const
 
 const create = adminCommand({
   summary: "Create a budget",
-  details: "Counts all calls of the account, or those of --key, --group or --model.",
+  details:
+    "Counts all calls of the account, or those that one of --key, --group, --model, --end-user, --each-end-user and --tag selects.",
   words: {
     ...ACCOUNT,
     "<limit>": "AMOUNT/PERIOD: the period is hour, day, week, month or total",
@@ -65,20 +70,41 @@ const create = adminCommand({
     ["tollgate budget create Acme 5000/month --name Organisation", "of all calls of the account"],
     ["tollgate budget create Acme 500/month --group acme/search --timezone Europe/Berlin", "of a team"],
     ["tollgate budget create Acme 2000000/hour --unit tokens --mode alert", "counts, and refuses nothing"],
+    ["tollgate budget create Acme 5/day --each-end-user", "of each end user by itself"],
   ],
-  async run({ account, limit, key, group, model, unit, timezone, reason, ...settings }, context) {
-    const given = Object.entries({ key, group, model }).filter(([, selected]) => selected !== undefined)
-    const [[selector, selected] = ["all", undefined], ...others] = given
-    if (others.length > 0) throw new UsageError("--key, --group and --model cannot be combined")
+  async run({ account, limit, unit, timezone, reason, name, mode, thresholds, ...selectors }, context) {
+    const { selector, selected, title } = selectedBy(selectors)
     const [amount, per, ...rest] = limit.split("/")
     if (amount === undefined || per === undefined || rest.length > 0)
       throw new UsageError("limit: expected AMOUNT/PERIOD, such as 500/month")
-    const name = settings.name ?? (selected === undefined ? "All calls" : `${selector} ${selected}`)
-    const fields = { selector, selected, unit, amount, per, timezone, reason, ...fieldsOf(settings), name }
+    const settings = fieldsOf({ name: name ?? title, mode, thresholds })
+    const fields = { selector, selected, unit, amount, per, timezone, reason, ...settings }
     const id = await accountId(context, account)
     showBudget(context, await context.client.post(`/accounts/${id}/budgets`, fields, BudgetBody))
   },
 })
+
+interface Selectors {
+  readonly key?: string | undefined
+  readonly group?: string | undefined
+  readonly model?: string | undefined
+  readonly "end-user"?: string | undefined
+  readonly "each-end-user"?: true | undefined
+  readonly tag?: string | undefined
+}
+
+/** The calls that count, and a name for the budget, without that of an end user, because erasure would not remove it. */
+function selectedBy({ key, group, model, tag, "end-user": end_user, "each-end-user": each }: Selectors) {
+  const given = Object.entries({ key, group, model, tag, end_user }).filter(([, text]) => text !== undefined)
+  if (each) given.push(["end_user", undefined])
+  const [[selector, selected] = ["all", undefined], ...others] = given
+  if (others.length > 0) throw new UsageError("only one of the options that select calls can be used")
+  const titles: Readonly<Record<string, string>> = {
+    all: "All calls",
+    end_user: selected === undefined ? "Each end user" : "End user",
+  }
+  return { selector, selected, title: titles[selector] ?? `${selector} ${selected}` }
+}
 
 const change = adminCommand({
   summary: "Change a budget's amount, name, mode or thresholds",
@@ -171,7 +197,7 @@ function linesOf(budget: BudgetBody): CardLine[] {
   return [
     line("id"),
     line("name"),
-    line("selector", ofBudget(budget)),
+    line("selector", printSelected(budget)),
     line("limit", `${amountOf(budget.limit, budget)} per ${per} (${timezone})`),
     line("raise", raise && `${amountOf(raise.amount, budget)} until ${moment(raise.until)}`),
     line("mode"),
@@ -181,10 +207,6 @@ function linesOf(budget: BudgetBody): CardLine[] {
     line("left", amountOf(budget.left, budget)),
     line("resets_at", resets_at === null ? "never" : moment(resets_at)),
   ]
-}
-
-function ofBudget({ selector, selected }: BudgetBody): string {
-  return selected === null ? "all calls" : `${selector} ${selected}`
 }
 
 function amountOf(amount: string, { unit }: BudgetBody): string {

@@ -24,6 +24,7 @@ import {
 import type { LedgerEvents, LedgerLog } from "./events.ts"
 import { SinkQueue } from "./feed/sinks.ts"
 import type { Ledger } from "./ledger.ts"
+import { forgetMembers } from "./money/budgets.ts"
 import { Checkpoints, forgetCheckpoints } from "./money/checkpoints.ts"
 import { grantSums, sweepGrants } from "./money/grants.ts"
 import { forgetIdempotency, KeptAnswers } from "./money/idempotency-claims.ts"
@@ -52,7 +53,7 @@ import { MAIN } from "./shards.ts"
 const CHECKPOINT_MS = 900
 /** Interval of the search for hours that have ended. */
 const UPKEEP_MS = 60_000
-/** Interval of the search for months that have ended. */
+/** Interval of the search for months that have ended, and for old counters of members. */
 const SEAL_MS = 3_600_000
 /** Longest wait of `stop` for writes; the rest is in the spool. */
 const STOP_MS = 1_000
@@ -303,6 +304,7 @@ export class DatabaseLedger implements Ledger {
       { name: "grants", run: () => this.#sweepGrants() },
       { name: "replay", run: () => replay.run() },
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
+      { name: "members", every_ms: SEAL_MS, run: () => forgetMembers(this.#background_connection) },
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(this.#options.database.upkeep) },
       { name: "sums", every_ms: UPKEEP_MS, run: () => this.#sumHours() },
       { name: "estimates", every_ms: UPKEEP_MS, run: () => this.#writeEstimates() },

@@ -71,19 +71,22 @@ function budgetChange({ id, settings, made_at, ...entry }: PartOf<"entry">) {
   return { id, data }
 }
 
-function thresholdReached({ settings, since, crossed_at, spent, amount, ...crossing }: PartOf<"crossing">) {
-  const { unit, period } = settings
+function thresholdReached({ settings, since, member, ...crossing }: PartOf<"crossing">) {
+  const { unit, period, selected } = settings
+  const { budget_id, percent, spent, amount, crossed_at } = crossing
+  const is_each = member !== ""
   const from = printTime(since)
   const data = bodyOf(ThresholdEventBody, {
     ...crossing,
     ...settings,
+    selected: is_each && selected !== null ? `${selected}=${member}` : is_each ? member : selected,
     per: period,
     since: from,
     limit: printAmount(unit, amount),
     spent: printAmount(unit, spent),
     crossed_at: printTime(crossed_at),
   })
-  return { id: `${crossing.budget_id}/${from}/${crossing.percent}`, data }
+  return { id: `${budget_id}/${from}/${percent}${is_each ? `/${member}` : ""}`, data }
 }
 
 function failedAttempt({ id: call_id, ordinal, ...attempt }: PartOf<"attempt">) {

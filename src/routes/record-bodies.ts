@@ -111,6 +111,7 @@ export function budgetBody(budget: Budget): BudgetBody {
   return bodyOf(BudgetBody, {
     ...budget,
     ...ownBudget(budget),
+    each: budget.is_each,
     amount: printAmount(unit, budget.usual_amount),
     raise:
       raised_amount === null || raised_until === null
@@ -123,7 +124,7 @@ export function budgetBody(budget: Budget): BudgetBody {
 
 /** A budget as the keys that it concerns see it. */
 export function ownBudget(budget: Budget): OwnBudget {
-  const { unit, amount, spent, held, period, is_hard, resets_at } = budget
+  const { unit, amount, spent, held, most_used, period, is_hard, resets_at } = budget
   return bodyOf(OwnBudget, {
     ...budget,
     per: period,
@@ -131,7 +132,7 @@ export function ownBudget(budget: Budget): OwnBudget {
     limit: printAmount(unit, amount),
     spent: printAmount(unit, spent),
     held: printAmount(unit, held),
-    left: printAmount(unit, amount - spent - held),
+    left: printAmount(unit, amount - most_used),
     resets_at: resets_at && printTime(resets_at),
   })
 }

@@ -39,7 +39,7 @@ const oneOf = <Word extends string>(words: readonly Word[], description: string)
 
 const selector = oneOf<BudgetSelector>(
   budgetSelectors,
-  "The calls that count: `all` of the account, or those of a key, of a group of keys or of a model.",
+  "The calls that count: `all` of the account, or those of a key, of a group of keys, of a model, of an end user or with a tag.",
 )
 const unit = oneOf<BudgetUnit>(budgetUnits, "What is counted: USD, tokens or requests.")
 const per = oneOf<BudgetPeriod>(
@@ -63,7 +63,8 @@ const common = {
   selector: titled("Of", selector),
   selected: nullable(
     Type.String({
-      description: "The id of the key, the path of the group or the name of the model; null for `all`.",
+      description:
+        "The id of the key or of the end user, the path of the group, the name of the model, or the tag; null for `all` and for each end user.",
     }),
   ),
   unit,
@@ -91,6 +92,10 @@ export type OwnBudget = Static<typeof OwnBudget>
 export const BudgetBody = Type.Object({
   ...common,
   account_id: Id,
+  each: Type.Boolean({
+    description:
+      "True if each end user, or each value of the tag, has the amount by itself. `spent` and `held` are then those of all, and `left` is that of the one with the least.",
+  }),
   amount: amount("The usual amount, without a raise."),
   raise: titled(
     "Raise",
@@ -116,7 +121,10 @@ export const NewBudget = Type.Object(
     name,
     selector,
     selected: Type.Optional(
-      line(256, "The id of the key, the path of the group or the name of the model. Not with `all`."),
+      line(
+        2_048,
+        "The id of the key, the path of the group, the name of the model, or the name or id of the end user; without one, each end user has the amount. A tag is `name=value`, or `name` so that each value has the amount. Not with `all`.",
+      ),
     ),
     unit: Type.Optional(unit),
     amount: ownAmount,

@@ -3,7 +3,7 @@ import { parseUsd, printUsd } from "../money.ts"
 /** The words of budgets (D97), for the ledger's schema, the routes and the command line. */
 
 /** The calls of the account that a budget counts. */
-export const budgetSelectors = ["all", "key", "group", "model"] as const
+export const budgetSelectors = ["all", "key", "group", "model", "end_user", "tag"] as const
 export type BudgetSelector = (typeof budgetSelectors)[number]
 
 export const budgetUnits = ["usd", "tokens", "requests"] as const
@@ -15,6 +15,21 @@ export type BudgetPeriod = (typeof budgetPeriods)[number]
 
 export const budgetChanges = ["created", "changed", "raised", "reset", "deleted"] as const
 export type BudgetChange = (typeof budgetChanges)[number]
+
+/** The calls that a budget counts, in words. */
+export function printSelected({
+  selector,
+  selected,
+  each,
+}: {
+  readonly selector: BudgetSelector
+  readonly selected: string | null
+  readonly each: boolean
+}): string {
+  if (selector === "all") return "all calls"
+  const name = selector === "end_user" ? "end user" : selector
+  return [...(each ? ["each"] : []), name, ...(selected === null ? [] : [selected])].join(" ")
+}
 
 /** An amount of a unit: USD with at most nine decimals, or a whole number. Null for another text. */
 export function parseAmount(unit: BudgetUnit, text: string): bigint | null {

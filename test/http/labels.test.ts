@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { type } from "../cli/command.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
@@ -29,7 +30,7 @@ afterAll(async () => {
 const TAGS = "x-tollgate-tags"
 const END_USER = "x-tollgate-end-user"
 
-async function errorOf(answer: Response): Promise<{ readonly message: string }> {
+async function errorOf(answer: Response): Promise<{ readonly message: string; readonly budget?: object }> {
   const { error } = JSON.parse(await answer.text())
   return error
 }
@@ -39,7 +40,7 @@ async function call(key: string, headers: Record<string, string> = {}, body: obj
   const init = { headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers } }
   const bytes = JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...body })
   const answer = await chat(at, key, {}, { ...init, body: bytes })
-  const error: { readonly message: string } | null = answer.ok ? null : await errorOf(answer)
+  const error = answer.ok ? null : await errorOf(answer)
   return { answer, error }
 }
 
@@ -57,6 +58,58 @@ async function keyWith(rules: object) {
   const made = await gateway.admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, rules)
   return { account_id: id, ...made }
 }
+
+describe("D97 a budget of end users and tags", () => {
+  test("counts the calls of each by itself, also through two gateways, and says whose is reached", async () => {
+    const { key, account_id } = await keyWith({})
+    const create = (body: object) =>
+      gateway.admin<BudgetBody>("POST", `/accounts/${account_id}/budgets`, {
+        unit: "requests",
+        per: "day",
+        ...body,
+      })
+    const each = await create({ name: "Each", selector: "end_user", amount: "1" })
+    const one = await create({ name: "Bob", selector: "end_user", selected: "bob", amount: "0" })
+    const tag = await create({ name: "Search", selector: "tag", selected: "team=search", amount: "1" })
+    expect([each.each, one.each, tag.each]).toEqual([true, false, false])
+    const reached = async (headers: Record<string, string>, at = gateway) =>
+      (await call(key, headers, {}, at)).error
+    const ann = { [END_USER]: "ann" }
+    expect(await reached(ann)).toBeNull()
+    expect((await reached(ann, other))?.budget).toMatchObject({ id: each.id, selector: "end_user" })
+    expect((await reached({ [END_USER]: "bob" }, other))?.budget).toMatchObject({ id: one.id })
+    expect(await reached({ [END_USER]: "cid", [TAGS]: "team=search" }, other)).toBeNull()
+    expect((await reached({ [TAGS]: "team=search" }))?.budget).toMatchObject({
+      id: tag.id,
+      selected: "team=search",
+    })
+    expect(await reached({ [TAGS]: "team=chat" })).toBeNull()
+    await gateway.admin("POST", `/accounts/${account_id}/forget-end-user`, { end_user: "ann" })
+    expect(await reached(ann)).toBeNull()
+    const { data } = await gateway.admin<{ data: BudgetBody[] }>("GET", `/accounts/${account_id}/budgets`)
+    expect(data.map(({ spent, left }) => [spent, left])).toEqual([
+      ["1", "0"],
+      ["0", "0"],
+      ["3", "0"],
+    ])
+    const answer = await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })
+    expect(await answer.json()).toMatchObject({ budgets: [] })
+  })
+
+  test.each([
+    ["tag", undefined],
+    ["tag", "Team"],
+    ["tag", "team="],
+    ["tag", "team=a=b"],
+    ["tag", "team=a b"],
+    ["all", "team"],
+  ])("cannot select %s %s", async (selector, selected) => {
+    const { account_id } = await keyWith({})
+    const body = { name: "b", selector, selected, amount: "1", per: "day" }
+    const refused = gateway.admin("POST", `/accounts/${account_id}/budgets`, body)
+    await expect(refused).rejects.toThrow(/: 400 .*"param":"selected"/)
+  })
+})
 
 describe("D94 a call", () => {
   test("without an end user and tags has none, and needs no statement", async () => {

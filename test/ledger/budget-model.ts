@@ -10,6 +10,8 @@ export interface ModelCall {
   readonly key: string
   readonly group: string | null
   readonly model: string
+  readonly end_user: string | null
+  readonly tags: Readonly<Record<string, string>>
   readonly nano: bigint
   readonly tokens: number
   at: number
@@ -49,6 +51,12 @@ function begins(period: BudgetPeriod, at: number): number {
   }
 }
 
+/** The end user or the value of the tag by which a budget of each counts the call; empty for other budgets. */
+function memberOf({ selector, selected }: ModelBudget, { end_user, tags }: ModelCall): string {
+  if (selector === "end_user") return selected === null ? (end_user ?? "") : ""
+  return selector === "tag" && !selected?.includes("=") ? (tags[selected ?? ""] ?? "") : ""
+}
+
 function counts({ selector, selected }: ModelBudget, call: ModelCall): boolean {
   switch (selector) {
     case "all":
@@ -59,6 +67,12 @@ function counts({ selector, selected }: ModelBudget, call: ModelCall): boolean {
       return call.model === selected
     case "group":
       return call.group !== null && isBelow(call.group, selected ?? "")
+    case "end_user":
+      return call.end_user !== null && (selected === null || call.end_user === selected)
+    case "tag": {
+      const [name = "", value] = selected?.split("=") ?? []
+      return call.tags[name] !== undefined && (value === undefined || call.tags[name] === value)
+    }
   }
 }
 
@@ -86,11 +100,13 @@ export class Model {
     this.balance = balance
   }
 
-  useOf(budget: ModelBudget, now: number): { spent: bigint; held: bigint } {
+  /** By all calls, or by those that count together with `like`. */
+  useOf(budget: ModelBudget, now: number, like?: ModelCall): { spent: bigint; held: bigint } {
     const since = Math.max(budget.from, begins(budget.period, now))
     const use = { spent: 0n, held: 0n }
     for (const call of this.calls) {
       if (call.at < since || !counts(budget, call)) continue
+      if (like !== undefined && memberOf(budget, call) !== memberOf(budget, like)) continue
       const { held, spent } = amountsOf(budget, call)
       use.held += held
       use.spent += spent
@@ -110,7 +126,7 @@ export class Model {
   exceeded(call: ModelCall, now: number): ModelBudget[] {
     return [...this.budgets.values()].filter((budget) => {
       if (!budget.is_hard || !counts(budget, call)) return false
-      const { spent, held } = this.useOf(budget, now)
+      const { spent, held } = this.useOf(budget, now, call)
       return spent + held + amountsOf(budget, { ...call, end: null }).held > this.amountOf(budget, now)
     })
   }

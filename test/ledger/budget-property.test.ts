@@ -4,10 +4,12 @@ import { nextId } from "../../src/id.ts"
 import { changeBudget, createBudget, listBudgets } from "../../src/ledger/accounts/budgets.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
-import type { End, Hold } from "../../src/ledger/entries.ts"
+import type { End, Hold, Labels } from "../../src/ledger/entries.ts"
+import { forgetMembers } from "../../src/ledger/money/budgets.ts"
 import { type EndOfHold, endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { budgetSelectors } from "../../src/wire/budget.ts"
 import { makeClock, WoundSession } from "./budget-clock.ts"
 import { Model, type ModelBudget, type ModelCall } from "./budget-model.ts"
 import {
@@ -32,21 +34,46 @@ const HOUR_MS = 3_600_000
 const GROUPS = ["org", "org/team", "org/team/user", "org/team2", "orgs"] as const
 /** The group that the last key always has, so that no hold is lean: those do not record the tokens. */
 const GROUP = "orgs"
+/** What calls are labelled with, besides those without: the number of the end user, and tags. */
+const LABELS = [
+  { user: 0, tags: {} },
+  { user: 1, tags: { team: "search" } },
+  { user: 0, tags: { team: "chat", feature: "rag" } },
+  { user: null, tags: { team: "search", feature: "0" } },
+  { user: 2, tags: { team: "1" } },
+] as const
+const TAGS = ["team", "team=search", "feature", "team=chat", "feature=0"] as const
 const MODELS = [
   [FIRST, "model"],
   [OTHER_MODEL, "other"],
 ] as const
 
-let db: TestDatabase
-let gateway_id: string
+/** A database with a clock of its own, which no other worker's clock leaves behind. */
+interface Worker {
+  readonly db: TestDatabase
+  readonly session: WoundSession
+  readonly gateway_id: string
+}
+let workers: readonly Worker[]
 
 beforeAll(async () => {
-  db = await openTestDatabase()
-  await makeClock(db)
-  await addMonths(db.database.operators)
-  gateway_id = await db.gateway()
+  workers = await Promise.all(
+    Array.from({ length: PARALLEL }, async () => {
+      const db = await openTestDatabase()
+      await makeClock(db)
+      await addMonths(db.database.operators)
+      return { db, session: new WoundSession(db.address), gateway_id: await db.gateway() }
+    }),
+  )
 })
-afterAll(() => db.close())
+afterAll(() =>
+  Promise.all(
+    workers.map(async ({ db, session }) => {
+      await session.close()
+      await db.close()
+    }),
+  ),
+)
 
 const amount = fc.integer({ min: 0, max: 30 })
 const step = fc.oneof(
@@ -54,10 +81,16 @@ const step = fc.oneof(
     weight: 6,
     arbitrary: fc.record({
       act: fc.constant("hold" as const),
-      calls: fc.array(fc.record({ key: fc.nat(2), model: fc.nat(1), nano: amount, tokens: amount }), {
-        minLength: 1,
-        maxLength: 6,
-      }),
+      calls: fc.array(
+        fc.record({
+          key: fc.nat(2),
+          model: fc.nat(1),
+          labels: fc.nat(LABELS.length),
+          nano: amount,
+          tokens: amount,
+        }),
+        { minLength: 1, maxLength: 6 },
+      ),
     }),
   },
   {
@@ -73,7 +106,7 @@ const step = fc.oneof(
     weight: 2,
     arbitrary: fc.record({
       act: fc.constant("create" as const),
-      selector: fc.constantFrom("all" as const, "key" as const, "group" as const, "model" as const),
+      selector: fc.constantFrom(...budgetSelectors),
       which: fc.nat(4),
       unit: fc.constantFrom("usd" as const, "usd" as const, "tokens" as const, "requests" as const),
       period: fc.constantFrom(
@@ -122,13 +155,22 @@ const history = fc.record({
 /** Plays one history on the ledger and on the model. */
 class Player {
   readonly #session: WoundSession
+  readonly #gateway_id: string
   readonly #model: Model
   readonly #keys: readonly Account[]
   readonly #groups: (string | null)[] = [null, null, GROUP]
+  readonly #labels: readonly Labels[]
   readonly #holds = new Map<string, Hold>()
 
-  constructor(session: WoundSession, balance: bigint, keys: readonly Account[]) {
+  constructor(
+    { session, gateway_id }: Worker,
+    balance: bigint,
+    keys: readonly Account[],
+    labels: readonly Labels[],
+  ) {
+    this.#labels = labels
     this.#session = session
+    this.#gateway_id = gateway_id
     this.#model = new Model(balance)
     this.#keys = keys
   }
@@ -151,6 +193,7 @@ class Player {
         return this.#regroup(step.key, GROUPS[step.group] ?? null)
       case "wait":
         await this.#session.wind(this.#session.ahead_ms + step.hours * HOUR_MS)
+        await forgetMembers(this.#session.connection)
         return
       default:
         return this.#change(step)
@@ -158,11 +201,17 @@ class Player {
   }
 
   async #hold(calls: Extract<Step, { act: "hold" }>["calls"]): Promise<void> {
-    const asked = calls.map(({ key, model, nano, tokens }): [Hold, ModelCall] => {
+    const asked = calls.map(({ key, model, labels: label, nano, tokens }): [Hold, ModelCall] => {
       const [terms_id, name] = MODELS[model] ?? MODELS[0]
       const account = this.#keys[key]
       if (account === undefined) throw new Error("there is no such key")
-      const hold = holdOf(account, BigInt(nano), { id: this.#session.nextId(), terms_id, tokens })
+      const labels = this.#labels[label] ?? null
+      const hold = holdOf(account, BigInt(nano), {
+        id: this.#session.nextId(),
+        terms_id,
+        tokens,
+        ...(labels !== null && { labels }),
+      })
       const group = this.#groups[key] ?? null
       return [
         hold,
@@ -171,6 +220,8 @@ class Player {
           key: account.key_id,
           group,
           model: name,
+          end_user: labels?.end_user_id ?? null,
+          tags: labels?.tags ?? {},
           nano: BigInt(nano),
           tokens,
           at: 0,
@@ -180,7 +231,7 @@ class Player {
     })
     const results = await holdBatch(
       this.#session.connection,
-      gateway_id,
+      this.#gateway_id,
       asked.map(([hold]) => hold),
       300,
     )
@@ -206,7 +257,7 @@ class Player {
       const budget = exceeded.find(({ id }) => id === result.budget.id)
       if (budget === undefined) throw new Error("another budget was named")
       expect(result.budget).toMatchObject({
-        ...this.#model.useOf(budget, now),
+        ...this.#model.useOf(budget, now, call),
         amount: this.#model.amountOf(budget, now),
       })
     }
@@ -257,6 +308,8 @@ class Player {
       key: key.key_id,
       group: GROUPS[which] ?? null,
       model: MODELS[which % 2]?.[1] ?? null,
+      end_user: which < 3 ? (this.#labels[which]?.end_user_id ?? null) : null,
+      tag: TAGS[which] ?? null,
     }[selector]
     const asked = { id: nextId(), selector, selected, unit, period, is_hard, amount: BigInt(step.amount) }
     const made = await createBudget(this.#session.database, {
@@ -321,10 +374,29 @@ class Player {
   }
 }
 
+async function labelsOf({ db }: Worker, { account_id }: Account): Promise<Labels[]> {
+  const users = [nextId(), nextId(), nextId()]
+  const made = LABELS.map(({ user, tags }): Labels => {
+    const end_user_id = user === null ? null : (users[user] ?? null)
+    return {
+      id: crypto.getRandomValues(new Int32Array(1)).reduce((_, id) => Math.abs(id)),
+      end_user_id,
+      tags,
+    }
+  })
+  for (const [at, id] of users.entries())
+    await db.sql`INSERT INTO tollgate.end_users (id, account_id, subject) VALUES (${id}, ${account_id}, ${`user ${at}`})`
+  await db.sql`INSERT INTO tollgate.labels (id, account_id, end_user_id, tags)
+    SELECT x.id, ${account_id}, x.end_user_id, x.tags
+    FROM json_to_recordset(${JSON.stringify(made)}::text::json) AS x (id int, end_user_id uuid, tags jsonb)`
+  return made
+}
+
 async function run(
   { balance, begin, steps }: typeof history extends fc.Arbitrary<infer Value> ? Value : never,
-  session: WoundSession,
+  worker: Worker,
 ) {
+  const { db, session } = worker
   await session.wind(0)
   const account = await db.account(BigInt(balance))
   const keys = [
@@ -333,28 +405,19 @@ async function run(
     await keyOf(db.sql, account, "name = 'c'"),
   ]
   await changeKey(session.database, keys[2]?.key_id ?? "", { group_path: GROUP })
-  const player = new Player(session, BigInt(balance), keys)
+  const player = new Player(worker, BigInt(balance), keys, await labelsOf(worker, account))
   for (const step of [...begin, ...steps]) await player.play(step)
   await player.check()
 }
 
 describe("D97 budgets", () => {
   test("every verdict and every counter is that of the model", async () => {
-    const workers = Array.from({ length: PARALLEL }, async (_, worker) => {
-      const session = new WoundSession(db.address)
-      try {
-        await fc.assert(
-          fc.asyncProperty(history, (asked) => run(asked, session)),
-          {
-            numRuns: Math.ceil(HISTORIES / PARALLEL),
-            ...(SEED !== undefined && { seed: Number(SEED) + worker }),
-          },
-        )
-      } finally {
-        await session.close()
-      }
+    const playing = workers.map(async (worker, at) => {
+      const property = fc.asyncProperty(history, (asked) => run(asked, worker))
+      const seed = SEED === undefined ? {} : { seed: Number(SEED) + at }
+      await fc.assert(property, { numRuns: Math.ceil(HISTORIES / PARALLEL), ...seed })
+      expect(await violations(worker.db.sql, { overdrawn: true })).toEqual([])
     })
-    await Promise.all(workers)
-    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
+    await Promise.all(playing)
   }, 86_400_000)
 })

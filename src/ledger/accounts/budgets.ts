@@ -7,13 +7,20 @@ import { type Page, type PageOf, paged } from "../database/page.ts"
 import type { BudgetUse } from "../entries.ts"
 import { amountAt, concerns, countedSince, usedAt, windowEnd, windowStart } from "../money/budgets.ts"
 import { budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
+import { end_users } from "../schema/labels.ts"
 import { accounts, keys } from "../schema/tables.ts"
+import { findEndUser } from "./end-users.ts"
 import { type Key, type KeyStatements, lockAccount, noteLimits } from "./keys.ts"
 
-/** A budget of an account, with what its current window has used (D97). */
+/**
+ * A budget of an account, with what its current window has used (D97). `spent` and `held` of a budget of each end user or value are
+ * the sums of all of them.
+ */
 export interface Budget extends Omit<typeof budgets.$inferSelect, "scope" | keyof BudgetUse>, BudgetUse {
   /** The amount without a raise. */
   readonly usual_amount: bigint
+  /** `spent` and `held` together; of a budget of each, those of the member that has used most. */
+  readonly most_used: bigint
   /** The beginning of the window. */
   readonly since: Date
 }
@@ -29,10 +36,10 @@ type Settable = Pick<typeof budgets.$inferSelect, "name" | "amount" | "is_hard" 
 export interface BudgetOrder
   extends Author,
     Settable,
-    Pick<
-      typeof budgets.$inferSelect,
-      "id" | "account_id" | "selector" | "selected" | "unit" | "period" | "timezone"
-    > {}
+    Pick<typeof budgets.$inferSelect, "id" | "account_id" | "selector" | "unit" | "period" | "timezone"> {
+  /** As in the table, but an end user also by its name. */
+  readonly selected: string | null
+}
 
 /** A change of a budget; an absent field stays. */
 export type BudgetUpdate = Author &
@@ -52,10 +59,11 @@ export type BudgetResult =
   | { readonly outcome: "no_key" }
   /** The id belongs to a budget of another account. */
   | { readonly outcome: "conflict" }
-  | { readonly outcome: "too_many" }
+  | { readonly outcome: "too_many" | "too_many_of_each" }
 
-/** Maximum number of budgets of an account. */
+/** Maximum number of budgets of an account, and of those of each end user or value. */
 export const MAX_BUDGETS = 1_000
+export const MAX_EACH = 10
 
 const b = alias(budgets, "b")
 const w = alias(budget_windows, "w")
@@ -66,15 +74,20 @@ const { scope: _, amount: usual_amount, ...settings } = getTableColumns(b)
 
 const moment = (value: SQL) => sql<Date | null>`${value}`.mapWith(budgets.created_at)
 
+const [spent, held] = [usedAt(w.spent, NOW), usedAt(w.held, NOW)]
 const shown = {
   ...settings,
   usual_amount,
   amount: amountAt(NOW).mapWith(BigInt),
-  spent: usedAt(w.spent, NOW).mapWith(BigInt),
-  held: usedAt(w.held, NOW).mapWith(BigInt),
-  since: sql<Date>`greatest(${w.since}, ${start})`.mapWith(budgets.created_at),
+  spent: sql`u.spent`.mapWith(BigInt),
+  held: sql`u.held`.mapWith(BigInt),
+  most_used: sql`u.most_used`.mapWith(BigInt),
+  since: sql<Date>`greatest(u.since, ${start})`.mapWith(budgets.created_at),
   resets_at: moment(windowEnd(NOW)),
 }
+/** The use of all counters of the budget `b`. */
+const used = sql`LATERAL (SELECT sum(${spent})::bigint AS spent, sum(${held})::bigint AS held, max(${spent} + ${held}) AS most_used,
+  max(${w.since}) FILTER (WHERE ${w.member} = '') AS since FROM ${budget_windows} ${w} WHERE ${w.id} = ${b.id}) u`
 
 /** Adds a budget, which also counts the calls that its current window has had. The same `id` again makes no other budget. */
 export async function createBudget(
@@ -88,10 +101,21 @@ export async function createBudget(
       return known.account_id === budget.account_id
         ? { outcome: "known", budget: known }
         : { outcome: "conflict" }
-    if ((await transaction.$count(budgets, eq(budgets.account_id, budget.account_id))) >= MAX_BUDGETS)
-      return { outcome: "too_many" }
+    const of_account = eq(budgets.account_id, budget.account_id)
+    if ((await transaction.$count(budgets, of_account)) >= MAX_BUDGETS) return { outcome: "too_many" }
+    const is_each = isEach(budget)
+    if (
+      is_each &&
+      (await transaction.$count(budgets, and(of_account, eq(budgets.is_each, true)))) >= MAX_EACH
+    )
+      return { outcome: "too_many_of_each" }
     if (budget.selector === "key" && !(await isKeyOf(transaction, budget))) return { outcome: "no_key" }
-    await transaction.insert(budgets).values({ ...budget, scope: scopeOf(budget) })
+    const selected =
+      budget.selector === "end_user" && budget.selected !== null
+        ? await endUserOf(transaction, budget.account_id, budget.selected)
+        : budget.selected
+    const scope = scopeOf({ ...budget, selected })
+    await transaction.insert(budgets).values({ ...budget, selected, is_each, scope })
     await countAnew(transaction, budget.id, sql`CASE ${b.period} WHEN 'total' THEN ${NOW} ELSE ${start} END`)
     const made = await note(transaction, budget.id, "created", { actor, reason })
     if (made === null) throw new Error("a budget was neither inserted nor found")
@@ -133,6 +157,22 @@ export async function changeBudget(
   })
 }
 
+/** True if each end user, or each value of a tag, has the amount of the budget by itself. */
+function isEach({ selector, selected }: Pick<BudgetOrder, "selector" | "selected">): boolean {
+  return selector === "tag" ? selected?.includes("=") === false : selector === "end_user" && selected === null
+}
+
+/** The id of the end user, by its name or id; a new one if the name has not called yet. Needs the account's lock. */
+async function endUserOf(transaction: KeyStatements, account_id: string, end_user: string): Promise<string> {
+  const known = await findEndUser(transaction, account_id, end_user)
+  if (known !== null) return known
+  const made = { id: nextId(), account_id, subject: end_user }
+  await transaction.insert(end_users).values(made).onConflictDoNothing()
+  const id = await findEndUser(transaction, account_id, end_user)
+  if (id === null) throw new Error("an end user was neither inserted nor found")
+  return id
+}
+
 function scopeOf({ selector, selected }: Pick<BudgetOrder, "selector" | "selected">): string {
   return selected === null ? selector : `${selector}:${selected}`
 }
@@ -147,15 +187,14 @@ async function isKeyOf(
 
 /** Counts the calls that were held since then. Needs the account's lock. */
 async function countAnew(transaction: KeyStatements, id: string, since: SQL): Promise<void> {
-  const { id: budget_id, since: begins, ...counts } = getTableColumns(budget_windows)
-  const set = [begins, ...Object.values(counts)].map(({ name }) => sql.raw(`"${name}" = excluded."${name}"`))
+  await transaction.delete(budget_windows).where(eq(budget_windows.id, id))
   await transaction.execute(sql`
-    INSERT INTO ${budget_windows} (id, account_id, since, spent, held)
-    SELECT ${b.id}, ${b.account_id}, s.since, counted.spent, counted.held
+    INSERT INTO ${budget_windows} (id, member, account_id, since, spent, held, members)
+    SELECT ${b.id}, counted.member, ${b.account_id}, s.since, counted.spent, counted.held,
+      CASE WHEN counted.member = '' THEN count(*) OVER () - 1 ELSE 0 END
     FROM ${budgets} ${b} CROSS JOIN LATERAL (SELECT ${since} AS since OFFSET 0) s
       CROSS JOIN LATERAL ${countedSince(sql`s.since`)} counted
-    WHERE ${b.id} = ${id}
-    ON CONFLICT (${sql.raw(budget_id.name)}) DO UPDATE SET ${sql.join(set, sql.raw(", "))}`)
+    WHERE ${b.id} = ${id}`)
 }
 
 /** Writes the entry of a change, and tells the statements that hold and end. Null if there is no such budget. Needs the account's lock. */
@@ -210,9 +249,13 @@ export async function listBudgets(
 /** The budgets that calls of a key can count in, newest first. */
 export function budgetsOf(
   database: PostgresJsDatabase,
-  { account_id, id, group_path }: Pick<Key, "account_id" | "id" | "group_path">,
+  { account_id, id, group_path, labels }: Pick<Key, "account_id" | "id" | "group_path" | "labels">,
 ): Promise<readonly Budget[]> {
-  const is_concerned = concerns(sql`${id}::uuid`, sql`${group_path}::text`)
+  const is_concerned = concerns({
+    key_id: sql`${id}::uuid`,
+    group_path: sql`${group_path}::text`,
+    labels: sql`${labels && JSON.stringify(labels)}::text::jsonb`,
+  })
   return read(database, and(eq(b.account_id, account_id), is_concerned))
 }
 
@@ -229,7 +272,7 @@ function read(database: Pick<PostgresJsDatabase, "select">, condition: SQL | und
   return database
     .select(shown)
     .from(b)
-    .innerJoin(w, eq(w.id, b.id))
+    .innerJoin(used, sql`true`)
     .innerJoin(accounts, eq(accounts.id, b.account_id))
     .where(and(condition, isNull(accounts.moved_to)))
     .orderBy(desc(b.id))

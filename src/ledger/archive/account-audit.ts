@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { countedSince } from "../money/budgets.ts"
+import { countedIn } from "../money/budgets.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { spentSince } from "../money/spending.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
@@ -55,9 +55,9 @@ const question = (account_id: string) => {
     WHERE ${k.account_id} = ${id} AND ${k.spend_limit_nano} IS NOT NULL
       AND ${since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
     UNION ALL SELECT 'budget', ${w.id}, ${w.spent} + ${w.held}, ${w.carried} + counted.spent + counted.held
-    FROM ${budget_windows} ${w} JOIN ${budgets} ${b} ON ${b.id} = ${w.id}
-      CROSS JOIN LATERAL ${countedSince(sql`${w.since}`)} counted
-    WHERE ${w.account_id} = ${id} AND ${w.since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
+    FROM ${budgets} ${b} CROSS JOIN LATERAL ${countedIn(sql`${budget_windows}`)} counted
+      JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = counted.member
+    WHERE ${b.account_id} = ${id} AND ${w.since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
   )
   SELECT kind, id, recorded::text, expected::text FROM found WHERE recorded <> expected ORDER BY kind, id`
 }

@@ -114,12 +114,12 @@ export const sumsOfEntries = (entries: EntriesBeside) => sql`
     (count(*) FILTER (WHERE x.open = 1))::int AS calls
   FROM (${changesOf(entries)}) x GROUP BY x.account_id`
 
-/** Sums of entries, by account, key or budget. */
+/** Sums of entries, by account, key or counter of a budget. */
 export type FoundSums = ReadonlyMap<string, readonly [bigint, bigint]>
 
-export const found = (name: string, sums: FoundSums, columns: string) => {
+export const found = (name: string, sums: FoundSums, columns: string, type = "uuid") => {
   const list = [...sums]
-  return sql`unnest(${arrayOf(list, ([id]) => id)}::uuid[], ${arrayOf(list, ([, [one]]) => one)}::numeric[],
+  return sql`unnest(${arrayOf(list, ([id]) => id)}::${sql.raw(type)}[], ${arrayOf(list, ([, [one]]) => one)}::numeric[],
     ${arrayOf(list, ([, [, other]]) => other)}::numeric[]) AS ${sql.raw(`${name} (${columns})`)}`
 }
 

@@ -135,7 +135,7 @@ class Auditing {
   readonly #sums = new Map<string, [bigint, bigint]>()
   /** Spending of each key with a limit, by the same entries. */
   readonly #spent = new Map<string, [bigint, bigint]>()
-  /** The spending and the holds of each budget, by the same entries. */
+  /** The spending and the holds of each counter of a budget, by the same entries. */
   readonly #budgets = new Map<string, [bigint, bigint]>()
   readonly #found = {
     accounts: new Violations(),

@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
-import { countedSince, inUnit } from "../money/budgets.ts"
+import { countedIn, inUnit, member, withBudgets } from "../money/budgets.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
-import { corrections, ends, holds, terms } from "../schema/tables.ts"
+import { corrections, ends, holds } from "../schema/tables.ts"
 import { at, beginsIn, type EntriesBeside, type FoundSums, found } from "./audit-checks.ts"
 import { within } from "./slices.ts"
 
@@ -14,10 +14,9 @@ const w = alias(budget_windows, "w")
 const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(corrections, "c")
-const t = alias(terms, "t")
 
 const has_budgets = sql`${h.account_id} IN (SELECT ${budgets.account_id} FROM ${budgets})`
-const call = sql`${h.account_id}, ${h.key_id}, ${h.group_path}, ${h.terms_id}, ${h.held_at}`
+const call = sql`${h.account_id}, ${h.key_id}, ${h.group_path}, ${h.labels_id}, ${h.terms_id}, ${h.held_at}`
 
 /** The changes by entries, one row each, of the calls of accounts with budgets: what is spent and held in USD, tokens and requests. */
 const changesOf = (entries: EntriesBeside) => sql`
@@ -34,32 +33,34 @@ const changesOf = (entries: EntriesBeside) => sql`
       JOIN ${holds} ${h} ON ${h.id} = ${c.id} AND ${within(h.id, entries)}
     WHERE ${within(c.id, entries)} AND ${at(sql`${c.corrected_at}`, entries)} AND ${has_budgets}`
 
-/** Sums of these changes for each budget whose current window they belong to. */
-export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => sql`
-  SELECT ${w.id}, sum(${inUnit(sql`x.spent_nano`, sql`x.spent_tokens`, sql`x.spent_requests`)})::text AS spent,
-    sum(${inUnit(sql`x.held_nano`, sql`x.held_tokens`, sql`x.held_requests`)})::text AS held
-  FROM (${changesOf(entries)}) x JOIN ${terms} ${t} ON ${t.id} = x.terms_id
-    CROSS JOIN LATERAL unnest(tollgate.scopes_of(x.key_id, x.group_path, ${t.model})) AS s (scope)
-    JOIN ${budgets} ${b} ON ${b.account_id} = x.account_id AND ${b.scope} = s.scope
-    JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND x.held_at >= ${w.since}
-  WHERE ${beginsIn(w.since, open_month)} GROUP BY ${w.id}`
+/** The name of a counter in lists: the budget's id and the member. */
+const counter = sql`concat(${w.id}, encode(convert_to(${w.member}, 'UTF8'), 'hex'))`
 
-/** Budgets that seem to differ from what was found before a moment and the entries since. */
+/** Sums of these changes for each counter whose current window they belong to. */
+export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => sql`
+  SELECT ${counter} AS id, sum(${inUnit(sql`s.spent_nano`, sql`s.spent_tokens`, sql`s.spent_requests`)})::text AS spent,
+    sum(${inUnit(sql`s.held_nano`, sql`s.held_tokens`, sql`s.held_requests`)})::text AS held
+  FROM ${withBudgets(sql`(${changesOf(entries)}) s`, sql`s.terms_id`)}
+    JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = ${member} AND s.held_at >= ${w.since}
+  WHERE ${beginsIn(w.since, open_month)} GROUP BY ${w.id}, ${w.member}`
+
+/** Counters that seem to differ from what was found before a moment and the entries since. */
 export const budgetsThatMayDiffer = (sums: FoundSums, open_month: string | null, since: EntriesBeside) => sql`
-  SELECT ${w.id} FROM ${budget_windows} ${w} LEFT JOIN (${budgetsIn(since, open_month)}) later ON later.id = ${w.id}
-    LEFT JOIN ${found("f", sums, "id, spent, held")} ON f.id = ${w.id}
+  SELECT ${counter} AS id FROM ${budget_windows} ${w} LEFT JOIN (${budgetsIn(since, open_month)}) later ON later.id = ${counter}
+    LEFT JOIN ${found("f", sums, "id, spent, held", "text")} ON f.id = ${counter}
   WHERE ${beginsIn(w.since, open_month)} AND (
     ${w.spent} <> ${w.carried} + coalesce(f.spent, 0) + coalesce(later.spent::numeric, 0)
     OR ${w.held} <> coalesce(f.held, 0) + coalesce(later.held::numeric, 0))
-  ORDER BY ${w.id}`
+  ORDER BY 1`
 
-/** Those of these budgets that differ from the calls of their window, each in one snapshot. Tokens and requests count as if each were a USD. */
+/** Those of these counters that differ from the calls of their window, each in one snapshot. Tokens and requests count as if each were a USD. */
 export const budgetsThatDiffer = (ids: readonly string[], open_month: string | null) => sql`
   SELECT said.kind, ${w.account_id}, ${w.id}, (said.recorded * s.unit)::text AS recorded, (said.expected * s.unit)::text AS expected
-  FROM ${budget_windows} ${w} JOIN ${budgets} ${b} ON ${b.id} = ${w.id}
-    CROSS JOIN LATERAL (SELECT ${w.since} AS since, CASE ${b.unit} WHEN 'usd' THEN 1 ELSE 1000000000 END AS unit OFFSET 0) s
-    CROSS JOIN LATERAL ${countedSince(sql`s.since`)} counted
+  FROM ${budgets} ${b} CROSS JOIN LATERAL (SELECT CASE ${b.unit} WHEN 'usd' THEN 1 ELSE 1000000000 END AS unit OFFSET 0) s
+    CROSS JOIN LATERAL ${countedIn(sql`${budget_windows}`)} counted
+    JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = counted.member
     CROSS JOIN LATERAL (VALUES ('budget_spent', ${w.spent}::numeric, ${w.carried}::numeric + counted.spent),
       ('budget_held', ${w.held}::numeric, counted.held::numeric)) AS said (kind, recorded, expected)
-  WHERE ${w.id} = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND ${beginsIn(w.since, open_month)} AND said.recorded <> said.expected
+  WHERE ${b.id} = ANY (${arrayOf([...new Set(ids.map((id) => id.slice(0, 36)))], (id) => id)}::uuid[])
+    AND ${counter} = ANY (${arrayOf(ids, (id) => id)}::text[]) AND ${beginsIn(w.since, open_month)} AND said.recorded <> said.expected
   ORDER BY ${w.id}, said.kind`

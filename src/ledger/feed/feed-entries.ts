@@ -44,7 +44,9 @@ interface Source {
 /** Ids of entries whose keys are more than an id: the same ones for ever. */
 export const attemptId = (x: string) => sql.raw(`md5(${x}.id::text || ' ' || ${x}.ordinal)::uuid`)
 export const crossingId = (x: string) =>
-  sql.raw(`md5(${x}.budget_id::text || ' ' || extract(epoch FROM ${x}.since) || ' ' || ${x}.percent)::uuid`)
+  sql.raw(
+    `md5(${x}.budget_id::text || ' ' || ${x}.member || ' ' || extract(epoch FROM ${x}.since) || ' ' || ${x}.percent)::uuid`,
+  )
 
 const sources: readonly Source[] = [
   { table: ends, time: ends.ended_at, types: ["tollgate.call.ended"] },

@@ -1,8 +1,10 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import { names } from "../database/statement.ts"
+import type { Runner } from "../database/connection.ts"
+import { allOf, names, statement } from "../database/statement.ts"
 import type { BudgetUse } from "../entries.ts"
 import { budget_crossings, budget_windows, budgets } from "../schema/budgets.ts"
+import { labels } from "../schema/labels.ts"
 import { corrections, ends, holds, terms } from "../schema/tables.ts"
 import { idsSince } from "./spending.ts"
 
@@ -14,28 +16,60 @@ const t = alias(terms, "t")
 const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(corrections, "c")
+const l = alias(labels, "l")
 
-/** Facts of a call that its hold has recorded. */
-interface HeldCall {
-  readonly key_id: SQL
-  readonly group_path: SQL
-  readonly terms_id: SQL
+/** The labels `l` of a hold, whose columns are null if it has none. */
+const labelsOf = (labels_id: SQL): SQL =>
+  sql`LATERAL (SELECT ${l.end_user_id}, ${l.tags} FROM ${labels} ${l} WHERE ${l.id} = ${labels_id} OFFSET 0) ${l}`
+const modelOf = (terms_id: SQL): SQL =>
+  sql`(SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${terms_id})`
+
+/**
+ * `calls` as `s`, with each budget `b` in which they count. They have the columns `account_id`, `key_id`, `group_path` and `labels_id`
+ * of their holds, and `terms_id` is that of the hold.
+ */
+export function withBudgets(calls: SQL, terms_id: SQL): SQL {
+  return sql`(
+    SELECT s.*, ${l.end_user_id}, ${l.tags},
+      tollgate.scopes_of(s.key_id, s.group_path, ${modelOf(terms_id)}, ${l.end_user_id}, ${l.tags}) AS scopes
+    FROM ${calls} LEFT JOIN ${labelsOf(sql`s.labels_id`)} ON true OFFSET 0) s
+    JOIN ${budgets} ${b} ON ${b.account_id} = s.account_id AND ${b.scope} = ANY (s.scopes)`
 }
 
-/** The scopes of budgets in which the call counts. */
-export function scopesOf({ key_id, group_path, terms_id }: HeldCall): SQL {
-  return sql`tollgate.scopes_of(${key_id}, ${group_path}, (SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${terms_id}))`
-}
+/** The counter of the budget `b` in which a call of this end user and tags counts. */
+const memberOf = (end_user_id: SQL, tags: SQL): SQL =>
+  sql`CASE WHEN NOT ${b.is_each} THEN '' WHEN ${b.selector} = 'tag' THEN ${tags}->>${b.selected} ELSE ${end_user_id}::text END`
+export const member = memberOf(sql`s.end_user_id`, sql`s.tags`)
 
-/** True if the call counts in the budget `b` of its account: the same as by `scopesOf`, for one budget and many calls. */
-function countsIn({ key_id, group_path, terms_id }: HeldCall): SQL {
-  return sql`CASE ${b.selector}
-    WHEN 'all' THEN true
-    WHEN 'key' THEN ${b.selected} = ${key_id}::text
-    WHEN 'group' THEN starts_with(${group_path} || '/', ${b.selected} || '/')
-    WHEN 'model' THEN ${b.selected} = (SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${terms_id})
-  END`
-}
+/** Most members of a budget that have a counter of one window. It bounds the table, and what a move of the account copies. */
+const MAX_MEMBERS = sql.raw("10000")
+
+/** Locks the counters of `matched`, and those without a member of the same budgets, from which new members begin. */
+export const lockCounters = sql`counters AS MATERIALIZED (
+  SELECT ${w}.* FROM ${budget_windows} ${w} WHERE ${w.id} = ANY (ARRAY(SELECT id FROM matched))
+    AND ${w.member} = ANY (ARRAY(SELECT '' UNION SELECT member FROM matched))
+  ORDER BY ${w.id}, ${w.member} FOR NO KEY UPDATE
+)`
+
+/** The counter `x` of each row of `matched`, if there is one, and that without a member, `p`. */
+export const withCounter = sql`JOIN counters p ON p.id = m.id AND p.member = '' LEFT JOIN counters x ON x.id = m.id AND x.member = m.member`
+
+/** The members in the window of `p`, with the new ones of the row `n` if it begins there. */
+const membersOf = (since: SQL): SQL => sql`CASE WHEN p.since = ${since} THEN p.members ELSE 0 END`
+
+/** True for a new member of a window that has as many as it can have. */
+export const isFull = (since: SQL): SQL => sql`x.id IS NULL AND ${membersOf(since)}
+  + row_number() OVER (PARTITION BY m.id, x.id IS NULL ORDER BY m.member) > ${MAX_MEMBERS}`
+
+/** Writes counters from `written`, which has `is_new` and the columns of `counters`, and counts new members where there is no member. */
+export const writeCounters = (written: SQL): SQL => sql`
+  INSERT INTO ${budget_windows} (${names(budget_windows.id, budget_windows.member, budget_windows.account_id, ...counters, budget_windows.members)})
+  SELECT s.id, s.member, s.account_id, ${allOf("s", ...counters)}, 0 FROM ${written} s
+  UNION ALL SELECT p.id, '', p.account_id, n.since, 0, 0, 0, 0, ${membersOf(sql`n.since`)} + n.members
+  FROM (SELECT s.id, s.since, count(*)::int AS members FROM ${written} s WHERE s.is_new GROUP BY s.id, s.since) n
+    JOIN counters p ON p.id = n.id AND p.member = ''
+  ON CONFLICT (id, member) DO UPDATE SET (${names(...counters, budget_windows.members)})
+    = (${allOf("excluded", ...counters, budget_windows.members)})`
 
 /** An amount in the unit of the budget `b`. */
 export function inUnit(usd_nano: SQL, tokens: SQL, requests: SQL): SQL {
@@ -71,9 +105,10 @@ interface WindowUse {
   readonly moment: SQL
 }
 
-/** The budget `b` and what its window has used, as a JSON object for `useOf`. */
-export function budgetJson({ amount, spent, held, moment }: WindowUse): SQL {
-  return sql`json_build_object('id', ${b.id}, 'name', ${b.name}, 'selector', ${b.selector}, 'selected', ${b.selected},
+/** The budget `b` and what its window has used, as a JSON object for `useOf`. For a `member` of it, that is what is selected. */
+export function budgetJson({ amount, spent, held, moment }: WindowUse, member: SQL): SQL {
+  return sql`json_build_object('id', ${b.id}, 'name', ${b.name}, 'selector', ${b.selector}, 'selected',
+    CASE WHEN ${b.is_each} THEN coalesce(${b.selected} || '=', '') || ${member} ELSE ${b.selected} END,
     'unit', ${b.unit}, 'period', ${b.period}, 'amount', (${amount})::text, 'spent', (${spent})::text, 'held', (${held})::text,
     'resets_at', extract(epoch FROM ${windowEnd(moment)}) * 1000)`
 }
@@ -101,21 +136,33 @@ export function usedAt(column: typeof w.spent | typeof w.held, moment: SQL): SQL
 }
 
 /** The hard budgets of a key, as a JSON array for `useOf`: also those of models that it may not call. */
-export function budgetsOfKey(account_id: SQL, key_id: SQL, group_path: SQL): SQL {
+export function budgetsOfKey(account_id: SQL, key: KeyFacts): SQL {
   const now = sql`now()`
   const use = { amount: amountAt(now), spent: usedAt(w.spent, now), held: usedAt(w.held, now), moment: now }
-  return sql`(SELECT json_agg(${budgetJson(use)}) FROM ${budgets} ${b} JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id}
-    WHERE ${b.account_id} = ${account_id} AND ${b.is_hard} AND ${concerns(key_id, group_path)})`
+  return sql`(SELECT json_agg(${budgetJson(use, sql`''`)}) FROM ${budgets} ${b} JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id}
+    WHERE ${b.account_id} = ${account_id} AND ${b.is_hard} AND ${concerns(key)})`
 }
 
-/** True if calls of the key can count in the budget `b`. */
-export function concerns(key_id: SQL, group_path: SQL): SQL {
-  return sql`(${b.selector} = 'model' OR ${b.scope} = ANY (tollgate.scopes_of(${key_id}, ${group_path}, NULL)))`
+interface KeyFacts {
+  readonly key_id: SQL
+  readonly group_path: SQL
+  /** Tags of all its calls. */
+  readonly labels: SQL
+}
+
+/**
+ * True if all calls of the key count in the budget `b`, or those to its model. Budgets of each end user or value are left out,
+ * because they have no one amount.
+ */
+export function concerns({ key_id, group_path, labels }: KeyFacts): SQL {
+  return sql`(NOT ${b.is_each} AND (${b.selector} = 'model'
+    OR ${b.scope} = ANY (tollgate.scopes_of(${key_id}, ${group_path}, NULL, NULL, ${labels}))))`
 }
 
 /** The columns of `changed`, besides those that `moveSums` reads, from which `countBudgets` follows. */
 export interface CountedChange {
   readonly group_path: SQL
+  readonly labels_id: SQL
   /** The terms of the hold. */
   readonly held_terms_id: SQL
   readonly paid_tokens: SQL
@@ -139,7 +186,7 @@ export const counters = [
   budget_windows.crossed_percent,
 ] as const
 
-/** Those that are counted in the window of the row `x`, or 0 if the window that begins at `since` is a later one. */
+/** Those that are counted in the window of the row `x`, or 0 if there is none or if the window that begins at `since` is a later one. */
 export function countersFrom(since: SQL): SQL {
   const counts = counters.filter((column) => column !== budget_windows.since)
   const now = counts.map(
@@ -150,47 +197,43 @@ export function countersFrom(since: SQL): SQL {
 
 /**
  * Counts ended calls at their charge instead of their hold, in the budgets in whose current window they were held, and writes the
- * thresholds that this reaches. A restored hold (D73) may be the first of a window, which then begins. Follows the CTEs `changed`
- * and `payers`, as `countSpending` does. An account whose budgets were changed after the statement's snapshot is `is_stale` in
- * `payers`, and must not be in `changed`.
+ * thresholds that this reaches. A restored hold (D73) may be the first of a window, which then begins, or of a member. An old counter
+ * of a member may be gone. Follows the CTEs `changed` and `payers`, as `countSpending` does. An account whose budgets were changed
+ * after the statement's snapshot is `is_stale` in `payers`, and must not be in `changed`.
  */
 export const countBudgets = sql`matched AS MATERIALIZED (
-  SELECT ${b.id}, s.held_at,
+  SELECT ${b.id}, ${member} AS member, s.held_at, s.freed_requests < 0 AS is_restored,
     ${inUnit(sql`s.paid_nano`, sql`s.paid_tokens`, sql`s.paid_requests`)} AS paid,
     ${inUnit(sql`s.freed_nano`, sql`s.freed_tokens`, sql`s.freed_requests`)} AS freed
-  FROM (
-    SELECT s.*, ${scopesOf({ key_id: sql`s.key_id`, group_path: sql`s.group_path`, terms_id: sql`s.held_terms_id` })} AS scopes
-    FROM changed s JOIN payers p ON p.id = s.account_id AND p.is_limited OFFSET 0) s
-    JOIN ${budgets} ${b} ON ${b.account_id} = s.account_id AND ${b.scope} = ANY (s.scopes)
-), counters AS MATERIALIZED (
-  SELECT ${w}.* FROM ${budget_windows} ${w}
-  WHERE ${w.id} = ANY (ARRAY(SELECT id FROM matched)) ORDER BY ${w.id} FOR NO KEY UPDATE
-), windows AS MATERIALIZED (
-  SELECT x.id, s.since, ${b.thresholds}, ${amountAt(sql`now()`)} AS amount, ${countersFrom(sql`s.since`)}
-  FROM counters x JOIN (SELECT id, max(held_at) AS held_at FROM matched GROUP BY id) m ON m.id = x.id
-    JOIN ${budgets} ${b} ON ${b.id} = x.id
-    CROSS JOIN LATERAL (SELECT greatest(x.since, ${windowStart(sql`m.held_at`)}) AS since OFFSET 0) s
-), filled AS (
-  UPDATE ${budget_windows} ${w} SET (${names(...counters)})
-    = (s.since, s.spent + s.paid, s.held - s.freed, s.carried, greatest(s.crossed_percent, (
-      SELECT max(x) FROM unnest(s.thresholds) x WHERE (s.spent + s.paid)::numeric * 100 >= s.amount::numeric * x)))
-  FROM (
-    SELECT y.*, m.paid, m.freed FROM windows y JOIN (
-      SELECT m.id, sum(m.paid)::bigint AS paid, sum(m.freed)::bigint AS freed
-      FROM matched m JOIN windows y ON y.id = m.id AND y.since <= m.held_at GROUP BY m.id) m ON m.id = y.id) s
-  WHERE ${w.id} = s.id AND ${w.id} = ANY (ARRAY(SELECT id FROM counters))
-  RETURNING ${w.id}, ${w.account_id}, ${w.since}, ${w.spent}, ${w.crossed_percent}, s.thresholds, s.amount
+  FROM ${withBudgets(sql`changed s JOIN payers p ON p.id = s.account_id AND p.is_limited`, sql`s.held_terms_id`)}
+), ${lockCounters}, windows AS MATERIALIZED (
+  SELECT m.id, m.member, p.account_id, x.id IS NULL AS is_new, s.since, ${b.thresholds}, ${amountAt(sql`now()`)} AS amount,
+    ${countersFrom(sql`s.since`)}
+  FROM (SELECT id, member, max(held_at) AS held_at, bool_or(is_restored) AS is_restored FROM matched GROUP BY id, member) m
+    ${withCounter} JOIN ${budgets} ${b} ON ${b.id} = m.id
+    CROSS JOIN LATERAL (SELECT greatest(coalesce(x.since, p.since), ${windowStart(sql`m.held_at`)}) AS since OFFSET 0) s
+  WHERE x.id IS NOT NULL OR m.is_restored
+), written AS MATERIALIZED (
+  SELECT y.id, y.member, y.account_id, y.is_new, y.since, y.spent + m.paid AS spent, y.held - m.freed AS held, y.carried,
+    greatest(y.crossed_percent, (
+      SELECT max(x) FROM unnest(y.thresholds) x WHERE (y.spent + m.paid)::numeric * 100 >= y.amount::numeric * x)) AS crossed_percent
+  FROM windows y JOIN (
+    SELECT m.id, m.member, sum(m.paid)::bigint AS paid, sum(m.freed)::bigint AS freed
+    FROM matched m JOIN windows y ON y.id = m.id AND y.member = m.member AND y.since <= m.held_at GROUP BY m.id, m.member) m
+    ON m.id = y.id AND m.member = y.member
+), filled AS (${writeCounters(sql`written`)}
 ), crossed AS (
   INSERT INTO ${budget_crossings} (${names(
     budget_crossings.budget_id,
+    budget_crossings.member,
     budget_crossings.account_id,
     budget_crossings.since,
     budget_crossings.percent,
     budget_crossings.spent,
     budget_crossings.amount,
   )})
-  SELECT f.id, f.account_id, f.since, x, f.spent, f.amount
-  FROM filled f JOIN windows n ON n.id = f.id CROSS JOIN LATERAL unnest(f.thresholds) x
+  SELECT f.id, f.member, f.account_id, f.since, x, f.spent, n.amount
+  FROM written f JOIN windows n ON n.id = f.id AND n.member = f.member CROSS JOIN LATERAL unnest(n.thresholds) x
   WHERE x > n.crossed_percent AND x <= f.crossed_percent
   ON CONFLICT DO NOTHING
 )`
@@ -204,11 +247,57 @@ const spent_of_call = inUnit(
 )
 const held_of_call = inUnit(sql`${h.amount_nano}`, sql`${h.held_tokens}`, sql`1`)
 
-/** `spent` and `held` of the budget `b` by its account's calls in this shard that were held since then, as a row. */
-export function countedSince(since: SQL): SQL {
-  return sql`(SELECT coalesce(sum(${spent_of_call}) FILTER (WHERE ${e.id} IS NOT NULL), 0)::bigint AS spent,
-      coalesce(sum(${held_of_call}) FILTER (WHERE ${e.id} IS NULL), 0)::bigint AS held
+/** The calls of this shard that were held since then and count in the budget `b`: the same as by `withBudgets`, for one budget and many calls. */
+function callsSince(since: SQL): SQL {
+  return sql`SELECT ${memberOf(sql`${l.end_user_id}`, sql`${l.tags}`)} AS member, ${h.held_at},
+      CASE WHEN ${e.id} IS NULL THEN 0 ELSE ${spent_of_call} END AS spent, CASE WHEN ${e.id} IS NULL THEN ${held_of_call} ELSE 0 END AS held
     FROM ${holds} ${h} LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id}
+      LEFT JOIN ${labelsOf(sql`${h.labels_id}`)} ON ${b.selector} IN ('end_user', 'tag')
     WHERE ${h.account_id} = ${b.account_id} AND ${h.held_at} >= ${since} AND ${h.id} >= ${idsSince(since)}
-      AND ${countsIn({ key_id: sql`${h.key_id}`, group_path: sql`${h.group_path}`, terms_id: sql`${h.terms_id}` })})`
+      AND CASE ${b.selector}
+        WHEN 'all' THEN true
+        WHEN 'key' THEN ${b.selected} = ${h.key_id}::text
+        WHEN 'group' THEN starts_with(${h.group_path} || '/', ${b.selected} || '/')
+        WHEN 'model' THEN ${b.selected} = ${modelOf(sql`${h.terms_id}`)}
+        WHEN 'end_user' THEN ${l.end_user_id}::text = coalesce(${b.selected}, ${l.end_user_id}::text)
+        WHEN 'tag' THEN ${l.tags}->>split_part(${b.selected}, '=', 1)
+          = CASE WHEN ${b.is_each} THEN ${l.tags}->>${b.selected} ELSE substr(${b.selected}, strpos(${b.selected}, '=') + 1) END
+      END`
+}
+
+/** `spent` and `held` of the budget `b` for each `member` by the calls since then, and a row without a member, as a relation. */
+export function countedSince(since: SQL): SQL {
+  return sql`(SELECT x.member, sum(x.spent)::bigint AS spent, sum(x.held)::bigint AS held
+    FROM (${callsSince(since)} UNION ALL SELECT '', NULL, 0, 0) x GROUP BY x.member)`
+}
+
+/** The same for each of the counters `windows`, a relation like `budget_windows`, by the calls of its window. */
+export function countedIn(windows: SQL): SQL {
+  return sql`(SELECT w.member, coalesce(sum(x.spent), 0)::bigint AS spent, coalesce(sum(x.held), 0)::bigint AS held
+    FROM (SELECT min(w.since) AS since FROM ${windows} w WHERE w.id = ${b.id}) y CROSS JOIN LATERAL (${callsSince(sql`y.since`)} OFFSET 0) x
+    RIGHT JOIN ${windows} w ON w.member = x.member AND x.held_at >= w.since WHERE w.id = ${b.id} GROUP BY w.member)`
+}
+
+const STATEMENT_MS = 5_000
+const CHUNK = 1_000
+
+/** A window that ended a day ago does not come again, although the clocks of servers differ. A member without a counter begins at 0. */
+const forget = statement(
+  "sweep",
+  sql`
+DELETE FROM ${budget_windows} ${w} USING (
+  SELECT o.id, o.member FROM (
+    SELECT ${b.id}, ${windowStart(sql`now() - interval '1 day'`)} AS since FROM ${budgets} ${b} WHERE ${b.is_each} OFFSET 0) s
+    JOIN ${budget_windows} o ON o.id = s.id AND o.member <> '' AND o.since < s.since
+  LIMIT ${sql.raw(String(CHUNK))} FOR UPDATE OF o SKIP LOCKED) old
+WHERE ${w.id} = old.id AND ${w.member} = old.member
+RETURNING 1`,
+)
+
+/** Deletes the counters of members that have not called for long. */
+export async function forgetMembers(connection: Runner): Promise<void> {
+  for (;;) {
+    const gone = await connection.run(forget, [], STATEMENT_MS)
+    if (gone.length < CHUNK) break
+  }
 }

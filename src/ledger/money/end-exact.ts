@@ -133,13 +133,16 @@ export const lockPayers = sql`locked AS MATERIALIZED (
 
 /**
  * Updates the accounts by `changed`, which has `id`, `account_id`, `paid_nano` and `freed_nano`, and then the spending limits and budgets.
+ * A restored hold may add a counter of a budget (D97).
  * `holdExact` explains `ANY (ARRAY(…))`.
  */
 export const moveSums = sql`moved AS (
-  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano, accounts.next_change_at)})
-    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano, ${afterEnd(a, sql`s.is_pinned`, sql`s.paid_nano`)})
+  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano, accounts.next_change_at, accounts.budgets_version)})
+    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano, ${afterEnd(a, sql`s.is_pinned`, sql`s.paid_nano`)},
+      ${a.budgets_version} + s.is_restored::int)
   FROM (
     SELECT s.account_id, sum(s.paid_nano)::bigint AS paid_nano, sum(s.freed_nano)::bigint AS freed_nano,
+      bool_or(s.freed_requests < 0) AS is_restored,
       bool_or(${hasPin(sql`s.id`)}) AS is_pinned
     FROM changed s JOIN payers p ON p.id = s.account_id GROUP BY s.account_id) s
   WHERE ${a.id} = s.account_id AND ${a.id} = ANY (ARRAY(SELECT account_id FROM changed)) RETURNING ${a.id}
@@ -158,11 +161,11 @@ export const endExact = statement(
   sql`
 WITH asked AS MATERIALIZED (
   SELECT x.*, hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp, hold.held_at,
-    hold.group_path, hold.held_tokens, hold.terms_id AS held_terms_id, coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at,
+    hold.group_path, hold.labels_id, hold.held_tokens, hold.terms_id AS held_terms_id, coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at,
     past.outcome AS past_outcome, past.charge_nano AS past_nano, past.tokens AS past_tokens
   FROM ${batch.ordered} LEFT JOIN LATERAL (
     SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at}, ${h.terms_id},
-      ${h.group_path}, ${h.held_tokens} FROM ${holds} ${h}
+      ${h.group_path}, ${h.labels_id}, ${h.held_tokens} FROM ${holds} ${h}
     WHERE ${isItem(h.id, of("x", ends.id), 2)} OFFSET 0) hold ON true
   LEFT JOIN LATERAL (
     SELECT ${e.outcome}, ${e.charge_nano}, ${e.prompt_tokens} + ${e.completion_tokens} AS tokens FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true
@@ -194,6 +197,7 @@ WITH asked AS MATERIALIZED (
   SELECT d.place, d.id, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano, ${budgetColumns(
     {
       group_path: sql`d.group_path`,
+      labels_id: sql`d.labels_id`,
       held_terms_id: sql`d.held_terms_id`,
       paid_tokens: sql`coalesce(d.prompt_tokens + d.completion_tokens, 0) - coalesce(d.past_tokens, 0)`,
       freed_tokens: sql`CASE WHEN d.past_outcome IS NULL THEN d.held_tokens END`,

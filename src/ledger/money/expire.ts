@@ -36,7 +36,7 @@ WITH asked AS MATERIALIZED (
   SELECT hold.*, coalesce(seen.terms_id, hold.held_terms_id) AS terms_id, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
   FROM (SELECT DISTINCT ${names(holds.id)} FROM ${batch.relation}) x CROSS JOIN LATERAL (
     SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at},
-      ${h.terms_id} AS held_terms_id, ${h.group_path}, ${h.held_tokens} FROM ${holds} ${h}
+      ${h.terms_id} AS held_terms_id, ${h.group_path}, ${h.labels_id}, ${h.held_tokens} FROM ${holds} ${h}
     WHERE ${h.id} = ${of("x", holds.id)} AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL OFFSET 0) hold
   LEFT JOIN LATERAL (
     SELECT ${p.charge_nano}, ${p.basis}, ${p.prompt_tokens}, ${p.cached_tokens}, ${p.completion_tokens}, ${p.buckets}, ${p.terms_id}
@@ -67,6 +67,7 @@ WITH asked AS MATERIALIZED (
   SELECT q.id, q.account_id, q.key_id, q.held_at, q.charge_nano AS paid_nano, q.amount_nano AS freed_nano,
     q.charge_nano - q.amount_nano AS spent_nano, ${budgetColumns({
       group_path: sql`q.group_path`,
+      labels_id: sql`q.labels_id`,
       held_terms_id: sql`q.held_terms_id`,
       paid_tokens: sql`q.prompt_tokens + q.completion_tokens`,
       freed_tokens: sql`q.held_tokens`,

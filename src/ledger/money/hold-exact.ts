@@ -17,18 +17,22 @@ import {
   textOf,
 } from "../database/statement.ts"
 import type { Hold, HoldResult } from "../entries.ts"
-import { budget_windows, budgets } from "../schema/budgets.ts"
+import { budgets } from "../schema/budgets.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
 import {
   amountAt,
   budgetJson,
-  counters,
   countersFrom,
-  scopesOf,
+  isFull,
+  lockCounters,
+  member,
   takes,
   useOf,
   windowStart,
+  withBudgets,
+  withCounter,
+  writeCounters,
 } from "./budgets.ts"
 import { availableOf, changeDue, isDelayed, isDue } from "./grants.ts"
 import { claimLasts } from "./idempotency-claims.ts"
@@ -58,7 +62,6 @@ const g = alias(gateways, "g")
 const t = alias(terms, "t")
 const c = alias(idempotency, "c")
 const b = alias(budgets, "b")
-const w = alias(budget_windows, "w")
 
 export const holdFields: readonly ArrayColumn<Hold>[] = [
   [holds.id, (hold) => hold.id],
@@ -109,11 +112,6 @@ const asked = [
   holds.held_tokens,
 ] as const
 const columns = [...asked, holds.group_path, holds.amount_nano] as const
-const call = {
-  key_id: sql`s.key_id`,
-  group_path: sql`s.group_path`,
-  terms_id: sql`s.terms_id`,
-}
 
 /**
  * Holds what fits, and says why the rest does not. `available` and the price multiplier are read from the locked, newest
@@ -177,13 +175,9 @@ WITH asked AS MATERIALIZED (
   FROM due d JOIN locked l ON l.id = d.account_id AND NOT l.moving AND NOT l.grants_due
     JOIN seen v ON v.id = l.id AND v.budgets_version = l.budgets_version
 ), matched AS MATERIALIZED (
-  SELECT s.id AS call_id, ${b.id}, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
-  FROM (SELECT s.*, ${scopesOf(call)} AS scopes FROM sold s WHERE s.is_limited OFFSET 0) s
-    JOIN ${budgets} ${b} ON ${b.account_id} = s.account_id AND ${b.scope} = ANY (s.scopes)
-), counters AS MATERIALIZED (
-  SELECT ${w}.* FROM ${budget_windows} ${w} WHERE ${w.id} = ANY (ARRAY(SELECT id FROM matched))
-  ORDER BY ${w.id} FOR NO KEY UPDATE
-), limited_keys AS MATERIALIZED (
+  SELECT s.id AS call_id, ${b.id}, ${member} AS member, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
+  FROM ${withBudgets(sql`(SELECT * FROM sold WHERE is_limited) s`, sql`s.terms_id`)}
+), ${lockCounters}, limited_keys AS MATERIALIZED (
   SELECT ${k.id}, ${k.account_id}, ${k.spend_period}, ${k.spend_limit_nano}, ${k.spent_since}, ${k.spent_nano}
   FROM ${keys} ${k} WHERE ${k.id} = ANY (ARRAY(SELECT key_id FROM sold WHERE is_limited))
   ORDER BY ${k.id} FOR NO KEY UPDATE
@@ -198,24 +192,24 @@ WITH asked AS MATERIALIZED (
     r.spend_limit_nano - ${spentIn(locked_key, sql`o.moment`)} AS remaining_nano
   FROM limited_keys r JOIN clocks o ON o.account_id = r.account_id WHERE r.spend_limit_nano IS NOT NULL
 ), windows AS MATERIALIZED (
-  SELECT x.id, ${b.is_hard}, ${amountAt(sql`o.moment`)} AS amount, s.since, o.moment,
-    ${countersFrom(sql`s.since`)}
-  FROM counters x JOIN clocks o ON o.account_id = x.account_id
-    JOIN ${budgets} ${b} ON ${b.id} = x.id AND ${b.id} = ANY (ARRAY(SELECT id FROM counters))
-    CROSS JOIN LATERAL (SELECT greatest(x.since, ${windowStart(sql`o.moment`)}) AS since OFFSET 0) s
+  SELECT m.id, m.member, p.account_id, ${b.is_hard}, ${amountAt(sql`o.moment`)} AS amount, s.since, o.moment,
+    x.id IS NULL AS is_new, ${isFull(sql`s.since`)} AS is_full, ${countersFrom(sql`s.since`)}
+  FROM (SELECT DISTINCT id, member FROM matched) m ${withCounter} JOIN clocks o ON o.account_id = p.account_id
+    JOIN ${budgets} ${b} ON ${b.id} = m.id AND ${b.id} = ANY (ARRAY(SELECT id FROM counters))
+    CROSS JOIN LATERAL (SELECT greatest(coalesce(x.since, p.since), ${windowStart(sql`o.moment`)}) AS since OFFSET 0) s
 ), rooms AS MATERIALIZED (
   SELECT x.*, row_number() OVER ()::int AS slot FROM (
-    SELECT 'account' AS kind, id, available_nano AS room FROM locked
-    UNION ALL SELECT 'key', id, remaining_nano FROM limits
-    UNION ALL SELECT 'budget', id, amount - spent - held FROM windows WHERE is_hard) x
+    SELECT 'account' AS kind, id, '' AS member, available_nano AS room FROM locked
+    UNION ALL SELECT 'key', id, '', remaining_nano FROM limits
+    UNION ALL SELECT 'budget', id, member, CASE WHEN is_full THEN -1 ELSE amount - spent - held END FROM windows WHERE is_hard) x
 ), ordered AS MATERIALIZED (
   SELECT s.*, row_number() OVER (ORDER BY s.amount_nano, s.id)::int AS place FROM sold s WHERE s.active
 ), slots AS MATERIALIZED (
   SELECT x.place, r.slot, x.needed FROM rooms r JOIN (
-    SELECT 'account' AS kind, account_id AS id, place, amount_nano AS needed FROM ordered
-    UNION ALL SELECT 'key', key_id, place, amount_nano FROM ordered
-    UNION ALL SELECT 'budget', m.id, o.place, m.needed FROM matched m JOIN ordered o ON o.id = m.call_id) x
-  ON x.kind = r.kind AND x.id = r.id
+    SELECT 'account' AS kind, account_id AS id, '' AS member, place, amount_nano AS needed FROM ordered
+    UNION ALL SELECT 'key', key_id, '', place, amount_nano FROM ordered
+    UNION ALL SELECT 'budget', m.id, m.member, o.place, m.needed FROM matched m JOIN ordered o ON o.id = m.call_id) x
+  ON x.kind = r.kind AND x.id = r.id AND x.member = r.member
 ), weighed AS MATERIALIZED (
   SELECT o.*, (SELECT tollgate.admitted(
       ARRAY(SELECT place FROM slots ORDER BY place, slot), ARRAY(SELECT slot FROM slots ORDER BY place, slot),
@@ -240,8 +234,14 @@ WITH asked AS MATERIALIZED (
   RETURNING ${names(holds.id, holds.account_id, holds.key_id, holds.amount_nano)}
 ), contested AS MATERIALIZED (
   SELECT w.account_id FROM weighed w WHERE w.fits AND w.id NOT IN (SELECT id FROM inserted)
+), taken AS MATERIALIZED (
+  SELECT m.id, m.member, sum(m.needed)::bigint AS amount FROM matched m JOIN inserted i ON i.id = m.call_id GROUP BY m.id, m.member
+), written AS MATERIALIZED (
+  SELECT x.id, x.member, x.account_id, x.is_new, x.since, x.spent, x.held + s.amount AS held, x.carried, x.crossed_percent
+  FROM taken s JOIN windows x ON x.id = s.id AND x.member = s.member AND NOT x.is_full
 ), moved AS (
-  UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + s.amount_nano
+  UPDATE ${accounts} ${a} SET (${names(accounts.held_nano, accounts.budgets_version)}) = (${a.held_nano} + s.amount_nano,
+    ${a.budgets_version} + (${a.id} IN (SELECT account_id FROM written WHERE is_new))::int)
   FROM (SELECT account_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY account_id) s
   WHERE ${a.id} = s.account_id AND ${a.id} = ANY (ARRAY(SELECT account_id FROM inserted))
   RETURNING ${a.id}, ${availableOf(a)} AS available_nano
@@ -251,21 +251,20 @@ WITH asked AS MATERIALIZED (
     JOIN limits m ON m.id = s.key_id
   WHERE ${k.id} = s.key_id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits))
   RETURNING ${k.id}, m.remaining_nano - s.amount_nano AS remaining_nano
-), taken AS MATERIALIZED (
-  SELECT m.id, sum(m.needed)::bigint AS amount FROM matched m JOIN inserted i ON i.id = m.call_id GROUP BY m.id
-), filled AS (
-  UPDATE ${budget_windows} ${w} SET (${names(...counters)}) = (x.since, x.spent, x.held + s.amount, x.carried, x.crossed_percent)
-  FROM taken s JOIN windows x ON x.id = s.id
-  WHERE ${w.id} = s.id AND ${w.id} = ANY (ARRAY(SELECT id FROM counters))
-  RETURNING ${w.id}
+), filled AS (${writeCounters(sql`written`)}
 ), exceeded AS MATERIALIZED (
   SELECT DISTINCT ON (x.call_id) x.call_id, x.needed::text AS needed,
-    ${budgetJson({ amount: sql`x.amount`, spent: sql`x.spent`, held: sql`x.held`, moment: sql`x.moment` })}::text AS budget
+    ${budgetJson(
+      { amount: sql`x.amount`, spent: sql`x.spent`, held: sql`x.held`, moment: sql`x.moment` },
+      sql`x.member`,
+    )}::text AS budget
   FROM (
-    SELECT m.call_id, m.needed, y.id, y.amount, y.spent, y.held + coalesce(s.amount, 0) AS held, y.moment
-    FROM matched m JOIN windows y ON y.id = m.id AND y.is_hard LEFT JOIN taken s ON s.id = y.id
+    SELECT m.call_id, m.needed, y.id, y.member, y.is_full, CASE WHEN y.is_full THEN 0 ELSE y.amount END AS amount, y.spent,
+      y.held + coalesce(s.amount, 0) AS held, y.moment
+    FROM matched m JOIN windows y ON y.id = m.id AND y.member = m.member AND y.is_hard
+      LEFT JOIN taken s ON s.id = y.id AND s.member = y.member
     WHERE m.call_id NOT IN (SELECT id FROM inserted)) x JOIN ${budgets} ${b} ON ${b.id} = x.id
-  WHERE x.amount - x.spent - x.held < x.needed
+  WHERE x.is_full OR x.amount - x.spent - x.held < x.needed
   ORDER BY x.call_id, x.amount - x.spent >= x.needed, (x.amount - x.spent - x.held)::float8 / greatest(x.needed, 1), x.id
 )
 SELECT r.id,
@@ -294,7 +293,7 @@ SELECT r.id,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM inserted))::int AS whole,
   1 / ((SELECT count(*) FROM counted) = (SELECT count(DISTINCT i.key_id) FROM inserted i
     JOIN limits m ON m.id = i.key_id))::int AS counted_whole,
-  1 / ((SELECT count(*) FROM filled) = (SELECT count(*) FROM taken))::int AS filled_whole,
+  1 / ((SELECT count(*) FROM windows) = (SELECT count(DISTINCT (id, member)) FROM matched))::int AS windows_whole,
   1 / ((SELECT count(*) FROM claimed) = (SELECT count(*) FROM inserted WHERE id IN (SELECT call_id FROM claimed)))::int
     AS claimed_whole
 FROM asked r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id

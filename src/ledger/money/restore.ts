@@ -45,11 +45,12 @@ WITH asked AS MATERIALIZED (
   SELECT ${allOf("q", ...columns)}, (SELECT ${k.group_path} FROM ${keys} ${k} WHERE ${k.id} = q.key_id), $2::uuid
   FROM asked q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale ORDER BY q.id
   ON CONFLICT (id) DO NOTHING
-  RETURNING ${names(holds.id, holds.account_id, holds.key_id, holds.amount_nano, holds.held_at, holds.terms_id, holds.group_path, holds.held_tokens)}
+  RETURNING ${names(holds.id, holds.account_id, holds.key_id, holds.amount_nano, holds.held_at, holds.terms_id, holds.group_path, holds.labels_id, holds.held_tokens)}
 ), changed AS MATERIALIZED (
   SELECT i.id, i.account_id, i.key_id, i.held_at, 0::bigint AS paid_nano, -i.amount_nano AS freed_nano, i.amount_nano AS spent_nano,
     ${budgetColumns({
       group_path: sql`i.group_path`,
+      labels_id: sql`i.labels_id`,
       held_terms_id: sql`i.terms_id`,
       paid_tokens: sql`0`,
       freed_tokens: sql`-i.held_tokens`,

@@ -1,7 +1,7 @@
 import { getTableColumns, type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn, type PgTable } from "drizzle-orm/pg-core"
 import { names } from "../database/statement.ts"
-import { countedSince } from "../money/budgets.ts"
+import { countedIn } from "../money/budgets.ts"
 import { hasNoChange, isImmediate } from "../money/grants.ts"
 import { claimLasts } from "../money/idempotency-claims.ts"
 import { carriedOf, idsSince, periodStart, spentHere, spentIn } from "../money/spending.ts"
@@ -142,9 +142,9 @@ export const picture = (account_id: string, at: string) => {
           + ${carriedOf({ id: sql`${k.id}`, since: sql`p.since`, period: sql`p.period` })}) ORDER BY ${k.id}, p.period), '[]')
       FROM ${keys} ${k} CROSS JOIN (VALUES ('day', ${day}), ('month', ${month})) p (period, since)
         LEFT JOIN here ON here.key_id = ${k.id} WHERE ${k.account_id} = ${id}),
-    'budgets', ${rowsOf(budgets, id, "id")}, 'windows', ${rowsOf(budget_windows, id, "id", ["carried"])},
+    'budgets', ${rowsOf(budgets, id, "id")}, 'windows', ${rowsOf(budget_windows, id, "id, member", ["carried"])},
     'budget_entries', ${rowsOf(budget_entries, id, "id", ["xid"])},
-    'budget_crossings', ${rowsOf(budget_crossings, id, "budget_id, since, percent", ["xid"])},
+    'budget_crossings', ${rowsOf(budget_crossings, id, "budget_id, member, since, percent", ["xid"])},
     'claims', (SELECT jsonb_build_array(count(*), sum(hashtextextended(concat(${i.key_hash}, ${i.body_hash}, ${i.call_id}), 0)))
       FROM ${idempotency} ${i} WHERE ${i.account_id} = ${id} AND ${i.claimed_at} > ${moment} - ${claimLasts})
     )::text AS picture,
@@ -203,7 +203,7 @@ export const copy = (move: Move, picture: string, used: string) => {
       AND ${b.id} NOT IN (SELECT p.id FROM ${populated(budgets, part("budgets"))} p)
   ), removed_windows AS (
     DELETE FROM ${budget_windows} x USING arriving WHERE x.account_id = arriving.id
-      AND x.id NOT IN (SELECT p.id FROM ${populated(budgets, part("budgets"))} p)
+      AND (x.id, x.member) NOT IN (SELECT p.id, p.member FROM ${populated(budget_windows, part("windows"))} p)
   ), budgeted AS (
     INSERT INTO ${budgets} (${names(...budget_columns)})
     SELECT ${fromAlias("p", budget_columns)} FROM ${populated(budgets, part("budgets"))} p, arriving
@@ -211,9 +211,9 @@ export const copy = (move: Move, picture: string, used: string) => {
   ), windowed AS (
     INSERT INTO ${budget_windows} (${names(...window_columns, budget_windows.carried)})
     SELECT ${fromAlias("p", window_columns)}, p.spent - counted.spent
-    FROM arriving, ${populated(budgets, part("budgets"))} b
-      JOIN ${populated(budget_windows, part("windows"))} p ON p.id = b.id CROSS JOIN LATERAL ${countedSince(sql`p.since`)} counted
-    ON CONFLICT (id) ${replacing([...window_columns, budget_windows.carried])}
+    FROM arriving, ${populated(budgets, part("budgets"))} b CROSS JOIN LATERAL ${countedIn(populated(budget_windows, part("windows")))} counted
+      JOIN ${populated(budget_windows, part("windows"))} p ON p.id = b.id AND p.member = counted.member
+    ON CONFLICT (id, member) ${replacing([...window_columns, budget_windows.carried])}
   ), noted AS (
     INSERT INTO ${budget_entries} SELECT p.* FROM ${populated(budget_entries, part("budget_entries"))} p, arriving
     ON CONFLICT DO NOTHING

@@ -72,7 +72,7 @@ SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text
   (${availableOf(a)})::text AS available_nano, CASE WHEN ${isDue(a)} THEN ${a.id} END AS due_account_id, ${a.price_multiplier_bp} AS price_multiplier_bp,
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
   ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano,
-  CASE WHEN ${a.is_limited} THEN ${budgetsOfKey(sql`${a.id}`, sql`${k.id}`, sql`${k.group_path}`)}::text END AS budgets
+  CASE WHEN ${a.is_limited} THEN ${budgetsOfKey(sql`${a.id}`, { key_id: sql`${k.id}`, group_path: sql`${k.group_path}`, labels: sql`${k.labels}` })}::text END AS budgets
 FROM ${keys} ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}
 WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
 )

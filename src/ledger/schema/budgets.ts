@@ -23,8 +23,13 @@ export const budgets = ledger.table(
     account_id: uuid("account_id").notNull(),
     name: text("name").notNull(),
     selector: text("selector").$type<BudgetSelector>().notNull(),
-    /** The id of the key, the path of the group or the name of the model; null for `all`. */
+    /**
+     * The id of the key or end user, the path of the group, the name of the model, or the tag, as `name=value` or as `name`; null for
+     * `all` and for each end user.
+     */
     selected: text("selected"),
+    /** True if each end user, or each value of the tag, has the amount by itself. */
+    is_each: boolean("is_each").notNull(),
     /** The selector and what is selected, in the form in which `scopes_of` returns those of a call. */
     scope: text("scope").notNull(),
     unit: text("unit").$type<BudgetUnit>().notNull(),
@@ -48,13 +53,16 @@ export const budgets = ledger.table(
 
 /**
  * Counters of budgets, in the budget's unit: sums over the calls that were held since `since`. A call counts in `held` while it is
- * open, then in `spent`.
+ * open, then in `spent`. A budget of each end user or value has one for each `member` of which a call was held, made by that hold, which
+ * increments `budgets_version` of the account; its counter without a member only has the moment from which calls count.
  */
 export const budget_windows = ledger.table(
   "budget_windows",
   {
     /** The budget's id. */
-    id: uuid("id").primaryKey(),
+    id: uuid("id").notNull(),
+    /** The id of the end user or the value of the tag, in a budget of each; empty otherwise. */
+    member: text("member").notNull().default(""),
     account_id: uuid("account_id").notNull(),
     since: moment("since").notNull(),
     spent: amount("spent").notNull(),
@@ -63,8 +71,11 @@ export const budget_windows = ledger.table(
     carried: amount("carried").notNull().default(sql`0`),
     /** The highest threshold that `spent` has reached in this window; 0 for none. */
     crossed_percent: integer("crossed_percent").notNull().default(0),
+    /** In the counter without a member: the members that were added since `since`. */
+    members: integer("members").notNull().default(0),
   },
   (window) => [
+    primaryKey({ name: "budget_windows_pkey", columns: [window.id, window.member] }),
     index("budget_windows_of_account").on(window.account_id),
     check("budget_held_not_negative", sql`${window.held} >= 0`),
   ],
@@ -97,6 +108,7 @@ export const budget_crossings = ledger.table(
   "budget_crossings",
   {
     budget_id: uuid("budget_id").notNull(),
+    member: text("member").notNull().default(""),
     since: moment("since").notNull(),
     percent: integer("percent").notNull(),
     account_id: uuid("account_id").notNull(),
@@ -109,7 +121,7 @@ export const budget_crossings = ledger.table(
   (crossing) => [
     primaryKey({
       name: "budget_crossings_pkey",
-      columns: [crossing.budget_id, crossing.since, crossing.percent],
+      columns: [crossing.budget_id, crossing.member, crossing.since, crossing.percent],
     }),
     index("budget_crossings_of_account").on(crossing.account_id, crossing.crossed_at),
     index("budget_crossings_by_xid").on(crossing.xid).where(sql`${crossing.xid} IS NOT NULL`),

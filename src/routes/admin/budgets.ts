@@ -3,12 +3,13 @@ import { Value } from "@sinclair/typebox/value"
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
 import { parseId } from "../../id.ts"
-import { type BudgetResult, type BudgetUpdate, MAX_BUDGETS } from "../../ledger/accounts/budgets.ts"
+import { type BudgetResult, type BudgetUpdate, MAX_BUDGETS, MAX_EACH } from "../../ledger/accounts/budgets.ts"
 import { KeyGroup, listOf } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { type BudgetUnit, parseAmount } from "../../wire/budget.ts"
 import { BudgetBody, BudgetChangeBody, BudgetReset, checkUntil, NewBudget } from "../../wire/budget-bodies.ts"
 import { EXPECTED, invalidField } from "../../wire/fault.ts"
+import { isTagName, isTagValue } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { budgetBody } from "../record-bodies.ts"
 import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOperators, unknownOutcome } from "../reference/examples.ts"
@@ -109,7 +110,10 @@ function selectedOf({ selector, selected }: Pick<NewBudget, "selector" | "select
     if (selected !== undefined) throw invalidField("selected", "no such field with the selector all")
     return null
   }
-  if (selected === undefined) throw invalidField("selected", `the ${selector} that counts`)
+  if (selected === undefined) {
+    if (selector === "end_user") return null
+    throw invalidField("selected", `the ${selector} that counts`)
+  }
   if (selector === "key") {
     const id = parseId(selected)
     if (id === null) throw invalidField("selected", "the id of a key")
@@ -117,7 +121,14 @@ function selectedOf({ selector, selected }: Pick<NewBudget, "selector" | "select
   }
   if (selector === "group" && !Value.Check(KeyGroup, selected))
     throw invalidField("selected", String(KeyGroup[EXPECTED]))
+  if (selector === "tag" && !isTag(selected))
+    throw invalidField("selected", "a tag such as team=search, or its name for each value")
   return selected
+}
+
+function isTag(text: string): boolean {
+  const [name = "", value, ...rest] = text.split("=")
+  return isTagName(name) && (value === undefined || isTagValue(value)) && rest.length === 0
 }
 
 function amountIn(unit: BudgetUnit, text: string, field: string): bigint {
@@ -143,6 +154,10 @@ function madeBudget(result: BudgetResult) {
       throw new GatewayError("invalid_request", {
         message: `This account has ${MAX_BUDGETS} budgets, the most that one can have. Nothing was changed.`,
       })
+    case "too_many_of_each":
+      throw new GatewayError("invalid_request", {
+        message: `This account has ${MAX_EACH} budgets of each end user or of each value of a tag, the most that one can have. Nothing was changed.`,
+      })
     case "conflict":
       throw new GatewayError("invalid_request", {
         message:
@@ -154,6 +169,8 @@ function madeBudget(result: BudgetResult) {
 
 const unused: BudgetBody = { ...budgetExample, spent: "0", held: "0", left: "500" }
 const ofAll = { selector: "all", selected: null, timezone: "UTC", thresholds: [] } as const
+const ofEach = { ...ofAll, name: "Each end user", selector: "end_user", per: "day", each: true } as const
+const ofTag = { ...ofAll, name: "Search", selector: "tag", selected: "feature=search" } as const
 const alert = {
   name: "Large model",
   selector: "model",
@@ -185,6 +202,8 @@ const creating = ofOperators({
       per: "day",
       mode: "alert",
     },
+    each: { name: "Each end user", selector: "end_user", amount: "5", per: "day" },
+    tag: { name: "Search", selector: "tag", selected: "feature=search", amount: "300", per: "month" },
   }),
   response: {
     200: answer("A budget with this id already exists. Nothing was changed.", BudgetBody, {
@@ -203,6 +222,8 @@ const creating = ofOperators({
         left: "2000000",
       },
       alert: { ...unused, ...alert, amount: "100", limit: "100", left: "100" },
+      each: { ...unused, ...ofEach, amount: "5", limit: "5", left: "5" },
+      tag: { ...unused, ...ofTag, amount: "300", limit: "300", left: "300" },
     }),
   },
 
@@ -210,7 +231,7 @@ const creating = ofOperators({
   tag: "Accounts",
   summary: "Create a budget",
   description:
-    "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` counts from its creation. Selector, unit, period and time zone cannot be changed later.",
+    "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. A budget of each end user, or of each value of a tag, gives each the amount by itself. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` counts from its creation. Selector, unit, period and time zone cannot be changed later.",
   invalid: "amount",
   errors: [NO_ACCOUNT, unknownOutcome(budgetExample.id)],
 })

@@ -108,6 +108,7 @@ export const ownBudgetExample: OwnBudget = {
 export const budgetExample: BudgetBody = {
   ...ownBudgetExample,
   account_id: accountExample.id,
+  each: false,
   amount: "500",
   raise: null,
   thresholds: [80, 100],

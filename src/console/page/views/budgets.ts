@@ -1,4 +1,4 @@
-import { budgetPeriods, budgetSelectors, budgetUnits } from "../../../wire/budget.ts"
+import { budgetPeriods, budgetSelectors, budgetUnits, printSelected } from "../../../wire/budget.ts"
 import { BudgetBody } from "../../../wire/budget-bodies.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
@@ -23,9 +23,7 @@ export function budgets(visit: Visit, account_id: string): ViewPart {
     key: ({ id }: BudgetBody) => id,
     columns: [
       column("name", ({ name }) => named(name)),
-      column("selector", ({ selector, selected }) =>
-        selected === null ? "all calls" : el("span", `${selector} `, named(selected)),
-      ),
+      column("selector", printSelected),
       column("limit", (budget) => el("span", amountOf(budget, budget.limit), ` per ${budget.per}`)),
       column("spent", (budget) => amountOf(budget, budget.spent)),
       column("held", (budget) => amountOf(budget, budget.held)),
@@ -108,7 +106,7 @@ function createBudget(account_id: string, done: () => void): void {
       {
         name: "selected",
         label: "Selected",
-        hint: "The id of the key, the path of the group, such as acme/search, or the name of the model. Empty for all.",
+        hint: "The id of the key, the path of the group, such as acme/search, the name of the model or of the end user, or a tag, such as team=search. Empty for all, and for each end user. The name of a tag stands for each value.",
       },
       { name: "amount", label: "Amount" },
       { name: "unit", label: "Unit", kind: choices(budgetUnits) },

@@ -1,0 +1,307 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { nextId } from "../../src/id.ts"
+import {
+  type Budget,
+  type BudgetOrder,
+  changeBudget,
+  createBudget,
+  getBudget,
+} from "../../src/ledger/accounts/budgets.ts"
+import { forgetEndUser } from "../../src/ledger/accounts/end-users.ts"
+import { differences } from "../../src/ledger/archive/account-audit.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
+import type { Hold, HoldResult, Labels } from "../../src/ledger/entries.ts"
+import { forgetMembers } from "../../src/ledger/money/budgets.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
+import { restoreBatch } from "../../src/ledger/money/restore.ts"
+import type { Tags } from "../../src/wire/call.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  lockAccount,
+  lockWaiters,
+  nth,
+  openTestDatabase,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
+
+/** D97: budgets of each end user and of each value of a tag, on a real Postgres. */
+
+let db: TestDatabase
+let connections: DatabaseConnection[]
+let gateway_id: string
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  connections = [1, 2, 3, 4].map(() => db.connection())
+  gateway_id = await db.gateway()
+})
+afterAll(() => db.close())
+
+const first = () => nth(connections, 0)
+const AUTHOR = { actor: "test", reason: null }
+
+async function budget(account: Account, changes: Partial<BudgetOrder> = {}): Promise<Budget> {
+  const made = await createBudget(db.database.operators, {
+    id: nextId(),
+    account_id: account.account_id,
+    name: "Each",
+    selector: "end_user",
+    selected: null,
+    unit: "usd",
+    amount: 100n,
+    period: "month",
+    timezone: "UTC",
+    is_hard: true,
+    thresholds: [],
+    ...AUTHOR,
+    ...changes,
+  })
+  if (!("budget" in made)) throw new Error(made.outcome)
+  return made.budget
+}
+
+let last_label = 0
+/** Labels as a call's have been written before its hold. */
+async function labelled({ account_id }: Account, subject: string | null, tags: Tags = {}): Promise<Labels> {
+  const id = ++last_label
+  const [user] =
+    subject === null
+      ? []
+      : await db.sql`INSERT INTO tollgate.end_users (id, account_id, subject) VALUES (${nextId()}, ${account_id}, ${subject})
+          ON CONFLICT (account_id, subject) DO UPDATE SET subject = excluded.subject RETURNING id`
+  const end_user_id = user === undefined ? null : String(user.id)
+  await db.sql`INSERT INTO tollgate.labels (id, account_id, end_user_id, tags)
+    VALUES (${id}, ${account_id}, ${end_user_id}, ${JSON.stringify({ ...tags, label: String(id) })}::text::jsonb)`
+  return { id, end_user_id, tags }
+}
+
+/** As the queue of holds asks, which repeats a conflict. */
+async function hold(connection: DatabaseConnection, ...holds: Hold[]): Promise<readonly HoldAttempt[]> {
+  const results = [...(await holdBatch(connection, gateway_id, holds, 5_000))]
+  for (const [at, asked] of holds.entries())
+    while (results[at]?.outcome === "conflict")
+      results[at] = nth(await holdBatch(connection, gateway_id, [asked], 5_000), 0)
+  return results
+}
+const outcomes = async (...holds: Hold[]) => (await hold(first(), ...holds)).map(({ outcome }) => outcome)
+const end = (id: string, charge: bigint) => endBatch(first(), [{ end: settled(id, charge), hold: null }], 300)
+
+async function used(id: string) {
+  const found = await getBudget(db.database.operators, id)
+  return found && [found.spent, found.held, found.amount - found.most_used]
+}
+const counters = async (id: string) =>
+  [
+    ...(await db.sql`SELECT member, spent::int, held::int FROM tollgate.budget_windows WHERE id = ${id} AND member <> ''
+    ORDER BY member`),
+  ].map(({ member, spent, held }) => [member, spent, held])
+
+/** No counter differs from the journal, by both audits. */
+async function exact({ account_id }: Account) {
+  for (const settle_ms of [0, 60_000]) {
+    const found = await audit(db.database.operators, { settle_ms })
+    expect(found.violations.filter(({ kind }) => kind.startsWith("budget"))).toEqual([])
+  }
+  expect(await differences(db.database.operators, account_id)).toEqual([])
+}
+
+const budgetOf = (result: HoldResult | HoldAttempt | undefined) =>
+  result?.outcome === "budget_reached" ? result.budget : null
+
+describe("D97 a budget of each", () => {
+  test("end user or value of a tag has its amount for each by itself, and other calls do not count", async () => {
+    const account = await db.account(10_000n)
+    const users = await budget(account)
+    const teams = await budget(account, { selector: "tag", selected: "team", amount: 200n })
+    const search = await budget(account, { selector: "tag", selected: "team=search", amount: 161n })
+    const ann = await labelled(account, "ann", { team: "search" })
+    const bob = await labelled(account, "bob", { team: "search" })
+    const team = await labelled(account, null, { team: "search" })
+    const chat = await labelled(account, null, { team: "chat", feature: "search" })
+    const other = await labelled(account, null, { feature: "search" })
+    expect(
+      await outcomes(holdOf(account, 101n, { labels: ann }), holdOf(account, 101n, { labels: bob })),
+    ).toEqual(["budget_reached", "budget_reached"])
+    expect(
+      await outcomes(holdOf(account, 60n, { labels: ann }), holdOf(account, 60n, { labels: bob })),
+    ).toEqual(["held", "held"])
+    const asked = [41n, 42n, 200n, 201n, 5_000n].map((amount, at) => {
+      const labels = [ann, team, chat, chat, other][at]
+      return holdOf(account, amount, { ...(labels !== undefined && { labels }) })
+    })
+    const results = await hold(first(), ...asked, holdOf(account, 500n))
+    expect(results.map(({ outcome }) => outcome)).toEqual([
+      "budget_reached",
+      "budget_reached",
+      "held",
+      "budget_reached",
+      "held",
+      "held",
+    ])
+    expect(budgetOf(results[0])).toMatchObject({ id: users.id, selected: ann.end_user_id, held: 60n })
+    expect(budgetOf(results[1])).toMatchObject({ id: search.id, selected: "team=search", held: 120n })
+    expect(budgetOf(results[3])).toMatchObject({ id: teams.id, selected: "team=chat", held: 200n })
+    expect([await used(users.id), await used(teams.id)]).toEqual([
+      [0n, 120n, 40n],
+      [0n, 320n, 0n],
+    ])
+    await exact(account)
+  })
+
+  test("makes one counter for each, once, and sells none twice, by four connections at the same time", async () => {
+    const account = await db.account(1_000_000n)
+    const { id } = await budget(account, { thresholds: [50] })
+    await db.sql.unsafe(
+      `ALTER TABLE tollgate.budget_windows ADD CONSTRAINT watched CHECK (id <> '${id}' OR spent + held <= 100)`,
+    )
+    const users = await Promise.all(Array.from({ length: 12 }, (_, at) => labelled(account, `user ${at}`)))
+    const lock = await lockAccount(db.sql, account.account_id)
+    const asking = connections.map((connection) =>
+      hold(
+        connection,
+        ...users.flatMap((labels) => [60n, 41n].map((amount) => holdOf(account, amount, { labels }))),
+      ),
+    )
+    await lockWaiters(db.sql, connections.length)
+    await lock.unlock()
+    const results = (await Promise.all(asking)).flat()
+    expect(results.filter(({ outcome }) => outcome === "held").length).toBe(24)
+    expect(await counters(id)).toEqual(
+      users
+        .map(({ end_user_id }) => [end_user_id, 0, 82])
+        .toSorted(([one], [other]) => (String(one) < String(other) ? -1 : 1)),
+    )
+    const [parent] =
+      await db.sql`SELECT members, spent::int, held::int FROM tollgate.budget_windows WHERE id = ${id} AND member = ''`
+    expect(parent).toEqual({ members: 12, spent: 0, held: 0 })
+    await exact(account)
+    await db.sql.unsafe("ALTER TABLE tollgate.budget_windows DROP CONSTRAINT watched")
+  })
+
+  test("has a counter for at most 10,000 of a window: it refuses others if it is hard, and does not count them in an alert", async () => {
+    const account = await db.account(10_000n)
+    const hard = await budget(account)
+    const [ann, bob, cid] = [
+      await labelled(account, "ann"),
+      await labelled(account, "bob"),
+      await labelled(account, "cid"),
+    ]
+    await hold(first(), holdOf(account, 1n, { labels: ann }))
+    const full = (id: string) =>
+      db.sql`UPDATE tollgate.budget_windows SET members = 9999 WHERE id = ${id} AND member = ''`
+    await full(hard.id)
+    const results = await hold(first(), ...[ann, bob, cid].map((labels) => holdOf(account, 0n, { labels })))
+    expect(results.map(({ outcome }) => outcome).toSorted()).toEqual(["budget_reached", "held", "held"])
+    expect(budgetOf(results.find(({ outcome }) => outcome === "budget_reached"))).toMatchObject({
+      amount: 0n,
+      held: 0n,
+    })
+    await changeBudget(db.database.operators, hard.id, { change: "changed", is_hard: false, ...AUTHOR })
+    expect(await outcomes(...[bob, cid].map((labels) => holdOf(account, 5n, { labels })))).toEqual([
+      "held",
+      "held",
+    ])
+    expect((await counters(hard.id)).length).toBe(2)
+    await falsify(db.sql, async (tx) => {
+      await tx`UPDATE tollgate.budget_windows SET since = since - interval '40 days' WHERE id = ${hard.id}`
+      await tx`UPDATE tollgate.holds SET held_at = held_at - interval '40 days' WHERE account_id = ${account.account_id}`
+    })
+    expect(await outcomes(...[bob, cid].map((labels) => holdOf(account, 5n, { labels })))).toEqual([
+      "held",
+      "held",
+    ])
+    expect((await counters(hard.id)).map(([, , held]) => held).toSorted()).toEqual([1, 5, 5])
+    await exact(account)
+  })
+
+  test("counts the calls of its period from before, expiries, corrections and restored holds, and begins anew with a reset", async () => {
+    const account = await db.account(10_000n)
+    const [ann, bob, cid] = [
+      await labelled(account, "ann"),
+      await labelled(account, "bob", { team: "x" }),
+      await labelled(account, "cid"),
+    ]
+    const [early, lost] = [holdOf(account, 30n, { labels: ann }), holdOf(account, 20n, { labels: bob })]
+    await hold(first(), early, lost, holdOf(account, 7n))
+    const { id } = await budget(account, { thresholds: [25] })
+    expect(await used(id)).toEqual([0n, 50n, 70n])
+    await end(early.id, 25n)
+    await expireBatch(first(), [lost], 300)
+    await end(lost.id, 19n)
+    const restored = holdOf(account, 40n, { labels: cid })
+    await restoreBatch(first(), gateway_id, [restored], 300)
+    expect(await used(id)).toEqual([44n, 40n, 60n])
+    await exact(account)
+    expect(
+      await outcomes(holdOf(account, 61n, { labels: cid }), holdOf(account, 60n, { labels: cid })),
+    ).toEqual(["budget_reached", "held"])
+    await end(restored.id, 1n)
+    const crossed =
+      await db.sql`SELECT member, percent FROM tollgate.budget_crossings WHERE budget_id = ${id}`
+    expect([...crossed]).toEqual([{ member: ann.end_user_id, percent: 25 }])
+    await changeBudget(db.database.operators, id, { change: "reset", ...AUTHOR })
+    expect(await used(id)).toEqual([0n, 0n, 100n])
+    expect(await outcomes(holdOf(account, 100n, { labels: cid }))).toEqual(["held"])
+    await exact(account)
+  })
+
+  test("is not touched by erasure, which makes the next call that of another end user", async () => {
+    const account = await db.account(10_000n)
+    const mine = await budget(account, { selected: "ann", amount: 10n })
+    expect(await outcomes(holdOf(account, 11n, { labels: await labelled(account, "ann") }))).toEqual([
+      "budget_reached",
+    ])
+    expect((await budget(account, { selected: "ann" })).selected).toBe(mine.selected)
+    const each = await budget(account)
+    await hold(first(), holdOf(account, 9n, { labels: await labelled(account, "ann") }))
+    const forgotten = await forgetEndUser(db.database.operators, account.account_id, "ann")
+    expect(forgotten?.id).toBe(mine.selected ?? "")
+    expect(await outcomes(holdOf(account, 100n, { labels: await labelled(account, "ann") }))).toEqual([
+      "held",
+    ])
+    expect((await counters(each.id)).map(([, , held]) => held).toSorted()).toEqual([100, 9])
+    expect(await used(mine.id)).toEqual([0n, 9n, 1n])
+    await exact(account)
+  })
+
+  test("forgets counters of windows that have ended a day ago, and no others", async () => {
+    const account = await db.account(10_000n)
+    const [day, total] = [
+      await budget(account, { period: "day" }),
+      await budget(account, { period: "total" }),
+    ]
+    const users = await Promise.all(["ann", "bob", "cid"].map((name) => labelled(account, name)))
+    const holds = users.map((labels) => holdOf(account, 5n, { labels }))
+    await hold(first(), ...holds)
+    await falsify(db.sql, async (tx) => {
+      for (const [at, days] of [2, 1].entries()) {
+        const { id, end_user_id } = nth(users, at)
+        await tx`UPDATE tollgate.budget_windows SET since = since - ${days} * interval '1 day'
+          WHERE account_id = ${account.account_id} AND member = ${end_user_id}`
+        await tx`UPDATE tollgate.holds SET held_at = held_at - ${days} * interval '1 day' WHERE labels_id = ${id}`
+      }
+    })
+    await forgetMembers(first())
+    expect([(await counters(day.id)).length, (await counters(total.id)).length]).toEqual([2, 3])
+    for (const { id } of holds) await end(id, 5n)
+    expect(await outcomes(...users.map((labels) => holdOf(account, 95n, { labels })))).toEqual([
+      "held",
+      "held",
+      "held",
+    ])
+    expect((await counters(day.id)).map(([, spent, held]) => [spent, held])).toEqual(
+      expect.arrayContaining([
+        [0, 95],
+        [0, 95],
+        [5, 95],
+      ]),
+    )
+  })
+})
