@@ -1,4 +1,4 @@
-import { type Bucket, type Kind, unitOf } from "./kinds.ts"
+import { type Bucket, buckets, type Kind, unitOf } from "./kinds.ts"
 
 /**
  * Money is integer nano-USD in a bigint; a token's price is integer pico-USD in a bigint.
@@ -24,6 +24,39 @@ export function isFree({ buckets: named = {}, tool_runs = {}, ...plain }: Price)
 
 /** In pico-USD for one of the kind's unit. */
 export type BucketPrices = Readonly<Partial<Record<Bucket, bigint>>>
+
+/** Prices by kind as decimal strings, each in the form that its unit has; `cached_input` is that of `input` unless it is named. */
+export interface PriceTexts extends Readonly<Partial<Record<Bucket, string>>> {
+  readonly input: string
+  readonly cached_input?: string
+  readonly output?: string
+  readonly per_call?: string
+  readonly tool_run?: Readonly<Record<string, string>>
+}
+
+/** The prices of texts that a schema has checked. */
+export function pricesIn(texts: PriceTexts): Price {
+  const named = buckets.flatMap((bucket) => {
+    const text = texts[bucket]
+    return text === undefined
+      ? []
+      : [[bucket, checked(unitOf(bucket) === "token" ? parsePrice(text) : parseFee(text))]]
+  })
+  const runs = Object.entries(texts.tool_run ?? {}).map(([tool, text]) => [tool, checked(parseFee(text))])
+  return {
+    input_pico: checked(parsePrice(texts.input)),
+    cached_input_pico: checked(parsePrice(texts.cached_input ?? texts.input)),
+    output_pico: texts.output === undefined ? 0n : checked(parsePrice(texts.output)),
+    per_call_nano: texts.per_call === undefined ? 0n : checked(parseUsd(texts.per_call)),
+    ...(named.length > 0 && { buckets: Object.fromEntries(named) }),
+    ...(texts.tool_run !== undefined && { tool_runs: Object.fromEntries(runs) }),
+  }
+}
+
+function checked(parsed: bigint | null): bigint {
+  if (parsed === null) throw new Error("a price is not of its form")
+  return parsed
+}
 
 /** The price of a whole call whose prompt, cached tokens included, has more than `above_tokens` (D62). */
 export interface Tier {

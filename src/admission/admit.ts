@@ -16,6 +16,7 @@ import type { NamedModel, OperationOn, Passed } from "../operations/operation.ts
 import type { FieldTexts } from "../wire/json.ts"
 import { askedOf } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
+import { customerPriceOf, soldNow } from "./customer-prices.ts"
 import type { Described } from "./described.ts"
 import { type Accepted, type Entering, standingOf, usableKey } from "./enter.ts"
 import { type ClientLabels, labelledOf } from "./labels.ts"
@@ -64,19 +65,28 @@ export async function admit<Request extends NamedModel>(
   try {
     const quoted = quote(operation, asked, found)
     if (!breakers.ready(found.routes, accepted.owner.account_id))
-      throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
+      throw await refusalWithoutUpstream(gateway, key_hash, found, (model) =>
+        model === found ? quoted : quote(operation, asked, model),
+      )
     const session = passed?.session ?? null
     const holdAs = async (owner: Owner) => {
       const is_plain = client_labels === null && owner.tag_rules === undefined
       const [by, labels] = is_plain ? [owner, null] : await labelsFor(gateway, key_hash, owner, client_labels)
-      const terms_ids = catalog.termsIds(found, operation.name, by.shard)
+      const price = by.prices && customerPriceOf(by.prices, found)
+      const is_listed = price === undefined || price.prices === null
+      const { model, terms_ids } = is_listed
+        ? catalog.listed(found, operation.name, by.shard)
+        : await catalog.sold(found, operation.name, by.shard, price, (...terms) =>
+            ledger.customerTerms(...terms),
+          )
+      const bounds = is_listed ? quoted : quote(operation, asked, model)
       const hold: Hold = {
         id,
         account_id: by.account_id,
         key_id: by.key_id,
-        amount_nano: quoted.amount_nano,
-        cost_pico: quoted.cost_pico,
-        tokens: quoted.tokens,
+        amount_nano: bounds.amount_nano,
+        cost_pico: bounds.cost_pico,
+        tokens: bounds.tokens,
         terms_id: terms_ids[0],
         stream: operation.streams(request),
         idempotency,
@@ -84,24 +94,28 @@ export async function admit<Request extends NamedModel>(
         ...(labels !== null && { labels }),
         ...(by.tag_rules !== undefined && { labels_version: by.tag_rules.version }),
       }
-      return { owner: by, terms_ids, hold, result: await ledger.hold(hold, by.shard) }
+      const result = await ledger.hold(hold, by.shard)
+      if (result.outcome === "prices_changed" && !is_listed)
+        catalog.forgetSold(operation.name, by.shard, price)
+      return { owner: by, model, terms_ids, bounds, hold, result }
     }
     let tried = await holdAs(accepted.owner)
-    if (tried.result.outcome === "labels_changed") tried = await holdAs(await usableKey(ledger, key_hash))
+    for (let again = 0; again < ROUNDS && OUTDATED.has(tried.result.outcome); again += 1)
+      tried = await holdAs(await usableKey(ledger, key_hash))
     const moved =
       tried.result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, tried.owner) : null
     if (moved !== null) tried = await holdAs(moved)
-    const { owner, terms_ids, hold, result } = tried
+    const { owner, model, terms_ids, bounds, hold, result } = tried
     if (result.outcome !== "held") {
       if (ASKED_AGAIN.has(result.outcome)) ledger.forget(key_hash)
-      throw refusalOf(result, quoted, found)
+      throw refusalOf(result, bounds, model)
     }
     return new Call(
       operation,
       atMultiplier(hold, result.price_multiplier_bp),
-      found,
+      model,
       terms_ids,
-      quoted,
+      bounds,
       in_flight,
       accepted,
       owner.shard,
@@ -134,6 +148,10 @@ async function labelsFor(
   return [by, labelled === null ? null : await ledger.labels(labelled, by.shard)]
 }
 
+/** Outcomes of a hold that obeys what was true before (D94, D100), and how often it is tried again by what is true now. */
+const OUTDATED: ReadonlySet<HoldResult["outcome"]> = new Set(["labels_changed", "prices_changed"])
+const ROUNDS = 2
+
 /** Outcomes after which the next request of the key waits for the ledger before its body is read (D30). */
 const ASKED_AGAIN: ReadonlySet<HoldResult["outcome"]> = new Set([
   "invalid_api_key",
@@ -161,6 +179,7 @@ function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
     case "model_not_allowed":
       return new GatewayError(result.outcome, { param: "model" })
     case "labels_changed":
+    case "prices_changed":
       return new GatewayError("ledger_unavailable")
     default:
       return new GatewayError(result.outcome)
@@ -174,10 +193,11 @@ function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
 async function refusalWithoutUpstream(
   gateway: Admitting,
   key_hash: string,
-  model: Model,
-  quoted: Quote,
+  found: Model,
+  quotedFor: (model: Model) => Quote,
 ): Promise<GatewayError> {
-  const standing = await usableKey(gateway.ledger, key_hash)
+  const { model, standing } = soldNow(found, await usableKey(gateway.ledger, key_hash))
+  const quoted = quotedFor(model)
   const refused = foreseen(standing, model.name, quoted)
   return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
 }
@@ -190,7 +210,7 @@ export function foreseen(
   standing: Standing,
   model: string,
   { cost_pico, tokens }: Pick<Quote, "cost_pico" | "tokens">,
-): Exclude<Refused, { readonly outcome: "labels_changed" }> | null {
+): Exclude<Refused, { readonly outcome: "labels_changed" | "prices_changed" }> | null {
   const { models, available_nano, spending, budgets, price_multiplier_bp } = standing
   const multiplied = price_multiplier_bp === undefined ? {} : { price_multiplier_bp }
   if (standing.key_suspended) return { outcome: "key_suspended" }

@@ -1,9 +1,10 @@
 import type { Family, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { recordOf } from "../kinds.ts"
-import type { PriceTerms } from "../ledger/entries.ts"
+import type { CustomerPrice, PriceTerms } from "../ledger/entries.ts"
 import type { Rate } from "../money.ts"
 import { type OperationName, operationNames } from "../wire/call.ts"
+import { soldAt } from "./customer-prices.ts"
 
 /** For error messages. */
 const ENDPOINTS: Readonly<Record<OperationName, string>> = {
@@ -13,10 +14,15 @@ const ENDPOINTS: Readonly<Record<OperationName, string>> = {
   responses: "POST /v1/responses",
 }
 
+/** Most models at customers' prices that a process remembers; the oldest are dropped. */
+const SOLD_LIMIT = 10_000
+
 /** The configured models by operation and name: exact, byte for byte, in Maps, so that no name is special (D19). */
 export class Catalog {
   readonly #models: readonly Model[]
   readonly #offers: Readonly<Record<OperationName, Map<string, Offer>>>
+  /** Models at customers' prices, by shard, price and operation (D100). */
+  readonly #sold = new Map<string, SoldModel>()
 
   /** `terms_ids` are the ids of `termsOf(models)` in each shard of the ledger (D74), in that order. */
   constructor(models: readonly Model[], terms_ids: readonly (readonly number[])[]) {
@@ -59,6 +65,44 @@ export class Catalog {
     return ids
   }
 
+  /** The model and its terms at the prices of the configuration. */
+  listed(model: Model, operation: OperationName, shard: number): SoldModel {
+    return { model, terms_ids: this.termsIds(model, operation, shard) }
+  }
+
+  /** The same at a customer's prices by kind (D100). `register` returns the ids of the terms, once for each process and price. */
+  async sold(
+    model: Model,
+    operation: OperationName,
+    shard: number,
+    price: CustomerPrice,
+    register: (terms: readonly PriceTerms[], shard: number) => Promise<readonly number[]>,
+  ): Promise<SoldModel> {
+    const key = `${shard} ${operation} ${price.id}`
+    const known = this.#sold.get(key)
+    if (known !== undefined) return known
+    const list_ids = this.termsIds(model, operation, shard)
+    const sold = soldAt(model, price)
+    const terms = termsOf([{ ...sold, operations: [operation] }]).map((one, at) => ({
+      ...one,
+      customer_price_id: price.id,
+      list_terms_id: list_ids[at] ?? list_ids[0],
+    }))
+    const ids = await register(terms, shard)
+    const made = { model: sold, terms_ids: someOf(ids, 0, ids.length) }
+    for (const oldest of this.#sold.keys()) {
+      if (this.#sold.size < SOLD_LIMIT) break
+      this.#sold.delete(oldest)
+    }
+    this.#sold.set(key, made)
+    return made
+  }
+
+  /** Registers the terms of a customer price again, because the ledger does not know them. */
+  forgetSold(operation: OperationName, shard: number, price: CustomerPrice): void {
+    this.#sold.delete(`${shard} ${operation} ${price.id}`)
+  }
+
   /** The models of a family, in the configuration's order. */
   list(family: Family): readonly Model[] {
     return this.#models.filter((model) => model.family === family)
@@ -66,6 +110,12 @@ export class Catalog {
 }
 
 type TermsIds = readonly [number, ...number[]]
+
+/** A model as an account buys it, with the ids of its terms in the account's shard. */
+export interface SoldModel {
+  readonly model: Model
+  readonly terms_ids: TermsIds
+}
 
 interface Offer {
   readonly model: Model

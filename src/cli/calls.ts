@@ -169,7 +169,7 @@ const COLUMNS: readonly Column<MoneyRow>[] = [
 
 /** The exact cost of each kind, and sums. The charge is the sum of the kinds, times the price multiplier, rounded up once. */
 function moneyRows(call: CallBody): MoneyRow[] {
-  const { cost, charge, overage, price_multiplier } = call
+  const { cost, charge, overage, price_multiplier, list_prices } = call
   const sum = (label: string, amount: string): MoneyRow => [label, "", "", usd(amount)]
   return [
     ...call.lines.map((line): MoneyRow => {
@@ -180,6 +180,7 @@ function moneyRows(call: CallBody): MoneyRow[] {
     }),
     sum("held", call.held),
     ...(cost !== null && price_multiplier !== "1" ? [sum(`cost, times ${price_multiplier}`, cost)] : []),
+    ...(cost !== null && list_prices !== null ? [sum("cost at the configured prices", cost)] : []),
     ...(charge === null ? [] : [sum("charged", charge)]),
     ...(overage === null || overage === "0" ? [] : [sum("above what was held", overage)]),
   ]

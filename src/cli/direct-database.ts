@@ -55,6 +55,7 @@ export async function openDirectDatabase(target: Direct) {
           audit_deadline_ms: DEADLINE_MS,
         }),
         limits,
+        models: null,
         upstreams: async () => [],
       }),
     )

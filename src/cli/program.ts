@@ -7,6 +7,7 @@ import { check } from "./check.ts"
 import { CliError } from "./cli-error.ts"
 import { commandOf, type Group, type Leaf, leaf } from "./command.ts"
 import { completionScript, shells } from "./completion.ts"
+import { customerPrice } from "./customer-prices.ts"
 import { events } from "./events.ts"
 import { keys } from "./keys.ts"
 import { audit, journal, sums } from "./ledger-checks.ts"
@@ -37,6 +38,7 @@ export const root: Group = {
     credit,
     keys,
     budget,
+    "customer-price": customerPrice,
     calls,
     receipt,
     events,

@@ -2,6 +2,7 @@ import { detachMonth } from "./archive/archive.ts"
 import { addMonths } from "./archive/months.ts"
 import { sealMonth } from "./archive/seals.ts"
 import { unheldViolation, type Violation } from "./archive/violations.ts"
+import { answerOf } from "./database/answer.ts"
 import { Availability } from "./database/availability.ts"
 import type { DatabaseConnection } from "./database/connection.ts"
 import type { Database } from "./database/database.ts"
@@ -36,7 +37,7 @@ import { AttemptQueue } from "./queue/attempts.ts"
 import { Background, type Task } from "./queue/background.ts"
 import { EndQueue } from "./queue/ends.ts"
 import { EstimateQueue } from "./queue/estimates.ts"
-import { HoldQueue } from "./queue/holds.ts"
+import { ANSWER_MS, HoldQueue } from "./queue/holds.ts"
 import { LabelQueue } from "./queue/labels.ts"
 import { Outstanding } from "./queue/outstanding.ts"
 import { Recovery } from "./queue/recovery.ts"
@@ -198,6 +199,10 @@ export class DatabaseLedger implements Ledger {
 
   labels(labelled: Labelled): Labels | Promise<Labels> {
     return this.#labels.of(labelled)
+  }
+
+  customerTerms(wanted: readonly PriceTerms[]): Promise<readonly number[]> {
+    return answerOf(registerTerms(this.#options.database.operators, wanted), ANSWER_MS)
   }
 
   hold(hold: Hold): Promise<HoldResult> {

@@ -1,4 +1,4 @@
-import type { Price } from "../money.ts"
+import type { Price, PriceTexts } from "../money.ts"
 import type { BudgetPeriod, BudgetSelector, BudgetUnit } from "../wire/budget.ts"
 import type {
   AgentSession,
@@ -84,6 +84,8 @@ export type HoldResult =
   | { readonly outcome: "key_suspended" }
   /** The key's labels or rules for tags have changed since the owner was read (D94). Read its standing and try again. */
   | { readonly outcome: "labels_changed" }
+  /** The terms are not those of the customer price that holds now (D100). Read the standing and try again. */
+  | { readonly outcome: "prices_changed" }
   | (Multiplied & {
       readonly outcome: "spending_limit_reached"
       readonly remaining_nano: bigint
@@ -187,7 +189,22 @@ export interface PriceTerms {
   readonly above_tokens?: number
   /** Of the provider (D70); absent for the model's own price. */
   readonly service_tier?: string
+  /** The customer price that the price is of, and the terms in whose place it is (D100); absent for prices of the configuration. */
+  readonly customer_price_id?: string
+  readonly list_terms_id?: number
 }
+
+/** A customer price that holds now (D100): a multiplier, or prices by kind. */
+export interface CustomerPrice {
+  readonly id: string
+  /** Null for all models. */
+  readonly model: string | null
+  readonly price_multiplier_bp: number | null
+  readonly prices: CustomerPriceTexts | null
+}
+
+/** Prices of the kinds that they name. */
+export type CustomerPriceTexts = Partial<PriceTexts>
 
 /** Data about estimates from a call with final usage (D92). */
 export interface EstimateMeasure {
@@ -228,13 +245,15 @@ export interface Standing extends Multiplied {
   readonly key_suspended: boolean
   /** The rest of the key's limit in this period (D42); null without a limit. */
   readonly spending: { readonly remaining_nano: bigint; readonly period: Period } | null
+  /** The customer prices of the account that hold now (D100); absent if there are none. */
+  readonly prices?: readonly CustomerPrice[]
   /** The hard budgets that calls of the key can count in (D97); those of models also if the call is for another model. */
   readonly budgets: readonly BudgetUse[]
 }
 
 /**
- * Account and key of a key's hash, which never change, and their shard. Its rules for tags may be older ones; the statement that
- * holds refuses those (D94).
+ * Account and key of a key's hash, which never change, and their shard. Its rules for tags and its prices may be older ones; the
+ * statement that holds refuses those (D94, D100).
  */
 export interface Owner {
   /** The place of the account's shard in the list of all; 0 where there is one (D74). */
@@ -243,6 +262,8 @@ export interface Owner {
   readonly key_id: string
   /** Absent for a key that never had any. */
   readonly tag_rules?: VersionedTagRules
+  /** As those of a standing; they may be older ones. */
+  readonly prices?: readonly CustomerPrice[]
 }
 
 /** A key's labels, and its rules for the tags of its calls (D94). */
@@ -359,6 +380,8 @@ export interface CallLedger {
    * The labels of a call in its shard (D94). A promise only for a combination that this process does not know yet.
    */
   labels(labelled: Labelled, shard: number): Labels | Promise<Labels>
+  /** The ids of terms in a shard, which are made if they are new (D56). All are of one customer price (D100). */
+  customerTerms(wanted: readonly PriceTerms[], shard: number): Promise<readonly number[]>
   /**
    * Holds or says why not, within 2 s. If a hold may have been made although its caller was refused, its id is closed
    * afterwards (D27). `shard` is that of the owner, here and below.

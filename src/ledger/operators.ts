@@ -20,6 +20,13 @@ import {
   pageOfCredits,
   voidCredit,
 } from "./accounts/credits.ts"
+import {
+  type CustomerPriceOrder,
+  endCustomerPrice,
+  getCustomerPrice,
+  listCustomerPrices,
+  setCustomerPrice,
+} from "./accounts/customer-prices.ts"
 import { type ForgottenUser, forgetEndUser } from "./accounts/end-users.ts"
 import { changeKey, createKey, listKeys, type NewKey, revokeKey } from "./accounts/keys.ts"
 import { archiveOf, dropMonth, noteDump } from "./archive/archive.ts"
@@ -163,6 +170,13 @@ export function databaseOperators(
     listBudgets: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listBudgets)(account_id, page)),
     changeBudget: sums(changeBudget),
+    setCustomerPrice: ({ id = nextId(), ...price }: Order<CustomerPriceOrder>) =>
+      answerOf(setCustomerPrice(database, { id, ...price }), deadline_ms, id),
+    getCustomerPrice: soon(getCustomerPrice),
+    /** Null for an unknown account. */
+    listCustomerPrices: (account_id: string, page: Page) =>
+      ofAccount(account_id, () => soon(listCustomerPrices)(account_id, page)),
+    endCustomerPrice: soon(endCustomerPrice),
     credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
       answerOf(credit(database, { id, ...order }), deadline_ms, id),
     voidCredit: soon(voidCredit),

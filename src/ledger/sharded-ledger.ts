@@ -126,6 +126,10 @@ class ShardedLedger implements Ledger {
     return this.#ledgerOf(shard).labels(labelled)
   }
 
+  customerTerms(wanted: readonly PriceTerms[], shard: number): Promise<readonly number[]> {
+    return this.#ledgerOf(shard).customerTerms(wanted)
+  }
+
   hold(hold: Hold, shard: number): Promise<HoldResult> {
     return this.#ledgerOf(shard).hold(hold)
   }

@@ -10,6 +10,7 @@ import {
   pageOfCredits,
   withRemaining,
 } from "./accounts/credits.ts"
+import { getCustomerPrice } from "./accounts/customer-prices.ts"
 import { findEndUser, removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
 import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
@@ -87,6 +88,7 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
   /** The shard in which the account is live, with its balance, keys and limits. */
   const live = (id: string) => first(({ soon }) => soon(getAccount)(id))
   const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
+  const priced = (id: string) => first(({ soon }) => soon(getCustomerPrice)(id))
   const budgeted = (id: string) => first(({ soon }) => soon(getBudget)(id))
   const ofShard = (shard: string | undefined) => {
     const found = shards.find(({ name }) => name === shard)
@@ -206,6 +208,22 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     async changeBudget(id, update) {
       const found = await budgeted(id)
       return found && asking(found.shard)((operators) => operators.changeBudget(id, update))
+    },
+    async setCustomerPrice({ id, ...price }) {
+      const found = await live(price.account_id)
+      if (found === null) return { outcome: "no_account" }
+      const known = id === undefined ? null : await priced(id)
+      if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
+      return asking(found.shard)((operators) => operators.setCustomerPrice({ id, ...price }))
+    },
+    getCustomerPrice: async (id) => (await priced(id))?.answer ?? null,
+    async listCustomerPrices(account_id, page) {
+      const found = await live(account_id)
+      return found && asking(found.shard)((operators) => operators.listCustomerPrices(account_id, page))
+    },
+    async endCustomerPrice(id, end) {
+      const found = await priced(id)
+      return found && asking(found.shard)((operators) => operators.endCustomerPrice(id, end))
     },
     async credit({ id, ...order }) {
       // The id or the reference may be that of a credit of another account, or of this one before it moved.

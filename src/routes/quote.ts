@@ -1,6 +1,7 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed, foreseen } from "../admission/admit.ts"
 import { askedOf } from "../admission/asked.ts"
+import { soldNow } from "../admission/customer-prices.ts"
 import { describe } from "../admission/describe.ts"
 import { hashOf } from "../admission/key.ts"
 import { largestMaxTokens, type Quote, quote } from "../admission/quote.ts"
@@ -39,12 +40,19 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   try {
     const bytes = await readBody(request, config.limits, part)
     const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes))
-    const found = MEASURED[name](body, (model) => catalog.find(model, name))
-    if (found.quoted instanceof GatewayError) {
-      checkAllowed(standing, found.model)
-      throw found.quoted
+    let priced = standing
+    const { model, quoted } = MEASURED[name](body, (asked) => {
+      const found = catalog.find(asked, name)
+      if (found instanceof GatewayError) return found
+      const sold = soldNow(found, standing)
+      priced = sold.standing
+      return sold.model
+    })
+    if (quoted instanceof GatewayError) {
+      checkAllowed(standing, model)
+      throw quoted
     }
-    return quoteBody(name, found.quoted, found.model, standing, config.receipts.show_price_multiplier)
+    return quoteBody(name, quoted, model, priced, config.receipts.show_price_multiplier)
   } finally {
     part.free()
   }

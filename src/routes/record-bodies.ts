@@ -1,7 +1,8 @@
-import { buckets, FIRST_RUN, toolNames } from "../kinds.ts"
+import { type Bucket, buckets, FIRST_RUN, toolNames } from "../kinds.ts"
 import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Budget } from "../ledger/accounts/budgets.ts"
 import type { Credit, CreditStanding } from "../ledger/accounts/credits.ts"
+import type { CustomerPriceRecord } from "../ledger/accounts/customer-prices.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { SummedUsage, UsageSummary } from "../ledger/reports/usage-sums.ts"
@@ -23,6 +24,7 @@ import { BudgetBody, OwnBudget } from "../wire/budget-bodies.ts"
 import type { ProviderIds } from "../wire/call.ts"
 import type { callDetails } from "../wire/call-details.ts"
 import { CreditBody, type GrantBody } from "../wire/credit-bodies.ts"
+import { CustomerPriceBody } from "../wire/customer-prices.ts"
 import type { Prices } from "../wire/prices.ts"
 import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
@@ -137,6 +139,25 @@ export function ownBudget(budget: Budget): OwnBudget {
   })
 }
 
+/** A customer price as operators see it (D100). */
+export function customerPriceBody(price: CustomerPriceRecord): CustomerPriceBody {
+  const { price_multiplier_bp, from_at, until_at, actor, made_at, end } = price
+  return bodyOf(CustomerPriceBody, {
+    ...price,
+    price_multiplier: price_multiplier_bp === null ? null : printMultiplier(price_multiplier_bp),
+    from: printTime(from_at),
+    until: until_at && printTime(until_at),
+    set_by: actor,
+    created_at: printTime(made_at),
+    ended: end && {
+      at: printTime(end.at),
+      by: end.actor,
+      reason: end.reason,
+      made_at: printTime(end.made_at),
+    },
+  })
+}
+
 /** A call as shown to operators; with `price_multiplier_bp`, its prices and lines are multiplied by that (D69). */
 export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP): CallBody {
   const price = priceOf(call)
@@ -148,6 +169,10 @@ export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP)
     ...detailsBody(call),
     price_multiplier: printMultiplier(call.price_multiplier_bp ?? PAR_BP),
     prices: pricesBody(price, call.above_tokens, call.service_tier, price_multiplier_bp),
+    list_prices:
+      call.list_terms === undefined
+        ? null
+        : pricesBody(priceOf(call.list_terms), call.above_tokens, call.service_tier),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),
   })
@@ -205,13 +230,15 @@ function outcomeOf(
   }
   const usage = usageOf(call)
   const lines = usage === null ? [] : linesOf(usage, price)
+  const listed =
+    usage === null || call.list_terms === undefined ? lines : linesOf(usage, priceOf(call.list_terms))
   return {
     basis: basis ?? "none",
     ending,
     failure,
     charge: printUsd(charge_nano),
     overage: printUsd(charge_nano > amount_nano ? charge_nano - amount_nano : 0n),
-    cost: printUsd(ceilToNano(lines.reduce((sum_pico, { cost_pico }) => sum_pico + cost_pico, 0n))),
+    cost: printUsd(ceilToNano(listed.reduce((sum_pico, { cost_pico }) => sum_pico + cost_pico, 0n))),
     usage: usage && countsOf(usage),
     lines: lines.map((line) => lineBody(line, price_multiplier_bp)),
   }
@@ -239,7 +266,18 @@ function countsOf({ prompt_tokens, cached_tokens, completion_tokens }: Usage) {
   return { prompt_tokens, cached_tokens, completion_tokens }
 }
 
-function priceOf(call: CallRecord): Price {
+type PriceColumns = Pick<
+  NonNullable<CallRecord["list_terms"]>,
+  | "input_pico"
+  | "cached_input_pico"
+  | "output_pico"
+  | "per_call_nano"
+  | "tool_runs"
+  | "tool_run_pico"
+  | `${Bucket}_pico`
+>
+
+function priceOf(call: PriceColumns): Price {
   const { input_pico, cached_input_pico, output_pico, per_call_nano, tool_runs, tool_run_pico } = call
   const named = buckets.flatMap((bucket) => {
     const price_pico = call[`${bucket}_pico`]

@@ -147,6 +147,9 @@ export class Service {
       get limits() {
         return gateway.config.limits
       },
+      get models() {
+        return gateway.config.models
+      },
       upstreams: async () =>
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
       draining: () => this.shutdown.begun,

@@ -57,7 +57,7 @@ const amounts = {
   available: titled("Available", Money),
 }
 
-const PriceMultiplier = Type.String({
+export const PriceMultiplier = Type.String({
   pattern: "^\\d+(?:\\.\\d{1,4})?$",
   description: "The factor for the prices of this account.",
 })
@@ -119,7 +119,7 @@ const ownMultiplier = (name: string, description: string) =>
       .Decode((text) => multiplierOf(name, text))
       .Encode(printMultiplier),
   )
-const OwnMultiplier = ownMultiplier(
+export const OwnMultiplier = ownMultiplier(
   "price_multiplier",
   "The factor for the prices of this account: a decimal string above 0 and at most 1000. It applies to new calls.",
 )
@@ -394,11 +394,12 @@ export const CallBody = Type.Object({
     nullable({
       ...Money,
       description:
-        "What the usage costs at the prices, rounded up once: the charge without the price multiplier.",
+        "What the usage costs at the prices of the configuration, rounded up once: the charge without a price multiplier or customer price.",
     }),
   ),
   price_multiplier: titled("Price multiplier", PriceMultiplier, {
-    description: "The price multiplier of the account when the call was held.",
+    description:
+      "The price multiplier of the account, or of its customer price, when the call was held; 1 with prices by kind.",
   }),
   usage: nullable(
     Type.Object({
@@ -408,7 +409,14 @@ export const CallBody = Type.Object({
     }),
   ),
   ...callDetails,
+  customer_price_id: titled(
+    "Customer price",
+    nullable({ ...Id, description: "The customer price whose prices by kind the call was sold at." }),
+  ),
   prices: Prices,
+  list_prices: nullable(Prices, {
+    description: "The prices of the configuration, if `prices` are those of a customer price.",
+  }),
   lines: Type.Array(Line, {
     description:
       "What the charge consists of: the sum of the costs, times `price_multiplier`, rounded up once to a billionth of a USD.",

@@ -149,6 +149,7 @@ export function mount({
         admin_token: TOKEN,
         ledger: operatorLedger(shards, deadlines),
         limits: LIMITS,
+        models: null,
         upstreams: async () => [],
         ...operators,
       }),

@@ -39,6 +39,8 @@ const open = {
   overage: null,
   cost: null as string | null,
   price_multiplier: "1",
+  customer_price_id: null,
+  list_prices: null,
   usage: null,
   prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
   lines: [] as object[],

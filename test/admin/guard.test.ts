@@ -131,7 +131,8 @@ function bodyFor(path: string): object {
   if (path.includes("/sinks/") && !path.endsWith("/replay")) return { paused: true }
   if (path.endsWith("/replay")) return { from: "2026-03-01T00:00:00Z" }
   if (path.endsWith("/budgets")) return { name: "x", selector: "all", amount: "1", per: "day" }
-  return /keys$|check$|reset$|void$/.test(path) ? {} : { name: "x" }
+  if (path.endsWith("/prices")) return { price_multiplier: "0.9" }
+  return /keys$|check$|reset$|void$|end$/.test(path) ? {} : { name: "x" }
 }
 
 function queryFor(path: string): string {

@@ -112,6 +112,8 @@ async function prepared(line: string): Promise<string> {
   const name = `Acme-${crypto.randomUUID()}`
   const { id, key: own_key, key_id } = await gateway.account("1")
   const { id: budget_id } = await gateway.admin<{ id: string }>("POST", `/accounts/${id}/budgets`, BUDGET)
+  const price = { price_multiplier: "0.9" }
+  const { id: price_id } = await gateway.admin<{ id: string }>("POST", `/accounts/${id}/prices`, price)
   const opened = line.includes("accounts create")
   if (!opened) await gateway.admin("PATCH", `/accounts/${id}`, { name })
   if (line.includes("ann@example.com")) {
@@ -126,7 +128,9 @@ async function prepared(line: string): Promise<string> {
     .replaceAll(/\bAcme\b(?! Ltd|-)/g, name)
     .replaceAll(/019f8b1c-2222\S+/g, key_id)
     .replaceAll(/019f8b1c-6666\S+/g, budget_id)
+    .replaceAll(/019f8b1c-7777\S+/g, price_id)
     .replaceAll(/019f8b1c-3333\S+/g, call)
+    .replace("--model demo-small --prices", `--model ${CHAT} --prices`)
     .replace("usage.json", join(shell.folder, "usage.json"))
     .replace("model_prices_and_context_window.json", join(shell.folder, "litellm.json"))
     .replace("data.json --map fast=", `${join(shell.folder, "genai.json")} --map ${CHAT}=`)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { soldAt } from "../../src/admission/customer-prices.ts"
 import { largestMaxTokens } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
@@ -137,6 +138,12 @@ const kinds = {
 }
 const omniUsage = pricedOf({ ...said(1), usage: kinds }, omni).usage
 const omniLines = omniUsage === null ? [] : linesOf(omniUsage, omni.price)
+const contract = soldAt(mini, {
+  id: "",
+  model: mini.name,
+  price_multiplier_bp: null,
+  prices: { input: "0.2", output: "1.6" },
+})
 const AVAILABLE_NANO = parseUsd("0.0021") ?? 0n
 
 /** By the text that is just before the amount, or in its row. */
@@ -183,6 +190,9 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ["At 1.25 the first call above holds", heldFor(quoted({}).cost_pico, 12_500)],
   ["with 200 completion tokens are charged", ceilToNano(costPico(rule1Usage, mini.price), 12_500)],
   ["0.0007 USD instead of", charged(rule1)],
+  ["at `input=0.2,output=1.6` its charge is", charged(rule1, contract)],
+  ["is that less the cost of", charged(rule1)],
+  ["With a multiplier of 0.9, its charge is", ceilToNano(costPico(rule1Usage, mini.price), 9_000)],
   ['With `"max_tokens": 10` the first call holds', overheld],
   ["tokens anyway, the charge is", overcharge],
   ["and the overage is", overcharge - overheld],

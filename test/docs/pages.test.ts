@@ -222,6 +222,13 @@ describe("the other blocks", () => {
     expect(JSON.parse(said)).toMatchObject({ price_multiplier: "1.25" })
   })
 
+  test("docs/billing.md: a customer gets prices of its own", async () => {
+    const said = await play(take("docs/billing.md", "sh", "Prices of one customer"), here(await exampleIds()))
+    expect(said).toContain("× 0.9")
+    expect(said).toContain("input 0.2, output 1.6")
+    expect(said).toContain("Contract 118")
+  })
+
   test("docs/billing.md: a client looks up what its calls cost, and what one would hold", async () => {
     const { CALL } = await exampleIds()
     const demo = here({ CALL })

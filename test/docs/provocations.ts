@@ -94,7 +94,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   not_found: {
     async *attempts(stage, entry) {
       const world = await sharedWorld(stage)
-      if (/\/(?:accounts|keys|budgets|calls|sinks)\/\{/.test(entry.path)) {
+      if (/\/(?:accounts|keys|budgets|prices|calls|sinks)\/\{/.test(entry.path)) {
         yield await stage.ask(entry, world, { ...plain(entry), id: NO_ID })
       }
       const lost = { ...entry, path: entry.path.replace(/\{\w+\}$/, "lost") }

@@ -31,6 +31,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       forget: unasked,
       elsewhere: unasked,
       labels: unasked,
+      customerTerms: unasked,
       hold: unasked,
       end: unasked,
       spooled: unasked,
@@ -58,6 +59,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     admin_token,
     ledger: operatorLedger([{ name: "main", open: true, database }]),
     limits: config.limits,
+    models: config.models,
     upstreams: unasked,
   })
 }

@@ -108,6 +108,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
     per: "month",
     thresholds: [80, 100],
   }),
+  "setCustomerPrice 200": twice({ price_multiplier: "0.9" }),
   "creditAccount 200": twice({ amount: "10", reason: "Invoice 2026-118" }),
   "audit 200": async (stage, entry) => {
     const world = await stage.world()

@@ -28,6 +28,7 @@ export interface World {
   readonly key: string
   readonly key_id: string
   readonly budget_id?: string
+  readonly price_id?: string
   readonly call_id: string
   /** Made for a request that names one: the gateway serves every sink. */
   readonly sink_id?: string
@@ -109,9 +110,11 @@ export async function openStage() {
       per: "month",
     }
     const { id: budget_id } = await admin<{ id: string }>("POST", `/accounts/${account_id}/budgets`, budget)
+    const price = { price_multiplier: "1" }
+    const { id: price_id } = await admin<{ id: string }>("POST", `/accounts/${account_id}/prices`, price)
     const call_id = await call(made.key)
     if (usd !== "10") await leaving(account_id, usd)
-    return { account_id, credit_id, key: made.key, key_id: made.id, budget_id, call_id }
+    return { account_id, credit_id, key: made.key, key_id: made.id, budget_id, price_id, call_id }
   }
 
   /** Takes off so much that `usd` is available. */
@@ -235,6 +238,7 @@ function pathOf({ name, path, operation }: Entry, world: World, id?: string): st
     keys: world.key_id,
     calls: world.call_id,
     ...(world.budget_id !== undefined && { budgets: world.budget_id }),
+    ...(world.price_id !== undefined && { prices: world.price_id }),
     ...(world.sink_id !== undefined && { sinks: world.sink_id }),
   }
   return path.replaceAll(/(\w*)\/\{(\w+)\}/g, (_, before: string, parameter: string) => {

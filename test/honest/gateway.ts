@@ -110,6 +110,7 @@ const LEDGER: CallLedger = {
   forget: unused,
   elsewhere: unused,
   labels: unused,
+  customerTerms: unused,
   hold: unused,
   attempted: unused,
   measure() {},

@@ -7,6 +7,7 @@ import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as attempts from "../../src/ledger/schema/attempts.ts"
 import * as budgets from "../../src/ledger/schema/budgets.ts"
 import * as claims from "../../src/ledger/schema/claims.ts"
+import * as customer_prices from "../../src/ledger/schema/customer-prices.ts"
 import * as estimates from "../../src/ledger/schema/estimates.ts"
 import * as feed from "../../src/ledger/schema/feed.ts"
 import * as grants from "../../src/ledger/schema/grants.ts"
@@ -84,6 +85,7 @@ const tables = [
   schema,
   attempts,
   budgets,
+  customer_prices,
   claims,
   estimates,
   feed,

@@ -57,6 +57,7 @@ describe("D55 the database itself refuses to change entries", () => {
     corrections: "id",
     attempts: "id, ordinal",
     budget_entries: "id",
+    customer_prices: "id",
     budget_crossings: "budget_id, member, since, percent",
   }
   const entries = Object.keys(keys)
@@ -89,6 +90,8 @@ describe("D55 the database itself refuses to change entries", () => {
       VALUES (${crypto.randomUUID()}, ${crypto.randomUUID()}, 'drawn', 1)`
     await db.sql`INSERT INTO tollgate.budget_entries (id, budget_id, account_id, change, settings, actor)
       VALUES (${id}, ${id}, ${account_id}, 'reset', '{}', 'operator')`
+    await db.sql`INSERT INTO tollgate.customer_prices (id, account_id, price_multiplier_bp, from_at, actor, made_at)
+      VALUES (${id}, ${account_id}, 9000, now(), 'api', now())`
     await db.sql`INSERT INTO tollgate.budget_crossings (budget_id, member, since, percent, account_id, spent, amount)
       VALUES (${id}, '', now(), 80, ${account_id}, 80, 100)`
     await db.sql`INSERT INTO tollgate.labels (id, account_id, tags) VALUES (1, ${crypto.randomUUID()}, '{}')`

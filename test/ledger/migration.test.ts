@@ -271,6 +271,8 @@ describe("D55 the ledger of version 0.1, migrated", () => {
         tags: null,
         end_user_id: null,
         end_user: null,
+        customer_price_id: null,
+        list_terms_id: null,
         tool_runs: null,
         tool_run_pico: null,
         ...Object.fromEntries(buckets.map((bucket) => [`${bucket}_pico`, null])),

@@ -6,6 +6,7 @@ import { type Page, type PageOf, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { isPeriod, spentIn, spentSince } from "../money/spending.ts"
 import { budgets } from "../schema/budgets.ts"
+import { customer_prices } from "../schema/customer-prices.ts"
 import { accounts, keys } from "../schema/tables.ts"
 import { suspendedAt } from "./accounts.ts"
 
@@ -149,14 +150,15 @@ async function lockOwner(transaction: KeyStatements, key_id: string): Promise<st
   return key !== undefined && (await lockAccount(transaction, key.account_id)) ? key.account_id : null
 }
 
-/** Needs the account's lock, like every change of limits, groups and budgets. */
+/** Needs the account's lock, like every change of limits, groups, budgets and customer prices. */
 export async function noteLimits(transaction: KeyStatements, account_id: string): Promise<void> {
   await transaction
     .update(accounts)
     .set({
       is_limited: sql`EXISTS (SELECT FROM ${keys} ${k} WHERE ${k.account_id} = ${account_id}
           AND (${k.spend_limit_nano} IS NOT NULL OR ${k.group_path} IS NOT NULL))
-        OR EXISTS (SELECT FROM ${budgets} WHERE ${budgets.account_id} = ${account_id})`,
+        OR EXISTS (SELECT FROM ${budgets} WHERE ${budgets.account_id} = ${account_id})
+        OR EXISTS (SELECT FROM ${customer_prices} WHERE ${customer_prices.account_id} = ${account_id})`,
     })
     .where(eq(accounts.id, account_id))
 }

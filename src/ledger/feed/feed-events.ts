@@ -6,7 +6,7 @@ import { budgetEvents, type EventType, grantEvents } from "../../wire/events.ts"
 import type { Credit } from "../accounts/credits.ts"
 import { arrayOf } from "../database/statement.ts"
 import { failureOf } from "../reports/attempts.ts"
-import type { CallRecord } from "../reports/calls.ts"
+import { type CallRecord, withListTerms } from "../reports/calls.ts"
 import { attempts } from "../schema/attempts.ts"
 import { budget_crossings, budget_entries } from "../schema/budgets.ts"
 import { grant_entries } from "../schema/grants.ts"
@@ -75,11 +75,13 @@ async function addCalls(
     correctedEnds(database, ended_ids),
     differences(database, corrected_ids),
   ])
-  for (const [id, call] of found) {
-    add(id, call.account_id, { type: "tollgate.call.ended", call: { ...call, ...ended.get(id) } })
-    const difference_nano = corrected.get(id)
+  const at_end = [...found.values()].map((call) => ({ ...call, ...ended.get(call.id) }))
+  for (const call of await withListTerms(database, at_end))
+    add(call.id, call.account_id, { type: "tollgate.call.ended", call })
+  for (const call of await withListTerms(database, [...found.values()])) {
+    const difference_nano = corrected.get(call.id)
     if (difference_nano !== undefined)
-      add(id, call.account_id, { type: "tollgate.call.corrected", call, difference_nano })
+      add(call.id, call.account_id, { type: "tollgate.call.corrected", call, difference_nano })
   }
 }
 

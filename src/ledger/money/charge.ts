@@ -1,8 +1,21 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { PgColumn } from "drizzle-orm/pg-core"
+import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { type Bucket, buckets, FIRST_RUN, parentOf } from "../../kinds.ts"
 import { PICO_PER_NANO } from "../../money.ts"
+import { terms } from "../schema/tables.ts"
 import { par } from "./multiplier.ts"
+
+const listed = alias(terms, "listed")
+
+/** The id of terms of the configuration: the terms themselves, or those in whose place they are (D100). */
+export function listTermsOf(terms_id: SQL | PgColumn): SQL {
+  return sql`(SELECT coalesce(${listed.list_terms_id}, ${listed.id}) FROM ${terms} ${listed} WHERE ${listed.id} = ${terms_id})`
+}
+
+/** True for terms of a customer price. */
+export function areCustomerTerms(terms_id: SQL | PgColumn): SQL {
+  return sql`${terms_id} IN (SELECT ${listed.id} FROM ${terms} ${listed} WHERE ${listed.customer_price_id} IS NOT NULL)`
+}
 
 type NamedColumns<Name extends string> = Readonly<Record<Name, PgColumn>>
 /** Columns of an end or a correction, from which its charge follows. */
@@ -20,7 +33,7 @@ export function chargeOf(entry: ChargedColumns, terms: TermsColumns): SQL {
   return priced(entry, terms, sql`coalesce(${entry.price_multiplier_bp}, ${par})`)
 }
 
-/** The provider's cost: the charge at a price multiplier of 1. */
+/** The provider's cost: the charge at a price multiplier of 1, at terms of the configuration. */
 export function costOf(entry: ChargedColumns, terms: TermsColumns): SQL {
   return priced(entry, terms, par)
 }

@@ -34,6 +34,7 @@ import {
   withCounter,
   writeCounters,
 } from "./budgets.ts"
+import { priceOfCall } from "./customer-prices.ts"
 import { availableOf, changeDue, isDelayed, isDue } from "./grants.ts"
 import { claimLasts } from "./idempotency-claims.ts"
 import { heldFor, multiplierOf, par } from "./multiplier.ts"
@@ -119,7 +120,8 @@ const columns = [...asked, holds.group_path, holds.amount_nano] as const
  * nothing is refused that would have fitted. A call takes its amount from the balance, from the limit of its key (D42) and from
  * each budget that it counts in (D97), or from none of them: `admitted` does this over an array of what is left of each.
  * Accounts are locked in the order of their ids, then counters of budgets, then keys of accounts with spending limits, in theirs.
- * An account whose budgets were changed after the snapshot is retried. Every period that a call counts in is that of one moment of
+ * An account whose budgets or customer prices were changed after the snapshot is retried. A call must name the terms of the customer
+ * price that holds now, if there is one (D100). Every period that a call counts in is that of one moment of
  * its account, which is never before the newest period that was seen. The primary key decides which call takes an `Idempotency-Key`.
  * A hold that lost its key to another statement has taken its amount, so a neighbour that did not fit beside it is retried (D43). The
  * divisions fail if a row was lost.
@@ -169,11 +171,16 @@ WITH asked AS MATERIALIZED (
     ${a.budgets_version}
   FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
-), sold AS MATERIALIZED (
-  SELECT ${allOf("d", ...asked, holds.group_path, idempotency.key_hash, idempotency.body_hash)}, l.active, l.is_limited, l.price_multiplier_bp,
-    ${heldFor(sql`d.amount_nano`, sql`l.price_multiplier_bp`)} AS amount_nano
+), offered AS MATERIALIZED (
+  SELECT d.*, l.active, l.is_limited, coalesce(c.price_multiplier_bp, l.price_multiplier_bp) AS multiplier_bp,
+    coalesce(c.is_current, NOT l.is_limited) AS is_current
   FROM due d JOIN locked l ON l.id = d.account_id AND NOT l.moving AND NOT l.grants_due
     JOIN seen v ON v.id = l.id AND v.budgets_version = l.budgets_version
+    LEFT JOIN LATERAL (${priceOfCall(sql`d.account_id`, sql`d.terms_id`)}) c ON l.is_limited
+), sold AS MATERIALIZED (
+  SELECT ${allOf("d", ...asked, holds.group_path, idempotency.key_hash, idempotency.body_hash)}, d.active, d.is_limited,
+    d.multiplier_bp AS price_multiplier_bp, ${heldFor(sql`d.amount_nano`, sql`d.multiplier_bp`)} AS amount_nano
+  FROM offered d WHERE d.is_current
 ), matched AS MATERIALIZED (
   SELECT s.id AS call_id, ${b.id}, ${member} AS member, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
   FROM ${withBudgets(sql`(SELECT * FROM sold WHERE is_limited) s`, sql`s.terms_id`)}
@@ -279,6 +286,7 @@ SELECT r.id,
     WHEN l.budgets_version <> v.budgets_version THEN 'conflict'
     WHEN l.grants_due THEN 'grants_due'
     WHEN NOT l.active THEN 'account_suspended'
+    WHEN NOT o.is_current THEN 'prices_changed'
     WHEN r.account_id IN (SELECT account_id FROM contested) THEN 'conflict'
     WHEN coalesce(n.remaining_nano, b.remaining_nano) < w.amount_nano THEN 'spending_limit_reached'
     WHEN x.call_id IS NOT NULL THEN 'budget_reached'
@@ -286,7 +294,7 @@ SELECT r.id,
   END AS outcome, CASE WHEN l.grants_due AND NOT l.moving THEN l.id END AS due_account_id,
   coalesce(m.available_nano, l.available_nano)::text AS available_nano,
   coalesce(n.remaining_nano, b.remaining_nano)::text AS remaining_nano, b.period, x.budget, x.needed,
-  nullif(CASE WHEN r.known IS NULL THEN l.price_multiplier_bp ELSE r.price_multiplier_bp END, ${par}) AS price_multiplier_bp,
+  nullif(CASE WHEN r.known IS NULL THEN coalesce(o.multiplier_bp, l.price_multiplier_bp) ELSE r.price_multiplier_bp END, ${par}) AS price_multiplier_bp,
   CASE WHEN r.known IS NULL THEN l.is_limited END AS is_limited,
   CASE WHEN r.claim IS NOT NULL THEN (SELECT ${c.call_id} FROM ${idempotency} ${c}
     WHERE ${c.account_id} = r.account_id AND ${c.key_hash} = r.key_hash)::text END AS call_id,
@@ -297,7 +305,7 @@ SELECT r.id,
   1 / ((SELECT count(*) FROM claimed) = (SELECT count(*) FROM inserted WHERE id IN (SELECT call_id FROM claimed)))::int
     AS claimed_whole
 FROM asked r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id
-LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN moved m ON m.id = r.account_id
+LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN offered o ON o.id = r.id LEFT JOIN moved m ON m.id = r.account_id
 LEFT JOIN limits b ON b.id = r.key_id LEFT JOIN counted n ON n.id = r.key_id
 LEFT JOIN seen v ON v.id = r.account_id LEFT JOIN exceeded x ON x.call_id = r.id`,
 )
@@ -345,6 +353,7 @@ function heldOf(row: Row, gateway_id: string): HoldAttempt {
     case "model_not_allowed":
     case "key_suspended":
     case "labels_changed":
+    case "prices_changed":
     case "account_suspended":
     case "conflict":
     case "closed":

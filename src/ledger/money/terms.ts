@@ -1,4 +1,4 @@
-import { sql } from "drizzle-orm"
+import { eq, isNull, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { picoRecord, toolNames } from "../../kinds.ts"
 import type { PriceTerms } from "../entries.ts"
@@ -8,7 +8,7 @@ import { terms } from "../schema/tables.ts"
 const TERMS_LOCK = 7_061_981
 
 /**
- * Returns the ids of these terms, in their order (D56). Terms that were never sold before get a row; rows are never changed.
+ * Returns the ids of these terms, in their order (D56): all of the configuration, or all of one customer price (D100). Terms that were never sold before get a row; rows are never changed.
  * Gateways that start together take turns, so that none makes a row twice.
  */
 export async function registerTerms(
@@ -17,8 +17,16 @@ export async function registerTerms(
 ): Promise<readonly number[]> {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT pg_advisory_xact_lock(${TERMS_LOCK})`)
+    const { customer_price_id } = wanted[0] ?? {}
+    const of_price =
+      customer_price_id === undefined
+        ? isNull(terms.customer_price_id)
+        : eq(terms.customer_price_id, customer_price_id)
     const known = new Map(
-      (await transaction.select().from(terms)).map(({ id, created_at: _, ...row }) => [nameOf(row), id]),
+      (await transaction.select().from(terms).where(of_price)).map(({ id, created_at: _, ...row }) => [
+        nameOf(row),
+        id,
+      ]),
     )
     const numbers: number[] = []
     for (const one of wanted) {
@@ -37,7 +45,15 @@ export async function registerTerms(
   })
 }
 
-function rowOf({ price, above_tokens = 0, operation = "chat", service_tier, ...rest }: PriceTerms) {
+function rowOf({
+  price,
+  above_tokens = 0,
+  operation = "chat",
+  service_tier,
+  customer_price_id,
+  list_terms_id,
+  ...rest
+}: PriceTerms) {
   const { buckets = {}, tool_runs, ...plain } = price
   const tools = tool_runs === undefined ? null : toolNames(tool_runs)
   return {
@@ -49,6 +65,8 @@ function rowOf({ price, above_tokens = 0, operation = "chat", service_tier, ...r
     above_tokens,
     operation,
     service_tier: service_tier ?? null,
+    customer_price_id: customer_price_id ?? null,
+    list_terms_id: list_terms_id ?? null,
   }
 }
 

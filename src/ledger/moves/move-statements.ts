@@ -7,6 +7,7 @@ import { claimLasts } from "../money/idempotency-claims.ts"
 import { carriedOf, idsSince, periodStart, spentHere, spentIn } from "../money/spending.ts"
 import { budget_crossings, budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { answers, idempotency } from "../schema/claims.ts"
+import { customer_prices } from "../schema/customer-prices.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { end_users } from "../schema/labels.ts"
 import {
@@ -144,6 +145,7 @@ export const picture = (account_id: string, at: string) => {
         LEFT JOIN here ON here.key_id = ${k.id} WHERE ${k.account_id} = ${id}),
     'budgets', ${rowsOf(budgets, id, "id")}, 'windows', ${rowsOf(budget_windows, id, "id, member", ["carried"])},
     'budget_entries', ${rowsOf(budget_entries, id, "id", ["xid"])},
+    'customer_prices', ${rowsOf(customer_prices, id, "id")},
     'budget_crossings', ${rowsOf(budget_crossings, id, "budget_id, member, since, percent", ["xid"])},
     'claims', (SELECT jsonb_build_array(count(*), sum(hashtextextended(concat(${i.key_hash}, ${i.body_hash}, ${i.call_id}), 0)))
       FROM ${idempotency} ${i} WHERE ${i.account_id} = ${id} AND ${i.claimed_at} > ${moment} - ${claimLasts})
@@ -216,6 +218,9 @@ export const copy = (move: Move, picture: string, used: string) => {
     ON CONFLICT (id, member) ${replacing([...window_columns, budget_windows.carried])}
   ), noted AS (
     INSERT INTO ${budget_entries} SELECT p.* FROM ${populated(budget_entries, part("budget_entries"))} p, arriving
+    ON CONFLICT DO NOTHING
+  ), priced AS (
+    INSERT INTO ${customer_prices} SELECT p.* FROM ${populated(customer_prices, part("customer_prices"))} p, arriving
     ON CONFLICT DO NOTHING
   ), crossed AS (
     INSERT INTO ${budget_crossings} SELECT p.* FROM ${populated(budget_crossings, part("budget_crossings"))} p, arriving

@@ -6,8 +6,15 @@ import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { booleanOf, intOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
-import { AccountMoving, LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
+import {
+  AccountMoving,
+  type CustomerPrice,
+  LedgerUnavailable,
+  type Owner,
+  type Standing,
+} from "../entries.ts"
 import { budgetsOfKey, useOf } from "../money/budgets.ts"
+import { customerPricesIn, pricesOfAccount } from "../money/customer-prices.ts"
 import { availableOf, changeDue, isDelayed, isDue } from "../money/grants.ts"
 import type { LastUsed } from "../money/last-used.ts"
 import { multiplierOf } from "../money/multiplier.ts"
@@ -33,14 +40,21 @@ export class Owners {
   }
 
   /** Keeps the owner of a standing that may call, and forgets any other key. */
-  note(key_hash: string, { shard, account_id, key_id, tag_rules, ...now }: Standing): void {
+  note(key_hash: string, { shard, account_id, key_id, tag_rules, prices, ...now }: Standing): void {
     if (!now.active || now.key_suspended || now.account_suspended) {
       this.#owners.delete(key_hash)
       return
     }
     const known = this.#owners.get(key_hash)
-    if (known?.shard === shard && known.tag_rules?.version === tag_rules?.version) return
-    this.#keep(key_hash, { shard, account_id, key_id, ...(tag_rules !== undefined && { tag_rules }) })
+    const is_same = known?.shard === shard && known.tag_rules?.version === tag_rules?.version
+    if (is_same && idsOf(known?.prices) === idsOf(prices)) return
+    this.#keep(key_hash, {
+      shard,
+      account_id,
+      key_id,
+      ...(tag_rules !== undefined && { tag_rules }),
+      ...(prices !== undefined && { prices }),
+    })
   }
 
   #keep(key_hash: string, owner: Owner): void {
@@ -54,6 +68,10 @@ export class Owners {
   forget(key_hash: string): void {
     this.#owners.delete(key_hash)
   }
+}
+
+function idsOf(prices: readonly CustomerPrice[] = []): string {
+  return prices.map(({ id }) => id).join()
 }
 
 const k = alias(keys, "k")
@@ -72,7 +90,8 @@ SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text
   (${availableOf(a)})::text AS available_nano, CASE WHEN ${isDue(a)} THEN ${a.id} END AS due_account_id, ${a.price_multiplier_bp} AS price_multiplier_bp,
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
   ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano,
-  CASE WHEN ${a.is_limited} THEN ${budgetsOfKey(sql`${a.id}`, { key_id: sql`${k.id}`, group_path: sql`${k.group_path}`, labels: sql`${k.labels}` })}::text END AS budgets
+  CASE WHEN ${a.is_limited} THEN ${budgetsOfKey(sql`${a.id}`, { key_id: sql`${k.id}`, group_path: sql`${k.group_path}`, labels: sql`${k.labels}` })}::text END AS budgets,
+  CASE WHEN ${a.is_limited} THEN ${pricesOfAccount(sql`${a.id}`)}::text END AS prices
 FROM ${keys} ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}
 WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
 )
@@ -183,6 +202,7 @@ function standingOf(row: Row, shard: number): Standing {
         ? null
         : { remaining_nano: nanoOf(row, "remaining_nano"), period: periodOf(row, "period") },
     budgets: row.budgets === null ? [] : JSON.parse(textOf(row, "budgets")).map(useOf),
+    ...(row.prices !== null && { prices: customerPricesIn(textOf(row, "prices")) }),
   }
 }
 

@@ -5,7 +5,7 @@ import { floorId, NIL_ID, parseId } from "../../id.ts"
 import type { CallState, Failure, LostAttempt, OperationName, Tags } from "../../wire/call.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { end_users, labels } from "../schema/labels.ts"
-import { calls, gateways, holds, keys } from "../schema/tables.ts"
+import { calls, gateways, holds, keys, terms } from "../schema/tables.ts"
 import { withAttempts } from "./attempts.ts"
 import { termsOf } from "./changes.ts"
 
@@ -16,6 +16,26 @@ const LOOK = 100_000
 export type CallRecord = typeof calls.$inferSelect & {
   /** Attempts that did not become the answer (D93); absent where they were not read, as for clients. */
   readonly attempts?: readonly LostAttempt[]
+  /** The terms of the configuration in whose place those of a customer price are (D100); absent for others, and for clients. */
+  readonly list_terms?: typeof terms.$inferSelect
+}
+
+/** Adds to calls at customer prices the terms of the configuration. */
+export async function withListTerms<Found extends Pick<CallRecord, "list_terms_id">>(
+  database: PostgresJsDatabase,
+  found: readonly Found[],
+): Promise<(Found & Pick<CallRecord, "list_terms">)[]> {
+  const ids = new Set(found.flatMap(({ list_terms_id }) => list_terms_id ?? []))
+  if (ids.size === 0) return [...found]
+  const rows = await database
+    .select()
+    .from(terms)
+    .where(inArray(terms.id, [...ids]))
+  const by_id = new Map(rows.map((row) => [row.id, row]))
+  return found.map((call) => {
+    const list_terms = by_id.get(call.list_terms_id ?? 0)
+    return list_terms === undefined ? call : { ...call, list_terms }
+  })
 }
 
 /**
@@ -39,7 +59,7 @@ export interface CallFilter {
 
 /** The call with its attempts. */
 export async function getCall(database: PostgresJsDatabase, id: string): Promise<CallRecord | null> {
-  const [call] = await withAttempts(database, await find(database, id))
+  const [call] = await withAttempts(database, await withListTerms(database, await find(database, id)))
   return call ?? null
 }
 
@@ -102,7 +122,7 @@ export async function listCalls(
     rows.map((row) => row.call),
     page,
   )
-  const listed = { data: await withAttempts(database, data), next }
+  const listed = { data: await withAttempts(database, await withListTerms(database, data)), next }
   if (listed.next !== null) return listed
   const end = await lastSeen(database, range, look)
   // Calls that came meanwhile have moved the end. They must not be listed twice.

@@ -3,7 +3,7 @@ import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { buckets, countedKinds } from "../../kinds.ts"
 import type { Piece, Span } from "../database/span.ts"
 import { of } from "../database/statement.ts"
-import { costOf, hasRuns, runsOf } from "../money/charge.ts"
+import { areCustomerTerms, costOf, hasRuns, listTermsOf, runsOf } from "../money/charge.ts"
 import { day_latencies, days, hour_latencies, hours, label_days } from "../schema/sums.ts"
 import { corrections, ends, holds, keys, terms } from "../schema/tables.ts"
 
@@ -97,10 +97,13 @@ const taken = sql.raw(
   summedColumns.map((name) => (counts.includes(name) ? `-s.${name}` : `s.${name}`)).join(", "),
 )
 
-/** The price multiplier's part of an entry's charge; null where there is none, so that most rows of sums stay short. */
+/**
+ * The part of an entry's charge by its price multiplier or customer price; null where there is none, so that most rows of sums stay
+ * short.
+ */
 function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
-  return sql`CASE WHEN ${entry.price_multiplier_bp} IS NOT NULL THEN ${charge_nano} -
-    (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${entry.terms_id}) END`
+  return sql`CASE WHEN ${entry.price_multiplier_bp} IS NOT NULL OR ${areCustomerTerms(entry.terms_id)} THEN ${charge_nano} -
+    (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${listTermsOf(entry.terms_id)}) END`
 }
 
 /** The provider's own cost of a call (D90); null if it reports none. */

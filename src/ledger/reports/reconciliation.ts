@@ -4,7 +4,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { mergeRows } from "../database/row-merge.ts"
 import { piecesOf, scan } from "../database/span.ts"
 import { type Row, textOf, textOrNull } from "../database/statement.ts"
-import { costOf } from "../money/charge.ts"
+import { costOf, listTermsOf } from "../money/charge.ts"
 import { attempts } from "../schema/attempts.ts"
 import { corrections, ends, holds, terms } from "../schema/tables.ts"
 
@@ -87,7 +87,7 @@ WITH call AS (
     CASE WHEN ${c.id} IS NULL THEN ${costOf(e, t)} ELSE ${costOf(c, t)} END AS cost_nano,
     ${t.input_pico}, ${t.cached_input_pico}, ${t.output_pico}, ${c.id} IS NOT NULL OR ${e.outcome} = 'settled' AS is_settled
   FROM ${ends} ${e} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${e.id}
-    JOIN ${terms} ${t} ON ${t.id} = coalesce(${c.terms_id}, ${e.terms_id})
+    JOIN ${terms} ${t} ON ${t.id} = ${listTermsOf(sql`coalesce(${c.terms_id}, ${e.terms_id})`)}
   WHERE ${e.ended_at} >= ${first}::timestamptz AND ${e.ended_at} < ${last}::timestamptz AND ${t.upstream} = ${upstream}::text
 ), x AS (
   SELECT ${stepOf(sql`k.ended_ms`)} AS step_ms, k.model, k.operation, k.upstream_key, k.is_counted, k.prompt_tokens, k.cached_tokens,

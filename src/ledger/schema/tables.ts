@@ -59,9 +59,9 @@ export const accounts = ledger.table(
     held_nano: nano("held_nano").notNull().default(sql`0`),
     created_at: moment("created_at").notNull().defaultNow(),
     suspended_at: moment("suspended_at"),
-    /** True if the account has a budget, or a key with a spending limit or a group. Only the exact statements count these (D42, D97). */
+    /** True if the account has a budget or a customer price, or a key with a spending limit or a group. Only the exact statements read these (D42, D97, D100). */
     is_limited: boolean("is_limited").notNull().default(false),
-    /** Incremented with every change of a row of `budgets`, so that a statement finds that its snapshot is too old for them (D97). */
+    /** Incremented with every change of `budgets` and `customer_prices`, so that a statement finds that its snapshot is too old for them (D97, D100). */
     budgets_version: integer("budgets_version").notNull().default(0),
     /** The account's price multiplier, in basis points (D69). */
     price_multiplier_bp: integer("price_multiplier_bp").notNull().default(10_000),
@@ -192,26 +192,37 @@ export const gateways = ledger.table("gateways", {
 })
 
 /** Prices of calls: one immutable row for each model, upstream and set of prices that was ever configured (D56). */
-export const terms = ledger.table("terms", {
-  id: integer("id").primaryKey().generatedAlwaysAsIdentity(),
-  family: text("family").notNull(),
-  model: text("model").notNull(),
-  upstream: text("upstream").notNull(),
-  input_pico: pico("input_pico").notNull(),
-  cached_input_pico: pico("cached_input_pico").notNull(),
-  output_pico: pico("output_pico").notNull(),
-  per_call_nano: nano("per_call_nano").notNull(),
-  created_at: moment("created_at").notNull().defaultNow(),
-  /** Null for kinds without a price of their own (D60). */
-  ...bucketPrices(),
-  /** The prices of prompts with more tokens than this (D62). */
-  above_tokens: integer("above_tokens").notNull().default(0),
-  /** The operation of the call (D63). */
-  operation: text("operation").notNull().default("chat"),
-  /** The service tier that the prices are for (D70); null for the model's own. */
-  service_tier: text("service_tier"),
-  ...toolPrices(),
-})
+export const terms = ledger.table(
+  "terms",
+  {
+    id: integer("id").primaryKey().generatedAlwaysAsIdentity(),
+    family: text("family").notNull(),
+    model: text("model").notNull(),
+    upstream: text("upstream").notNull(),
+    input_pico: pico("input_pico").notNull(),
+    cached_input_pico: pico("cached_input_pico").notNull(),
+    output_pico: pico("output_pico").notNull(),
+    per_call_nano: nano("per_call_nano").notNull(),
+    created_at: moment("created_at").notNull().defaultNow(),
+    /** Null for kinds without a price of their own (D60). */
+    ...bucketPrices(),
+    /** The prices of prompts with more tokens than this (D62). */
+    above_tokens: integer("above_tokens").notNull().default(0),
+    /** The operation of the call (D63). */
+    operation: text("operation").notNull().default("chat"),
+    /** The service tier that the prices are for (D70); null for the model's own. */
+    service_tier: text("service_tier"),
+    ...toolPrices(),
+    /** The customer price that the prices are of (D100), and the terms of the configuration in whose place they are; null for the latter. */
+    customer_price_id: uuid("customer_price_id"),
+    list_terms_id: integer("list_terms_id"),
+  },
+  (row) => [
+    index("terms_of_customer_price")
+      .on(row.customer_price_id)
+      .where(sql`${row.customer_price_id} IS NOT NULL`),
+  ],
+)
 
 /** Money held for a call. The id is the call's, a UUIDv7 of the gateway; `held_at` is the ledger's time. */
 export const holds = ledger.table(
@@ -380,6 +391,8 @@ export const calls = ledger
     tags: jsonb("tags").$type<Tags>(),
     end_user_id: uuid("end_user_id"),
     end_user: text("end_user"),
+    customer_price_id: uuid("customer_price_id"),
+    list_terms_id: integer("list_terms_id"),
     ...toolPrices(),
     ...bucketPrices(),
   })
@@ -398,7 +411,7 @@ export const calls = ledger
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
       t.above_tokens, t.operation, h.margin_bp AS price_multiplier_bp, t.service_tier, h.session_id, h.agent_id,
       CASE WHEN c.id IS NULL THEN e.details ELSE c.details END AS details,
-      h.labels_id, l.tags, l.end_user_id, u.subject AS end_user, t.tool_runs, t.tool_run_pico, ${sql.raw(buckets.map((bucket) => `t.${bucket}_pico`).join(", "))}
+      h.labels_id, l.tags, l.end_user_id, u.subject AS end_user, t.customer_price_id, t.list_terms_id, t.tool_runs, t.tool_run_pico, ${sql.raw(buckets.map((bucket) => `t.${bucket}_pico`).join(", "))}
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

@@ -10,6 +10,7 @@ import { auditRoutes } from "./audit.ts"
 import { budgetRoutes } from "./budgets.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
+import { customerPriceRoutes } from "./customer-prices.ts"
 import { endUserRoutes } from "./end-users.ts"
 import { estimateRoutes } from "./estimates.ts"
 import { eventRoutes } from "./events.ts"
@@ -49,6 +50,7 @@ export function adminRoutes(operators: Operators) {
     .use(keyRoutes(operators))
     .use(endUserRoutes(operators))
     .use(budgetRoutes(operators))
+    .use(customerPriceRoutes(operators))
     .use(callRoutes(operators))
     .use(eventRoutes(operators))
     .use(sinkRoutes(operators))

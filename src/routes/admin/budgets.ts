@@ -101,7 +101,7 @@ function inOrder(thresholds: readonly number[]): number[] {
 }
 
 /** As far as it is known: the admin token and the console's session belong to no person. */
-function authorOf({ headers }: Request, reason: string | undefined) {
+export function authorOf({ headers }: Request, reason: string | undefined) {
   return { actor: headers.has("authorization") ? "api" : "console", reason: reason ?? null }
 }
 

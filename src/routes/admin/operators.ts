@@ -9,6 +9,8 @@ export interface Operators {
   readonly admin_token: string | null
   readonly ledger: OperatorLedger
   readonly limits: Config["limits"]
+  /** Of the configuration; null where it is not read, so that the names of models are not checked. */
+  readonly models: Config["models"] | null
   /** The status of the upstreams in each process of this gateway. */
   upstreams(): Promise<readonly UpstreamBody[]>
   /** True once the gateway drains: nothing waits any longer. */

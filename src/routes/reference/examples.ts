@@ -4,6 +4,7 @@ import { countedKinds, recordOf } from "../../kinds.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../../wire/admin.ts"
 import type { BudgetBody, OwnBudget } from "../../wire/budget-bodies.ts"
 import type { GrantBody } from "../../wire/credit-bodies.ts"
+import type { CustomerPriceBody } from "../../wire/customer-prices.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
 import { described, type ErrorExample, REQUEST_ID, type RouteDescription, type Schemas } from "./operation.ts"
 
@@ -43,6 +44,7 @@ const notFound = (message: string) => ({ code: "not_found", message }) as const 
 export const NO_ACCOUNT = notFound("No account has this id.")
 export const NO_KEY = notFound("No key has this id.")
 export const NO_BUDGET = notFound("No budget has this id.")
+export const NO_CUSTOMER_PRICE = notFound("No customer price has this id.")
 export const NO_CREDIT = notFound("No credit has this id.")
 export const NO_CALL = notFound("No call has this id.")
 
@@ -116,6 +118,21 @@ export const budgetExample: BudgetBody = {
   created_at: "2026-11-21T09:32:00.000Z",
 }
 
+export const customerPriceExample: CustomerPriceBody = {
+  id: "019f8b1c-7777-7000-9d4e-1a6b8c0f7e32",
+  account_id: accountExample.id,
+  model: "gpt-5-mini",
+  price_multiplier: null,
+  prices: { input: "0.2", output: "1.6" },
+  from: "2027-01-01T00:00:00.000Z",
+  until: "2028-01-01T00:00:00.000Z",
+  state: "scheduled",
+  set_by: "api",
+  reason: "Contract 118",
+  created_at: "2026-11-21T09:33:00.000Z",
+  ended: null,
+}
+
 export const keyListed: KeyBody = { ...keyExample, spent: "3.2", revoked_at: null, last_used_at: null }
 
 export const callExample: CallBody = {
@@ -142,6 +159,8 @@ export const callExample: CallBody = {
   overage: "0",
   cost: "0.00031",
   price_multiplier: "1",
+  customer_price_id: null,
+  list_prices: null,
   usage: { prompt_tokens: 40, cached_tokens: 0, completion_tokens: 150 },
   estimate: null,
   unread: [],

@@ -13,6 +13,7 @@ import { accountChip, EXTERNAL_ID } from "./accounts.ts"
 import { budgets } from "./budgets.ts"
 import { callColumns } from "./calls.ts"
 import { addCredit, credits } from "./credits.ts"
+import { customerPrices } from "./customer-prices.ts"
 import { endUsers } from "./end-users.ts"
 import { keys } from "./keys.ts"
 import { plotOf } from "./overview.ts"
@@ -69,6 +70,7 @@ export function account(visit: Visit, id: string): HTMLElement {
     spending(visit, id),
     keys(visit, id),
     budgets(visit, id),
+    customerPrices(visit, id),
     credited,
     endUsers(visit, id),
     recent,

@@ -102,10 +102,11 @@ type DetailEntries = Parameters<typeof detail>[1]
 function money(call: CallBody): DetailEntries {
   const { charge, overage, price_multiplier, basis, provider_cost } = call
   const is_multiplied = price_multiplier !== "1"
+  const has_cost = is_multiplied || call.list_prices !== null
   const entry = entriesOf(CallBody, call)
   return [
     entry("held"),
-    is_multiplied ? entry("cost") : null,
+    has_cost ? entry("cost") : null,
     is_multiplied ? entry("price_multiplier", `× ${price_multiplier}`) : null,
     entry("charge"),
     ["Released", usd(releasedPart(call))],

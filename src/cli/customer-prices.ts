@@ -1,0 +1,142 @@
+import { parseId } from "../id.ts"
+import { CustomerPriceBody } from "../wire/customer-prices.ts"
+import { ACCOUNT, accountId } from "./accounts.ts"
+import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
+import { UsageError } from "./cli-error.ts"
+import type { Group } from "./command.ts"
+import { moment, parseMoment } from "./moment.ts"
+import { type CardLine, columnsOf, linesOf as fieldLines } from "./screen.ts"
+
+/** `tollgate customer-price`: prices of one customer (D100). */
+
+const EXAMPLE = "019f8b1c-7777-7000-9d4e-1a6b8c0f7e32"
+const REASON = { "--reason <TEXT>": "the reason, recorded in the journal" } as const
+
+const column = columnsOf(CustomerPriceBody)
+
+const list = listCommand({
+  summary: "List an account's prices, newest first",
+  words: ACCOUNT,
+  examples: [["tollgate customer-price list Acme", "with those that are over, and who set them"]],
+  entry: CustomerPriceBody,
+  columns: [
+    column("id"),
+    column("model", { of: ({ model }) => model ?? "all models", least: 8 }),
+    column("price_multiplier", { of: priceOf, least: 12 }),
+    column("from", { of: ({ from }) => moment(from) }),
+    column("until", { of: ({ until }) => (until === null ? "" : moment(until)) }),
+    column("state"),
+    column("set_by", { spare: 1 }),
+    column("reason", { of: ({ reason }) => reason ?? "", spare: 2 }),
+  ],
+  empty:
+    "This account has no prices of its own. Set one: tollgate customer-price set ACCOUNT --multiplier 0.9",
+  path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/prices`],
+})
+
+const set = adminCommand({
+  summary: "Set the price of an account for a model, or for all models",
+  details: "It holds for calls from --from on, and in place of the account's price multiplier.",
+  words: {
+    ...ACCOUNT,
+    "--model <NAME>": "the model (default: all models)",
+    "--multiplier <FACTOR>": "the factor for the configured prices, such as 0.9",
+    "--prices <KIND=PRICE,...>": "prices by kind, such as input=0.2,output=1.6, in place of a factor",
+    "--from <TIME>": "when it begins: 2027-01-01, an RFC 3339 time, or 48h (default: now)",
+    "--until <TIME>": "when it ends (default: when you end it)",
+    ...REASON,
+  },
+  examples: [
+    ["tollgate customer-price set Acme --multiplier 0.9", "on all models, from now on"],
+    [
+      "tollgate customer-price set Acme --model demo-small --prices input=0.2,output=1.6 --from 24h --until 72h --reason Contract",
+      "prices of one model",
+    ],
+  ],
+  async run({ account, model, multiplier, prices, from, until, reason }, context) {
+    const fields = {
+      model,
+      price_multiplier: multiplier,
+      prices: prices === undefined ? undefined : pricesIn(prices),
+      from: timeIn("--from", from),
+      until: timeIn("--until", until),
+      reason,
+    }
+    const id = await accountId(context, account)
+    show(context, await context.client.post(`/accounts/${id}/prices`, fields, CustomerPriceBody))
+  },
+})
+
+const end = adminCommand({
+  summary: "End a price of an account",
+  words: {
+    "<price>": 'the id of the price, as shown by "tollgate customer-price list"',
+    "--at <TIME>": "when it ends (default: now)",
+    ...REASON,
+  },
+  examples: [[`tollgate customer-price end ${EXAMPLE} --reason "Contract cancelled"`, "from now on"]],
+  async run({ price, at, reason }, context) {
+    const id = parseId(price)
+    if (id === null)
+      throw new UsageError(
+        `"${price}" is not a price id: "tollgate customer-price list ACCOUNT" lists the ids`,
+      )
+    const fields = { at: timeIn("--at", at), reason }
+    show(context, await context.client.post(`/prices/${id}/end`, fields, CustomerPriceBody))
+  },
+})
+
+export const customerPrice: Group = {
+  summary: "Set, list and end prices of one customer",
+  commands: { list, set, end },
+}
+
+function pricesIn(words: string): Record<string, unknown> {
+  const prices: Record<string, string> = {}
+  const tool_run: Record<string, string> = {}
+  for (const word of words.split(",")) {
+    const [kind, price, ...rest] = word.split("=")
+    if (!kind || !price || rest.length > 0) throw new UsageError("--prices: expected KIND=PRICE,KIND=PRICE")
+    if (kind.startsWith("tool_run.")) tool_run[kind.slice("tool_run.".length)] = price
+    else prices[kind] = price
+  }
+  return Object.keys(tool_run).length === 0 ? prices : { ...prices, tool_run }
+}
+
+function timeIn(option: string, word: string | undefined) {
+  if (word === undefined) return undefined
+  const time = parseMoment(word, Date.now(), "ahead")
+  if (time === null) throw new UsageError(`${option}: expected 2027-01-01, an RFC 3339 time, or 48h`)
+  return time
+}
+
+function show(context: AdminContext, price: CustomerPriceBody): void {
+  context.showCard(price, () => linesOf(price))
+}
+
+function linesOf(price: CustomerPriceBody): CardLine[] {
+  const { model, until, ended } = price
+  const line = fieldLines(CustomerPriceBody, price)
+  return [
+    line("id"),
+    line("model", model ?? "all models"),
+    line("price_multiplier", priceOf(price)),
+    line("from"),
+    line("until", until === null ? "until it is ended" : moment(until)),
+    line("state"),
+    line("set_by"),
+    line("reason"),
+    line(
+      "ended",
+      ended && `${moment(ended.at)} by ${ended.by}${ended.reason === null ? "" : `: ${ended.reason}`}`,
+    ),
+  ]
+}
+
+function priceOf({ price_multiplier, prices }: CustomerPriceBody): string {
+  const { tool_run = {}, ...kinds } = prices ?? {}
+  const runs = Object.entries(tool_run).map(([tool, price]) => [`tool_run.${tool}`, price])
+  return price_multiplier === null
+    ? [...Object.entries(kinds), ...runs].map(([kind, price]) => `${kind} ${price}`).join(", ")
+    : `× ${price_multiplier}`
+}

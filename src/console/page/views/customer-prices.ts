@@ -1,0 +1,100 @@
+import { CustomerPriceBody } from "../../../wire/customer-prices.ts"
+import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
+import { button, type Child, el, named } from "../element.ts"
+import { type FormField, openDialog } from "../form.ts"
+import { chip, moment, none } from "../formats.ts"
+import type { ViewPart, Visit } from "../part.ts"
+import { columnsOf, list } from "../table.ts"
+
+const STATES: Readonly<Record<string, string>> = {
+  scheduled: "Begins later.",
+  current: "New calls have it.",
+  replaced: "A price that was set later holds in its place.",
+  over: "New calls no longer have it.",
+}
+
+/** The prices that an account has for itself (D100). */
+export function customerPrices(visit: Visit, account_id: string): ViewPart {
+  const reload = () => void made.load()
+  const column = columnsOf(CustomerPriceBody)
+  const made = list(visit, {
+    title: "Customer prices",
+    tools: button("New price", () => setPrice(account_id, reload)),
+    label: "Customer prices",
+    key: ({ id }: CustomerPriceBody) => id,
+    columns: [
+      column("model", ({ model }) => (model === null ? "all models" : named(model))),
+      column("price_multiplier", priceOf),
+      column("from", ({ from }) => moment(from)),
+      column("until", ({ until, ended }) => {
+        const end = ended?.at ?? until
+        return end === null ? none() : moment(end)
+      }),
+      column("state", ({ state }) => chip(state, STATES[state])),
+      column("set_by"),
+      column("reason"),
+      ["Actions", (price) => ending(price, reload), "right"],
+    ],
+    empty: "No prices of its own. Calls have the configured prices, times the price multiplier.",
+    load: (signal) => ask<ListBody<CustomerPriceBody>>(`/accounts/${account_id}/prices?limit=1000`, signal),
+  })
+  return made
+}
+
+function priceOf({ price_multiplier, prices }: CustomerPriceBody): Child {
+  if (price_multiplier !== null) return `× ${price_multiplier}`
+  const { tool_run = {}, ...kinds } = prices ?? {}
+  return Object.entries({ ...kinds, ...tool_run })
+    .map(([kind, price]) => `${kind} ${price}`)
+    .join(", ")
+}
+
+const REASON: FormField = { name: "reason", label: "Reason", hint: "Optional. Recorded in the journal." }
+
+function ending({ id, model, state }: CustomerPriceBody, done: () => void): Child {
+  if (state === "over") return none()
+  const open = () =>
+    openDialog({
+      title: "End price",
+      text: el(
+        "p",
+        "New calls to ",
+        model === null ? "all models" : named(model),
+        " no longer have this price.",
+      ),
+      fields: [REASON],
+      submit: "End now",
+      act: ({ reason }) => tell("POST", `/prices/${id}/end`, reason ? { reason } : {}),
+      done,
+    })
+  return button("End", open)
+}
+
+function setPrice(account_id: string, done: () => void): void {
+  const id = ownId()
+  openDialog({
+    title: "New customer price",
+    text: el("p", "A multiplier of the configured prices, or prices of the model."),
+    fields: [
+      { name: "model", label: "Model", hint: "Empty: all models, with a multiplier." },
+      { name: "price_multiplier", label: "Price multiplier", hint: "For example 0.9. Empty with prices." },
+      { name: "input", label: "Input, USD per 1M tokens", hint: "Empty: the configured price." },
+      { name: "output", label: "Output, USD per 1M tokens", hint: "Other kinds: use the command line." },
+      { name: "from", label: "From", hint: "Optional. A time such as 2027-01-01T00:00:00Z." },
+      { name: "until", label: "Until", hint: "Optional." },
+      REASON,
+    ],
+    submit: "Set",
+    act: ({ input, output, ...fields }) => {
+      const given = (values: Readonly<Record<string, string | undefined>>) =>
+        Object.fromEntries(Object.entries(values).filter(([, value]) => value))
+      const prices = given({ input, output })
+      return tell("POST", `/accounts/${account_id}/prices`, {
+        id,
+        ...given(fields),
+        ...(Object.keys(prices).length > 0 && { prices }),
+      })
+    },
+    done,
+  })
+}

@@ -1,0 +1,54 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias, type PgColumn } from "drizzle-orm/pg-core"
+import { PAR_BP } from "../../money.ts"
+import type { CustomerPrice } from "../entries.ts"
+import { customer_prices } from "../schema/customer-prices.ts"
+import { terms } from "../schema/tables.ts"
+
+const p = alias(customer_prices, "p")
+const q = alias(customer_prices, "q")
+const own = alias(terms, "own")
+
+type TimedColumns = Readonly<Record<"id" | "account_id" | "ended_id" | "from_at" | "until_at", PgColumn>>
+
+/** True for a price that holds at a moment: from `from_at` on, before `until_at`, and before an end of it. */
+export function holdsAt(price: TimedColumns, moment: SQL): SQL {
+  return sql`${price.ended_id} IS NULL AND ${price.from_at} <= ${moment} AND (${price.until_at} IS NULL OR ${price.until_at} > ${moment})
+    AND ${isOpenAt(price, moment)}`
+}
+
+/** True for a price that no operator has ended by then. */
+export function isOpenAt(price: TimedColumns, moment: SQL): SQL {
+  return sql`NOT EXISTS (SELECT FROM ${customer_prices} ${q} WHERE ${q.account_id} = ${price.account_id} AND ${q.ended_id} = ${price.id}
+    AND ${q.from_at} <= ${moment})`
+}
+
+/**
+ * The customer price of a call that is held now (D100): that of its model before that of all models, and of several the one that was
+ * made last. Also tells whether the call's terms are those of that price, or of the configuration where it is a multiplier or
+ * there is none.
+ */
+export function priceOfCall(account_id: SQL, terms_id: SQL): SQL {
+  return sql`
+    SELECT best.price_multiplier_bp, own.customer_price_id IS NOT DISTINCT FROM best.own_id AS is_current
+    FROM ${terms} ${own} LEFT JOIN LATERAL (
+      SELECT CASE WHEN ${p.prices} IS NULL THEN ${p.price_multiplier_bp} ELSE ${sql.raw(String(PAR_BP))} END AS price_multiplier_bp,
+        CASE WHEN ${p.prices} IS NOT NULL THEN ${p.id} END AS own_id
+      FROM ${customer_prices} ${p} WHERE ${p.account_id} = ${account_id} AND coalesce(${p.model} = ${own.model}, true) AND ${holdsAt(p, sql`now()`)}
+      ORDER BY ${p.model} IS NULL, ${p.made_at} DESC, ${p.id} DESC LIMIT 1) best ON true
+    WHERE ${own.id} = ${terms_id}`
+}
+
+/** The prices of an account that hold now, as a JSON array: for each model, and for all models, the one that was made last. */
+export function pricesOfAccount(account_id: SQL): SQL {
+  return sql`(SELECT json_agg(json_build_object('id', x.id, 'model', x.model, 'price_multiplier_bp', x.price_multiplier_bp,
+      'prices', x.prices))
+    FROM (SELECT DISTINCT ON (${p.model}) ${p.id}, ${p.model}, ${p.price_multiplier_bp}, ${p.prices} FROM ${customer_prices} ${p}
+      WHERE ${p.account_id} = ${account_id} AND ${holdsAt(p, sql`now()`)}
+      ORDER BY ${p.model}, ${p.made_at} DESC, ${p.id} DESC) x)`
+}
+
+/** The prices in an answer of `pricesOfAccount`. */
+export function customerPricesIn(text: string): readonly CustomerPrice[] {
+  return JSON.parse(text)
+}

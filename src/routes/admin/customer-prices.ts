@@ -1,0 +1,212 @@
+import { Elysia } from "elysia"
+import { soldAt } from "../../admission/customer-prices.ts"
+import type { Model } from "../../config/config.ts"
+import { GatewayError } from "../../errors.ts"
+import { type CustomerPriceResult, MAX_CUSTOMER_PRICES } from "../../ledger/accounts/customer-prices.ts"
+import type { CustomerPriceTexts } from "../../ledger/entries.ts"
+import { isFree } from "../../money.ts"
+import { EXPIRY, listOf } from "../../wire/admin.ts"
+import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { CustomerPriceBody, CustomerPriceEnd, NewCustomerPrice } from "../../wire/customer-prices.ts"
+import { invalidField } from "../../wire/fault.ts"
+import { pathId } from "../../wire/parameter.ts"
+import { customerPriceBody } from "../record-bodies.ts"
+import {
+  customerPriceExample,
+  NO_ACCOUNT,
+  NO_CUSTOMER_PRICE,
+  ofOperators,
+  unknownOutcome,
+} from "../reference/examples.ts"
+import { answer, errorOf, shown } from "../reference/operation.ts"
+import { authorOf } from "./budgets.ts"
+import type { Operators } from "./operators.ts"
+
+/** `/admin/accounts/{id}/prices` and `/admin/prices/{id}`: the prices of one customer (D100). */
+export function customerPriceRoutes(operators: Operators) {
+  const { ledger } = operators
+  return new Elysia({ name: "admin-customer-prices" })
+    .post(
+      "/accounts/:id/prices",
+      async ({ params, body, request, status }) => {
+        checkPrice(body, operators.models)
+        const made = priceSet(
+          await ledger.setCustomerPrice({
+            ...authorOf(request, body.reason),
+            id: body.id,
+            account_id: params.id,
+            model: body.model ?? null,
+            price_multiplier_bp: body.price_multiplier ?? null,
+            prices: body.prices ?? null,
+            from_at: body.from ?? null,
+            until_at: body.until ?? null,
+          }),
+        )
+        return status(made.outcome === "created" ? 201 : 200, customerPriceBody(made.price))
+      },
+      setting,
+    )
+    .get(
+      "/accounts/:id/prices",
+      async ({ params, query }) => {
+        const found = await ledger.listCustomerPrices(params.id, pageOf(query))
+        if (found === null) throw errorOf(NO_ACCOUNT)
+        return { data: found.data.map(customerPriceBody), next: found.next }
+      },
+      listing,
+    )
+    .post(
+      "/prices/:id/end",
+      async ({ params: { id }, body: { at = null, reason }, request }) => {
+        const price = await ledger.endCustomerPrice(id, { at, ...authorOf(request, reason) })
+        if (price === null) throw errorOf(NO_CUSTOMER_PRICE)
+        if (price === "past") throw invalidField("at", EXPIRY)
+        return customerPriceBody(price)
+      },
+      ending,
+    )
+}
+
+/** Throws for a model that is not configured, and for prices that it cannot have. */
+function checkPrice(
+  { model, price_multiplier, prices }: NewCustomerPrice,
+  models: Operators["models"],
+): void {
+  if ((price_multiplier === undefined) === (prices === undefined))
+    throw invalidField("prices", "prices, or price_multiplier in their place")
+  const named = models?.filter(({ name }) => name === model)
+  if (model !== undefined && named?.length === 0) throw invalidField("model", "a model of the configuration")
+  if (prices === undefined) return
+  if (Object.keys(prices).length === 0) throw invalidField("prices", "at least one price")
+  if (model === undefined) throw invalidField("model", "the model that the prices are for")
+  for (const one of named ?? []) checkKinds(one, prices)
+}
+
+/** A kind without a price in the configuration cannot be used, so that a customer's price for it would mislead. */
+function checkKinds(model: Model, prices: CustomerPriceTexts): void {
+  const { buckets = {}, tool_runs = {} } = model.price
+  const { input: _, cached_input: __, output, per_call: ___, tool_run = {}, ...named } = prices
+  if (output !== undefined && model.operations.every((operation) => operation === "embeddings"))
+    throw invalidField("prices.output", "no such price, because embeddings have no output tokens")
+  for (const kind of Object.keys(named))
+    if (!Object.hasOwn(buckets, kind))
+      throw invalidField(`prices.${kind}`, "no such price, because the model has none in the configuration")
+  for (const tool of Object.keys(tool_run))
+    if (!Object.hasOwn(tool_runs, tool))
+      throw invalidField("prices.tool_run", "only tools that have a price in the configuration")
+  const sold = soldAt(model, { id: "", model: model.name, price_multiplier_bp: null, prices })
+  if (isFree(sold.price)) throw invalidField("prices", "at least one price above zero")
+}
+
+/** The price in the ledger, or the error if none was set. */
+function priceSet(result: CustomerPriceResult) {
+  switch (result.outcome) {
+    case "created":
+    case "known":
+      return result
+    case "no_account":
+      throw errorOf(NO_ACCOUNT)
+    case "past":
+      throw new GatewayError("invalid_request", {
+        message:
+          "from: a price cannot begin before now, or end before it begins. Calls keep the price that they were held at.",
+        param: "from",
+      })
+    case "too_many":
+      throw new GatewayError("invalid_request", {
+        message: `This account has ${MAX_CUSTOMER_PRICES} entries about its prices, the most that one can have. Nothing was changed.`,
+      })
+    case "conflict":
+      throw new GatewayError("invalid_request", {
+        message:
+          "A price of another account already has this id. Nothing was changed. Use a new id for a new price.",
+        param: "id",
+      })
+  }
+}
+
+const multiplied: CustomerPriceBody = {
+  ...customerPriceExample,
+  model: null,
+  price_multiplier: "0.9",
+  prices: null,
+  from: "2026-11-21T09:33:00.000Z",
+  until: null,
+  state: "current",
+  reason: null,
+}
+
+const setting = ofOperators({
+  params: pathId("The account's id."),
+  body: shown(NewCustomerPrice, {
+    prices: {
+      model: "gpt-5-mini",
+      prices: { input: "0.2", output: "1.6" },
+      from: "2027-01-01T00:00:00Z",
+      until: "2028-01-01T00:00:00Z",
+      reason: "Contract 118",
+    },
+    multiplier: { price_multiplier: "0.9" },
+  }),
+  response: {
+    200: answer("A price with this id already exists. Nothing was changed.", CustomerPriceBody, {
+      price: customerPriceExample,
+    }),
+    201: answer("The price.", CustomerPriceBody, { prices: customerPriceExample, multiplier: multiplied }),
+  },
+
+  operationId: "setCustomerPrice",
+  tag: "Accounts",
+  summary: "Set a customer's price",
+  description:
+    "Sets the price of the account for a model or for all models: a multiplier of the configured prices, or prices by kind. It holds for calls that are held from `from` on and before `until`, by the database's clock; it replaces the account's `price_multiplier`. A price of a model comes before one of all models, and of two for the same model the one that was set later. Calls in progress keep the price that they were held at. The change is an entry of the journal.",
+  invalid: "price_multiplier",
+  errors: [NO_ACCOUNT, unknownOutcome(customerPriceExample.id)],
+})
+
+const listing = ofOperators({
+  params: pathId("The account's id."),
+  query: PageQuery,
+  response: {
+    200: answer("A page of prices.", listOf(CustomerPriceBody), {
+      prices: { data: [customerPriceExample, multiplied], next: null },
+    }),
+  },
+
+  operationId: "listCustomerPrices",
+  tag: "Accounts",
+  summary: "List a customer's prices",
+  description:
+    "Lists all prices of the account, newest first, also those that are over, with who set them and why.",
+  errors: [NO_ACCOUNT],
+})
+
+const ending = ofOperators({
+  params: pathId("The price's id."),
+  body: shown(CustomerPriceEnd, {
+    now: { reason: "Contract cancelled" },
+    later: { at: "2099-01-01T00:00:00Z" },
+  }),
+  response: {
+    200: answer("The price. Nothing was changed if it was over by then.", CustomerPriceBody, {
+      price: {
+        ...customerPriceExample,
+        state: "over",
+        ended: {
+          at: "2026-12-01T00:00:00.000Z",
+          by: "api",
+          reason: "Contract cancelled",
+          made_at: "2026-12-01T00:00:00.000Z",
+        },
+      },
+    }),
+  },
+
+  operationId: "endCustomerPrice",
+  tag: "Accounts",
+  summary: "End a customer's price",
+  description:
+    "Ends a price from `at` on, which cannot be in the past. Calls that are held afterwards have the price that would have held without it. The end is an entry of the journal; the price itself stays there.",
+  invalid: "at",
+  errors: [NO_CUSTOMER_PRICE],
+})

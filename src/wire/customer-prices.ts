@@ -1,0 +1,117 @@
+import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
+import { feeBuckets, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
+import {
+  closed,
+  EXPIRY,
+  Id,
+  line,
+  nullable,
+  OwnMultiplier,
+  ownId,
+  PriceMultiplier,
+  Time,
+  timeField,
+  word,
+} from "./admin.ts"
+import { EXPECTED } from "./fault.ts"
+import { titled } from "./field.ts"
+
+/** Customer prices (D100): requests and answers. */
+
+export const customerPriceStates = ["scheduled", "current", "replaced", "over"] as const
+export type CustomerPriceState = (typeof customerPriceStates)[number]
+
+const price = (description: string) =>
+  Type.String({
+    pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$",
+    description,
+    [EXPECTED]: "USD per 1M tokens as a decimal string with at most 6 decimals",
+  })
+const fee = (unit: string) =>
+  Type.String({
+    pattern: "^\\d{1,6}(?:\\.\\d{1,9})?$",
+    description: `USD per ${unit}.`,
+    [EXPECTED]: `USD per ${unit} as a decimal string with at most 9 decimals`,
+  })
+const PER_1M = "USD per 1M tokens."
+
+const CustomerPrices = Type.Object(
+  {
+    input: Type.Optional(price(PER_1M)),
+    cached_input: Type.Optional(
+      price(`${PER_1M} Follows \`input\` if both cost the same in the configuration and this is left out.`),
+    ),
+    output: Type.Optional(price(PER_1M)),
+    per_call: Type.Optional(fee("call")),
+    ...recordOf(tokenBuckets, () => Type.Optional(price(PER_1M))),
+    ...recordOf(feeBuckets, (bucket) => Type.Optional(fee(unitOf(bucket)))),
+    tool_run: Type.Optional(
+      Type.Record(Type.String(), fee("run"), {
+        description: "Of the provider's tools, by the provider's names.",
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description:
+      "Prices of some kinds of tokens and fees, in the form of the configuration. A kind that is left out keeps the price of the configuration.",
+    [EXPECTED]: "an object with prices, such as { input, output }",
+  },
+)
+
+export const CustomerPriceBody = Type.Object({
+  id: titled("ID", Id),
+  account_id: Id,
+  model: titled("Model", nullable(Type.String({ description: "Null for all models." }))),
+  price_multiplier: titled("Price multiplier", nullable(PriceMultiplier)),
+  prices: nullable(CustomerPrices),
+  from: titled("From", Time),
+  until: titled("Until", nullable({ ...Time, description: "The first moment at which it no longer holds." })),
+  state: titled("State", word(customerPriceStates), {
+    description: "`replaced`: a price that was set later for the same model holds in its place.",
+  }),
+  set_by: titled("Set by", Type.String()),
+  reason: titled("Reason", nullable(Type.String())),
+  created_at: titled("Created", Time),
+  ended: titled(
+    "Ended",
+    nullable(
+      Type.Object(
+        { at: Time, by: Type.String(), reason: nullable(Type.String()), made_at: Time },
+        {
+          description: "When an operator ended it, and why.",
+        },
+      ),
+    ),
+  ),
+})
+export type CustomerPriceBody = Static<typeof CustomerPriceBody>
+
+const reason = Type.Optional(line(500, "The reason, recorded in the journal."))
+
+export const NewCustomerPrice = Type.Object(
+  {
+    id: ownId("Makes the request safe to retry: the same id never sets two prices."),
+    model: Type.Optional(
+      line(256, "The model, as clients name it. Left out: all models; only for a multiplier."),
+    ),
+    price_multiplier: Type.Optional(OwnMultiplier),
+    prices: Type.Optional(CustomerPrices),
+    from: Type.Optional(timeField("from", "The first moment at which it holds. Default: now.", EXPIRY)),
+    until: Type.Optional(
+      timeField(
+        "until",
+        "The first moment at which it no longer holds. Default: it holds until it is ended.",
+        EXPIRY,
+      ),
+    ),
+    reason,
+  },
+  closed,
+)
+export type NewCustomerPrice = StaticDecode<typeof NewCustomerPrice>
+
+export const CustomerPriceEnd = Type.Object(
+  { at: Type.Optional(timeField("at", "When it ends. Default: now.", EXPIRY)), reason },
+  closed,
+)

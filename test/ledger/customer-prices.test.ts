@@ -1,0 +1,188 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { nextId } from "../../src/id.ts"
+import {
+  type CustomerPriceOrder,
+  endCustomerPrice,
+  getCustomerPrice,
+  listCustomerPrices,
+  setCustomerPrice,
+} from "../../src/ledger/accounts/customer-prices.ts"
+import { audit } from "../../src/ledger/archive/audit.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { registerTerms } from "../../src/ledger/money/terms.ts"
+import { moveAccount } from "../../src/ledger/moves/move.ts"
+import { readStandings } from "../../src/ledger/queue/standings.ts"
+import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
+import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import {
+  type Account,
+  FIRST,
+  holdOf,
+  lockAccount,
+  lockWaiters,
+  OTHER_MODEL,
+  openTestDatabase,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
+
+/** D100: the statement that holds decides which price an account has. */
+
+interface Shard {
+  readonly db: TestDatabase
+  readonly connection: ReturnType<TestDatabase["connection"]>
+  readonly gateway_id: string
+}
+
+let a: Shard
+let b: Shard
+
+async function opened(): Promise<Shard> {
+  const db = await openTestDatabase()
+  return { db, connection: db.connection(), gateway_id: await db.gateway() }
+}
+
+beforeAll(async () => {
+  a = await opened()
+  b = await opened()
+})
+afterAll(async () => {
+  for (const { db } of [a, b]) {
+    expect((await audit(db.database.operators, { settle_ms: 0 })).violations).toEqual([])
+    await db.close()
+  }
+})
+
+const PRICES = { input: "0.5", output: "4" }
+/** The prices of `FIRST`, but for those of `PRICES`. */
+const OWN = { input_pico: 500_000n, cached_input_pico: 25_000n, output_pico: 4_000_000n, per_call_nano: 0n }
+/** 2 x 500 + 1 x 25 + 2 x 4,000 nano-USD, and the same at the prices of `FIRST`. */
+const [OWN_COST, COST] = [9_025n, 4_525n]
+
+async function set({ db }: Shard, { account_id }: Account, price: Partial<CustomerPriceOrder>) {
+  const made = await setCustomerPrice(db.database.operators, {
+    id: nextId(),
+    account_id,
+    model: null,
+    price_multiplier_bp: null,
+    prices: null,
+    from_at: null,
+    until_at: null,
+    actor: "test",
+    reason: null,
+    ...price,
+  })
+  if (!("price" in made)) throw new Error(made.outcome)
+  return made.price
+}
+
+const end = ({ db }: Shard, id: string) =>
+  endCustomerPrice(db.database.operators, id, { at: null, actor: "test", reason: null })
+
+async function ask({ connection, gateway_id }: Shard, account: Account, terms_id = FIRST, amount = 10_000n) {
+  const hold = holdOf(account, amount, { terms_id })
+  const [result] = await holdBatch(connection, gateway_id, [hold], 300)
+  return { hold, result }
+}
+
+async function ownTerms({ db }: Shard, id: string): Promise<number> {
+  const terms = { family: "chat", model: "model", upstream: "first", price: OWN }
+  const wanted = [{ ...terms, customer_price_id: id, list_terms_id: FIRST }]
+  const [made] = await registerTerms(db.database.operators, wanted)
+  expect(await registerTerms(db.database.operators, wanted)).toEqual([made ?? 0])
+  return made ?? 0
+}
+
+describe("D100 the statement that holds", () => {
+  test("holds only at the terms of the price that holds, and at no other model's", async () => {
+    const account = await a.db.account(1_000_000n)
+    expect((await ask(a, account)).result).toEqual({ outcome: "held" })
+    const { id } = await set(a, account, { model: "model", prices: PRICES })
+    const own = await ownTerms(a, id)
+    expect((await ask(a, account)).result).toEqual({ outcome: "prices_changed" })
+    expect((await ask(a, account, OTHER_MODEL)).result).toEqual({ outcome: "held", is_limited: true })
+    expect((await ask(a, account, own)).result).toEqual({ outcome: "held", is_limited: true })
+    await set(a, account, { model: "model", price_multiplier_bp: 20_000 })
+    expect((await ask(a, account, own)).result).toEqual({ outcome: "prices_changed" })
+    expect((await ask(a, account)).result).toMatchObject({ outcome: "held", price_multiplier_bp: 20_000 })
+    expect((await ask(a, account, 987_654)).result).toEqual({ outcome: "prices_changed" })
+    const other = await a.db.account(1_000_000n)
+    expect((await ask(a, other)).result).toEqual({ outcome: "held" })
+  })
+
+  test("that waits while a price is set or ended is asked again", async () => {
+    const account = await a.db.account(1_000_000n)
+    const waiting = async (change: () => Promise<unknown>) => {
+      const lock = await lockAccount(a.db.sql, account.account_id)
+      const changing = change()
+      await lockWaiters(a.db.sql, 1)
+      const asking = holdBatch(a.connection, a.gateway_id, [holdOf(account, 10_000n)], 5_000)
+      await lockWaiters(a.db.sql, 2)
+      await lock.unlock()
+      await changing
+      return asking
+    }
+    const { id } = await set(a, account, { price_multiplier_bp: 15_000 })
+    expect(await waiting(() => set(a, account, { price_multiplier_bp: 30_000 }))).toEqual([
+      { outcome: "conflict" },
+    ])
+    expect((await ask(a, account)).result).toMatchObject({ price_multiplier_bp: 30_000 })
+    const { data } = await listCustomerPrices(a.db.database.operators, account.account_id, {
+      limit: 10,
+      after: null,
+    })
+    expect(data.map(({ state }) => state)).toEqual(["current", "replaced"])
+    expect(await waiting(() => end(a, data[0]?.id ?? ""))).toEqual([{ outcome: "conflict" }])
+    expect((await ask(a, account)).result).toMatchObject({ price_multiplier_bp: 15_000 })
+    await end(a, id)
+    expect((await ask(a, account)).result).toEqual({ outcome: "held", is_limited: true })
+  })
+})
+
+test("D100 charges at customer terms are audited, and profit is less the cost at the configured terms", async () => {
+  const account = await a.db.account(1_000_000n)
+  const { id } = await set(a, account, { model: "model", prices: PRICES })
+  const own = await ownTerms(a, id)
+  const { hold } = await ask(a, account, own)
+  await end(a, id)
+  await endBatch(a.connection, [{ end: { ...settled(hold.id, OWN_COST), terms_id: own }, hold: null }], 300)
+  const read = () =>
+    sumUsage(
+      a.db.database.operators,
+      {
+        from: new Date(Date.now() - 3_600_000),
+        to: new Date(Date.now() + 3_600_000),
+        by: "model",
+        account_ids: [account.account_id],
+      },
+      10,
+    )
+  const expected = { charge_nano: OWN_COST, profit_nano: OWN_COST - COST }
+  expect((await read()).total).toMatchObject(expected)
+  await sumHours(a.db.database.operators, () => false)
+  expect((await read()).total).toMatchObject(expected)
+  expect((await audit(a.db.database.operators, { settle_ms: 0 })).violations).toEqual([])
+})
+
+test("D100 an account moves with its prices, and is held by them on the other shard", async () => {
+  const account = await a.db.account(1_000_000n)
+  const { id } = await set(a, account, { model: "model", prices: PRICES })
+  const ended = await set(a, account, { price_multiplier_bp: 12_000 })
+  await end(a, ended.id)
+  const place = ({ db }: Shard, name: string) => ({ name, database: db.database.operators })
+  expect(await moveAccount(place(a, "a"), place(b, "b"), account.account_id, { rest_ms: 0 })).toEqual({
+    outcome: "moved",
+    differences: [],
+  })
+  expect(await getCustomerPrice(a.db.database.operators, id)).toBeNull()
+  expect(await getCustomerPrice(b.db.database.operators, id)).toMatchObject({
+    prices: PRICES,
+    state: "current",
+  })
+  expect(await getCustomerPrice(b.db.database.operators, ended.id)).toMatchObject({ end: { actor: "test" } })
+  expect((await ask(b, account)).result).toEqual({ outcome: "prices_changed" })
+  expect((await ask(b, account, await ownTerms(b, id))).result).toMatchObject({ outcome: "held" })
+  const [standing] = await readStandings(b.connection, [account.key_id], 0)
+  expect(standing).toMatchObject({ prices: [{ id, model: "model", prices: PRICES }] })
+})
