@@ -113,7 +113,7 @@ test("D96: every kind of entry is an event, and every line can be continued from
     const { lines: found } = await askEvents(admin, { types: type, limit: 50 })
     expect(found.map(({ id }) => id)).toEqual(lines.filter((line) => line.type === type).map(({ id }) => id))
   }
-}, 30_000)
+})
 
 const EXAMPLE = /^ {4}(\{"type":.*\})$/gm
 

@@ -32,7 +32,7 @@ beforeAll(async () => {
   })
   child.on("exit", () => listens.reject(new Error(`the demo ended: ${printed}`)))
   await listens.promise
-}, 60_000)
+})
 afterAll(async () => {
   child.kill("SIGKILL")
   shell.remove()

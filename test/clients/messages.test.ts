@@ -287,7 +287,7 @@ describe("Claude Code", () => {
     const sessions = new Set(calls.map(({ session_id }) => session_id))
     expect(sessions.size).toBe(1)
     expect([...sessions][0]).toMatch(/^[0-9a-f-]{36}$/)
-  }, 90_000)
+  })
 
   test("says at once that its key is wrong, and does not ask again (D15)", async () => {
     const { url, key } = await stage.cell()
@@ -313,7 +313,7 @@ describe("Claude Code", () => {
     expect(said).toContain("The API key is missing, malformed, unknown, revoked or expired.")
     expect(asked.length).toBeGreaterThan(0)
     expect({ asked: asked.length }).toEqual({ asked: 1 })
-  }, 90_000)
+  })
 })
 
 /** What Claude Code says to a prompt, in a home of its own. */

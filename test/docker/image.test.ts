@@ -22,7 +22,7 @@ beforeAll(async () => {
   gateway = image.run(command, { HOST: "127.0.0.1", PORT: "0" })
   printed = await readUntil(gateway, "curl ")
   port = /tollgate listening on http:\/\/127\.0\.0\.1:(\d+) \(pid \d+\)/.exec(printed)?.[1] ?? "none"
-}, 120_000)
+})
 
 afterAll(async () => {
   gateway?.kill("SIGTERM")

@@ -82,7 +82,7 @@ describe("the embedded database, by docs/operating.md", () => {
     expect(await play(look, here())).toMatch(/settled +\| +1 \|/)
     const { code, err } = await run(dump, here())
     if (code !== 0) expect(err).toContain("server version mismatch")
-  }, 60_000)
+  })
 
   test("it is stopped and copied, and the copy brings back the ledger of that moment", async () => {
     await play(block("Backing up the embedded database", 0), here())
@@ -97,7 +97,7 @@ describe("the embedded database, by docs/operating.md", () => {
     await play(block("Backing up the embedded database", 1), here())
     gateway = await place.start()
     expect(await balance()).toBe(at_backup)
-  }, 60_000)
+  })
 
   test("its audit is clean; what was written by hand is found, and set right by the page's SQL", async () => {
     expect((await run(block("The audit"), here())).code).toBe(0)
@@ -157,7 +157,6 @@ describe("the embedded database, by docs/operating.md", () => {
         await newer.drop()
       }
     },
-    60_000,
   )
 
   test("the tables that are moved are all there are", async () => {

@@ -68,7 +68,7 @@ describe.skipIf(browserless("/docs renders"))(`/docs in headless Chromium (${BRO
 
   beforeAll(async () => {
     browser = await openBrowser({ width: 1280, height: 1000 })
-  }, 60_000)
+  })
 
   afterAll(() => browser.close())
 
@@ -108,7 +108,7 @@ describe.skipIf(browserless("/docs renders"))(`/docs in headless Chromium (${BRO
     expect(requests.filter((url) => !url.startsWith(`${origin}/docs`))).toEqual([])
     expect(complaints).toEqual([])
     await page.close()
-  }, 60_000)
+  })
 
   test("opens at an operation, with its examples, again without a request to another host", async () => {
     const { page, requests, complaints } = await open("/docs#/Calls/createChatCompletion")
@@ -119,7 +119,7 @@ describe.skipIf(browserless("/docs renders"))(`/docs in headless Chromium (${BRO
     )
     expect(complaints).toEqual([])
     await page.close()
-  }, 60_000)
+  })
 
   test("tells every error's cause and cure, at the width of a desktop and of a phone", async () => {
     const document = await (await fetch(`${origin}/docs/json`)).text()
@@ -135,7 +135,7 @@ describe.skipIf(browserless("/docs renders"))(`/docs in headless Chromium (${BRO
       expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0)
       await page.close()
     }
-  }, 60_000)
+  })
 
   test("follows the reader's choice of light and dark", async () => {
     const ground = async (scheme: "light" | "dark") => {
@@ -147,5 +147,5 @@ describe.skipIf(browserless("/docs renders"))(`/docs in headless Chromium (${BRO
     const [light, dark] = [await ground("light"), await ground("dark")]
     expect(light).toBe("rgb(255, 255, 255)")
     expect(dark).not.toBe(light)
-  }, 60_000)
+  })
 })

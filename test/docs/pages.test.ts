@@ -57,7 +57,7 @@ beforeAll(async () => {
   key = JSON.parse(readFileSync(join(place.data_dir, "demo-key"), "utf8")).key
   admin_token = JSON.parse(readFileSync(demoAccessPath(place.data_dir), "utf8")).admin_token
   symlinkSync(join(ROOT, "node_modules"), join(place.folder, "node_modules"))
-}, 60_000)
+})
 afterAll(async () => {
   gateway.signal("SIGTERM")
   await gateway.exited
@@ -108,7 +108,7 @@ describe("docs/getting-started.md", () => {
     expect(said).toContain("data: [DONE]")
     expect(said).toContain("settled")
     expect(said).toContain("charge")
-  }, 30_000)
+  })
 
   test("an account of your own, by the command line and over HTTP", async () => {
     const said = await play(take(PAGE, "sh", "An account of your own"), here())
@@ -116,7 +116,7 @@ describe("docs/getting-started.md", () => {
     expect(said).toMatch(/tg_live_\w{36}/)
     expect(said).toContain('"amount":"25"')
     expect(said).toContain('"id":"demo-large"')
-  }, 30_000)
+  })
 
   test("from the demo to real providers: the file is one, and `check` finds nothing wrong", async () => {
     const [yaml] = take(PAGE, "yaml")
@@ -144,12 +144,12 @@ describe("docs/getting-started.md", () => {
     expect(made).toMatch(/tg_live_\w{36}/)
     expect(made).toContain('"role":"assistant"')
     expect(made).toContain("demo-small")
-  }, 30_000)
+  })
 })
 
 test("README.md: a first call", async () => {
   expect(await play(take("README.md", "sh"), here())).toContain("data: [DONE]")
-}, 30_000)
+})
 
 describe("docs/administration.md", () => {
   test("accounts, credits and keys, by the command line and over HTTP", async () => {
@@ -160,7 +160,7 @@ describe("docs/administration.md", () => {
     expect(said).toContain("Initech")
     expect(said).toContain("✓")
     expect(said).not.toContain('"type":"error"')
-  }, 30_000)
+  })
 })
 
 test("docs/events.md: the feed of events", async () => {
@@ -169,7 +169,7 @@ test("docs/events.md: the feed of events", async () => {
   expect(said).toContain("tollgate.call.ended")
   expect(said).toContain('"specversion":"1.0"')
   expect(said).not.toContain('"type":"error"')
-}, 30_000)
+})
 
 test("docs/budgets.md: an organisation with a team, and a budget that is changed", async () => {
   const said = await play(take("docs/budgets.md", "sh"), here(await exampleIds()))
@@ -177,7 +177,7 @@ test("docs/budgets.md: an organisation with a team, and a budget that is changed
   expect(said).toContain("group acme/search/anna")
   expect(said).toMatch(/900 USD until/)
   expect(said).toContain("Deleted the budget")
-}, 30_000)
+})
 
 describe("programs with an SDK", () => {
   test("run as they stand, and print something", async () => {
@@ -193,7 +193,7 @@ describe("programs with an SDK", () => {
       }),
     )
     expect(printed).toEqual(printed.map(({ at }) => ({ at, code: 0, err: "", printed: true })))
-  }, 30_000)
+  })
 })
 
 describe("the other blocks", () => {

@@ -112,5 +112,5 @@ describe("D57 checkpoints", () => {
       balance: printUsd(10_000_000_000n - total),
       held: "0",
     })
-  }, 30_000)
+  })
 })

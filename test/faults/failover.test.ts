@@ -141,7 +141,7 @@ describe("D73 a synchronous standby", () => {
     await promote(pair)
     await stop()
     await expectAllCharged(pair)
-  }, 60_000)
+  })
 
   test("the primary freezes, and comes back beside the new one: it is not used again", async () => {
     const pair = await openPair(true)
@@ -162,7 +162,7 @@ describe("D73 a synchronous standby", () => {
     )
     await stop()
     await expectAllCharged(pair)
-  }, 60_000)
+  })
 })
 
 describe("D73 an asynchronous standby that has not got the last commits", () => {
@@ -201,7 +201,7 @@ describe("D73 an asynchronous standby that has not got the last commits", () => 
     }
     await expectAllCharged(pair)
     for (const { client } of [ends_later, ends_after, held_later]) client.leave()
-  }, 60_000)
+  })
 })
 
 describe("D73 no host of DATABASE_URL takes writes", () => {
@@ -216,7 +216,7 @@ describe("D73 no host of DATABASE_URL takes writes", () => {
     )
     expect(gateway.complaint).toContain(`127.0.0.1:${way.standby.port} (a standby)`)
     expect(gateway.complaint).toContain(`127.0.0.1:${way.primary.port} (`)
-  }, 60_000)
+  })
 
   test("a gateway that runs waits without using the processor", async () => {
     const { gateway, primary } = await openPair(false)
@@ -225,5 +225,5 @@ describe("D73 no host of DATABASE_URL takes writes", () => {
     const before_ms = gateway.cpu_ms
     await Bun.sleep(2_000)
     expect(gateway.cpu_ms - before_ms).toBeLessThan(200)
-  }, 60_000)
+  })
 })

@@ -21,7 +21,7 @@ beforeAll(async () => {
   scene.provider.reply((exchange) => exchangeOf(exchange.request.body).resolve(exchange))
   await Promise.all(moments.map(async ([name, , lead]) => killed.set(name, await kill(name, lead))))
   await scene.quiet()
-}, 120_000)
+})
 afterAll(() => scene.close())
 
 /** One call under way. */

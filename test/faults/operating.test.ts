@@ -4,7 +4,6 @@ import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { beginStream, finishStream, text } from "../process/stream.ts"
 import { databaseVariables } from "../process/workplace.ts"
-import { takes } from "../support/fair-clock.ts"
 import { chat, until } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
@@ -74,7 +73,7 @@ describe("D34 SIGTERM with 200 live streams", () => {
       "settled gateway_stopped estimate 0.000004": 100,
     })
     expect((await scene.steady.balance(id)).held).toBe("0")
-  }, 60_000)
+  })
 })
 
 describe("D35 a gateway that is frozen past its lease and woken", () => {
@@ -152,7 +151,7 @@ describe("too many at once", () => {
     const herd = Promise.all(
       Array.from({ length: 300 }, (_, at) => chat(victim, accounts[at % 30]?.key ?? "")),
     )
-    const statuses = new Set((await takes(0, 5_000, herd)).map(({ status }) => status))
+    const statuses = new Set((await herd).map(({ status }) => status))
     expect([...statuses]).toEqual([200])
     for (const { id } of accounts) {
       expect(await scene.steady.balance(id)).toMatchObject({ balance: "0.9997", held: "0" })

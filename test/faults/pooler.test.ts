@@ -131,5 +131,5 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
       gateway.signal("SIGTERM")
       expect(await gateway.exited).toBe(0)
     }
-  }, 60_000)
+  })
 })

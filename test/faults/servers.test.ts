@@ -43,7 +43,7 @@ beforeAll(async () => {
   gateway = await place.start(databaseVariables(database.address))
   operator = operatorOf(gateway.url)
   account = await operator.account("10")
-}, 60_000)
+})
 afterAll(async () => {
   await place.clear()
   await database.stop()
@@ -144,5 +144,5 @@ describe("D27 the database server", () => {
     const after = Witness.reopen(standby.address)
     expect((await after.stories()).map(fault).filter((found) => found !== null)).toEqual([])
     await after.end()
-  }, 60_000)
+  })
 })

@@ -126,5 +126,4 @@ test.each(["reset", "end"] as const)(
     const { balance, held } = await stage.gateway.balance(id)
     expect([parseUsd(balance), held]).toEqual([10_000_000_000n - charged_nano, "0"])
   },
-  120_000,
 )

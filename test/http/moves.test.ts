@@ -118,7 +118,7 @@ test("no call is lost or charged twice while its account moves there and back, a
     ({ held }) => held === "0",
   )
   expect(nanoOf(balance)).toBe(100e9 - sold * CHARGE_NANO)
-}, 60_000)
+})
 
 test("an open call is waited for, and a move can be cancelled and taken up by another gateway", async () => {
   const account = await first.account()

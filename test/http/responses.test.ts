@@ -414,7 +414,7 @@ describe("a stream", () => {
       ({ held }) => held === "0",
     )
     expect(Number(balance)).toBeCloseTo(10 - cuts.length * Number(CHARGE), 9)
-  }, 120_000)
+  })
 })
 
 function request(key: string, fields: object): string {

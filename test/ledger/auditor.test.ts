@@ -89,7 +89,7 @@ test("D55 the ledger and the auditor agree after every step", async () => {
     }),
     { numRuns: 15 },
   )
-}, 60_000)
+})
 
 async function agree(auditor: Auditor, accounts: readonly Account[]): Promise<void> {
   const said = new Map((await standings(db.sql)).map((at) => [at.account_id, at]))

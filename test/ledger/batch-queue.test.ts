@@ -316,5 +316,5 @@ describe("whatever fails for some items", () => {
       }),
       { numRuns: 10, endOnFailure: true },
     )
-  }, 30_000)
+  })
 })

@@ -313,7 +313,7 @@ describe("D97 a budget", () => {
     expect(await used(made[0]?.id ?? "")).toEqual({ spent: charged, held: 0n })
     await exact(account)
     await db.sql.unsafe("ALTER TABLE tollgate.budget_windows DROP CONSTRAINT watched")
-  }, 30_000)
+  })
 
   test("the audit finds a counter that differs from the journal, and names the budget", async () => {
     const account = await db.account(1_000n)

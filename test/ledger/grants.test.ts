@@ -386,7 +386,7 @@ test("D95: 32 calls at once never get expired money, and no nano is lost", async
   expect(spent.charged).toBe(spent.drawn + PAID - rest)
   expect(rest).toBeGreaterThanOrEqual(0n)
   expect(await faults()).toEqual([])
-}, 60_000)
+})
 
 test("D95: the audit finds a draw, an expiry and a remainder that were tampered with", async () => {
   const account = await db.account(10n)

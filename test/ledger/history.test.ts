@@ -50,52 +50,48 @@ describe("all at once: two gateways here and one in another process, replays, sw
   test.each([
     ["nobody dies: no balance is ever below what is held", false],
     ["gateways are declared dead while they work: late settlements count once", true],
-  ])(
-    "%s",
-    async (_, deaths) => {
-      const own = [
-        await Player.start(db.address, await db.folder()),
-        await Player.start(db.address, await db.folder()),
-      ]
-      const other = await otherProcess()
-      const watch = observe(!deaths)
-      const stop = sweeping(deaths)
-      try {
-        await fc.assert(
-          fc.asyncProperty(scripts, async (drawn) => {
-            const accounts = await Promise.all([900n, 300n, 60n].map((nano) => db.account(nano)))
-            const [first, second, third] = drawn.map((script) => script.map((one) => partOf(one, accounts)))
-            if (first === undefined || second === undefined || third === undefined)
-              throw new Error("three play")
-            const played = await Promise.all([
-              nth(own, 0).play(first),
-              nth(own, 1).play(second),
-              other.play(third),
-            ])
-            const ended = played.flatMap((calls, who) =>
-              calls.filter((_, at) => endsOf(drawn, who, at).length > 0),
-            )
-            const ids = ended.filter(({ outcome }) => outcome === "held").map(({ id }) => id)
-            await Promise.all([...own.map((player) => player.replay(ids)), other.replay(ids)])
-            await sweepAll()
-            await Promise.all(played.map((calls, who) => check(calls, nth([first, second, third], who))))
-          }),
-          { numRuns: 5, endOnFailure: true },
-        )
-      } finally {
-        await stop()
-        const { snapshots, wrong } = await watch()
-        expect(wrong).toEqual([])
-        expect(snapshots).toBeGreaterThan(10)
-        await Promise.all([...own.map((player) => player.stop()), other.stop()])
-      }
-      expect((await standings(db.sql)).every(({ held_nano }) => held_nano === 0n)).toBe(true)
-      // The players charge what their tokens do not cost.
-      const { violations: found } = await audit(db.database.operators)
-      expect(found.filter(({ kind }) => kind !== "charge")).toEqual([])
-    },
-    60_000,
-  )
+  ])("%s", async (_, deaths) => {
+    const own = [
+      await Player.start(db.address, await db.folder()),
+      await Player.start(db.address, await db.folder()),
+    ]
+    const other = await otherProcess()
+    const watch = observe(!deaths)
+    const stop = sweeping(deaths)
+    try {
+      await fc.assert(
+        fc.asyncProperty(scripts, async (drawn) => {
+          const accounts = await Promise.all([900n, 300n, 60n].map((nano) => db.account(nano)))
+          const [first, second, third] = drawn.map((script) => script.map((one) => partOf(one, accounts)))
+          if (first === undefined || second === undefined || third === undefined)
+            throw new Error("three play")
+          const played = await Promise.all([
+            nth(own, 0).play(first),
+            nth(own, 1).play(second),
+            other.play(third),
+          ])
+          const ended = played.flatMap((calls, who) =>
+            calls.filter((_, at) => endsOf(drawn, who, at).length > 0),
+          )
+          const ids = ended.filter(({ outcome }) => outcome === "held").map(({ id }) => id)
+          await Promise.all([...own.map((player) => player.replay(ids)), other.replay(ids)])
+          await sweepAll()
+          await Promise.all(played.map((calls, who) => check(calls, nth([first, second, third], who))))
+        }),
+        { numRuns: 5, endOnFailure: true },
+      )
+    } finally {
+      await stop()
+      const { snapshots, wrong } = await watch()
+      expect(wrong).toEqual([])
+      expect(snapshots).toBeGreaterThan(10)
+      await Promise.all([...own.map((player) => player.stop()), other.stop()])
+    }
+    expect((await standings(db.sql)).every(({ held_nano }) => held_nano === 0n)).toBe(true)
+    // The players charge what their tokens do not cost.
+    const { violations: found } = await audit(db.database.operators)
+    expect(found.filter(({ kind }) => kind !== "charge")).toEqual([])
+  })
 
   const endsOf = (drawn: readonly (readonly { ends: unknown[] }[])[], who: number, at: number) =>
     nth(nth(drawn, who), at).ends

@@ -129,7 +129,7 @@ test("D94: sums by tag and by end user equal those of the journal", async () => 
     }),
     { numRuns: 10, seed: 11, endOnFailure: true },
   )
-}, 60_000)
+})
 
 test("D94: days that a gateway without labels has closed get their labels afterwards", async () => {
   await plant(fc.sample(calls, { numRuns: 1, seed: 3 })[0] ?? [])

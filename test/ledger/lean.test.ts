@@ -325,7 +325,7 @@ test("D55 random histories: the same answers and the same entries, by lean state
     ...["settle: applied", "settle: closed", "settle: none", "release: applied", "release: closed"],
   ]
   expect(all.filter((answer) => !said.has(answer))).toEqual([])
-}, 60_000)
+})
 
 test("a server that refuses the short forms is asked for them once", async () => {
   const asked: Statement[] = []

@@ -128,7 +128,7 @@ beforeAll(async () => {
   sql = connect(fresh.address, { max: 1, onnotice: () => {} })
   await createOldLedger(sql)
   await fill()
-}, 30_000)
+})
 afterAll(async () => {
   await database?.close()
   await sql.end()
@@ -224,7 +224,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
       FROM tollgate.keys WHERE spend_limit_nano IS NOT NULL`
     spent = new Map(rows.map((row) => [String(row.id), String(row.spent)]))
     database = await openDatabase(fresh.address)
-  }, 30_000)
+  })
 
   test("has calls in every state, at every price and upstream", () => {
     const kinds = new Set(old.map(({ state, basis }) => `${state} ${basis}`))

@@ -265,7 +265,7 @@ describe("no statement reads a growing table from its beginning to its end", () 
     expect(await excessive()).toEqual([])
     await db.close()
     await open()
-  }, 60_000)
+  })
 
   test("planned on empty tables, which are full now", async () => {
     await makePlans()
@@ -276,18 +276,18 @@ describe("no statement reads a growing table from its beginning to its end", () 
     expect(Number((await connection.run(kept, [], 1_000))[0]?.plans)).toBeGreaterThan(5)
     await fill()
     expect(await excessive()).toEqual([])
-  }, 60_000)
+  })
 
   test("planned on full tables that nobody has analysed", async () => {
     await makePlans()
     expect(await excessive()).toEqual([])
-  }, 60_000)
+  })
 
   test("planned anew on full tables that are analysed", async () => {
     await db.sql`ANALYZE`
     await makePlans()
     expect(await excessive()).toEqual([])
-  }, 60_000)
+  })
 
   test("nor does what operators and clients ask for by an id, an account or a page", async () => {
     const client = connect(db.address, { max: 1, onnotice: () => {} })
@@ -343,7 +343,7 @@ describe("no statement reads a growing table from its beginning to its end", () 
       expect([name, await read()]).toEqual([name, before])
     }
     await client.end()
-  }, 60_000)
+  })
 
   test("nor does one that sets a spending limit, under the account's lock", async () => {
     const client = connect(db.address, { max: 1, onnotice: () => {} })

@@ -386,5 +386,5 @@ describe("D42 under concurrency", () => {
       { numRuns: 40 },
     )
     await exact()
-  }, 30_000)
+  })
 })

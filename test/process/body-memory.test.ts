@@ -78,7 +78,7 @@ describe("D77 bodies on their way", () => {
     const limits = { memory: `${MEMORY_MIB}MiB`, body_timeout: "90s" }
     place.configure(configFor(provider.url, { limits }))
     gateway = await place.start(databaseVariables(fresh.address))
-  }, 30_000)
+  })
   afterAll(async () => {
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)
@@ -101,7 +101,7 @@ describe("D77 bodies on their way", () => {
     expect(statuses).toContain(401)
     expect(statuses.filter((status) => status !== 401 && status !== 503)).toEqual([])
     expect(peakMib(gateway.pid) - before_mib).toBeLessThan(BESIDES_MIB)
-  }, 60_000)
+  })
 
   test("of customers stay within limits.memory; others are served meanwhile", async () => {
     const { account } = operatorOf(gateway.url)
@@ -113,7 +113,7 @@ describe("D77 bodies on their way", () => {
     expect(await served(modest.key)).toBe(200)
     expect(new Set(await refused)).toEqual(new Set([503]))
     expect(peakMib(gateway.pid) - before_mib).toBeLessThan(MEMORY_MIB + BESIDES_MIB)
-  }, 60_000)
+  })
 
   test("that are whole are served one after the other within it", async () => {
     const { account, calls } = operatorOf(gateway.url)
@@ -127,5 +127,5 @@ describe("D77 bodies on their way", () => {
     expect(statuses).toEqual(Array(6).fill(200))
     expect(await calls(`?account=${id}&state=settled`)).toHaveLength(6)
     expect(peakMib(gateway.pid) - before_mib).toBeLessThan(MEMORY_MIB + BESIDES_MIB)
-  }, 60_000)
+  })
 })

@@ -47,7 +47,7 @@ describe("the demo", () => {
     ])
     const curl = lines.find((line) => line.startsWith("curl ")) ?? "exit 1"
     const answer = execFileSync("/bin/sh", ["-c", curl], { encoding: "utf8" })
-    expect(answer).toStartWith("data: {")
+    expect(answer).toContain("data: {")
     expect(answer).toEndWith("data: [DONE]\n\n")
     key = keyOf(gateway)
 
@@ -62,7 +62,7 @@ describe("the demo", () => {
     expect(await gateway.exited).toBe(0)
     expect(gateway.complaint).toBe("")
     expectTidy()
-  }, 60_000)
+  })
 
   test("D37 has the same key after a restart, and the same account; no proxy is between it and itself", async () => {
     const gateway = place.spawn({ HTTP_PROXY: "http://127.0.0.1:1" })

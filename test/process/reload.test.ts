@@ -186,7 +186,7 @@ test("D82 a key file that changes is read again without a signal, by every worke
   await place.clear()
   await provider.stop()
   await fresh.drop()
-}, 30_000)
+})
 
 describe("D56 SIGHUP while the database is away", () => {
   let place: Workplace
@@ -257,6 +257,5 @@ describe("D56 SIGHUP while the database is away", () => {
       gateway.signal("SIGTERM")
       expect(await gateway.exited).toBe(0)
     },
-    30_000,
   )
 })

@@ -47,7 +47,7 @@ test("D37 the demo has one provider, one Postgres and one key for all workers, a
   expect(await gateway.exited).toBe(0)
   expect(gateway.complaint).toBe("")
   expectTidy()
-}, 60_000)
+})
 
 describe("with a configuration", () => {
   let provider: Provider

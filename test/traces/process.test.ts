@@ -67,7 +67,7 @@ describe("D54 a gateway as a process", () => {
     await end(with_traces)
     expect(with_traces.printed).toMatch(/^loaded of the traces: [5-9] of/m)
     expect(collector.posts).toEqual([])
-  }, 30_000)
+  })
 
   test("sends what it has before it ends, from every worker", async () => {
     const gateway = await start(
@@ -81,7 +81,7 @@ describe("D54 a gateway as a process", () => {
     const workers = new Set(collector.spans.map(({ resource }) => resource["tollgate.worker"]))
     expect([...workers].sort()).toEqual([1n, 2n])
     expect(new Set(collector.spans.map(({ resource }) => resource["service.instance.id"])).size).toBe(2)
-  }, 30_000)
+  })
 
   test("ends tidily without its collector", async () => {
     await collector.stop()
@@ -91,7 +91,7 @@ describe("D54 a gateway as a process", () => {
     await calls(gateway, 20)
     await end(gateway)
     expect(gateway.complaint).toBe("")
-  }, 30_000)
+  })
 
   test("is not started with an endpoint that is none: one sentence, exit code 1", async () => {
     const gateway = place.spawn({
