@@ -12,6 +12,9 @@ import { CHECKPOINT } from "./witness.ts"
 
 /** The gateway is killed at each moment of a call; another one closes what was left. */
 
+/** Gateways, whose start takes all of the processor. */
+const AT_A_TIME = 8
+
 let scene: Scene
 const requests = new Map<string, PromiseWithResolvers<Exchange>>()
 const killed = new Map<string, Killed>()
@@ -19,9 +22,16 @@ const killed = new Map<string, Killed>()
 beforeAll(async () => {
   scene = await Scene.open()
   scene.provider.reply((exchange) => exchangeOf(exchange.request.body).resolve(exchange))
-  await Promise.all(moments.map(async ([name, , lead]) => killed.set(name, await kill(name, lead))))
+  const left = [...moments]
+  const some = async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      const [name, , lead] = next
+      killed.set(name, await kill(name, lead))
+    }
+  }
+  await Promise.all(Array.from({ length: AT_A_TIME }, some))
   await scene.quiet()
-})
+}, 300_000)
 afterAll(() => scene.close())
 
 /** One call under way. */
@@ -229,7 +239,7 @@ function exchangeOf(body: string): PromiseWithResolvers<Exchange> {
   return asked
 }
 
-/** Each call has a gateway, an account and a prompt of its own, so that all of them can be killed at once. */
+/** Each call has a gateway, an account and a prompt of its own, so that several can be killed at a time. */
 async function kill(name: string, lead: (call: Scenery) => Promise<void>): Promise<Killed> {
   const { id, key } = await scene.steady.account("1")
   const victim = await scene.victim()

@@ -68,7 +68,7 @@ describe("queues on one connection", () => {
     const account = await db.account(1_000n)
     const holds = [holdOf(account, 1n), holdOf(account, 1n)]
     for (const hold of holds) await ledger.hold(hold)
-    const lock = await lockAccount(db.sql, account.account_id)
+    await using lock = await lockAccount(db.sql, account.account_id)
     const more = [holdOf(account, 1n), holdOf(account, 1n)]
     const working = [
       ...more.map((hold) => ledger.hold(hold)),
@@ -146,7 +146,7 @@ test("a queue that is stopped while its statement waits for a lock tries no more
     },
   })
   const account = await db.account(100n)
-  const lock = await lockAccount(db.sql, account.account_id)
+  await using lock = await lockAccount(db.sql, account.account_id)
   const { outcome } = queue.add(holdOf(account, 1n))
   await attempted.promise
   queue.stop()

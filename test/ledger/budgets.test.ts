@@ -236,7 +236,7 @@ describe("D97 a budget", () => {
     await hold(open)
     const [, second, third] = connections
     if (second === undefined || third === undefined) throw new Error("there are four")
-    const lock = await lockAccount(db.sql, account.account_id)
+    await using lock = await lockAccount(db.sql, account.account_id)
     const making = budget(account, { amount: 50n })
     await lockWaiters(db.sql, 1)
     const late = holdOf(account, 40n)

@@ -192,7 +192,7 @@ describe.each(guards)("%s", (_, real, variant, load, fault) => {
 /** Two statements that wait at the same account, which has enough for one of them. */
 async function race(held: (by: DatabaseConnection, hold: Hold) => Promise<unknown>): Promise<void> {
   const account = await db.account(10n)
-  const lock = await lockAccount(db.sql, account.account_id)
+  await using lock = await lockAccount(db.sql, account.account_id)
   const racing = connections.map((by) => held(by, holdOf(account, 10n)))
   await lockWaiters(db.sql, 2)
   await lock.unlock()
@@ -217,7 +217,7 @@ async function cross(
   second: typeof first,
 ): Promise<void> {
   const accounts = await twoAccounts()
-  const lock = await lockAccount(db.sql, accounts[0].account_id)
+  await using lock = await lockAccount(db.sql, accounts[0].account_id)
   const crossing = [first(accounts)]
   await lockWaiters(db.sql, 1)
   crossing.push(second(accounts))
@@ -247,7 +247,7 @@ async function endWhileHolding(ended: (holds: readonly Hold[]) => Promise<unknow
   const accounts = await twoAccounts()
   holds = accounts.map((account) => holdOf(account, 1n))
   await hold(holdExact, holds)
-  const lock = await lockAccount(db.sql, accounts[0].account_id)
+  await using lock = await lockAccount(db.sql, accounts[0].account_id)
   const crossing: Promise<unknown>[] = [
     hold(
       holdExact,

@@ -388,7 +388,7 @@ describe("what comes into the ledger while a statement waits", () => {
     const { codes, by } = watched()
     const account = await db.account(100n)
     const hold = holdOf(account, 30n)
-    const lock = await lockAccount(db.sql, account.account_id)
+    await using lock = await lockAccount(db.sql, account.account_id)
     const racing = by.map((own) => holdBatch(own, alive_id, [hold], 5_000))
     await lockWaiters(db.sql, 2)
     await lock.unlock()
@@ -402,7 +402,7 @@ describe("what comes into the ledger while a statement waits", () => {
     const { codes, by } = watched()
     const account = await db.account(30n)
     const hold = holdOf(account, 30n)
-    const lock = await lockAccount(db.sql, account.account_id)
+    await using lock = await lockAccount(db.sql, account.account_id)
     const racing = by.map((own) => holdBatch(own, alive_id, [hold], 5_000))
     await lockWaiters(db.sql, 2)
     await lock.unlock()
@@ -448,7 +448,7 @@ describe("what comes into the ledger while a statement waits", () => {
     const hold = holdOf(account, 30n)
     // Beside another one, so that there is something to be freed a second time.
     await holdBatch(connection, alive_id, [hold, holdOf(account, 40n)], LOCK_MS)
-    const lock = await lockAccount(db.sql, account.account_id)
+    await using lock = await lockAccount(db.sql, account.account_id)
     const before = first(nth(by, 0), hold)
     await lockWaiters(db.sql, 1)
     const settling = endBatch(nth(by, 1), [{ end: settled(hold.id, 7n), hold }], 5_000)
@@ -488,7 +488,7 @@ test.each([300, 100])("waits %d ms for a lock, and leaves no setting of the sess
   const account = await db.account(100n)
   const [hold, other] = [holdOf(account, 5n), holdOf(account, 5n)]
   await holdBatch(connection, alive_id, [hold, other], LOCK_MS)
-  const lock = await lockAccount(db.sql, account.account_id)
+  await using lock = await lockAccount(db.sql, account.account_id)
   const more = () => holdOf(account, 5n)
   const item = { end: settled(hold.id, 4n), hold }
   for (const work of [

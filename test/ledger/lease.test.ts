@@ -259,7 +259,7 @@ describe("D13 what a dead gateway left open", () => {
     const [stuck] = await heldBy(gateway_id, 1)
     const others = await heldBy(gateway_id, 5)
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
-    const lock = await lockAccount(db.sql, stuck?.account_id ?? "")
+    await using lock = await lockAccount(db.sql, stuck?.account_id ?? "")
     const mine = sweeper(await lease())
     const sweeping = mine.run()
     while (new Set(await states(others)).has("open")) {}

@@ -218,7 +218,7 @@ describe("limits and states", () => {
     const share = (QUEUE_LIMIT * 15) / 16
     const ledger = await db.ledger()
     const account = await db.account(10_000_000n)
-    const lock = await lockAccount(db.sql, account.account_id)
+    await using lock = await lockAccount(db.sql, account.account_id)
     const ends = Promise.allSettled(Array.from({ length: share + 5 }, () => ledger.hold(holdOf(account, 1n))))
     expect(ledger.depths().hold).toBe(share)
     expect(await failureOf(ledger.hold(holdOf(account, 1n)))).toBe("LedgerBusy")

@@ -111,7 +111,7 @@ describe("what another process left", () => {
     await until(async () => (await call(db.sql, ids[0] ?? ""))?.state === "expired")
     await sweeping.stop()
     // Until both have read the file, which goes with its last line.
-    const lock = await lockAccount(db.sql, account_id)
+    await using lock = await lockAccount(db.sql, account_id)
     const ignored = { count: 0 }
     const replaying = async () => {
       const tried = Promise.withResolvers<void>()
@@ -130,7 +130,7 @@ describe("what another process left", () => {
     const account = await db.account(1_000n)
     const { ids } = await left(data_dir, [7n, 8n], account)
     const { errors, log } = listening()
-    const lock = await lockAccount(db.sql, account.account_id)
+    await using lock = await lockAccount(db.sql, account.account_id)
     const ending = Promise.withResolvers<void>()
     const statement = (kind: string) => void (kind === "end" && ending.resolve())
     const ledger = await db.ledger({ data_dir, log, events: { statement } })

@@ -227,7 +227,7 @@ describe("D42 a limit that is set counts what there was before", () => {
       const [done, running] = [holdOf(account, 60n), holdOf(account, 30n)]
       await ask(done, running)
       await end(settled(done.id, 60n))
-      const { unlock } = await lockAccount(db.sql, account.account_id)
+      await using lock = await lockAccount(db.sql, account.account_id)
       const limiting = limit(account, 100n, period)
       await lockWaiters(db.sql, 1)
       const holds = [holdOf(account, 9n), holdOf(account, 1n), holdOf(account, 1n)]
@@ -235,7 +235,7 @@ describe("D42 a limit that is set counts what there was before", () => {
       await lockWaiters(db.sql, 2)
       const ending = endBatch(nth(connections, 1), [itemOf(settled(running.id, 2n))], 5_000)
       await lockWaiters(db.sql, 3)
-      await unlock()
+      await lock.unlock()
       await Promise.all([limiting, ending])
       // Of 100 at least 10 were left, whether the settlement came before the holds or after them.
       expect(await holding).toContainEqual({ outcome: "held", is_limited: true })
@@ -296,7 +296,7 @@ describe("D42 a limit that is set counts what there was before", () => {
 describe("D42 under concurrency", () => {
   test("a limit is never sold twice by statements that began before the others had ended", async () => {
     const account = await limited(100n)
-    const { unlock } = await lockAccount(db.sql, account.account_id)
+    await using lock = await lockAccount(db.sql, account.account_id)
     const holding = connections.map((connection) =>
       holdBatch(
         connection,
@@ -306,7 +306,7 @@ describe("D42 under concurrency", () => {
       ),
     )
     await lockWaiters(db.sql, connections.length)
-    await unlock()
+    await lock.unlock()
     const results = (await Promise.all(holding)).flat()
     expect(results.filter(({ outcome }) => outcome === "held")).toHaveLength(2)
     expect(await spentBy(account)).toBe(90n)

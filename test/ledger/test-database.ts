@@ -277,7 +277,10 @@ export function nth<Item>(list: readonly Item[], at: number): Item {
 }
 
 /** Holds an account's row in a transaction of its own until `unlock` is called. */
-export async function lockAccount(sql: Sql, account_id: string): Promise<{ unlock(): Promise<void> }> {
+export async function lockAccount(
+  sql: Sql,
+  account_id: string,
+): Promise<AsyncDisposable & { unlock(): Promise<void> }> {
   const locked = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
   const transaction = sql.begin(async (tx) => {
@@ -286,12 +289,11 @@ export async function lockAccount(sql: Sql, account_id: string): Promise<{ unloc
     await released.promise
   })
   await locked.promise
-  return {
-    async unlock() {
-      released.resolve()
-      await transaction
-    },
+  const unlock = async () => {
+    released.resolve()
+    await transaction
   }
+  return { unlock, [Symbol.asyncDispose]: unlock }
 }
 
 /** The settlements without a hold that an audit by this ledger lists (D13). */

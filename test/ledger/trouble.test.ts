@@ -92,7 +92,7 @@ describe("a batch that fails on a lock is retried account by account", () => {
     const free_ms = await medianRound(200)
     const open = holdOf(locked, 5n)
     await ledger.hold(open)
-    const lock = await lockAccount(db.sql, locked.account_id)
+    await using lock = await lockAccount(db.sql, locked.account_id)
     const ending = ledger.end(settled(open.id, 4n))
     const waiting = [holdOf(locked, 1n), holdOf(locked, 2n)].map((hold) => ledger.hold(hold))
     let done = 0
@@ -113,7 +113,7 @@ describe("a batch that fails on a lock is retried account by account", () => {
   test("D27 a call whose account stays locked is refused within 2 s, and nothing is left of it", async () => {
     const ledger = await db.ledger()
     const account = await db.account(100n)
-    const lock = await lockAccount(db.sql, account.account_id)
+    await using lock = await lockAccount(db.sql, account.account_id)
     const hold = holdOf(account, 1n)
     expect(await takes(1_950, 2_400, failureOf(ledger.hold(hold)))).toBe("LedgerUnavailable")
     await lock.unlock()

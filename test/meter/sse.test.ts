@@ -300,7 +300,7 @@ describe("the work grows with the bytes, not with their square", () => {
       const framed = frame(chunks, 8 * MIB)
       expect(framed.data.length).toBe(events)
     },
-    5_000,
+    30_000,
   )
 
   test("an event that drips byte by byte waits in little more than its size", () => {

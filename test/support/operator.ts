@@ -3,14 +3,22 @@ export const ADMIN_TOKEN = "test-admin-token-0123456789"
 /** A call as `/admin/calls/{id}` shows it. */
 export type CallRecord = Readonly<Record<string, unknown>>
 
+/** How often the parts of a test's account are asked for while the database of a busy machine does not answer. */
+const TRIES = 10
+const PAUSE_MS = 200
+
 /** The operator of the gateway at `url`, wherever it runs. */
 export function operatorOf(url: string) {
-  const admin = async <Answer>(method: string, path: string, body?: unknown): Promise<Answer> => {
+  const admin = async <Answer>(method: string, path: string, body?: unknown, tries = 1): Promise<Answer> => {
     const response = await fetch(`${url}/admin${path}`, {
       method,
       headers: { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
+    if (response.status === 503 && tries > 1) {
+      await Bun.sleep(PAUSE_MS)
+      return admin(method, path, body, tries - 1)
+    }
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
     const text = await response.text()
     return JSON.parse(text === "" ? "null" : text)
@@ -20,9 +28,10 @@ export function operatorOf(url: string) {
     admin,
     /** A new account with `usd` and a key of it. */
     async account(usd = "10") {
-      const { id } = await admin<{ id: string }>("POST", "/accounts", { name: "test" })
-      if (usd !== "0") await admin("POST", `/accounts/${id}/credits`, { amount: usd })
-      const key = await admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, {})
+      const make = <Answer>(path: string, body: object) => admin<Answer>("POST", path, body, TRIES)
+      const { id } = await make<{ id: string }>("/accounts", { id: crypto.randomUUID(), name: "test" })
+      if (usd !== "0") await make(`/accounts/${id}/credits`, { id: crypto.randomUUID(), amount: usd })
+      const key = await make<{ id: string; key: string }>(`/accounts/${id}/keys`, {})
       return { id, key: key.key, key_id: key.id }
     },
     balance: (account_id: string) =>
