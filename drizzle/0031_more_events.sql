@@ -1,5 +1,5 @@
 -- Attempts, changes and thresholds of budgets, and forgotten end users are events too (D96). As for other entries, those from before
--- stay without a transaction, so no row is written.
+-- stay without a transaction, so no row is written. Sinks have kinds.
 SET LOCAL lock_timeout = '5s';--> statement-breakpoint
 ALTER TABLE "tollgate"."attempts" ADD COLUMN "xid" "xid8";--> statement-breakpoint
 ALTER TABLE "tollgate"."attempts" ALTER COLUMN "xid" SET DEFAULT pg_current_xact_id();--> statement-breakpoint
@@ -12,6 +12,11 @@ CREATE INDEX "attempts_by_xid" ON "tollgate"."attempts" USING btree ("xid") WHER
 CREATE INDEX "budget_crossings_by_xid" ON "tollgate"."budget_crossings" USING btree ("xid") WHERE "tollgate"."budget_crossings"."xid" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "budget_entries_by_xid" ON "tollgate"."budget_entries" USING btree ("xid") WHERE "tollgate"."budget_entries"."xid" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "end_users_by_xid" ON "tollgate"."end_users" USING btree ("xid") WHERE "tollgate"."end_users"."xid" IS NOT NULL;--> statement-breakpoint
+ALTER TABLE "tollgate"."sinks" ADD COLUMN "kind" text DEFAULT 'webhook' NOT NULL;--> statement-breakpoint
+ALTER TABLE "tollgate"."sinks" ADD COLUMN "meter" text;--> statement-breakpoint
+ALTER TABLE "tollgate"."sinks" ADD COLUMN "skipped" jsonb DEFAULT '[]'::jsonb NOT NULL;--> statement-breakpoint
+ALTER TABLE "tollgate"."sinks" ADD COLUMN "skips" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
+ALTER TABLE "tollgate"."sinks" ADD CONSTRAINT "sink_kind_known" CHECK ("tollgate"."sinks"."kind" IN ('webhook', 'openmeter', 'stripe', 'lago'));--> statement-breakpoint
 -- The tables of detached months have the same columns as the attached ones.
 DO $$ DECLARE
 	name text;

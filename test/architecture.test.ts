@@ -154,6 +154,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/usage/",
     "src/meter/",
     "src/settlement/",
+    "src/events/post.ts",
     "src/events/webhook.ts",
     "src/ledger/",
     "src/service/gateway.ts",

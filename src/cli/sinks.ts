@@ -1,8 +1,10 @@
+import { readFileSync } from "node:fs"
 import { parseId } from "../id.ts"
 import { eventTypes } from "../wire/events.ts"
+import { sinkKinds } from "../wire/sink-kinds.ts"
 import { SinkBody, SinksBody, SinkWithSecretBody } from "../wire/sinks.ts"
 import { type AdminContext, adminCommand, timeOf } from "./admin-command.ts"
-import { UsageError } from "./cli-error.ts"
+import { orFail, UsageError } from "./cli-error.ts"
 import type { Group } from "./command.ts"
 import { columnsOf, linesOf } from "./screen.ts"
 
@@ -24,6 +26,7 @@ const list = adminCommand({
         rows: data,
         columns: [
           column("name"),
+          column("kind", { spare: 4 }),
           column("url", { least: 12, spare: 1 }),
           column("state"),
           column("lag_seconds"),
@@ -37,10 +40,13 @@ const list = adminCommand({
 })
 
 const create = adminCommand({
-  summary: "Create a sink and show its secret once",
+  summary: "Create a sink; of a webhook, show its secret once",
   words: {
     "<name>": "a name for the sink",
-    "<address>": "where events are sent: an https URL",
+    "<address>": "where events are sent: an https URL; for a vendor the base of its API",
+    "--kind <KIND>": `${sinkKinds.join(", ")} (default: webhook)`,
+    "--token-file <FILE>": "a file with the token for the vendor's API",
+    "--meter <NAME>": "the event_name of Stripe's meter, or the code of Lago's metric",
     "--types <TYPES>": `only events of these types: ${eventTypes.join(", ")}`,
     "--from <TIME>": "begin with the events of this time: 2026-11-21, an RFC 3339 time, or 24h (ago)",
     "--allow-private": "allow http, and addresses in private networks",
@@ -51,12 +57,20 @@ const create = adminCommand({
       "tollgate sinks create top-ups http://10.0.0.5/hook --allow-private --types tollgate.credit.added --from 24h",
       "credits since yesterday, to a private address",
     ],
+    [
+      "tollgate sinks create stripe https://api.stripe.com --kind stripe --meter tollgate_nano_usd --token-file /run/secrets/stripe",
+      "charges as meter events of Stripe",
+    ],
   ],
-  async run({ name, address: url, types, from, "allow-private": allow_private = false }, context) {
+  async run({ name, address: url, types, from, kind, meter, ...options }, context) {
+    const { "allow-private": allow_private = false, "token-file": file } = options
     const body = {
       name,
       url,
       allow_private,
+      ...(kind !== undefined && { kind }),
+      ...(meter !== undefined && { meter }),
+      ...(file !== undefined && { token: tokenIn(file) }),
       ...(types !== undefined && { types: types.split(",") }),
       ...(from !== undefined && { from: timeOf("--from", from) }),
     }
@@ -80,11 +94,12 @@ const resume = adminCommand({
 })
 
 const rotate = adminCommand({
-  summary: "Make a new secret for a sink and show it once",
+  summary: "Make a new secret for a webhook and show it once, or give another sink a new token",
   details: "For 24 hours, messages have two signatures: by the new secret and by the one before.",
-  words: SINK,
+  words: { ...SINK, "--token-file <FILE>": "a file with the vendor's new token" },
   examples: [["tollgate sinks rotate billing", "then give the receiver the new secret"]],
-  async run({ sink }, context) {
+  async run({ sink, "token-file": file }, context) {
+    if (file !== undefined) return change(context, sink, { token: tokenIn(file) })
     const id = await sinkId(context, sink)
     showSecret(context, await context.client.post(`/sinks/${id}/rotate`, {}, SinkWithSecretBody))
   },
@@ -114,10 +129,13 @@ const remove = adminCommand({
 })
 
 export const sinks: Group = {
-  summary: "Send events to webhooks: create, list, pause, resume, rotate, replay and delete sinks",
+  summary:
+    "Send events to webhooks, OpenMeter, Stripe or Lago: create, list, pause, resume, rotate, replay and delete sinks",
   commands: { list, create, pause, resume, rotate, replay, delete: remove },
   standard: "list",
 }
+
+const tokenIn = (file: string) => orFail(() => readFileSync(file, "utf8").trim(), `cannot read ${file}: `)
 
 async function sinkId({ client }: AdminContext, word: string): Promise<string> {
   const id = parseId(word)
@@ -137,15 +155,19 @@ function show(context: AdminContext, sink: SinkBody): void {
   const line = linesOf(SinkBody, sink)
   context.showCard(sink, () => [
     line("name"),
+    line("kind"),
     line("url"),
     line("state"),
     line("lag_seconds"),
     line("reason"),
+    ...sink.skipped.map(({ id, reason }): [string, string] => ["skipped", `${id}: ${reason}`]),
   ])
 }
 
 function showSecret(context: AdminContext, sink: SinkWithSecretBody): void {
   const line = linesOf(SinkWithSecretBody, sink)
-  context.showCard(sink, () => [["secret", sink.secret], line("name"), line("url"), line("state")])
-  context.remark("Store the secret now: it is not shown again.")
+  const { secret } = sink
+  const lines = [line("name"), line("kind"), line("url"), line("state")]
+  context.showCard(sink, () => (secret === null ? lines : [["secret", secret], ...lines]))
+  if (secret !== null) context.remark("Store the secret now: it is not shown again.")
 }

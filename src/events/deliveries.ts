@@ -4,15 +4,27 @@ import type { FeedPart } from "../ledger/feed/feed.ts"
 import { columnsOf, placeOf, type SinkQueue, type SinkRow } from "../ledger/feed/sinks.ts"
 import { eventBody } from "../routes/event-body.ts"
 import type { FeedPlace } from "../wire/cursor.ts"
-import { type Refusal, send } from "./webhook.ts"
+import type { EventBody } from "../wire/events.ts"
+import type { SinkKind } from "../wire/sink-kinds.ts"
+import { printTime } from "../wire/time.ts"
+import { lago } from "./lago.ts"
+import { openmeter } from "./openmeter.ts"
+import { post, type SinkAnswer } from "./post.ts"
+import type { Meaning, SinkKindOf, Some } from "./sink-kind.ts"
+import { stripe } from "./stripe.ts"
+import { webhook } from "./webhook.ts"
 
 /** The delivery of events to sinks (D96). */
 
-/** The interval at which each database is asked for sinks and events. */
+/** The interval at which a database with sinks of this process is asked for events. */
 const LOOK_MS = 1_000
+/** The interval at which a database without any is asked for sinks. There is no LISTEN through a pooler. */
+const SEARCH_MS = 5_000
 const PAGE = 64
-/** Messages to one sink at a time. */
+/** Requests to one sink at a time. */
 const PARALLEL = 8
+/** Failures of an event before it is skipped, the last two of them refusals for ever. */
+const REFUSALS = 3
 /** The interval at which the place of a sink without events is written. */
 const IDLE_MS = 60_000
 /** Longest wait of `stop` for the database. */
@@ -39,13 +51,37 @@ const NOT_FAILING = { failures: 0, failing_since: null }
 interface DeliveriesOptions {
   readonly queues: readonly SinkQueue[]
   readonly log: LedgerLog
-  /** Called with each message to a sink: it was taken, or not. */
-  sent?(sink: string, is_taken: boolean): void
+  /** Called with the events of each request to a sink. */
+  sent?(sink: string, outcome: "taken" | "refused" | "skipped", count: number): void
   /** Replaced in tests. */
   readonly retries_ms?: readonly number[]
 }
 
 type Placed = FeedPart["events"][number]
+
+const kinds: Readonly<Record<SinkKind, SinkKindOf>> = { webhook, openmeter, stripe, lago }
+
+/** A refusal of the event after the place `before`; `after` is the place after it. */
+interface RefusedEvent {
+  readonly event: EventBody
+  readonly before: FeedPlace
+  readonly after: FeedPlace
+  readonly reason: string
+  readonly meaning: Exclude<Meaning, "taken">
+}
+
+/** The first event of a request that was not taken. */
+interface Unsent extends Pick<RefusedEvent, "reason" | "meaning"> {
+  readonly refused: OutgoingEvent
+}
+
+const STOPPED = "a sink of events was stopped: no event is delivered to it"
+
+/** An event that a sink gets, with its place among the others. */
+interface OutgoingEvent {
+  readonly event: EventBody
+  readonly at: number
+}
 
 /** Delivers events to the sinks that this process has claimed. Each sink is served by itself, so that none delays another. */
 export class Deliveries {
@@ -56,6 +92,8 @@ export class Deliveries {
   /** Those whose events could not be read, which is logged once. */
   readonly #unread = new Set<string>()
   readonly #idle_ms = new Map<string, number>()
+  /** Times of the next question to databases without sinks of this process. */
+  readonly #search_at_ms = new Map<SinkQueue, number>()
   readonly #timer: Timer
   #looking: Promise<unknown> = Promise.resolve()
   #is_looking = false
@@ -91,7 +129,9 @@ export class Deliveries {
   #lookAll(): void {
     if (this.#is_looking || this.#stopping.signal.aborted) return
     this.#is_looking = true
-    this.#looking = Promise.all(this.#options.queues.map((queue) => this.#look(queue))).finally(() => {
+    const now_ms = performance.now()
+    const due = this.#options.queues.filter((queue) => now_ms >= (this.#search_at_ms.get(queue) ?? 0))
+    this.#looking = Promise.all(due.map((queue) => this.#look(queue))).finally(() => {
       this.#is_looking = false
     })
   }
@@ -101,6 +141,8 @@ export class Deliveries {
       // The place of a sink that is being served may be read before it is written.
       const served = new Set(this.#running.keys())
       const claimed = await queue.claim()
+      if (claimed.length > 0) this.#search_at_ms.delete(queue)
+      else this.#search_at_ms.set(queue, performance.now() + SEARCH_MS)
       const own = new Set(claimed.map((sink) => keyOf(queue, sink)))
       for (const key of this.#lags.keys())
         if (key.startsWith(`${queue.shard} `) && !own.has(key)) this.#lags.delete(key)
@@ -138,6 +180,7 @@ export class Deliveries {
   /** Delivers all events that there are, until one fails. */
   async #deliver(queue: SinkQueue, sink: SinkRow): Promise<void> {
     const key = keyOf(queue, sink)
+    const kind = kinds[sink.kind]
     let at = sink
     for (;;) {
       const { events, next } = await queue.events(at, PAGE)
@@ -151,8 +194,14 @@ export class Deliveries {
       }
       // Asked after the events: an event that comes after a change of the sink is sent as the change says.
       if (!(await queue.isCurrent(at))) return
-      for (let first = 0; first < events.length; first += PARALLEL) {
-        const chunk = events.slice(first, first + PARALLEL)
+      if (
+        at.failing_since !== null &&
+        Date.now() - at.failing_since.getTime() > (kind.give_up_ms ?? GIVE_UP_MS)
+      )
+        return this.#stopped(queue, at, placeOf(at), `it failed for too long: ${at.reason ?? ""}`)
+      const step = kind.most_events === 1 ? PARALLEL : PAGE
+      for (let first = 0; first < events.length; first += step) {
+        const chunk = events.slice(first, first + step)
         if (!(await this.#deliverSome(queue, at, chunk))) return
         const { place } = chunk.at(-1) ?? { place: next }
         at = { ...at, ...columnsOf(place), ...NOT_FAILING }
@@ -162,50 +211,80 @@ export class Deliveries {
 
   /** Sends some events at a time, and records up to where all were taken. False if one was not. */
   async #deliverSome(queue: SinkQueue, sink: SinkRow, events: readonly Placed[]): Promise<boolean> {
-    const refusals = await Promise.all(events.map((event) => this.#send(sink, event)))
+    const kind = kinds[sink.kind]
+    const outgoing = events
+      .map((event, at) => ({ event: eventBody(event), at }))
+      .filter(({ event }) => kind.is_for(event))
+    const requests = groupsOf(outgoing, kind.most_events)
+    const found = await Promise.all(requests.map((each) => this.#send(kind, sink, each)))
     if (this.#stopping.signal.aborted) return false
-    const refused = refusals.findIndex((refusal) => refusal !== null)
-    const refusal = refusals[refused] ?? null
-    const taken = refusal === null ? events : events.slice(0, refused)
-    const place = taken.at(-1)?.place ?? placeOf(sink)
-    if (refusal === null) return queue.delivered(sink, place)
-    const fresh = taken.length > 0 ? { ...sink, ...NOT_FAILING } : sink
-    if (taken.length > 0 && !(await queue.delivered(sink, place))) return false
-    await this.#refused(queue, fresh, place, refusal)
+    const refusal = found.find((one) => one !== null) ?? null
+    const upTo = (count: number) => events[count - 1]?.place ?? placeOf(sink)
+    if (refusal === null) return queue.delivered(sink, upTo(events.length), outgoing.length === 0)
+    const { at } = refusal.refused
+    const has_taken = outgoing.some((one) => one.at < at)
+    const fresh = has_taken ? { ...sink, ...NOT_FAILING } : sink
+    if (at > 0 && !(await queue.delivered(sink, upTo(at), !has_taken))) return false
+    await this.#refused(queue, fresh, {
+      event: refusal.refused.event,
+      before: upTo(at),
+      after: upTo(at + 1),
+      reason: refusal.reason,
+      meaning: refusal.meaning,
+    })
     return false
   }
 
-  async #send(sink: SinkRow, event: Placed): Promise<Refusal> {
-    const body = eventBody(event)
+  /** Sends events as one request; one by one, if they are refused for ever together. Null if all were taken. */
+  async #send(kind: SinkKindOf, sink: SinkRow, outgoing: Some<OutgoingEvent>): Promise<Unsent | null> {
+    const [first, ...others] = outgoing
+    const events: Some<EventBody> = [first.event, ...others.map(({ event }) => event)]
     const is_old_valid = sink.old_until !== null && sink.old_until.getTime() > Date.now()
-    const secrets = [sink.secret, ...(is_old_valid && sink.old_secret !== null ? [sink.old_secret] : [])]
-    const { url, allow_private } = sink
-    const message = { id: body.id, body: JSON.stringify(body) }
-    const refusal = await send(message, { url, allow_private, secrets }, this.#stopping.signal)
-    if (!this.#stopping.signal.aborted) this.#options.sent?.(sink.name, refusal === null)
-    return refusal
+    const { url, allow_private, secret, old_secret, meter } = sink
+    const secrets: Some<string> = [secret, ...(is_old_valid && old_secret !== null ? [old_secret] : [])]
+    const options = { allow_private, reads: kind.reads }
+    const answer = await post(kind.request(events, { url, secrets, meter }), options, this.#stopping.signal)
+    const { meaning, reason } = meaningOf(kind, answer, events)
+    if (meaning === "never" && others.length > 0) {
+      for (const one of outgoing) {
+        const unsent = await this.#send(kind, sink, [one])
+        if (unsent !== null) return unsent
+      }
+      return null
+    }
+    const is_taken = meaning === "taken"
+    if (!this.#stopping.signal.aborted)
+      this.#options.sent?.(sink.name, is_taken ? "taken" : "refused", events.length)
+    return is_taken ? null : { refused: first, reason, meaning }
   }
 
-  async #refused(
-    queue: SinkQueue,
-    sink: SinkRow,
-    place: FeedPlace,
-    { reason, is_gone }: NonNullable<Refusal>,
-  ): Promise<void> {
+  async #refused(queue: SinkQueue, sink: SinkRow, refused: RefusedEvent): Promise<void> {
     const { log, retries_ms = RETRIES_MS } = this.#options
-    const since_ms = sink.failing_since?.getTime() ?? Date.now()
-    const is_over = is_gone || Date.now() - since_ms > GIVE_UP_MS
-    const retry_ms = is_over ? null : (retries_ms[sink.failures] ?? retries_ms.at(-1) ?? null)
-    if (!(await queue.failed(sink, place, reason, retry_ms))) return
-    const fields = { sink: sink.name, reason, failures: sink.failures + 1 }
-    if (retry_ms === null) log.error(fields, "a sink of events was stopped: no event is delivered to it")
-    else log.warn({ ...fields, retry_ms }, "an event was not delivered: it will be sent again")
+    const { event, before, after, reason, meaning } = refused
+    if (meaning === "gone") return this.#stopped(queue, sink, before, reason)
+    if (meaning === "never" && sink.failures + 1 >= REFUSALS && sink.reason === reason) {
+      const { id, type } = event
+      const goes_on = await queue.skipped(sink, after, { id, type, at: printTime(new Date()), reason })
+      if (goes_on === null) return
+      this.#options.sent?.(sink.name, "skipped", 1)
+      log.error({ sink: sink.name, event: id, reason }, "a sink refused an event for ever: it was skipped")
+      if (!goes_on) log.error({ sink: sink.name, reason }, STOPPED)
+      return
+    }
+    const retry_ms = retries_ms[sink.failures] ?? retries_ms.at(-1) ?? null
+    if (!(await queue.failed(sink, before, reason, retry_ms))) return
+    const fields = { sink: sink.name, reason, failures: sink.failures + 1, retry_ms }
+    log.warn(fields, "an event was not delivered: it will be sent again")
+  }
+
+  async #stopped(queue: SinkQueue, sink: SinkRow, place: FeedPlace, reason: string): Promise<void> {
+    if (await queue.failed(sink, place, reason, null))
+      this.#options.log.error({ sink: sink.name, reason, failures: sink.failures + 1 }, STOPPED)
   }
 
   async #failed(queue: SinkQueue, sink: SinkRow, error: unknown): Promise<void> {
     if (error instanceof FeedGap) {
-      const refusal = { reason: error.message, is_gone: true }
-      await this.#refused(queue, sink, placeOf(sink), refusal).catch(() => {})
+      await this.#stopped(queue, sink, placeOf(sink), error.message).catch(() => {})
     } else if (!this.#stopping.signal.aborted && !this.#unread.has(keyOf(queue, sink))) {
       this.#unread.add(keyOf(queue, sink))
       const code = queue.codeOf(error)
@@ -218,3 +297,22 @@ export class Deliveries {
 }
 
 const keyOf = (queue: SinkQueue, { id }: SinkRow) => `${queue.shard} ${id}`
+
+function meaningOf(
+  kind: SinkKindOf,
+  answer: SinkAnswer,
+  sent: readonly EventBody[],
+): { readonly meaning: Meaning; readonly reason: string } {
+  if ("reason" in answer) return { meaning: "again", reason: answer.reason }
+  const is_taken = answer.status >= 200 && answer.status < 300
+  return { meaning: is_taken ? "taken" : kind.meaning(answer, sent), reason: `status ${answer.status}` }
+}
+
+function groupsOf(outgoing: readonly OutgoingEvent[], most: number): Some<OutgoingEvent>[] {
+  const groups: Some<OutgoingEvent>[] = []
+  for (let first = 0; first < outgoing.length; first += most) {
+    const [one, ...others] = outgoing.slice(first, first + most)
+    if (one !== undefined) groups.push([one, ...others])
+  }
+  return groups
+}

@@ -55,11 +55,11 @@ function flags(all: Iterable<readonly [of: string, yes: boolean]>): [value: numb
 function sinkMetrics(registry: Registry) {
   const sent = registry.counter(
     "tollgate_event_messages_total{sink,outcome}",
-    "Events that this process sent to a sink, by sink and outcome: taken or refused.",
+    "Events that this process sent to a sink, by sink and outcome: taken, refused, or skipped because it was refused for ever.",
   )
   return {
-    eventSent: (sink: string, is_taken: boolean): void =>
-      sent.of(sink, is_taken ? "taken" : "refused").add(1),
+    eventSent: (sink: string, outcome: "taken" | "refused" | "skipped", count: number): void =>
+      sent.of(sink, outcome).add(count),
     /** Sets the source of the lags, which is read at each scrape. */
     watchSinks(read: () => Iterable<readonly [sink: string, lag_s: number]>): void {
       const help =

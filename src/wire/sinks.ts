@@ -3,6 +3,7 @@ import { closed, Id, line, nullable, ownId, Time } from "./admin.ts"
 import { eventTypes } from "./events.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { titled } from "./field.ts"
+import { MAX_SKIPPED, type SinkKind, sinkKinds } from "./sink-kinds.ts"
 import { parseTime } from "./time.ts"
 
 /** Sinks of events: requests and answers under `/admin/sinks` (D96). */
@@ -14,7 +15,17 @@ const TIME = "an RFC 3339 time"
 const fields = {
   id: titled("ID", Id),
   name: titled("Name", Type.String()),
+  kind: titled("Kind", Type.String({ enum: [...sinkKinds] })),
   url: titled("Address", Type.String()),
+  meter: titled(
+    "Meter",
+    nullable(
+      Type.String({
+        description:
+          "The `event_name` of Stripe's meter, or the `code` of Lago's metric; null for the other kinds.",
+      }),
+    ),
+  ),
   types: nullable(Type.Array(Type.String(), { description: "The types of its events; null: all." })),
   allow_private: Type.Boolean({ description: "Whether its address may be in a private network." }),
   state: titled("State", Type.String({ enum: [...sinkStates] }), {
@@ -34,6 +45,12 @@ const fields = {
   reason: titled("Reason", nullable(Type.String({ description: "Why the last delivery failed." }))),
   retry_at: titled("Next try", nullable(Time)),
   delivered_at: titled("Delivered", nullable(Time)),
+  skipped: titled(
+    "Skipped",
+    Type.Array(Type.Object({ id: Type.String(), type: Type.String(), at: Time, reason: Type.String() }), {
+      description: `The last ${MAX_SKIPPED} events that it refused for ever, the newest first. They were not sent again.`,
+    }),
+  ),
   created_at: titled("Created", Time),
 }
 
@@ -42,14 +59,22 @@ export type SinkBody = Static<typeof SinkBody>
 
 export const SinkWithSecretBody = Type.Object({
   ...fields,
-  secret: Type.String({ description: "The secret of its signatures. It is shown only once." }),
+  secret: nullable(
+    Type.String({
+      description: "The secret of a webhook's signatures. It is shown only once. Null for the other kinds.",
+    }),
+  ),
 })
 export type SinkWithSecretBody = Static<typeof SinkWithSecretBody>
 
 export const SinksBody = Type.Object({ data: Type.Array(SinkBody) })
 export type SinksBody = Static<typeof SinksBody>
 
-const Url = line(2_000, "Where events are sent: an https URL.")
+const Url = line(
+  2_000,
+  "Where events are sent: an https URL. For a vendor the base of its API, such as `https://api.stripe.com`.",
+)
+const Token = line(500, "The token for the vendor's API. It is never shown.")
 const Types = Type.Union(
   [Type.Array(Type.Union(eventTypes.map((type) => Type.Literal(type))), { minItems: 1 }), Type.Null()],
   { description: "Only events of these types; null: all.", [EXPECTED]: `${TYPES}, or null` },
@@ -77,7 +102,22 @@ export const NewSink = Type.Object(
       description: "A name for the sink, in metrics and in the log.",
       [EXPECTED]: "1 to 64 of a to z, digits, _ and -",
     }),
+    kind: Type.Optional(
+      Type.Unsafe<SinkKind>(
+        Type.Union(
+          sinkKinds.map((kind) => Type.Literal(kind)),
+          {
+            description: "Who receives the events. The default is `webhook`.",
+            [EXPECTED]: `one of ${sinkKinds.join(", ")}`,
+          },
+        ),
+      ),
+    ),
     url: Url,
+    token: Type.Optional(Token),
+    meter: Type.Optional(
+      line(100, "For `stripe` the `event_name` of the meter; for `lago` the `code` of the metric."),
+    ),
     types: Type.Optional(Types),
     allow_private: Type.Optional(
       Type.Boolean({
@@ -93,6 +133,7 @@ export const NewSink = Type.Object(
 export const SinkChange = Type.Object(
   {
     url: Type.Optional(Url),
+    token: Type.Optional(Token),
     types: Type.Optional(Types),
     paused: Type.Optional(
       Type.Boolean({

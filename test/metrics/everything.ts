@@ -67,7 +67,7 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.grants("main", { open: 2, nano: { left: 5n, expired: 7n, voided: 0n } })
   metrics.audited({ checked_at: new Date(), violations: [] })
   metrics.watchSinks(() => [["billing", 2]])
-  metrics.eventSent("billing", true)
+  metrics.eventSent("billing", "taken", 1)
   metrics.spansExported(1)
   metrics.spansDropped(1, "queue_full")
   return metrics

@@ -3,6 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { type EventType, eventTypes } from "../../wire/events.ts"
+import { MAX_SKIPPED, type SinkKind, type SkippedEvent } from "../../wire/sink-kinds.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { FeedGap } from "../entries.ts"
 import { sinks } from "../schema/sinks.ts"
@@ -23,6 +24,8 @@ export interface Sink extends SinkRow {
 export interface NewSink {
   readonly id: string
   readonly name: string
+  readonly kind: SinkKind
+  readonly meter: string | null
   readonly url: string
   readonly types: readonly EventType[] | null
   readonly allow_private: boolean
@@ -38,6 +41,8 @@ export type SinkResult =
 
 export interface SinkChange {
   readonly url?: string | undefined
+  /** The vendor's token. */
+  readonly token?: string | undefined
   readonly types?: readonly EventType[] | null | undefined
   readonly paused?: boolean | undefined
 }
@@ -52,7 +57,8 @@ export async function createSink(database: PostgresJsDatabase, asked: NewSink): 
     .returning()
   if (made !== undefined) return { outcome: "created", sink: { ...made, lag_s: 0 } }
   const known = await getSink(database, asked.id)
-  const same = known !== null && known.name === asked.name && known.url === asked.url
+  const same =
+    known !== null && known.name === asked.name && known.url === asked.url && known.kind === asked.kind
   return same ? { outcome: "known", sink: known } : { outcome: "conflict" }
 }
 
@@ -86,11 +92,12 @@ function lagOf([first]: FeedPart["events"]): number {
 export function changeSink(
   database: PostgresJsDatabase,
   id: string,
-  { url, types, paused }: SinkChange,
+  { url, token, types, paused }: SinkChange,
 ): Promise<Sink | null> {
   const state = paused === undefined ? undefined : paused ? "paused" : "active"
   return change(database, id, {
     ...(url !== undefined && { url }),
+    ...(token !== undefined && { secret: token }),
     ...(types !== undefined && { types: types && [...types] }),
     ...(state !== undefined && { state }),
     ...HEALTHY,
@@ -122,6 +129,8 @@ export async function deleteSink(database: PostgresJsDatabase, id: string): Prom
 }
 
 const HEALTHY = { failures: 0, failing_since: null, retry_at: null, reason: null }
+/** Events in a row that a sink refuses for ever before it stops: then it is the configuration that is wrong. */
+const MAX_SKIPS = 3
 
 async function change(database: PostgresJsDatabase, id: string, changes: object): Promise<Sink | null> {
   const [row] = await database
@@ -227,14 +236,14 @@ export class SinkQueue {
   }
 
   /** Records what was delivered. False if this process no longer delivers to the sink as it was read. */
-  delivered(sink: SinkRow, place: FeedPlace, is_idle = false): Promise<boolean> {
-    const at = is_idle ? {} : { delivered_at: sql`now()` }
-    return this.#write(sink, { ...columnsOf(place), ...HEALTHY, ...at })
+  async delivered(sink: SinkRow, place: FeedPlace, is_idle = false): Promise<boolean> {
+    const at = is_idle ? {} : { delivered_at: sql`now()`, skips: 0 }
+    return (await this.#write(sink, { ...columnsOf(place), ...HEALTHY, ...at })) !== null
   }
 
   /** Records a failure of the event after `place`; it is tried again after `retry_ms`, or the sink stops if that is null. */
-  failed(sink: SinkRow, place: FeedPlace, reason: string, retry_ms: number | null): Promise<boolean> {
-    return this.#write(sink, {
+  async failed(sink: SinkRow, place: FeedPlace, reason: string, retry_ms: number | null): Promise<boolean> {
+    const state = await this.#write(sink, {
       ...columnsOf(place),
       reason,
       failures: sql`${sinks.failures} + 1`,
@@ -243,6 +252,25 @@ export class SinkQueue {
         ? { state: "stopped", retry_at: null }
         : { retry_at: sql`now() + ${retry_ms}::float8 * interval '1 millisecond'` }),
     })
+    return state !== null
+  }
+
+  /**
+   * Skips an event that the sink has refused for ever, and records it. After some in a row the sink stops. `place` is that after
+   * the event. Null if this process no longer delivers to the sink as it was read, else true if the sink goes on.
+   */
+  async skipped(sink: SinkRow, place: FeedPlace, event: SkippedEvent): Promise<boolean | null> {
+    const is_last = sql`${sinks.skips} + 1 >= ${MAX_SKIPS}::int`
+    const reason = `${MAX_SKIPS} events in a row were refused: ${event.reason}`
+    const state = await this.#write(sink, {
+      ...columnsOf(place),
+      ...HEALTHY,
+      skipped: [event, ...sink.skipped].slice(0, MAX_SKIPPED),
+      skips: sql`CASE WHEN ${is_last} THEN 0 ELSE ${sinks.skips} + 1 END`,
+      state: sql`CASE WHEN ${is_last} THEN 'stopped' ELSE ${sinks.state} END`,
+      reason: sql`CASE WHEN ${is_last} THEN ${reason}::text END`,
+    })
+    return state === null ? null : state === "active"
   }
 
   /** Leaves the sinks to other gateways. */
@@ -253,13 +281,14 @@ export class SinkQueue {
       .where(eq(sinks.gateway_id, this.#gatewayId()))
   }
 
-  async #write(sink: SinkRow, changes: object): Promise<boolean> {
-    const written = await this.#database
+  /** The state of the sink then; null if it is no longer as it was read. */
+  async #write(sink: SinkRow, changes: object): Promise<string | null> {
+    const [written] = await this.#database
       .update(sinks)
       .set(changes)
       .where(this.#same(sink))
-      .returning({ id: sinks.id })
-    return written.length > 0
+      .returning({ state: sinks.state })
+    return written?.state ?? null
   }
 
   #same({ id, revision }: SinkRow) {

@@ -1,11 +1,13 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { faultOfUrl, makeSecret } from "../../events/webhook.ts"
+import { faultOfUrl } from "../../events/post.ts"
+import { makeSecret } from "../../events/webhook.ts"
 import type { Sink } from "../../ledger/feed/sinks.ts"
 import { invalidField } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { bodyOf } from "../../wire/record.ts"
+import { meteredKinds, type SinkKind } from "../../wire/sink-kinds.ts"
 import {
   KEEP_HOURS,
   NewSink,
@@ -28,10 +30,12 @@ export function sinkRoutes({ ledger }: Operators) {
     .post(
       "/sinks",
       async ({ body, status }) => {
-        const { types = null, allow_private = false, from = null } = body
+        const { kind = "webhook", types = null, allow_private = false, from = null, token, ...sink } = body
         checkUrl(body.url, allow_private)
-        const secret = makeSecret()
-        const made = await ledger.createSink({ ...body, types, allow_private, from, secret })
+        checkKind(kind, body)
+        const secret = token ?? makeSecret()
+        const meter = body.meter ?? null
+        const made = await ledger.createSink({ ...sink, kind, meter, types, allow_private, from, secret })
         if (made.outcome === "conflict") throw conflict()
         return made.outcome === "created"
           ? status(201, withSecret(made.sink))
@@ -43,20 +47,29 @@ export function sinkRoutes({ ledger }: Operators) {
     .patch(
       "/sinks/:id",
       async ({ params: { id }, body }) => {
-        if (body.url !== undefined) checkUrl(body.url, await isPrivateAllowed(id))
+        const { kind, allow_private } = await known(id)
+        if (body.url !== undefined) checkUrl(body.url, allow_private)
+        if (body.token !== undefined && kind === "webhook") throw noSuchField("token")
         return sinkBody(found(await ledger.changeSink(id, body)))
       },
       changing,
     )
     .post(
       "/sinks/:id/rotate",
-      async ({ params: { id }, body: { keep_hours = KEEP_HOURS } }) =>
-        withSecret(found(await ledger.rotateSink(id, makeSecret(), keep_hours))),
+      async ({ params: { id }, body: { keep_hours = KEEP_HOURS } }) => {
+        if ((await known(id)).kind !== "webhook") throw notRotated()
+        return withSecret(found(await ledger.rotateSink(id, makeSecret(), keep_hours)))
+      },
       rotating,
     )
     .post(
       "/sinks/:id/replay",
       async ({ params: { id }, body: { from } }) => {
+        if ((await known(id)).kind === "stripe" && Date.now() - from.getTime() > FORGETS_MS)
+          throw invalidField(
+            "from",
+            "a time in the last 20 hours, because Stripe would count older events again",
+          )
         return sinkBody(found(await ledger.replaySink(id, from)))
       },
       replaying,
@@ -70,10 +83,35 @@ export function sinkRoutes({ ledger }: Operators) {
       deleting,
     )
 
-  async function isPrivateAllowed(id: string): Promise<boolean> {
+  async function known(id: string): Promise<Sink> {
     const sinks = await ledger.listSinks()
-    return found(sinks.find((sink) => sink.id === id) ?? null).allow_private
+    return found(sinks.find((sink) => sink.id === id) ?? null)
   }
+}
+
+/** Shorter than the 24 hours for which Stripe knows an identifier. */
+const FORGETS_MS = 20 * 3_600_000
+
+/** A vendor needs a token, and some a meter; a webhook has neither. */
+function checkKind(
+  kind: SinkKind,
+  { token, meter }: { readonly token?: string; readonly meter?: string },
+): void {
+  const is_vendor = kind !== "webhook"
+  if (is_vendor && token === undefined) throw invalidField("token", `the token for the API of ${kind}`)
+  if (!is_vendor && token !== undefined) throw noSuchField("token")
+  if (meteredKinds.has(kind) && meter === undefined)
+    throw invalidField("meter", `the meter's name at ${kind}`)
+  if (!meteredKinds.has(kind) && meter !== undefined) throw noSuchField("meter")
+}
+
+const noSuchField = (name: string) => invalidField(name, "no such field for a sink of this kind")
+
+function notRotated(): GatewayError {
+  return new GatewayError("invalid_request", {
+    message:
+      "Only webhooks have a secret that Tollgate makes. Change the `token` of the sink instead. Nothing was changed.",
+  })
 }
 
 function checkUrl(url: string, allow_private: boolean): void {
@@ -98,7 +136,8 @@ function sinkBody(sink: Sink): SinkBody {
 }
 
 function withSecret(sink: Sink): SinkWithSecretBody {
-  return bodyOf(SinkWithSecretBody, { ...shownSink(sink), secret: sink.secret })
+  const { kind, secret } = sink
+  return bodyOf(SinkWithSecretBody, { ...shownSink(sink), secret: kind === "webhook" ? secret : null })
 }
 
 function shownSink(sink: Sink): SinkBody {
@@ -106,6 +145,7 @@ function shownSink(sink: Sink): SinkBody {
   return {
     ...sink,
     types: sink.types && [...sink.types],
+    skipped: [...sink.skipped],
     state: state === "active" && failures > 0 ? "failing" : state,
     lag_seconds: lag_s && Math.round(lag_s * 1_000) / 1_000,
     retry_at: retry_at && printTime(retry_at),
@@ -119,7 +159,9 @@ const NO_SINK = { code: "not_found", message: "No sink has this id." } as const 
 const example: SinkBody = {
   id: "019f8b1c-4444-7000-8d21-6b0f4a9c3e17",
   name: "billing",
+  kind: "webhook",
   url: "https://billing.example.com/tollgate",
+  meter: null,
   types: null,
   allow_private: false,
   state: "active",
@@ -127,6 +169,7 @@ const example: SinkBody = {
   reason: null,
   retry_at: null,
   delivered_at: null,
+  skipped: [],
   created_at: "2026-11-26T09:00:00.000Z",
 }
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
@@ -134,6 +177,13 @@ const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
 const creating = ofOperators({
   body: shown(NewSink, {
     sink: { name: example.name, url: example.url },
+    stripe: {
+      name: "stripe",
+      kind: "stripe",
+      url: "https://stripe.example.com",
+      token: "rk_live_51Q7",
+      meter: "tollgate_nano_usd",
+    },
     repeatable: { id: example.id, name: "credits", url: example.url, types: ["tollgate.credit.added"] },
   }),
   response: {
@@ -143,6 +193,14 @@ const creating = ofOperators({
     201: answer("The sink.", SinkWithSecretBody, {
       sink: { ...example, secret },
       credits: { ...example, types: ["tollgate.credit.added"], secret },
+      stripe: {
+        ...example,
+        name: "stripe",
+        kind: "stripe",
+        url: "https://stripe.example.com",
+        meter: "tollgate_nano_usd",
+        secret: null,
+      },
     }),
   },
 
@@ -150,7 +208,7 @@ const creating = ofOperators({
   tag: "Ledger",
   summary: "Create a sink",
   description:
-    "Sends every event to an address, signed as [Standard Webhooks](https://www.standardwebhooks.com) describes, until the receiver has taken it. Without `from`, the first event is the next one. The secret is shown only in this response.",
+    "Sends every event to an address, signed as [Standard Webhooks](https://www.standardwebhooks.com) describes, until the receiver has taken it; or to OpenMeter, Stripe or Lago, with a token for their API. Without `from`, it begins with the next event; a few that were written just before may come too. The secret is shown only in this response.",
   invalid: "name",
   errors: [unknownOutcome(example.id)],
 })

@@ -15,7 +15,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
 }
 
 const LEAD =
-  "A sink gets every event of the journal, signed, until it has taken it. Create, rotate, replay and delete sinks with tollgate sinks."
+  "A sink gets events until it has taken them: a webhook, OpenMeter, Stripe or Lago. Create, rotate, replay and delete sinks with tollgate sinks."
 
 /** The receivers of events: their state and lag (D96). */
 export function sinks(visit: Visit): HTMLElement {
@@ -26,10 +26,12 @@ export function sinks(visit: Visit): HTMLElement {
     key: ({ id }: SinkBody) => id,
     columns: [
       column("name"),
+      column("kind"),
       column("url"),
       column("state", ({ state }) => chip(state, MEANINGS[state] ?? state)),
       column("lag_seconds"),
       column("reason"),
+      column("skipped", ({ skipped }) => String(skipped.length || "")),
       column("retry_at"),
       column("delivered_at", ({ delivered_at }) => ago(delivered_at)),
       ["", (sink) => switching(sink, () => void all.load())],

@@ -1,0 +1,39 @@
+import { parseUsd } from "../money.ts"
+import type { EventBody } from "../wire/events.ts"
+import { bearer, below, externalId, isCharge, type SinkKindOf } from "./sink-kind.ts"
+
+/** Stripe forgets an identifier after 24 hours; a request that may have arrived must not be repeated then. */
+const GIVE_UP_MS = 20 * 3_600_000
+
+/**
+ * Stripe's meter events (v1, whose answers say immediately if an event was refused). The value is a whole number of nano-USD, so
+ * that nothing is rounded.
+ */
+export const stripe: SinkKindOf = {
+  most_events: 1,
+  is_for: (event) => isCharge(event) && externalId(event) !== null && chargeOf(event) !== 0n,
+  request([event], sink) {
+    const body = new URLSearchParams({
+      event_name: sink.meter ?? "",
+      identifier: event.id,
+      timestamp: String(Math.floor(Date.parse(event.time) / 1_000)),
+      "payload[stripe_customer_id]": event.subject,
+      "payload[value]": String(chargeOf(event)),
+    })
+    return {
+      url: below(sink.url, "/v1/billing/meter_events"),
+      headers: { "content-type": "application/x-www-form-urlencoded", ...bearer(sink) },
+      body: body.toString(),
+    }
+  },
+  reads: true,
+  meaning: ({ status, text }) =>
+    status !== 400 ? "again" : /already exists with identifier/i.test(text) ? "taken" : "never",
+  give_up_ms: GIVE_UP_MS,
+}
+
+/** The change of the account's charges, in nano-USD. */
+function chargeOf({ data }: EventBody): bigint {
+  const usd = "difference" in data ? data.difference : "charge" in data ? data.charge : null
+  return (usd === null ? null : parseUsd(usd)) ?? 0n
+}

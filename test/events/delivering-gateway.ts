@@ -1,0 +1,37 @@
+import { sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { Deliveries } from "../../src/events/deliveries.ts"
+import { nextId } from "../../src/id.ts"
+import { SinkQueue } from "../../src/ledger/feed/sinks.ts"
+import { gateways } from "../../src/ledger/schema/tables.ts"
+
+/** Sinks whose rows are read some time before they are looked at. */
+class SlowSinkQueue extends SinkQueue {
+  wait: () => Promise<unknown> = async () => {}
+
+  override async claim() {
+    const claimed = await super.claim()
+    await this.wait()
+    return claimed
+  }
+}
+
+/** The part of a gateway that delivers events, with a lease. Its log goes to `lines`. */
+export async function deliveringGateway(
+  database: PostgresJsDatabase,
+  lines: string[],
+  { retries_ms = [50] }: { readonly retries_ms?: readonly number[] } = {},
+) {
+  const id = nextId()
+  await database.insert(gateways).values({ id, floor_id: id, lease_until: sql`now() + interval '1 hour'` })
+  const log = (level: string) => (fields: object, message: string) => {
+    lines.push(`${level} ${message} ${JSON.stringify(fields)}`)
+  }
+  const queue = new SlowSinkQueue("main", database, () => id)
+  const deliveries = new Deliveries({
+    queues: [queue],
+    log: { info: log("info"), warn: log("warn"), error: log("error") },
+    retries_ms,
+  })
+  return { id, deliveries, queue }
+}

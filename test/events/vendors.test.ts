@@ -1,0 +1,225 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { sql } from "drizzle-orm"
+import { nextId } from "../../src/id.ts"
+import { parseUsd } from "../../src/money.ts"
+import { type AdminHarness, openAdminHarness, plantCalls } from "../admin/admin-harness.ts"
+import { until } from "../support/gateway.ts"
+import { deliveringGateway } from "./delivering-gateway.ts"
+import { Lago, OpenMeter, Stripe } from "./vendors.ts"
+
+/** D96: OpenMeter, Stripe and Lago count every charge once, and one event that they refuse holds back no other for long. */
+
+const CUSTOMER = "cus_NciAYcXfLnqBoz"
+const vendors = [
+  { kind: "openmeter", Double: OpenMeter, meter: undefined, unit: 1_000_000_000n },
+  { kind: "stripe", Double: Stripe, meter: "tollgate_nano_usd", unit: 1n },
+  { kind: "lago", Double: Lago, meter: "tollgate_usd", unit: 1_000_000_000n },
+] as const
+
+let admin: AdminHarness
+let account_id: string
+const open: { stop(): Promise<void> }[] = []
+const lines: string[] = []
+
+beforeEach(async () => {
+  admin = await openAdminHarness()
+  const { body } = await admin.ask("POST", "/admin/accounts", { name: "Acme", external_id: CUSTOMER })
+  account_id = body.id
+  lines.length = 0
+})
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.stop()
+  await admin.close()
+})
+
+interface Shown {
+  readonly state: string
+  readonly reason: string | null
+  readonly skipped: readonly {
+    readonly id: string
+    readonly type: string
+    readonly at: string
+    readonly reason: string
+  }[]
+}
+
+async function shown(): Promise<Shown> {
+  const { data }: { data: Shown[] } = JSON.parse((await admin.ask("GET", "/admin/sinks")).text)
+  const [sink] = data
+  if (sink === undefined) throw new Error("there is no sink")
+  return sink
+}
+
+async function attached({ kind, Double, meter }: (typeof vendors)[number]) {
+  const vendor = new Double()
+  open.push(vendor)
+  const { url, token } = vendor
+  const made = await admin.ask("POST", "/admin/sinks", {
+    name: kind,
+    kind,
+    url,
+    token,
+    meter,
+    allow_private: true,
+  })
+  if (made.status !== 201) throw new Error(made.text)
+  const { deliveries } = await deliveringGateway(admin.database, lines)
+  open.push(deliveries)
+  return { vendor, id: made.body.id }
+}
+
+/** Calls that were charged 1, 2, 3, … nano-USD, and one that was corrected by 7 nano-USD less. */
+async function calls(count: number, whose = account_id, first = 1): Promise<string[]> {
+  const ended = { account_id: whose, prompt_tokens: 3, cached_tokens: 0, completion_tokens: 1 }
+  const planted = Array.from({ length: count }, (_, at) => {
+    const charge_nano = BigInt(first + at)
+    const corrected = { corrected: { charge_nano: charge_nano - 7n } }
+    const is_last = at === count - 1
+    return {
+      id: nextId(),
+      ...ended,
+      charge_nano,
+      state: is_last ? "expired" : "settled",
+      ...(is_last && corrected),
+    }
+  })
+  await plantCalls(admin.database, planted)
+  return planted.map(({ id }) => id)
+}
+
+const nanoOf = ({ value }: { readonly value: string }, unit: bigint) =>
+  unit === 1n ? BigInt(value) : (parseUsd(value) ?? 0n)
+
+describe.each(vendors)("$kind", (kind) => {
+  test("D96: counts every charge and correction once, also when answers are lost", async () => {
+    const { body: other } = await admin.ask("POST", "/admin/accounts", { name: "Internal" })
+    const { vendor } = await attached(kind)
+    vendor.lost = 3
+    const ids = await calls(70, account_id, 10)
+    const unnamed = await calls(2, other.id, 10)
+    const wanted = [...ids, `${ids.at(-1)}/c`].toSorted()
+    const countedOf = () => vendor.counted.filter(({ whose }) => whose === CUSTOMER)
+    await until(
+      async () => countedOf().length,
+      (count) => count >= wanted.length,
+    )
+    expect(
+      countedOf()
+        .map(({ id }) => id)
+        .toSorted(),
+    ).toEqual(wanted)
+    const sum_nano = countedOf().reduce((sum, each) => sum + nanoOf(each, kind.unit), 0n)
+    expect(sum_nano).toBe(BigInt((70 * (10 + 79)) / 2 - 7))
+    // Only OpenMeter counts an account without an external id: by its own one.
+    const others = vendor.counted.filter(({ whose }) => whose !== CUSTOMER)
+    expect(new Set(others.map(({ whose }) => whose))).toEqual(
+      new Set(kind.kind === "openmeter" ? [other.id] : []),
+    )
+    expect(unnamed).toHaveLength(2)
+  }, 60_000)
+
+  test("D96: an event that is refused for ever is shown, recorded and skipped", async () => {
+    const { vendor } = await attached(kind)
+    const ids = Array.from({ length: 9 }, () => nextId())
+    const poison = ids[4] ?? ""
+    vendor.poison.add(poison)
+    const ended = { account_id, state: "settled", prompt_tokens: 3, cached_tokens: 0, completion_tokens: 1 }
+    await plantCalls(
+      admin.database,
+      ids.map((id) => ({ id, ...ended, charge_nano: 5n })),
+    )
+    await until(shown, ({ skipped }) => skipped.length > 0)
+    expect((await shown()).skipped).toEqual([
+      {
+        id: poison,
+        type: "tollgate.call.ended",
+        at: expect.any(String),
+        reason: expect.stringMatching(/^status 4\d\d$/),
+      },
+    ])
+    const wanted = ids.filter((id) => id !== poison).toSorted()
+    await until(
+      async () => vendor.counted.length,
+      (count) => count >= wanted.length,
+    )
+    expect(vendor.counted.map(({ id }) => id).toSorted()).toEqual(wanted)
+    expect(lines.filter((line) => line.startsWith("warn an event was not delivered"))).toHaveLength(2)
+    expect(lines.filter((line) => line.includes("it was skipped"))).toHaveLength(1)
+    expect(await shown()).toMatchObject({ state: "active" })
+  }, 60_000)
+
+  test("D96: a sink that refuses three events in a row for ever stops, and its token is shown nowhere", async () => {
+    const { vendor, id } = await attached(kind)
+    const ids = await calls(8)
+    for (const each of ids) vendor.poison.add(each)
+    await until(shown, ({ state }) => state === "stopped")
+    const { skipped, reason } = await shown()
+    expect([skipped.length, reason]).toEqual([3, expect.stringContaining("3 events in a row were refused")])
+    const changed = await admin.ask("PATCH", `/admin/sinks/${id}`, { token: "wrong-token", paused: false })
+    expect(changed.status).toBe(200)
+    await until(shown, ({ state }) => state === "failing")
+    expect(await shown()).toMatchObject({ reason: "status 401" })
+    expect((await admin.ask("POST", `/admin/sinks/${id}/rotate`, {})).status).toBe(400)
+    const told = [...admin.texts, ...lines].join()
+    for (const secret of [vendor.token, "wrong-token"]) expect(told).not.toContain(secret)
+  }, 60_000)
+})
+
+test("D96: Stripe gets nothing again that it may have counted and forgotten", async () => {
+  const { vendor, id } = await attached(vendors[1])
+  vendor.lost = Number.POSITIVE_INFINITY
+  await calls(1, account_id, 10)
+  await until(shown, ({ state }) => state === "failing")
+  await admin.database.execute(
+    sql`UPDATE tollgate.sinks SET failing_since = now() - interval '21 hours', retry_at = NULL`,
+  )
+  await until(shown, ({ state }) => state === "stopped")
+  const { requests } = vendor
+  expect(await shown()).toMatchObject({ reason: expect.stringContaining("it failed for too long") })
+  const from = new Date(Date.now() - 21 * 3_600_000).toISOString()
+  const replayed = await admin.ask("POST", `/admin/sinks/${id}/replay`, { from })
+  expect([replayed.status, replayed.body.error.param]).toEqual([400, "from"])
+  expect(vendor.requests).toBe(requests)
+})
+
+test("D96: events that are too old for Stripe are skipped", async () => {
+  const { vendor } = await attached(vendors[1])
+  const old = new Date(Date.now() - 36 * 86_400_000)
+  const call = {
+    account_id,
+    state: "settled",
+    charge_nano: 5n,
+    prompt_tokens: 1,
+    cached_tokens: 0,
+    completion_tokens: 1,
+  }
+  const ids = [nextId(), nextId()]
+  await plantCalls(admin.database, [
+    { ...call, id: ids[0] ?? "", held_at: old, ended_at: old },
+    { ...call, id: ids[1] ?? "" },
+  ])
+  await until(
+    async () => vendor.counted.length,
+    (count) => count === 1,
+  )
+  expect(vendor.counted.map(({ id }) => id)).toEqual(ids.slice(1))
+  await until(shown, ({ skipped }) => skipped.length === 1)
+})
+
+test.each([
+  [{ kind: "stripe", meter: "m" }, "token"],
+  [{ kind: "stripe", token: "t" }, "meter"],
+  [{ kind: "lago", token: "t" }, "meter"],
+  [{ kind: "openmeter", token: "t", meter: "m" }, "meter"],
+  [{ kind: "webhook", token: "t" }, "token"],
+  [{ kind: "webhook", meter: "m" }, "meter"],
+  [{ kind: "kafka" }, "kind"],
+  ...vendors.map(({ kind, meter }): [object, string] => [
+    { kind, meter, token: "t", url: "https://169.254.169.254/" },
+    "url",
+  ]),
+])("refuses %p", async (fields, param) => {
+  const body = { name: "a", url: "https://api.example.com", ...fields }
+  const refused = await admin.ask("POST", "/admin/sinks", body)
+  expect([refused.status, refused.body.error.param]).toEqual([400, param])
+})
