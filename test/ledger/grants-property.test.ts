@@ -5,9 +5,10 @@ import { getAccount } from "../../src/ledger/accounts/accounts.ts"
 import { credit, voidCredit } from "../../src/ledger/accounts/credits.ts"
 import { endedGrants, openGrants } from "../../src/ledger/accounts/grants.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection, Runner } from "../../src/ledger/database/connection.ts"
+import { Uncertain } from "../../src/ledger/database/database-errors.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { endBatch } from "../../src/ledger/money/end.ts"
+import { type EndOfHold, endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
@@ -47,6 +48,7 @@ type Step =
   | readonly ["lose" | "late", place: number, charge: number]
   | readonly ["advance", hours: number]
   | readonly ["void", place: number]
+  | readonly ["fault", at: number]
   | readonly ["sweep" | "compare"]
 
 const steps: fc.Arbitrary<Step> = fc.oneof(
@@ -81,6 +83,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 4, arbitrary: fc.tuple(fc.constant("advance" as const), fc.integer({ min: 1, max: 12 })) },
   { weight: 1, arbitrary: fc.tuple(fc.constant("void" as const), fc.nat(9)) },
+  { weight: 2, arbitrary: fc.tuple(fc.constant("fault" as const), fc.nat(7)) },
   { weight: 1, arbitrary: fc.tuple(fc.constantFrom("sweep" as const, "compare" as const)) },
 )
 
@@ -96,6 +99,31 @@ const RETURN_AFTER_EXPIRY: Step[] = [
   ["end", [[0, 20, true]]],
 ]
 
+const LOST = new Error("the connection was lost")
+
+/** A connection that is lost once: a statement of those that follow is rolled back, or is done and its answer is lost. */
+function losing(connection: Runner, at: number): Runner {
+  let statements = 0
+  return {
+    async run(asked, values, within_ms, size) {
+      const is_lost = statements === at >> 1
+      statements += 1
+      if (!is_lost) return connection.run(asked, values, within_ms, size)
+      if (at % 2 === 1) await connection.run(asked, values, within_ms, size)
+      else
+        await db.sql
+          .begin(async (tx) => {
+            await tx.unsafe(asked.text, [...values])
+            throw LOST
+          })
+          .catch(() => {})
+      throw LOST
+    },
+  }
+}
+
+const isLost = (error: unknown) => error === LOST || (error instanceof Uncertain && error.cause === LOST)
+
 class History {
   readonly #model: GrantsModel
   readonly #account: Account
@@ -103,6 +131,8 @@ class History {
   readonly #holds = new Map<string, Hold>()
   /** Charges of calls whose gateway was lost. */
   readonly #lost = new Map<string, number>()
+  /** The fault of the next statements; null if there is none. */
+  #fault: number | null = null
 
   constructor(account: Account, limit: number, lane: readonly [DatabaseConnection, DatabaseConnection]) {
     this.#account = account
@@ -147,8 +177,11 @@ class History {
         await voidCredit(db.database.operators, grant.id, null)
         return model.void(grant)
       }
+      case "fault":
+        this.#fault = step[1]
+        return
       case "sweep":
-        return sweepGrants(this.#lane[0])
+        return this.#repeated(0, sweepGrants)
       case "compare":
         return this.compare()
     }
@@ -191,11 +224,27 @@ class History {
     }
   }
 
-  async #attempt(hold: Hold, at: number): Promise<string> {
+  async #attempt(hold: Hold, at: number): Promise<string | undefined> {
+    return this.#repeated(at, async (connection) => {
+      const [held] = await holdBatch(connection, gateway_id, [hold], 1_000)
+      return held?.outcome
+    })
+  }
+
+  /** Repeats what is to be tried again, and what was lost, with the same ids as a gateway does. */
+  async #repeated<Result>(at: number, ask: (connection: Runner) => Promise<Result>): Promise<Result> {
     for (;;) {
-      const [held] = await holdBatch(this.#connection(at), gateway_id, [hold], 1_000)
-      if (held?.outcome !== "conflict") return held?.outcome ?? ""
+      try {
+        const result = await ask(this.#connection(at))
+        if (result !== "conflict" && result !== "delayed") return result
+      } catch (error) {
+        if (!isLost(error)) throw error
+      }
     }
+  }
+
+  async #endOne(item: EndOfHold, at: number): Promise<void> {
+    await this.#repeated(at, async (connection) => (await endBatch(connection, [item], 1_000))[0])
   }
 
   async #end(
@@ -212,7 +261,7 @@ class History {
           end: settled(id, BigInt(charge)),
           hold: is_known ? (this.#holds.get(id) ?? null) : null,
         }
-        while ((await endBatch(this.#connection(at), [item], 1_000))[0] === "conflict") {}
+        await this.#endOne(item, at)
       }),
     )
     for (const [id, [charge]] of ending) this.#model.end(id, charge)
@@ -225,7 +274,7 @@ class History {
     await db.sql`INSERT INTO tollgate.checkpoints (id, gateway_id, charge_nano, basis)
       VALUES (${call.id}, ${gateway_id}, ${charge}, 'estimate')`
     const lost = { id: call.id, account_id: this.#account.account_id }
-    expect(await expireBatch(this.#connection(0), [lost], 1_000)).toEqual([true])
+    expect(await expireBatch(this.#lane[0], [lost], 1_000)).toEqual([true])
     this.#lost.set(call.id, charge)
     this.#model.end(call.id, charge)
   }
@@ -233,16 +282,18 @@ class History {
   async #settleLate(place: number, charge: number): Promise<void> {
     const id = [...this.#lost.keys()][place % Math.max(1, this.#lost.size)]
     if (id === undefined) return
-    const item = { end: settled(id, BigInt(charge)), hold: null }
-    while ((await endBatch(this.#connection(0), [item], 1_000))[0] === "conflict") {}
+    await this.#endOne({ end: settled(id, BigInt(charge)), hold: null }, 0)
     const more = charge - (this.#lost.get(id) ?? 0)
     this.#lost.delete(id)
     if (more > 0) this.#model.spend(more)
     else this.#model.giveBack(-more)
   }
 
-  #connection(at: number): DatabaseConnection {
-    return this.#lane[at % 2 === 0 ? 0 : 1]
+  #connection(at: number): Runner {
+    const connection = this.#lane[at % 2 === 0 ? 0 : 1]
+    const fault = this.#fault
+    this.#fault = null
+    return fault === null ? connection : losing(connection, fault)
   }
 
   async compare(): Promise<void> {
