@@ -62,6 +62,8 @@ CREATE TRIGGER "entries_stay" BEFORE UPDATE OR DELETE OR TRUNCATE ON "tollgate".
 CREATE FUNCTION "tollgate"."settle_grants"(payer uuid) RETURNS void LANGUAGE plpgsql AS $$ DECLARE
 	lost numeric;
 	spent numeric;
+	-- Draws are in the order of the account's lock, of which the start of a transaction says nothing.
+	moment constant timestamptz := clock_timestamp();
 BEGIN
 	-- A call that has ended has spent its pinned money first. The rest of that is gone.
 	WITH pinned AS MATERIALIZED (
@@ -75,8 +77,8 @@ BEGIN
 	), freed AS (
 		DELETE FROM tollgate.grant_pins p USING drawn d WHERE p.call_id = d.call_id AND p.credit_id = d.credit_id
 	), written AS (
-		INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano, cause_id)
-		SELECT payer, d.credit_id, c.change, c.amount_nano, d.call_id FROM drawn d
+		INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano, at, cause_id)
+		SELECT payer, d.credit_id, c.change, c.amount_nano, moment, d.call_id FROM drawn d
 			CROSS JOIN LATERAL (VALUES ('drawn', d.drawn_nano), (d.change, d.amount_nano - d.drawn_nano)) AS c (change, amount_nano)
 		WHERE c.amount_nano > 0
 		RETURNING change, amount_nano
@@ -98,8 +100,8 @@ BEGIN
 		), taken AS (
 			UPDATE tollgate.grants g SET left_nano = g.left_nano - d.drawn_nano FROM drawn d WHERE g.credit_id = d.credit_id
 		)
-		INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano)
-		SELECT payer, d.credit_id, 'drawn', d.drawn_nano FROM drawn d;
+		INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano, at)
+		SELECT payer, d.credit_id, 'drawn', d.drawn_nano, moment FROM drawn d;
 		DELETE FROM tollgate.grants g WHERE g.account_id = payer AND g.left_nano = 0;
 	ELSIF spent < 0 THEN
 		WITH past AS MATERIALIZED (
@@ -129,8 +131,8 @@ BEGIN
 			SELECT n.credit_id, payer, n.priority, n.expires_at, n.created_at, n.given_nano FROM parted n WHERE n.over IS NULL
 			ON CONFLICT (credit_id) DO UPDATE SET left_nano = g.left_nano + excluded.left_nano
 		), written AS (
-			INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano)
-			SELECT payer, n.credit_id, c.change, c.amount_nano FROM parted n
+			INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano, at)
+			SELECT payer, n.credit_id, c.change, c.amount_nano, moment FROM parted n
 				CROSS JOIN LATERAL (VALUES ('drawn', -n.given_nano), (n.over, n.given_nano)) AS c (change, amount_nano)
 			WHERE c.change IS NOT NULL
 			RETURNING change, amount_nano

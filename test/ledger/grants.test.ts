@@ -208,6 +208,19 @@ test("D95: money that comes back returns to the grant that was drawn last, and e
   expect(await faults()).toEqual([])
 })
 
+test("D95: money returns to the grant drawn last, also if an earlier draw was written with it", async () => {
+  const account = await db.account(9n)
+  await db.sql`UPDATE tollgate.accounts SET credit_limit_nano = 40 WHERE id = ${account.account_id}`
+  const lost = await lose(account, 30n, 30n)
+  await expireBatch(connection, [lost], 300)
+  // The draw of 9 is written now, because the account had no grants before; then 13 pay a part of the debt.
+  await granted(account, 13n, { expires_at: inMs(DAY_MS) })
+  await end(settled(lost.id, 14n))
+  expect(await left(account)).toEqual([8n])
+  await hasten(account, "expires_at")
+  expect(await balance(account)).toBe(0n)
+})
+
 /** A call whose gateway is lost after this charge. */
 async function lose(account: Account, held_nano: bigint, charge_nano: bigint) {
   const hold = holdOf(account, held_nano)
