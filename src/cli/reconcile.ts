@@ -8,6 +8,7 @@ import {
   type Reconciliation,
   reconcile as reconciliationOf,
 } from "./reconciliation.ts"
+import { matchRequests, type RequestMatches } from "./request-matches.ts"
 import { type Column, count, usd, visible } from "./screen.ts"
 import { type Provider, providers, readUsageExport, type UsageExport } from "./usage-export.ts"
 
@@ -16,7 +17,7 @@ const DEFAULT_TOLERANCE = 0.5
 /** `tollgate reconcile`: a provider's usage export beside our journal (D98). */
 export const reconcile = adminCommand({
   summary: "Compare a provider's usage export with the journal",
-  details: `FILE has the pages of the provider's usage API, grouped by model, and also by key if you use --keys: one page, or an array of pages. Usage of embeddings has a file of its own, and is compared with the calls for embeddings only. This command uses no network but the gateway's. It compares each hour, or day, and explains differences by attempts that did not answer, estimates, calls that were cut, calls at the bounds of the step, and calls from elsewhere, in this order. Steps without data and steps that ended less than 24 hours ago are not compared. Amounts are at the configured prices. Charges never change. The exit code is 1 if more than the tolerance is unexplained or from elsewhere (default: ${DEFAULT_TOLERANCE} %), or if the provider counts tokens of a model to which there are no calls.`,
+  details: `FILE has the pages of the provider's usage API, grouped by model, and also by key if you use --keys: one page, or an array of pages. For openrouter it is the CSV of its activity; its requests are also matched by their ids. Usage of embeddings has a file of its own, and is compared with the calls for embeddings only. This command uses no network but the gateway's. It compares each hour, or day, and explains differences by attempts that did not answer, estimates, calls that were cut, calls at the bounds of the step, and calls from elsewhere, in this order. Steps without data and steps that ended less than 24 hours ago are not compared. Amounts are at the configured prices. Charges never change. The exit code is 1 if more than the tolerance is unexplained or from elsewhere (default: ${DEFAULT_TOLERANCE} %), or if the provider counts tokens of a model to which there are no calls.`,
   words: {
     "<provider>": ["the provider of the export", providers],
     "<file>": "the export",
@@ -46,10 +47,11 @@ export const reconcile = adminCommand({
       keyOf:
         key_names && ((theirs: string | null) => (theirs === null ? "" : (key_names.get(theirs) ?? theirs))),
     }
-    const result = reconciliationOf(exported, ours, names, Date.now())
+    const requests = await matchRequests(context, exported)
+    const result = { ...reconciliationOf(exported, ours, names, Date.now()), ...(requests && { requests }) }
     const rows = result.rows.filter(({ state, difference }) => state !== "compared" || difference !== "0")
     context.showTable(result, { rows, columns: COLUMNS, empty: "Every step agrees." })
-    for (const text of remarksOn(result, exported)) context.remark(text)
+    for (const text of [...remarksOn(result, exported), ...remarksOnRequests(requests)]) context.remark(text)
     const faults = faultsOf(result, most)
     if (faults.length > 0) throw new CliError(faults.join("; "))
   },
@@ -81,7 +83,7 @@ function exportIn(provider: Provider, file: string): UsageExport {
   const exported = readUsageExport(provider, text)
   if (exported === null)
     throw new CliError(
-      `${file} is no usage of ${provider} by model: save the pages of one usage API, grouped by model`,
+      `${file} is no usage of ${provider} by model: save the pages of one usage API, grouped by model, or for openrouter the CSV of its activity`,
     )
   return exported
 }
@@ -147,6 +149,25 @@ function explanation({ state, explained }: ReconciledRow): string {
     explained[cause] === "0" ? [] : `${cause} ${usd(explained[cause])}`,
   )
   return parts.join(", ")
+}
+
+/** The most ids that are named; `--json` has all. */
+const NAMED = 5
+
+function remarksOnRequests(requests: RequestMatches | null): string[] {
+  if (requests === null) return []
+  const { matched, missing, differing } = requests
+  const named = (ids: readonly string[]) =>
+    visible(`${ids.slice(0, NAMED).join(", ")}${ids.length > NAMED ? ", …" : ""}`)
+  return [
+    `Matched ${count(matched)} requests by the provider's id.`,
+    ...(missing.length === 0
+      ? []
+      : [`No call or attempt of ours has ${count(missing.length)}: ${named(missing)}.`]),
+    ...(differing.length === 0
+      ? []
+      : [`Calls with other tokens than the provider's: ${count(differing.length)}: ${named(differing)}.`]),
+  ]
 }
 
 function remarksOn(

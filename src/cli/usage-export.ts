@@ -1,10 +1,12 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { type ReportStep, STEP_MS } from "../wire/reconciliation.ts"
+import { parseTime } from "../wire/time.ts"
+import { csvRows } from "./csv.ts"
 
-/** Usage exports of providers: the pages of their usage APIs, as files (D98). */
+/** Usage exports of providers: the pages of their usage APIs or, of OpenRouter, its list of requests, as files (D98). */
 
-export const providers = ["openai", "anthropic"] as const
+export const providers = ["openai", "anthropic", "openrouter"] as const
 export type Provider = (typeof providers)[number]
 
 /** The usage of a model with a key in one step. */
@@ -18,6 +20,8 @@ export interface ExportedUsage {
   readonly prompt_tokens: number
   readonly cached_tokens: number
   readonly completion_tokens: number
+  /** The provider's id, if the export has a row for each request. */
+  readonly request_id?: string
 }
 
 export interface UsageExport {
@@ -96,9 +100,9 @@ interface ExportedBucket {
   readonly usages: readonly Omit<ExportedUsage, "from_ms">[]
 }
 
-/** Reads one page, or an array of pages. Null if the text is no export of this provider, is not grouped by model, or has embeddings beside other usage. */
+/** Reads one page, an array of pages, or a list of requests. Null if the text is no export of this provider, is not grouped by model, or has embeddings beside other usage. */
 export function readUsageExport(provider: Provider, text: string): UsageExport | null {
-  const value = parsed(text)
+  const value = provider === "openrouter" ? text : parsed(text)
   const pages: readonly unknown[] = Array.isArray(value) ? value : [value]
   const read: readonly ExportedPage[] = pages.flatMap((page) => readers[provider](page) ?? [])
   const buckets = read.flatMap((page) => page.buckets)
@@ -124,6 +128,7 @@ interface ExportedPage {
 const readers: Readonly<Record<Provider, (page: unknown) => ExportedPage | null>> = {
   openai: (page) => (Value.Check(OpenAiPage, page) ? openAiPage(page) : null),
   anthropic: (page) => (Value.Check(AnthropicPage, page) ? anthropicPage(page) : null),
+  openrouter: (text) => (typeof text === "string" ? openRouterPage(text) : null),
 }
 
 function openAiPage({ data, has_more = false }: Static<typeof OpenAiPage>): ExportedPage | null {
@@ -166,6 +171,60 @@ function anthropicPage({ data, has_more = false }: Static<typeof AnthropicPage>)
     }),
   }))
   return { buckets, has_more, has_embeddings: false }
+}
+
+const COUNT = /^\d{1,12}$/
+/** A time without a zone is in UTC. */
+const ROW_TIME = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)(Z|[+-]\d\d:\d\d)?$/
+
+/**
+ * The CSV of OpenRouter's activity, with a row for each request. Requests before the first and after the last may be missing, so
+ * their hours are not covered. Hours between them without a request have a usage of 0.
+ */
+function openRouterPage(text: string): ExportedPage | null {
+  const rows = csvRows(text)?.map(openRouterUsage)
+  if (rows === undefined || rows.length === 0) return null
+  const usages = rows.flatMap((usage) => usage ?? [])
+  if (usages.length < rows.length) return null
+  const times = usages.map(({ from_ms }) => from_ms)
+  const first_ms = times.reduce((least, at) => Math.min(least, at))
+  const last_ms = times.reduce((most, at) => Math.max(most, at))
+  const by_hour = Map.groupBy(usages, ({ from_ms }) => from_ms - (from_ms % STEP_MS.hour))
+  const buckets: ExportedBucket[] = []
+  for (let at = first_ms - (first_ms % STEP_MS.hour); at <= last_ms; at += STEP_MS.hour) {
+    const [from_ms, to_ms] = [Math.max(at, first_ms), Math.min(at + STEP_MS.hour, last_ms)]
+    buckets.push({ from_ms, to_ms, usages: by_hour.get(at) ?? [] })
+  }
+  return { buckets, has_more: false, has_embeddings: null }
+}
+
+function openRouterUsage(row: ReadonlyMap<string, string>): ExportedUsage | null {
+  const [, day, time, zone = "Z"] = ROW_TIME.exec(row.get("created_at") ?? "") ?? []
+  const at = parseTime(`${day}T${time}${zone}`)
+  const [prompt = "", cached = "", completion = ""] = [
+    "tokens_prompt",
+    "tokens_cached",
+    "tokens_completion",
+  ].map((name) => row.get(name) || "0")
+  const [model, request_id] = [row.get("model_permaslug"), row.get("generation_id")]
+  if (
+    at === null ||
+    !model ||
+    !request_id ||
+    ![prompt, cached, completion].every((count) => COUNT.test(count))
+  )
+    return null
+  const variant = row.get("variant") || "standard"
+  return {
+    from_ms: at.getTime(),
+    model: variant === "standard" ? model : `${model}:${variant}`,
+    key_id: row.get("api_key_name") || null,
+    requests: 1,
+    prompt_tokens: Number(prompt),
+    cached_tokens: Math.min(Number(cached), Number(prompt)),
+    completion_tokens: Number(completion),
+    request_id,
+  }
 }
 
 /** Adds buckets of minutes to hours. A step is covered if its buckets fill it. */

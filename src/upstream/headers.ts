@@ -106,8 +106,14 @@ export function streamHeaders(request_id: string): Record<string, string> {
   }
 }
 
-/** Headers with a provider's own id of a request: of OpenAI and most others, of Anthropic, AWS and Mistral. */
-const REQUEST_IDS = ["x-request-id", "request-id", "x-amzn-requestid", "mistral-correlation-id"] as const
+/** Headers with a provider's own id of a request: of OpenRouter, of OpenAI and most others, of Anthropic, AWS and Mistral. */
+const REQUEST_IDS = [
+  "x-generation-id",
+  "x-request-id",
+  "request-id",
+  "x-amzn-requestid",
+  "mistral-correlation-id",
+] as const
 const REQUEST_ID = /^[\w.:/+=-]{1,128}$/
 
 /** The provider's own id of a request, for questions to its support (D86). Null if there is none or it only repeats ours. */

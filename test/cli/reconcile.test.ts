@@ -102,6 +102,49 @@ describe("D98 an export", () => {
     })
   })
 
+  const openRouterCsv = (...rows: readonly string[]) =>
+    [
+      "generation_id,created_at,tokens_prompt,tokens_completion,tokens_cached,model_permaslug,variant,api_key_name,app_name",
+      ...rows,
+    ].join("\r\n")
+
+  test("of OpenRouter is read: requests are added up to hours, of which the first and the last are not covered", () => {
+    const read = readUsageExport(
+      "openrouter",
+      openRouterCsv(
+        'gen-1,2026-11-20 08:59:59.5,10,5,4,openai/gpt-5-mini,standard,team1,"Search, ""new"""',
+        "gen-2,2026-11-20 09:10:00,20,6,,openai/gpt-5-mini,free,,x",
+        "gen-3,2026-11-20T13:00:01+02:00,30,7,31,openai/gpt-5-mini,,team1,",
+      ),
+    )
+    expect(read).toMatchObject({ step: "hour", from_ms: NINE_MS - HOUR_MS, to_ms: NINE_MS + 3 * HOUR_MS })
+    expect([...(read?.covered ?? [])]).toEqual([NINE_MS, NINE_MS + HOUR_MS])
+    const shown = read?.usages.map((usage) => [
+      (usage.from_ms - NINE_MS) / HOUR_MS,
+      usage.request_id,
+      usage.model,
+      usage.key_id,
+      usage.prompt_tokens,
+      usage.cached_tokens,
+      usage.completion_tokens,
+    ])
+    expect(shown).toEqual([
+      [-1, "gen-1", "openai/gpt-5-mini", "team1", 10, 4, 5],
+      [0, "gen-2", "openai/gpt-5-mini:free", null, 20, 0, 6],
+      [2, "gen-3", "openai/gpt-5-mini", "team1", 30, 30, 7],
+    ])
+  })
+
+  test.each([
+    "gen-1,yesterday,10,5,4,m,,,",
+    "gen-1,2026-11-20 09:00:00,-10,5,4,m,,,",
+    "gen-1,2026-11-20 09:00:00,10,5,4,,,,",
+    "gen-1,2026-11-20 09:00:00,10",
+    'gen-1,2026-11-20 09:00:00,10,5,4,m,,,"x',
+  ])("of OpenRouter is refused with a row such as %p", (row) => {
+    expect(readUsageExport("openrouter", openRouterCsv(row))).toBeNull()
+  })
+
   test("of Anthropic is read: read and written cache is a part of the prompt, and requests are not counted", () => {
     const read = readUsageExport("anthropic", JSON.stringify(anthropicPage))
     expect(read?.usages).toEqual([
@@ -438,6 +481,41 @@ describe("D98 tollgate reconcile", () => {
       "0",
     )
     expect(foreign.code).toBe(1)
+  })
+
+  test("matches the requests of a list by the provider's ids, with calls and attempts", async () => {
+    const answer = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+    const withId =
+      (id: string, script = answer): typeof answer =>
+      (exchange) =>
+        script({
+          ...exchange,
+          head: (status, headers) => exchange.head(status, { ...headers, "x-generation-id": id }),
+        })
+    const differing = []
+    for (const id of ["gen-1", "gen-2"]) {
+      provider.replyOnce(withId(id))
+      differing.push((await chat(gateway, key)).headers.get("x-request-id"))
+    }
+    provider.replyOnce(withId("gen-3", json(503, "{}")))
+    await chat(gateway, key)
+    const now = new Date().toISOString()
+    const row = (id: string, prompt: number) => `${id},${now},${prompt},5,${CHAT}`
+    const rows = [row("gen-1", 10), row("gen-2", 12), row("gen-3", 0), row("gen-elsewhere", 900)]
+    const file = join(folder, "activity.csv")
+    await writeFile(
+      file,
+      `generation_id,created_at,tokens_prompt,tokens_completion,model_permaslug\n${rows.join("\n")}\n`,
+    )
+    const ask = (...words: readonly string[]) =>
+      type(["reconcile", "openrouter", file, "--upstream", "openai", ...words], {
+        TOLLGATE_URL: gateway.url,
+        TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
+      })
+    expect(JSON.parse((await ask("--json")).out)).toMatchObject({
+      requests: { matched: 3, missing: ["gen-elsewhere"], differing: [differing[1]] },
+    })
+    expect((await ask()).err).toContain("No call or attempt of ours has 1: gen-elsewhere.")
   })
 
   /** What the provider would report, by key. */
