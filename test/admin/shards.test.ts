@@ -256,12 +256,13 @@ describe("two shards answer as one database", () => {
     for (const path of [...RECORDS, ...call_ids.map((id) => `/calls/${id}`)]) await expectSame(path)
   })
 
-  test.each(spans.flatMap((span) => each(filters, (filter) => `${span}${filter}`)))(
-    "sums: %s",
-    async (asked) => {
-      for (const path of sums(asked)) await expectSame(path)
-    },
-  )
+  test.each([
+    ...each(filters, (filter) => `${spans[1]}${filter}`),
+    `${spans[0]}`,
+    `${spans[0]}${filters[1]}`,
+  ])("sums: %s", async (asked) => {
+    for (const path of sums(asked)) await expectSame(path)
+  })
 
   test("accounts say which shard they are in", async () => {
     const { text } = await ask(two, "GET", "/accounts?limit=100")

@@ -9,7 +9,7 @@ const seed = Number(TOLLGATE_CHAOS_SEED ?? crypto.getRandomValues(new Uint32Arra
 const forms =
   TOLLGATE_CHAOS_KILLS === undefined
     ? [
-        { kills: 12, gateways: 2, shards: 1 },
+        { kills: 5, gateways: 2, shards: 1 },
         { kills: 2, gateways: 2, shards: 2 },
       ]
     : [
@@ -41,6 +41,6 @@ for (const { kills, gateways, shards } of forms) {
         await scene.close()
       }
     },
-    60_000 + kills * KILL_MS,
+    180_000 + kills * KILL_MS,
   )
 }

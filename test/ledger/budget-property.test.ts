@@ -27,7 +27,7 @@ import {
 
 /** D97: every verdict of the statement that holds is that of a model which knows only a list of calls. */
 
-const HISTORIES = Number(process.env.BUDGET_HISTORIES ?? 500)
+const HISTORIES = Number(process.env.BUDGET_HISTORIES ?? 120)
 const SEED = process.env.BUDGET_SEED
 const PARALLEL = 3
 const HOUR_MS = 3_600_000

@@ -16,7 +16,7 @@ import { NO_LIMITS } from "../../src/wire/usage.ts"
  */
 
 /** A million takes about a minute: `RATE_CARD_CASES=1000000`. */
-const CASES = Number(process.env.RATE_CARD_CASES ?? 50_000)
+const CASES = Number(process.env.RATE_CARD_CASES ?? 20_000)
 const USAGES_OF_A_CARD = 100
 
 /** `run of` and the tool's name for a run of a tool of the provider. */
