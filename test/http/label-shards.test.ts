@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { ShardAddress } from "../../src/ledger/shards.ts"
+import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+
+/** D94: calls with end users and tags of accounts in two shards, through one gateway. */
+
+const RULES = { tags: ["feature"] }
+const CHARGE = "0.00003"
+
+let provider: Provider
+const databases: FreshDatabase[] = []
+const gateways: TestGateway[] = []
+let both: TestGateway
+/** One account in each shard. */
+const accounts: { readonly id: string; readonly key: string }[] = []
+
+beforeAll(async () => {
+  provider = await startProvider()
+  provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+  const shards: ShardAddress[] = []
+  for (const [name, team] of [
+    ["a", "search"],
+    ["b", "ops"],
+  ] as const) {
+    const fresh = await freshDatabase()
+    databases.push(fresh)
+    const shard = { name, open: true, address: fresh.address }
+    shards.push(shard)
+    const gateway = await startGateway(provider, RULES, null, [shard])
+    gateways.push(gateway)
+    const { id } = await gateway.account("10")
+    const made = await gateway.admin<{ key: string }>("POST", `/accounts/${id}/keys`, { labels: { team } })
+    accounts.push({ id, key: made.key })
+  }
+  const [first, ...others] = shards
+  if (first === undefined) throw new Error("there are two shards")
+  both = await startGateway(provider, RULES, null, [first, ...others])
+  gateways.push(both)
+})
+afterAll(async () => {
+  for (const gateway of gateways) {
+    expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
+    await gateway.stop()
+  }
+  await provider.stop()
+  for (const fresh of databases) await fresh.drop()
+})
+
+async function call(place: 0 | 1, end_user: string | null, tags: string | null): Promise<string> {
+  const answer = await chat(
+    both,
+    accounts[place]?.key ?? "",
+    {},
+    {
+      headers: {
+        authorization: `Bearer ${accounts[place]?.key}`,
+        "content-type": "application/json",
+        ...(tags !== null && { "x-tollgate-tags": tags }),
+      },
+      body: JSON.stringify({
+        model: CHAT,
+        messages: [{ role: "user", content: "hello" }],
+        ...(end_user !== null && { user: end_user }),
+      }),
+    },
+  )
+  expect(answer.status).toBe(200)
+  await answer.text()
+  return answer.headers.get("x-request-id") ?? ""
+}
+
+async function groups(by: string): Promise<(readonly [name: string, calls: number, charge: string])[]> {
+  const { data } = await both.admin<OperatorUsageReport>("GET", `/usage?by=${by}`)
+  return data.map(({ group, name, calls, charge }) => [name ?? group, calls, charge] as const).sort()
+}
+
+test("D94 lists, receipts and sums by end user and tag are those of both shards", async () => {
+  const ids = [
+    await call(0, "ann", "feature=rag"),
+    await call(1, "ann", "feature=rag"),
+    await call(1, "bob", null),
+    await call(1, null, "feature=chat"),
+  ]
+  // An end user belongs to an account.
+  const one = (name: string) => [name, 1, CHARGE] as const
+  expect(await groups("end_user")).toEqual([one(""), one("ann"), one("ann"), one("bob")])
+  expect(await groups("tag:feature")).toEqual([one(""), one("chat"), ["rag", 2, "0.00006"]])
+  expect(await groups("tag:team")).toEqual([["ops", 3, "0.00009"], one("search")])
+  const list = async (query: string) =>
+    (await both.admin<{ data: { id: string }[] }>("GET", `/calls?${query}`)).data.map(({ id }) => id).sort()
+  expect(await list("tag=feature=rag")).toEqual(ids.slice(0, 2).sort())
+  expect(await list("tag=feature=rag,team=ops")).toEqual(ids.slice(1, 2))
+  expect(await list("end_user=ann")).toEqual(ids.slice(0, 2).sort())
+  const receipt = await both.admin("GET", `/calls/${ids[1]}`)
+  expect(receipt).toMatchObject({ end_user: "ann", tags: { team: "ops", feature: "rag" } })
+})
+
+test("D94 a client sees the end users of its own account, and one that is forgotten is so in its account only", async () => {
+  const own = async (place: 0 | 1): Promise<readonly (string | null)[]> => {
+    const answer = await fetch(`${both.url}/v1/usage?by=end_user`, {
+      headers: { authorization: `Bearer ${accounts[place]?.key}` },
+    })
+    const report: UsageReport = JSON.parse(await answer.text())
+    return report.data.flatMap(({ group, name }) => (group === "" ? [] : name)).sort()
+  }
+  expect([await own(0), await own(1)]).toEqual([["ann"], ["ann", "bob"]])
+  await both.admin("POST", `/accounts/${accounts[1]?.id}/forget-end-user`, { end_user: "ann" })
+  expect(await own(0)).toEqual(["ann"])
+  expect(await own(1)).toEqual(["bob", null])
+})
