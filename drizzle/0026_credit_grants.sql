@@ -196,7 +196,8 @@ BEGIN
 			SELECT coalesce(sum(p.amount_nano), 0) INTO pinned_nano FROM pinned p;
 		END IF;
 		DELETE FROM tollgate.grants g WHERE g.credit_id = due.credit_id;
-		IF due.left_nano > pinned_nano THEN
+		-- A void is an entry even if open calls hold all of the grant: money that comes back later is gone with it.
+		IF due.left_nano > pinned_nano OR due.voided_at IS NOT NULL THEN
 			INSERT INTO tollgate.grant_entries (account_id, credit_id, change, amount_nano, at, reason)
 			VALUES (payer, due.credit_id, CASE WHEN due.voided_at IS NULL THEN 'expired' ELSE 'voided' END,
 				due.left_nano - pinned_nano, due.at, due.void_reason);

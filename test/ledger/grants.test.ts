@@ -221,6 +221,22 @@ test("D95: money returns to the grant drawn last, also if an earlier draw was wr
   expect(await balance(account)).toBe(0n)
 })
 
+test("D95: money that comes back to a voided grant is gone, also if an open call held all of it", async () => {
+  const account = await db.account(0n)
+  const id = await granted(account, 20n, { priority: 10 })
+  const lost = await lose(account, 20n, 20n)
+  await voidCredit(db.database.operators, id, "granted to the wrong account")
+  await expireBatch(connection, [lost], 300)
+  expect(await left(account)).toEqual([])
+  await end(settled(lost.id, 15n))
+  expect(await left(account)).toEqual([])
+  expect(await balance(account)).toBe(0n)
+  const [row] =
+    await db.sql`SELECT reason FROM tollgate.grant_entries WHERE credit_id = ${id} AND reason IS NOT NULL`
+  expect(row?.reason).toBe("granted to the wrong account")
+  expect(await faults()).toEqual([])
+})
+
 /** A call whose gateway is lost after this charge. */
 async function lose(account: Account, held_nano: bigint, charge_nano: bigint) {
   const hold = holdOf(account, held_nano)
