@@ -192,6 +192,8 @@ export interface Detail {
   param?: string
   /** Further fields of the printed `error` object (D12's `needed`, `available`, `max_tokens`). */
   fields?: Record<string, FieldValue | { readonly [name: string]: FieldValue }>
+  /** The rest of budgets per minute, for headers (D99). */
+  rates?: readonly { unit: string; limit: bigint; remaining: bigint; reset_ms: number }[]
   /** Further response headers, such as a provider's `retry-after` (D17). */
   headers?: Record<string, string>
   /** The provider's own identifiers, printed instead of ours (D17). */

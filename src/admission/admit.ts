@@ -110,7 +110,7 @@ export async function admit<Request extends NamedModel>(
       if (ASKED_AGAIN.has(result.outcome)) ledger.forget(key_hash)
       throw refusalOf(result, bounds, model)
     }
-    return new Call(
+    const call = new Call(
       operation,
       atMultiplier(hold, result.price_multiplier_bp),
       model,
@@ -120,6 +120,8 @@ export async function admit<Request extends NamedModel>(
       accepted,
       owner.shard,
     )
+    call.rates = result.rates
+    return call
   } catch (error) {
     in_flight.refuse()
     throw error
@@ -224,8 +226,18 @@ export function foreseen(
     ({ selector, selected, unit, amount, spent, held }) =>
       (selector !== "model" || selected === model) && amount - spent - held < needs[unit],
   )
-  if (budget !== undefined)
-    return { outcome: "budget_reached", budget: { ...budget, needed: needs[budget.unit] }, ...multiplied }
+  if (budget !== undefined) {
+    const { period, unit, amount, spent, held } = budget
+    const needed = needs[unit]
+    const is_rate = period === "minute" && needed <= amount
+    const wait_ms = Number(((needed + spent + held - amount) * 60_000n) / (amount || 1n))
+    return {
+      outcome: "budget_reached",
+      budget: { ...budget, needed },
+      ...multiplied,
+      ...(is_rate && { wait_ms }),
+    }
+  }
   return available_nano < amount_nano
     ? { outcome: "insufficient_balance", available_nano, ...multiplied }
     : null

@@ -1,5 +1,6 @@
 import type { Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
+import type { RateLeft } from "../wire/budget.ts"
 
 /** The limits of one key in a process; null: no limit (D38). */
 export type KeyLimits = Config["limits"]["per_key"]
@@ -78,7 +79,7 @@ export class KeyLoads {
   }
 
   /** The requests that a key has left (D85); null if there is no limit. */
-  rate(key_hash: string, { requests_per_minute }: KeyLimits): RequestRate | null {
+  rate(key_hash: string, { requests_per_minute }: KeyLimits): RateLeft | null {
     if (requests_per_minute === null) return null
     return this.#rates.requests_per_minute.left(key_hash, requests_per_minute, performance.now())
   }
@@ -103,15 +104,6 @@ export class KeyLoads {
 }
 
 const WINDOW_MS = 60_000
-
-/** A request rate, for the headers of answers. */
-export interface RequestRate {
-  readonly limit: number
-  /** The number of requests that are accepted now. */
-  readonly remaining: number
-  /** The time until the whole limit is available again. */
-  readonly reset_ms: number
-}
 
 /** The fill of a key's bucket when it was last used. */
 interface Use {
@@ -146,11 +138,12 @@ export class LoadRate {
     return excess <= 0 ? 0 : (excess * WINDOW_MS) / per_minute
   }
 
-  left(key: string, per_minute: number, now_ms: number): RequestRate {
+  left(key: string, per_minute: number, now_ms: number): RateLeft {
     const level = this.#level(key, per_minute, now_ms)
     return {
-      limit: per_minute,
-      remaining: Math.max(0, Math.floor(per_minute - level)),
+      unit: "requests",
+      limit: BigInt(per_minute),
+      remaining: BigInt(Math.max(0, Math.floor(per_minute - level))),
       reset_ms: (level * WINDOW_MS) / per_minute,
     }
   }

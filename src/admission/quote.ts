@@ -116,17 +116,18 @@ const RETRY_AFTER_S = 2
 
 /**
  * The 402 of a hold that does not fit in a budget (D97). It can be repeated if the budget has room for it once the open calls have
- * ended.
+ * ended. A budget per minute that the call fits in later is a 429, which says when (D99).
  */
 export function budgetRefusal(
   quoted: Quote,
   model: Model,
-  { budget, price_multiplier_bp }: BudgetReached,
+  { budget, price_multiplier_bp, wait_ms, rates }: BudgetReached,
 ): GatewayError {
   const { id, name, selector, selected, unit, period, amount, spent, held, needed, resets_at } = budget
   const print = (value: bigint) => (unit === "usd" ? `${printUsd(value)} USD` : `${value} ${unit}`)
+  const is_rate = wait_ms !== undefined
   const left = amount - spent - held
-  const waits = amount - spent >= needed
+  const waits = is_rate || (period !== "minute" && amount - spent >= needed)
   const max_tokens =
     unit === "usd"
       ? largestMaxTokens(quoted, model, left, price_multiplier_bp)
@@ -134,18 +135,25 @@ export function budgetRefusal(
         ? tokensWithin(quoted, model, left)
         : null
   const within = period === "total" ? "in total" : `per ${period}`
+  const retry_after_s = is_rate ? Math.max(Math.ceil(wait_ms / 1_000), 1) : RETRY_AFTER_S
+  const why = is_rate
+    ? held > 0n && `${print(held)} are kept for a call that was refused before`
+    : `${print(spent)} are spent, and open calls hold ${print(held)}`
   const cures = [
     needed > amount
-      ? "The call needs more than the whole budget"
-      : waits
-        ? "Retry when calls in progress have finished"
-        : resets_at === null
-          ? "Ask the operator for a higher budget"
-          : `Wait until ${printTime(resets_at)}`,
+      ? "The call needs more than the whole budget, so waiting does not help"
+      : is_rate
+        ? `Retry after ${retry_after_s} s`
+        : waits
+          ? "Retry when calls in progress have finished"
+          : resets_at === null
+            ? "Ask the operator for a higher budget"
+            : `Wait until ${printTime(resets_at)}`,
     ...(max_tokens === null ? [] : [`set ${quoted.limit_field} to at most ${max_tokens}`]),
   ]
-  return new GatewayError("budget_reached", {
-    message: `This call needs ${print(needed)}, but the budget "${name}" of ${print(amount)} ${within} has only ${print(left)} left: ${print(spent)} are spent, and open calls hold ${print(held)}. ${cures.join(", or ")}.`,
+  return new GatewayError(is_rate ? "rate_limited" : "budget_reached", {
+    message: `This call needs ${print(needed)}, but the budget "${name}" of ${print(amount)} ${within} has only ${print(left < 0n ? 0n : left)} left${why ? `: ${why}` : ""}. ${cures.join(", or ")}.`,
+    ...(rates !== undefined && { rates }),
     fields: {
       budget: { id, name, selector, selected, unit, per: period },
       limit: printAmount(unit, amount),
@@ -157,7 +165,7 @@ export function budgetRefusal(
       retryable: waits,
       ...(max_tokens !== null && { max_tokens }),
     },
-    ...(waits && { headers: { "retry-after": String(RETRY_AFTER_S), "x-should-retry": "true" } }),
+    ...(waits && { headers: { "retry-after": String(retry_after_s), "x-should-retry": "true" } }),
   })
 }
 

@@ -1,6 +1,6 @@
 import type { Model, Route } from "../config/config.ts"
 import { ledgerTime } from "../id.ts"
-import type { AttemptEntry, Hold } from "../ledger/entries.ts"
+import type { AttemptEntry, Hold, Rated } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Price, Rate, ServiceTier } from "../money.ts"
 import type { Operation } from "../operations/operation.ts"
@@ -52,6 +52,8 @@ export class Call {
   /** The shard of its account (D74). */
   readonly shard: number
   readonly admitted_ms = performance.now()
+  /** The rest of its budgets per minute (D99). */
+  rates: Rated["rates"]
   /** The upstream that answers, once one does. */
   upstream: string | null = null
   /** The attempt that was answered (D86). */

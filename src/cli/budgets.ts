@@ -36,7 +36,7 @@ const list = listCommand({
     column("left"),
     column("mode", { spare: 3 }),
     column("resets_at", {
-      of: ({ resets_at }) => (resets_at === null ? "never" : briefMoment(resets_at, Date.now())),
+      of: ({ resets_at, per }) => (resets_at === null ? neverOf(per) : briefMoment(resets_at, Date.now())),
       spare: 4,
     }),
   ],
@@ -59,7 +59,7 @@ const create = adminCommand({
     "Counts all calls of the account, or those that one of --key, --group, --model, --end-user, --each-end-user and --tag selects.",
   words: {
     ...ACCOUNT,
-    "<limit>": "AMOUNT/PERIOD: the period is hour, day, week, month or total",
+    "<limit>": "AMOUNT/PERIOD: the period is minute, hour, day, week, month or total",
     ...SELECTORS,
     "--unit <UNIT>": "usd (the default), tokens or requests",
     "--timezone <ZONE>": "the time zone of its periods (default: UTC)",
@@ -70,6 +70,7 @@ const create = adminCommand({
     ["tollgate budget create Acme 5000/month --name Organisation", "of all calls of the account"],
     ["tollgate budget create Acme 500/month --group acme/search --timezone Europe/Berlin", "of a team"],
     ["tollgate budget create Acme 2000000/hour --unit tokens --mode alert", "counts, and refuses nothing"],
+    ["tollgate budget create Acme 100000/minute --unit tokens", "a rate limit, which refills evenly"],
     ["tollgate budget create Acme 5/day --each-end-user", "of each end user by itself"],
   ],
   async run({ account, limit, unit, timezone, reason, name, mode, thresholds, ...selectors }, context) {
@@ -205,8 +206,12 @@ function linesOf(budget: BudgetBody): CardLine[] {
     line("spent", amountOf(budget.spent, budget)),
     line("held", amountOf(budget.held, budget)),
     line("left", amountOf(budget.left, budget)),
-    line("resets_at", resets_at === null ? "never" : moment(resets_at)),
+    line("resets_at", resets_at === null ? neverOf(per) : moment(resets_at)),
   ]
+}
+
+function neverOf(per: BudgetBody["per"]): string {
+  return per === "minute" ? "refills evenly" : "never"
 }
 
 function amountOf(amount: string, { unit }: BudgetBody): string {

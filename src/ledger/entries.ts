@@ -1,5 +1,5 @@
 import type { Price, PriceTexts } from "../money.ts"
-import type { BudgetPeriod, BudgetSelector, BudgetUnit } from "../wire/budget.ts"
+import type { BudgetPeriod, BudgetSelector, BudgetUnit, RateLeft } from "../wire/budget.ts"
 import type {
   AgentSession,
   Basis,
@@ -76,7 +76,7 @@ export interface Multiplied {
  * Result of a hold. The holding statement itself reads the key, its models, the balance and the price multiplier (D26, D69).
  */
 export type HoldResult =
-  | (Multiplied & { readonly outcome: "held"; readonly is_limited?: boolean })
+  | (Multiplied & Rated & { readonly outcome: "held"; readonly is_limited?: boolean })
   | (Multiplied & { readonly outcome: "insufficient_balance"; readonly available_nano: bigint })
   | { readonly outcome: "invalid_api_key" }
   | { readonly outcome: "model_not_allowed" }
@@ -91,9 +91,20 @@ export type HoldResult =
       readonly remaining_nano: bigint
       readonly period: Period
     })
-  | (Multiplied & { readonly outcome: "budget_reached"; readonly budget: ExceededBudget })
+  | (Multiplied &
+      Rated & {
+        readonly outcome: "budget_reached"
+        readonly budget: ExceededBudget
+        /** The time after which the call fits in its budgets per minute (D99), if it can and only they refuse it. */
+        readonly wait_ms?: number
+      })
   /** Another call of the account has this `Idempotency-Key`, with the same body or another one (D43). */
   | { readonly outcome: "idempotency_key_used" | "idempotency_key_reused"; readonly call_id: string }
+
+/** The budgets per minute that a call counts in (D99), after the holds that were admitted with it; absent for none. */
+export interface Rated {
+  readonly rates?: readonly RateLeft[]
+}
 
 /** A budget that leaves too little for a call (D97), after the holds that were admitted with it. Amounts are in its unit. */
 export interface ExceededBudget extends BudgetUse {
@@ -112,9 +123,9 @@ export interface BudgetUse {
   /** That is in force now. */
   readonly amount: bigint
   readonly spent: bigint
-  /** Of open calls. */
+  /** Of open calls. In an error of a budget per minute, what is kept for another call that was refused (D99). */
   readonly held: bigint
-  /** The end of the window; null for a total. */
+  /** The end of the window; null for a minute and a total. */
   readonly resets_at: Date | null
 }
 

@@ -57,7 +57,8 @@ export async function modelCall<Body extends NamedModel>(
     call = await admit(gateway, operation, id, accepted, asked)
   } catch (error) {
     accepted.leave()
-    const fault = await faultOf(gateway.ledger, key_hash, error)
+    const found = await faultOf(gateway.ledger, key_hash, error)
+    const fault = faultWithRate(found, gateway, key_hash, operation.name, request)
     const kept = await replayAnswer(gateway, accepted, fault)
     if (kept === null) throw refused(gateway, accepted.owner, fault)
     return kept
@@ -84,7 +85,7 @@ export async function modelCall<Body extends NamedModel>(
       form === null
         ? await answerJson(answering, cost)
         : await answerStream(answering, form, { usage: operation.wantsUsage(body), cost })
-    return withRate(answer, rateHeaders(gateway, key_hash, operation.name, request))
+    return withRate(answer, rateHeaders(gateway, key_hash, operation.name, request, call.rates))
   } catch (error) {
     gateway.sockets.restore(request)
     throw await abandon(gateway, call, client_deadline, error)

@@ -148,7 +148,8 @@ function refusalOf(standing: Standing, model: Model, bounds: Quote): QuoteBody["
   const refused = foreseen(standing, model.name, bounds)
   if (refused === null) return null
   if (refused.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
-  const refusal = quotedRefusals.find((code) => code === refused.outcome)
+  const is_rate = refused.outcome === "budget_reached" && refused.wait_ms !== undefined
+  const refusal = quotedRefusals.find((code) => code === (is_rate ? "rate_limited" : refused.outcome))
   if (refusal === undefined) throw new Error("a quote was refused for a reason that only a hold can have")
   return refusal
 }

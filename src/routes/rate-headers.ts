@@ -1,33 +1,44 @@
 import { GatewayError } from "../errors.ts"
 import { vendorOf } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
+import type { RateLeft } from "../wire/budget.ts"
 import type { OperationName } from "../wire/call.ts"
 
 /**
- * Headers with the rest of a key's `requests_per_minute` (D85), named as the API's family names them. In the messages family the
- * prefix is the vendor of the request's version header. Null for a key without that limit.
+ * Headers with the rest of a key's `requests_per_minute` (D85) and of the budgets per minute that a call counts in (D99), named as the API's family
+ * names them. Of several limits in one unit, that with the least left. In the messages family the prefix is the vendor of the request's
+ * version header. Null without such limits.
  */
 export function rateHeaders(
   { key_loads, config }: Pick<Gateway, "key_loads" | "config">,
   key_hash: string,
   operation: OperationName,
   { headers }: Request,
+  rates: readonly RateLeft[] = [],
 ): Readonly<Record<string, string>> | null {
-  const rate = key_loads.rate(key_hash, config.limits.per_key)
-  if (rate === null) return null
-  const { limit, remaining, reset_ms } = rate
-  if (operation !== "messages")
-    return {
-      "x-ratelimit-limit-requests": String(limit),
-      "x-ratelimit-remaining-requests": String(remaining),
-      "x-ratelimit-reset-requests": `${Math.ceil(reset_ms / 1_000)}s`,
-    }
-  const vendor = vendorOf(headers, config.vendors)
+  const own = key_loads.rate(key_hash, config.limits.per_key)
+  if (own === null && rates.length === 0) return null
+  const vendor = operation === "messages" ? vendorOf(headers, config.vendors) : null
   if (vendor === undefined) return null
+  const tightest = new Map<string, RateLeft>()
+  for (const rate of own === null ? rates : [own, ...rates]) {
+    const before = tightest.get(rate.unit)
+    if (before === undefined || rate.remaining < before.remaining) tightest.set(rate.unit, rate)
+  }
+  return Object.assign({}, ...[...tightest.values()].map((rate) => headersOf(rate, vendor)))
+}
+
+function headersOf({ unit, limit, remaining, reset_ms }: RateLeft, vendor: string | null) {
+  if (vendor === null)
+    return {
+      [`x-ratelimit-limit-${unit}`]: String(limit),
+      [`x-ratelimit-remaining-${unit}`]: String(remaining),
+      [`x-ratelimit-reset-${unit}`]: `${Math.ceil(reset_ms / 1_000)}s`,
+    }
   return {
-    [`${vendor}-ratelimit-requests-limit`]: String(limit),
-    [`${vendor}-ratelimit-requests-remaining`]: String(remaining),
-    [`${vendor}-ratelimit-requests-reset`]: new Date(Date.now() + reset_ms).toISOString(),
+    [`${vendor}-ratelimit-${unit}-limit`]: String(limit),
+    [`${vendor}-ratelimit-${unit}-remaining`]: String(remaining),
+    [`${vendor}-ratelimit-${unit}-reset`]: new Date(Date.now() + reset_ms).toISOString(),
   }
 }
 
@@ -37,11 +48,17 @@ export function withRate(answer: Response, rate: Readonly<Record<string, string>
   return answer
 }
 
-/** The error with these headers, if a limit of the key caused it. */
-export function faultWithRate(error: unknown, ...of: Parameters<typeof rateHeaders>): unknown {
+/** The error with these headers, if a limit of the key or a budget per minute caused it, which is counted. */
+export function faultWithRate(
+  error: unknown,
+  gateway: Gateway,
+  ...of: readonly [key_hash: string, operation: OperationName, request: Request]
+): unknown {
   if (!(error instanceof GatewayError) || error.code !== "rate_limited") return error
+  const { rates } = error.detail
+  if (rates !== undefined) gateway.metrics.keyLimited("budget_per_minute")
   return new GatewayError(error.code, {
     ...error.detail,
-    headers: { ...error.detail.headers, ...rateHeaders(...of) },
+    headers: { ...error.detail.headers, ...rateHeaders(gateway, ...of, rates) },
   })
 }

@@ -44,7 +44,7 @@ const selector = oneOf<BudgetSelector>(
 const unit = oneOf<BudgetUnit>(budgetUnits, "What is counted: USD, tokens or requests.")
 const per = oneOf<BudgetPeriod>(
   budgetPeriods,
-  "The period, by the calendar of `timezone`. A `total` never begins anew.",
+  "The period, by the calendar of `timezone`. A `minute` has no beginning: it refills evenly. A `total` never begins anew.",
 )
 const mode = oneOf(
   ["hard", "alert"] as const,
@@ -72,7 +72,12 @@ const common = {
   timezone: Type.String({ description: "A name of the IANA time zone database." }),
   mode: titled("Mode", mode),
   limit: titled("Limit", amount("The amount that is in force now: that of the raise, if there is one.")),
-  spent: titled("Spent", amount("What the settled calls of this period count.")),
+  spent: titled(
+    "Spent",
+    amount(
+      "What the settled calls of this period count. Of a budget per minute, what calls have taken and has not refilled.",
+    ),
+  ),
   held: titled("Held", amount("What open calls hold.")),
   left: titled(
     "Left",
@@ -81,7 +86,10 @@ const common = {
   resets_at: titled(
     "Resets",
     nullable(
-      Type.String({ format: "date-time", description: "When the next period begins; null for a `total`." }),
+      Type.String({
+        format: "date-time",
+        description: "When the next period begins; null for a `total` and a `minute`.",
+      }),
     ),
   ),
 }

@@ -9,8 +9,8 @@ export type BudgetSelector = (typeof budgetSelectors)[number]
 export const budgetUnits = ["usd", "tokens", "requests"] as const
 export type BudgetUnit = (typeof budgetUnits)[number]
 
-/** `total` never begins anew. */
-export const budgetPeriods = ["hour", "day", "week", "month", "total"] as const
+/** A `minute` refills evenly (D99), and `total` never begins anew. */
+export const budgetPeriods = ["minute", "hour", "day", "week", "month", "total"] as const
 export type BudgetPeriod = (typeof budgetPeriods)[number]
 
 export const budgetChanges = ["created", "changed", "raised", "reset", "deleted"] as const
@@ -54,4 +54,13 @@ export interface BudgetSettings {
   readonly thresholds: readonly number[]
   readonly raised_amount: string | null
   readonly raised_until: string | null
+}
+
+/** The rest of a limit per minute, in its unit (D85, D99). */
+export interface RateLeft {
+  readonly unit: string
+  readonly limit: bigint
+  readonly remaining: bigint
+  /** The time until everything is left. */
+  readonly reset_ms: number
 }

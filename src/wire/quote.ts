@@ -40,6 +40,7 @@ export const quotedRefusals = [
   "account_suspended",
   "spending_limit_reached",
   "budget_reached",
+  "rate_limited",
   "insufficient_balance",
 ] as const
 

@@ -224,6 +224,29 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   )
 
   test(
+    "D99 a budget per minute refills",
+    async () => {
+      await visit("#/accounts")
+      await page.getByRole("link", { name: "onerror" }).click()
+      await page.getByRole("button", { name: "New budget" }).click()
+      await inDialog().getByLabel("Name").fill("Rate")
+      await inDialog().getByLabel("Amount").fill("1000")
+      await inDialog().getByLabel("Period").selectOption("minute")
+      await page.keyboard.press("Enter")
+      await inDialog().getByText("tokens or requests for a budget per minute").waitFor()
+      await inDialog().getByLabel("Unit").selectOption("tokens")
+      await page.keyboard.press("Enter")
+      const row = page.getByRole("table", { name: "Budgets" }).locator("tbody tr")
+      await row.getByText("1000 tokens per minute").waitFor()
+      await row.getByText("refills evenly").waitFor()
+      await row.getByRole("button", { name: "Delete Rate" }).click()
+      await inDialog().getByRole("button", { name: "Delete" }).click()
+      await page.getByText("Only the balance limits").waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
     "D95 an account gets an id of its own and a promotion with dates, which is voided",
     async () => {
       await visit("#/accounts")

@@ -175,6 +175,7 @@ test("docs/budgets.md: an organisation with a team, and a budget that is changed
   const said = await play(take("docs/budgets.md", "sh"), here(await exampleIds()))
   expect(said).toContain("Search team")
   expect(said).toContain("group acme/search/anna")
+  expect(said).toMatch(/100000 tokens per minute \(UTC\)/)
   expect(said).toMatch(/900 USD until/)
   expect(said).toContain("Deleted the budget")
 })

@@ -16,6 +16,13 @@ export async function makeClock({ sql }: TestDatabase): Promise<void> {
       RETURN pg_catalog.${name}() + coalesce(nullif(current_setting('ahead.ms', true), ''), '0')::float8 * interval '1 millisecond'`)
 }
 
+/** Lets the clock of these sessions stand where it was wound to: `wind` takes the time itself. */
+export async function stopClock({ sql }: TestDatabase): Promise<void> {
+  for (const name of ["now", "statement_timestamp"])
+    await sql.unsafe(`CREATE OR REPLACE FUNCTION ahead.${name}() RETURNS timestamptz LANGUAGE sql STABLE
+      RETURN to_timestamp(current_setting('ahead.ms')::float8 / 1000)`)
+}
+
 /** Sessions on a database with a clock of their own. */
 export class WoundSession {
   readonly connection: DatabaseConnection

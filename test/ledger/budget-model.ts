@@ -23,7 +23,7 @@ export interface ModelBudget {
   readonly selector: BudgetSelector
   readonly selected: string | null
   readonly unit: BudgetUnit
-  readonly period: BudgetPeriod
+  readonly period: Exclude<BudgetPeriod, "minute">
   amount: bigint
   is_hard: boolean
   /** No call before this counts: the creation of a total, or the last reset. */
@@ -34,7 +34,7 @@ export interface ModelBudget {
 const DAY_MS = 86_400_000
 
 /** The beginning of the period in UTC. */
-function begins(period: BudgetPeriod, at: number): number {
+function begins(period: ModelBudget["period"], at: number): number {
   const time = new Date(at)
   const day = Date.UTC(time.getUTCFullYear(), time.getUTCMonth(), time.getUTCDate())
   switch (period) {

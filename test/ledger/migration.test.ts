@@ -3,6 +3,7 @@ import { readMigrationFiles } from "drizzle-orm/migrator"
 import type { Sql } from "postgres"
 import { nextId } from "../../src/id.ts"
 import { buckets } from "../../src/kinds.ts"
+import { createBudget } from "../../src/ledger/accounts/budgets.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -353,6 +354,34 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     expect(await sql`SELECT FROM tollgate.checkpoints`).toHaveLength(0)
     expect((await audit(database.operators)).violations).toEqual([])
     sweeper.stop()
+    await connection.end()
+  })
+
+  test("D99 a budget per minute counts the calls that are held from then on", async () => {
+    const connection = new DatabaseConnection(fresh.address)
+    const [account_id, key_id] = [account_ids[2] ?? "", keys[4]?.id ?? ""]
+    const order = {
+      account_id,
+      name: "tokens",
+      selector: "all",
+      selected: null,
+      unit: "tokens",
+      amount: 100n,
+    } as const
+    const made = await createBudget(database.operators, {
+      ...order,
+      id: nextId(),
+      period: "minute",
+      timezone: "UTC",
+      is_hard: true,
+      thresholds: [],
+      actor: "test",
+      reason: null,
+    })
+    expect(made).toMatchObject({ outcome: "created", budget: { spent: 0n, held: 0n } })
+    const calls = [90, 90].map((tokens) => holdOf({ account_id, key_id }, 1n, { tokens }))
+    const outcomes = (await holdBatch(connection, living_id, calls, 300)).map(({ outcome }) => outcome)
+    expect(outcomes.sort()).toEqual(["budget_reached", "held"])
     await connection.end()
   })
 

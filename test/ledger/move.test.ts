@@ -389,6 +389,43 @@ test("D97 its budgets move with what they have spent, their entries and threshol
     expect((await audit(db.database.operators, { settle_ms: 0 })).violations).toEqual([])
 })
 
+test("D99 a budget per minute moves with what has not refilled, and room is kept on", async () => {
+  const account = await a.db.account(1_000_000n)
+  const order = { account_id: account.account_id, name: "tokens", selector: "all", selected: null } as const
+  const made = await createBudget(a.db.database.operators, {
+    ...order,
+    id: nextId(),
+    unit: "tokens",
+    amount: 1_000_000n,
+    period: "minute",
+    timezone: "UTC",
+    is_hard: true,
+    thresholds: [],
+    actor: "test",
+    reason: null,
+  })
+  if (!("budget" in made)) throw new Error(made.outcome)
+  const rowIn = async ({ db }: Side) =>
+    (
+      await db.sql`SELECT steps::text, step_at, waiting_amount, waiting_until FROM tollgate.budget_windows
+      WHERE id = ${made.budget.id}`
+    )[0]
+  await spend(a, account, { tokens: 1_000_000 })
+  const { hold, outcome } = await ask(a, account, { tokens: 900_000 })
+  expect(outcome).toBe("held")
+  expect((await ask(a, account, { tokens: 500_000 })).outcome).toBe("budget_reached")
+  await settle(a, hold.id)
+  const before = await rowIn(a)
+  expect(before).toMatchObject({ waiting_amount: "500000" })
+  expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toMatchObject({
+    outcome: "moved",
+    differences: [],
+  })
+  expect(await rowIn(b)).toEqual(before)
+  expect((await audit(b.db.database.operators, { settle_ms: 0 })).violations).toEqual([])
+  expect((await ask(b, account, { tokens: 500_000 })).outcome).toBe("held")
+})
+
 test("D95: grants move with what is left of them, and are drawn, begin and expire on the new shard", async () => {
   const account = await a.db.account(30_000n)
   const { account_id } = account

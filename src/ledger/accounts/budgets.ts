@@ -4,8 +4,18 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import type { BudgetChange } from "../../wire/budget.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
+import { names } from "../database/statement.ts"
 import type { BudgetUse } from "../entries.ts"
-import { amountAt, concerns, countedSince, usedAt, windowEnd, windowStart } from "../money/budgets.ts"
+import {
+  amountAt,
+  concerns,
+  countedSince,
+  spentAt,
+  usedAt,
+  windowEnd,
+  windowStart,
+} from "../money/budgets.ts"
+import { stepColumns, stepsAt } from "../money/rates.ts"
 import { budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { end_users } from "../schema/labels.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -74,7 +84,7 @@ const { scope: _, amount: usual_amount, ...settings } = getTableColumns(b)
 
 const moment = (value: SQL) => sql<Date | null>`${value}`.mapWith(budgets.created_at)
 
-const [spent, held] = [usedAt(w.spent, NOW), usedAt(w.held, NOW)]
+const [spent, held] = [spentAt(NOW), usedAt(w.held, NOW)]
 const shown = {
   ...settings,
   usual_amount,
@@ -116,7 +126,8 @@ export async function createBudget(
         : budget.selected
     const scope = scopeOf({ ...budget, selected })
     await transaction.insert(budgets).values({ ...budget, selected, is_each, scope })
-    await countAnew(transaction, budget.id, sql`CASE ${b.period} WHEN 'total' THEN ${NOW} ELSE ${start} END`)
+    const since = sql`CASE WHEN ${b.period} IN ('minute', 'total') THEN ${NOW} ELSE ${start} END`
+    await countAnew(transaction, budget.id, since)
     const made = await note(transaction, budget.id, "created", { actor, reason })
     if (made === null) throw new Error("a budget was neither inserted nor found")
     return { outcome: "created", budget: made }
@@ -132,6 +143,7 @@ export async function changeBudget(
   return database.transaction(async (transaction) => {
     const [found] = await read(transaction, eq(b.id, id))
     if (found === undefined || !(await lockAccount(transaction, found.account_id))) return null
+    await refill(transaction, id)
     if (update.change === "changed") {
       const { change: _, ...changes } = update
       await transaction
@@ -185,16 +197,25 @@ async function isKeyOf(
   return (await transaction.select({ id: keys.id }).from(keys).where(is_selected)).length > 0
 }
 
-/** Counts the calls that were held since then. Needs the account's lock. */
+/** Counts the calls that were held since then; none in a budget per minute, which begins empty. Needs the account's lock. */
 async function countAnew(transaction: KeyStatements, id: string, since: SQL): Promise<void> {
   await transaction.delete(budget_windows).where(eq(budget_windows.id, id))
   await transaction.execute(sql`
     INSERT INTO ${budget_windows} (id, member, account_id, since, spent, held, members)
-    SELECT ${b.id}, counted.member, ${b.account_id}, s.since, counted.spent, counted.held,
+    SELECT ${b.id}, counted.member, ${b.account_id}, s.since, CASE ${b.period} WHEN 'minute' THEN 0 ELSE counted.spent END,
+      CASE ${b.period} WHEN 'minute' THEN 0 ELSE counted.held END,
       CASE WHEN counted.member = '' THEN count(*) OVER () - 1 ELSE 0 END
     FROM ${budgets} ${b} CROSS JOIN LATERAL (SELECT ${since} AS since OFFSET 0) s
       CROSS JOIN LATERAL ${countedSince(sql`s.since`)} counted
     WHERE ${b.id} = ${id}`)
+}
+
+/** Refills a budget per minute by its amount until now, before another applies. Needs the account's lock. */
+async function refill(transaction: KeyStatements, id: string): Promise<void> {
+  await transaction.execute(sql`
+    UPDATE ${budget_windows} x SET (${names(...stepColumns)})
+      = (${stepsAt("x", amountAt(NOW), NOW)}, greatest(x.step_at, tollgate.step_start(${NOW})))
+    FROM ${budgets} ${b} WHERE ${b.id} = x.id AND x.id = ${id} AND x.steps IS NOT NULL`)
 }
 
 /** Writes the entry of a change, and tells the statements that hold and end. Null if there is no such budget. Needs the account's lock. */

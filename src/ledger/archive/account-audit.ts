@@ -57,7 +57,7 @@ const question = (account_id: string) => {
     UNION ALL SELECT 'budget', ${w.id}, ${w.spent} + ${w.held}, ${w.carried} + counted.spent + counted.held
     FROM ${budgets} ${b} CROSS JOIN LATERAL ${countedIn(sql`${budget_windows}`)} counted
       JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = counted.member
-    WHERE ${b.account_id} = ${id} AND ${w.since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
+    WHERE ${b.account_id} = ${id} AND ${w.steps} IS NULL AND ${w.since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
   )
   SELECT kind, id, recorded::text, expected::text FROM found WHERE recorded <> expected ORDER BY kind, id`
 }

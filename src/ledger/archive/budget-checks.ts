@@ -7,7 +7,7 @@ import { corrections, ends, holds } from "../schema/tables.ts"
 import { at, beginsIn, type EntriesBeside, type FoundSums, found } from "./audit-checks.ts"
 import { within } from "./slices.ts"
 
-/** The audit's queries about budgets (D97). */
+/** The audit's queries about budgets (D97), but not about those per minute, whose steps refill (D99). */
 
 const b = alias(budgets, "b")
 const w = alias(budget_windows, "w")
@@ -42,13 +42,13 @@ export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => 
     sum(${inUnit(sql`s.held_nano`, sql`s.held_tokens`, sql`s.held_requests`)})::text AS held
   FROM ${withBudgets(sql`(${changesOf(entries)}) s`, sql`s.terms_id`)}
     JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = ${member} AND s.held_at >= ${w.since}
-  WHERE ${beginsIn(w.since, open_month)} GROUP BY ${w.id}, ${w.member}`
+  WHERE ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL GROUP BY ${w.id}, ${w.member}`
 
 /** Counters that seem to differ from what was found before a moment and the entries since. */
 export const budgetsThatMayDiffer = (sums: FoundSums, open_month: string | null, since: EntriesBeside) => sql`
   SELECT ${counter} AS id FROM ${budget_windows} ${w} LEFT JOIN (${budgetsIn(since, open_month)}) later ON later.id = ${counter}
     LEFT JOIN ${found("f", sums, "id, spent, held", "text")} ON f.id = ${counter}
-  WHERE ${beginsIn(w.since, open_month)} AND (
+  WHERE ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL AND (
     ${w.spent} <> ${w.carried} + coalesce(f.spent, 0) + coalesce(later.spent::numeric, 0)
     OR ${w.held} <> coalesce(f.held, 0) + coalesce(later.held::numeric, 0))
   ORDER BY 1`
@@ -62,5 +62,5 @@ export const budgetsThatDiffer = (ids: readonly string[], open_month: string | n
     CROSS JOIN LATERAL (VALUES ('budget_spent', ${w.spent}::numeric, ${w.carried}::numeric + counted.spent),
       ('budget_held', ${w.held}::numeric, counted.held::numeric)) AS said (kind, recorded, expected)
   WHERE ${b.id} = ANY (${arrayOf([...new Set(ids.map((id) => id.slice(0, 36)))], (id) => id)}::uuid[])
-    AND ${counter} = ANY (${arrayOf(ids, (id) => id)}::text[]) AND ${beginsIn(w.since, open_month)} AND said.recorded <> said.expected
+    AND ${counter} = ANY (${arrayOf(ids, (id) => id)}::text[]) AND ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL AND said.recorded <> said.expected
   ORDER BY ${w.id}, said.kind`

@@ -6,6 +6,7 @@ import type { BudgetUse } from "../entries.ts"
 import { budget_crossings, budget_windows, budgets } from "../schema/budgets.ts"
 import { labels } from "../schema/labels.ts"
 import { corrections, ends, holds, terms } from "../schema/tables.ts"
+import { rateColumns, stepsAt } from "./rates.ts"
 import { idsSince } from "./spending.ts"
 
 /** Parts of the statements that hold, end and check the calls of budgets (D97). */
@@ -57,19 +58,21 @@ export const withCounter = sql`JOIN counters p ON p.id = m.id AND p.member = '' 
 /** The members in the window of `p`, with the new ones of the row `n` if it begins there. */
 const membersOf = (since: SQL): SQL => sql`CASE WHEN p.since = ${since} THEN p.members ELSE 0 END`
 
-/** True for a new member of a window that has as many as it can have. */
-export const isFull = (since: SQL): SQL => sql`x.id IS NULL AND ${membersOf(since)}
+/** True for a new member of a window that has as many as it can have. A budget per minute has no window, and forgets its members. */
+export const isFull = (
+  since: SQL,
+): SQL => sql`x.id IS NULL AND ${b.period} <> 'minute' AND ${membersOf(since)}
   + row_number() OVER (PARTITION BY m.id, x.id IS NULL ORDER BY m.member) > ${MAX_MEMBERS}`
 
-/** Writes counters from `written`, which has `is_new` and the columns of `counters`, and counts new members where there is no member. */
+/** Writes counters from `written`, which has `is_new` and the columns of `counters` and `rateColumns`, and counts new members where there is no member. */
 export const writeCounters = (written: SQL): SQL => sql`
-  INSERT INTO ${budget_windows} (${names(budget_windows.id, budget_windows.member, budget_windows.account_id, ...counters, budget_windows.members)})
-  SELECT s.id, s.member, s.account_id, ${allOf("s", ...counters)}, 0 FROM ${written} s
-  UNION ALL SELECT p.id, '', p.account_id, n.since, 0, 0, 0, 0, ${membersOf(sql`n.since`)} + n.members
+  INSERT INTO ${budget_windows} (${names(budget_windows.id, budget_windows.member, budget_windows.account_id, ...counters, ...rateColumns, budget_windows.members)})
+  SELECT s.id, s.member, s.account_id, ${allOf("s", ...counters, ...rateColumns)}, 0 FROM ${written} s
+  UNION ALL SELECT p.id, '', p.account_id, n.since, 0, 0, 0, 0, NULL, NULL, NULL, NULL, ${membersOf(sql`n.since`)} + n.members
   FROM (SELECT s.id, s.since, count(*)::int AS members FROM ${written} s WHERE s.is_new GROUP BY s.id, s.since) n
     JOIN counters p ON p.id = n.id AND p.member = ''
-  ON CONFLICT (id, member) DO UPDATE SET (${names(...counters, budget_windows.members)})
-    = (${allOf("excluded", ...counters, budget_windows.members)})`
+  ON CONFLICT (id, member) DO UPDATE SET (${names(...counters, ...rateColumns, budget_windows.members)})
+    = (${allOf("excluded", ...counters, ...rateColumns, budget_windows.members)})`
 
 /** An amount in the unit of the budget `b`. */
 export function inUnit(usd_nano: SQL, tokens: SQL, requests: SQL): SQL {
@@ -87,12 +90,12 @@ export function amountAt(moment: SQL): SQL {
   return sql`CASE WHEN ${b.raised_until} > ${moment} THEN ${b.raised_amount} ELSE ${b.amount} END`
 }
 
-/** The beginning of the window of the budget `b` at that time; `-infinity` for a total. */
+/** The beginning of the window of the budget `b` at that time; `-infinity` for a minute and a total. */
 export function windowStart(moment: SQL): SQL {
   return sql`tollgate.window_start(${b.period}, ${b.timezone}, ${moment})`
 }
 
-/** The end of that window; null for a total. */
+/** The end of that window; null for a minute and a total. */
 export function windowEnd(moment: SQL): SQL {
   return sql`tollgate.window_end(${b.period}, ${b.timezone}, ${moment})`
 }
@@ -130,6 +133,11 @@ export function useOf({ amount, spent, held, resets_at, ...budget }: UseJson): B
   }
 }
 
+/** The spending of the budget `b` with the window `w`; of one per minute, what has not refilled. */
+export function spentAt(moment: SQL): SQL {
+  return sql`(${usedAt(w.spent, moment)} + tollgate.unrefilled(${stepsAt("w", amountAt(moment), moment)}))`
+}
+
 /** The counter of the window `w` of the budget `b`, or 0 if its window at this time is a later one. */
 export function usedAt(column: typeof w.spent | typeof w.held, moment: SQL): SQL {
   return sql`CASE WHEN ${w.since} >= ${windowStart(moment)} THEN ${column} ELSE 0 END`
@@ -138,7 +146,7 @@ export function usedAt(column: typeof w.spent | typeof w.held, moment: SQL): SQL
 /** The hard budgets of a key, as a JSON array for `useOf`: also those of models that it may not call. */
 export function budgetsOfKey(account_id: SQL, key: KeyFacts): SQL {
   const now = sql`now()`
-  const use = { amount: amountAt(now), spent: usedAt(w.spent, now), held: usedAt(w.held, now), moment: now }
+  const use = { amount: amountAt(now), spent: spentAt(now), held: usedAt(w.held, now), moment: now }
   return sql`(SELECT json_agg(${budgetJson(use, sql`''`)}) FROM ${budgets} ${b} JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id}
     WHERE ${b.account_id} = ${account_id} AND ${b.is_hard} AND ${concerns(key)})`
 }
@@ -208,17 +216,23 @@ export const countBudgets = sql`matched AS MATERIALIZED (
   FROM ${withBudgets(sql`changed s JOIN payers p ON p.id = s.account_id AND p.is_limited`, sql`s.held_terms_id`)}
 ), ${lockCounters}, windows AS MATERIALIZED (
   SELECT m.id, m.member, p.account_id, x.id IS NULL AS is_new, s.since, ${b.thresholds}, ${amountAt(sql`now()`)} AS amount,
-    ${countersFrom(sql`s.since`)}
+    ${countersFrom(sql`s.since`)}, ${stepsAt("x", amountAt(sql`now()`), sql`s.step_at`)} AS steps,
+    tollgate.step_start(s.step_at) AS step_at, x.waiting_amount, x.waiting_until
   FROM (SELECT id, member, max(held_at) AS held_at, bool_or(is_restored) AS is_restored FROM matched GROUP BY id, member) m
     ${withCounter} JOIN ${budgets} ${b} ON ${b.id} = m.id
-    CROSS JOIN LATERAL (SELECT greatest(coalesce(x.since, p.since), ${windowStart(sql`m.held_at`)}) AS since OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT greatest(coalesce(x.since, p.since), ${windowStart(sql`m.held_at`)}) AS since,
+      greatest(x.step_at, m.held_at) AS step_at OFFSET 0) s
   WHERE x.id IS NOT NULL OR m.is_restored
 ), written AS MATERIALIZED (
   SELECT y.id, y.member, y.account_id, y.is_new, y.since, y.spent + m.paid AS spent, y.held - m.freed AS held, y.carried,
     greatest(y.crossed_percent, (
-      SELECT max(x) FROM unnest(y.thresholds) x WHERE (y.spent + m.paid)::numeric * 100 >= y.amount::numeric * x)) AS crossed_percent
+      SELECT max(x) FROM unnest(y.thresholds) x WHERE (y.spent + m.paid)::numeric * 100 >= y.amount::numeric * x)) AS crossed_percent,
+    tollgate.counted_in(y.steps, y.step_at, m.times, m.changes) AS steps, CASE WHEN y.steps IS NOT NULL THEN y.step_at END AS step_at,
+    y.waiting_amount, y.waiting_until
   FROM windows y JOIN (
-    SELECT m.id, m.member, sum(m.paid)::bigint AS paid, sum(m.freed)::bigint AS freed
+    SELECT m.id, m.member, coalesce(sum(m.paid) FILTER (WHERE y.steps IS NULL), 0)::bigint AS paid,
+      coalesce(sum(m.freed) FILTER (WHERE y.steps IS NULL), 0)::bigint AS freed,
+      array_agg(m.held_at) AS times, array_agg(m.paid - m.freed) AS changes
     FROM matched m JOIN windows y ON y.id = m.id AND y.member = m.member AND y.since <= m.held_at GROUP BY m.id, m.member) m
     ON m.id = y.id AND m.member = y.member
 ), filled AS (${writeCounters(sql`written`)}
@@ -281,14 +295,14 @@ export function countedIn(windows: SQL): SQL {
 const STATEMENT_MS = 5_000
 const CHUNK = 1_000
 
-/** A window that ended a day ago does not come again, although the clocks of servers differ. A member without a counter begins at 0. */
+/** A window that ended a day ago does not come again, and a budget per minute has refilled, although the clocks of servers differ. A member without a counter begins at 0. */
 const forget = statement(
   "sweep",
   sql`
 DELETE FROM ${budget_windows} ${w} USING (
   SELECT o.id, o.member FROM (
-    SELECT ${b.id}, ${windowStart(sql`now() - interval '1 day'`)} AS since FROM ${budgets} ${b} WHERE ${b.is_each} OFFSET 0) s
-    JOIN ${budget_windows} o ON o.id = s.id AND o.member <> '' AND o.since < s.since
+    SELECT ${b.id}, ${windowStart(sql`now() - interval '1 day'`)} AS since, now() - interval '1 day' AS step_at FROM ${budgets} ${b} WHERE ${b.is_each} OFFSET 0) s
+    JOIN ${budget_windows} o ON o.id = s.id AND o.member <> '' AND (o.since < s.since OR o.step_at < s.step_at)
   LIMIT ${sql.raw(String(CHUNK))} FOR UPDATE OF o SKIP LOCKED) old
 WHERE ${w.id} = old.id AND ${w.member} = old.member
 RETURNING 1`,

@@ -7,6 +7,7 @@ import {
   allOf,
   Batch,
   firstAndLast,
+  intOf,
   isItem,
   lockTimeout,
   names,
@@ -38,6 +39,7 @@ import { priceOfCall } from "./customer-prices.ts"
 import { availableOf, changeDue, isDelayed, isDue } from "./grants.ts"
 import { claimLasts } from "./idempotency-claims.ts"
 import { heldFor, multiplierOf, par } from "./multiplier.ts"
+import { countRates, rateColumnsOf, ratesOf, stepsAt, writtenCounters } from "./rates.ts"
 import { locked_key, periodOf, periodStart, spentIn } from "./spending.ts"
 
 export type HoldAttempt =
@@ -118,7 +120,8 @@ const columns = [...asked, holds.group_path, holds.amount_nano] as const
  * Holds what fits, and says why the rest does not. `available` and the price multiplier are read from the locked, newest
  * version of the account, which nobody changes until the commit. Calls are admitted in ascending order of their amounts, so that
  * nothing is refused that would have fitted. A call takes its amount from the balance, from the limit of its key (D42) and from
- * each budget that it counts in (D97), or from none of them: `admitted` does this over an array of what is left of each.
+ * each budget that it counts in (D97), or from none of them: `admitted` does this over an array of what is left of each. A budget per
+ * minute that keeps room for a refused call has a second item, for all calls of other amounts (D99).
  * Accounts are locked in the order of their ids, then counters of budgets, then keys of accounts with spending limits, in theirs.
  * An account whose budgets or customer prices were changed after the snapshot is retried. A call must name the terms of the customer
  * price that holds now, if there is one (D100). Every period that a call counts in is that of one moment of
@@ -190,7 +193,7 @@ WITH asked AS MATERIALIZED (
   ORDER BY ${k.id} FOR NO KEY UPDATE
 ), clocks AS MATERIALIZED (
   SELECT x.account_id, greatest(now(), max(x.since)) AS moment FROM (
-    SELECT account_id, since FROM counters
+    SELECT account_id, greatest(since, step_at) AS since FROM counters
     UNION ALL SELECT account_id, spent_since FROM limited_keys WHERE spend_limit_nano IS NOT NULL) x
   GROUP BY x.account_id
 ), limits AS MATERIALIZED (
@@ -199,23 +202,28 @@ WITH asked AS MATERIALIZED (
     r.spend_limit_nano - ${spentIn(locked_key, sql`o.moment`)} AS remaining_nano
   FROM limited_keys r JOIN clocks o ON o.account_id = r.account_id WHERE r.spend_limit_nano IS NOT NULL
 ), windows AS MATERIALIZED (
-  SELECT m.id, m.member, p.account_id, ${b.is_hard}, ${amountAt(sql`o.moment`)} AS amount, s.since, o.moment,
-    x.id IS NULL AS is_new, ${isFull(sql`s.since`)} AS is_full, ${countersFrom(sql`s.since`)}
+  SELECT m.id, m.member, p.account_id, ${b.is_hard}, s.amount, s.since, o.moment,
+    x.id IS NULL AS is_new, ${isFull(sql`s.since`)} AS is_full, ${countersFrom(sql`s.since`)}, ${rateColumnsOf(sql`o.moment`)}
   FROM (SELECT DISTINCT id, member FROM matched) m ${withCounter} JOIN clocks o ON o.account_id = p.account_id
     JOIN ${budgets} ${b} ON ${b.id} = m.id AND ${b.id} = ANY (ARRAY(SELECT id FROM counters))
-    CROSS JOIN LATERAL (SELECT greatest(coalesce(x.since, p.since), ${windowStart(sql`o.moment`)}) AS since OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT greatest(coalesce(x.since, p.since), ${windowStart(sql`o.moment`)}) AS since,
+      ${amountAt(sql`o.moment`)} AS amount OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT ${stepsAt("x", sql`s.amount`, sql`o.moment`)} AS steps OFFSET 0) r
 ), rooms AS MATERIALIZED (
   SELECT x.*, row_number() OVER ()::int AS slot FROM (
     SELECT 'account' AS kind, id, '' AS member, available_nano AS room FROM locked
     UNION ALL SELECT 'key', id, '', remaining_nano FROM limits
-    UNION ALL SELECT 'budget', id, member, CASE WHEN is_full THEN -1 ELSE amount - spent - held END FROM windows WHERE is_hard) x
+    UNION ALL SELECT 'budget', id, member, CASE WHEN is_full THEN -1 ELSE amount - spent - held - level END FROM windows WHERE is_hard
+    UNION ALL SELECT 'others', id, member, amount - level - waiting FROM windows WHERE waiting IS NOT NULL) x
 ), ordered AS MATERIALIZED (
   SELECT s.*, row_number() OVER (ORDER BY s.amount_nano, s.id)::int AS place FROM sold s WHERE s.active
 ), slots AS MATERIALIZED (
   SELECT x.place, r.slot, x.needed FROM rooms r JOIN (
     SELECT 'account' AS kind, account_id AS id, '' AS member, place, amount_nano AS needed FROM ordered
     UNION ALL SELECT 'key', key_id, '', place, amount_nano FROM ordered
-    UNION ALL SELECT 'budget', m.id, m.member, o.place, m.needed FROM matched m JOIN ordered o ON o.id = m.call_id) x
+    UNION ALL SELECT 'budget', m.id, m.member, o.place, m.needed FROM matched m JOIN ordered o ON o.id = m.call_id
+    UNION ALL SELECT 'others', m.id, m.member, o.place, m.needed FROM matched m JOIN ordered o ON o.id = m.call_id
+      JOIN windows y ON y.id = m.id AND y.member = m.member AND y.waiting <> m.needed) x
   ON x.kind = r.kind AND x.id = r.id AND x.member = r.member
 ), weighed AS MATERIALIZED (
   SELECT o.*, (SELECT tollgate.admitted(
@@ -242,11 +250,26 @@ WITH asked AS MATERIALIZED (
 ), contested AS MATERIALIZED (
   SELECT w.account_id FROM weighed w WHERE w.fits AND w.id NOT IN (SELECT id FROM inserted)
 ), taken AS MATERIALIZED (
-  SELECT m.id, m.member, sum(m.needed)::bigint AS amount FROM matched m JOIN inserted i ON i.id = m.call_id GROUP BY m.id, m.member
-), written AS MATERIALIZED (
-  SELECT x.id, x.member, x.account_id, x.is_new, x.since, x.spent, x.held + s.amount AS held, x.carried, x.crossed_percent
-  FROM taken s JOIN windows x ON x.id = s.id AND x.member = s.member AND NOT x.is_full
-), moved AS (
+  SELECT m.id, m.member, sum(m.needed)::bigint AS amount, bool_or(m.needed = y.waiting) AS is_served FROM matched m
+    JOIN inserted i ON i.id = m.call_id JOIN windows y ON y.id = m.id AND y.member = m.member GROUP BY m.id, m.member
+), ${countRates}, exceeded AS MATERIALIZED (
+  SELECT DISTINCT ON (x.call_id) x.call_id, x.needed::text AS needed, ceil(extract(epoch FROM x.fits_at - x.moment) * 1000)::int AS wait_ms,
+    ${budgetJson(
+      { amount: sql`x.amount`, spent: sql`x.spent`, held: sql`x.held`, moment: sql`x.moment` },
+      sql`x.member`,
+    )}::text AS budget
+  FROM (
+    SELECT m.call_id, m.needed, y.id, y.member, y.is_full, CASE WHEN y.is_full THEN 0 ELSE y.amount END AS amount,
+      y.spent + tollgate.unrefilled(t.steps) AS spent,
+      CASE WHEN y.steps IS NULL THEN y.held + coalesce(s.amount, 0) ELSE coalesce(q.kept, 0) END AS held, y.moment, q.fits_at
+    FROM matched m JOIN windows y ON y.id = m.id AND y.member = m.member AND y.is_hard
+      LEFT JOIN taken s ON s.id = y.id AND s.member = y.member LEFT JOIN rates t ON t.id = y.id AND t.member = y.member
+      LEFT JOIN too_soon q ON q.call_id = m.call_id AND q.id = m.id AND q.member = m.member
+    WHERE m.call_id NOT IN (SELECT id FROM inserted)) x JOIN ${budgets} ${b} ON ${b.id} = x.id
+  WHERE x.is_full OR x.amount - x.spent - x.held < x.needed OR x.fits_at IS NOT NULL
+  ORDER BY x.call_id, x.fits_at IS NOT NULL OR x.amount - x.spent >= x.needed, x.fits_at DESC,
+    (x.amount - x.spent - x.held)::float8 / greatest(x.needed, 1), x.id
+), ${writtenCounters}, moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.held_nano, accounts.budgets_version)}) = (${a.held_nano} + s.amount_nano,
     ${a.budgets_version} + (${a.id} IN (SELECT account_id FROM written WHERE is_new))::int)
   FROM (SELECT account_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY account_id) s
@@ -259,20 +282,6 @@ WITH asked AS MATERIALIZED (
   WHERE ${k.id} = s.key_id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits))
   RETURNING ${k.id}, m.remaining_nano - s.amount_nano AS remaining_nano
 ), filled AS (${writeCounters(sql`written`)}
-), exceeded AS MATERIALIZED (
-  SELECT DISTINCT ON (x.call_id) x.call_id, x.needed::text AS needed,
-    ${budgetJson(
-      { amount: sql`x.amount`, spent: sql`x.spent`, held: sql`x.held`, moment: sql`x.moment` },
-      sql`x.member`,
-    )}::text AS budget
-  FROM (
-    SELECT m.call_id, m.needed, y.id, y.member, y.is_full, CASE WHEN y.is_full THEN 0 ELSE y.amount END AS amount, y.spent,
-      y.held + coalesce(s.amount, 0) AS held, y.moment
-    FROM matched m JOIN windows y ON y.id = m.id AND y.member = m.member AND y.is_hard
-      LEFT JOIN taken s ON s.id = y.id AND s.member = y.member
-    WHERE m.call_id NOT IN (SELECT id FROM inserted)) x JOIN ${budgets} ${b} ON ${b.id} = x.id
-  WHERE x.is_full OR x.amount - x.spent - x.held < x.needed
-  ORDER BY x.call_id, x.amount - x.spent >= x.needed, (x.amount - x.spent - x.held)::float8 / greatest(x.needed, 1), x.id
 )
 SELECT r.id,
   CASE
@@ -289,11 +298,12 @@ SELECT r.id,
     WHEN NOT o.is_current THEN 'prices_changed'
     WHEN r.account_id IN (SELECT account_id FROM contested) THEN 'conflict'
     WHEN coalesce(n.remaining_nano, b.remaining_nano) < w.amount_nano THEN 'spending_limit_reached'
-    WHEN x.call_id IS NOT NULL THEN 'budget_reached'
+    WHEN x.call_id IS NOT NULL AND (x.wait_ms IS NULL OR coalesce(m.available_nano, l.available_nano) >= w.amount_nano)
+      THEN 'budget_reached'
     ELSE 'insufficient_balance'
   END AS outcome, CASE WHEN l.grants_due AND NOT l.moving THEN l.id END AS due_account_id,
   coalesce(m.available_nano, l.available_nano)::text AS available_nano,
-  coalesce(n.remaining_nano, b.remaining_nano)::text AS remaining_nano, b.period, x.budget, x.needed,
+  coalesce(n.remaining_nano, b.remaining_nano)::text AS remaining_nano, b.period, x.budget, x.needed, x.wait_ms, d.rates,
   nullif(CASE WHEN r.known IS NULL THEN coalesce(o.multiplier_bp, l.price_multiplier_bp) ELSE r.price_multiplier_bp END, ${par}) AS price_multiplier_bp,
   CASE WHEN r.known IS NULL THEN l.is_limited END AS is_limited,
   CASE WHEN r.claim IS NOT NULL THEN (SELECT ${c.call_id} FROM ${idempotency} ${c}
@@ -307,7 +317,8 @@ SELECT r.id,
 FROM asked r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id
 LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN offered o ON o.id = r.id LEFT JOIN moved m ON m.id = r.account_id
 LEFT JOIN limits b ON b.id = r.key_id LEFT JOIN counted n ON n.id = r.key_id
-LEFT JOIN seen v ON v.id = r.account_id LEFT JOIN exceeded x ON x.call_id = r.id`,
+LEFT JOIN seen v ON v.id = r.account_id LEFT JOIN exceeded x ON x.call_id = r.id
+LEFT JOIN rated d ON d.call_id = r.id`,
 )
 
 /**
@@ -346,9 +357,15 @@ function withoutTwins(asked: readonly Hold[]): readonly Hold[] {
 
 function heldOf(row: Row, gateway_id: string): HoldAttempt {
   const outcome = textOf(row, "outcome")
+  const rates = row.rates === null ? {} : { rates: ratesOf(JSON.parse(textOf(row, "rates"))) }
   switch (outcome) {
     case "held":
-      return { outcome, ...multiplierOf(row), ...(row.is_limited === true && { is_limited: true }) }
+      return {
+        outcome,
+        ...multiplierOf(row),
+        ...(row.is_limited === true && { is_limited: true }),
+        ...rates,
+      }
     case "invalid_api_key":
     case "model_not_allowed":
     case "key_suspended":
@@ -376,7 +393,9 @@ function heldOf(row: Row, gateway_id: string): HoldAttempt {
       return {
         outcome,
         budget: { ...useOf(JSON.parse(textOf(row, "budget"))), needed: nanoOf(row, "needed") },
+        ...(row.wait_ms !== null && { wait_ms: intOf(row, "wait_ms") }),
         ...multiplierOf(row),
+        ...rates,
       }
     case "idempotency_key_used":
     case "idempotency_key_reused":

@@ -71,6 +71,16 @@ export const budget_windows = ledger.table(
     carried: amount("carried").notNull().default(sql`0`),
     /** The highest threshold that `spent` has reached in this window; 0 for none. */
     crossed_percent: integer("crossed_percent").notNull().default(0),
+    /**
+     * Of a budget per minute (D99), instead of `spent` and `held`: what has not refilled, in thirtieths of its unit, by the steps in which
+     * the calls were held. The last is that of `step_at`, and the first also has what is older. `since` is its creation or last reset.
+     */
+    steps: bigint("steps", { mode: "bigint" }).array(),
+    /** The beginning of the last step. */
+    step_at: moment("step_at"),
+    /** The amount of a refused call for which room is kept until then (D99). */
+    waiting_amount: amount("waiting_amount"),
+    waiting_until: moment("waiting_until"),
     /** In the counter without a member: the members that were added since `since`. */
     members: integer("members").notNull().default(0),
   },

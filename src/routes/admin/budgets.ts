@@ -6,7 +6,7 @@ import { parseId } from "../../id.ts"
 import { type BudgetResult, type BudgetUpdate, MAX_BUDGETS, MAX_EACH } from "../../ledger/accounts/budgets.ts"
 import { KeyGroup, listOf } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
-import { type BudgetUnit, parseAmount } from "../../wire/budget.ts"
+import { type BudgetPeriod, type BudgetUnit, parseAmount } from "../../wire/budget.ts"
 import { BudgetBody, BudgetChangeBody, BudgetReset, checkUntil, NewBudget } from "../../wire/budget-bodies.ts"
 import { EXPECTED, invalidField } from "../../wire/fault.ts"
 import { isTagName, isTagValue } from "../../wire/labels.ts"
@@ -28,6 +28,9 @@ export function budgetRoutes({ ledger }: Operators) {
       "/accounts/:id/budgets",
       async ({ params, body, request, status }) => {
         const { unit = "usd", per, mode = "hard", timezone = "UTC", thresholds = [], amount, ...rest } = body
+        if (per === "minute" && unit === "usd")
+          throw invalidField("unit", "tokens or requests for a budget per minute")
+        checkMinute(per, mode, thresholds)
         const made = madeBudget(
           await ledger.createBudget({
             ...rest,
@@ -63,6 +66,7 @@ export function budgetRoutes({ ledger }: Operators) {
         const found = await ledger.getBudget(id)
         if (found === null) throw errorOf(NO_BUDGET)
         const { name, amount, mode, thresholds, raise } = body
+        checkMinute(found.period, mode, thresholds)
         const raised = raise && { ...raise, amount: amountIn(found.unit, raise.amount, "raise.amount") }
         const changes = {
           name,
@@ -93,6 +97,13 @@ export function budgetRoutes({ ledger }: Operators) {
       },
       deleting,
     )
+}
+
+/** A budget per minute has no window that could reach a threshold (D99). */
+function checkMinute(per: BudgetPeriod, mode: string | undefined, thresholds: readonly number[] = []): void {
+  if (per !== "minute") return
+  if (mode === "alert") throw invalidField("mode", "hard for a budget per minute")
+  if (thresholds.length > 0) throw invalidField("thresholds", "none for a budget per minute")
 }
 
 /** Each once, ascending. */
@@ -194,6 +205,7 @@ const creating = ofOperators({
       thresholds: [80, 100],
     },
     tokens: { name: "Tokens of all keys", selector: "all", unit: "tokens", amount: "2000000", per: "hour" },
+    rate: { name: "Tokens per minute", selector: "all", unit: "tokens", amount: "100000", per: "minute" },
     alert: {
       name: "Large model",
       selector: "model",
@@ -221,6 +233,17 @@ const creating = ofOperators({
         limit: "2000000",
         left: "2000000",
       },
+      rate: {
+        ...unused,
+        ...ofAll,
+        name: "Tokens per minute",
+        unit: "tokens",
+        per: "minute",
+        amount: "100000",
+        limit: "100000",
+        left: "100000",
+        resets_at: null,
+      },
       alert: { ...unused, ...alert, amount: "100", limit: "100", left: "100" },
       each: { ...unused, ...ofEach, amount: "5", limit: "5", left: "5" },
       tag: { ...unused, ...ofTag, amount: "300", limit: "300", left: "300" },
@@ -231,7 +254,7 @@ const creating = ofOperators({
   tag: "Accounts",
   summary: "Create a budget",
   description:
-    "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. A budget of each end user, or of each value of a tag, gives each the amount by itself. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` counts from its creation. Selector, unit, period and time zone cannot be changed later.",
+    "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. A budget of each end user, or of each value of a tag, gives each the amount by itself. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` and a `minute` count from its creation. A budget per `minute` is a rate limit of tokens or requests: a call that does not fit now gets a 429 `rate_limited`. It is always `hard` and has no thresholds. Selector, unit, period and time zone cannot be changed later.",
   invalid: "amount",
   errors: [NO_ACCOUNT, unknownOutcome(budgetExample.id)],
 })

@@ -94,7 +94,7 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
   },
   rate_limited: {
     cause:
-      "The key reached a limit in `limits.per_key`: too many calls at a time, too many requests a minute, or too many abandoned calls (the client left before output). Or the provider rate-limits the gateway.",
+      "A budget per minute of tokens or requests has too little left now; the error names it. Or the key reached a limit in `limits.per_key`: too many calls at a time, too many requests a minute, or too many abandoned calls (the client left before output). Or the provider rate-limits the gateway.",
     cure: "Wait for the number of seconds in `retry-after`. SDKs do this automatically. If too many calls are abandoned, set a longer timeout in the client.",
   },
   internal_error: {

@@ -296,7 +296,7 @@ export function callErrors({ needed, available, remaining, fitting }: Lacking): 
     },
     {
       code: "budget_reached",
-      message: `This call needs ${needed} USD, but the budget "Search team" of ${remaining} USD in total has only ${remaining} USD left: 0 USD are spent, and open calls hold 0 USD. The call needs more than the whole budget${advice}.`,
+      message: `This call needs ${needed} USD, but the budget "Search team" of ${remaining} USD in total has only ${remaining} USD left: 0 USD are spent, and open calls hold 0 USD. The call needs more than the whole budget, so waiting does not help${advice}.`,
       fields: {
         budget: {
           id: ownBudgetExample.id,

@@ -332,7 +332,7 @@ const ErrorBody: TSchema = Type.Object(
         "A code from this reference, or the provider's own code if the gateway passes on its error.",
       ),
       needed: someText(
-        "The amount in USD that the call needs to hold (`insufficient_balance`, `spending_limit_reached`), or the amount in the unit of the budget (`budget_reached`).",
+        "The amount in USD that the call needs to hold (`insufficient_balance`, `spending_limit_reached`), or the amount in the unit of the budget (`budget_reached`, `rate_limited`).",
       ),
       available: someText("The amount in USD that the account can hold (`insufficient_balance`)."),
       missing: someText("The price that the model would need for the request (`invalid_request`)."),
@@ -340,7 +340,7 @@ const ErrorBody: TSchema = Type.Object(
         Type.Integer({
           minimum: 1,
           description:
-            "The largest `max_tokens` that fits, if any does (`insufficient_balance`, `spending_limit_reached`, `budget_reached`).",
+            "The largest `max_tokens` that fits, if any does (`insufficient_balance`, `spending_limit_reached`, `budget_reached`, `rate_limited`).",
         }),
       ),
       budget: Type.Optional(
@@ -353,21 +353,26 @@ const ErrorBody: TSchema = Type.Object(
             unit: Type.String(),
             per: Type.String(),
           },
-          { description: "The budget that has too little left (`budget_reached`)." },
+          { description: "The budget that has too little left (`budget_reached`, `rate_limited`)." },
         ),
       ),
-      limit: someText("The amount of the budget, in its unit (`budget_reached`)."),
-      spent: someText("What settled calls count in the budget's current period (`budget_reached`)."),
-      held: someText("What open calls hold in the budget (`budget_reached`)."),
+      limit: someText("The amount of the budget, in its unit (`budget_reached`, `rate_limited`)."),
+      spent: someText(
+        "What settled calls count in the budget's current period (`budget_reached`). Of a budget per minute, what calls have taken and has not refilled (`rate_limited`).",
+      ),
+      held: someText(
+        "What open calls hold in the budget (`budget_reached`). Of a budget per minute, what is kept for a call that was refused before (`rate_limited`).",
+      ),
       remaining: someText(
-        "What is left of the limit: in USD (`spending_limit_reached`), or in the unit of the budget (`budget_reached`).",
+        "What is left of the limit: in USD (`spending_limit_reached`), or in the unit of the budget (`budget_reached`, `rate_limited`).",
       ),
       resets_at: Type.Optional(
-        orNull("When the budget's next period begins; null for a total (`budget_reached`)."),
+        orNull("When the budget's next period begins; null for a total and a minute (`budget_reached`)."),
       ),
       retryable: Type.Optional(
         Type.Boolean({
-          description: "Whether the call fits once the open calls have finished (`budget_reached`).",
+          description:
+            "Whether the call fits once the open calls have finished, or after `Retry-After` (`budget_reached`, `rate_limited`).",
         }),
       ),
     }),

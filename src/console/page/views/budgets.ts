@@ -29,7 +29,10 @@ export function budgets(visit: Visit, account_id: string): ViewPart {
       column("held", (budget) => amountOf(budget, budget.held)),
       column("left", (budget) => amountOf(budget, budget.left)),
       column("mode", ({ mode }) => chip(mode, MODES[mode])),
-      column("resets_at", ({ resets_at }) => (resets_at === null ? none() : ago(resets_at))),
+      column("resets_at", ({ resets_at, per }) => {
+        if (resets_at !== null) return ago(resets_at)
+        return per === "minute" ? "refills evenly" : none()
+      }),
       ["Actions", (budget) => actions(budget, reload), "right"],
     ],
     empty: "No budgets. Only the balance limits the calls of the account.",

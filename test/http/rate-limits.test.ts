@@ -1,0 +1,205 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import Anthropic from "@anthropic-ai/sdk"
+import OpenAI from "openai"
+import { connect } from "../../src/ledger/database/address.ts"
+import type { ShardAddress } from "../../src/ledger/shards.ts"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { CHAT, chat, MESSAGES, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { thrown } from "../support/thrown.ts"
+
+/** D99: four gateways on two shards. */
+
+let fresh: FreshDatabase
+let provider: Provider
+let gateways: TestGateway[]
+
+const first = (): TestGateway => gateways[0] ?? fail()
+const fail = (): never => {
+  throw new Error("there are four gateways")
+}
+
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  provider = await startProvider()
+  const shards: [ShardAddress, ShardAddress] = [
+    { name: "a", open: true, address: fresh.address },
+    { name: "b", open: true, address: { ...fresh.address, schema: "tollgate_b" } },
+  ]
+  gateways = []
+  for (const _ of [1, 2, 3, 4]) gateways.push(await startGateway(provider, {}, null, shards))
+})
+afterAll(async () => {
+  expect(await first().audit()).toMatchObject({ open_holds: 0, violations: [] })
+  await Promise.all(gateways.map((gateway) => gateway.stop()))
+  await provider.stop()
+  await fresh.drop()
+})
+
+/** A key whose account may use so much per minute. */
+async function limited(limits: Readonly<Record<string, string>>, shard = "a") {
+  const gateway = first()
+  const id = await accountIn(shard)
+  await gateway.admin("POST", `/accounts/${id}/credits`, { amount: "100" })
+  const { key } = await gateway.admin<{ key: string }>("POST", `/accounts/${id}/keys`, {})
+  for (const [unit, amount] of Object.entries(limits))
+    await gateway.admin("POST", `/accounts/${id}/budgets`, {
+      name: `Per minute`,
+      selector: "all",
+      unit,
+      amount,
+      per: "minute",
+    })
+  return { id, key }
+}
+
+/** An account in the shard: new ones are in either. */
+async function accountIn(shard: string): Promise<string> {
+  for (;;) {
+    const made = await first().admin<{ id: string; shard?: string }>("POST", "/accounts", { name: "Acme" })
+    if (made.shard === shard) return made.id
+  }
+}
+
+async function errorOf(answer: Response) {
+  return JSON.parse(await answer.text()).error
+}
+
+/** What a call of the tests can use: its prompt in bytes, and its output. */
+async function bound(key: string, max_tokens: number): Promise<number> {
+  const answer = await fetch(`${first().url}/v1/quote`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], max_tokens }),
+  })
+  const { prompt_tokens }: { prompt_tokens: number } = JSON.parse(await answer.text())
+  return prompt_tokens + max_tokens
+}
+
+describe("D99 the OpenAI SDK", () => {
+  test("reads what is left, waits as long as it is told, and then gets through", async () => {
+    const { key } = await limited({ tokens: "2000", requests: "500" })
+    const needed = await bound(key, 1_000)
+    const client = new OpenAI({ apiKey: key, baseURL: `${first().url}/v1` })
+    const ask = (max_tokens: number, maxRetries = 0) =>
+      client.chat.completions
+        .create({ model: CHAT, messages: [{ role: "user", content: "hello" }], max_tokens }, { maxRetries })
+        .withResponse()
+    provider.reply(json(200, chatCompletion("hi", { usage: usage(300, 700) })))
+    const { response } = await ask(1_000)
+    const read = (name: string) => response.headers.get(`x-ratelimit-${name}`)
+    expect([read("limit-tokens"), read("remaining-tokens")]).toEqual(["2000", String(2_000 - needed)])
+    expect([read("limit-requests"), read("remaining-requests")]).toEqual(["500", "499"])
+    expect(read("reset-tokens")).toMatch(/^\d\ds$/)
+    expect(read("reset-requests")).toMatch(/^[1-4]s$/)
+    // It used 1,000 tokens, and gave the rest of its hold back.
+    await ask(900)
+    const refused = await thrown(ask(900))
+    if (!(refused instanceof OpenAI.RateLimitError)) throw new Error("it was not refused")
+    const wait_s = Number(refused.headers.get("retry-after"))
+    expect([refused.status, refused.code, refused.type]).toEqual([429, "rate_limited", "rate_limit_error"])
+    expect(wait_s).toBeGreaterThan(0)
+    expect(wait_s).toBeLessThan(60)
+    expect(refused.headers.get("x-ratelimit-limit-tokens")).toBe("2000")
+    expect(refused.error).toMatchObject({
+      budget: { name: "Per minute", selector: "all", unit: "tokens", per: "minute" },
+      limit: "2000",
+      resets_at: null,
+      retryable: true,
+    })
+    expect(refused.message).toContain(`Retry after ${wait_s} s`)
+    const short = await limited({ tokens: "1200" })
+    const waiting = new OpenAI({ apiKey: short.key, baseURL: `${first().url}/v1`, maxRetries: 3 })
+    const body = { model: CHAT, messages: [{ role: "user" as const, content: "hello" }] }
+    await waiting.chat.completions.create({ ...body, max_tokens: 1_000 })
+    expect((await waiting.chat.completions.create({ ...body, max_tokens: 250 })).choices).toHaveLength(1)
+  }, 60_000)
+
+  test("does not repeat a call that is larger than the whole limit", async () => {
+    const { key } = await limited({ tokens: "100" }, "b")
+    const client = new OpenAI({ apiKey: key, baseURL: `${first().url}/v1`, maxRetries: 2 })
+    const sent = provider.requests.length
+    const refused = await thrown(
+      client.chat.completions.create({
+        model: CHAT,
+        messages: [{ role: "user", content: "hello" }],
+        max_tokens: 500,
+      }),
+    )
+    if (!(refused instanceof OpenAI.APIError)) throw new Error("it was not refused")
+    expect([refused.status, refused.code, refused.headers?.get("retry-after")]).toEqual([
+      402,
+      "budget_reached",
+      null,
+    ])
+    expect(refused.message).toContain("more than the whole budget, so waiting does not help")
+    expect(provider.requests.length).toBe(sent)
+    expect(await metricOf(first())).toBeGreaterThan(0)
+  })
+})
+
+/** Refusals by budgets per minute that a gateway has counted. */
+async function metricOf(gateway: TestGateway): Promise<number> {
+  const text = await gateway.service.printMetrics()
+  return Number(/tollgate_key_limit_refusals_total\{limit="budget_per_minute"\} (\d+)/.exec(text)?.[1] ?? 0)
+}
+
+test("D99 the Anthropic SDK reads what is left in its own headers", async () => {
+  const { key } = await limited({ tokens: "2000" })
+  provider.reply(
+    json(200, {
+      id: "msg_1",
+      type: "message",
+      role: "assistant",
+      model: MESSAGES,
+      content: [{ type: "text", text: "hi" }],
+      stop_reason: "end_turn",
+      usage: { input_tokens: 10, output_tokens: 5 },
+    }),
+  )
+  const client = new Anthropic({ apiKey: key, baseURL: first().url, maxRetries: 0 })
+  const { response } = await client.messages
+    .create({ model: MESSAGES, messages: [{ role: "user", content: "hello" }], max_tokens: 900 })
+    .withResponse()
+  const read = (name: string) => response.headers.get(`anthropic-ratelimit-tokens-${name}`)
+  expect(read("limit")).toBe("2000")
+  expect(Number(read("remaining"))).toBeLessThan(1_100)
+  expect(new Date(read("reset") ?? "").getTime()).toBeGreaterThan(Date.now())
+})
+
+test.each(["a", "b"])(
+  "D99 four gateways never let more through than one leaky bucket, on shard %s",
+  async (shard) => {
+    const limit = 1_500
+    const { id, key } = await limited({ tokens: String(limit) }, shard)
+    const needed = await bound(key, 100)
+    provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 50) })))
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, async (_, at) => {
+        const answer = await chat(gateways[at % 4] ?? first(), key, { max_tokens: 100 })
+        if (answer.status === 429)
+          expect(await errorOf(answer)).toMatchObject({ code: "rate_limited", limit: String(limit) })
+        else await answer.text()
+        return answer.status
+      }),
+    )
+    expect(new Set(answers)).toEqual(new Set([200, 429]))
+    expect(answers.filter((status) => status === 200).length).toBeGreaterThanOrEqual(
+      Math.floor(limit / needed),
+    )
+    const sql = connect(fresh.address, { max: 1 })
+    const schema = shard === "a" ? "tollgate" : "tollgate_b"
+    const calls =
+      await sql.unsafe(`SELECT extract(epoch FROM h.held_at)::float8 * 1000 AS at, e.prompt_tokens + e.completion_tokens AS used
+    FROM ${schema}.holds h JOIN ${schema}.ends e ON e.id = h.id WHERE h.account_id = '${id}' ORDER BY h.held_at`)
+    await sql.end()
+    let [level, before] = [0, 0]
+    for (const call of calls) {
+      level = Math.max(0, level - (limit * (call.at - before)) / 60_000) + call.used
+      before = call.at
+      expect(level).toBeLessThanOrEqual(limit)
+    }
+    expect(level).toBeGreaterThan(limit / 3)
+  },
+  60_000,
+)
