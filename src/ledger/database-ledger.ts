@@ -323,8 +323,9 @@ export class DatabaseLedger implements Ledger {
     const { events = {}, name = MAIN } = this.#options
     await sweepGrants(this.#background_connection)
     if (events.grants === undefined || performance.now() < this.#grants_due_ms) return
-    events.grants(name, await grantSums(this.#background_connection))
+    // Before the statement, so that one that takes too long is not repeated at each renewal of the lease.
     this.#grants_due_ms = performance.now() + UPKEEP_MS
+    events.grants(name, await grantSums(this.#background_connection))
   }
 
   #writeEstimates(): Promise<void> {

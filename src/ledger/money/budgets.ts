@@ -295,13 +295,13 @@ export function countedIn(windows: SQL): SQL {
 const STATEMENT_MS = 5_000
 const CHUNK = 1_000
 
-/** A window that ended a day ago does not come again, and a budget per minute has refilled, although the clocks of servers differ. A member without a counter begins at 0. */
+/** A window that ended a day ago does not come again, although the clocks of servers differ, and a budget per minute has refilled after an hour. A member without a counter begins at 0. */
 const forget = statement(
   "sweep",
   sql`
 DELETE FROM ${budget_windows} ${w} USING (
   SELECT o.id, o.member FROM (
-    SELECT ${b.id}, ${windowStart(sql`now() - interval '1 day'`)} AS since, now() - interval '1 day' AS step_at FROM ${budgets} ${b} WHERE ${b.is_each} OFFSET 0) s
+    SELECT ${b.id}, ${windowStart(sql`now() - interval '1 day'`)} AS since, now() - interval '1 hour' AS step_at FROM ${budgets} ${b} WHERE ${b.is_each} OFFSET 0) s
     JOIN ${budget_windows} o ON o.id = s.id AND o.member <> '' AND (o.since < s.since OR o.step_at < s.step_at)
   LIMIT ${sql.raw(String(CHUNK))} FOR UPDATE OF o SKIP LOCKED) old
 WHERE ${w.id} = old.id AND ${w.member} = old.member

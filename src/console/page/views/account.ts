@@ -90,6 +90,7 @@ function buttons(account: AccountBody, done: () => void): HTMLElement[] {
 }
 
 function changeAccount(path: string, account: AccountBody, done: () => void): void {
+  const before: Readonly<Record<string, unknown>> = { ...account }
   openDialog({
     title: "Change account",
     fields: [
@@ -111,7 +112,12 @@ function changeAccount(path: string, account: AccountBody, done: () => void): vo
       },
     ],
     submit: "Change",
-    act: ({ external_id, ...values }) => tell("PATCH", path, { ...values, external_id: external_id || null }),
+    // Only what was changed: another operator may have changed the rest since the page was read.
+    act: ({ external_id, ...values }) => {
+      const asked = { ...values, external_id: external_id || null }
+      const changed = Object.entries(asked).filter(([field, value]) => value !== before[field])
+      return tell("PATCH", path, Object.fromEntries(changed))
+    },
     done,
   })
 }
