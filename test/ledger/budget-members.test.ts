@@ -305,3 +305,28 @@ describe("D97 a budget of each", () => {
     )
   })
 })
+
+test("D99 each end user has its own budget per minute, whose counter is forgotten after a day", async () => {
+  const account = await db.account(1_000n)
+  // It refills so slowly that the time of the test does not matter.
+  const made = await budget(account, { unit: "requests", amount: 2n, period: "minute" })
+  const [ann, bob] = [await labelled(account, "ann"), await labelled(account, "bob")]
+  const call = (labels: Labels) => holdOf(account, 1n, { labels, tokens: 1 })
+  const [one, ...others] = [call(ann), call(ann), call(bob)]
+  if (one === undefined) throw new Error("there are three")
+  expect(await outcomes(one, ...others)).toEqual(["held", "held", "held"])
+  const [refused] = await hold(first(), call(ann))
+  expect(refused).toMatchObject({
+    outcome: "budget_reached",
+    budget: { selected: ann.end_user_id, period: "minute", amount: 2n },
+    wait_ms: expect.any(Number),
+    rates: [{ unit: "requests", limit: 2n, remaining: 0n }],
+  })
+  expect(await used(made.id)).toEqual([3n, 0n, 0n])
+  await end(one.id, 1n)
+  await exact(account)
+  await db.sql`UPDATE tollgate.budget_windows SET step_at = step_at - interval '25 hours' WHERE id = ${made.id} AND member = ${ann.end_user_id}`
+  await forgetMembers(first())
+  expect((await counters(made.id)).map(([member]) => member)).toEqual([bob.end_user_id])
+  expect(await outcomes(call(ann), call(ann))).toEqual(["held", "held"])
+})
