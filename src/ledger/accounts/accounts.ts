@@ -65,9 +65,6 @@ export async function changeAccount(
   id: string,
   { suspended, ...columns }: AccountChange,
 ): Promise<Account | "conflict" | null> {
-  const { external_id } = columns
-  const same = external_id == null ? null : await findAccount(database, external_id)
-  if (same !== null && same.id !== id) return "conflict"
   const [changed] = await database
     .update(accounts)
     .set({ id, ...columns, suspended_at: suspendedAt(accounts.suspended_at, suspended) })
@@ -75,7 +72,7 @@ export async function changeAccount(
     .returning()
     .catch((error: unknown) => {
       const cause = error instanceof DrizzleQueryError ? error.cause : error
-      // The only value of these that is unique: another change has taken it meanwhile.
+      // The only value of these that is unique.
       if (errorCode(cause) === UNIQUE) return ["conflict"] as const
       throw error
     })
