@@ -13,6 +13,7 @@ import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { Sweeper } from "../../src/ledger/queue/sweep.ts"
+import type { BudgetUnit } from "../../src/wire/budget.ts"
 import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
 import { createOldLedger } from "./old-ledger.ts"
 import { call, holdOf, LONG_LEASE, nth } from "./test-database.ts"
@@ -319,6 +320,51 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     expect(await ask(left)).toEqual([{ outcome: "held", is_limited: true }])
     expect((await audit(database.operators)).violations).toEqual([])
     await connection.end()
+  })
+
+  test("D97 budgets count its calls of their period, those that are open too, and go on counting", async () => {
+    const account_id = account_ids[2] ?? ""
+    const order = {
+      account_id,
+      name: "All",
+      selector: "all",
+      selected: null,
+      amount: 10n ** 15n,
+      timezone: "UTC",
+    } as const
+    const rest = { period: "month", is_hard: true, actor: "test", reason: null } as const
+    const make = async (unit: BudgetUnit) => {
+      const made = await createBudget(database.operators, {
+        id: nextId(),
+        ...order,
+        unit,
+        ...rest,
+        thresholds: [],
+      })
+      if (!("budget" in made)) throw new Error(made.outcome)
+      return [made.budget.spent, made.budget.held]
+    }
+    const made = [await make("usd"), await make("tokens"), await make("requests")]
+    const [sums] =
+      await sql`SELECT coalesce(sum(charge_nano), 0) AS charged, count(*) FILTER (WHERE state = 'open') AS open,
+        coalesce(sum(amount_nano) FILTER (WHERE state = 'open'), 0) AS held,
+        coalesce(sum(prompt_tokens + completion_tokens), 0) AS tokens, count(*) FILTER (WHERE state IN ('settled', 'expired')) AS requests
+      FROM tollgate.calls WHERE account_id = ${account_id} AND held_at >= date_trunc('month', now(), 'UTC')`
+    expect(Number(sums?.open)).toBeGreaterThan(0)
+    // Version 0.1 did not record how many tokens a call may use.
+    expect(made.map((counts) => counts.map(String))).toEqual([
+      [sums?.charged, sums?.held],
+      [sums?.tokens, "0"],
+      [sums?.requests, sums?.open],
+    ])
+    const connection = new DatabaseConnection(fresh.address)
+    const key_id = keys.find(({ account }) => account === 2)?.id ?? ""
+    const hold = holdOf({ account_id, key_id }, 5n, { tokens: 7 })
+    expect(await holdBatch(connection, living_id, [hold], 300)).toEqual([
+      { outcome: "held", is_limited: true },
+    ])
+    await connection.end()
+    expect((await audit(database.operators, { settle_ms: 0 })).violations).toEqual([])
   })
 
   test("open holds stay open until they are swept, and are charged what their checkpoints had seen", async () => {
