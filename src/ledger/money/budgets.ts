@@ -45,14 +45,19 @@ export const member = memberOf(sql`s.end_user_id`, sql`s.tags`)
 /** Most members of a budget that have a counter of one window. It bounds the table, and what a move of the account copies. */
 const MAX_MEMBERS = sql.raw("10000")
 
-/** Locks the counters of `matched`, and those without a member of the same budgets, from which new members begin. */
-export const lockCounters = sql`counters AS MATERIALIZED (
-  SELECT ${w}.* FROM ${budget_windows} ${w} WHERE ${w.id} = ANY (ARRAY(SELECT id FROM matched))
-    AND ${w.member} = ANY (ARRAY(SELECT '' UNION SELECT member FROM matched))
+/**
+ * Finds the counters that `matched` counts in, `wanted`, and locks them, and those without a member of the same budgets, from which new
+ * members begin.
+ */
+export const lockCounters = sql`wanted AS MATERIALIZED (
+  SELECT DISTINCT id, member FROM matched
+), counters AS MATERIALIZED (
+  SELECT ${w}.* FROM ${budget_windows} ${w} WHERE ${w.id} = ANY (ARRAY(SELECT id FROM wanted))
+    AND ${w.member} = ANY (ARRAY(SELECT '' UNION ALL SELECT member FROM wanted))
   ORDER BY ${w.id}, ${w.member} FOR NO KEY UPDATE
 )`
 
-/** The counter `x` of each row of `matched`, if there is one, and that without a member, `p`. */
+/** The counter `x` of each row `m`, if there is one, and that without a member, `p`. */
 export const withCounter = sql`JOIN counters p ON p.id = m.id AND p.member = '' LEFT JOIN counters x ON x.id = m.id AND x.member = m.member`
 
 /** The members in the window of `p`, with the new ones of the row `n` if it begins there. */

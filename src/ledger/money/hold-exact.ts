@@ -181,11 +181,12 @@ WITH asked AS MATERIALIZED (
     JOIN seen v ON v.id = l.id AND v.budgets_version = l.budgets_version
     LEFT JOIN LATERAL (${priceOfCall(sql`d.account_id`, sql`d.terms_id`)}) c ON l.is_limited
 ), sold AS MATERIALIZED (
-  SELECT ${allOf("d", ...asked, holds.group_path, idempotency.key_hash, idempotency.body_hash)}, d.active, d.is_limited,
-    d.multiplier_bp AS price_multiplier_bp, ${heldFor(sql`d.amount_nano`, sql`d.multiplier_bp`)} AS amount_nano
-  FROM offered d WHERE d.is_current
+  SELECT ${allOf("d", ...asked, holds.group_path, idempotency.key_hash, idempotency.body_hash)}, d.is_limited,
+    d.multiplier_bp AS price_multiplier_bp, n.amount_nano, row_number() OVER (ORDER BY n.amount_nano, d.id)::int AS place
+  FROM offered d CROSS JOIN LATERAL (SELECT ${heldFor(sql`d.amount_nano`, sql`d.multiplier_bp`)} AS amount_nano OFFSET 0) n
+  WHERE d.is_current AND d.active
 ), matched AS MATERIALIZED (
-  SELECT s.id AS call_id, ${b.id}, ${member} AS member, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
+  SELECT s.id AS call_id, s.place, ${b.id}, ${member} AS member, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
   FROM ${withBudgets(sql`(SELECT * FROM sold WHERE is_limited) s`, sql`s.terms_id`)}
 ), ${lockCounters}, limited_keys AS MATERIALIZED (
   SELECT ${k.id}, ${k.account_id}, ${k.spend_period}, ${k.spend_limit_nano}, ${k.spent_since}, ${k.spent_nano}
@@ -204,7 +205,7 @@ WITH asked AS MATERIALIZED (
 ), windows AS MATERIALIZED (
   SELECT m.id, m.member, p.account_id, ${b.is_hard}, s.amount, s.since, o.moment,
     x.id IS NULL AS is_new, ${isFull(sql`s.since`)} AS is_full, ${countersFrom(sql`s.since`)}, ${rateColumnsOf(sql`o.moment`)}
-  FROM (SELECT DISTINCT id, member FROM matched) m ${withCounter} JOIN clocks o ON o.account_id = p.account_id
+  FROM wanted m ${withCounter} JOIN clocks o ON o.account_id = p.account_id
     JOIN ${budgets} ${b} ON ${b.id} = m.id AND ${b.id} = ANY (ARRAY(SELECT id FROM counters))
     CROSS JOIN LATERAL (SELECT greatest(coalesce(x.since, p.since), ${windowStart(sql`o.moment`)}) AS since,
       ${amountAt(sql`o.moment`)} AS amount OFFSET 0) s
@@ -215,21 +216,19 @@ WITH asked AS MATERIALIZED (
     UNION ALL SELECT 'key', id, '', remaining_nano FROM limits
     UNION ALL SELECT 'budget', id, member, CASE WHEN is_full THEN -1 ELSE amount - spent - held - level END FROM windows WHERE is_hard
     UNION ALL SELECT 'others', id, member, amount - level - waiting FROM windows WHERE waiting IS NOT NULL) x
-), ordered AS MATERIALIZED (
-  SELECT s.*, row_number() OVER (ORDER BY s.amount_nano, s.id)::int AS place FROM sold s WHERE s.active
 ), slots AS MATERIALIZED (
   SELECT x.place, r.slot, x.needed FROM rooms r JOIN (
-    SELECT 'account' AS kind, account_id AS id, '' AS member, place, amount_nano AS needed FROM ordered
-    UNION ALL SELECT 'key', key_id, '', place, amount_nano FROM ordered
-    UNION ALL SELECT 'budget', m.id, m.member, o.place, m.needed FROM matched m JOIN ordered o ON o.id = m.call_id
-    UNION ALL SELECT 'others', m.id, m.member, o.place, m.needed FROM matched m JOIN ordered o ON o.id = m.call_id
+    SELECT 'account' AS kind, account_id AS id, '' AS member, place, amount_nano AS needed FROM sold
+    UNION ALL SELECT 'key', key_id, '', place, amount_nano FROM sold WHERE is_limited
+    UNION ALL SELECT 'budget', id, member, place, needed FROM matched
+    UNION ALL SELECT 'others', m.id, m.member, m.place, m.needed FROM matched m
       JOIN windows y ON y.id = m.id AND y.member = m.member AND y.waiting <> m.needed) x
   ON x.kind = r.kind AND x.id = r.id AND x.member = r.member
 ), weighed AS MATERIALIZED (
-  SELECT o.*, (SELECT tollgate.admitted(
+  SELECT s.*, (SELECT tollgate.admitted(
       ARRAY(SELECT place FROM slots ORDER BY place, slot), ARRAY(SELECT slot FROM slots ORDER BY place, slot),
-      ARRAY(SELECT needed FROM slots ORDER BY place, slot), ARRAY(SELECT room FROM rooms ORDER BY slot)))[o.place] AS fits
-  FROM ordered o
+      ARRAY(SELECT needed FROM slots ORDER BY place, slot), ARRAY(SELECT room FROM rooms ORDER BY slot)))[s.place] AS fits
+  FROM sold s
 ), claimed AS (
   INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id)})
   SELECT w.account_id, w.key_hash, w.body_hash, w.id FROM weighed w WHERE w.key_hash IS NOT NULL AND w.fits
@@ -251,7 +250,8 @@ WITH asked AS MATERIALIZED (
   SELECT w.account_id FROM weighed w WHERE w.fits AND w.id NOT IN (SELECT id FROM inserted)
 ), taken AS MATERIALIZED (
   SELECT m.id, m.member, sum(m.needed)::bigint AS amount, bool_or(m.needed = y.waiting) AS is_served FROM matched m
-    JOIN inserted i ON i.id = m.call_id JOIN windows y ON y.id = m.id AND y.member = m.member GROUP BY m.id, m.member
+    JOIN windows y ON y.id = m.id AND y.member = m.member WHERE (m.call_id IN (SELECT id FROM inserted)) IS TRUE
+  GROUP BY m.id, m.member
 ), ${countRates}, exceeded AS MATERIALIZED (
   SELECT DISTINCT ON (x.call_id) x.call_id, x.needed::text AS needed, ceil(extract(epoch FROM x.fits_at - x.moment) * 1000)::int AS wait_ms,
     ${budgetJson(
@@ -311,7 +311,7 @@ SELECT r.id,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM inserted))::int AS whole,
   1 / ((SELECT count(*) FROM counted) = (SELECT count(DISTINCT i.key_id) FROM inserted i
     JOIN limits m ON m.id = i.key_id))::int AS counted_whole,
-  1 / ((SELECT count(*) FROM windows) = (SELECT count(DISTINCT (id, member)) FROM matched))::int AS windows_whole,
+  1 / ((SELECT count(*) FROM windows) = (SELECT count(*) FROM wanted))::int AS windows_whole,
   1 / ((SELECT count(*) FROM claimed) = (SELECT count(*) FROM inserted WHERE id IN (SELECT call_id FROM claimed)))::int
     AS claimed_whole
 FROM asked r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id
