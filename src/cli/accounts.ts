@@ -282,6 +282,19 @@ const creditLimit = adminCommand({
   run: ({ account, amount }, context) => change(context, account, { credit_limit: amount }),
 })
 
+const lowBalance = adminCommand({
+  summary: "Set the balance below which there is an event",
+  words: { ...ACCOUNT, "<amount>": "USD with at most nine decimals; none for no event" },
+  examples: [
+    [
+      "tollgate accounts low-balance Acme 5",
+      "sends tollgate.balance.low once, until the balance is 5 USD again",
+    ],
+  ],
+  run: ({ account, amount }, context) =>
+    change(context, account, { low_balance: amount === "none" ? null : amount }),
+})
+
 function showCredit(context: AdminContext, credited: CreditedBody): void {
   const { account } = credited
   const line = linesOf(AccountBody, account)
@@ -307,6 +320,7 @@ export const accounts: Group = {
     credits,
     "void-credit": voidCredit,
     "credit-limit": creditLimit,
+    "low-balance": lowBalance,
     rename,
     "price-multiplier": priceMultiplier,
     margin,
@@ -335,6 +349,7 @@ function showAccount(context: AdminContext, account: AccountBody): void {
     line("held"),
     line("available"),
     line("credit_limit"),
+    line("low_balance", account.low_balance ?? undefined),
     line("price_multiplier"),
     line("created_at"),
     line("shard", account.shard),

@@ -49,7 +49,7 @@ async function listed(context: AdminContext, query: Record<string, string>): Pro
         column("time", { of: ({ time }) => briefMoment(time, Date.now()) }),
         column("type"),
         column("id"),
-        { title: "ACCOUNT", of: ({ data }) => data.account_id, spare: 1 },
+        { title: "SUBJECT", of: ({ subject }) => subject, spare: 1 },
         { title: "AMOUNT", of: amountOf, as: "usd" },
       ],
       empty: "No events found.",
@@ -76,6 +76,7 @@ function linesOf({ client }: AdminContext, query: Record<string, string>): Promi
 
 function amountOf({ data }: FeedLine): string | null {
   if ("unit" in data) return null
+  if ("balance" in data) return data.balance
   if ("amount" in data) return data.amount
   if ("difference" in data) return data.difference
   return "charge" in data ? data.charge : null

@@ -23,6 +23,7 @@ import {
   type Standing,
 } from "./entries.ts"
 import type { LedgerEvents, LedgerLog } from "./events.ts"
+import { alertLowBalances, forgetAlerts } from "./feed/alerts.ts"
 import { SinkQueue } from "./feed/sinks.ts"
 import type { Ledger } from "./ledger.ts"
 import { forgetMembers } from "./money/budgets.ts"
@@ -307,6 +308,7 @@ export class DatabaseLedger implements Ledger {
       { name: "last_used", run: () => this.#used.write(this.#background_connection) },
       { name: "sweep", run: () => this.#sweeper.run() },
       { name: "grants", run: () => this.#sweepGrants() },
+      { name: "alerts", run: () => alertLowBalances(this.#options.database.upkeep) },
       { name: "replay", run: () => replay.run() },
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
       { name: "members", every_ms: SEAL_MS, run: () => forgetMembers(this.#background_connection) },
@@ -315,6 +317,7 @@ export class DatabaseLedger implements Ledger {
       { name: "estimates", every_ms: UPKEEP_MS, run: () => this.#writeEstimates() },
       { name: "refusals", every_ms: UPKEEP_MS, run: () => this.#writeRefusals() },
       { name: "seals", every_ms: SEAL_MS, run: () => this.#sealMonths() },
+      { name: "alerts kept", every_ms: SEAL_MS, run: () => forgetAlerts(this.#options.database.upkeep) },
       { name: "archive", every_ms: SEAL_MS, run: () => this.#detachMonths() },
     ]
   }

@@ -19,7 +19,10 @@ export function eventBody({ event, at, subject }: Omit<FeedPage["events"][number
   return {
     specversion: "1.0",
     id,
-    source: `/accounts/${event.account_id}`,
+    source:
+      event.account_id === null
+        ? `/upstreams/${encodeURIComponent(subject)}`
+        : `/accounts/${event.account_id}`,
     type: event.type,
     subject,
     time: printTime(at),
@@ -29,7 +32,8 @@ export function eventBody({ event, at, subject }: Omit<FeedPage["events"][number
 }
 
 function contentOf(event: FeedEvent, at: Date): Pick<EventBody, "id" | "data"> {
-  const { account_id } = event
+  if ("alert" in event) return alertOf(event.alert)
+  const account_id = event.account_id ?? ""
   if ("call" in event) {
     const { id } = event.call
     const data = callBody(event.call)
@@ -46,6 +50,19 @@ function contentOf(event: FeedEvent, at: Date): Pick<EventBody, "id" | "data"> {
 }
 
 type PartOf<Name extends string> = Record<Name, Extract<FeedEvent, Record<Name, unknown>>[Name]>[Name]
+
+function alertOf({ id, account_id, details }: PartOf<"alert">): Pick<EventBody, "id" | "data"> {
+  if ("upstream" in details) return { id, data: details }
+  const { balance, threshold } = details
+  return {
+    id,
+    data: {
+      account_id: account_id ?? "",
+      balance: printUsd(BigInt(balance)),
+      threshold: printUsd(BigInt(threshold)),
+    },
+  }
+}
 
 function grantChange({ id, amount_nano, at, ...change }: PartOf<"change">) {
   const data = bodyOf(GrantEventBody, { ...change, amount: printUsd(amount_nano), at: printTime(at) })

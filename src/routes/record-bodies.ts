@@ -48,6 +48,7 @@ export function accountBody(account: Account): AccountBody {
     held: printUsd(held_nano),
     available: printUsd(balance_nano + limit_nano - held_nano),
     credit_limit: printUsd(limit_nano),
+    low_balance: account.low_balance_nano === null ? null : printUsd(account.low_balance_nano),
     price_multiplier: printMultiplier(price_multiplier_bp),
     suspended: suspended_at !== null,
     created_at: printTime(created_at),

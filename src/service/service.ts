@@ -5,6 +5,7 @@ import { defaultMemoryBytes, Memory } from "../admission/memory.ts"
 import type { AdminAddress, Config } from "../config/config.ts"
 import type { Tracing } from "../config/tracing.ts"
 import { Deliveries } from "../events/deliveries.ts"
+import { TroubleWatch } from "../events/trouble-watch.ts"
 import { databaseAnswer } from "../ledger/database/database.ts"
 import type { Ledger } from "../ledger/ledger.ts"
 import { openLedger } from "../ledger/sharded-ledger.ts"
@@ -14,7 +15,7 @@ import { createMetrics, type Metrics } from "../metrics/metrics.ts"
 import { UsageWarnings } from "../metrics/usage-warnings.ts"
 import { checkpoint } from "../settlement/settle.ts"
 import type { Tracer } from "../traces/trace.ts"
-import { CircuitBreakers, upstreamStatuses } from "../upstream/circuit-breakers.ts"
+import { CircuitBreakers, troublesOf, upstreamStatuses } from "../upstream/circuit-breakers.ts"
 import { HiddenOutput } from "../upstream/hidden-output.ts"
 import type { UpstreamBody } from "../wire/statistics.ts"
 import { type Audience, createApp, type Operators, operatorPaths } from "./app.ts"
@@ -160,6 +161,11 @@ export class Service {
     this.admin_server = admin_server
     const deliveries = new Deliveries({ queues: ledger.sinks, log, sent: metrics.eventSent })
     metrics.watchSinks(() => deliveries.lags())
+    const [home] = ledger.sinks
+    const troubles = new TroubleWatch({
+      read: () => troublesOf(gateway.config, gateway.breakers),
+      write: async (seen) => home?.troubles(seen),
+    })
     this.shutdown = new Shutdown({
       server: this.server,
       admin_server: this.admin_server,
@@ -167,7 +173,7 @@ export class Service {
       log,
       limits: () => this.#gateway.config.shutdown,
       closeLedger: async () => {
-        await deliveries.stop()
+        await Promise.all([deliveries.stop(), troubles.stop()])
         await ledger.stop()
         // In parallel: an unreachable trace collector must not keep the database running.
         await Promise.all([tracer?.stop(), options.closeAfter()])

@@ -1,4 +1,5 @@
 import type { Config, Route } from "../config/config.ts"
+import type { Trouble } from "../wire/alerts.ts"
 import type { UpstreamBody } from "../wire/statistics.ts"
 import { KeyRests } from "./choice.ts"
 
@@ -158,6 +159,24 @@ function noteFailure(breaker: Breaker, result: "unreachable" | "failed", account
 
 function isOpen({ failures, opens }: Breaker): boolean {
   return failures >= FAILURES_TO_OPEN && opens
+}
+
+/** The troubles that the configured upstreams could have, and whether this process sees them now. */
+export function troublesOf(
+  { upstreams }: Pick<Config, "upstreams">,
+  breakers: CircuitBreakers,
+): readonly Trouble[] {
+  return upstreams.flatMap(({ name: upstream, keys }) => [
+    { upstream, key: null, trouble: "down", is_on: breakers.status(upstream).state !== "ready" },
+    ...keys.map(
+      (key): Trouble => ({
+        upstream,
+        key: key.name,
+        trouble: "account_refused",
+        is_on: breakers.keys.status(key)?.reason === "refused",
+      }),
+    ),
+  ])
 }
 
 /** The statuses of the configured upstreams in this process, in the order of the file (D51). */

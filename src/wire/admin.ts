@@ -77,6 +77,15 @@ export const AccountBody = Type.Object({
       description: "The allowed overdraft: how far calls can take the balance below 0.",
     }),
   ),
+  low_balance: titled(
+    "Low balance",
+    nullable(
+      Type.String({
+        ...Money,
+        description: "There is an event when the balance falls below it; null for none.",
+      }),
+    ),
+  ),
   price_multiplier: titled("Price multiplier", PriceMultiplier),
   suspended: titled("State", Type.Boolean({ description: "Whether new calls of the account are refused." })),
   created_at: titled("Created", Time),
@@ -149,6 +158,19 @@ const CreditLimit = Type.Unsafe<bigint>(
     .Encode(printUsd),
 )
 
+const LowBalance = Type.Unsafe<bigint>(
+  Type.Transform(
+    Type.String({
+      pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
+      description:
+        "USD as a decimal string: the event `tollgate.balance.low` is sent when the balance falls below it. Null for none.",
+      [EXPECTED]: `${LIMIT}, or null`,
+    }),
+  )
+    .Decode((text) => amountIn("low_balance", text, LIMIT))
+    .Encode(printUsd),
+)
+
 export function amountIn(name: string, text: string, expected: string): bigint {
   const amount_nano = parseUsd(text)
   if (amount_nano === null) throw invalidField(name, expected)
@@ -161,6 +183,7 @@ export const NewAccount = Type.Object(
     name: line(200, "A name for the account."),
     external_id: Type.Optional(ExternalId),
     credit_limit: Type.Optional(CreditLimit),
+    low_balance: Type.Optional(orNull(LowBalance)),
     price_multiplier: Type.Optional(OwnMultiplier),
     margin: Type.Optional(OldMultiplier),
   },
@@ -172,6 +195,7 @@ export const AccountChange = Type.Object(
     external_id: Type.Optional(orNull(ExternalId)),
     suspended: Type.Optional(Suspended),
     credit_limit: Type.Optional(CreditLimit),
+    low_balance: Type.Optional(orNull(LowBalance)),
     price_multiplier: Type.Optional(OwnMultiplier),
     margin: Type.Optional(OldMultiplier),
   },

@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { CallBody, Id, Milliseconds, Money, nullable, Time } from "./admin.ts"
+import { alertEvents } from "./alerts.ts"
 import { budgetChanges } from "./budget.ts"
 import { BudgetBody } from "./budget-bodies.ts"
 import { attemptOutcome, callDetails } from "./call-details.ts"
@@ -22,6 +23,7 @@ export const eventTypes = [
   ...budgetEvents,
   "tollgate.budget.threshold_reached",
   "tollgate.end_user.forgotten",
+  ...alertEvents,
 ] as const
 export type EventType = (typeof eventTypes)[number]
 
@@ -130,6 +132,19 @@ export const AttemptEventBody = Type.Object({
 
 export const ForgottenEventBody = Type.Object({ account_id: Id, id: Id, forgotten_at: Time })
 
+export const LowBalanceEventBody = Type.Object({
+  account_id: Id,
+  balance: Money,
+  threshold: Type.String({ ...Money, description: "The account's `low_balance`." }),
+})
+
+export const UpstreamEventBody = Type.Object({
+  upstream: Type.String({ description: "The upstream's name in the configuration." }),
+  upstream_key: nullable(
+    Type.String({ description: "The name of the refused key; null for the upstream itself." }),
+  ),
+})
+
 export const EventBody = Type.Object({
   specversion: Type.Literal("1.0"),
   id: titled(
@@ -139,9 +154,15 @@ export const EventBody = Type.Object({
         "The id of the entry, as the page about events says for each type. An event that is sent again has the same id.",
     }),
   ),
-  source: Type.String({ description: "`/accounts/` and the account's id." }),
+  source: Type.String({
+    description:
+      "`/accounts/` and the account's id; `/upstreams/` and the name for an alert about an upstream.",
+  }),
   type: titled("Type", Type.String({ enum: [...eventTypes] })),
-  subject: Type.String({ description: "The account's `external_id`; its id if it has none." }),
+  subject: Type.String({
+    description:
+      "The account's `external_id`; its id if it has none. The upstream's name for an alert about one.",
+  }),
   time: titled("Time", Time),
   datacontenttype: Type.Literal("application/json"),
   data: Type.Union([
@@ -153,6 +174,8 @@ export const EventBody = Type.Object({
     BudgetEventBody,
     AttemptEventBody,
     ForgottenEventBody,
+    LowBalanceEventBody,
+    UpstreamEventBody,
   ]),
 })
 export type EventBody = Static<typeof EventBody>

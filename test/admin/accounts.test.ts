@@ -26,6 +26,7 @@ test("POST /admin/accounts opens an account with nothing on it", async () => {
     held: "0",
     available: "0",
     credit_limit: "0",
+    low_balance: null,
     price_multiplier: "1",
     suspended: false,
     created_at: expect.any(String),

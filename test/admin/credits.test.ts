@@ -48,6 +48,7 @@ test("POST credits writes the credit and moves the balance", async () => {
       held: "0",
       available: "10.000000001",
       credit_limit: "0",
+      low_balance: null,
       price_multiplier: "1",
       suspended: false,
       created_at: expect.any(String),

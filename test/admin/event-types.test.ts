@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
+import { alerts } from "../../src/ledger/schema/alerts.ts"
 import { attempts } from "../../src/ledger/schema/attempts.ts"
 import { budget_crossings } from "../../src/ledger/schema/budgets.ts"
 import { end_users } from "../../src/ledger/schema/labels.ts"
@@ -44,6 +45,13 @@ async function everyEntry(): Promise<string> {
   await budget(account_id)
   const ann = nextId()
   await admin.database.insert(end_users).values({ id: ann, account_id, subject: "ann@example.com" })
+  const upstream = { upstream: "openai", upstream_key: null }
+  await admin.database.insert(alerts).values([
+    { type: "tollgate.balance.low", account_id, details: { balance: "4000000000", threshold: "5000000000" } },
+    { type: "tollgate.upstream.down", details: upstream },
+    { type: "tollgate.upstream.up", details: upstream },
+    { type: "tollgate.upstream.account_refused", details: { ...upstream, upstream_key: "team-a" } },
+  ])
   await done("POST", `/admin/accounts/${account_id}/forget-end-user`, { end_user: "ann@example.com" })
   return account_id
 }
@@ -101,8 +109,11 @@ test("D96: every kind of entry is an event, and every line can be continued from
   const { lines, ids } = await readAll(admin, null, 5)
   expect(new Set(lines.map(({ type }) => type))).toEqual(new Set(eventTypes))
   expect(new Set(ids).size).toBe(ids.length)
-  for (const { subject, source } of lines)
-    expect({ subject, source }).toEqual({ subject: "crm-17", source: `/accounts/${account_id}` })
+  for (const { type, subject, source } of lines) {
+    const of_upstream = { subject: "openai", source: "/upstreams/openai" }
+    const of_account = { subject: "crm-17", source: `/accounts/${account_id}` }
+    expect({ subject, source }).toEqual(type.startsWith("tollgate.upstream.") ? of_upstream : of_account)
+  }
   for (const [at, { cursor }] of lines.entries())
     expect((await askEvents(admin, { after: cursor, limit: 50 })).lines.map(({ id }) => id)).toEqual(
       ids.slice(at + 1),
@@ -133,7 +144,15 @@ test("docs/events.md has an example of each type, with the fields that events ha
 test("D96: the same events with the same ids and data, also from a restored ledger", async () => {
   await everyEntry()
   const { lines } = await readAll(admin, null, 50)
-  const tables = ["attempts", "credits", "grant_entries", "budget_entries", "budget_crossings", "end_users"]
+  const tables = [
+    "attempts",
+    "credits",
+    "grant_entries",
+    "budget_entries",
+    "budget_crossings",
+    "end_users",
+    "alerts",
+  ]
   const restored = await restoredFrom(admin, tables)
   open.push(restored)
   const told = (line: object) => ({ ...line, cursor: undefined })

@@ -4,6 +4,7 @@ import { getTableConfig, PgTable } from "drizzle-orm/pg-core"
 import type { Sql } from "postgres"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
+import * as alert_tables from "../../src/ledger/schema/alerts.ts"
 import * as attempts from "../../src/ledger/schema/attempts.ts"
 import * as budgets from "../../src/ledger/schema/budgets.ts"
 import * as claims from "../../src/ledger/schema/claims.ts"
@@ -83,6 +84,7 @@ test("D27: the readers' pools are back as soon as the database is, however often
 
 const tables = [
   schema,
+  alert_tables,
   attempts,
   budgets,
   customer_prices,

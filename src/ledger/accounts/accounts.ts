@@ -22,6 +22,7 @@ export interface NewAccount {
   readonly price_multiplier_bp?: number | undefined
   /** The allowed overdraft (D95); null for none. */
   readonly credit_limit_nano?: bigint | null | undefined
+  readonly low_balance_nano?: bigint | null | undefined
 }
 
 export type AccountResult =
@@ -54,6 +55,7 @@ export interface AccountChange {
   readonly price_multiplier_bp?: number | undefined
   /** For calls that are held from now on; null for none. */
   readonly credit_limit_nano?: bigint | null | undefined
+  readonly low_balance_nano?: bigint | null | undefined
 }
 
 /**

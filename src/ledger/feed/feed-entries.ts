@@ -1,9 +1,11 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PgColumn, PgTable } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { alertEvents } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { budgetEvents, type EventType, grantEvents } from "../../wire/events.ts"
 import { arrayOf } from "../database/statement.ts"
+import { alerts } from "../schema/alerts.ts"
 import { attempts } from "../schema/attempts.ts"
 import { budget_crossings, budget_entries } from "../schema/budgets.ts"
 import { isNative } from "../schema/feed.ts"
@@ -72,6 +74,7 @@ const sources: readonly Source[] = [
     id: crossingId("x"),
   },
   { table: end_users, time: end_users.forgotten_at, types: ["tollgate.end_user.forgotten"] },
+  { table: alerts, time: alerts.at, types: alertEvents, type: sql`x.type` },
 ]
 
 /** The next entries after a place, in the order of the transactions that wrote them, and of their ids. */

@@ -1,5 +1,6 @@
 import { eq, getTableColumns, inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { type AlertType, alertEvents } from "../../wire/alerts.ts"
 import type { BudgetSettings } from "../../wire/budget.ts"
 import type { AttemptFailure } from "../../wire/call.ts"
 import { budgetEvents, type EventType, grantEvents } from "../../wire/events.ts"
@@ -7,6 +8,7 @@ import type { Credit } from "../accounts/credits.ts"
 import { arrayOf } from "../database/statement.ts"
 import { failureOf } from "../reports/attempts.ts"
 import { type CallRecord, withListTerms } from "../reports/calls.ts"
+import { alerts } from "../schema/alerts.ts"
 import { attempts } from "../schema/attempts.ts"
 import { budget_crossings, budget_entries } from "../schema/budgets.ts"
 import { grant_entries } from "../schema/grants.ts"
@@ -24,9 +26,11 @@ type EventContent =
   | { readonly type: (typeof grantEvents)[number]; readonly change: typeof grant_entries.$inferSelect }
   | { readonly type: (typeof budgetEvents)[number]; readonly entry: typeof budget_entries.$inferSelect }
   | { readonly type: "tollgate.budget.threshold_reached"; readonly crossing: Crossing }
+  | { readonly type: AlertType; readonly alert: typeof alerts.$inferSelect }
   | { readonly type: "tollgate.end_user.forgotten"; readonly end_user_id: string }
 
-export type FeedEvent = EventContent & { readonly account_id: string }
+/** Without an account for an alert about an upstream. */
+export type FeedEvent = EventContent & { readonly account_id: string | null }
 
 export interface AttemptOfEvent extends Omit<typeof attempts.$inferSelect, "failure"> {
   readonly failure: AttemptFailure | null
@@ -48,7 +52,7 @@ export async function recordsOf(
   const of = (...types: readonly EventType[]) => types.flatMap((type) => of_type.get(type) ?? [])
   const idsOf = (...types: readonly EventType[]) => of(...types).map(({ id }) => id)
   const records = new Map<string, FeedEvent>()
-  const add = (id: string, account_id: string, content: EventContent) =>
+  const add = (id: string, account_id: string | null, content: EventContent) =>
     records.set(keyOf({ type: content.type, id }), { ...content, account_id })
   await Promise.all([
     addCalls(database, idsOf("tollgate.call.ended"), idsOf("tollgate.call.corrected"), add),
@@ -57,12 +61,13 @@ export async function recordsOf(
     addBudgetChanges(database, idsOf(...budgetEvents), add),
     addCrossings(database, of("tollgate.budget.threshold_reached"), add),
     addAttempts(database, of("tollgate.attempt.failed"), add),
+    addAlerts(database, idsOf(...alertEvents), add),
     addForgotten(database, idsOf("tollgate.end_user.forgotten"), add),
   ])
   return records
 }
 
-type Add = (id: string, account_id: string, content: EventContent) => void
+type Add = (id: string, account_id: string | null, content: EventContent) => void
 
 async function addCalls(
   database: PostgresJsDatabase,
@@ -197,6 +202,15 @@ async function addAttempts(database: PostgresJsDatabase, entries: readonly Entry
     })
 }
 
+async function addAlerts(database: PostgresJsDatabase, ids: readonly string[], add: Add): Promise<void> {
+  if (ids.length === 0) return
+  const rows = await database
+    .select()
+    .from(alerts)
+    .where(inArray(alerts.id, [...ids]))
+  for (const alert of rows) add(alert.id, alert.account_id, { type: alert.type, alert })
+}
+
 async function addForgotten(database: PostgresJsDatabase, ids: readonly string[], add: Add): Promise<void> {
   if (ids.length === 0) return
   const rows = await database
@@ -213,7 +227,7 @@ export async function subjectsOf(
   events: readonly FeedEvent[],
 ): Promise<ReadonlyMap<string, string>> {
   if (events.length === 0) return new Map()
-  const ids = [...new Set(events.map(({ account_id }) => account_id))]
+  const ids = [...new Set(events.flatMap(({ account_id }) => account_id ?? []))]
   const rows = await database
     .select({ id: accounts.id, external_id: accounts.external_id })
     .from(accounts)

@@ -30,7 +30,7 @@ export interface FeedQuery {
 interface PlacedEvent {
   readonly event: FeedEvent
   readonly at: Date
-  /** The account's external id, or its id. */
+  /** The account's external id, or its id; the name of an upstream. */
   readonly subject: string
   /** The place of a reader who has read it. */
   readonly place: FeedPlace
@@ -115,7 +115,7 @@ async function partAfter(
   const events = entries.flatMap((entry) => {
     const event = records.get(keyOf(entry))
     if (event === undefined) return []
-    const subject = subjects.get(event.account_id) ?? event.account_id
+    const subject = subjectIn(event, subjects)
     return [{ event, subject, at: new Date(Number(entry.at_ms)), place: placeOf(entry) }]
   })
   const last = entries.at(-1)
@@ -125,6 +125,11 @@ async function partAfter(
   const next =
     is_full || place.is_restored || !is_behind ? read : { ...place, xid: state.horizon, id: NIL_ID }
   return { events, next, is_full }
+}
+
+function subjectIn(event: FeedEvent, subjects: ReadonlyMap<string, string>): string {
+  if (event.account_id !== null) return subjects.get(event.account_id) ?? event.account_id
+  return "alert" in event && "upstream" in event.alert.details ? event.alert.details.upstream : ""
 }
 
 /** Reads the feeds of all shards. Throws `FeedGap` if the cursor has a place in another one. */

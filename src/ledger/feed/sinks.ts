@@ -1,6 +1,7 @@
 import { and, asc, eq, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
+import type { Trouble } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { type EventType, eventTypes } from "../../wire/events.ts"
 import { MAX_SKIPPED, type SinkKind, type SkippedEvent } from "../../wire/sink-kinds.ts"
@@ -8,6 +9,7 @@ import { errorCode } from "../database/database-errors.ts"
 import { FeedGap } from "../entries.ts"
 import { sinks } from "../schema/sinks.ts"
 import { gateways } from "../schema/tables.ts"
+import { noteTroubles } from "./alerts.ts"
 import { type FeedPart, firstPlace, readFeed } from "./feed.ts"
 import { type FeedState, feedState } from "./place.ts"
 
@@ -271,6 +273,11 @@ export class SinkQueue {
       reason: sql`CASE WHEN ${is_last} THEN ${reason}::text END`,
     })
     return state === null ? null : state === "active"
+  }
+
+  /** Writes alerts about upstreams, each by the process that notices first. */
+  troubles(seen: readonly Trouble[]): Promise<void> {
+    return noteTroubles(this.#database, this.#gatewayId(), seen)
   }
 
   /** Leaves the sinks to other gateways. */

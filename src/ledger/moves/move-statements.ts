@@ -134,7 +134,8 @@ export const picture = (account_id: string, at: string) => {
   SELECT jsonb_build_object(
     'accounts', (SELECT jsonb_agg(jsonb_build_object('id', ${a.id}, 'name', ${a.name}, 'created_at', ${a.created_at},
       'external_id', ${a.external_id}, 'suspended_at', ${a.suspended_at}, 'price_multiplier_bp', ${a.price_multiplier_bp},
-      'credit_limit_nano', ${a.credit_limit_nano}, 'is_limited', ${a.is_limited}))
+      'credit_limit_nano', ${a.credit_limit_nano}, 'low_balance_nano', ${a.low_balance_nano}, 'is_balance_low', ${a.is_balance_low},
+      'is_limited', ${a.is_limited}))
       FROM ${accounts} ${a} WHERE ${a.id} = ${id}),
     'keys', (SELECT coalesce(jsonb_agg(to_jsonb(k) - 'last_used_at' || jsonb_build_object('spent_since', ${periodStart(k, moment)},
         'spent_nano', ${spentIn(k, moment)}) ORDER BY ${k.id}), '[]') FROM ${keys} ${k} WHERE ${k.account_id} = ${id}),
@@ -169,6 +170,8 @@ const copied = [
   accounts.suspended_at,
   accounts.price_multiplier_bp,
   accounts.credit_limit_nano,
+  accounts.low_balance_nano,
+  accounts.is_balance_low,
   accounts.is_limited,
 ] as const
 const carried = Object.values(getTableColumns(carried_spending))

@@ -78,8 +78,13 @@ export const accounts = ledger.table(
     next_change_at: timestamp("next_change_at", { withTimezone: true, mode: "string" }),
     /** The allowed overdraft: `available = balance + credit limit - held`; null for none. */
     credit_limit_nano: nano("credit_limit_nano"),
+    /** The balance below which there is an alert (D96); null for none. */
+    low_balance_nano: nano("low_balance_nano"),
+    /** True from that alert until the balance is no longer below it. */
+    is_balance_low: boolean("is_balance_low").notNull().default(false),
   },
   (account) => [
+    index("accounts_with_low_balance").on(account.id).where(sql`${account.low_balance_nano} IS NOT NULL`),
     uniqueIndex("account_by_external_id")
       .on(account.external_id)
       .where(sql`${account.external_id} IS NOT NULL AND ${account.moved_to} IS NULL`),

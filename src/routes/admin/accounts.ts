@@ -39,10 +39,18 @@ export function accountRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
-      async ({ body: { price_multiplier, margin, credit_limit, ...account }, status }) => {
+      async ({
+        body: { price_multiplier, margin, credit_limit, low_balance: low_balance_nano, ...account },
+        status,
+      }) => {
         const price_multiplier_bp = multiplierIn({ price_multiplier, margin })
         const credit_limit_nano = limitIn(credit_limit)
-        const made = await ledger.createAccount({ ...account, price_multiplier_bp, credit_limit_nano })
+        const made = await ledger.createAccount({
+          ...account,
+          price_multiplier_bp,
+          credit_limit_nano,
+          low_balance_nano,
+        })
         if (made.outcome === "conflict") throw otherAccount()
         if (made.outcome === "none_open") throw noneOpen()
         return status(made.outcome === "created" ? 201 : 200, accountBody(made.account))
@@ -78,10 +86,18 @@ export function accountRoutes({ ledger }: Operators) {
     )
     .patch(
       "/accounts/:id",
-      async ({ params: { id }, body: { margin, price_multiplier, credit_limit, ...change } }) => {
+      async ({
+        params: { id },
+        body: { margin, price_multiplier, credit_limit, low_balance: low_balance_nano, ...change },
+      }) => {
         const price_multiplier_bp = multiplierIn({ margin, price_multiplier })
         const credit_limit_nano = limitIn(credit_limit)
-        const account = await ledger.changeAccount(id, { ...change, price_multiplier_bp, credit_limit_nano })
+        const account = await ledger.changeAccount(id, {
+          ...change,
+          price_multiplier_bp,
+          credit_limit_nano,
+          low_balance_nano,
+        })
         if (account === null) throw errorOf(NO_ACCOUNT)
         if (account === "conflict") throw otherAccount()
         return accountBody(account)
@@ -203,6 +219,7 @@ const changing = ofOperators({
     resume: { suspended: false },
     rename: { name: "Acme Ltd" },
     overdraft: { credit_limit: "100" },
+    alert: { low_balance: "5" },
   }),
   response: {
     200: answer("The changed account.", AccountBody, {

@@ -56,6 +56,7 @@ export const accountExample: AccountBody = {
   held: "0.0164",
   available: "9.9707",
   credit_limit: "0",
+  low_balance: null,
   price_multiplier: "1",
   suspended: false,
   created_at: "2026-11-21T09:30:00.000Z",

@@ -1,0 +1,59 @@
+import type { Trouble } from "../wire/alerts.ts"
+
+/** Alerts about upstreams, from the breakers of this process (D96). */
+
+/** Shorter than the rest of an upstream or a key, so that none is missed. */
+const LOOK_MS = 5_000
+/** A trouble that is over is told for so long, because an alert may have to wait. */
+const OVER_MS = 180_000
+/** The interval at which troubles that another process has left behind are ended. */
+const ALL_MS = 60_000
+
+interface TroubleWatchOptions {
+  /** The troubles that upstreams could have, and whether they have them now. */
+  read(): readonly Trouble[]
+  write(seen: readonly Trouble[]): Promise<void>
+}
+
+/** Tells the ledger of troubles while they last, and then that they are over. */
+export class TroubleWatch {
+  readonly #options: TroubleWatchOptions
+  readonly #last_on_ms = new Map<string, number>()
+  readonly #timer: Timer
+  #told_all_ms = Number.NEGATIVE_INFINITY
+  #telling: Promise<void> | null = null
+
+  constructor(options: TroubleWatchOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => this.look(), LOOK_MS)
+  }
+
+  look(now_ms = performance.now()): void {
+    if (this.#telling !== null) return
+    const seen = this.#options.read()
+    for (const each of seen) if (each.is_on) this.#last_on_ms.set(keyOf(each), now_ms)
+    const is_all = now_ms - this.#told_all_ms >= ALL_MS
+    const told = seen.filter((each) => {
+      const last_ms = this.#last_on_ms.get(keyOf(each)) ?? Number.NEGATIVE_INFINITY
+      return is_all || now_ms - last_ms < OVER_MS
+    })
+    if (told.length === 0) return
+    const written = this.#options.write(told).then(
+      () => {
+        if (is_all) this.#told_all_ms = now_ms
+      },
+      // The ledger says in the log that its database is unavailable.
+      () => {},
+    )
+    this.#telling = written.finally(() => {
+      this.#telling = null
+    })
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#telling
+  }
+}
+
+const keyOf = ({ upstream, key, trouble }: Trouble) => JSON.stringify([upstream, key, trouble])
