@@ -216,9 +216,10 @@ export class Deliveries {
       .map((event, at) => ({ event: eventBody(event), at }))
       .filter(({ event }) => kind.is_for(event))
     const requests = groupsOf(outgoing, kind.most_events)
-    const found = await Promise.all(requests.map((each) => this.#send(kind, sink, each)))
+    const turns = Map.groupBy(requests, ([first]) => (kind.in_turn ? first.event.subject : first.at))
+    const found = await Promise.all(turns.values().map((each) => this.#sendInTurn(kind, sink, each)))
     if (this.#stopping.signal.aborted) return false
-    const refusal = found.find((one) => one !== null) ?? null
+    const refusal = firstOf(found)
     const upTo = (count: number) => events[count - 1]?.place ?? placeOf(sink)
     if (refusal === null) return queue.delivered(sink, upTo(events.length), outgoing.length === 0)
     const { at } = refusal.refused
@@ -235,6 +236,19 @@ export class Deliveries {
     return false
   }
 
+  /** Sends requests one after another, up to the first of which an event is not taken. Null if all were. */
+  async #sendInTurn(
+    kind: SinkKindOf,
+    sink: SinkRow,
+    requests: readonly Some<OutgoingEvent>[],
+  ): Promise<Unsent | null> {
+    for (const each of requests) {
+      const unsent = await this.#send(kind, sink, each)
+      if (unsent !== null) return unsent
+    }
+    return null
+  }
+
   /** Sends events as one request; one by one, if they are refused for ever together. Null if all were taken. */
   async #send(kind: SinkKindOf, sink: SinkRow, outgoing: Some<OutgoingEvent>): Promise<Unsent | null> {
     const [first, ...others] = outgoing
@@ -246,11 +260,8 @@ export class Deliveries {
     const answer = await post(kind.request(events, { url, secrets, meter }), options, this.#stopping.signal)
     const { meaning, reason } = meaningOf(kind, answer, events)
     if (meaning === "never" && others.length > 0) {
-      for (const one of outgoing) {
-        const unsent = await this.#send(kind, sink, [one])
-        if (unsent !== null) return unsent
-      }
-      return null
+      const alone = outgoing.map((one): Some<OutgoingEvent> => [one])
+      return this.#sendInTurn(kind, sink, alone)
     }
     const is_taken = meaning === "taken"
     if (!this.#stopping.signal.aborted)
@@ -297,6 +308,12 @@ export class Deliveries {
 }
 
 const keyOf = (queue: SinkQueue, { id }: SinkRow) => `${queue.shard} ${id}`
+
+/** The one before which every event was taken: in each turn, nothing was sent after an event that was not. */
+const firstOf = (unsent: readonly (Unsent | null)[]) =>
+  unsent
+    .filter((one) => one !== null)
+    .reduce<Unsent | null>((first, one) => (first && first.refused.at < one.refused.at ? first : one), null)
 
 function meaningOf(
   kind: SinkKindOf,

@@ -8,6 +8,8 @@ export type Some<Item> = readonly [Item, ...Item[]]
 export interface SinkKindOf {
   /** In one request. */
   readonly most_events: number
+  /** True if requests of one subject are sent one after another. */
+  readonly in_turn?: boolean
   /** True if the sink gets the event; others are passed over. */
   is_for(event: EventBody): boolean
   request(events: Some<EventBody>, sink: SinkTarget): SinkRequest

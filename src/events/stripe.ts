@@ -11,6 +11,8 @@ const GIVE_UP_MS = 20 * 3_600_000
  */
 export const stripe: SinkKindOf = {
   most_events: 1,
+  // Stripe takes one call at a time for each customer and meter.
+  in_turn: true,
   is_for: (event) => isCharge(event) && externalId(event) !== null && chargeOf(event) !== 0n,
   request([event], sink) {
     const body = new URLSearchParams({

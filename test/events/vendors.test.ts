@@ -165,6 +165,20 @@ describe.each(vendors)("$kind", (kind) => {
   }, 60_000)
 })
 
+test("D96: Stripe gets the events of one customer one after another", async () => {
+  const { body: other } = await admin.ask("POST", "/admin/accounts", { name: "B", external_id: "cus_B" })
+  const ids = [...(await calls(20, account_id, 10)), ...(await calls(20, other.id, 10))]
+  const { vendor, id } = await attached(vendors[1])
+  const from = new Date(Date.now() - 3_600_000).toISOString()
+  expect((await admin.ask("POST", `/admin/sinks/${id}/replay`, { from })).status).toBe(200)
+  await until(
+    async () => vendor.counted.length,
+    (count) => count >= ids.length + 2,
+  )
+  expect(vendor instanceof Stripe && vendor.overlaps).toBe(0)
+  expect(lines.filter((line) => line.includes("status 429"))).toEqual([])
+})
+
 test("D96: Stripe gets nothing again that it may have counted and forgotten", async () => {
   const { vendor, id } = await attached(vendors[1])
   vendor.lost = Number.POSITIVE_INFINITY

@@ -38,7 +38,7 @@ abstract class Vendor {
         status,
         body,
         counted = [],
-      } = type === this.type ? this.judge(await request.text()) : { status: 415 }
+      } = type === this.type ? await this.handle(await request.text()) : { status: 415 }
       this.counted.push(...counted)
       if (counted.length > 0 && this.lost-- > 0) return new Response(null, { status: 502 })
       return body === undefined ? new Response(null, { status }) : Response.json(body, { status })
@@ -51,6 +51,10 @@ abstract class Vendor {
 
   get url(): string {
     return this.#server.url.href
+  }
+
+  protected handle(text: string): Judged | Promise<Judged> {
+    return this.judge(text)
   }
 
   protected has(id: string): boolean {
@@ -90,10 +94,29 @@ export class OpenMeter extends Vendor {
   }
 }
 
-/** Takes one event, of a known customer and meter, that is at most 35 days old; the same identifier again is an error. */
+/**
+ * Takes one event, of a known customer and meter, that is at most 35 days old; the same identifier again is an error, and so are
+ * two calls of one customer at a time.
+ */
 export class Stripe extends Vendor {
   protected override readonly path = "/v1/billing/meter_events"
   protected override readonly type = "application/x-www-form-urlencoded"
+  readonly #busy = new Set<string>()
+  /** Calls that were refused because another one of their customer was open. */
+  overlaps = 0
+
+  protected override async handle(text: string): Promise<Judged> {
+    const whose = new URLSearchParams(text).get("payload[stripe_customer_id]") ?? ""
+    if (this.#busy.has(whose)) {
+      this.overlaps += 1
+      return { status: 429, body: { error: { code: "lock_timeout" } } }
+    }
+    this.#busy.add(whose)
+    // Until the requests that were sent together have come.
+    for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate)
+    this.#busy.delete(whose)
+    return this.judge(text)
+  }
 
   protected override judge(text: string): Judged {
     const form = new URLSearchParams(text)
