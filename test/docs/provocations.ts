@@ -301,13 +301,15 @@ async function* unfinished(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
   yield read(new Response(answer.body, { status: answer.status, headers: answer.headers }))
 }
 
+let bare: ReturnType<typeof referenceApp> | null = null
+
 /** The answer of an application that lacks what it needs. */
 async function broken(entry: Entry, world: World): Promise<Answer> {
-  const app = referenceApp()
+  bare ??= referenceApp()
   const text = JSON.stringify(plain(entry)).replaceAll("gpt-5-mini", "demo-small")
   const asking: Asking = JSON.parse(text.replaceAll("claude-sonnet", "demo-messages"))
   const { url, init } = requestOf(entry, world, asking)
-  return read(await app.handle(new Request(`http://localhost${url}`, init)))
+  return read(await bare.handle(new Request(`http://localhost${url}`, init)))
 }
 
 /** Runs `work` while the tables have another name, which no statement knows. */

@@ -2,7 +2,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, chat, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, silent, sseEvent, usage } from "../support/provider.ts"
 import type { Entry } from "./reference.ts"
-import { type Answer, read, type Stage, type World } from "./stage.ts"
+import { type Answer, read, SCHEDULED_PRICE, type Stage, type World } from "./stage.ts"
 
 /** How an answer comes about that no request of the operation itself brings. */
 export type Scene = (stage: Stage, entry: Entry) => Promise<readonly Answer[]>
@@ -108,7 +108,14 @@ export const scenes: Readonly<Record<string, Scene>> = {
     per: "month",
     thresholds: [80, 100],
   }),
-  "setCustomerPrice 200": twice({ price_multiplier: "0.9" }),
+  "setCustomerPrice 200": twice(SCHEDULED_PRICE),
+  "endCustomerPrice 200": async (stage, entry) => {
+    const world = await stage.world()
+    const { from: _, ...current } = SCHEDULED_PRICE
+    const path = `/accounts/${world.account_id}/prices`
+    const { id: price_id } = await stage.gateway.admin<{ id: string }>("POST", path, current)
+    return [await stage.ask(entry, { ...world, price_id }, { body: { reason: "Contract cancelled" } })]
+  },
   "creditAccount 200": twice({ amount: "10", reason: "Invoice 2026-118" }),
   "audit 200": async (stage, entry) => {
     const world = await stage.world()
@@ -176,12 +183,14 @@ export const scenes: Readonly<Record<string, Scene>> = {
   },
   "createSink 200": twice({ name: "twice", url: "https://billing.example.com/tollgate" }),
   "listSinks 200": async (stage, entry) => {
+    // Before the sink, which has then nothing to deliver.
+    const world = await stage.world()
     const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
     await client`UPDATE tollgate.sinks SET state = 'paused'`
     await client`DELETE FROM tollgate.sinks`
     await client.end()
     await stage.gateway.admin("POST", "/sinks", { name: "one", url: "https://billing.example.com/tollgate" })
-    return [await stage.ask(entry, await stage.world())]
+    return [await stage.ask(entry, world)]
   },
   "listUsageNotes 200": async (stage, entry) => {
     const world = await stage.world()

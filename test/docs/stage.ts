@@ -57,6 +57,15 @@ const LIMITS = {
   group: "acme/search",
 }
 
+/** A customer's price that holds for no call of a test. */
+export const SCHEDULED_PRICE = {
+  model: "gpt-5-mini",
+  prices: { input: "0.2", output: "1.6" },
+  from: new Date(Date.now() + 86_400_000).toISOString(),
+  until: "2100-01-01T00:00:00Z",
+  reason: "Contract 118",
+}
+
 /** The configuration of docs/configuration.md, its providers replaced by one at `url`. */
 function configuration(url: string): ConfigChanges {
   const file: unknown = Bun.YAML.parse(exampleConfiguration().replaceAll(/\$\{\w+\}/g, "sk-provider"))
@@ -110,8 +119,8 @@ export async function openStage() {
       per: "month",
     }
     const { id: budget_id } = await admin<{ id: string }>("POST", `/accounts/${account_id}/budgets`, budget)
-    const price = { price_multiplier: "1" }
-    const { id: price_id } = await admin<{ id: string }>("POST", `/accounts/${account_id}/prices`, price)
+    const prices = `/accounts/${account_id}/prices`
+    const { id: price_id } = await admin<{ id: string }>("POST", prices, SCHEDULED_PRICE)
     const call_id = await call(made.key)
     if (usd !== "10") await leaving(account_id, usd)
     return { account_id, credit_id, key: made.key, key_id: made.id, budget_id, price_id, call_id }

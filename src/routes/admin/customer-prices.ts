@@ -185,7 +185,7 @@ const ending = ofOperators({
   params: pathId("The price's id."),
   body: shown(CustomerPriceEnd, {
     now: { reason: "Contract cancelled" },
-    later: { at: "2099-01-01T00:00:00Z" },
+    later: { at: "2099-01-01T00:00:00Z", reason: "Contract cancelled" },
   }),
   response: {
     200: answer("The price. Nothing was changed if it was over by then.", CustomerPriceBody, {
@@ -194,6 +194,16 @@ const ending = ofOperators({
         state: "over",
         ended: {
           at: "2026-12-01T00:00:00.000Z",
+          by: "api",
+          reason: "Contract cancelled",
+          made_at: "2026-12-01T00:00:00.000Z",
+        },
+      },
+      later: {
+        ...customerPriceExample,
+        until: "2100-01-01T00:00:00.000Z",
+        ended: {
+          at: "2099-01-01T00:00:00.000Z",
           by: "api",
           reason: "Contract cancelled",
           made_at: "2026-12-01T00:00:00.000Z",
