@@ -16,7 +16,7 @@ ALTER TABLE "tollgate"."sinks" ADD COLUMN "kind" text DEFAULT 'webhook' NOT NULL
 ALTER TABLE "tollgate"."sinks" ADD COLUMN "meter" text;--> statement-breakpoint
 ALTER TABLE "tollgate"."sinks" ADD COLUMN "skipped" jsonb DEFAULT '[]'::jsonb NOT NULL;--> statement-breakpoint
 ALTER TABLE "tollgate"."sinks" ADD COLUMN "skips" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
-ALTER TABLE "tollgate"."sinks" ADD CONSTRAINT "sink_kind_known" CHECK ("tollgate"."sinks"."kind" IN ('webhook', 'openmeter', 'stripe', 'lago'));--> statement-breakpoint
+ALTER TABLE "tollgate"."sinks" ADD CONSTRAINT "sink_kind_known" CHECK ("kind" IN ('webhook', 'openmeter', 'stripe', 'lago'));--> statement-breakpoint
 -- The tables of detached months have the same columns as the attached ones.
 DO $$ DECLARE
 	name text;
