@@ -11,6 +11,8 @@ import { chat, configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { PgBouncer, poolerless } from "../support/pgbouncer.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { EventReceiver } from "./event-receiver.ts"
+import { Random } from "./random.ts"
 
 /** Debian's PgBouncer in transaction mode between the gateways and their Postgres, as docs/deploying.md says. */
 
@@ -84,7 +86,7 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     }
   })
 
-  test("two gateways with fewer connections than they use sell an account exactly", async () => {
+  test("two gateways with fewer connections than they use sell an account exactly, and tell a sink", async () => {
     const PAID = 40
     const CHARGE_NANO = 30_000n
     const provider = await startProvider()
@@ -109,11 +111,19 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
         () => operator.balance(id),
         ({ held }) => held === "0",
       )
+    const receiver = await EventReceiver.open(new Random(1), false)
+    closing.defer(() => receiver.stop())
+    receiver.mend()
+    await operator.admin("POST", "/sinks", { name: "all", url: receiver.url, allow_private: true })
     const rich = await operator.account("10")
+    // Budgets and credits with a priority are held by other statements.
+    const budget = { name: "Requests", selector: "all", unit: "requests", amount: "100", per: "day" }
+    await operator.admin("POST", `/accounts/${rich.id}/budgets`, budget)
+    await operator.admin("POST", `/accounts/${rich.id}/credits`, { amount: "1", priority: 10 })
     const asked = Array.from({ length: PAID }, (_, at) => chat(gateways[at % 2] ?? first, rich.key))
     const statuses = await Promise.all(asked.map(async (answer) => (await answer).status))
     expect(statuses).toEqual(statuses.map(() => 200))
-    expect(await settledBalance(rich.id)).toMatchObject({ balance: "9.9988", held: "0" })
+    expect(await settledBalance(rich.id)).toMatchObject({ balance: "10.9988", held: "0" })
 
     // Enough to hold five calls at once.
     const POOR_NANO = 20_150_000n
@@ -127,6 +137,12 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     const left = printUsd(POOR_NANO - BigInt(served) * CHARGE_NANO)
     expect(await settledBalance(poor.id)).toMatchObject({ balance: left, held: "0" })
     expect((await operator.audit()).violations).toEqual([])
+    const ids = (await operator.calls("?limit=200")).map(({ id }) => String(id))
+    expect(ids.length).toBe(PAID + served)
+    await until(
+      () => ids.filter((id) => !receiver.taken.has(id)),
+      (missing) => missing.length === 0,
+    )
     for (const gateway of gateways) {
       gateway.signal("SIGTERM")
       expect(await gateway.exited).toBe(0)
