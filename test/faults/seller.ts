@@ -14,6 +14,7 @@ const BUDGETS = [
   { name: "All", selector: "all", unit: "requests", amount: "100", per: "total" },
   { name: "Team", selector: "group", selected: "acme", unit: "usd", amount: "0.02", per: "hour" },
   { name: "Key", selector: "key", unit: "tokens", amount: "6000", per: "day" },
+  { name: "Rate", selector: "all", unit: "tokens", amount: "30000", per: "minute" },
   {
     name: "Model",
     selector: "model",
