@@ -23,6 +23,7 @@ DROP VIEW "tollgate"."calls";--> statement-breakpoint
 ALTER TABLE "tollgate"."terms" ADD COLUMN "customer_price_id" uuid;--> statement-breakpoint
 ALTER TABLE "tollgate"."terms" ADD COLUMN "list_terms_id" integer;--> statement-breakpoint
 CREATE INDEX "customer_prices_of_account" ON "tollgate"."customer_prices" USING btree ("account_id","id");--> statement-breakpoint
+CREATE INDEX "ends_of_customer_price" ON "tollgate"."customer_prices" USING btree ("ended_id") WHERE "tollgate"."customer_prices"."ended_id" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "terms_of_customer_price" ON "tollgate"."terms" USING btree ("customer_price_id") WHERE "tollgate"."terms"."customer_price_id" IS NOT NULL;--> statement-breakpoint
 CREATE VIEW "tollgate"."calls" AS (
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import {
   type CustomerPriceOrder,
@@ -8,6 +9,7 @@ import {
   setCustomerPrice,
 } from "../../src/ledger/accounts/customer-prices.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
+import { priceOfCall, pricesOfAccount } from "../../src/ledger/money/customer-prices.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
@@ -137,6 +139,29 @@ describe("D100 the statement that holds", () => {
     expect((await ask(a, account)).result).toMatchObject({ price_multiplier_bp: 15_000 })
     await end(a, id)
     expect((await ask(a, account)).result).toEqual({ outcome: "held", is_limited: true })
+  })
+
+  test("reads each price of an account, and its end, once", async () => {
+    const account = await a.db.account(1_000_000n)
+    const { id } = await set(a, account, { price_multiplier_bp: 15_000 })
+    await a.db.sql`
+      WITH old AS (
+        INSERT INTO tollgate.customer_prices (id, account_id, price_multiplier_bp, from_at, actor, made_at)
+        SELECT gen_random_uuid(), ${account.account_id}, 20000, now(), 'test', now() FROM generate_series(1, 500) RETURNING id)
+      INSERT INTO tollgate.customer_prices (id, account_id, ended_id, from_at, actor, made_at)
+      SELECT gen_random_uuid(), ${account.account_id}, id, now(), 'test', now() FROM old`
+    await a.db.database.operators.transaction(async (transaction) => {
+      for (const question of [
+        priceOfCall(sql`${account.account_id}::uuid`, sql`${FIRST}`),
+        sql`SELECT ${pricesOfAccount(sql`${account.account_id}::uuid`)}::text AS prices`,
+      ])
+        expect(JSON.stringify(await transaction.execute(question))).toContain("15000")
+      const [read] = await transaction.execute(sql`SELECT (seq_tup_read + idx_tup_fetch)::int AS rows
+        FROM pg_stat_xact_user_tables WHERE relname = 'customer_prices'`)
+      expect(read?.rows).toBeLessThan(5_000)
+    })
+    expect((await ask(a, account)).result).toMatchObject({ outcome: "held" })
+    await end(a, id)
   })
 })
 

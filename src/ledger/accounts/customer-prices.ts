@@ -155,7 +155,7 @@ const { ended_id: _, ...columns } = getTableColumns(p)
 const end = sql<
   string | null
 >`(SELECT json_build_object('at', ${q.from_at}, 'actor', ${q.actor}, 'reason', ${q.reason}, 'made_at', ${q.made_at})::text
-  FROM ${customer_prices} ${q} WHERE ${q.account_id} = ${p.account_id} AND ${q.ended_id} = ${p.id} ORDER BY ${q.from_at}, ${q.id} LIMIT 1)`
+  FROM ${customer_prices} ${q} WHERE ${q.ended_id} = ${p.id} ORDER BY ${q.from_at}, ${q.id} LIMIT 1)`
 const state = sql<CustomerPriceState>`CASE WHEN ${p.from_at} > ${NOW} THEN 'scheduled' WHEN NOT (${holdsAt(p, NOW)}) THEN 'over'
   WHEN EXISTS (SELECT FROM ${customer_prices} ${n} WHERE ${n.account_id} = ${p.account_id} AND ${n.model} IS NOT DISTINCT FROM ${p.model}
     AND (${n.made_at}, ${n.id}) > (${p.made_at}, ${p.id}) AND ${holdsAt(n, NOW)}) THEN 'replaced' ELSE 'current' END`

@@ -9,7 +9,7 @@ const p = alias(customer_prices, "p")
 const q = alias(customer_prices, "q")
 const own = alias(terms, "own")
 
-type TimedColumns = Readonly<Record<"id" | "account_id" | "ended_id" | "from_at" | "until_at", PgColumn>>
+type TimedColumns = Readonly<Record<"id" | "ended_id" | "from_at" | "until_at", PgColumn>>
 
 /** True for a price that holds at a moment: from `from_at` on, before `until_at`, and before an end of it. */
 export function holdsAt(price: TimedColumns, moment: SQL): SQL {
@@ -17,10 +17,9 @@ export function holdsAt(price: TimedColumns, moment: SQL): SQL {
     AND ${isOpenAt(price, moment)}`
 }
 
-/** True for a price that no operator has ended by then. */
+/** True for a price that no operator has ended by then. `OFFSET 0` keeps it a look-up by index: a join could compare each price with each end. */
 export function isOpenAt(price: TimedColumns, moment: SQL): SQL {
-  return sql`NOT EXISTS (SELECT FROM ${customer_prices} ${q} WHERE ${q.account_id} = ${price.account_id} AND ${q.ended_id} = ${price.id}
-    AND ${q.from_at} <= ${moment})`
+  return sql`NOT EXISTS (SELECT FROM ${customer_prices} ${q} WHERE ${q.ended_id} = ${price.id} AND ${q.from_at} <= ${moment} OFFSET 0)`
 }
 
 /**

@@ -31,6 +31,7 @@ export const customer_prices = ledger.table(
   },
   (price) => [
     index("customer_prices_of_account").on(price.account_id, price.id),
+    index("ends_of_customer_price").on(price.ended_id).where(sql`${price.ended_id} IS NOT NULL`),
     check(
       "customer_price_is_one",
       sql`(${price.ended_id} IS NOT NULL)::int + (${price.price_multiplier_bp} IS NOT NULL)::int + (${price.prices} IS NOT NULL)::int = 1`,
