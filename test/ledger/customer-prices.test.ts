@@ -62,8 +62,8 @@ const OWN = { input_pico: 500_000n, cached_input_pico: 25_000n, output_pico: 4_0
 /** 2 x 500 + 1 x 25 + 2 x 4,000 nano-USD, and the same at the prices of `FIRST`. */
 const [OWN_COST, COST] = [9_025n, 4_525n]
 
-async function set({ db }: Shard, { account_id }: Account, price: Partial<CustomerPriceOrder>) {
-  const made = await setCustomerPrice(db.database.operators, {
+const order = ({ db }: Shard, { account_id }: Account, price: Partial<CustomerPriceOrder>) =>
+  setCustomerPrice(db.database.operators, {
     id: nextId(),
     account_id,
     model: null,
@@ -75,12 +75,15 @@ async function set({ db }: Shard, { account_id }: Account, price: Partial<Custom
     reason: null,
     ...price,
   })
+
+async function set(shard: Shard, account: Account, price: Partial<CustomerPriceOrder>) {
+  const made = await order(shard, account, price)
   if (!("price" in made)) throw new Error(made.outcome)
   return made.price
 }
 
-const end = ({ db }: Shard, id: string) =>
-  endCustomerPrice(db.database.operators, id, { at: null, actor: "test", reason: null })
+const end = ({ db }: Shard, id: string, at: Date | null = null) =>
+  endCustomerPrice(db.database.operators, id, { at, actor: "test", reason: null })
 
 async function ask({ connection, gateway_id }: Shard, account: Account, terms_id = FIRST, amount = 10_000n) {
   const hold = holdOf(account, amount, { terms_id })
@@ -162,6 +165,42 @@ describe("D100 the statement that holds", () => {
     })
     expect((await ask(a, account)).result).toMatchObject({ outcome: "held" })
     await end(a, id)
+  })
+})
+
+describe("D100 a price", () => {
+  test("that is ended before it begins is over, and one that is ended later is scheduled", async () => {
+    const account = await a.db.account(1_000_000n)
+    const later = (hours: number) => new Date(Date.now() + hours * 3_600_000)
+    const { id } = await set(a, account, { price_multiplier_bp: 20_000, from_at: later(2) })
+    expect(await end(a, id, later(3))).toMatchObject({ state: "scheduled" })
+    expect(await end(a, id, later(1))).toMatchObject({ state: "over" })
+  })
+
+  test("that is over leaves room for another one", async () => {
+    const account = await a.db.account(1_000_000n)
+    const { id } = await set(a, account, { price_multiplier_bp: 20_000 })
+    await a.db
+      .sql`INSERT INTO tollgate.customer_prices (id, account_id, price_multiplier_bp, from_at, actor, made_at)
+      SELECT gen_random_uuid(), ${account.account_id}, 20000, now(), 'test', now() FROM generate_series(2, 1000)`
+    const price = { price_multiplier_bp: 30_000 }
+    expect(await order(a, account, price)).toEqual({ outcome: "too_many" })
+    await end(a, id)
+    expect(await order(a, account, price)).toMatchObject({ outcome: "created" })
+    expect(await order(a, account, price)).toEqual({ outcome: "too_many" })
+  })
+
+  test("whose id another account takes at the same time is a conflict", async () => {
+    const [one, other] = [await a.db.account(1n), await a.db.account(1n)]
+    const id = nextId()
+    let conflict: ReturnType<typeof order> | undefined
+    await a.db.sql.begin(async (tx) => {
+      await tx`INSERT INTO tollgate.customer_prices (id, account_id, price_multiplier_bp, from_at, actor, made_at)
+        VALUES (${id}, ${one.account_id}, 20000, now(), 'test', now())`
+      conflict = order(a, other, { id, price_multiplier_bp: 30_000 })
+      await lockWaiters(a.db.sql, 1)
+    })
+    expect(await conflict).toEqual({ outcome: "conflict" })
   })
 })
 

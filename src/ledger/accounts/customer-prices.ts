@@ -34,7 +34,7 @@ export interface CustomerPriceOrder
 export type CustomerPriceResult =
   | { readonly outcome: "created" | "known"; readonly price: CustomerPriceRecord }
   | { readonly outcome: "no_account" }
-  /** The id belongs to a price of another account. */
+  /** The id belongs to another account's price, or to another entry. */
   | { readonly outcome: "conflict" }
   /** It would hold for calls that are over. */
   | { readonly outcome: "past" }
@@ -44,10 +44,12 @@ const p = alias(customer_prices, "p")
 const q = alias(customer_prices, "q")
 const n = alias(customer_prices, "n")
 
-/** Maximum number of entries of an account about its prices. */
+/** Maximum number of prices of an account that are not over. */
 export const MAX_CUSTOMER_PRICES = 1_000
 
 const NOW = sql`statement_timestamp()`
+/** True for a price that calls have now or can have later. */
+const isNotOver = sql`${p.ended_id} IS NULL AND coalesce(${p.until_at} > ${NOW}, true) AND ${isOpenAt(p, sql`greatest(${p.from_at}, ${NOW})`)}`
 
 /** Sets a price for calls that are held from a moment on. The same `id` again sets no other price. */
 export async function setCustomerPrice(
@@ -60,21 +62,17 @@ export async function setCustomerPrice(
     const known = await getCustomerPrice(transaction, id)
     if (known !== null)
       return known.account_id === account_id ? { outcome: "known", price: known } : { outcome: "conflict" }
-    if (
-      (await transaction.$count(customer_prices, eq(customer_prices.account_id, account_id))) >=
-      MAX_CUSTOMER_PRICES
+    const open = await transaction.$count(
+      sql`${customer_prices} ${p}`,
+      and(eq(p.account_id, account_id), isNotOver),
     )
-      return { outcome: "too_many" }
+    if (open >= MAX_CUSTOMER_PRICES) return { outcome: "too_many" }
     if (await isPast(transaction, from_at, until_at)) return { outcome: "past" }
-    await transaction.insert(customer_prices).values({
-      ...order,
-      from_at: from_at ?? NOW,
-      until_at,
-      made_at: NOW,
-    })
-    await note(transaction, account_id)
+    const made = { ...order, from_at: from_at ?? NOW, until_at, made_at: NOW }
+    await transaction.insert(customer_prices).values(made).onConflictDoNothing()
     const price = await getCustomerPrice(transaction, id)
-    if (price === null) throw new Error("a price was neither inserted nor found")
+    if (price?.account_id !== account_id) return { outcome: "conflict" }
+    await note(transaction, account_id)
     return { outcome: "created", price }
   })
 }
@@ -156,7 +154,7 @@ const end = sql<
   string | null
 >`(SELECT json_build_object('at', ${q.from_at}, 'actor', ${q.actor}, 'reason', ${q.reason}, 'made_at', ${q.made_at})::text
   FROM ${customer_prices} ${q} WHERE ${q.ended_id} = ${p.id} ORDER BY ${q.from_at}, ${q.id} LIMIT 1)`
-const state = sql<CustomerPriceState>`CASE WHEN ${p.from_at} > ${NOW} THEN 'scheduled' WHEN NOT (${holdsAt(p, NOW)}) THEN 'over'
+const state = sql<CustomerPriceState>`CASE WHEN NOT (${isNotOver}) THEN 'over' WHEN ${p.from_at} > ${NOW} THEN 'scheduled'
   WHEN EXISTS (SELECT FROM ${customer_prices} ${n} WHERE ${n.account_id} = ${p.account_id} AND ${n.model} IS NOT DISTINCT FROM ${p.model}
     AND (${n.made_at}, ${n.id}) > (${p.made_at}, ${p.id}) AND ${holdsAt(n, NOW)}) THEN 'replaced' ELSE 'current' END`
 

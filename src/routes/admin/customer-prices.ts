@@ -114,7 +114,7 @@ function priceSet(result: CustomerPriceResult) {
       })
     case "too_many":
       throw new GatewayError("invalid_request", {
-        message: `This account has ${MAX_CUSTOMER_PRICES} entries about its prices, the most that one can have. Nothing was changed.`,
+        message: `This account has ${MAX_CUSTOMER_PRICES} prices that are not over, the most that one can have. Nothing was changed.`,
       })
     case "conflict":
       throw new GatewayError("invalid_request", {
