@@ -14,7 +14,7 @@ const ENDPOINTS: Readonly<Record<OperationName, string>> = {
   responses: "POST /v1/responses",
 }
 
-/** Most models at customers' prices that a process remembers; the oldest are dropped. */
+/** Most models at customers' prices that a process remembers; those that were not sold for longest are dropped. */
 const SOLD_LIMIT = 10_000
 
 /** The configured models by operation and name: exact, byte for byte, in Maps, so that no name is special (D19). */
@@ -22,7 +22,7 @@ export class Catalog {
   readonly #models: readonly Model[]
   readonly #offers: Readonly<Record<OperationName, Map<string, Offer>>>
   /** Models at customers' prices, by shard, price and operation (D100). */
-  readonly #sold = new Map<string, SoldModel>()
+  readonly #sold = new Map<string, Promise<SoldModel>>()
 
   /** `terms_ids` are the ids of `termsOf(models)` in each shard of the ledger (D74), in that order. */
   constructor(models: readonly Model[], terms_ids: readonly (readonly number[])[]) {
@@ -70,17 +70,39 @@ export class Catalog {
     return { model, terms_ids: this.termsIds(model, operation, shard) }
   }
 
-  /** The same at a customer's prices by kind (D100). `register` returns the ids of the terms, once for each process and price. */
-  async sold(
+  /**
+   * The same at a customer's prices by kind (D100). `register` returns the ids of the terms, once for all calls that wait for them.
+   */
+  sold(
     model: Model,
     operation: OperationName,
     shard: number,
     price: CustomerPrice,
-    register: (terms: readonly PriceTerms[], shard: number) => Promise<readonly number[]>,
+    register: Register,
   ): Promise<SoldModel> {
     const key = `${shard} ${operation} ${price.id}`
     const known = this.#sold.get(key)
-    if (known !== undefined) return known
+    const sold = known ?? this.#sell(model, operation, shard, price, register)
+    this.#sold.delete(key)
+    for (const oldest of this.#sold.keys()) {
+      if (this.#sold.size < SOLD_LIMIT) break
+      this.#sold.delete(oldest)
+    }
+    this.#sold.set(key, sold)
+    if (known === undefined)
+      sold.catch(() => {
+        if (this.#sold.get(key) === sold) this.#sold.delete(key)
+      })
+    return sold
+  }
+
+  async #sell(
+    model: Model,
+    operation: OperationName,
+    shard: number,
+    price: CustomerPrice,
+    register: Register,
+  ): Promise<SoldModel> {
     const list_ids = this.termsIds(model, operation, shard)
     const sold = soldAt(model, price)
     const terms = termsOf([{ ...sold, operations: [operation] }]).map((one, at) => ({
@@ -89,13 +111,7 @@ export class Catalog {
       list_terms_id: list_ids[at] ?? list_ids[0],
     }))
     const ids = await register(terms, shard)
-    const made = { model: sold, terms_ids: someOf(ids, 0, ids.length) }
-    for (const oldest of this.#sold.keys()) {
-      if (this.#sold.size < SOLD_LIMIT) break
-      this.#sold.delete(oldest)
-    }
-    this.#sold.set(key, made)
-    return made
+    return { model: sold, terms_ids: someOf(ids, 0, ids.length) }
   }
 
   /** Registers the terms of a customer price again, because the ledger does not know them. */
@@ -108,6 +124,8 @@ export class Catalog {
     return this.#models.filter((model) => model.family === family)
   }
 }
+
+type Register = (terms: readonly PriceTerms[], shard: number) => Promise<readonly number[]>
 
 type TermsIds = readonly [number, ...number[]]
 

@@ -17,6 +17,7 @@ import {
   type Labelled,
   type Labels,
   LedgerUnavailable,
+  NoAnswer,
   type Owner,
   type PriceTerms,
   type RefusedCall,
@@ -202,8 +203,12 @@ export class DatabaseLedger implements Ledger {
     return this.#labels.of(labelled)
   }
 
-  customerTerms(wanted: readonly PriceTerms[]): Promise<readonly number[]> {
-    return answerOf(registerTerms(this.#options.database.operators, wanted), ANSWER_MS)
+  async customerTerms(wanted: readonly PriceTerms[]): Promise<readonly number[]> {
+    try {
+      return await answerOf(registerTerms(this.#options.database.operators, wanted), ANSWER_MS)
+    } catch (error) {
+      throw error instanceof NoAnswer ? new LedgerUnavailable(error.message) : error
+    }
   }
 
   hold(hold: Hold): Promise<HoldResult> {

@@ -37,6 +37,49 @@ test("D23 the models of an entry, in the order of the configuration", () => {
   expect(catalogOf([]).list("chat")).toEqual([])
 })
 
+describe("D100 terms at a customer's prices", () => {
+  const priced = (id: string) => ({ id, model: "gpt", price_multiplier_bp: null, prices: { input: "1" } })
+  const sell = (from: Catalog, id: string, register: Parameters<Catalog["sold"]>[4]) =>
+    from.sold(chat, "chat", 0, priced(id), register)
+
+  test("are registered once for all calls that wait for them, and again after a failure", async () => {
+    const own = catalogOf([chat])
+    let count = 0
+    const failing = () => {
+      count += 1
+      return Promise.reject(new Error("failed"))
+    }
+    const failed = await Promise.allSettled([sell(own, "a", failing), sell(own, "a", failing)])
+    expect([count, ...failed.map(({ status }) => status)]).toEqual([1, "rejected", "rejected"])
+    const register = async () => {
+      count += 1
+      return [7]
+    }
+    const [one, other] = await Promise.all([sell(own, "a", register), sell(own, "a", register)])
+    expect([count, one.terms_ids, one === other]).toEqual([2, [7], true])
+  })
+
+  test("are forgotten in the order of their last use", async () => {
+    const own = catalogOf([chat])
+    const asked: string[] = []
+    const use = (id: string) =>
+      sell(own, id, async () => {
+        asked.push(id)
+        return [1]
+      })
+    await use("a")
+    await use("b")
+    for (let at = 0; at < 9_999; at += 1) {
+      await use("a")
+      await use(String(at))
+    }
+    expect(asked.length).toBe(10_001)
+    await use("a")
+    await use("b")
+    expect(asked.slice(10_001)).toEqual(["b"])
+  })
+})
+
 test("D56 a model has the numbers of its terms, one for each way to it, in their order", () => {
   const [route] = chat.routes
   const two = aModel({ name: "two", routes: [route, { ...route, model: "other-name" }] })

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import fc from "fast-check"
+import { nextId } from "../../src/id.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
-import type { PriceTerms } from "../../src/ledger/entries.ts"
+import { LedgerUnavailable, NoAnswer, type PriceTerms } from "../../src/ledger/entries.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import {
   call,
@@ -39,6 +40,19 @@ test("D56 the same terms get the same number, in whichever order and however oft
   expect(one).not.toBe(two)
   expect(await register(other, terms, terms, other)).toEqual([two, one, one, two].map(Number))
   expect(await (await db.ledger()).terms([terms])).toEqual([[Number(one)]])
+})
+
+test("D100 known terms wait for no other gateway, and a call that waits too long is told nothing of changes", async () => {
+  const own = { ...terms, customer_price_id: nextId(), list_terms_id: 1 }
+  const ids = await register(own)
+  const ledger = await db.ledger()
+  await db.sql.begin(async (tx) => {
+    await tx`SELECT pg_advisory_xact_lock(7061981)`
+    expect(await register(own)).toEqual(ids)
+    const error = await ledger.customerTerms([{ ...own, model: "n" }]).catch((refused: unknown) => refused)
+    expect(error).toBeInstanceOf(LedgerUnavailable)
+    expect(error).not.toBeInstanceOf(NoAnswer)
+  })
 })
 
 const changes: [what: string, changed: PriceTerms][] = [

@@ -9,40 +9,43 @@ const TERMS_LOCK = 7_061_981
 
 /**
  * Returns the ids of these terms, in their order (D56): all of the configuration, or all of one customer price (D100). Terms that were never sold before get a row; rows are never changed.
- * Gateways that start together take turns, so that none makes a row twice.
+ * Gateways that find none at the same time take turns, so that none makes a row twice.
  */
 export async function registerTerms(
   database: PostgresJsDatabase,
   wanted: readonly PriceTerms[],
 ): Promise<readonly number[]> {
-  return database.transaction(async (transaction) => {
-    await transaction.execute(sql`SELECT pg_advisory_xact_lock(${TERMS_LOCK})`)
-    const { customer_price_id } = wanted[0] ?? {}
-    const of_price =
-      customer_price_id === undefined
-        ? isNull(terms.customer_price_id)
-        : eq(terms.customer_price_id, customer_price_id)
-    const known = new Map(
-      (await transaction.select().from(terms).where(of_price)).map(({ id, created_at: _, ...row }) => [
-        nameOf(row),
-        id,
-      ]),
-    )
-    const numbers: number[] = []
-    for (const one of wanted) {
-      const row = rowOf(one)
-      const name = nameOf(row)
-      let id = known.get(name)
-      if (id === undefined) {
+  const rows = wanted.map(rowOf).map((row) => ({ row, name: nameOf(row) }))
+  const customer_price_id = wanted[0]?.customer_price_id ?? null
+  const known = await knownTerms(database, customer_price_id)
+  if (rows.some(({ name }) => !known.has(name)))
+    await database.transaction(async (transaction) => {
+      await transaction.execute(sql`SELECT pg_advisory_xact_lock(${TERMS_LOCK})`)
+      for (const [name, id] of await knownTerms(transaction, customer_price_id)) known.set(name, id)
+      for (const { row, name } of rows) {
+        if (known.has(name)) continue
         const [added] = await transaction.insert(terms).values(row).returning({ id: terms.id })
-        if (added === undefined) throw new Error("terms were not added")
-        id = added.id
-        known.set(name, id)
+        if (added !== undefined) known.set(name, added.id)
       }
-      numbers.push(id)
-    }
-    return numbers
+    })
+  return rows.map(({ name }) => {
+    const id = known.get(name)
+    if (id === undefined) throw new Error("terms were not added")
+    return id
   })
+}
+
+/** The ids of the terms of a customer price, or of the configuration for null, by their names. */
+async function knownTerms(
+  database: Pick<PostgresJsDatabase, "select">,
+  customer_price_id: string | null,
+): Promise<Map<string, number>> {
+  const of_price =
+    customer_price_id === null
+      ? isNull(terms.customer_price_id)
+      : eq(terms.customer_price_id, customer_price_id)
+  const rows = await database.select().from(terms).where(of_price)
+  return new Map(rows.map(({ id, created_at: _, ...row }) => [nameOf(row), id]))
 }
 
 function rowOf({
