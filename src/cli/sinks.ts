@@ -83,14 +83,22 @@ const pause = adminCommand({
   summary: "Pause a sink: it continues where it was",
   words: SINK,
   examples: [["tollgate sinks pause billing", "no event is lost meanwhile"]],
-  run: ({ sink }, context) => change(context, sink, { paused: true }),
+  async run({ sink }, context) {
+    await change(context, sink, { paused: true })
+  },
 })
 
 const resume = adminCommand({
   summary: "Resume a sink that was paused or stopped, or try a failing one now",
   words: SINK,
   examples: [["tollgate sinks resume billing", "sends the next event immediately"]],
-  run: ({ sink }, context) => change(context, sink, { paused: false }),
+  async run({ sink }, context) {
+    const { kind, delivered_at } = await change(context, sink, { paused: false })
+    if (kind === "stripe")
+      context.remark(
+        `Stripe forgets ids after 24 hours. If this sink has been paused or stopped for longer, pause it now and look in Stripe for meter events after ${delivered_at ?? "its creation"}: those that it has would be counted again.`,
+      )
+  },
 })
 
 const rotate = adminCommand({
@@ -99,7 +107,10 @@ const rotate = adminCommand({
   words: { ...SINK, "--token-file <FILE>": "a file with the vendor's new token" },
   examples: [["tollgate sinks rotate billing", "then give the receiver the new secret"]],
   async run({ sink, "token-file": file }, context) {
-    if (file !== undefined) return change(context, sink, { token: tokenIn(file) })
+    if (file !== undefined) {
+      await change(context, sink, { token: tokenIn(file) })
+      return
+    }
     const id = await sinkId(context, sink)
     showSecret(context, await context.client.post(`/sinks/${id}/rotate`, {}, SinkWithSecretBody))
   },
@@ -146,9 +157,11 @@ async function sinkId({ client }: AdminContext, word: string): Promise<string> {
   return found.id
 }
 
-async function change(context: AdminContext, sink: string, changes: object): Promise<void> {
+async function change(context: AdminContext, sink: string, changes: object): Promise<SinkBody> {
   const id = await sinkId(context, sink)
-  show(context, await context.client.patch(`/sinks/${id}`, changes, SinkBody))
+  const changed = await context.client.patch(`/sinks/${id}`, changes, SinkBody)
+  show(context, changed)
+  return changed
 }
 
 function show(context: AdminContext, sink: SinkBody): void {

@@ -1,7 +1,7 @@
 import { FeedGap } from "../ledger/entries.ts"
 import type { LedgerLog } from "../ledger/events.ts"
 import type { FeedPart } from "../ledger/feed/feed.ts"
-import { columnsOf, placeOf, type SinkQueue, type SinkRow } from "../ledger/feed/sinks.ts"
+import { placeOf, type SinkQueue, type SinkRow } from "../ledger/feed/sinks.ts"
 import { eventBody } from "../routes/event-body.ts"
 import type { FeedPlace } from "../wire/cursor.ts"
 import type { EventBody } from "../wire/events.ts"
@@ -27,7 +27,7 @@ const PARALLEL = 8
 const REFUSALS = 3
 /** The interval at which the place of a sink without events is written. */
 const IDLE_MS = 60_000
-/** Longest wait of `stop` for the database. */
+/** Longest wait of `stop` for answers, and then for the database. */
 const STOP_MS = 1_000
 const SECOND_MS = 1_000
 const MINUTE_MS = 60_000
@@ -44,9 +44,6 @@ const RETRIES_MS = [
 ] as const
 /** A sink that has failed for so long stops. */
 const GIVE_UP_MS = 7 * 24 * HOUR_MS
-
-/** A sink that has taken an event since its last failure: the next failure is the first one again. */
-const NOT_FAILING = { failures: 0, failing_since: null }
 
 interface DeliveriesOptions {
   readonly queues: readonly SinkQueue[]
@@ -73,6 +70,8 @@ interface RefusedEvent {
 /** The first event of a request that was not taken. */
 interface Unsent extends Pick<RefusedEvent, "reason" | "meaning"> {
   readonly refused: OutgoingEvent
+  /** True if it has no answer because the gateway stops. */
+  readonly is_unsent?: boolean
 }
 
 const STOPPED = "a sink of events was stopped: no event is delivered to it"
@@ -86,7 +85,8 @@ interface OutgoingEvent {
 /** Delivers events to the sinks that this process has claimed. Each sink is served by itself, so that none delays another. */
 export class Deliveries {
   readonly #options: DeliveriesOptions
-  readonly #stopping = new AbortController()
+  #is_stopping = false
+  readonly #aborting = new AbortController()
   readonly #running = new Map<string, Promise<void>>()
   readonly #lags = new Map<string, { readonly sink: string; since_ms: number | null }>()
   /** Those whose events could not be read, which is logged once. */
@@ -113,10 +113,15 @@ export class Deliveries {
     return lags
   }
 
-  /** Aborts what is being sent, which will be sent again, and leaves the sinks to other gateways. */
+  /**
+   * Sends nothing more, waits a moment for answers and records what was taken. What has no answer then is aborted, and will be
+   * sent again. Leaves the sinks to other gateways.
+   */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
-    this.#stopping.abort()
+    this.#is_stopping = true
+    await Promise.race([Promise.all(this.#running.values()), Bun.sleep(STOP_MS)])
+    this.#aborting.abort()
     const left = async () => {
       await this.#looking
       await Promise.all(this.#running.values())
@@ -127,7 +132,7 @@ export class Deliveries {
   }
 
   #lookAll(): void {
-    if (this.#is_looking || this.#stopping.signal.aborted) return
+    if (this.#is_looking || this.#is_stopping) return
     this.#is_looking = true
     const now_ms = performance.now()
     const due = this.#options.queues.filter((queue) => now_ms >= (this.#search_at_ms.get(queue) ?? 0))
@@ -169,7 +174,7 @@ export class Deliveries {
 
   #start(queue: SinkQueue, sink: SinkRow): void {
     const key = keyOf(queue, sink)
-    if (this.#stopping.signal.aborted) return
+    if (this.#is_stopping) return
     const running = this.#deliver(queue, sink).catch((error: unknown) => this.#failed(queue, sink, error))
     this.#running.set(
       key,
@@ -185,6 +190,7 @@ export class Deliveries {
     for (;;) {
       const { events, next } = await queue.events(at, PAGE)
       this.#noteLag(queue, sink, { events })
+      if (this.#is_stopping) return
       if (events.length === 0) {
         const last_ms = this.#idle_ms.get(key) ?? Number.NEGATIVE_INFINITY
         if (performance.now() - last_ms < IDLE_MS) return
@@ -202,15 +208,15 @@ export class Deliveries {
       const step = kind.most_events === 1 ? PARALLEL : PAGE
       for (let first = 0; first < events.length; first += step) {
         const chunk = events.slice(first, first + step)
-        if (!(await this.#deliverSome(queue, at, chunk))) return
-        const { place } = chunk.at(-1) ?? { place: next }
-        at = { ...at, ...columnsOf(place), ...NOT_FAILING }
+        const reached = await this.#deliverSome(queue, at, chunk)
+        if (reached === null || this.#is_stopping) return
+        at = reached
       }
     }
   }
 
-  /** Sends some events at a time, and records up to where all were taken. False if one was not. */
-  async #deliverSome(queue: SinkQueue, sink: SinkRow, events: readonly Placed[]): Promise<boolean> {
+  /** Sends some events at a time, and records up to where all were taken. The sink then; null if one was not. */
+  async #deliverSome(queue: SinkQueue, sink: SinkRow, events: readonly Placed[]): Promise<SinkRow | null> {
     const kind = kinds[sink.kind]
     const outgoing = events
       .map((event, at) => ({ event: eventBody(event), at }))
@@ -218,22 +224,21 @@ export class Deliveries {
     const requests = groupsOf(outgoing, kind.most_events)
     const turns = Map.groupBy(requests, ([first]) => (kind.in_turn ? first.event.subject : first.at))
     const found = await Promise.all(turns.values().map((each) => this.#sendInTurn(kind, sink, each)))
-    if (this.#stopping.signal.aborted) return false
     const refusal = firstOf(found)
     const upTo = (count: number) => events[count - 1]?.place ?? placeOf(sink)
     if (refusal === null) return queue.delivered(sink, upTo(events.length), outgoing.length === 0)
     const { at } = refusal.refused
     const has_taken = outgoing.some((one) => one.at < at)
-    const fresh = has_taken ? { ...sink, ...NOT_FAILING } : sink
-    if (at > 0 && !(await queue.delivered(sink, upTo(at), !has_taken))) return false
-    await this.#refused(queue, fresh, {
+    const reached = at > 0 ? await queue.delivered(sink, upTo(at), !has_taken) : sink
+    if (reached === null || refusal.is_unsent) return null
+    await this.#refused(queue, reached, {
       event: refusal.refused.event,
       before: upTo(at),
       after: upTo(at + 1),
       reason: refusal.reason,
       meaning: refusal.meaning,
     })
-    return false
+    return null
   }
 
   /** Sends requests one after another, up to the first of which an event is not taken. Null if all were. */
@@ -243,7 +248,7 @@ export class Deliveries {
     requests: readonly Some<OutgoingEvent>[],
   ): Promise<Unsent | null> {
     for (const each of requests) {
-      const unsent = await this.#send(kind, sink, each)
+      const unsent = this.#is_stopping ? notSent(each) : await this.#send(kind, sink, each)
       if (unsent !== null) return unsent
     }
     return null
@@ -257,15 +262,15 @@ export class Deliveries {
     const { url, allow_private, secret, old_secret, meter } = sink
     const secrets: Some<string> = [secret, ...(is_old_valid && old_secret !== null ? [old_secret] : [])]
     const options = { allow_private, reads: kind.reads }
-    const answer = await post(kind.request(events, { url, secrets, meter }), options, this.#stopping.signal)
+    const answer = await post(kind.request(events, { url, secrets, meter }), options, this.#aborting.signal)
     const { meaning, reason } = meaningOf(kind, answer, events)
     if (meaning === "never" && others.length > 0) {
       const alone = outgoing.map((one): Some<OutgoingEvent> => [one])
       return this.#sendInTurn(kind, sink, alone)
     }
     const is_taken = meaning === "taken"
-    if (!this.#stopping.signal.aborted)
-      this.#options.sent?.(sink.name, is_taken ? "taken" : "refused", events.length)
+    if (!is_taken && this.#aborting.signal.aborted) return notSent(outgoing)
+    this.#options.sent?.(sink.name, is_taken ? "taken" : "refused", events.length)
     return is_taken ? null : { refused: first, reason, meaning }
   }
 
@@ -296,7 +301,7 @@ export class Deliveries {
   async #failed(queue: SinkQueue, sink: SinkRow, error: unknown): Promise<void> {
     if (error instanceof FeedGap) {
       await this.#stopped(queue, sink, placeOf(sink), error.message).catch(() => {})
-    } else if (!this.#stopping.signal.aborted && !this.#unread.has(keyOf(queue, sink))) {
+    } else if (!this.#is_stopping && !this.#unread.has(keyOf(queue, sink))) {
       this.#unread.add(keyOf(queue, sink))
       const code = queue.codeOf(error)
       this.#options.log.warn(
@@ -308,6 +313,13 @@ export class Deliveries {
 }
 
 const keyOf = (queue: SinkQueue, { id }: SinkRow) => `${queue.shard} ${id}`
+
+const notSent = ([refused]: Some<OutgoingEvent>): Unsent => ({
+  refused,
+  reason: "the gateway stops",
+  meaning: "again",
+  is_unsent: true,
+})
 
 /** The one before which every event was taken: in each turn, nothing was sent after an event that was not. */
 const firstOf = (unsent: readonly (Unsent | null)[]) =>

@@ -358,18 +358,24 @@ export class EntriesArchived extends Error {
   }
 }
 
+const GAPS = {
+  archived: "events after the place in the feed are archived",
+  unknown_cursor: "the ledger does not know the place in the feed",
+  no_order:
+    "the ledger was restored twice and no longer knows which events were sent: create the sink again without `from`",
+} as const
+
 /** Thrown when the event feed cannot continue after a cursor without leaving out events (D96). */
 export class FeedGap extends Error {
   override readonly name = "FeedGap"
-  /** `unknown_cursor`: it is of another ledger, or of a time that a backup does not know. */
-  readonly reason: "unknown_cursor" | "archived"
+  /**
+   * `unknown_cursor`: it is of another ledger, or of a time that a backup does not know. `no_order`: events would come again
+   * that must not.
+   */
+  readonly reason: keyof typeof GAPS
 
   constructor(reason: FeedGap["reason"]) {
-    super(
-      reason === "archived"
-        ? "events after the place in the feed are archived"
-        : "the ledger does not know the place in the feed",
-    )
+    super(GAPS[reason])
     this.reason = reason
   }
 }

@@ -263,6 +263,39 @@ test("D96: a paused sink gets nothing, and everything when it is resumed", async
   expect((await admin.ask("DELETE", `/admin/sinks/${id}`)).status).toBe(404)
 })
 
+test.each(["paused", "its gateway stops"])(
+  "D96: what a sink takes while it is %s is not sent again",
+  async (what) => {
+    const sink = receiver()
+    const { id } = await create("billing", sink, { types: ["tollgate.credit.added"] })
+    const taken = Promise.withResolvers<number>()
+    sink.answers.push(taken.promise)
+    const { deliveries } = await gateway()
+    const [first = ""] = await addCredits(1)
+    await until(
+      async () => sink.answers.length,
+      (left) => left === 0,
+    )
+    const paused = async () => void (await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: true }))
+    const changing = what === "paused" ? paused() : deliveries.stop()
+    if (what === "paused") await changing
+    taken.resolve(200)
+    await changing
+    await until(
+      () => shown("billing"),
+      ({ lag_seconds }) => lag_seconds === 0,
+    )
+    if (what === "paused") await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: false })
+    else await gateway()
+    const [second = ""] = await addCredits(1)
+    await until(
+      async () => sink.ids.includes(second),
+      (has) => has,
+    )
+    expect(sink.ids).toEqual([first, second])
+  },
+)
+
 test("D96: one gateway delivers; when its lease has lapsed, another one continues", async () => {
   const sink = receiver()
   await create("billing", sink)

@@ -193,6 +193,24 @@ test("D96: Stripe gets nothing again that it may have counted and forgotten", as
   const from = new Date(Date.now() - 21 * 3_600_000).toISOString()
   const replayed = await admin.ask("POST", `/admin/sinks/${id}/replay`, { from })
   expect([replayed.status, replayed.body.error.param]).toEqual([400, "from"])
+  const other = { name: "other", kind: "stripe", url: vendor.url, token: vendor.token, meter: "m", from }
+  const made = await admin.ask("POST", "/admin/sinks", { ...other, allow_private: true })
+  expect([made.status, made.body.error.param]).toEqual([400, "from"])
+  expect(vendor.requests).toBe(requests)
+})
+
+test("D96: a sink for Stripe stops after a second restore, which forgets the order of events", async () => {
+  const { vendor } = await attached(vendors[1])
+  await calls(1, account_id, 10)
+  await until(
+    async () => vendor.counted.length,
+    (count) => count === 2,
+  )
+  const { requests } = vendor
+  // A row that another transaction wrote than it names is one of a restored dump.
+  await admin.database.execute(sql`UPDATE tollgate.feed_epochs SET series = 2`)
+  await until(shown, ({ state }) => state === "stopped")
+  expect(await shown()).toMatchObject({ reason: expect.stringContaining("was restored twice") })
   expect(vendor.requests).toBe(requests)
 })
 

@@ -25,6 +25,8 @@ export interface FeedQuery {
   readonly from: Date | null
   readonly types: readonly EventType[]
   readonly limit: number
+  /** True if no event may come again after a long time. */
+  readonly is_once?: boolean
 }
 
 interface PlacedEvent {
@@ -57,12 +59,13 @@ export interface FeedPage {
 export async function readFeed(
   database: PostgresJsDatabase,
   shard: string,
-  { after, from, ...asked }: FeedQuery,
+  { after, from, is_once, ...asked }: FeedQuery,
 ): Promise<FeedPart> {
   const state = await feedState(database)
   const place = after?.get(shard)
   const is_new = after === null || place === undefined
   const start = is_new ? await firstPlace(database, state, from) : placeIn(state, place)
+  if (is_once && start.is_restored && !hasOrder(state)) throw new FeedGap("no_order")
   const read = { ...asked, from: is_new ? from : null }
   const first = await partAfter(database, state, start, read)
   if (first.is_full || !start.is_restored) return { start, ...first }
@@ -86,8 +89,7 @@ export async function firstPlace(
     .where(and(isNotNull(months.detached_at), gt(months.to_id, floorId(from))))
     .limit(1)
   if (gone !== undefined) throw new FeedGap("archived")
-  // Two restored series have no common order.
-  if (state.current.series > 2) return first
+  if (!hasOrder(state)) return first
   const before = new Date(from.getTime() - BEFORE_MS)
   const [ended] = await database
     .select({ id: ends.id, xid: ends.xid, is_native: sql<boolean>`${isNative("ends")}` })
@@ -99,6 +101,9 @@ export async function firstPlace(
   const { id, xid, is_native } = ended
   return { epoch: state.current.id, is_restored: first.is_restored && !is_native, xid, id }
 }
+
+/** True unless the restored entries are of two series, which have no common order. */
+const hasOrder = ({ current }: FeedState) => current.series <= 2
 
 type PartQuery = Pick<FeedQuery, "from" | "types" | "limit">
 

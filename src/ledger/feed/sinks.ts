@@ -103,6 +103,8 @@ export function changeSink(
     ...(types !== undefined && { types: types && [...types] }),
     ...(state !== undefined && { state }),
     ...HEALTHY,
+    // Only a decision to go on begins the time anew after which a sink that fails stops.
+    ...(paused !== false && { failing_since: sinks.failing_since }),
   })
 }
 
@@ -169,7 +171,9 @@ const HERE = "here"
 function eventsOf(database: PostgresJsDatabase, sink: SinkRow, limit: number): Promise<FeedPart> {
   const after = new Map([[HERE, placeOf(sink)]])
   const types = eventTypes.filter((type) => sink.types?.includes(type) ?? true)
-  return readFeed(database, HERE, { after, from: null, types, limit })
+  // Stripe counts an event again that it has forgotten.
+  const is_once = sink.kind === "stripe"
+  return readFeed(database, HERE, { after, from: null, types, limit, is_once })
 }
 
 /** The sinks of several shards: each once, as the shard sees it that is furthest behind or not in order. */
@@ -237,10 +241,18 @@ export class SinkQueue {
     return (await this.#database.$count(sinks, this.#same(sink))) > 0
   }
 
-  /** Records what was delivered. False if this process no longer delivers to the sink as it was read. */
-  async delivered(sink: SinkRow, place: FeedPlace, is_idle = false): Promise<boolean> {
+  /**
+   * Records what was delivered, and returns the sink. What a sink has taken is also recorded if an operator has changed it
+   * meanwhile, but not if its place was changed. Null if this process no longer delivers to it as it was read.
+   */
+  async delivered(sink: SinkRow, place: FeedPlace, is_idle = false): Promise<SinkRow | null> {
     const at = is_idle ? {} : { delivered_at: sql`now()`, skips: 0 }
-    return (await this.#write(sink, { ...columnsOf(place), ...HEALTHY, ...at })) !== null
+    const [written] = await this.#database
+      .update(sinks)
+      .set({ ...columnsOf(place), ...HEALTHY, ...at })
+      .where(is_idle ? this.#same(sink) : this.#samePlace(sink))
+      .returning()
+    return written?.revision === sink.revision ? written : null
   }
 
   /** Records a failure of the event after `place`; it is tried again after `retry_ms`, or the sink stops if that is null. */
@@ -298,7 +310,18 @@ export class SinkQueue {
     return written?.state ?? null
   }
 
-  #same({ id, revision }: SinkRow) {
-    return and(eq(sinks.id, id), eq(sinks.revision, revision), eq(sinks.gateway_id, this.#gatewayId()))
+  #same(sink: SinkRow) {
+    return and(this.#samePlace(sink), eq(sinks.revision, sink.revision))
+  }
+
+  #samePlace({ id, epoch, is_restored, xid, event_id }: SinkRow) {
+    return and(
+      eq(sinks.id, id),
+      eq(sinks.gateway_id, this.#gatewayId()),
+      eq(sinks.epoch, epoch),
+      eq(sinks.is_restored, is_restored),
+      eq(sinks.xid, xid),
+      eq(sinks.event_id, event_id),
+    )
   }
 }

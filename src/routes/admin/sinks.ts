@@ -33,6 +33,7 @@ export function sinkRoutes({ ledger }: Operators) {
         const { kind = "webhook", types = null, allow_private = false, from = null, token, ...sink } = body
         checkUrl(body.url, allow_private)
         checkKind(kind, body)
+        if (from !== null) checkFrom(kind, from)
         const secret = token ?? makeSecret()
         const meter = body.meter ?? null
         const made = await ledger.createSink({ ...sink, kind, meter, types, allow_private, from, secret })
@@ -65,11 +66,7 @@ export function sinkRoutes({ ledger }: Operators) {
     .post(
       "/sinks/:id/replay",
       async ({ params: { id }, body: { from } }) => {
-        if ((await known(id)).kind === "stripe" && Date.now() - from.getTime() > FORGETS_MS)
-          throw invalidField(
-            "from",
-            "a time in the last 20 hours, because Stripe would count older events again",
-          )
+        checkFrom((await known(id)).kind, from)
         return sinkBody(found(await ledger.replaySink(id, from)))
       },
       replaying,
@@ -91,6 +88,11 @@ export function sinkRoutes({ ledger }: Operators) {
 
 /** Shorter than the 24 hours for which Stripe knows an identifier. */
 const FORGETS_MS = 20 * 3_600_000
+
+function checkFrom(kind: SinkKind, from: Date): void {
+  if (kind === "stripe" && Date.now() - from.getTime() > FORGETS_MS)
+    throw invalidField("from", "a time in the last 20 hours, because Stripe would count older events again")
+}
 
 /** A vendor needs a token, and some a meter; a webhook has neither. */
 function checkKind(
@@ -236,7 +238,7 @@ const changing = ofOperators({
   tag: "Ledger",
   summary: "Change, pause or resume a sink",
   description:
-    "Fields that you leave out stay unchanged. No event is lost while a sink is paused: it continues where it was. Any change makes a failing sink try again immediately.",
+    "Fields that you leave out stay unchanged. No event is lost while a sink is paused: it continues where it was. Stripe forgets the ids of events after 24 hours: before you resume its sink after a longer time, look in Stripe for the meter events after `delivered_at`, because those that it has would be counted again. Any change makes a failing sink try again immediately.",
   invalid: "paused",
   errors: [NO_SINK],
 })
