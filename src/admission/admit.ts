@@ -92,6 +92,7 @@ export async function admit<Request extends NamedModel>(
         idempotency,
         ...(session !== null && { session }),
         ...(labels !== null && { labels }),
+        ...(!is_listed && { is_limited: true }),
         ...(by.tag_rules !== undefined && { labels_version: by.tag_rules.version }),
       }
       const result = await ledger.hold(hold, by.shard)

@@ -119,6 +119,11 @@ export class Catalog {
     this.#sold.delete(`${shard} ${operation} ${price.id}`)
   }
 
+  /** The same for all customer prices of a shard, because its database may have lost the rows. */
+  forgetAllSold(shard: number): void {
+    for (const key of this.#sold.keys()) if (key.startsWith(`${shard} `)) this.#sold.delete(key)
+  }
+
   /** The models of a family, in the configuration's order. */
   list(family: Family): readonly Model[] {
     return this.#models.filter((model) => model.family === family)

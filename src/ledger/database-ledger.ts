@@ -292,7 +292,7 @@ export class DatabaseLedger implements Ledger {
   }
 
   #tasks(): Task[] {
-    const { log, checkpoints } = this.#options
+    const { log, checkpoints, events = {}, shard = 0 } = this.#options
     const replay = new Replay(this.#spool, this.#ends, this.#attempts, this.#connect(), log)
     const written = new Checkpoints(this.#running_connection, () => this.#lease.gateway_id)
     const recovery = new Recovery(
@@ -303,6 +303,7 @@ export class DatabaseLedger implements Ledger {
       {
         rewriteCheckpoints: () => written.forgetWritten(),
         rewriteLabels: () => this.#labels.writeAgain(this.#background_connection),
+        forgetTerms: () => events.promoted?.(shard),
         expireUnknown: () => this.#sweeper.expireUnknown(this.#outstanding),
       },
       log,

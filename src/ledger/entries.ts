@@ -24,7 +24,10 @@ export interface Hold {
   readonly cost_pico?: bigint
   /** The account's price multiplier, in `amount_nano` already; absent for 1, and before the hold is made. */
   readonly price_multiplier_bp?: number
-  /** `accounts.is_limited` when the hold was made; absent for false, or if it is not known. */
+  /**
+   * `accounts.is_limited` when the hold was made; absent for false, or if it is not known. True before for a call at customer
+   * terms (D100), because only the exact statement checks those.
+   */
   readonly is_limited?: boolean
   /** The most tokens that the call can use, for budgets of tokens (D97). */
   readonly tokens?: number

@@ -31,6 +31,8 @@ export interface LedgerEvents {
   spooled?(): void
   /** A call's labels were replaced, because its account had too many new ones on this day (D94). */
   labelsReplaced?(): void
+  /** Another server has taken the place of a shard's database, and may have lost commits (D73). */
+  promoted?(shard: number): void
   /** The sums of a shard's grants were read, which happens each minute (D95). */
   grants?(shard: string, sums: GrantSums): void
 }

@@ -72,6 +72,7 @@ export class Service {
     const metrics = createMetrics(options.worker?.number)
     const tracer = options.tracing === null ? null : await tracerFor(options.tracing, options, metrics)
     const in_flight = new InFlight()
+    let opened: Service | undefined
     const ledger = await openLedger({
       databases: options.shards,
       data_dir: options.data_dir,
@@ -84,13 +85,15 @@ export class Service {
         expired: metrics.expired,
         spooled: metrics.spooled,
         labelsReplaced: metrics.labelsReplaced,
+        promoted: (shard) => opened?.forgetSold(shard),
         grants: metrics.grants,
         endIgnored: metrics.endIgnored,
       },
     })
     try {
       const catalog = await catalogOf(ledger, options.config)
-      return new Service(options, ledger, catalog, in_flight, metrics, tracer)
+      opened = new Service(options, ledger, catalog, in_flight, metrics, tracer)
+      return opened
     } catch (error) {
       await ledger.stop()
       throw error
@@ -190,6 +193,11 @@ export class Service {
     const catalog = await databaseAnswer(catalogOf(this.#ledger, config))
     this.#gateway.config = config
     this.#gateway.catalog = catalog
+  }
+
+  /** Forgets the ids of terms of customer prices in a shard whose database may have lost them (D100). */
+  forgetSold(shard: number): void {
+    this.#gateway.catalog.forgetAllSold(shard)
   }
 }
 

@@ -59,6 +59,20 @@ describe("D100 terms at a customer's prices", () => {
     expect([count, one.terms_ids, one === other]).toEqual([2, [7], true])
   })
 
+  test("of a shard are registered again after its database was replaced", async () => {
+    const own = new Catalog([chat], [[1], [1]])
+    const asked: number[] = []
+    const use = (shard: number) =>
+      own.sold(chat, "chat", shard, priced("a"), async () => {
+        asked.push(shard)
+        return [1]
+      })
+    for (const shard of [0, 1]) await use(shard)
+    own.forgetAllSold(1)
+    for (const shard of [0, 1]) await use(shard)
+    expect(asked).toEqual([0, 1, 1])
+  })
+
   test("are forgotten in the order of their last use", async () => {
     const own = catalogOf([chat])
     const asked: string[] = []

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { connect } from "../../src/ledger/database/address.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
 import type { CustomerPriceBody } from "../../src/wire/customer-prices.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
+import { falsify } from "../ledger/test-database.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
@@ -134,6 +136,22 @@ describe("D100 prices by kind", () => {
     }
     expect(await gateway.admin("GET", `/accounts/${account}/prices`)).toEqual({ data: [], next: null })
   })
+})
+
+test("D100 a gateway sells at no price that a failover has lost", async () => {
+  const { id: account, key } = await gateway.account("1")
+  const { id } = await setPrice(account, { model: CHAT, prices: { input: "2", output: "8" } })
+  for (const at of [gateway, other])
+    expect((await fetch(`${at.url}/v1/usage`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(
+      200,
+    )
+  const sql = connect(database.address, { max: 1, onnotice: () => {} })
+  await falsify(sql, async (tx) => {
+    await tx`DELETE FROM tollgate.customer_prices WHERE id = ${id}`
+    await tx`UPDATE tollgate.accounts SET is_limited = false WHERE id = ${account}`
+  })
+  await sql.end()
+  for (const at of [gateway, other]) expect(await charged(at, key)).toBe(LIST)
 })
 
 describe("D100 a price holds by the database's clock, at every gateway", () => {

@@ -85,8 +85,8 @@ async function set(shard: Shard, account: Account, price: Partial<CustomerPriceO
 const end = ({ db }: Shard, id: string, at: Date | null = null) =>
   endCustomerPrice(db.database.operators, id, { at, actor: "test", reason: null })
 
-async function ask({ connection, gateway_id }: Shard, account: Account, terms_id = FIRST, amount = 10_000n) {
-  const hold = holdOf(account, amount, { terms_id })
+async function ask({ connection, gateway_id }: Shard, account: Account, terms_id = FIRST, changes = {}) {
+  const hold = holdOf(account, 10_000n, { terms_id, ...changes })
   const [result] = await holdBatch(connection, gateway_id, [hold], 300)
   return { hold, result }
 }
@@ -142,6 +142,16 @@ describe("D100 the statement that holds", () => {
     expect((await ask(a, account)).result).toMatchObject({ price_multiplier_bp: 15_000 })
     await end(a, id)
     expect((await ask(a, account)).result).toEqual({ outcome: "held", is_limited: true })
+  })
+
+  test("holds at no terms of a price that the database has lost, nor at lost terms", async () => {
+    const account = await a.db.account(1_000_000n)
+    const lost = [await ownTerms(a, nextId()), 987_654]
+    for (const terms_id of lost)
+      expect((await ask(a, account, terms_id, { is_limited: true })).result).toEqual({
+        outcome: "prices_changed",
+      })
+    expect((await ask(a, account, FIRST, { is_limited: true })).result).toEqual({ outcome: "held" })
   })
 
   test("reads each price of an account, and its end, once", async () => {

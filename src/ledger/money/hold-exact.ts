@@ -124,7 +124,7 @@ const columns = [...asked, holds.group_path, holds.amount_nano] as const
  * minute that keeps room for a refused call has a second item, for all calls of other amounts (D99).
  * Accounts are locked in the order of their ids, then counters of budgets, then keys of accounts with spending limits, in theirs.
  * An account whose budgets or customer prices were changed after the snapshot is retried. A call must name the terms of the customer
- * price that holds now, if there is one (D100). Every period that a call counts in is that of one moment of
+ * price that holds now, or of the configuration if there is none (D100); terms without a row, which a standby may have lost, are refused. Every period that a call counts in is that of one moment of
  * its account, which is never before the newest period that was seen. The primary key decides which call takes an `Idempotency-Key`.
  * A hold that lost its key to another statement has taken its amount, so a neighbour that did not fit beside it is retried (D43). The
  * divisions fail if a row was lost.
@@ -176,7 +176,7 @@ WITH asked AS MATERIALIZED (
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), offered AS MATERIALIZED (
   SELECT d.*, l.active, l.is_limited, coalesce(c.price_multiplier_bp, l.price_multiplier_bp) AS multiplier_bp,
-    coalesce(c.is_current, NOT l.is_limited) AS is_current
+    coalesce(c.is_current, (SELECT ${t.customer_price_id} IS NULL AND NOT l.is_limited FROM ${terms} ${t} WHERE ${t.id} = d.terms_id), false) AS is_current
   FROM due d JOIN locked l ON l.id = d.account_id AND NOT l.moving AND NOT l.grants_due
     JOIN seen v ON v.id = l.id AND v.budgets_version = l.budgets_version
     LEFT JOIN LATERAL (${priceOfCall(sql`d.account_id`, sql`d.terms_id`)}) c ON l.is_limited

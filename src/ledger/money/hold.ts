@@ -158,8 +158,8 @@ export async function holdBatch(
   }
 }
 
-function isLean({ idempotency, account_id }: Hold, known: KnownAccounts): boolean {
-  return idempotency === null && known.get(account_id)?.is_limited !== true
+function isLean({ idempotency, account_id, is_limited }: Hold, known: KnownAccounts): boolean {
+  return idempotency === null && is_limited !== true && known.get(account_id)?.is_limited !== true
 }
 
 /**

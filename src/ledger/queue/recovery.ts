@@ -21,6 +21,8 @@ export interface Repair {
   rewriteCheckpoints(): void
   /** Writes the known labels of calls again (D94). */
   rewriteLabels(): Promise<void>
+  /** Forgets the ids of terms of customer prices (D100): another row may get the id of one that was lost. */
+  forgetTerms(): void
   /** Expires the open holds of this process that it does not know of. */
   expireUnknown(): Promise<void>
 }
@@ -60,7 +62,10 @@ export class Recovery {
     const timeline = await this.#readTimeline()
     const is_promoted = this.#timeline !== null && timeline !== this.#timeline
     const has_lost = is_promoted || outages !== this.#outages
-    if (is_promoted) await this.#repair.rewriteLabels()
+    if (is_promoted) {
+      this.#repair.forgetTerms()
+      await this.#repair.rewriteLabels()
+    }
     if (has_lost) await this.#writeAgain()
     this.#attempts.writeAgain(has_lost)
     if (is_promoted) {
