@@ -14,7 +14,7 @@ export function listTermsOf(terms_id: SQL | PgColumn): SQL {
 
 /** True for terms of a customer price. */
 export function areCustomerTerms(terms_id: SQL | PgColumn): SQL {
-  return sql`${terms_id} IN (SELECT ${listed.id} FROM ${terms} ${listed} WHERE ${listed.customer_price_id} IS NOT NULL)`
+  return sql`EXISTS (SELECT FROM ${terms} ${listed} WHERE ${listed.id} = ${terms_id} AND ${listed.customer_price_id} IS NOT NULL)`
 }
 
 type NamedColumns<Name extends string> = Readonly<Record<Name, PgColumn>>
