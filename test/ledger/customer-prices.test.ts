@@ -14,7 +14,7 @@ import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { moveAccount } from "../../src/ledger/moves/move.ts"
-import { readStandings } from "../../src/ledger/queue/standings.ts"
+import { Owners, readStandings } from "../../src/ledger/queue/standings.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import {
@@ -259,4 +259,22 @@ test("D100 an account moves with its prices, and is held by them on the other sh
   expect((await ask(b, account, await ownTerms(b, id))).result).toMatchObject({ outcome: "held" })
   const [standing] = await readStandings(b.connection, [account.key_id], 0)
   expect(standing).toMatchObject({ prices: [{ id, model: "model", prices: PRICES }] })
+})
+
+test("D100 the keys of an account share the list of its prices", async () => {
+  const account = await a.db.account(1_000_000n)
+  await set(a, account, { price_multiplier_bp: 20_000 })
+  const owners = new Owners()
+  const read = async (key_hash: string) => {
+    const [standing] = await readStandings(a.connection, [account.key_id], 0)
+    if (standing === undefined || standing === null || typeof standing === "string") throw new Error("no key")
+    owners.note(key_hash, standing)
+    return owners.get(key_hash)?.prices
+  }
+  const prices = await read("one")
+  expect(prices).toMatchObject([{ price_multiplier_bp: 20_000 }])
+  expect(await read("two")).toBe(prices)
+  await set(a, account, { price_multiplier_bp: 30_000 })
+  expect(await read("two")).toMatchObject([{ price_multiplier_bp: 30_000 }])
+  expect(owners.get("one")?.prices).toBe(prices)
 })

@@ -25,7 +25,7 @@ import { ANSWER_MS } from "./holds.ts"
 const STATEMENT_MS = 1_000
 /** Longest wait for an account whose grants change. */
 const LOCK_MS = 100
-/** Maximum number of keys; the oldest are dropped. */
+/** Maximum number of keys, and of accounts with prices; the oldest are dropped. */
 const OWNERS_LIMIT = 50_000
 
 /**
@@ -34,6 +34,8 @@ const OWNERS_LIMIT = 50_000
  */
 export class Owners {
   readonly #owners = new Map<string, Owner>()
+  /** The last list of each account, which its keys share (D100). */
+  readonly #prices = new Map<string, readonly CustomerPrice[]>()
 
   get(key_hash: string): Owner | null {
     return this.#owners.get(key_hash) ?? null
@@ -48,26 +50,33 @@ export class Owners {
     const known = this.#owners.get(key_hash)
     const is_same = known?.shard === shard && known.tag_rules?.version === tag_rules?.version
     if (is_same && idsOf(known?.prices) === idsOf(prices)) return
-    this.#keep(key_hash, {
+    keep(this.#owners, key_hash, {
       shard,
       account_id,
       key_id,
       ...(tag_rules !== undefined && { tag_rules }),
-      ...(prices !== undefined && { prices }),
+      ...(prices !== undefined && { prices: this.#shared(account_id, prices) }),
     })
   }
 
-  #keep(key_hash: string, owner: Owner): void {
-    for (const oldest of this.#owners.keys()) {
-      if (this.#owners.size < OWNERS_LIMIT) break
-      this.#owners.delete(oldest)
-    }
-    this.#owners.set(key_hash, owner)
+  #shared(account_id: string, prices: readonly CustomerPrice[]): readonly CustomerPrice[] {
+    const known = this.#prices.get(account_id)
+    if (known !== undefined && idsOf(known) === idsOf(prices)) return known
+    keep(this.#prices, account_id, prices)
+    return prices
   }
 
   forget(key_hash: string): void {
     this.#owners.delete(key_hash)
   }
+}
+
+function keep<Value>(kept: Map<string, Value>, name: string, value: Value): void {
+  for (const oldest of kept.keys()) {
+    if (kept.size < OWNERS_LIMIT) break
+    kept.delete(oldest)
+  }
+  kept.set(name, value)
 }
 
 function idsOf(prices: readonly CustomerPrice[] = []): string {
