@@ -179,7 +179,7 @@ describe("D100 a price holds by the database's clock, at every gateway", () => {
   test("at the instants of from and until, and between prices that follow each other", async () => {
     const { id: account, key } = await gateway.account("1")
     const at = (ms: number) => new Date(start + ms).toISOString()
-    const start = Date.now() + 300
+    const start = Date.now() + 2_000
     await setPrice(account, { model: CHAT, prices: { input: "2", output: "8" }, from: at(0), until: at(300) })
     await setPrice(account, { model: CHAT, price_multiplier: "3", from: at(300), until: at(600) })
     const expected = (held_at: string) => {
