@@ -5,7 +5,7 @@ import { placeOf, type SinkQueue, type SinkRow } from "../ledger/feed/sinks.ts"
 import { eventBody } from "../routes/event-body.ts"
 import type { FeedPlace } from "../wire/cursor.ts"
 import type { EventBody } from "../wire/events.ts"
-import type { SinkKind } from "../wire/sink-kinds.ts"
+import type { SinkKind, SkippedEvent } from "../wire/sink-kinds.ts"
 import { printTime } from "../wire/time.ts"
 import { lago } from "./lago.ts"
 import { openmeter } from "./openmeter.ts"
@@ -226,10 +226,12 @@ export class Deliveries {
     const found = await Promise.all(turns.values().map((each) => this.#sendInTurn(kind, sink, each)))
     const refusal = firstOf(found)
     const upTo = (count: number) => events[count - 1]?.place ?? placeOf(sink)
-    if (refusal === null) return queue.delivered(sink, upTo(events.length), outgoing.length === 0)
+    const taken = (count: number, is_idle: boolean) =>
+      this.#taken(queue, sink, events.slice(0, count), is_idle)
+    if (refusal === null) return taken(events.length, outgoing.length === 0)
     const { at } = refusal.refused
     const has_taken = outgoing.some((one) => one.at < at)
-    const reached = at > 0 ? await queue.delivered(sink, upTo(at), !has_taken) : sink
+    const reached = at > 0 ? await taken(at, !has_taken) : sink
     if (reached === null || refusal.is_unsent) return null
     await this.#refused(queue, reached, {
       event: refusal.refused.event,
@@ -239,6 +241,29 @@ export class Deliveries {
       meaning: refusal.meaning,
     })
     return null
+  }
+
+  /** Records events as delivered, and those among them that the sink would always refuse as skipped. */
+  async #taken(
+    queue: SinkQueue,
+    sink: SinkRow,
+    events: readonly Placed[],
+    is_idle: boolean,
+  ): Promise<SinkRow | null> {
+    const passed = events.flatMap((placed) => {
+      const event = eventBody(placed)
+      const reason = kinds[sink.kind].faultOf?.(event) ?? null
+      return reason === null ? [] : [skippedEvent(event, reason)]
+    })
+    const by_reason = new Map(passed.map((one) => [one.reason, one]))
+    const place = events.at(-1)?.place ?? placeOf(sink)
+    const reached = await queue.delivered(sink, place, is_idle, [...by_reason.values()])
+    if (reached === null || passed.length === 0) return reached
+    this.#options.sent?.(sink.name, "skipped", passed.length)
+    for (const { reason, id } of by_reason.values())
+      if (!sink.skipped.some((one) => one.reason === reason))
+        this.#options.log.warn({ sink: sink.name, event: id, reason }, "the events of an account are skipped")
+    return reached
   }
 
   /** Sends requests one after another, up to the first of which an event is not taken. Null if all were. */
@@ -279,15 +304,17 @@ export class Deliveries {
     const { event, before, after, reason, meaning } = refused
     if (meaning === "gone") return this.#stopped(queue, sink, before, reason)
     if (meaning === "never" && sink.failures + 1 >= REFUSALS && sink.reason === reason) {
-      const { id, type } = event
-      const goes_on = await queue.skipped(sink, after, { id, type, at: printTime(new Date()), reason })
+      const { id } = event
+      const goes_on = await queue.skipped(sink, after, skippedEvent(event, reason))
       if (goes_on === null) return
       this.#options.sent?.(sink.name, "skipped", 1)
       log.error({ sink: sink.name, event: id, reason }, "a sink refused an event for ever: it was skipped")
       if (!goes_on) log.error({ sink: sink.name, reason }, STOPPED)
       return
     }
-    const retry_ms = retries_ms[sink.failures] ?? retries_ms.at(-1) ?? null
+    // Soon: an event that is refused for ever must not hold back those of others for long.
+    const wait = meaning === "never" ? 0 : sink.failures
+    const retry_ms = retries_ms[wait] ?? retries_ms.at(-1) ?? null
     if (!(await queue.failed(sink, before, reason, retry_ms))) return
     const fields = { sink: sink.name, reason, failures: sink.failures + 1, retry_ms }
     log.warn(fields, "an event was not delivered: it will be sent again")
@@ -319,6 +346,14 @@ const notSent = ([refused]: Some<OutgoingEvent>): Unsent => ({
   reason: "the gateway stops",
   meaning: "again",
   is_unsent: true,
+})
+
+const skippedEvent = ({ id, source, type }: EventBody, reason: string): SkippedEvent => ({
+  id,
+  source,
+  type,
+  at: printTime(new Date()),
+  reason,
 })
 
 /** The one before which every event was taken: in each turn, nothing was sent after an event that was not. */

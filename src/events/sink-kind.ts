@@ -12,6 +12,8 @@ export interface SinkKindOf {
   readonly in_turn?: boolean
   /** True if the sink gets the event; others are passed over. */
   is_for(event: EventBody): boolean
+  /** Why an event is skipped that the sink would always refuse; null if it is not. Those of an account have one reason. */
+  faultOf?(event: EventBody): string | null
   request(events: Some<EventBody>, sink: SinkTarget): SinkRequest
   /** True if the meaning of a refusal is in its body. */
   readonly reads: boolean

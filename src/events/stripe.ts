@@ -13,7 +13,11 @@ export const stripe: SinkKindOf = {
   most_events: 1,
   // Stripe takes one call at a time for each customer and meter.
   in_turn: true,
-  is_for: (event) => isCharge(event) && externalId(event) !== null && chargeOf(event) !== 0n,
+  is_for: (event) => isCounted(event) && CUSTOMER.test(event.subject),
+  faultOf: (event) =>
+    isCounted(event) && !CUSTOMER.test(event.subject)
+      ? `the external_id ${event.subject} is no customer of Stripe (cus_…)`
+      : null,
   request([event], sink) {
     const body = new URLSearchParams({
       event_name: sink.meter ?? "",
@@ -33,6 +37,11 @@ export const stripe: SinkKindOf = {
     status !== 400 ? "again" : /already exists with identifier/i.test(text) ? "taken" : "never",
   give_up_ms: GIVE_UP_MS,
 }
+
+const CUSTOMER = /^cus_\w+$/
+
+const isCounted = (event: EventBody) =>
+  isCharge(event) && externalId(event) !== null && chargeOf(event) !== 0n
 
 /** The change of the account's charges, in nano-USD. */
 function chargeOf({ data }: EventBody): bigint {

@@ -55,7 +55,7 @@ function flags(all: Iterable<readonly [of: string, yes: boolean]>): [value: numb
 function sinkMetrics(registry: Registry) {
   const sent = registry.counter(
     "tollgate_event_messages_total{sink,outcome}",
-    "Events that this process sent to a sink, by sink and outcome: taken, refused, or skipped because it was refused for ever.",
+    "Events that this process sent to a sink, by sink and outcome: taken, refused, or skipped because it is refused for ever.",
   )
   return {
     eventSent: (sink: string, outcome: "taken" | "refused" | "skipped", count: number): void =>

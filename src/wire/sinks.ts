@@ -47,9 +47,18 @@ const fields = {
   delivered_at: titled("Delivered", nullable(Time)),
   skipped: titled(
     "Skipped",
-    Type.Array(Type.Object({ id: Type.String(), type: Type.String(), at: Time, reason: Type.String() }), {
-      description: `The last ${MAX_SKIPPED} events that it refused for ever, the newest first. They were not sent again.`,
-    }),
+    Type.Array(
+      Type.Object({
+        id: Type.String(),
+        source: Type.String(),
+        type: Type.String(),
+        at: Time,
+        reason: Type.String(),
+      }),
+      {
+        description: `The last ${MAX_SKIPPED} events that it refused for ever, the newest first. They were not sent again. Of an account that is no customer of Stripe, only the last event.`,
+      },
+    ),
   ),
   created_at: titled("Created", Time),
 }

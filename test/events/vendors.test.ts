@@ -37,6 +37,7 @@ interface Shown {
   readonly reason: string | null
   readonly skipped: readonly {
     readonly id: string
+    readonly source: string
     readonly type: string
     readonly at: string
     readonly reason: string
@@ -50,7 +51,7 @@ async function shown(): Promise<Shown> {
   return sink
 }
 
-async function attached({ kind, Double, meter }: (typeof vendors)[number]) {
+async function attached({ kind, Double, meter }: (typeof vendors)[number], retries_ms = [50]) {
   const vendor = new Double()
   open.push(vendor)
   const { url, token } = vendor
@@ -63,7 +64,7 @@ async function attached({ kind, Double, meter }: (typeof vendors)[number]) {
     allow_private: true,
   })
   if (made.status !== 201) throw new Error(made.text)
-  const { deliveries } = await deliveringGateway(admin.database, lines)
+  const { deliveries } = await deliveringGateway(admin.database, lines, { retries_ms })
   open.push(deliveries)
   return { vendor, id: made.body.id }
 }
@@ -132,6 +133,7 @@ describe.each(vendors)("$kind", (kind) => {
     expect((await shown()).skipped).toEqual([
       {
         id: poison,
+        source: `/accounts/${account_id}`,
         type: "tollgate.call.ended",
         at: expect.any(String),
         reason: expect.stringMatching(/^status 4\d\d$/),
@@ -148,13 +150,21 @@ describe.each(vendors)("$kind", (kind) => {
     expect(await shown()).toMatchObject({ state: "active" })
   }, 60_000)
 
-  test("D96: a sink that refuses three events in a row for ever stops, and its token is shown nowhere", async () => {
+  test("D96: a sink that refuses events of three accounts in a row for ever stops, and its token is shown nowhere", async () => {
     const { vendor, id } = await attached(kind)
-    const ids = await calls(8)
-    for (const each of ids) vendor.poison.add(each)
+    const others = ["cus_B", "cus_C"].map(async (external_id) => {
+      const { body } = await admin.ask("POST", "/admin/accounts", { name: external_id, external_id })
+      return body.id
+    })
+    const whose = [account_id, account_id, ...(await Promise.all(others))]
+    const ended = { state: "settled", prompt_tokens: 3, cached_tokens: 0, completion_tokens: 1 }
+    const planted = whose.map((each) => ({ id: nextId(), account_id: each, ...ended, charge_nano: 5n }))
+    for (const each of planted) vendor.poison.add(each.id)
+    await plantCalls(admin.database, planted)
     await until(shown, ({ state }) => state === "stopped")
     const { skipped, reason } = await shown()
-    expect([skipped.length, reason]).toEqual([3, expect.stringContaining("3 events in a row were refused")])
+    expect([skipped.length, reason]).toEqual([4, expect.stringContaining("4 events in a row were refused")])
+    await calls(1, account_id, 10)
     const changed = await admin.ask("PATCH", `/admin/sinks/${id}`, { token: "wrong-token", paused: false })
     expect(changed.status).toBe(200)
     await until(shown, ({ state }) => state === "failing")
@@ -212,6 +222,36 @@ test("D96: a sink for Stripe stops after a second restore, which forgets the ord
   await until(shown, ({ state }) => state === "stopped")
   expect(await shown()).toMatchObject({ reason: expect.stringContaining("was restored twice") })
   expect(vendor.requests).toBe(requests)
+})
+
+test("D96: an account that is no customer of Stripe delays nobody, and is shown", async () => {
+  const { body: wrong } = await admin.ask("POST", "/admin/accounts", { name: "B", external_id: "acme" })
+  const { vendor } = await attached(vendors[1])
+  const ids = [...(await calls(5, wrong.id, 10)), ...(await calls(2, account_id, 10))]
+  await until(
+    async () => vendor.counted.length,
+    (count) => count === 3,
+  )
+  expect(vendor.requests).toBe(3)
+  await until(shown, ({ skipped }) => skipped.length > 0)
+  expect(await shown()).toMatchObject({
+    state: "active",
+    skipped: [
+      {
+        id: `${ids[4]}/c`,
+        source: `/accounts/${wrong.id}`,
+        reason: "the external_id acme is no customer of Stripe (cus_…)",
+      },
+    ],
+  })
+  expect(lines.filter((line) => line.includes("the events of an account are skipped"))).toHaveLength(1)
+})
+
+test("D96: an event that is refused for ever is sent again soon each time", async () => {
+  const { vendor } = await attached(vendors[1], [50, 3_600_000])
+  const [poison = ""] = await calls(2, account_id, 10)
+  vendor.poison.add(poison)
+  await until(shown, ({ skipped }) => skipped.length === 1)
 })
 
 test("D96: events that are too old for Stripe are skipped", async () => {

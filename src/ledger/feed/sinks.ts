@@ -133,8 +133,8 @@ export async function deleteSink(database: PostgresJsDatabase, id: string): Prom
 }
 
 const HEALTHY = { failures: 0, failing_since: null, retry_at: null, reason: null }
-/** Events in a row that a sink refuses for ever before it stops: then it is the configuration that is wrong. */
-const MAX_SKIPS = 3
+/** Accounts whose events in a row a sink refuses for ever before it stops: then it is the configuration that is wrong. */
+const MAX_ACCOUNTS = 3
 
 async function change(database: PostgresJsDatabase, id: string, changes: object): Promise<Sink | null> {
   const [row] = await database
@@ -243,13 +243,21 @@ export class SinkQueue {
 
   /**
    * Records what was delivered, and returns the sink. What a sink has taken is also recorded if an operator has changed it
-   * meanwhile, but not if its place was changed. Null if this process no longer delivers to it as it was read.
+   * meanwhile, but not if its place was changed. `passed` are events that were skipped, one for each reason. Null if this process no longer delivers to it as it was read.
    */
-  async delivered(sink: SinkRow, place: FeedPlace, is_idle = false): Promise<SinkRow | null> {
+  async delivered(
+    sink: SinkRow,
+    place: FeedPlace,
+    is_idle = false,
+    passed: readonly SkippedEvent[] = [],
+  ): Promise<SinkRow | null> {
     const at = is_idle ? {} : { delivered_at: sql`now()`, skips: 0 }
+    const reasons = new Set(passed.map(({ reason }) => reason))
+    const kept = sink.skipped.filter(({ reason }) => !reasons.has(reason))
+    const skipped = [...passed, ...kept].slice(0, MAX_SKIPPED)
     const [written] = await this.#database
       .update(sinks)
-      .set({ ...columnsOf(place), ...HEALTHY, ...at })
+      .set({ ...columnsOf(place), ...HEALTHY, ...at, ...(passed.length > 0 && { skipped }) })
       .where(is_idle ? this.#same(sink) : this.#samePlace(sink))
       .returning()
     return written?.revision === sink.revision ? written : null
@@ -270,19 +278,24 @@ export class SinkQueue {
   }
 
   /**
-   * Skips an event that the sink has refused for ever, and records it. After some in a row the sink stops. `place` is that after
+   * Skips an event that the sink has refused for ever, and records it. The sink stops after those of some accounts in a row, or
+   * after as many as it shows, so that none is lost unseen. `place` is that after
    * the event. Null if this process no longer delivers to the sink as it was read, else true if the sink goes on.
    */
   async skipped(sink: SinkRow, place: FeedPlace, event: SkippedEvent): Promise<boolean | null> {
-    const is_last = sql`${sinks.skips} + 1 >= ${MAX_SKIPS}::int`
-    const reason = `${MAX_SKIPS} events in a row were refused: ${event.reason}`
+    const skips = sink.skips + 1
+    const alike = sink.skipped.filter(({ reason }) => reason === event.reason).slice(0, sink.skips)
+    const accounts = new Set([event, ...alike].map(({ source }) => source)).size
+    const is_last = accounts >= MAX_ACCOUNTS || skips >= MAX_SKIPPED
     const state = await this.#write(sink, {
       ...columnsOf(place),
       ...HEALTHY,
       skipped: [event, ...sink.skipped].slice(0, MAX_SKIPPED),
-      skips: sql`CASE WHEN ${is_last} THEN 0 ELSE ${sinks.skips} + 1 END`,
-      state: sql`CASE WHEN ${is_last} THEN 'stopped' ELSE ${sinks.state} END`,
-      reason: sql`CASE WHEN ${is_last} THEN ${reason}::text END`,
+      skips: is_last ? 0 : skips,
+      ...(is_last && {
+        state: "stopped",
+        reason: `${skips} events in a row were refused, of accounts: ${accounts}: ${event.reason}`,
+      }),
     })
     return state === null ? null : state === "active"
   }
