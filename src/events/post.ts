@@ -49,8 +49,17 @@ const publicLookup: LookupFunction = (hostname, options, done) => {
   })
 }
 
-/** Sends a request. Redirects are not followed. `reads` reads the beginning of the answer's body, unless the status is a 2xx. */
-export function post(
+/** Sends a request. Redirects are not followed. `reads` reads the beginning of the answer's body, unless the status is a 2xx. Never fails. */
+export async function post(...asked: Parameters<typeof send>): Promise<SinkAnswer> {
+  try {
+    return await send(...asked)
+  } catch (error) {
+    // No request was made, for example because a header has a letter outside of Latin-1.
+    return { reason: error instanceof Error ? reasonOf(error) : "unreachable" }
+  }
+}
+
+function send(
   { url: text, headers, body }: SinkRequest,
   { allow_private, reads }: { readonly allow_private: boolean; readonly reads: boolean },
   signal: AbortSignal,

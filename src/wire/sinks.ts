@@ -83,7 +83,12 @@ const Url = line(
   2_000,
   "Where events are sent: an https URL. For a vendor the base of its API, such as `https://api.stripe.com`.",
 )
-const Token = line(500, "The token for the vendor's API. It is never shown.")
+/** In a header, which takes no other characters. */
+const Token = Type.String({
+  pattern: "^[\\x21-\\x7e]{1,500}$",
+  description: "The token for the vendor's API. It is never shown.",
+  [EXPECTED]: "1 to 500 characters of ASCII without spaces",
+})
 const Types = Type.Union(
   [Type.Array(Type.Union(eventTypes.map((type) => Type.Literal(type))), { minItems: 1 }), Type.Null()],
   { description: "Only events of these types; null: all.", [EXPECTED]: `${TYPES}, or null` },

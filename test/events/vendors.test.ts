@@ -285,6 +285,8 @@ test.each([
   [{ kind: "openmeter", token: "t", meter: "m" }, "meter"],
   [{ kind: "webhook", token: "t" }, "token"],
   [{ kind: "webhook", meter: "m" }, "meter"],
+  [{ kind: "stripe", meter: "m", token: "rk_live_\u2026" }, "token"],
+  [{ kind: "stripe", meter: "m", token: "two words" }, "token"],
   [{ kind: "kafka" }, "kind"],
   ...vendors.map(({ kind, meter }): [object, string] => [
     { kind, meter, token: "t", url: "https://169.254.169.254/" },

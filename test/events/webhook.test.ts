@@ -91,6 +91,13 @@ test("D96: a name that leads to a private address is not connected to", async ()
   server.stop(true)
 })
 
+test("D96: a request that cannot be sent is a failure of the delivery", async () => {
+  const request = { url: "http://127.0.0.1:9/", headers: { authorization: "Bearer \u2026" }, body: "" }
+  expect(await post(request, { allow_private: true, reads: false }, never)).toEqual({
+    reason: "unreachable (ERR_INVALID_CHAR)",
+  })
+})
+
 test("D96: redirects are not followed, and the body of an answer is not read", async () => {
   const asked: string[] = []
   const server = Bun.serve({
