@@ -35,7 +35,7 @@ export interface SinkTarget {
 }
 
 /** An address below the sink's. */
-export const below = (url: string, path: string) => `${url.replace(/\/+$/, "")}${path}`
+export const below = (url: string, path: string) => `${url.replace(/\/$/, "")}${path}`
 
 export const bearer = ({ secrets: [token] }: SinkTarget) => ({ authorization: `Bearer ${token}` })
 

@@ -16,7 +16,7 @@ function patternsOf(path: string): RegExp[] {
   const code = readFileSync(join(ROOT, path), "utf8").replace(/^\s*(?:\/\/|\/?\*).*$/gm, "")
   const literals = [...code.matchAll(LITERAL)].map(([, source = "", flags = ""]) => [source, flags] as const)
   const texts = [...code.matchAll(TEXT)].map(([, text = ""]) => [String(JSON.parse(text)), ""] as const)
-  return [...literals, ...texts].map(([source, flags]) => new RegExp(source, flags.replace(/[gy]/g, "")))
+  return [...literals, ...texts].map(([source, flags]) => new RegExp(source, flags.replace("g", "")))
 }
 
 const files = [...new Bun.Glob("src/**/*.ts").scanSync({ cwd: ROOT })]
@@ -34,6 +34,7 @@ function time_ms(pattern: RegExp, text: string): number {
   let best_ms = Number.POSITIVE_INFINITY
   for (let round = 0; round < 3 && best_ms > SLOW_MS; round++) {
     const began_ms = performance.now()
+    pattern.lastIndex = 0
     pattern.test(text)
     best_ms = Math.min(best_ms, performance.now() - began_ms)
   }
@@ -44,7 +45,7 @@ function time_ms(pattern: RegExp, text: string): number {
 function attacks(pattern: RegExp): fc.Arbitrary<(length: number) => string> {
   // What only forbids is left out: more texts are made then, not fewer.
   const source = pattern.source.replace(/\(\?<?[!=](?:[^()]|\([^()]*\))*\)|\\b/g, "")
-  const open = new RegExp(source, pattern.flags.replace("i", ""))
+  const open = new RegExp(source, pattern.flags.replace(/[iy]/g, ""))
   return fc
     .tuple(fc.stringMatching(open), fc.nat(), fc.nat(), fc.constantFrom("\0", "!", " ", "a", ""))
     .map(([sample, from, to, end]) => {
