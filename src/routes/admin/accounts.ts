@@ -225,6 +225,7 @@ const changing = ofOperators({
     200: answer("The changed account.", AccountBody, {
       suspended: { ...accountExample, suspended: true },
       active: accountExample,
+      alert: { ...accountExample, low_balance: "5" },
     }),
   },
 
