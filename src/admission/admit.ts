@@ -2,6 +2,7 @@ import { Call } from "../call/call.ts"
 import type { Config, Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
 import type {
+  BudgetUse,
   CallLedger,
   Hold,
   HoldResult,
@@ -29,6 +30,7 @@ export interface Admitting extends Entering {
   /** True if any of these routes may be tried now (D33). */
   readonly breakers: { ready(routes: Model["routes"], account_id: string): boolean }
   readonly config: Pick<Config, "limits" | "tags">
+  readonly metrics: { budgetReached(budget: BudgetUse): void }
 }
 
 /** A request, read from its headers and its body. */
@@ -109,7 +111,7 @@ export async function admit<Request extends NamedModel>(
     const { owner, model, terms_ids, bounds, hold, result } = tried
     if (result.outcome !== "held") {
       if (ASKED_AGAIN.has(result.outcome)) ledger.forget(key_hash)
-      throw refusalOf(result, bounds, model)
+      throw refusalOf(gateway, result, bounds, model)
     }
     const call = new Call(
       operation,
@@ -165,13 +167,19 @@ const ASKED_AGAIN: ReadonlySet<HoldResult["outcome"]> = new Set([
 /** Why the ledger did not hold. */
 export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
 
-/** The answer to a call that was not held. */
-function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
+/** The answer to a call that was not held. Counts it if a budget refused it. */
+function refusalOf(
+  { metrics }: Pick<Admitting, "metrics">,
+  result: Refused,
+  quoted: Quote,
+  model: Model,
+): GatewayError {
   switch (result.outcome) {
     case "insufficient_balance":
     case "spending_limit_reached":
       return moneyRefusal(quoted, model, result)
     case "budget_reached":
+      metrics.budgetReached(result.budget)
       return budgetRefusal(quoted, model, result)
     case "idempotency_key_used":
     case "idempotency_key_reused":
@@ -202,7 +210,9 @@ async function refusalWithoutUpstream(
   const { model, standing } = soldNow(found, await usableKey(gateway.ledger, key_hash))
   const quoted = quotedFor(model)
   const refused = foreseen(standing, model.name, quoted)
-  return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
+  return refused === null
+    ? new GatewayError("upstream_unavailable")
+    : refusalOf(gateway, refused, quoted, model)
 }
 
 /**

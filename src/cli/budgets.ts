@@ -1,6 +1,7 @@
 import { parseId } from "../id.ts"
-import { printSelected } from "../wire/budget.ts"
+import { BUDGET_EVENT, printLogged, printSelected } from "../wire/budget.ts"
 import { BudgetBody } from "../wire/budget-bodies.ts"
+import { BudgetLogBody } from "../wire/events.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
 import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
@@ -20,6 +21,7 @@ const SETTINGS = {
 } as const
 
 const column = columnsOf(BudgetBody)
+const loggedColumn = columnsOf(BudgetLogBody)
 
 const list = listCommand({
   summary: "List an account's budgets, newest first",
@@ -42,6 +44,24 @@ const list = listCommand({
   ],
   empty: "This account has no budgets. Create one: tollgate budget create ACCOUNT 500/month",
   path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/budgets`],
+})
+
+const log = listCommand({
+  summary: "List what happened to a budget, newest first",
+  details:
+    "Its changes, with who made them and why, and the thresholds that it reached; also of a deleted budget.",
+  words: BUDGET,
+  examples: [[`tollgate budget log ${EXAMPLE}`, "who raised it, when and why"]],
+  entry: BudgetLogBody,
+  columns: [
+    loggedColumn("time"),
+    loggedColumn("type", { of: ({ type }) => type.slice(BUDGET_EVENT.length) }),
+    { title: "ACTOR", of: ({ data }) => ("actor" in data ? data.actor : null) },
+    { title: "REASON", of: ({ data }) => ("actor" in data ? data.reason : null), least: 8 },
+    { title: "VALUES", of: printLogged, least: 20 },
+  ],
+  empty: "No more entries.",
+  path: async ({ budget }) => [`/budgets/${budgetId(budget)}/entries`],
 })
 
 const SELECTORS = {
@@ -164,8 +184,8 @@ const remove = adminCommand({
 })
 
 export const budget: Group = {
-  summary: "Create, list, change, raise, reset and delete budgets",
-  commands: { list, create, change, raise, reset, delete: remove },
+  summary: "Create, list, change, raise, reset and delete budgets, and read their log",
+  commands: { list, log, create, change, raise, reset, delete: remove },
 }
 
 function budgetId(word: string): string {

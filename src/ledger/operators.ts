@@ -38,6 +38,7 @@ import { answerOf } from "./database/answer.ts"
 import type { Page } from "./database/page.ts"
 import type { Span } from "./database/span.ts"
 import { UnknownShard } from "./entries.ts"
+import { listBudgetLog } from "./feed/budget-log.ts"
 import { type FeedQuery, readFeed, readFeeds } from "./feed/feed.ts"
 import {
   changeSink,
@@ -166,6 +167,7 @@ export function databaseOperators(
     createBudget: ({ id = nextId(), ...budget }: Order<BudgetOrder>) =>
       answerOf(createBudget(database, { id, ...budget }), sums_deadline_ms, id),
     getBudget: soon(getBudget),
+    listBudgetLog: sums(listBudgetLog),
     /** Null for an unknown account. */
     listBudgets: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listBudgets)(account_id, page)),

@@ -15,6 +15,7 @@ import { findEndUser, removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
 import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
 import { NoAnswer, UnknownShard } from "./entries.ts"
+import { listBudgetLog } from "./feed/budget-log.ts"
 import { readFeed, readFeeds } from "./feed/feed.ts"
 import { mergeSinks, oneSink } from "./feed/sinks.ts"
 import { Moves } from "./moves/moves.ts"
@@ -201,6 +202,8 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       return asking(found.shard)((operators) => operators.createBudget({ id, ...budget }))
     },
     getBudget: async (id) => (await budgeted(id))?.answer ?? null,
+    listBudgetLog: async (...asked) =>
+      (await first(({ sums }) => sums(listBudgetLog)(...asked)))?.answer ?? null,
     async listBudgets(account_id, page) {
       const found = await live(account_id)
       return found && asking(found.shard)((operators) => operators.listBudgets(account_id, page))

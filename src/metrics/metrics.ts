@@ -1,4 +1,5 @@
 import type { Upstream } from "../config/config.ts"
+import type { BudgetUse } from "../ledger/entries.ts"
 import { type GrantSums, grantParts } from "../wire/credits.ts"
 import { callMetrics, OPERATION_S } from "./call-metrics.ts"
 import { processMetrics } from "./process-metrics.ts"
@@ -102,6 +103,10 @@ function requestMetrics(registry: Registry) {
     "tollgate_key_limit_refusals_total{limit}",
     "Requests refused because their key reached a limit, by limit.",
   )
+  const budgets = registry.counter(
+    "tollgate_budget_refusals_total{selector,unit,per}",
+    "Calls refused by a budget, by selector, unit and period of the budget that the error names.",
+  )
   const repeats = registry.counter(
     "tollgate_idempotent_repeats_total",
     "Requests that repeated a call with its Idempotency-Key, including those that got the stored response.",
@@ -127,6 +132,9 @@ function requestMetrics(registry: Registry) {
     },
     /** Counts a request rejected by a key's limit (D38). */
     keyLimited: (limit: string): void => limited.of(limit).add(),
+    /** Counts a call refused by a budget (D97, D99). */
+    budgetReached: ({ selector, unit, period }: Pick<BudgetUse, "selector" | "unit" | "period">): void =>
+      budgets.of(selector, unit, period).add(),
     /** Counts a repeat: the Idempotency-Key and the body of an earlier request (D43). */
     repeated: (): void => repeats.of().add(),
     /** Records an upstream attempt, up to its response headers. */

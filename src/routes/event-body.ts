@@ -1,3 +1,4 @@
+import type { BudgetLogEvent } from "../ledger/feed/budget-log.ts"
 import type { FeedPage } from "../ledger/feed/feed.ts"
 import type { FeedEvent } from "../ledger/feed/feed-events.ts"
 import { printUsd } from "../money.ts"
@@ -5,6 +6,7 @@ import { printAmount } from "../wire/budget.ts"
 import {
   AttemptEventBody,
   BudgetEventBody,
+  type BudgetLogBody,
   type EventBody,
   GrantEventBody,
   ThresholdEventBody,
@@ -29,6 +31,12 @@ export function eventBody({ event, at, subject }: Omit<FeedPage["events"][number
     datacontenttype: "application/json",
     data,
   }
+}
+
+/** An event of a budget without the parts that are the same for all (D97). */
+export function budgetLogBody({ event, at }: BudgetLogEvent): BudgetLogBody {
+  const content = "entry" in event ? budgetChange(event.entry) : thresholdReached(event.crossing)
+  return { type: event.type, time: printTime(at), ...content }
 }
 
 function contentOf(event: FeedEvent, at: Date): Pick<EventBody, "id" | "data"> {

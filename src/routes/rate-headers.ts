@@ -48,7 +48,7 @@ export function withRate(answer: Response, rate: Readonly<Record<string, string>
   return answer
 }
 
-/** The error with these headers, if a limit of the key or a budget per minute caused it, which is counted. */
+/** The error with these headers, if a limit of the key or a budget per minute caused it. */
 export function faultWithRate(
   error: unknown,
   gateway: Gateway,
@@ -56,7 +56,6 @@ export function faultWithRate(
 ): unknown {
   if (!(error instanceof GatewayError) || error.code !== "rate_limited") return error
   const { rates } = error.detail
-  if (rates !== undefined) gateway.metrics.keyLimited("budget_per_minute")
   return new GatewayError(error.code, {
     ...error.detail,
     headers: { ...error.detail.headers, ...rateHeaders(gateway, ...of, rates) },

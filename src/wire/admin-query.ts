@@ -1,20 +1,25 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { failures, operationNames, states } from "./call.ts"
 import { invalidField } from "./fault.ts"
-import { endUser, id, model, moment, query, session, tagsOf, wholeNumber, word } from "./parameter.ts"
+import { endUser, id, model, moment, place, query, session, tagsOf, wholeNumber, word } from "./parameter.ts"
 
 /** The query strings of the lists under `/admin`. */
 
 export const MAX_PAGE = 1_000
 const DEFAULT_PAGE = 100
 
+const AFTER = "The `next` value of the previous page."
+
 const page = {
   limit: Type.Optional(wholeNumber(MAX_PAGE, DEFAULT_PAGE, "The maximum number of entries in a page.")),
-  after: Type.Optional(id("The `next` value of the previous page.", "the `next` value of an earlier page")),
+  after: Type.Optional(id(AFTER, "the `next` value of an earlier page")),
 }
 
 /** A page of a list: `limit` entries after the one with the id `after`. */
 export const PageQuery = query(page)
+
+/** A page of what happened to a budget: entries of several kinds, which have no common id. */
+export const BudgetLogQuery = query({ ...page, after: Type.Optional(place(AFTER)) })
 
 /** The page of a list of accounts, or the account with an external id. */
 export const AccountsQuery = query({

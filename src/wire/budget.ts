@@ -1,4 +1,5 @@
 import { parseUsd, printUsd } from "../money.ts"
+import type { BudgetLogBody } from "./events.ts"
 
 /** The words of budgets (D97), for the ledger's schema, the routes and the command line. */
 
@@ -16,6 +17,9 @@ export type BudgetPeriod = (typeof budgetPeriods)[number]
 export const budgetChanges = ["created", "changed", "raised", "reset", "deleted"] as const
 export type BudgetChange = (typeof budgetChanges)[number]
 
+/** The beginning of the types of events of budgets. */
+export const BUDGET_EVENT = "tollgate.budget."
+
 /** The calls that a budget counts, in words. */
 export function printSelected({
   selector,
@@ -29,6 +33,19 @@ export function printSelected({
   if (selector === "all") return "all calls"
   const name = selector === "end_user" ? "end user" : selector
   return [...(each ? ["each"] : []), name, ...(selected === null ? [] : [selected])].join(" ")
+}
+
+/** The settings after a change, or the spending at a threshold, in words. */
+export function printLogged({ data }: BudgetLogBody): string {
+  const { unit, per } = data
+  if ("percent" in data) return `${data.percent} % reached: ${data.spent} of ${data.limit} ${unit}`
+  const { name, amount, mode, thresholds, raise } = data
+  return [
+    `${name}: ${amount} ${unit} per ${per}`,
+    mode,
+    ...(thresholds.length === 0 ? [] : [`thresholds ${thresholds.join(", ")} %`]),
+    ...(raise === null ? [] : [`raised to ${raise.amount} until ${raise.until}`]),
+  ].join("; ")
 }
 
 /** An amount of a unit: USD with at most nine decimals, or a whole number. Null for another text. */

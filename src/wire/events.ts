@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { CallBody, Id, Milliseconds, Money, nullable, Time } from "./admin.ts"
+import { CallBody, Id, Milliseconds, Money, nullable, Time, word } from "./admin.ts"
 import { alertEvents } from "./alerts.ts"
-import { budgetChanges } from "./budget.ts"
+import { BUDGET_EVENT, budgetChanges } from "./budget.ts"
 import { BudgetBody } from "./budget-bodies.ts"
 import { attemptOutcome, callDetails } from "./call-details.ts"
 import { CreditBody } from "./credit-bodies.ts"
@@ -12,7 +12,8 @@ import { cursor, moment, query, wholeNumber, words } from "./parameter.ts"
 /** Events about entries of the journal, as CloudEvents 1.0 (D96). */
 
 export const grantEvents = grantChanges.map((change) => `tollgate.credit.${change}` as const)
-export const budgetEvents = budgetChanges.map((change) => `tollgate.budget.${change}` as const)
+export const budgetEvents = budgetChanges.map((change) => `${BUDGET_EVENT}${change}` as const)
+const budgetLogEvents = [...budgetEvents, "tollgate.budget.threshold_reached"] as const
 
 export const eventTypes = [
   "tollgate.call.ended",
@@ -20,8 +21,7 @@ export const eventTypes = [
   "tollgate.attempt.failed",
   "tollgate.credit.added",
   ...grantEvents,
-  ...budgetEvents,
-  "tollgate.budget.threshold_reached",
+  ...budgetLogEvents,
   "tollgate.end_user.forgotten",
   ...alertEvents,
 ] as const
@@ -179,6 +179,14 @@ export const EventBody = Type.Object({
   ]),
 })
 export type EventBody = Static<typeof EventBody>
+
+/** An entry of a budget (D97): its event without the fields that are the same for all. */
+export const BudgetLogBody = Type.Object({
+  ...Type.Pick(EventBody, ["id", "time"]).properties,
+  type: titled("Type", word(budgetLogEvents)),
+  data: Type.Union([ThresholdEventBody, BudgetEventBody]),
+})
+export type BudgetLogBody = Static<typeof BudgetLogBody>
 
 export const FeedLine = Type.Composite([
   EventBody,

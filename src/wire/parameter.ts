@@ -16,6 +16,7 @@ const MAX_TEXT = 256
 const MAX_END_USER_TEXT = 2_048
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 const SESSION = /^[\w.:-]{1,128}$/
+const PLACE = /^\d{1,16}-[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/
 const WHOLE = /^[1-9]\d{0,8}$/
 
 /** The keyword of a `Text` for its parser, which returns null for an invalid text. */
@@ -143,6 +144,12 @@ export function words<Word extends string>(list: readonly Word[], description: s
 /** A cursor of the event feed (D96). */
 export function cursor(description: string) {
   return text(readCursor, "the cursor of an event", { description })
+}
+
+/** A place in a list that is ordered by time: microseconds since 1970, and an id. */
+export function place(description: string) {
+  const read = (given: string) => (PLACE.test(given) ? given : null)
+  return text(read, "the `next` value of an earlier page", { description })
 }
 
 /** A whole number from 1 to `maximum`. */

@@ -216,6 +216,17 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await row.getByRole("button", { name: "Reset Team" }).click()
       await inDialog().getByRole("button", { name: "Reset" }).click()
       await inDialog().waitFor({ state: "detached" })
+      await row.getByRole("link", { name: "Log Team" }).click()
+      await page.getByRole("heading", { level: 1, name: "Budget log" }).waitFor()
+      const logged = page.getByRole("table", { name: "Budget log" }).locator("tbody tr")
+      await logged.first().getByText("reset").waitFor()
+      expect(await logged.allInnerTexts()).toEqual([
+        expect.stringContaining("reset"),
+        expect.stringContaining("raised to 70 until 2099"),
+        expect.stringContaining("Team: 60 usd per month; hard"),
+        expect.stringContaining("Team: 50 usd per month; hard"),
+      ])
+      await page.goBack()
       await row.getByRole("button", { name: "Delete Team" }).click()
       await inDialog().getByRole("button", { name: "Delete" }).click()
       await page.getByText("Only the balance limits").waitFor()

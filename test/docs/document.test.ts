@@ -49,6 +49,7 @@ const PROMISED = [
   "DELETE /admin/keys/{id}",
   "POST /admin/accounts/{id}/budgets",
   "GET /admin/accounts/{id}/budgets",
+  "GET /admin/budgets/{id}/entries",
   "PATCH /admin/budgets/{id}",
   "DELETE /admin/budgets/{id}",
   "POST /admin/budgets/{id}/reset",

@@ -178,6 +178,7 @@ test("docs/budgets.md: an organisation with a team, and a budget that is changed
   expect(said).toMatch(/100000 tokens per minute \(UTC\)/)
   expect(said).toMatch(/900 USD until/)
   expect(said).toContain("Deleted the budget")
+  expect(said).toMatch(/ changed +api +Agreed with finance +All calls: 750 usd per month; hard/)
 })
 
 describe("programs with an SDK", () => {

@@ -141,7 +141,9 @@ describe("D99 the OpenAI SDK", () => {
 /** Refusals by budgets per minute that a gateway has counted. */
 async function metricOf(gateway: TestGateway): Promise<number> {
   const text = await gateway.service.printMetrics()
-  return Number(/tollgate_key_limit_refusals_total\{limit="budget_per_minute"\} (\d+)/.exec(text)?.[1] ?? 0)
+  return Number(
+    /tollgate_budget_refusals_total\{selector="all",unit="tokens",per="minute"\} (\d+)/.exec(text)?.[1] ?? 0,
+  )
 }
 
 test("D99 the Anthropic SDK reads what is left in its own headers", async () => {

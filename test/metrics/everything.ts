@@ -51,6 +51,7 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.watchShards(() => [["main", true]])
   metrics.answered("/v1/chat/completions", 402, "insufficient_balance")
   metrics.keyLimited("in_flight")
+  metrics.budgetReached({ selector: "group", unit: "usd", period: "month" })
   metrics.repeated()
   metrics.attempted(upstream, 200, 40)
   metrics.tokensCounted("claude-sonnet")

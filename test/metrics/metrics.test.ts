@@ -75,6 +75,11 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     ['tollgate_key_limit_refusals_total{limit="in_flight"} 1'],
   ],
   [
+    "D97 a refusal by a budget",
+    (metrics) => metrics.budgetReached({ selector: "tag", unit: "tokens", period: "minute" }),
+    ['tollgate_budget_refusals_total{selector="tag",unit="tokens",per="minute"} 1'],
+  ],
+  [
     "an attempt that was answered",
     (metrics) => metrics.attempted(upstream, 200, 40),
     ['tollgate_upstream_attempt_seconds_sum{upstream="openai",outcome="200"} 0.04'],

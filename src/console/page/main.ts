@@ -6,6 +6,7 @@ import { type Shell, shell, signIn } from "./shell.ts"
 import { account } from "./views/account.ts"
 import { accounts } from "./views/accounts.ts"
 import { audit } from "./views/audit.ts"
+import { budgetLog } from "./views/budgets.ts"
 import { calls } from "./views/calls.ts"
 import { live } from "./views/live.ts"
 import { overview } from "./views/overview.ts"
@@ -14,8 +15,8 @@ import { sinks } from "./views/sinks.ts"
 import { upstreams } from "./views/upstreams.ts"
 
 interface MenuEntry {
-  /** In the navigation. */
-  readonly name: string
+  /** In the navigation; absent for a view that others link to. */
+  readonly name?: string
   readonly view: (visit: Visit) => HTMLElement
   /** The view of one entry, by its id. */
   readonly one?: (visit: Visit, id: string) => HTMLElement
@@ -25,6 +26,7 @@ interface MenuEntry {
 const places: Readonly<Record<string, MenuEntry>> = {
   "": { name: "Overview", view: overview },
   accounts: { name: "Accounts", view: accounts, one: account },
+  budgets: { view: accounts, one: budgetLog },
   live: { name: "Live", view: live },
   calls: { name: "Calls", view: calls, one: receipt },
   upstreams: { name: "Upstreams", view: upstreams },
@@ -60,7 +62,9 @@ function show(): void {
   visiting = new AbortController()
   const is_first = frame === null
   if (frame === null) {
-    frame = shell(Object.entries(places).map(([at, { name }]) => [at, name]))
+    frame = shell(
+      Object.entries(places).flatMap(([at, { name }]) => (name === undefined ? [] : [[at, name]])),
+    )
     root?.replaceChildren(frame.element)
   }
   const address = parseAddress(location.hash)

@@ -170,19 +170,23 @@ async function addBudgetChanges(
 const writtenBy = (table: SQL, entries: readonly Entry[]) =>
   sql`${table}.xid = ANY (${arrayOf([...new Set(entries.map(({ xid }) => xid))], (xid) => xid)}::text::xid8[])`
 
+const { xid: _, ...crossing_columns } = getTableColumns(budget_crossings)
+/** Selects a `Crossing`: the settings are those of the last change before; of the first, if the crossing's transaction began before it. */
+export const crossingFields = {
+  ...crossing_columns,
+  settings: sql<BudgetSettings>`(SELECT n.settings FROM ${budget_entries} n
+    WHERE n.account_id = ${budget_crossings.account_id} AND n.budget_id = ${budget_crossings.budget_id}
+    ORDER BY n.made_at > ${budget_crossings.crossed_at}, abs(extract(epoch FROM n.made_at - ${budget_crossings.crossed_at})) LIMIT 1)`,
+}
+
 async function addCrossings(
   database: PostgresJsDatabase,
   entries: readonly Entry[],
   add: Add,
 ): Promise<void> {
   if (entries.length === 0) return
-  const { xid: _, ...columns } = getTableColumns(budget_crossings)
-  // The last change before; the first one, if the crossing's transaction began before it.
-  const settings = sql<BudgetSettings>`(SELECT n.settings FROM ${budget_entries} n
-    WHERE n.account_id = ${budget_crossings.account_id} AND n.budget_id = ${budget_crossings.budget_id}
-    ORDER BY n.made_at > ${budget_crossings.crossed_at}, abs(extract(epoch FROM n.made_at - ${budget_crossings.crossed_at})) LIMIT 1)`
   const rows = await database
-    .select({ ...columns, settings, id: sql<string>`${crossingId("budget_crossings")}` })
+    .select({ ...crossingFields, id: sql<string>`${crossingId("budget_crossings")}` })
     .from(budget_crossings)
     .where(writtenBy(sql.raw("budget_crossings"), entries))
   for (const { id, ...crossing } of rows)

@@ -5,12 +5,14 @@ import { GatewayError } from "../../errors.ts"
 import { parseId } from "../../id.ts"
 import { type BudgetResult, type BudgetUpdate, MAX_BUDGETS, MAX_EACH } from "../../ledger/accounts/budgets.ts"
 import { KeyGroup, listOf } from "../../wire/admin.ts"
-import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { BudgetLogQuery, PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { type BudgetPeriod, type BudgetUnit, parseAmount } from "../../wire/budget.ts"
 import { BudgetBody, BudgetChangeBody, BudgetReset, checkUntil, NewBudget } from "../../wire/budget-bodies.ts"
+import { BudgetLogBody } from "../../wire/events.ts"
 import { EXPECTED, invalidField } from "../../wire/fault.ts"
 import { isTagName, isTagValue } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
+import { budgetLogBody } from "../event-body.ts"
 import { budgetBody } from "../record-bodies.ts"
 import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOperators, unknownOutcome } from "../reference/examples.ts"
 import { answer, errorOf, shown } from "../reference/operation.ts"
@@ -57,6 +59,15 @@ export function budgetRoutes({ ledger }: Operators) {
         return { data: found.data.map(budgetBody), next: found.next }
       },
       listing,
+    )
+    .get(
+      "/budgets/:id/entries",
+      async ({ params, query }) => {
+        const found = await ledger.listBudgetLog(params.id, pageOf(query))
+        if (found === null) throw errorOf(NO_BUDGET)
+        return { data: found.data.map(budgetLogBody), next: found.next }
+      },
+      logging,
     )
     .patch(
       "/budgets/:id",
@@ -192,6 +203,47 @@ const alert = {
   thresholds: [],
 } as const
 
+const { name, selector, selected, unit, per, timezone, mode, amount, raise, thresholds } = budgetExample
+const logged = {
+  budget_id: budgetExample.id,
+  account_id: budgetExample.account_id,
+  name,
+  selector,
+  selected,
+  unit,
+  per,
+  timezone,
+}
+const created: BudgetLogBody = {
+  id: "019f8b1c-7777-7000-b090-3fe037f5aec1",
+  time: budgetExample.created_at,
+  type: "tollgate.budget.created",
+  data: {
+    ...logged,
+    mode,
+    amount,
+    raise,
+    thresholds,
+    actor: "api",
+    reason: "Agreed with finance",
+    made_at: budgetExample.created_at,
+  },
+}
+const REACHED_AT = "2026-11-24T14:05:00.000Z"
+const reached: BudgetLogBody = {
+  id: `${budgetExample.id}/${budgetExample.since}/80`,
+  time: REACHED_AT,
+  type: "tollgate.budget.threshold_reached",
+  data: {
+    ...logged,
+    since: budgetExample.since,
+    limit: "500",
+    spent: "400.12",
+    percent: 80,
+    crossed_at: REACHED_AT,
+  },
+}
+
 const creating = ofOperators({
   params: pathId("The account's id."),
   body: shown(NewBudget, {
@@ -271,6 +323,24 @@ const listing = ofOperators({
   summary: "List an account's budgets",
   description: "Lists budgets, newest first, with what their current period has spent, holds and has left.",
   errors: [NO_ACCOUNT],
+})
+
+const logging = ofOperators({
+  params: pathId("The budget's id."),
+  query: BudgetLogQuery,
+  response: {
+    200: answer("A page of entries.", listOf(BudgetLogBody), {
+      entries: { data: [reached, created], next: null },
+    }),
+  },
+
+  operationId: "listBudgetEntries",
+  tag: "Accounts",
+  summary: "List what happened to a budget",
+  description:
+    "Lists its changes, raises, resets and deletion with who made them and why, and the thresholds that its spending reached, newest first. Each entry has the id and the data of its [event](events.md). The entries of a deleted budget stay.",
+  invalid: "after",
+  errors: [NO_BUDGET],
 })
 
 const changing = ofOperators({

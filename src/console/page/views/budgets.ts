@@ -1,11 +1,20 @@
-import { budgetPeriods, budgetSelectors, budgetUnits, printSelected } from "../../../wire/budget.ts"
+import {
+  BUDGET_EVENT,
+  budgetPeriods,
+  budgetSelectors,
+  budgetUnits,
+  printLogged,
+  printSelected,
+} from "../../../wire/budget.ts"
 import { BudgetBody } from "../../../wire/budget-bodies.ts"
+import type { BudgetLogBody } from "../../../wire/events.ts"
+import { addressOf, withQuery } from "../../fragment.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
 import { choices, filled, openDialog, REASON } from "../form.ts"
-import { ago, chip, none, usd } from "../formats.ts"
-import type { ViewPart, Visit } from "../part.ts"
-import { columnsOf, list } from "../table.ts"
+import { ago, chip, moment, none, usd } from "../formats.ts"
+import { type ViewPart, type Visit, view } from "../part.ts"
+import { columnsOf, list, pages } from "../table.ts"
 
 const MODES = {
   hard: "Calls that do not fit are refused.",
@@ -39,6 +48,28 @@ export function budgets(visit: Visit, account_id: string): ViewPart {
     load: (signal) => ask<ListBody<BudgetBody>>(`/accounts/${account_id}/budgets?limit=1000`, signal),
   })
   return made
+}
+
+/** The changes and reached thresholds of one budget, also of a deleted one. */
+export function budgetLog(visit: Visit, id: string): HTMLElement {
+  const { after = "" } = visit.address.query
+  const found = list(visit, {
+    title: null,
+    label: "Budget log",
+    key: (entry: BudgetLogBody) => entry.id,
+    columns: [
+      ["Time", ({ time }) => moment(time)],
+      ["Type", ({ type }) => type.slice(BUDGET_EVENT.length)],
+      ["Actor", ({ data }) => ("actor" in data ? data.actor : none())],
+      ["Reason", ({ data }) => ("actor" in data && data.reason !== null ? named(data.reason) : none())],
+      ["Values", (entry) => named(printLogged(entry))],
+    ],
+    empty: "No more entries.",
+    load: (signal) =>
+      ask<ListBody<BudgetLogBody>>(withQuery(`/budgets/${id}/entries`, { limit: "50", after }), signal),
+    below: (page) => pages(`budgets/${id}`, {}, after, page),
+  })
+  return view("Budget log", null, found.element)
 }
 
 function amountOf({ unit }: BudgetBody, amount: string): Child {
@@ -92,6 +123,7 @@ function actions(budget: BudgetBody, done: () => void): Child {
     button(label, act, { class: "small", "aria-label": `${label} ${name}` })
   return el(
     "div.actions",
+    el("a", { href: addressOf("budgets", id), "aria-label": `Log ${name}` }, "Log"),
     small("Change", change),
     small("Raise", raise),
     small("Reset", reset),
