@@ -3,7 +3,7 @@ import { listOf } from "../../src/wire/admin.ts"
 import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import { BudgetLogBody } from "../../src/wire/events.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { ADMIN_TOKEN, chat, startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 
 /** D97: what happened to budgets, and refusals by them, in the second of two shards. */
@@ -99,6 +99,10 @@ test("D97 a budget's log has its changes, their actors and reasons, and its thre
     "tollgate.budget.threshold_reached",
     "tollgate.budget.created",
   ])
+
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+  const feed = await fetch(`${gateway.url}/admin/events?types=tollgate.budget.created`, { headers })
+  expect(await feed.text()).toContain(id)
 
   const paged: BudgetLogBody[] = []
   for (let after: string | null = ""; after !== null; ) {

@@ -11,6 +11,9 @@ const PAGE = 200
 /** An upstream has at most one alert of a kind in this time, so that a flapping one does not write many. */
 const QUIET = sql.raw("interval '1 minute'")
 const KEPT_DAYS = 90
+// Parameters, because in the text of a statement the name of the schema is replaced (D74).
+const LOW = "tollgate.balance.low"
+const UPSTREAM = "tollgate.upstream."
 
 /** Writes an alert for each account whose balance has fallen below its threshold, once until it has recovered. */
 export async function alertLowBalances(database: PostgresJsDatabase): Promise<void> {
@@ -25,7 +28,7 @@ export async function alertLowBalances(database: PostgresJsDatabase): Promise<vo
       RETURNING a.id, a.is_balance_low, a.balance_nano, a.low_balance_nano
     )
     INSERT INTO ${alerts} (type, account_id, details)
-    SELECT 'tollgate.balance.low', c.id,
+    SELECT ${LOW}::text, c.id,
       jsonb_build_object('balance', c.balance_nano::text, 'threshold', c.low_balance_nano::text)
     FROM changed c WHERE c.is_balance_low`)
 }
@@ -54,7 +57,7 @@ export async function noteTroubles(
       RETURNING t.upstream, t.key, t.trouble, t.is_on
     )
     INSERT INTO ${alerts} (type, details)
-    SELECT 'tollgate.upstream.' || CASE WHEN c.is_on THEN c.trouble ELSE 'up' END,
+    SELECT ${UPSTREAM}::text || CASE WHEN c.is_on THEN c.trouble ELSE 'up' END,
       jsonb_build_object('upstream', c.upstream, 'upstream_key', nullif(c.key, ''))
     FROM changed c WHERE c.is_on OR c.trouble = 'down'`)
 }

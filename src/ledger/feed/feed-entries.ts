@@ -59,13 +59,13 @@ const sources: readonly Source[] = [
     table: grant_entries,
     time: grant_entries.at,
     types: grantEvents,
-    type: sql`'tollgate.credit.' || x.change`,
+    type: sql`${"tollgate.credit."}::text || x.change`,
   },
   {
     table: budget_entries,
     time: budget_entries.made_at,
     types: budgetEvents,
-    type: sql`'tollgate.budget.' || x.change`,
+    type: sql`${"tollgate.budget."}::text || x.change`,
   },
   {
     table: budget_crossings,
