@@ -3,6 +3,7 @@ import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { credits, ends, holds, terms } from "../../src/ledger/schema/tables.ts"
 import { type FeedPlace, printCursor, readCursor } from "../../src/wire/cursor.ts"
+import { feedReaches } from "../support/horizon.ts"
 import { type AdminHarness, openAdminHarness, plantCall } from "./admin-harness.ts"
 import { readAll, readEvents, restoredFrom } from "./feed.ts"
 
@@ -195,6 +196,7 @@ describe("nothing is left out", () => {
   test("D96: after a standby was promoted, a reader that was ahead of it goes back to what both servers had", async () => {
     const account_id = await admin.openAccount()
     const ids = [await addCredit(account_id), await addCredit(account_id)]
+    await feedReaches(admin.database)
     const [now] = await admin.database.execute<{ horizon: string }>(
       sql`SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS horizon`,
     )

@@ -229,21 +229,6 @@ const created: BudgetLogBody = {
     made_at: budgetExample.created_at,
   },
 }
-const REACHED_AT = "2026-11-24T14:05:00.000Z"
-const reached: BudgetLogBody = {
-  id: `${budgetExample.id}/${budgetExample.since}/80`,
-  time: REACHED_AT,
-  type: "tollgate.budget.threshold_reached",
-  data: {
-    ...logged,
-    since: budgetExample.since,
-    limit: "500",
-    spent: "400.12",
-    percent: 80,
-    crossed_at: REACHED_AT,
-  },
-}
-
 const creating = ofOperators({
   params: pathId("The account's id."),
   body: shown(NewBudget, {
@@ -330,7 +315,7 @@ const logging = ofOperators({
   query: BudgetLogQuery,
   response: {
     200: answer("A page of entries.", listOf(BudgetLogBody), {
-      entries: { data: [reached, created], next: null },
+      entries: { data: [created], next: null },
     }),
   },
 
