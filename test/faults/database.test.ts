@@ -346,16 +346,18 @@ describe("D27 the database refuses", () => {
 
   test("every write: the disk is full", async () => {
     const { finish, settled } = await streams(10)
-    await sql.unsafe(`
-      CREATE FUNCTION witness.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    await sql.unsafe(`CREATE FUNCTION witness.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
-      END $$;
-      CREATE TRIGGER full_disk BEFORE INSERT ON tollgate.holds FOR EACH ROW EXECUTE FUNCTION witness.full();
-      CREATE TRIGGER full_disk BEFORE INSERT ON tollgate.ends FOR EACH ROW EXECUTE FUNCTION witness.full()`)
+      END $$`)
+    // One table after the other: a transaction that locked both could wait for a statement that waits for it.
+    for (const table of ["holds", "ends"])
+      await sql.unsafe(
+        `CREATE TRIGGER full_disk BEFORE INSERT ON tollgate.${table} FOR EACH ROW EXECUTE FUNCTION witness.full()`,
+      )
     const ended = finish()
     await expectRefusals(10)
     await ended
-    await sql.unsafe("DROP TRIGGER full_disk ON tollgate.holds; DROP TRIGGER full_disk ON tollgate.ends")
+    for (const table of ["holds", "ends"]) await sql.unsafe(`DROP TRIGGER full_disk ON tollgate.${table}`)
     await settled()
     await expectServed()
   })
