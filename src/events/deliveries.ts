@@ -52,6 +52,8 @@ interface DeliveriesOptions {
   sent?(sink: string, outcome: "taken" | "refused" | "skipped", count: number): void
   /** Replaced in tests. */
   readonly retries_ms?: readonly number[]
+  /** Both intervals of looks; replaced in tests. */
+  readonly look_ms?: number
 }
 
 type Placed = FeedPart["events"][number]
@@ -100,7 +102,7 @@ export class Deliveries {
 
   constructor(options: DeliveriesOptions) {
     this.#options = options
-    this.#timer = setInterval(() => this.#lookAll(), LOOK_MS)
+    this.#timer = setInterval(() => this.#lookAll(), options.look_ms ?? LOOK_MS)
   }
 
   /** Seconds since the time of the oldest event that was not delivered, by sink: those of this process. */
@@ -147,7 +149,7 @@ export class Deliveries {
       const served = new Set(this.#running.keys())
       const claimed = await queue.claim()
       if (claimed.length > 0) this.#search_at_ms.delete(queue)
-      else this.#search_at_ms.set(queue, performance.now() + SEARCH_MS)
+      else this.#search_at_ms.set(queue, performance.now() + (this.#options.look_ms ?? SEARCH_MS))
       const own = new Set(claimed.map((sink) => keyOf(queue, sink)))
       for (const key of this.#lags.keys())
         if (key.startsWith(`${queue.shard} `) && !own.has(key)) this.#lags.delete(key)

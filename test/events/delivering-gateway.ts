@@ -32,6 +32,7 @@ export async function deliveringGateway(
     queues: [queue],
     log: { info: log("info"), warn: log("warn"), error: log("error") },
     retries_ms,
+    look_ms: 50,
   })
   return { id, deliveries, queue }
 }
