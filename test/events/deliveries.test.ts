@@ -153,10 +153,10 @@ test("D96: a sink gets each event once, signed, also during a rotation, and what
 test("D96: a place that was read before a delivery, and is used after it, sends nothing again", async () => {
   const sink = receiver()
   await create("billing", sink)
-  const { queue } = await gateway()
   const taken = Promise.withResolvers<number>()
   sink.answers.push(taken.promise)
   const [first] = await addCredits(1)
+  const { queue } = await gateway()
   const asked = Promise.withResolvers<void>()
   let looks = 0
   queue.wait = async () => {

@@ -225,7 +225,7 @@ const created: BudgetLogBody = {
     raise,
     thresholds,
     actor: "api",
-    reason: "Agreed with finance",
+    reason: null,
     made_at: budgetExample.created_at,
   },
 }
