@@ -421,7 +421,8 @@ describe("D27 the database refuses", () => {
     }
     await refused
     await unlocked
-    expect(waits_ms.sort((a, b) => a - b)[Math.floor(waits_ms.length * 0.9)]).toBeLessThan(500)
+    // Who waited for the lock would wait for most of its 5 s; a busy machine takes some of the rest.
+    expect(waits_ms.sort((a, b) => a - b)[Math.floor(waits_ms.length * 0.9)]).toBeLessThan(2_000)
     await until(
       () => scene.steady.balance(locked.id),
       ({ held }) => held === "0",
