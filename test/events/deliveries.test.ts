@@ -156,6 +156,8 @@ test("D96: a place that was read before a delivery, and is used after it, sends 
   const taken = Promise.withResolvers<number>()
   sink.answers.push(taken.promise)
   const [first] = await addCredits(1)
+  // Otherwise the first look could find nothing, and the sink would be idle before its first event.
+  await feedReaches(admin.database)
   const { queue } = await gateway()
   const asked = Promise.withResolvers<void>()
   let looks = 0
