@@ -1,10 +1,10 @@
 import { parseId } from "../id.ts"
 import { CustomerPriceBody } from "../wire/customer-prices.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
-import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
+import { type AdminContext, adminCommand, listCommand, timeAhead } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Group } from "./command.ts"
-import { moment, parseMoment } from "./moment.ts"
+import { moment } from "./moment.ts"
 import { type CardLine, columnsOf, linesOf as fieldLines } from "./screen.ts"
 
 /** `tollgate customer-price`: prices of one customer (D100). */
@@ -58,8 +58,8 @@ const set = adminCommand({
       model,
       price_multiplier: multiplier,
       prices: prices === undefined ? undefined : pricesIn(prices),
-      from: timeIn("--from", from),
-      until: timeIn("--until", until),
+      from: from === undefined ? undefined : timeAhead("--from", from),
+      until: until === undefined ? undefined : timeAhead("--until", until),
       reason,
     }
     const id = await accountId(context, account)
@@ -81,7 +81,7 @@ const end = adminCommand({
       throw new UsageError(
         `"${price}" is not a price id: "tollgate customer-price list ACCOUNT" lists the ids`,
       )
-    const fields = { at: timeIn("--at", at), reason }
+    const fields = { at: at === undefined ? undefined : timeAhead("--at", at), reason }
     show(context, await context.client.post(`/prices/${id}/end`, fields, CustomerPriceBody))
   },
 })
@@ -101,13 +101,6 @@ function pricesIn(words: string): Record<string, unknown> {
     else prices[kind] = price
   }
   return Object.keys(tool_run).length === 0 ? prices : { ...prices, tool_run }
-}
-
-function timeIn(option: string, word: string | undefined) {
-  if (word === undefined) return undefined
-  const time = parseMoment(word, Date.now(), "ahead")
-  if (time === null) throw new UsageError(`${option}: expected 2027-01-01, an RFC 3339 time, or 48h`)
-  return time
 }
 
 function show(context: AdminContext, price: CustomerPriceBody): void {

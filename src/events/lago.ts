@@ -1,5 +1,5 @@
 import type { EventBody } from "../wire/events.ts"
-import { isObject } from "../wire/usage.ts"
+import { isObject, parseJson } from "../wire/usage.ts"
 import { bearer, below, externalId, isCharge, type SinkKindOf } from "./sink-kind.ts"
 
 /** Lago: events of a billable metric, of which it keeps one for each transaction of a subscription. */
@@ -38,17 +38,9 @@ function propertiesOf({ type, data }: EventBody): Record<string, string> {
 
 /** True if all that is wrong with the only event is that Lago has it. */
 function isKnown(text: string): boolean {
-  const answer = parsed(text)
+  const answer = parseJson(text)
   const details = isObject(answer) && isObject(answer.error_details) ? answer.error_details : {}
   const of_event = isObject(details["0"]) ? details["0"] : details
   const faults = Object.values(of_event).flat()
   return faults.length > 0 && faults.every((fault) => fault === "value_already_exist")
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }

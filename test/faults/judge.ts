@@ -90,7 +90,8 @@ export function judgeBalance(
   ]
 }
 
-function nanoOf(usd: string): bigint {
+/** The nano-USD of an amount that the admin API shows. */
+export function nanoOf(usd: string): bigint {
   const amount_nano = parseUsd(usd)
   if (amount_nano === null) throw new Error(`${usd} is no amount`)
   return amount_nano

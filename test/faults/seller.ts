@@ -1,7 +1,7 @@
 import { nextId } from "../../src/id.ts"
 import type { CallRecord } from "../../src/ledger/reports/calls.ts"
 import { type OneOrMore, oneOrMore } from "../../src/ledger/shards.ts"
-import { parseUsd } from "../../src/money.ts"
+import { nanoOf } from "./judge.ts"
 import type { Random } from "./random.ts"
 import type { Scene, SceneAccount } from "./scene.ts"
 
@@ -150,9 +150,3 @@ export class Seller {
 }
 
 const inFuture = (ms: number) => new Date(Date.now() + ms).toISOString()
-
-function nanoOf(usd: string): bigint {
-  const amount_nano = parseUsd(usd)
-  if (amount_nano === null) throw new Error(`${usd} is no amount`)
-  return amount_nano
-}
