@@ -288,6 +288,20 @@ const step = fc.record({
 })
 type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never
 
+/** A spending limit of 25 that is reached, which random histories can miss. */
+const LIMITED: Step = {
+  what: "hold",
+  call: 0,
+  account: 2,
+  key: KEYS - 1,
+  foreign: false,
+  other_model: false,
+  dead: false,
+  amount_nano: 20n,
+  charge_nano: 20n,
+}
+const REACHED = [LIMITED, { ...LIMITED, call: 1 }]
+
 test("D55 random histories: the same answers and the same entries, by lean statements and by exact ones", async () => {
   const said = new Set<string>()
   const rich = await db.account(1_000_000n)
@@ -316,7 +330,7 @@ test("D55 random histories: the same answers and the same entries, by lean state
         expect(rows).toEqual(rows.map(() => rows.at(-1)))
       },
     ),
-    { numRuns: 12, endOnFailure: true },
+    { numRuns: 12, endOnFailure: true, examples: [[[100n, 40n, 100n], REACHED]] },
   )
   expect(await violations(db.sql, { overdrawn: true })).toEqual([])
   const all = [

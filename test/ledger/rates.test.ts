@@ -27,6 +27,7 @@ const BEGINS = Math.floor(Date.now() / 60_000) * 60_000
 let db: TestDatabase
 let session: WoundSession
 let gateway_id: string
+let calls = 0
 
 beforeAll(async () => {
   db = await openTestDatabase()
@@ -63,8 +64,10 @@ async function rate(account: Account, changes: Partial<BudgetOrder> = {}): Promi
   return made.budget.id
 }
 
+/** Its id has the wound clock's time, and follows those before it. */
 function callOf(account: Account, tokens: number, changes: Partial<Hold> = {}): Hold {
-  const id = `${floorId(new Date(session.ahead_ms)).slice(0, 14)}7${nextId().slice(15)}`
+  calls += 1
+  const id = `${floorId(new Date(session.ahead_ms)).slice(0, 14)}7${calls.toString(16).padStart(3, "0")}${nextId().slice(18)}`
   return holdOf(account, 1n, { id, tokens, ...changes })
 }
 
