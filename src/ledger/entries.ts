@@ -26,9 +26,11 @@ export interface Hold {
   readonly price_multiplier_bp?: number
   /**
    * `accounts.is_limited` when the hold was made; absent for false, or if it is not known. True before for a call at customer
-   * terms (D100), because only the exact statement checks those.
+   * terms (D100), because the statements for other accounts do not check those.
    */
   readonly is_limited?: boolean
+  /** True if a budget per minute (D99) counts the call; absent for false, and before the hold is made. */
+  readonly is_rated?: boolean
   /** The most tokens that the call can use, for budgets of tokens (D97). */
   readonly tokens?: number
   /** Terms of the call's model at the first upstream that will be tried (D56). */

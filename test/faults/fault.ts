@@ -1,7 +1,9 @@
 import { endLean, endOne } from "../../src/ledger/money/end.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
+import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { holdLean, holdOneKey } from "../../src/ledger/money/hold.ts"
 import { holdExact } from "../../src/ledger/money/hold-exact.ts"
+import { holdLimited } from "../../src/ledger/money/hold-limited.ts"
 import { FAIR } from "../support/link.ts"
 import type { DatabaseProxy } from "../support/proxy.ts"
 import type { Random } from "./random.ts"
@@ -28,7 +30,8 @@ export const PASSING: readonly Fault[] = [
   {
     name: "replies of the database are lost",
     begin: oneDatabase((database, random) => {
-      const statements = [holdOneKey, holdLean, holdExact, endOne, endLean, endExact, CHECKPOINT]
+      const holding = [holdOneKey, holdLean, holdLimited, holdExact]
+      const statements = [...holding, endOne, endLean, endLimited, endExact, CHECKPOINT]
       for (const statement of statements) if (random.chance(0.7)) void database.loseReply(statement)
     }),
   },

@@ -81,6 +81,7 @@ const step = fc.oneof(
     weight: 6,
     arbitrary: fc.record({
       act: fc.constant("hold" as const),
+      is_limited: fc.boolean(),
       calls: fc.array(
         fc.record({
           key: fc.nat(2),
@@ -182,7 +183,7 @@ class Player {
   async play(step: Step): Promise<void> {
     switch (step.act) {
       case "hold":
-        return this.#hold(step.calls)
+        return this.#hold(step)
       case "settle":
       case "release":
       case "expire":
@@ -200,7 +201,7 @@ class Player {
     }
   }
 
-  async #hold(calls: Extract<Step, { act: "hold" }>["calls"]): Promise<void> {
+  async #hold({ calls, is_limited }: Extract<Step, { act: "hold" }>): Promise<void> {
     const asked = calls.map(({ key, model, labels: label, nano, tokens }): [Hold, ModelCall] => {
       const [terms_id, name] = MODELS[model] ?? MODELS[0]
       const account = this.#keys[key]
@@ -210,6 +211,7 @@ class Player {
         id: this.#session.nextId(),
         terms_id,
         tokens,
+        is_limited,
         ...(labels !== null && { labels }),
       })
       const group = this.#groups[key] ?? null

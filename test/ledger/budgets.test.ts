@@ -294,16 +294,18 @@ describe("D97 a budget", () => {
       connections.map(async (connection, worker) => {
         for (let round = 0; round < 40; round += 1) {
           const asked = Array.from({ length: 1 + (round % 5) }, (_, at) =>
-            holdOf(keys[(round + worker + at) % 2] ?? account, BigInt(1 + ((round * 7 + worker) % 30))),
+            holdOf(keys[(round + worker + at) % 2] ?? account, BigInt(1 + ((round * 7 + worker) % 30)), {
+              is_limited: worker > 0,
+            }),
           )
           const results = await holdBatch(connection, gateway_id, asked, 5_000)
           const taken = asked.filter((_, at) => results[at]?.outcome === "held")
           held += taken.length
           const charge = round % 8 === 0 ? 1n : 0n
           if (charge > 0n) charged += charge * BigInt(taken.length)
-          const ends = taken.map(({ id }) => ({
-            end: charge > 0n ? settled(id, charge) : released(id),
-            hold: null,
+          const ends = taken.map((hold) => ({
+            end: charge > 0n ? settled(hold.id, charge) : released(hold.id),
+            hold: worker === 1 ? null : hold,
           }))
           if (ends.length > 0) await endBatch(connection, ends, 5_000)
         }

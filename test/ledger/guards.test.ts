@@ -10,9 +10,11 @@ import {
   oneValues as endOneValues,
 } from "../../src/ledger/money/end.ts"
 import { endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
+import { endLimited, limitedValues as endLimitedValues } from "../../src/ledger/money/end-limited.ts"
 import { expire, expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdLean, holdOneKey, leanValues, oneKeyValues } from "../../src/ledger/money/hold.ts"
 import { holdExact, holdExactly } from "../../src/ledger/money/hold-exact.ts"
+import { holdLimited, limitedValues } from "../../src/ledger/money/hold-limited.ts"
 import {
   type Account,
   falsify,
@@ -24,7 +26,7 @@ import {
   type TestDatabase,
   violations,
 } from "./test-database.ts"
-import { exact, lean, one } from "./unguarded.ts"
+import { exact, lean, limited, one } from "./unguarded.ts"
 
 /**
  * Each guard earns its place: under the same load the statement without it fails where the real one holds.
@@ -79,6 +81,26 @@ async function endTogether(
   return Number(row?.accounts)
 }
 
+/** How many limited accounts the statement for them holds for. */
+async function holdAsLimited(
+  statement: Statement,
+  holds: readonly Hold[],
+  { by = connections[0], under = gateway_id } = {},
+): Promise<number> {
+  await db.sql`UPDATE tollgate.accounts SET is_limited = true WHERE id IN ${db.sql(holds.map(({ account_id }) => account_id))} AND NOT is_limited`
+  const [row] = await by.run(statement, limitedValues(holds, under, LOCK_MS), WITHIN_MS)
+  return Number(row?.accounts)
+}
+
+async function endAsLimited(
+  statement: Statement,
+  holds: readonly Hold[],
+  by = connections[0],
+): Promise<void> {
+  const ends = holds.map(({ id }) => settled(id, 0n))
+  await by.run(statement, endLimitedValues(ends, LOCK_MS), WITHIN_MS)
+}
+
 /** One call by the lean statement: whether it is held. */
 async function isHeld(
   statement: Statement,
@@ -119,7 +141,7 @@ const SOLD_TWICE = /^balance 10, held 20$/
 const DEADLOCK = /^40P01$/
 const revoked = keyThat("revoked_at = now()")
 const suspended = accountThat("suspended_at = now()")
-const limited = accountThat("is_limited = true")
+const isLimited = accountThat("is_limited = true")
 
 const guards: Guard[] = [
   ["exact: row lock", holdExact, exact.holdRowLock, raceExactly, SOLD_TWICE],
@@ -149,12 +171,27 @@ const guards: Guard[] = [
   ["lean: lock order of ends", endLean, lean.endLockOrder, endLeanWhileOthersHold, DEADLOCK],
   ["lean: keys", holdLean, lean.holdKeys, leanFor(revoked), HELD],
   ["lean: suspended account", holdLean, lean.holdSuspension, leanFor(suspended), HELD],
-  ["lean: limited account", holdLean, lean.holdLimits, leanFor(limited), HELD],
+  ["lean: limited account", holdLean, lean.holdLimits, leanFor(isLimited), HELD],
   ["lean: gateway", holdLean, lean.holdGateway, leanUnderTheDead, HELD],
   ["lean: hold lost", holdLean, lean.holdWhole, losing("INSERT", "holds", holdLeanly), /^held 5, journal 0$/],
   ["lean: limited account of an end", endLean, lean.endLimits, endLeanOfLimited, ENDED],
   ["lean: hold of an end missing", endLean, lean.endFreed, endLeanMissing, /^held 6, journal 11$/],
   ["lean: charge of an end lost", endLean, lean.endCharged, endLeanMischarged, /^balance 96, journal 100$/],
+
+  ["limited: row lock", holdLimited, limited.holdRowLock, raceLimited, SOLD_TWICE],
+  ["limited: lock order of holds", holdLimited, limited.holdLockOrder, crossLimited, DEADLOCK],
+  ["limited: lock order of ends", endLimited, limited.endLockOrder, endLimitedWhileOthersHold, DEADLOCK],
+  ["limited: keys", holdLimited, limited.holdKeys, limitedFor(revoked), HELD],
+  ["limited: suspended account", holdLimited, limited.holdSuspension, limitedFor(suspended), HELD],
+  ["limited: gateway", holdLimited, limited.holdGateway, limitedUnderTheDead, HELD],
+  [
+    "limited: hold lost",
+    holdLimited,
+    limited.holdWhole,
+    losing("INSERT", "holds", holdLimitedOne),
+    /^held 5, journal 0$/,
+  ],
+  ["limited: end lost", endLimited, limited.endWhole, endLimitedLosing, /^held 0, journal 5$/],
 
   ["one: newest version", holdOneKey, one.holdNewestVersion, raceAlone, SOLD_TWICE],
   ["one: revocation", holdOneKey, one.holdRevocation, oneFor(revoked), HELD],
@@ -169,7 +206,7 @@ const guards: Guard[] = [
     HELD,
   ],
   ["one: suspended account", holdOneKey, one.holdSuspension, oneFor(suspended), HELD],
-  ["one: limited account", holdOneKey, one.holdLimits, oneFor(limited), HELD],
+  ["one: limited account", holdOneKey, one.holdLimits, oneFor(isLimited), HELD],
   ["one: gateway", holdOneKey, one.holdGateway, holdUnderTheDead, HELD],
   ["one: hold lost", holdOneKey, one.holdWhole, losing("INSERT", "holds", holdAlone), /^held 5, journal 0$/],
   ["one: limited account of an end", endOne, one.endLimits, endOneOfLimited, ENDED],
@@ -190,8 +227,11 @@ describe.each(guards)("%s", (_, real, variant, load, fault) => {
 })
 
 /** Two statements that wait at the same account, which has enough for one of them. */
-async function race(held: (by: DatabaseConnection, hold: Hold) => Promise<unknown>): Promise<void> {
-  const account = await db.account(10n)
+async function race(
+  held: (by: DatabaseConnection, hold: Hold) => Promise<unknown>,
+  of?: Account,
+): Promise<void> {
+  const account = of ?? (await db.account(10n))
   await using lock = await lockAccount(db.sql, account.account_id)
   const racing = connections.map((by) => held(by, holdOf(account, 10n)))
   await lockWaiters(db.sql, 2)
@@ -207,6 +247,12 @@ function raceLean(statement: Statement): Promise<void> {
   return race((by, asked) => holdTogether(statement, [asked], { by }))
 }
 
+async function raceLimited(statement: Statement): Promise<void> {
+  const account = await db.account(10n)
+  await isLimited(account)
+  await race((by, asked) => holdAsLimited(statement, [asked], { by }), account)
+}
+
 function raceAlone(statement: Statement): Promise<void> {
   return race((by, asked) => isHeld(statement, asked, { by }))
 }
@@ -215,8 +261,9 @@ function raceAlone(statement: Statement): Promise<void> {
 async function cross(
   first: (accounts: [Account, Account]) => Promise<unknown>,
   second: typeof first,
+  of?: [Account, Account],
 ): Promise<void> {
-  const accounts = await twoAccounts()
+  const accounts = of ?? (await twoAccounts())
   await using lock = await lockAccount(db.sql, accounts[0].account_id)
   const crossing = [first(accounts)]
   await lockWaiters(db.sql, 1)
@@ -241,10 +288,24 @@ function crossLean(statement: Statement): Promise<void> {
   )
 }
 
+async function crossLimited(statement: Statement): Promise<void> {
+  const accounts = await twoAccounts()
+  for (const account of accounts) await isLimited(account)
+  await cross(
+    ([one, other]) => holdAsLimited(statement, [holdOf(one, 1n), holdOf(other, 1n)], { by: connections[0] }),
+    ([one, other]) => holdAsLimited(statement, [holdOf(other, 1n), holdOf(one, 1n)], { by: connections[1] }),
+    accounts,
+  )
+}
+
 /** Ends of two calls while others of their accounts are held. */
-async function endWhileHolding(ended: (holds: readonly Hold[]) => Promise<unknown>): Promise<void> {
+async function endWhileHolding(
+  ended: (holds: readonly Hold[]) => Promise<unknown>,
+  prepare: (account: Account) => Promise<unknown> = async () => {},
+): Promise<void> {
   let holds: Hold[] = []
   const accounts = await twoAccounts()
+  for (const account of accounts) await prepare(account)
   holds = accounts.map((account) => holdOf(account, 1n))
   await hold(holdExact, holds)
   await using lock = await lockAccount(db.sql, accounts[0].account_id)
@@ -273,6 +334,12 @@ function endWhileOthersHold(statement: Statement): Promise<void> {
 
 function endLeanWhileOthersHold(statement: Statement): Promise<void> {
   return endWhileHolding((holds) => endTogether(statement, holds, connections[1]))
+}
+
+function endLimitedWhileOthersHold(statement: Statement): Promise<void> {
+  return endWhileHolding(async (holds) => {
+    await endAsLimited(statement, holds, connections[1])
+  }, isLimited)
 }
 
 async function holdTwiceOfOneAccount(statement: Statement): Promise<void> {
@@ -323,6 +390,15 @@ function leanFor(spoil: (account: Account) => Promise<unknown>): Load {
   }
 }
 
+function limitedFor(spoil: (account: Account) => Promise<unknown>): Load {
+  return async (statement) => {
+    const account = await db.account(10n)
+    await spoil(account)
+    const holds = [holdOf(account, 5n), holdOf(await db.account(10n), 5n)]
+    if ((await holdAsLimited(statement, holds)) === 2) throw fault("held")
+  }
+}
+
 function keyThat(change: string) {
   return ({ key_id }: Account) =>
     db.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${key_id}'`).execute()
@@ -348,6 +424,22 @@ async function leanUnderTheDead(statement: Statement): Promise<void> {
   const under = await deadGateway()
   if ((await holdTogether(statement, [holdOf(await db.account(10n), 5n)], { under })) === 1)
     throw fault("held")
+}
+
+async function limitedUnderTheDead(statement: Statement): Promise<void> {
+  const under = await deadGateway()
+  if ((await holdAsLimited(statement, [holdOf(await db.account(10n), 5n)], { under })) === 1)
+    throw fault("held")
+}
+
+async function holdLimitedOne(statement: Statement): Promise<void> {
+  await holdAsLimited(statement, [holdOf(await db.account(10n), 5n)])
+}
+
+async function endLimitedLosing(statement: Statement): Promise<void> {
+  const once = await heldOne()
+  await isLimited(once)
+  await losing("INSERT", "ends", () => endAsLimited(statement, [once]))(statement)
 }
 
 async function holdExactlyOne(statement: Statement): Promise<void> {
@@ -381,13 +473,13 @@ async function endOneLosing(statement: Statement): Promise<void> {
 
 async function endOneOfLimited(statement: Statement): Promise<void> {
   const once = await heldOne()
-  await limited(once)
+  await isLimited(once)
   if (await isEnded(statement, settled(once.id, 0n))) throw fault("ended")
 }
 
 async function endLeanOfLimited(statement: Statement): Promise<void> {
   const once = await heldOne()
-  await limited(once)
+  await isLimited(once)
   if ((await endTogether(statement, [once])) === 1) throw fault("ended")
 }
 

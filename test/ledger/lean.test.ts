@@ -11,9 +11,11 @@ import type { End, Hold, HoldResult } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch, endLean, endOne } from "../../src/ledger/money/end.ts"
 import { type EndResult, endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
+import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch, holdLean, holdOneKey, type KnownAccounts } from "../../src/ledger/money/hold.ts"
 import { type HoldAttempt, holdExact, holdExactly } from "../../src/ledger/money/hold-exact.ts"
+import { holdLimited } from "../../src/ledger/money/hold-limited.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -66,6 +68,17 @@ function alone(connection: DatabaseConnection): Way {
     connection,
     hold: async (gateway_id, hold) => (await holdBatch(connection, gateway_id, [hold], LOCK_MS))[0],
     end: async (end, hold) => (await endBatch(connection, [{ end, hold }], LOCK_MS))[0],
+  }
+}
+
+/** By the statement for limited accounts. */
+function asLimited(connection: DatabaseConnection): Way {
+  return {
+    connection,
+    hold: async (gateway_id, hold) =>
+      (await holdBatch(connection, gateway_id, [{ ...hold, is_limited: true }], LOCK_MS))[0],
+    end: async (end, hold) =>
+      (await endBatch(connection, [{ end, hold: { ...hold, is_limited: true } }], LOCK_MS))[0],
   }
 }
 
@@ -305,13 +318,14 @@ const REACHED = [LIMITED, { ...LIMITED, call: 1 }]
 test("D55 random histories: the same answers and the same entries, by lean statements and by exact ones", async () => {
   const said = new Set<string>()
   const rich = await db.account(1_000_000n)
-  const connections = Array.from({ length: 5 }, () => db.connection())
+  const connections = Array.from({ length: 6 }, () => db.connection())
   const ways = [
     alone(nth(connections, 0)),
     besideOne(nth(connections, 1), rich),
     besideOwn(nth(connections, 2)),
     besideNobody(nth(connections, 3)),
-    exactly(nth(connections, 4)),
+    asLimited(nth(connections, 4)),
+    exactly(nth(connections, 5)),
   ]
   await fc.assert(
     fc.asyncProperty(
@@ -540,7 +554,7 @@ test("D27 the exact statement has the rest of the time of one statement", async 
   await proxy.stop()
 })
 
-test("D42 calls of an account with a spending limit go directly to the exact statements, until a hold finds no limit", async () => {
+test("D42 calls of an account with a spending limit go to the statements for limited accounts, until a hold finds no limit", async () => {
   const proxy = await DatabaseProxy.start(db.address)
   const database = await openDatabase(proxy.address)
   const ledger = await db.ledger({ database })
@@ -554,7 +568,7 @@ test("D42 calls of an account with a spending limit go directly to the exact sta
       watch(wanted)
       pass()
     })
-  for (const wanted of [holdOneKey, endOne, holdExact, endExact]) watch(wanted)
+  for (const wanted of [holdOneKey, endOne, holdLimited, endLimited, holdExact, endExact]) watch(wanted)
   const asked = async (outcome: HoldResult["outcome"]) => {
     met = []
     const hold = holdOf(account, 5n)
@@ -564,11 +578,11 @@ test("D42 calls of an account with a spending limit go directly to the exact sta
   }
   await limit({ limit_nano: 1n, period: "month" })
   expect(await asked("spending_limit_reached")).toEqual([holdOneKey, holdExact])
-  expect(await asked("spending_limit_reached")).toEqual([holdExact])
+  expect(await asked("spending_limit_reached")).toEqual([holdLimited, holdExact])
   await limit({ limit_nano: 100n, period: "month" })
-  expect(await asked("held")).toEqual([holdExact, endExact])
+  expect(await asked("held")).toEqual([holdLimited, endLimited])
   await limit(null)
-  expect(await asked("held")).toEqual([holdExact, endOne])
+  expect(await asked("held")).toEqual([holdLimited, holdExact, endOne])
   expect(await asked("held")).toEqual([holdOneKey, endOne])
   await ledger.stop()
   await database.close()

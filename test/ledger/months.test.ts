@@ -13,6 +13,7 @@ import {
   oneValues,
 } from "../../src/ledger/money/end.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
+import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import { thrown } from "../support/thrown.ts"
@@ -145,10 +146,15 @@ describe("D71: partitions of months", () => {
     ["a call", endOne, (ends) => ends.slice(0, 1)],
     ["calls of one account", endLean, (ends) => ends.slice(0, 2)],
     ["calls of two accounts", endLean, (ends) => ends.slice(1)],
+    ["calls of a limited account", endLimited, (ends) => ends.slice(0, 2)],
     ["a call, by the exact statement", endExact, ([end]) => (end ? [{ ...end, hold: null }] : [])],
   ])("are found for %s when another transaction changes the account meanwhile", async (_, expected, of) => {
-    const other = await db.account(1_000n)
-    const holds = [account, account, other].map((payer) => holdOf(payer, 100n, { id: nextMonthId() }))
+    const [account, other] = [await db.account(1_000n), await db.account(1_000n)]
+    if (expected === endLimited)
+      await db.sql`UPDATE tollgate.accounts SET is_limited = true WHERE id = ${account.account_id}`
+    const holds = [account, account, other].map((payer) =>
+      holdOf(payer, 100n, { id: nextMonthId(), is_limited: expected === endLimited }),
+    )
     await holdBatch(connection, gateway_id, holds, 3_000)
     const { runner, asked } = recording(connection)
     const items = of(holds.map(endOf))

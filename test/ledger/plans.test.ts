@@ -113,6 +113,7 @@ async function ended(holds: readonly Hold[]): Promise<void> {
   await endBatch(connection, items, 300)
 }
 const several = () => [0, 1, 2, 2, 3].map((at) => holdOf(account(at), 10n))
+const ofLimited = () => [1, 2].map(() => holdOf(limited, 10n, { is_limited: true }))
 const ofOneKey = () => [1, 2, 3].map(() => holdOf(account(0), 10n))
 
 /** Everything that is asked by statements whose plans are kept. */
@@ -126,6 +127,7 @@ const work: Record<string, () => Promise<unknown>> = {
       holdOf(limited, 10n),
       { ...holdOf(limited, 10n), idempotency: claim() },
     ]),
+  "hold limited": () => held(ofLimited()),
   "hold again": async () => {
     const holds = await held(several())
     await holdExactly(connection, gateway_id, holds, 300, 1_000)
@@ -134,6 +136,7 @@ const work: Record<string, () => Promise<unknown>> = {
   "end one": async () => ended(await held([holdOf(account(1), 10n)])),
   "end several": async () => ended(await held(several())),
   "end several of one account": async () => ended(await held(ofOneKey())),
+  "end limited": async () => ended(await held(ofLimited())),
   "end exactly": async () => {
     const claims = several().map((hold) => ({ ...hold, idempotency: claim() }))
     const holds = await held([...claims, holdOf(limited, 10n)])

@@ -272,7 +272,7 @@ describe("D42 a limit that is set counts what there was before", () => {
 
   test("while calls are held and settled at full speed: the count is the journal's at once", async () => {
     const account = await db.account(1_000_000n)
-    const holds = Array.from({ length: 400 }, () => holdOf(account, 10n))
+    const holds = Array.from({ length: 400 }, (_, at) => holdOf(account, 10n, { is_limited: at % 8 > 3 }))
     let ended = 0
     const calling = connections.map(async (connection, place) => {
       for (const hold of holds.filter((_, at) => at % connections.length === place)) {
@@ -297,11 +297,11 @@ describe("D42 under concurrency", () => {
   test("a limit is never sold twice by statements that began before the others had ended", async () => {
     const account = await limited(100n)
     await using lock = await lockAccount(db.sql, account.account_id)
-    const holding = connections.map((connection) =>
+    const holding = connections.map((connection, place) =>
       holdBatch(
         connection,
         gateway_id,
-        [60n, 30n].map((nano) => holdOf(account, nano)),
+        [60n, 30n].map((nano) => holdOf(account, nano, { is_limited: place > 0 })),
         5_000,
       ),
     )
@@ -314,7 +314,7 @@ describe("D42 under concurrency", () => {
 
   test("a limit is never sold twice, whoever asks through whichever statement", async () => {
     const account = await limited(100n)
-    const holds = Array.from({ length: 60 }, () => holdOf(account, 10n))
+    const holds = Array.from({ length: 60 }, (_, at) => holdOf(account, 10n, { is_limited: at % 3 > 0 }))
     const holding = connections.flatMap((connection, place) => {
       const mine = holds.filter((_, at) => at % connections.length === place)
       const [alone, ...batch] = mine

@@ -1,9 +1,11 @@
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import { endLean, endOne } from "../../src/ledger/money/end.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
+import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { expire } from "../../src/ledger/money/expire.ts"
 import { holdLean, holdOneKey } from "../../src/ledger/money/hold.ts"
 import { holdExact } from "../../src/ledger/money/hold-exact.ts"
+import { holdLimited } from "../../src/ledger/money/hold-limited.ts"
 
 /**
  * The statements of the ledger, each without one of its guards. They are cut from the real ones, so that they cannot
@@ -11,7 +13,8 @@ import { holdExact } from "../../src/ledger/money/hold-exact.ts"
  */
 
 const SORTED = `ORDER BY "a"."id" FOR NO KEY UPDATE`
-const AVAILABLE = `"a"."balance_nano" - "a"."held_nano" >=`
+const DESCENDING = `ORDER BY "a"."id" DESC FOR NO KEY UPDATE`
+const AVAILABLE = `"a"."balance_nano" + coalesce("a"."credit_limit_nano", 0) - "a"."held_nano" >=`
 /** Judged by what the statement saw before it waited. */
 const SEEN = `(SELECT b.balance_nano - b.held_nano FROM "tollgate"."accounts" b WHERE b.id = "a"."id") >=`
 const NOT_SUSPENDED = `AND "a"."suspended_at" IS NULL`
@@ -24,14 +27,10 @@ const MOVED = "1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT accoun
 /** The exact statements. */
 export const exact = {
   /** What is available is read without a lock, so that nobody waits and everybody sees the same balance. */
-  holdRowLock: without(holdExact, `  ${SORTED}\n), sold`, "), sold"),
+  holdRowLock: without(holdExact, `  ${SORTED}\n), offered`, "), offered"),
   /** Accounts are locked in the order in which their calls came. */
-  holdLockOrder: without(holdExact, `${SORTED}\n), sold`, `${inOrderOf("$6")}\n), sold`),
-  endLockOrder: without(
-    endExact,
-    `${SORTED}\n), fitting`,
-    `ORDER BY "a"."id" DESC FOR NO KEY UPDATE\n), fitting`,
-  ),
+  holdLockOrder: without(holdExact, `${SORTED}\n), offered`, `${inOrderOf("$6")}\n), offered`),
+  endLockOrder: without(endExact, `${SORTED}\n), payers`, `${DESCENDING}\n), payers`),
   /** An UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is counted. */
   holdAggregation: without(
     holdExact,
@@ -59,7 +58,7 @@ export const exact = {
 export const lean = {
   holdNewestVersion: without(holdLean, AVAILABLE, SEEN),
   holdLockOrder: without(holdLean, `${SORTED}\n), moved`, `${inOrderOf("$3")}\n), moved`),
-  endLockOrder: without(endLean, `${SORTED}\n), moved`, `ORDER BY "a"."id" DESC FOR NO KEY UPDATE\n), moved`),
+  endLockOrder: without(endLean, `${SORTED}\n), moved`, `${DESCENDING}\n), moved`),
   /** D26: whose keys may not hold is not asked. */
   holdKeys: without(holdLean, `AND ("a"."id" IN (SELECT account_id FROM refused)) IS NOT TRUE`),
   holdSuspension: without(holdLean, NOT_SUSPENDED),
@@ -75,6 +74,22 @@ export const lean = {
   /** What is freed is not compared with what the holds say. */
   endFreed: without(endLean, FREED, "true"),
   endCharged: without(endLean, CHARGED, "true"),
+}
+
+/** The statements for limited accounts. */
+export const limited = {
+  holdRowLock: without(holdLimited, `  ${SORTED}\n), offered`, "), offered"),
+  holdLockOrder: without(holdLimited, `${SORTED}\n), offered`, `${inOrderOf("$4")}\n), offered`),
+  endLockOrder: without(endLimited, `${SORTED}\n), due`, `${DESCENDING}\n), due`),
+  holdKeys: without(holdLimited, "q.is_allowed AND "),
+  holdSuspension: without(holdLimited, NOT_SUSPENDED),
+  holdGateway: without(holdLimited, ALIVE),
+  /** The money is moved although a hold was lost on the way. */
+  holdWhole: without(
+    holdLimited,
+    "AND coalesce(sum(amount_nano), 0) = (SELECT coalesce(sum(amount_nano), 0) FROM inserted)",
+  ),
+  endWhole: without(endLimited, "AND coalesce(sum(calls), 0) = (SELECT count(*) FROM ended)"),
 }
 
 /** The lean statements for one call. */

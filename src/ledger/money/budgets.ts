@@ -57,6 +57,38 @@ export const lockCounters = sql`wanted AS MATERIALIZED (
   ORDER BY ${w.id}, ${w.member} FOR NO KEY UPDATE
 )`
 
+const windowColumns = [
+  budget_windows.id,
+  budget_windows.member,
+  budget_windows.account_id,
+  budget_windows.since,
+  budget_windows.spent,
+  budget_windows.held,
+] as const
+
+/**
+ * `windows`: the rows `m` of `matched` with their locked counters `x`. `fits` is not true for a counter that is left to the exact
+ * statement: it is missing, has ended, is one per minute (D99), or does not meet `condition`. A FULL JOIN is always a hash join; the
+ * kept plan of another one can compare each budget with each counter.
+ */
+export const lockWindows = (condition: SQL, spent: SQL, held: SQL): SQL => sql`counters AS MATERIALIZED (
+  SELECT ${w}.* FROM ${budget_windows} ${w}
+  WHERE ${w.id} = ANY (ARRAY(SELECT id FROM matched)) AND ${w.member} = ANY (ARRAY(SELECT member FROM matched))
+  ORDER BY ${w.id}, ${w.member} FOR NO KEY UPDATE
+), windows AS MATERIALIZED (
+  SELECT m.id, m.member, m.account_id, x.since, x.since >= m.since AND x.steps IS NULL AND ${condition} AS fits, ${spent} AS spent, ${held} AS held
+  FROM matched m FULL JOIN counters x ON x.id = m.id AND x.member = m.member WHERE (m.id IS NULL) IS FALSE
+)`
+
+/** Writes `windows`, for the accounts in `fitting`. An upsert needs no join. */
+export const writeWindows = sql`counted AS (
+  INSERT INTO ${budget_windows} (${names(...windowColumns)})
+  SELECT ${allOf("y", ...windowColumns)} FROM windows y WHERE (y.account_id IN (SELECT id FROM fitting)) IS TRUE
+  ON CONFLICT (id, member) DO UPDATE SET (${names(budget_windows.spent, budget_windows.held)})
+    = (${allOf("excluded", budget_windows.spent, budget_windows.held)})
+  RETURNING 1
+)`
+
 /** The counter `x` of each row `m`, if there is one, and that without a member, `p`. */
 export const withCounter = sql`JOIN counters p ON p.id = m.id AND p.member = '' LEFT JOIN counters x ON x.id = m.id AND x.member = m.member`
 

@@ -117,6 +117,19 @@ const said = [
   ends.price_multiplier_bp,
 ] as const
 
+/** The hold of the end `x`, whose batch begins with `firstAndLast` at `$2`. */
+export const holdOfEnd = sql`LATERAL (
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at}, ${h.terms_id} AS held_terms_id,
+      ${h.group_path}, ${h.labels_id}, ${h.held_tokens} FROM ${holds} ${h}
+    WHERE ${isItem(h.id, of("x", ends.id), 2)} OFFSET 0) hold`
+
+/** The terms of the upstream that answered, or those of the hold. */
+export const soldAt = sql`coalesce(${of("x", ends.terms_id)}, hold.held_terms_id) AS sold_at`
+
+/** Follows `due`. */
+export const insertEnds = sql`INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes, ends.buckets, ends.details)})
+  SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[], d.details::jsonb FROM due d`
+
 /**
  * `payers`: the accounts of `asked`, locked in the order of their ids, before anything is written about their calls. `is_stale`: the
  * account's budgets were changed after the statement's snapshot, so it must not write about that account's calls (D97).
@@ -160,13 +173,8 @@ export const endExact = statement(
   "end",
   sql`
 WITH asked AS MATERIALIZED (
-  SELECT x.*, hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp, hold.held_at,
-    hold.group_path, hold.labels_id, hold.held_tokens, hold.terms_id AS held_terms_id, coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at,
-    past.outcome AS past_outcome, past.charge_nano AS past_nano, past.tokens AS past_tokens
-  FROM ${batch.ordered} LEFT JOIN LATERAL (
-    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at}, ${h.terms_id},
-      ${h.group_path}, ${h.labels_id}, ${h.held_tokens} FROM ${holds} ${h}
-    WHERE ${isItem(h.id, of("x", ends.id), 2)} OFFSET 0) hold ON true
+  SELECT x.*, hold.*, ${soldAt}, past.outcome AS past_outcome, past.charge_nano AS past_nano, past.tokens AS past_tokens
+  FROM ${batch.ordered} LEFT JOIN ${holdOfEnd} ON true
   LEFT JOIN LATERAL (
     SELECT ${e.outcome}, ${e.charge_nano}, ${e.prompt_tokens} + ${e.completion_tokens} AS tokens FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true
 ), ${lockPayers}, fitting AS MATERIALIZED (
@@ -183,9 +191,7 @@ WITH asked AS MATERIALIZED (
   WHERE f.past_outcome IS NULL OR f.body_hash IS NULL OR f.id IN (SELECT call_id FROM claimed)
     OR f.id = (SELECT ${c.call_id} FROM ${idempotency} ${c} WHERE ${c.account_id} = f.account_id AND ${c.key_hash} = f.key_hash)
 ), ended AS (
-  INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes, ends.buckets, ends.details)})
-  SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[], d.details::jsonb
-  FROM due d WHERE d.past_outcome IS NULL ORDER BY d.id
+  ${insertEnds} WHERE d.past_outcome IS NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
 ), corrected AS (
   INSERT INTO ${corrections} (${names(...said, corrections.difference_nano, corrections.terms_id, corrections.notes, corrections.buckets, corrections.details)})

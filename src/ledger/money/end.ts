@@ -26,20 +26,22 @@ import {
   endExactly,
   endFields,
 } from "./end-exact.ts"
+import { endLimited, limitedValues } from "./end-limited.ts"
 import { hasNoChange } from "./grants.ts"
-import { type DoneAccounts, type FilledStatement, NONE, runLean } from "./lean.ts"
+import { type DoneAccounts, type FilledStatement, runLean } from "./lean.ts"
 
 /** Deadline of one ending statement. It is then retried with the same ids. */
 const STATEMENT_MS = 5_000
 
 /**
- * An end, and what is known of its hold. Only the exact statement can write the end if nothing is known, if the account has
- * spending limits, or if the end frees an `Idempotency-Key`.
+ * An end, and what is known of its hold. Only the exact statement can write the end if nothing is known, if a
+ * budget per minute counts the call, or if the end frees an `Idempotency-Key`.
  */
 export interface EndOfHold {
   readonly end: End
   readonly hold:
-    | (Pick<Hold, "account_id" | "amount_nano" | "is_limited"> & Partial<Pick<Hold, "idempotency">>)
+    | (Pick<Hold, "account_id" | "amount_nano" | "is_limited" | "is_rated"> &
+        Partial<Pick<Hold, "idempotency">>)
     | null
 }
 
@@ -147,9 +149,8 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
 )
 
 /**
- * Ends a batch, with results in its order. Waits at most `lock_ms` for each lock. The exact statement takes what the
- * lean one leaves out, ends whose hold is not known here, ends of accounts that had a spending limit, and ends that free
- * an `Idempotency-Key`.
+ * Ends a batch, with results in its order. Waits at most `lock_ms` for each lock. The exact statement takes what the other ones
+ * leave out, ends whose hold is not known here, and ends that free an `Idempotency-Key`.
  */
 export async function endBatch(
   connection: Runner,
@@ -157,30 +158,37 @@ export async function endBatch(
   lock_ms: number,
 ): Promise<readonly EndResult[]> {
   const until = performance.now() + STATEMENT_MS
-  const lean = batch.filter(isLean)
-  const ended = lean.length === 0 ? NONE : await endedAccounts(connection, lean, lock_ms)
-  const isEnded = (one: EndOfHold) => isLean(one) && ended.has(one.hold.account_id)
-  const rest = batch.filter((one) => !isEnded(one))
-  if (rest.length === 0) return batch.map(() => "applied")
-  try {
-    const within_ms = Math.max(until - performance.now(), STATEMENT_MS / 2)
-    const results = await endExactly(
-      connection,
-      rest.map(({ end, hold }) => ({ ...end, idempotency: hold?.idempotency ?? null })),
-      lock_ms,
-      within_ms,
-    )
-    const exact = new Map(rest.map((one, at) => [one, results[at] ?? "conflict"]))
-    return batch.map((one) => exact.get(one) ?? "applied")
-  } catch (error) {
-    throw rest.length < batch.length ? new Uncertain(error) : error
+  const withinMs = () => Math.max(until - performance.now(), STATEMENT_MS / 2)
+  const ended = new Map<EndOfHold, EndResult>()
+  const end = async (are_limited: boolean, run: (lean: readonly LeanEnd[]) => Promise<DoneAccounts>) => {
+    const lean = batch.filter(isLean).filter(({ hold }) => (hold.is_limited === true) === are_limited)
+    if (lean.length === 0) return
+    const done = await run(lean)
+    for (const one of lean) if (done.has(one.hold.account_id)) ended.set(one, "applied")
   }
+  try {
+    await end(false, (lean) => endedAccounts(connection, lean, lock_ms))
+    await end(true, (limited) => {
+      const ends = limited.map(({ end }) => end)
+      const whole = () => ({ statement: endLimited, values: limitedValues(ends, lock_ms) })
+      return runLean(connection, limited.length, withinMs(), null, whole)
+    })
+    const rest = batch.filter((one) => !ended.has(one))
+    if (rest.length > 0) {
+      const exact = rest.map(({ end, hold }) => ({ ...end, idempotency: hold?.idempotency ?? null }))
+      const results = await endExactly(connection, exact, lock_ms, withinMs())
+      for (const [at, one] of rest.entries()) ended.set(one, results[at] ?? "conflict")
+    }
+  } catch (error) {
+    throw ended.size > 0 ? new Uncertain(error) : error
+  }
+  return batch.map((one) => ended.get(one) ?? "conflict")
 }
 
 type LeanEnd = EndOfHold & { readonly hold: NonNullable<EndOfHold["hold"]> }
 
 function isLean(one: EndOfHold): one is LeanEnd {
-  return one.hold !== null && one.hold.is_limited !== true && one.end.freed_key_hash === null
+  return one.hold !== null && one.hold.is_rated !== true && one.end.freed_key_hash === null
 }
 
 /** The accounts for which the lean statements have ended everything. */

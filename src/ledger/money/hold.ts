@@ -5,10 +5,12 @@ import type { Runner } from "../database/connection.ts"
 import { Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
-import { accounts, gateways, holds, keys, terms } from "../schema/tables.ts"
+import { accounts, holds, keys } from "../schema/tables.ts"
 import { availableOf, hasNoChange } from "./grants.ts"
 import { type HoldAttempt, holdExactly, holdFields, namedFields } from "./hold-exact.ts"
-import { type DoneAccounts, NONE, runLean } from "./lean.ts"
+import { holdLimited, limitedValues } from "./hold-limited.ts"
+import { isAlive, type KeyUse, mayUse } from "./hold-rules.ts"
+import { type DoneAccounts, runLean } from "./lean.ts"
 import { par } from "./multiplier.ts"
 
 /** Deadline of one holding statement: half of a call's, so that there is time for a second attempt (D27). */
@@ -16,18 +18,9 @@ const STATEMENT_MS = 1_000
 
 const a = alias(accounts, "a")
 const k = alias(keys, "k")
-const g = alias(gateways, "g")
-const t = alias(terms, "t")
 
-/**
- * True if the key is allowed to use the model, and its labels are of this version (D94). A scalar subquery, because the planner would make a join of an EXISTS and read
- * all keys.
- */
-function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL, labels_version: SQL): SQL {
-  return sql`(SELECT true FROM ${keys} ${k} WHERE ${k.id} = ${key_id} AND ${k.account_id} = ${account_id}
-    AND ${k.labels_version} = ${labels_version} AND ${k.revoked_at} IS NULL AND ${k.suspended_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now())
-    AND (${k.models} IS NULL OR (SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${terms_id}) = ANY (${k.models})))`
-}
+/** A scalar subquery, because the planner would make a join of an EXISTS and read all keys. */
+const mayHold = (use: KeyUse): SQL => sql`(SELECT true FROM ${keys} ${k} WHERE ${mayUse(k, use)})`
 
 /**
  * The condition on the account `a`, for an amount that contains this price multiplier (D69). The UPDATE checks it again on the
@@ -37,7 +30,7 @@ function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL, labels_version: SQ
 function canHold(amount: SQL, price_multiplier_bp: SQL): SQL {
   return sql`${availableOf(a)} >= ${amount} AND ${a.price_multiplier_bp} = ${price_multiplier_bp}
     AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND NOT ${a.is_limited} AND ${hasNoChange(a)}
-    AND EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL)`
+    AND ${isAlive}`
 }
 
 /** All columns but `held_at`, which the database sets. */
@@ -72,7 +65,7 @@ export const holdLean = statement(
 WITH refused AS MATERIALIZED (
   SELECT u.account_id FROM unnest(${hidden("$5::uuid[]")}, ${hidden("$6::uuid[]")}, ${hidden("$7::int[]")}, ${hidden("$9::int[]")})
     AS u (account_id, key_id, terms_id, labels_version)
-  WHERE ${mayHold(sql`u.key_id`, sql`u.account_id`, sql`u.terms_id`, sql`u.labels_version`)} IS NOT TRUE
+  WHERE ${mayHold({ key_id: sql`u.key_id`, account_id: sql`u.account_id`, terms_id: sql`u.terms_id`, labels_version: sql`u.labels_version` })} IS NOT TRUE
 ), locked AS MATERIALIZED (
   SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY (${owners}::uuid[]) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
@@ -107,7 +100,7 @@ export const holdOneKey = statement(
 WITH moved AS (
   UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + $6::bigint
   WHERE ${a.id} = $3::uuid AND ${lockTimeout}
-    AND ${mayHold(sql`$4::uuid`, sql`$3::uuid`, sql`$5::int`, sql`$8::int`)} AND ${canHold(sql`$6::bigint`, sql`$7::int`)}
+    AND ${mayHold({ key_id: sql`$4::uuid`, account_id: sql`$3::uuid`, terms_id: sql`$5::int`, labels_version: sql`$8::int` })} AND ${canHold(sql`$6::bigint`, sql`$7::int`)}
   RETURNING ${a.id}
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
@@ -122,11 +115,10 @@ SELECT 1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::
 
 /**
  * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock. The
- * exact statement takes what the lean one leaves out, holds with an `Idempotency-Key`, and holds of accounts that had a
- * spending limit. Both answer within `STATEMENT_MS`, unless a connection has to be made first; the exact one always has half of
- * it.
- * `known` is what earlier holds returned about accounts, and may be out of date. The lean statement checks the price multiplier
- * (D69) and leaves out accounts with spending limits. The exact statement reads both, and updates `known`.
+ * exact statement takes what the other ones leave out, and holds with an `Idempotency-Key`. All answer within `STATEMENT_MS`, unless a
+ * connection has to be made first; each after the first always has half of it.
+ * `known` is what earlier holds returned about accounts, and may be out of date. Each statement checks the price multiplier
+ * (D69) and which accounts it may take. The exact one updates `known`.
  */
 export async function holdBatch(
   connection: Runner,
@@ -136,51 +128,74 @@ export async function holdBatch(
   known: KnownAccounts = new Map(),
 ): Promise<readonly HoldAttempt[]> {
   const until = performance.now() + STATEMENT_MS
-  const sold =
-    known.size === 0
-      ? batch
-      : batch.map((hold) => atMultiplier(hold, known.get(hold.account_id)?.price_multiplier_bp))
-  // Once: another batch may change `known` while this one waits, and a hold that was not sent must not count as held.
-  const are_lean = sold.map((hold) => isLean(hold, known))
-  const lean = sold.filter((_, at) => are_lean[at])
-  const held = lean.length === 0 ? NONE : await heldAccounts(connection, gateway_id, lean, lock_ms)
-  const rest = batch.filter((hold, at) => !(are_lean[at] && held.has(hold.account_id)))
-  if (rest.length === 0) return sold.map(heldAs)
-  try {
-    const within_ms = Math.max(until - performance.now(), STATEMENT_MS / 2)
-    const results = await holdExactly(connection, gateway_id, rest, lock_ms, within_ms)
-    const exact = new Map(rest.map((hold, at) => [hold, results[at] ?? CONFLICT]))
-    for (const [hold, result] of exact) remember(known, hold.account_id, result)
-    return batch.map((hold, at) => exact.get(hold) ?? heldAs(sold[at] ?? hold))
-  } catch (error) {
-    // Holds of the lean statement are committed, so the batch must not count as rolled back.
-    throw rest.length < batch.length ? new Uncertain(error) : error
+  const withinMs = () => Math.max(until - performance.now(), STATEMENT_MS / 2)
+  const asked = batch.map((hold) => askedFor(hold, known.get(hold.account_id)))
+  const held = new Map<Hold, HoldAttempt>()
+  const hold = async (form: Form, run: (holds: readonly Hold[]) => Promise<DoneAccounts>) => {
+    const holds = asked.filter((one) => one.form === form)
+    if (holds.length === 0) return
+    const done = await run(holds.map(({ sold }) => sold))
+    for (const one of holds) if (done.has(one.hold.account_id)) held.set(one.hold, heldAs(one))
   }
+  try {
+    await hold("lean", (holds) => heldAccounts(connection, gateway_id, holds, lock_ms))
+    await hold("limited", (holds) => {
+      const whole = () => ({ statement: holdLimited, values: limitedValues(holds, gateway_id, lock_ms) })
+      return runLean(connection, holds.length, withinMs(), null, whole)
+    })
+    const rest = batch.filter((one) => !held.has(one))
+    if (rest.length > 0) {
+      const results = await holdExactly(connection, gateway_id, rest, lock_ms, withinMs())
+      for (const [at, one] of rest.entries()) {
+        const result = results[at] ?? CONFLICT
+        held.set(one, result)
+        remember(known, one.account_id, result)
+      }
+    }
+  } catch (error) {
+    // Earlier statements have committed, so the batch must not count as rolled back.
+    throw held.size > 0 ? new Uncertain(error) : error
+  }
+  return batch.map((one) => held.get(one) ?? CONFLICT)
 }
 
-function isLean({ idempotency, account_id, is_limited }: Hold, known: KnownAccounts): boolean {
-  return idempotency === null && is_limited !== true && known.get(account_id)?.is_limited !== true
+/** The statement that is asked first: the cheapest that can hold. */
+type Form = "lean" | "limited" | "exact"
+
+interface AskedHold {
+  readonly hold: Hold
+  /** The hold at the price multiplier that is known. */
+  readonly sold: Hold
+  readonly form: Form
 }
 
-/**
- * For each account, the price multiplier and whether it has a spending limit, as the exact statement last returned them. Accounts with a
- * price multiplier of 1 and no limit are not kept.
- */
-export type KnownAccounts = Map<string, Pick<Hold, "price_multiplier_bp" | "is_limited">>
+/** Decided once, because another batch may change `known` while this one waits. */
+function askedFor(hold: Hold, known: KnownAccount | undefined): AskedHold {
+  const sold = known === undefined ? hold : atMultiplier(hold, known.price_multiplier_bp)
+  if (hold.idempotency !== null || known?.is_rated === true) return { hold, sold, form: "exact" }
+  return { hold, sold, form: hold.is_limited === true || known?.is_limited === true ? "limited" : "lean" }
+}
+
+/** The price multiplier of an account, whether it is limited, and whether it has budgets per minute, which only the exact statement counts. */
+type KnownAccount = Pick<Hold, "price_multiplier_bp" | "is_limited"> & { readonly is_rated?: boolean }
+
+/** Accounts as the exact statement last returned them. Those with a price multiplier of 1 and no limits are not kept. */
+export type KnownAccounts = Map<string, KnownAccount>
 
 /** Maximum number of accounts; the oldest are dropped. */
 const KNOWN_LIMIT = 50_000
 
-/** Other outcomes do not tell both. A repeated hold tells of no limit, which costs one lean attempt. */
-function remember(known: KnownAccounts, account_id: string, held: HoldAttempt | undefined): void {
+/** Other outcomes do not tell all. A repeated hold tells of no limit, which costs one lean attempt. */
+function remember(known: KnownAccounts, account_id: string, held: HoldAttempt): void {
   if (
-    held?.outcome !== "held" &&
-    held?.outcome !== "spending_limit_reached" &&
-    held?.outcome !== "budget_reached"
+    held.outcome !== "held" &&
+    held.outcome !== "spending_limit_reached" &&
+    held.outcome !== "budget_reached"
   )
     return
   const { price_multiplier_bp } = held
   const is_limited = held.outcome === "held" ? held.is_limited : true
+  const is_rated = "rates" in held
   known.delete(account_id)
   if (price_multiplier_bp === undefined && is_limited !== true) return
   for (const oldest of known.keys()) {
@@ -190,12 +205,21 @@ function remember(known: KnownAccounts, account_id: string, held: HoldAttempt | 
   known.set(account_id, {
     ...(price_multiplier_bp !== undefined && { price_multiplier_bp }),
     ...(is_limited && { is_limited }),
+    ...(is_rated && { is_rated }),
   })
 }
 
 const HELD: HoldAttempt = { outcome: "held" }
-const heldAs = ({ price_multiplier_bp }: Hold): HoldAttempt =>
-  price_multiplier_bp === undefined ? HELD : { outcome: "held", price_multiplier_bp }
+
+function heldAs({ sold: { price_multiplier_bp }, form }: AskedHold): HoldAttempt {
+  if (form === "lean" && price_multiplier_bp === undefined) return HELD
+  return {
+    outcome: "held",
+    ...(price_multiplier_bp !== undefined && { price_multiplier_bp }),
+    ...(form === "limited" && { is_limited: true }),
+  }
+}
+
 const CONFLICT: HoldAttempt = { outcome: "conflict" }
 /** The accounts for which the lean statements have held everything. */
 function heldAccounts(

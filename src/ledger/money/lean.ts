@@ -5,7 +5,7 @@ import { idsOf, type Statement, type StatementValues } from "../database/stateme
 /** The accounts whose items a lean statement has done; the exact statement does the rest. */
 export type DoneAccounts = Pick<ReadonlySet<string>, "has">
 
-export const NONE: DoneAccounts = { has: () => false }
+const NONE: DoneAccounts = { has: () => false }
 const ALL: DoneAccounts = { has: () => true }
 
 export interface FilledStatement {

@@ -160,14 +160,17 @@ export class HoldQueue {
     asking.resolve(result)
   }
 
-  /** Records the amount that the end will free, and whether only the exact statement can write that end. */
+  /** Records the amount that the end will free, and which statements can write that end. */
   #made(
     hold: Hold,
-    { price_multiplier_bp, is_limited }: Pick<Hold, "price_multiplier_bp" | "is_limited">,
+    { price_multiplier_bp, is_limited, rates }: Extract<HoldAttempt, { readonly outcome: "held" }>,
   ): void {
     if (price_multiplier_bp === undefined && is_limited !== true) return
-    const sold = atMultiplier(hold, price_multiplier_bp)
-    this.#outstanding.add(is_limited === true ? { ...sold, is_limited } : sold)
+    this.#outstanding.add({
+      ...atMultiplier(hold, price_multiplier_bp),
+      ...(is_limited === true && { is_limited }),
+      ...(rates !== undefined && { is_rated: true }),
+    })
   }
 
   #fail(asking: HoldRequest, error: unknown): void {
