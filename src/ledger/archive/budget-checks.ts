@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
-import { countedIn, inUnit, member, withBudgets } from "../money/budgets.ts"
+import { countedIn, counts, inUnit, member, withScopes } from "../money/budgets.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
 import { at, beginsIn, type EntriesBeside, type FoundSums, found } from "./audit-checks.ts"
@@ -36,13 +36,20 @@ const changesOf = (entries: EntriesBeside) => sql`
 /** The name of a counter in lists: the budget's id and the member. */
 const counter = sql`concat(${w.id}, encode(convert_to(${w.member}, 'UTF8'), 'hex'))`
 
-/** Sums of these changes for each counter whose current window they belong to. */
+/**
+ * Sums of these changes for each counter whose current window they belong to. By look-ups for each change: the plan of a join can read
+ * all changes again for each counter.
+ */
 export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => sql`
-  SELECT ${counter} AS id, sum(${inUnit(sql`s.spent_nano`, sql`s.spent_tokens`, sql`s.spent_requests`)})::text AS spent,
-    sum(${inUnit(sql`s.held_nano`, sql`s.held_tokens`, sql`s.held_requests`)})::text AS held
-  FROM ${withBudgets(sql`(${changesOf(entries)}) s`, sql`s.terms_id`)}
-    JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = ${member} AND s.held_at >= ${w.since}
-  WHERE ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL GROUP BY ${w.id}, ${w.member}`
+  SELECT counted.id, sum(counted.spent)::text AS spent, sum(counted.held)::text AS held
+  FROM ${withScopes(sql`(${changesOf(entries)}) s`, sql`s.terms_id`)}
+    CROSS JOIN LATERAL (SELECT ${b.id}, ${b.unit}, ${member} AS member FROM ${budgets} ${b} WHERE ${counts} OFFSET 0) b
+    CROSS JOIN LATERAL (
+      SELECT ${counter} AS id, ${inUnit(sql`s.spent_nano`, sql`s.spent_tokens`, sql`s.spent_requests`)} AS spent,
+        ${inUnit(sql`s.held_nano`, sql`s.held_tokens`, sql`s.held_requests`)} AS held
+      FROM ${budget_windows} ${w} WHERE ${w.id} = b.id AND ${w.member} = b.member AND ${w.since} <= s.held_at
+        AND ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL OFFSET 0) counted
+  GROUP BY counted.id`
 
 /** Counters that seem to differ from what was found before a moment and the entries since. */
 export const budgetsThatMayDiffer = (sums: FoundSums, open_month: string | null, since: EntriesBeside) => sql`

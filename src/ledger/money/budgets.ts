@@ -25,16 +25,23 @@ const labelsOf = (labels_id: SQL): SQL =>
 const modelOf = (terms_id: SQL): SQL =>
   sql`(SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${terms_id})`
 
+/** `calls` as `s`, with the scopes of the budgets in which they count. They have the columns that `withBudgets` names. */
+export function withScopes(calls: SQL, terms_id: SQL): SQL {
+  return sql`(
+    SELECT s.*, ${l.end_user_id}, ${l.tags},
+      tollgate.scopes_of(s.key_id, s.group_path, ${modelOf(terms_id)}, ${l.end_user_id}, ${l.tags}) AS scopes
+    FROM ${calls} LEFT JOIN ${labelsOf(sql`s.labels_id`)} ON true OFFSET 0) s`
+}
+
+/** True for a budget `b` in which the call `s` counts. */
+export const counts = sql`${b.account_id} = s.account_id AND ${b.scope} = ANY (s.scopes)`
+
 /**
  * `calls` as `s`, with each budget `b` in which they count. They have the columns `account_id`, `key_id`, `group_path` and `labels_id`
  * of their holds, and `terms_id` is that of the hold.
  */
 export function withBudgets(calls: SQL, terms_id: SQL): SQL {
-  return sql`(
-    SELECT s.*, ${l.end_user_id}, ${l.tags},
-      tollgate.scopes_of(s.key_id, s.group_path, ${modelOf(terms_id)}, ${l.end_user_id}, ${l.tags}) AS scopes
-    FROM ${calls} LEFT JOIN ${labelsOf(sql`s.labels_id`)} ON true OFFSET 0) s
-    JOIN ${budgets} ${b} ON ${b.account_id} = s.account_id AND ${b.scope} = ANY (s.scopes)`
+  return sql`${withScopes(calls, terms_id)} JOIN ${budgets} ${b} ON ${counts}`
 }
 
 /** The counter of the budget `b` in which a call of this end user and tags counts. */
