@@ -11,6 +11,8 @@ export const LARGE_BYTES = 65_536
 /** Freed memory may not be collected yet. This much is collected after a second, or earlier if a request needs it. */
 const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
+/** Ample time for a collection beside the event loop. */
+const COLLECTED_MS = 500
 const NO_MEMORY = "The gateway has no memory for this request body now. Retry in a few seconds."
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
 const DEFAULT_PART = 4
@@ -59,7 +61,8 @@ export class Memory {
     if (this.#freed_bytes === 0 || !this.#share.has(account_id, bytes, limit_bytes)) return false
     const is_much = this.#freed_bytes >= Math.min(COLLECT_BYTES, limit_bytes / 2)
     if (!is_much && performance.now() - this.#collected_ms < COLLECT_MS) return false
-    this.#collect()
+    this.#collected(this.#freed_bytes)
+    Bun.gc(true)
     return this.#share.take(account_id, bytes, limit_bytes)
   }
 
@@ -80,12 +83,19 @@ export class Memory {
     if (this.#freed_bytes >= COLLECT_BYTES) this.#collecting ??= setTimeout(this.#collect, COLLECT_MS).unref()
   }
 
+  /** Nobody waits for this memory. With 100 MiB of it the loop stops for 9 ms, and for 46 by a collection that is waited for. */
   readonly #collect = (): void => {
+    const freed_bytes = this.#freed_bytes
+    Bun.gc(false)
+    this.#collecting = setTimeout(() => this.#collected(freed_bytes), COLLECTED_MS).unref()
+  }
+
+  #collected(bytes: number): void {
     clearTimeout(this.#collecting)
     this.#collecting = undefined
-    this.#freed_bytes = 0
+    this.#freed_bytes -= bytes
     this.#collected_ms = performance.now()
-    Bun.gc(true)
+    if (this.#freed_bytes >= COLLECT_BYTES) this.#collecting = setTimeout(this.#collect, COLLECT_MS).unref()
   }
 }
 

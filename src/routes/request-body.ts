@@ -54,12 +54,15 @@ export function readBody(
   if (length < Number.POSITIVE_INFINITY && length > body_bytes) throw new GatewayError("request_too_large")
   if (decoder === null && length <= body_bytes) {
     memory?.take(length)
-    const bytes = length > STREAMED_BYTES ? readParts(request, body_bytes, memory, true) : request.bytes()
+    const bytes =
+      length > STREAMED_BYTES
+        ? readParts(request, body_bytes, memory, new SizedBodyParts(length))
+        : request.bytes()
     return arrived(request, bytes, body_timeout_ms)
   }
   const unread = unreadBytes(request.headers) / COPIES
   memory?.take(decoder === null ? unread : unread + DECODER_BYTES)
-  const parts = readParts(request, body_bytes, memory, false, decoder)
+  const parts = readParts(request, body_bytes, memory, new BodyParts(), decoder)
   const bytes = parts.finally(() => memory?.discard(unread))
   return arrived(request, bytes, body_timeout_ms)
 }
@@ -92,16 +95,62 @@ function cutShort(cause: unknown): GatewayError {
   })
 }
 
-/** Reads a body in parts, by accounts in turn (D78). Unless `is_taken`, each part takes its memory as it arrives. */
+/** The parts of a body that have arrived. */
+class BodyParts {
+  readonly #parts: Uint8Array[] = []
+
+  add(part: Uint8Array): void {
+    this.#parts.push(part)
+  }
+
+  whole(): Uint8Array {
+    return Buffer.concat(this.#parts)
+  }
+
+  free(): void {
+    for (const part of this.#parts) freeBuffer(part)
+  }
+}
+
+/** The same for a body of known length. Each part is copied when it arrives: to join 20 MiB at the end takes 18 ms of one turn. */
+class SizedBodyParts extends BodyParts {
+  readonly #whole: Buffer
+  #size = 0
+
+  constructor(length: number) {
+    super()
+    this.#whole = Buffer.allocUnsafeSlow(length)
+  }
+
+  override add(part: Uint8Array): void {
+    this.#whole.set(part, this.#size)
+    this.#size += part.byteLength
+    freeBuffer(part)
+  }
+
+  override whole(): Uint8Array {
+    return this.#whole.subarray(0, this.#size)
+  }
+
+  override free(): void {
+    freeBuffer(this.#whole)
+  }
+}
+
+/** Frees a buffer that nothing else uses. A collection for each body would stop the event loop for 50 ms. */
+function freeBuffer({ buffer }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer) buffer.transfer(0)
+}
+
+/** Reads a body in parts, by accounts in turn (D78). Of a body of unknown length each part takes its memory as it arrives. */
 async function readParts(
   request: Request,
   limit_bytes: number,
   memory: MemoryPart | null,
-  is_taken: boolean,
+  parts: BodyParts,
   decoder: Decoder | null = null,
 ): Promise<Uint8Array> {
   const sent = request.body?.values({ preventCancel: true }) ?? []
-  const chunks: Uint8Array[] = []
   let size = 0
   try {
     for await (const chunk of decoder === null ? sent : decoded(sent, decoder, limit_bytes, memory)) {
@@ -109,16 +158,15 @@ async function readParts(
       if (size > limit_bytes) throw new GatewayError("request_too_large")
       if (unfinished.has(request)) throw new GatewayError("request_timeout")
       const counted_bytes = Math.max(chunk.byteLength, LEAST_PART_BYTES)
-      if (!is_taken) memory?.take(counted_bytes)
-      chunks.push(chunk)
+      if (!(parts instanceof SizedBodyParts)) memory?.take(counted_bytes)
+      parts.add(chunk)
       const turn = memory?.read(counted_bytes) ?? null
       if (turn !== null) await turn
     }
-    return Buffer.concat(chunks)
+    return parts.whole()
   } catch (error) {
     if (decoder !== null) throw error
-    // Nothing else uses these buffers. A collection for each refused body would stop the event loop for 50 ms.
-    for (const { buffer } of chunks) if (buffer instanceof ArrayBuffer) buffer.transfer(0)
+    parts.free()
     memory?.discard()
     throw error
   }
