@@ -102,6 +102,8 @@ class Player {
   /** Calls that were refused in the last step. */
   #refused: readonly { readonly hold: Hold; readonly call: RateCall }[] = []
   #now = BEGINS
+  /** True for every other batch: it is asked of the statement for limited accounts first. */
+  #is_limited = false
   is_changed = false
 
   constructor(session: WoundSession, keys: readonly Account[]) {
@@ -164,7 +166,8 @@ class Player {
 
   async #hold(asked: readonly { readonly hold: Hold; readonly call: RateCall }[]): Promise<void> {
     if (asked.length === 0) return
-    const holds = asked.map(({ hold }) => hold)
+    this.#is_limited = !this.#is_limited
+    const holds = asked.map(({ hold }) => ({ ...hold, is_limited: this.#is_limited }))
     const results = await holdBatch(this.#session.connection, gateway_id, holds, 300)
     const calls = asked.map(({ call }) => call)
     const held = admit(this.#rates, calls, this.#now)

@@ -83,7 +83,7 @@ export const lockWindows = (condition: SQL, spent: SQL, held: SQL): SQL => sql`c
   WHERE ${w.id} = ANY (ARRAY(SELECT id FROM matched)) AND ${w.member} = ANY (ARRAY(SELECT member FROM matched))
   ORDER BY ${w.id}, ${w.member} FOR NO KEY UPDATE
 ), windows AS MATERIALIZED (
-  SELECT m.id, m.member, m.account_id, x.since, x.since >= m.since AND x.steps IS NULL AND ${condition} AS fits, ${spent} AS spent, ${held} AS held
+  SELECT m.id, m.member, m.account_id, x.since, x.since >= m.since AND m.period <> 'minute' AND ${condition} AS fits, ${spent} AS spent, ${held} AS held
   FROM matched m FULL JOIN counters x ON x.id = m.id AND x.member = m.member WHERE (m.id IS NULL) IS FALSE
 )`
 

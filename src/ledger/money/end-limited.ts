@@ -30,7 +30,7 @@ WITH asked AS MATERIALIZED (
   SELECT q.* FROM asked q JOIN locked l ON l.id = q.account_id
   WHERE l.is_open AND l.budgets_version = (SELECT ${v.budgets_version} FROM ${accounts} ${v} WHERE ${v.id} = l.id)
 ), matched AS MATERIALIZED (
-  SELECT b.id, ${member} AS member, b.account_id, b.thresholds, ${amountAt(sql`now()`)} AS amount, ${windowStart(sql`max(s.held_at)`)} AS since,
+  SELECT b.id, ${member} AS member, b.account_id, b.period, b.thresholds, ${amountAt(sql`now()`)} AS amount, ${windowStart(sql`max(s.held_at)`)} AS since,
     min(s.held_at) AS held_at,
     sum(${inUnit(sql`s.charge_nano`, sql`s.prompt_tokens + s.completion_tokens`, sql`(s.outcome <> 'released')::int`)})::bigint AS paid,
     sum(${inUnit(sql`s.amount_nano`, sql`s.held_tokens`, sql`1`)})::bigint AS freed

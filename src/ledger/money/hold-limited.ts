@@ -62,7 +62,7 @@ WITH asked AS MATERIALIZED (
 ), sold AS MATERIALIZED (
   SELECT q.* FROM asked q JOIN offered o ON o.id = q.account_id
 ), matched AS MATERIALIZED (
-  SELECT b.id, ${member} AS member, b.account_id, b.is_hard, ${amountAt(sql`now()`)} AS amount, ${windowStart(sql`now()`)} AS since,
+  SELECT b.id, ${member} AS member, b.account_id, b.period, b.is_hard, ${amountAt(sql`now()`)} AS amount, ${windowStart(sql`now()`)} AS since,
     sum(${takes(sql`s.amount_nano`, sql`s.held_tokens`)})::bigint AS needed
   FROM ${withBudgets(sql`sold s`, sql`s.terms_id`)} GROUP BY b.id, 2
 ), ${lockWindows(sql`x.since <= now() AND (NOT m.is_hard OR m.amount - x.spent - x.held >= m.needed)`, sql`x.spent`, sql`x.held + m.needed`)}, limits AS MATERIALIZED (
