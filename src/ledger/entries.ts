@@ -263,6 +263,8 @@ export interface Standing extends Multiplied {
   readonly spending: { readonly remaining_nano: bigint; readonly period: Period } | null
   /** The customer prices of the account that hold now (D100); absent if there are none. */
   readonly prices?: readonly CustomerPrice[]
+  /** True if the account has spending limits, groups, budgets or customer prices. */
+  readonly is_limited: boolean
   /** The hard budgets that calls of the key can count in (D97); those of models also if the call is for another model. */
   readonly budgets: readonly BudgetUse[]
 }

@@ -4,9 +4,11 @@ import { askedOf } from "../admission/asked.ts"
 import { soldNow } from "../admission/customer-prices.ts"
 import { describe } from "../admission/describe.ts"
 import { hashOf } from "../admission/key.ts"
+import { type ClientLabels, clientLabelsOf, labelledOf } from "../admission/labels.ts"
 import { largestMaxTokens, type Quote, quote } from "../admission/quote.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
+import type { Budget } from "../ledger/accounts/budgets.ts"
 import type { Standing } from "../ledger/entries.ts"
 import { heldFor, PAR_BP, printMultiplier, printUsd, type Rate } from "../money.ts"
 import { chat } from "../operations/chat.ts"
@@ -18,8 +20,8 @@ import { responses } from "../operations/responses.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { readLargeBody } from "../wire/json.ts"
 import { parseQuoted, QuoteBody, type QuotedOperation, QuoteRequest, quotedRefusals } from "../wire/quote.ts"
-import { pricesBody } from "./record-bodies.ts"
-import { callExample, OFTEN } from "./reference/examples.ts"
+import { ownBudget, pricesBody } from "./record-bodies.ts"
+import { callExample, OFTEN, ownBudgetExample, TAG_ERRORS } from "./reference/examples.ts"
 import { answer, described, shown } from "./reference/operation.ts"
 import { readBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
@@ -33,7 +35,7 @@ export function quotes(gateway: Gateway) {
 
 /** Checks in the order of a call (D30): key, body, model. The answer is what the ledger would decide. */
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
-  const { catalog, memory, config } = gateway
+  const { catalog, memory, config, reports } = gateway
   const key_hash = hashOf(chatCredential(request.headers))
   const standing = await activeKey(gateway, key_hash, request)
   const part = memory.of(standing.account_id, config.limits)
@@ -41,7 +43,7 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
     const bytes = await readBody(request, config.limits, part)
     const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes))
     let priced = standing
-    const { model, quoted } = MEASURED[name](body, (asked) => {
+    const { model, quoted, client_labels } = MEASURED[name](body, request.headers, (asked) => {
       const found = catalog.find(asked, name)
       if (found instanceof GatewayError) return found
       const sold = soldNow(found, standing)
@@ -52,7 +54,11 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
       checkAllowed(standing, model)
       throw quoted
     }
-    return quoteBody(name, quoted, model, priced, config.receipts.show_price_multiplier)
+    const labelled = labelledOf(standing, client_labels, config.tags)
+    const budgets = standing.is_limited ? await reports.budgets(standing, model.name, labelled) : []
+    const hard = budgets.filter(({ is_hard }) => is_hard)
+    const { show_price_multiplier } = config.receipts
+    return quoteBody(name, quoted, model, { ...priced, budgets: hard }, budgets, show_price_multiplier)
   } finally {
     part.free()
   }
@@ -61,18 +67,24 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
 /** The hold of a request of any operation, or why it is refused. Throws if it has a fault, or if there is no such model. */
 type QuoteReader = (
   body: object,
+  headers: Headers,
   find: (name: string) => Model | GatewayError,
-) => { readonly model: Model; readonly quoted: Quote | GatewayError }
+) => {
+  readonly model: Model
+  readonly quoted: Quote | GatewayError
+  readonly client_labels: ClientLabels | null
+}
 
 function measuring<Body extends NamedModel>(operation: OperationOn<Body>): QuoteReader {
-  return (body, find) => {
+  return (body, headers, find) => {
     const request = operation.parse(body)
     const texts = operation.texts(request)
     const described = describe(operation.name, texts)
     const model = find(request.model)
     if (model instanceof GatewayError) throw model
     const asked = askedOf(operation.name, request, texts, described, model)
-    return { model, quoted: asked instanceof GatewayError ? asked : quote(operation, asked, model) }
+    const quoted = asked instanceof GatewayError ? asked : quote(operation, asked, model)
+    return { model, quoted, client_labels: clientLabelsOf(headers, texts, operation.family) }
   }
 }
 
@@ -88,6 +100,7 @@ function quoteBody(
   bounds: Quote,
   model: Model,
   standing: Standing,
+  shown_budgets: readonly Budget[],
   show_price_multiplier: boolean,
 ): QuoteBody {
   const { price } = model
@@ -96,11 +109,7 @@ function quoteBody(
   const refusal = refusalOf(standing, model, bounds)
   const rooms_nano = [
     ...(spending === null ? [] : [spending.remaining_nano]),
-    ...budgets
-      .filter(
-        ({ unit, selector, selected }) => unit === "usd" && (selector !== "model" || selected === model.name),
-      )
-      .map(({ amount, spent, held }) => amount - spent - held),
+    ...budgets.filter(({ unit }) => unit === "usd").map(({ amount, spent, held }) => amount - spent - held),
   ]
   let room_nano = available_nano
   for (const rest_nano of rooms_nano) if (rest_nano < room_nano) room_nano = rest_nano
@@ -112,6 +121,7 @@ function quoteBody(
     refusal,
     available: printUsd(available_nano),
     remaining: spending === null ? null : printUsd(spending.remaining_nano),
+    budgets: shown_budgets.map(ownBudget),
     prompt_tokens: bounds.prompt_tokens_bound,
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
@@ -162,6 +172,7 @@ const fits = {
   refusal: null,
   available: "9.9707",
   remaining: "21.8",
+  budgets: [ownBudgetExample],
   prompt_tokens: 187,
   max_tokens: 200,
   n: 1,
@@ -191,6 +202,7 @@ const getQuote = described({
         refusal: "insufficient_balance",
         available: "0.0021",
         remaining: null,
+        budgets: [],
         max_tokens: 128_000,
         largest_max_tokens: 1026,
       } satisfies QuoteBody,
@@ -212,9 +224,17 @@ const getQuote = described({
   summary: "Get a quote for a call",
   description: `Takes the body of a call and returns what the call would hold. Nothing is held or sent. \`operation\` names the operation of the body; the default is
 \`chat\`. The gateway checks the body, the
-key and the model as for the call, with the same errors. If the balance or the spending limit is too low, or the key or the account is suspended, the response
+key, the model and the tags as for the call, with the same errors. Send the headers of the call too: with the body they name its end user and tags, whose
+budgets it counts in. A quote writes no names. If the balance, the spending limit or a budget is too low, or the key or the account is suspended, the response
 is a 200 with the error code that the call would get. A quote does not predict unreachable providers or a gateway at capacity.`,
   credentials: ["apiKey"],
   invalid: "operation",
-  errors: ["invalid_api_key", "model_not_allowed", "model_not_found", OFTEN, "ledger_unavailable"],
+  errors: [
+    ...TAG_ERRORS,
+    "invalid_api_key",
+    "model_not_allowed",
+    "model_not_found",
+    OFTEN,
+    "ledger_unavailable",
+  ],
 })

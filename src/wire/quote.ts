@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
+import { OwnBudget } from "./budget-bodies.ts"
 import { ModelName } from "./chat-request.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 
@@ -65,6 +66,10 @@ export const QuoteBody = Type.Object({
   remaining: Type.Union([Money, Type.Null()], {
     description:
       "What the key can still spend in the current day or month, in USD; null without a spending limit.",
+  }),
+  budgets: Type.Array(OwnBudget, {
+    description:
+      "The budgets in which the call would count, also by its end user and tags. Of one of each end user or value, what this one has: `selected` is the id of the end user, null for one that has not called yet, or the tag.",
   }),
   prompt_tokens: Tokens(
     "The most tokens that the prompt can have: one per byte of text, plus those of its media parts, at most the context of the model.",

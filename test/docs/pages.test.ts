@@ -172,12 +172,15 @@ test("docs/events.md: the feed of events", async () => {
 })
 
 test("docs/budgets.md: an organisation with a team, and a budget that is changed", async () => {
-  const said = await play(take("docs/budgets.md", "sh"), here(await exampleIds()))
+  const place = here(await exampleIds())
+  const words = { ...place.words, "gpt-5-mini": "demo-small" }
+  const said = await play(take("docs/budgets.md", "sh"), { ...place, words })
   expect(said).toContain("Search team")
   expect(said).toContain("group acme/search/anna")
   expect(said).toMatch(/100000 tokens per minute \(UTC\)/)
   expect(said).toMatch(/900 USD until/)
   expect(said).toContain("Deleted the budget")
+  expect(said).toMatch(/"admitted":true,.*"budgets":\[\]/)
   expect(said).toMatch(/ changed +api +Agreed with finance +All calls: 750 usd per month; hard/)
 })
 

@@ -41,7 +41,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       keepAnswer: unasked,
       keptAnswer: unasked,
     },
-    reports: { call: unasked, archived: unasked, holder: unasked, usage: unasked },
+    reports: { call: unasked, archived: unasked, holder: unasked, budgets: unasked, usage: unasked },
     breakers: new CircuitBreakers(),
     hidden_output: new HiddenOutput(),
     usage_warnings: new UsageWarnings(),

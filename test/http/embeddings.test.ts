@@ -322,6 +322,7 @@ describe("D47 a quote", () => {
       refusal: null,
       available: "0.00001",
       remaining: null,
+      budgets: [],
       prompt_tokens: 7,
       max_tokens: 0,
       n: 1,

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
+import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { type } from "../cli/command.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
@@ -52,6 +53,23 @@ async function labelsOf(key: string, headers: Record<string, string> = {}, body:
   return { end_user, tags }
 }
 
+/** The status and body of the answer to a quote for such a call. */
+async function quote(key: string, headers: Record<string, string>, body: object = {}, at = gateway) {
+  const answer = await fetch(`${at.url}/v1/quote`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
+    body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...body }),
+  })
+  const read: QuoteBody & { readonly error?: object } = JSON.parse(await answer.text())
+  return { status: answer.status, read }
+}
+
+/** How often the gateway has read or written labels of calls. */
+async function labelStatements(): Promise<number> {
+  const found = /tollgate_ledger_batch_size_count\{kind="labels"\} (\d+)/.exec(await gateway.metrics())
+  return Number(found?.[1] ?? 0)
+}
+
 /** A key of a new account with these labels and rules. */
 async function keyWith(rules: object) {
   const { id } = await gateway.account("10")
@@ -96,6 +114,63 @@ describe("D97 a budget of end users and tags", () => {
     expect(await answer.json()).toMatchObject({ budgets: [] })
   })
 
+  test("is in the quote for a call that would count in it, which writes nothing", async () => {
+    const { key, account_id } = await keyWith({ labels: { env: "prod" } })
+    const create = (name: string, selector: string, selected?: string, amount = "1", mode = "hard") =>
+      gateway.admin<BudgetBody>("POST", `/accounts/${account_id}/budgets`, {
+        ...{ name, selector, selected, amount, mode, unit: "requests", per: "day" },
+      })
+    await create("Each", "end_user")
+    await create("Teams", "tag", "team", "2", "alert")
+    const bob = (await create("Bob", "end_user", "bob", "0")).selected
+    await create("Production", "tag", "env=prod", "9")
+    const quoted = async (headers: Record<string, string>, body = {}, at = gateway) => {
+      const { admitted, refusal, budgets } = (await quote(key, headers, body, at)).read
+      const shown = budgets.map(({ name, selected, mode, spent, left }) => [
+        ...[name, selected, mode, spent, left],
+      ])
+      return [admitted, refusal, shown]
+    }
+    const production = (spent: number) => ["Production", "env=prod", "hard", `${spent}`, `${9 - spent}`]
+    expect(await quoted({})).toEqual([true, null, [production(0)]])
+    const ann = { [END_USER]: "ann", [TAGS]: "team=a" }
+    const before = await labelStatements()
+    const fresh_ann = [
+      production(0),
+      ["Teams", "team=a", "alert", "0", "2"],
+      ["Each", null, "hard", "0", "1"],
+    ]
+    expect(await quoted(ann)).toEqual([true, null, fresh_ann])
+    expect(await labelStatements()).toBe(before)
+    expect((await call(key, ann)).error).toBeNull()
+    const id = expect.stringMatching(/^[0-9a-f-]{36}$/)
+    const teams = ["Teams", "team=a", "alert", "1", "1"]
+    for (const at of [gateway, other])
+      expect(await quoted({ [TAGS]: "team=a" }, { user: "ann" }, at)).toEqual([
+        false,
+        "budget_reached",
+        [production(1), teams, ["Each", id, "hard", "1", "0"]],
+      ])
+    const each = ["Each", bob, "hard", "0", "1"]
+    expect(
+      await quoted(
+        {},
+        { operation: "responses", input: "hi", messages: undefined, safety_identifier: "bob" },
+      ),
+    ).toEqual([false, "budget_reached", [production(1), ["Bob", bob, "hard", "0", "0"], each]])
+    const message = { operation: "messages", model: MESSAGES, max_tokens: 9, metadata: { user_id: "ann" } }
+    expect(await quoted({}, message)).toMatchObject([
+      false,
+      "budget_reached",
+      [production(1), ["Each", id, "hard", "1", "0"]],
+    ])
+    expect(await quoted({ [TAGS]: "team=b", [END_USER]: "cid" })).toMatchObject([
+      true,
+      null,
+      [production(1), ["Teams", "team=b", "alert", "0", "2"], ["Each", null, "hard", "0", "1"]],
+    ])
+  })
+
   test.each([
     ["tag", undefined],
     ["tag", "Team"],
@@ -114,13 +189,9 @@ describe("D97 a budget of end users and tags", () => {
 describe("D94 a call", () => {
   test("without an end user and tags has none, and needs no statement", async () => {
     const { key } = await gateway.account("10")
-    const statements = async () =>
-      Number(
-        /tollgate_ledger_batch_size_count\{kind="labels"\} (\d+)/.exec(await gateway.metrics())?.[1] ?? 0,
-      )
-    const before = await statements()
+    const before = await labelStatements()
     expect(await labelsOf(key)).toEqual({ end_user: null, tags: {} })
-    expect(await statements()).toBe(before)
+    expect(await labelStatements()).toBe(before)
   })
 
   test("names them in headers, which the provider does not get", async () => {
@@ -212,6 +283,7 @@ describe("D94 a call", () => {
   ])("is refused for %s, and holds nothing", async (_, headers, code, param) => {
     const { id, key } = await gateway.account("10")
     expect((await call(key, headers)).error).toMatchObject({ code, param })
+    expect((await quote(key, headers)).read.error).toMatchObject({ code, param })
     expect(await gateway.calls(`?account=${id}`)).toEqual([])
   })
 })
@@ -233,6 +305,8 @@ describe("D94 a key", () => {
     const { key } = await keyWith({ required_tags: ["team"] })
     expect((await call(key)).error).toMatchObject({ code: "tag_required", tag: "team" })
     expect((await labelsOf(key, { [TAGS]: "team=a" })).tags).toEqual({ team: "a" })
+    const quoted = await quote(key, {})
+    expect([quoted.status, quoted.read.error]).toMatchObject([400, { code: "tag_required", tag: "team" }])
     const labelled = await keyWith({ required_tags: ["team"], labels: { team: "a" } })
     expect((await labelsOf(labelled.key)).tags).toEqual({ team: "a" })
   })
@@ -241,6 +315,7 @@ describe("D94 a key", () => {
     const { key } = await keyWith({ client_tags: "ignored", labels: { team: "a" } })
     const said = { [TAGS]: "taem=b,=", [END_USER]: "ann" }
     expect(await labelsOf(key, said, { user: "bob" })).toEqual({ end_user: null, tags: { team: "a" } })
+    expect((await quote(key, said, { user: "bob" })).status).toBe(200)
   })
 
   test("is changed for every call that arrives afterwards, at every gateway", async () => {

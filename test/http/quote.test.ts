@@ -63,6 +63,7 @@ describe("D47 a quote", () => {
       refusal: null,
       available: "1",
       remaining: null,
+      budgets: [],
       prompt_tokens: 35,
       max_tokens: 200,
       n: 2,

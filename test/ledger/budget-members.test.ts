@@ -3,6 +3,7 @@ import { nextId } from "../../src/id.ts"
 import {
   type Budget,
   type BudgetOrder,
+  budgetsOfCall,
   changeBudget,
   createBudget,
   getBudget,
@@ -203,6 +204,19 @@ describe("D97 a budget of each", () => {
       amount: 0n,
       held: 0n,
     })
+    const quoted = async (end_user: string) => {
+      const facts = {
+        account_id: account.account_id,
+        id: account.key_id,
+        group_path: null,
+        model: "m",
+        tags: {},
+      }
+      const budgets = await budgetsOfCall(db.database.operators, { ...facts, end_user })
+      return budgets.map(({ amount, held }) => [amount, held])
+    }
+    expect(await quoted("ann")).toEqual([[100n, 1n]])
+    expect(await quoted("new")).toEqual([[0n, 0n]])
     await changeBudget(db.database.operators, hard.id, { change: "changed", is_hard: false, ...AUTHOR })
     expect(await outcomes(...[bob, cid].map((labels) => holdOf(account, 5n, { labels })))).toEqual([
       "held",

@@ -169,6 +169,7 @@ describe("owner and standing", () => {
       key_suspended: false,
       account_suspended: false,
       spending: null,
+      is_limited: false,
       budgets: [],
     })
     await ledger.hold(holdOf(account, 30n))

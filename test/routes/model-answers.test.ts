@@ -36,7 +36,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     config,
     catalog,
     ledger,
-    reports: { call: unasked, archived: unasked, holder: unasked, usage: unasked },
+    reports: { call: unasked, archived: unasked, holder: unasked, budgets: unasked, usage: unasked },
     breakers: new CircuitBreakers(),
     hidden_output: new HiddenOutput(),
     usage_warnings: new UsageWarnings(),

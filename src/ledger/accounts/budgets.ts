@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import type { BudgetChange } from "../../wire/budget.ts"
+import type { Tags } from "../../wire/call.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { names } from "../database/statement.ts"
 import type { BudgetUse } from "../entries.ts"
@@ -10,6 +11,8 @@ import {
   amountAt,
   concerns,
   countedSince,
+  MAX_MEMBERS,
+  memberOf,
   spentAt,
   usedAt,
   windowEnd,
@@ -87,6 +90,7 @@ const moment = (value: SQL) => sql<Date | null>`${value}`.mapWith(budgets.create
 const [spent, held] = [spentAt(NOW), usedAt(w.held, NOW)]
 const shown = {
   ...settings,
+  selected: sql<string | null>`${b.selected}`,
   usual_amount,
   amount: amountAt(NOW).mapWith(BigInt),
   spent: sql`u.spent`.mapWith(BigInt),
@@ -95,9 +99,13 @@ const shown = {
   since: sql<Date>`greatest(u.since, ${start})`.mapWith(budgets.created_at),
   resets_at: moment(windowEnd(NOW)),
 }
-/** The use of all counters of the budget `b`. */
-const used = sql`LATERAL (SELECT sum(${spent})::bigint AS spent, sum(${held})::bigint AS held, max(${spent} + ${held}) AS most_used,
-  max(${w.since}) FILTER (WHERE ${w.member} = '') AS since FROM ${budget_windows} ${w} WHERE ${w.id} = ${b.id}) u`
+/** The use of all counters of the budget `b` of which this is true. That without a member counts nothing in a budget of each. */
+const usedBy = (
+  condition: SQL,
+) => sql`LATERAL (SELECT sum(${spent})::bigint AS spent, sum(${held})::bigint AS held,
+  max(${spent} + ${held}) AS most_used, max(${w.since}) FILTER (WHERE ${w.member} = '') AS since, max(${w.members}) AS members,
+  bool_or(${w.member} <> '') AS has_member FROM ${budget_windows} ${w} WHERE ${w.id} = ${b.id} AND ${condition}) u`
+const used = usedBy(sql`true`)
 
 /** Adds a budget, which also counts the calls that its current window has had. The same `id` again makes no other budget. */
 export async function createBudget(
@@ -280,6 +288,45 @@ export function budgetsOf(
   return read(database, and(eq(b.account_id, account_id), is_concerned))
 }
 
+/** The parts of a call that decide in which budgets it counts. */
+export interface CallFacts extends Pick<Key, "account_id" | "id" | "group_path"> {
+  readonly model: string
+  /** The name of the end user. */
+  readonly end_user: string | null
+  readonly tags: Tags
+}
+
+/**
+ * The budgets in which a call would count, newest first. Of one of each end user or value, the counter of this call alone. A hard one
+ * that takes no more new members has an amount of 0.
+ */
+export async function budgetsOfCall(
+  database: PostgresJsDatabase,
+  { account_id, id, group_path, model, end_user, tags }: CallFacts,
+): Promise<readonly Budget[]> {
+  const [known] =
+    end_user === null
+      ? []
+      : await database
+          .select({ id: end_users.id })
+          .from(end_users)
+          .where(and(eq(end_users.account_id, account_id), eq(end_users.subject, end_user)))
+  const end_user_id = sql`${end_user === null ? null : (known?.id ?? nextId())}::uuid`
+  const own_tags = sql`${JSON.stringify(tags)}::text::jsonb`
+  const member = memberOf(end_user_id, own_tags)
+  const is_full = sql`${b.is_each} AND ${b.is_hard} AND ${b.period} <> 'minute' AND NOT u.has_member
+    AND CASE WHEN u.since >= ${start} THEN u.members ELSE 0 END >= ${MAX_MEMBERS}`
+  const columns = {
+    ...shown,
+    selected: sql<string | null>`CASE WHEN NOT ${b.is_each} THEN ${b.selected}
+      WHEN ${b.selector} = 'tag' THEN ${b.selected} || '=' || ${member} ELSE ${known?.id ?? null}::text END`,
+    amount: sql`CASE WHEN ${is_full} THEN 0 ELSE ${amountAt(NOW)} END`.mapWith(BigInt),
+  }
+  const counts = sql`${b.scope} = ANY (tollgate.scopes_of(${id}::uuid, ${group_path}::text, ${model}, ${end_user_id}, ${own_tags}))`
+  const its = usedBy(sql`${w.member} = ANY (ARRAY['', ${member}])`)
+  return read(database, and(eq(b.account_id, account_id), counts), columns, its)
+}
+
 /** Null also for a budget whose account is in another shard (D76). */
 export async function getBudget(
   database: Pick<PostgresJsDatabase, "select">,
@@ -289,11 +336,16 @@ export async function getBudget(
   return budget ?? null
 }
 
-function read(database: Pick<PostgresJsDatabase, "select">, condition: SQL | undefined) {
+function read(
+  database: Pick<PostgresJsDatabase, "select">,
+  condition: SQL | undefined,
+  columns: typeof shown = shown,
+  use = used,
+) {
   return database
-    .select(shown)
+    .select(columns)
     .from(b)
-    .innerJoin(used, sql`true`)
+    .innerJoin(use, sql`true`)
     .innerJoin(accounts, eq(accounts.id, b.account_id))
     .where(and(condition, isNull(accounts.moved_to)))
     .orderBy(desc(b.id))

@@ -45,12 +45,12 @@ export function withBudgets(calls: SQL, terms_id: SQL): SQL {
 }
 
 /** The counter of the budget `b` in which a call of this end user and tags counts. */
-const memberOf = (end_user_id: SQL, tags: SQL): SQL =>
+export const memberOf = (end_user_id: SQL, tags: SQL): SQL =>
   sql`CASE WHEN NOT ${b.is_each} THEN '' WHEN ${b.selector} = 'tag' THEN ${tags}->>${b.selected} ELSE ${end_user_id}::text END`
 export const member = memberOf(sql`s.end_user_id`, sql`s.tags`)
 
 /** Most members of a budget that have a counter of one window. It bounds the table, and what a move of the account copies. */
-const MAX_MEMBERS = sql.raw("10000")
+export const MAX_MEMBERS = sql.raw("10000")
 
 /**
  * Finds the counters that `matched` counts in, `wanted`, and locks them, and those without a member of the same budgets, from which new

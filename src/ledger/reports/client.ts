@@ -1,12 +1,12 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Grouping } from "../../wire/usage-report.ts"
 import { type Account, getAccount } from "../accounts/accounts.ts"
-import { type Budget, budgetsOf } from "../accounts/budgets.ts"
+import { type Budget, budgetsOf, budgetsOfCall } from "../accounts/budgets.ts"
 import { type OpenGrant, openGrants } from "../accounts/grants.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
 import { answerOf } from "../database/answer.ts"
-import { LedgerBusy, type Owner } from "../entries.ts"
+import { type Labelled, LedgerBusy, type Owner } from "../entries.ts"
 import { type CallRecord, getCallOf } from "./calls.ts"
 import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, nameGroups } from "./merge.ts"
 import { type GroupedSpan, groupNames, sumUsage, type UsageSummary } from "./usage-sums.ts"
@@ -34,6 +34,8 @@ export interface ClientReports {
   /** The month of a call of this id, as its first day, if it is archived (D75). */
   archived(id: string): Promise<string | null>
   holder(owner: Owner): Promise<Holder>
+  /** The budgets in which a call of the key to this model would count (D97). Nothing is written for an end user that is new. */
+  budgets(owner: Owner, model: string, labelled: Labelled | null): Promise<readonly Budget[]>
   /** Throws `LedgerBusy` when too many reports wait. */
   usage(account_id: string, range: GroupedSpan): Promise<UsageSummary>
 }
@@ -82,20 +84,28 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
         grants: has_grants ? await answered(openGrants(receipts, account_id)) : [],
       }
     },
+    async budgets({ key_id }, model, labelled) {
+      const key = await answered(getKey(receipts, key_id))
+      if (key === null) throw new Error("an active key is not there")
+      const { end_user, fixed, sent } = labelled ?? { end_user: null, fixed: {}, sent: {} }
+      return answered(budgetsOfCall(receipts, { ...key, model, end_user, tags: { ...sent, ...fixed } }))
+    },
     usage: (account_id, range, most) => answered(usageOf(account_id, range, most)),
   }
 }
 
 /** The same over several shards (D74), because an account's calls from before a move are in another one. */
 export function shardedReports(shards: readonly ShardReports[]): ClientReports {
+  const of = ({ shard }: Owner) => {
+    const live = shards[shard]
+    if (live === undefined) throw new Error("the owner of a key is in a shard that does not exist")
+    return live
+  }
   return {
     call: (account_id, id) => firstFound(shards.map((each) => each.call(account_id, id))),
     archived: (id) => firstFound(shards.map((each) => each.archived(id))),
-    async holder(owner) {
-      const live = shards[owner.shard]
-      if (live === undefined) throw new Error("the owner of a key is in a shard that does not exist")
-      return live.holder(owner)
-    },
+    holder: async (owner) => of(owner).holder(owner),
+    budgets: async (owner, model, labelled) => of(owner).budgets(owner, model, labelled),
     async usage(account_id, range) {
       const parts = shards.map((each) => each.usage(account_id, range, MAX_GROUPS_OF_SHARD))
       const whole = addUsage(await Promise.all(parts))

@@ -257,6 +257,22 @@ export const PROVIDER_NOT_FOUND: ErrorExample = {
     "The provider did not find what this request names. Ask the operator to check the model's configuration.",
 }
 
+/** The errors of a call whose tags break a rule (D94). */
+export const TAG_ERRORS: readonly ErrorExample[] = [
+  {
+    code: "tag_not_declared",
+    message: `${catalogue.tag_not_declared.message} Unknown: taem.`,
+    param: "x-tollgate-tags",
+    fields: { tag: "taem" },
+  },
+  {
+    code: "tag_required",
+    message: `${catalogue.tag_required.message} Missing: team.`,
+    param: "x-tollgate-tags",
+    fields: { tag: "team" },
+  },
+]
+
 /** The errors of a call besides those of its body. */
 export function callErrors({ needed, available, remaining, fitting }: Lacking): readonly ErrorExample[] {
   const advice = fitting === null ? "" : `, or set ${fitting.limit_field} to at most ${fitting.max_tokens}`
@@ -272,18 +288,7 @@ export function callErrors({ needed, available, remaining, fitting }: Lacking): 
       message: `This Idempotency-Key was already used with a different request. Use a new key for each call. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
       fields: { call: REQUEST_ID },
     },
-    {
-      code: "tag_not_declared",
-      message: `${catalogue.tag_not_declared.message} Unknown: taem.`,
-      param: "x-tollgate-tags",
-      fields: { tag: "taem" },
-    },
-    {
-      code: "tag_required",
-      message: `${catalogue.tag_required.message} Missing: team.`,
-      param: "x-tollgate-tags",
-      fields: { tag: "team" },
-    },
+    ...TAG_ERRORS,
     "invalid_api_key",
     {
       code: "insufficient_balance",
