@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
+import type { OneOrMore, ShardAddress } from "../../src/ledger/shards.ts"
+import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import type { MoveBody } from "../../src/wire/moves.ts"
 import { type } from "../cli/command.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
@@ -25,9 +27,11 @@ beforeAll(async () => {
   for (let count = 0; count < 2; count++) databases.push(await freshDatabase())
   const [a, b] = databases.map(({ address }, at) => ({ name: "ab".charAt(at), open: true, address }))
   if (a === undefined || b === undefined) throw new Error("there are two databases")
-  first = await startGateway(provider, {}, null, [a])
-  second = await startGateway(provider, {}, null, [b])
-  both = [await startGateway(provider, {}, null, [a, b]), await startGateway(provider, {}, null, [a, b])]
+  const start = (...shards: OneOrMore<ShardAddress>) =>
+    startGateway(provider, { tags: ["team"] }, null, shards)
+  first = await start(a)
+  second = await start(b)
+  both = [await start(a, b), await start(a, b)]
 })
 
 afterAll(async () => {
@@ -143,6 +147,66 @@ test("an open call is waited for, and a move can be cancelled and taken up by an
   )
   expect(await status()).toBe(200)
   expect(await second.calls(`?account=${account.id}`)).toHaveLength(1)
+})
+
+/** The counters of the budgets of an account in a shard. */
+async function countersIn({ address }: TestGateway, id: string) {
+  const sql = connect(address, { max: 1 })
+  try {
+    return [
+      ...(await sql`SELECT b.name, w.member, w.since, w.spent::int, w.held::int, w.members FROM tollgate.budget_windows w
+        JOIN tollgate.budgets b ON b.id = w.id WHERE w.account_id = ${id} ORDER BY b.name, w.member`),
+    ]
+  } finally {
+    await sql.end()
+  }
+}
+
+test("D97 budgets of each end user and each tag refuse alike after a move, and no counter is lost", async () => {
+  const { id, key } = await first.account("100")
+  const create = (name: string, body: object) =>
+    first.admin<BudgetBody>("POST", `/accounts/${id}/budgets`, {
+      ...{ name, amount: "2", unit: "requests", per: "total", ...body },
+    })
+  const users = await create("users", { selector: "end_user" })
+  const teams = await create("teams", { selector: "tag", selected: "team" })
+  const call = async (end_user: string, team: string, gateway = both[1]) => {
+    const headers = {
+      ...{ authorization: `Bearer ${key}`, "content-type": "application/json" },
+      ...{ "x-tollgate-end-user": end_user, "x-tollgate-tags": `team=${team}` },
+    }
+    const answer = await chat(gateway, key, {}, { headers })
+    const { error }: { error?: { budget: { id: string } } } = JSON.parse(await answer.text())
+    return error?.budget.id ?? answer.status
+  }
+  expect([await call("ann", "a"), await call("bob", "a", both[0]), await call("cid", "b")]).toEqual([
+    ...[200, 200, 200],
+  ])
+  expect([await call("dan", "a"), await call("dan", "a", both[0])]).toEqual([teams.id, teams.id])
+  const before = await until(
+    () => countersIn(first, id),
+    (found) => found.every(({ held }) => held === 0),
+  )
+  expect(before.map(({ name, spent, members }) => [name, spent, members])).toEqual([
+    ["teams", 0, 2],
+    ["teams", 2, 0],
+    ["teams", 1, 0],
+    ["users", 0, 3],
+    ...[1, 1, 1].map((spent) => ["users", spent, 0]),
+  ])
+  await moveToEnd(id, "b")
+  expect(await countersIn(second, id)).toEqual(before)
+  expect([await call("dan", "a"), await call("ann", "b", both[0]), await call("ann", "c")]).toEqual([
+    ...[teams.id, 200, users.id],
+  ])
+  expect([await call("dan", "b"), await call("dan", "c")]).toEqual([teams.id, 200])
+  const after = await until(
+    () => countersIn(second, id),
+    (found) => found.every(({ held }) => held === 0),
+  )
+  expect(after.map(({ spent }) => spent)).toEqual([...[0, 2, 2, 1], ...[0, 2, 1, 1, 1]])
+  for (const gateway of [first, second])
+    expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
 })
 
 test("is refused for another shard than those there are, for the present one, and with only one", async () => {
