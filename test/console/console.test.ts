@@ -3,6 +3,7 @@ import { drizzle } from "drizzle-orm/postgres-js"
 import type { Page } from "playwright-core"
 import { nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
+import type { AccountBody } from "../../src/wire/admin.ts"
 import { plantCall } from "../admin/admin-harness.ts"
 import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
 import { within } from "../support/fair-clock.ts"
@@ -291,6 +292,30 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await inDialog().getByRole("button", { name: "Void" }).click()
       await row.getByText("$0.00").waitFor()
       expect(await row.getByRole("button").count()).toBe(0)
+    },
+    TEST_MS,
+  )
+
+  test(
+    "an account gets a low balance, and none again, and nothing else of it changes",
+    async () => {
+      await visit("#/accounts")
+      await page.getByRole("link", { name: "onerror" }).click()
+      await page.locator("h1").getByText("onerror").waitFor()
+      const [id] = /[\da-f-]{36}/.exec(page.url()) ?? []
+      const before = await gateway.admin<AccountBody>("GET", `/accounts/${id}`)
+      for (const [text, low_balance, shown] of [
+        ["2.5", "2.5", "$2.50"],
+        ["", null, "–"],
+      ] as const) {
+        await page.getByRole("button", { name: "Change" }).click()
+        const field = inDialog().getByLabel("Low balance in USD")
+        expect(await field.inputValue()).toBe(low_balance === null ? "2.5" : "")
+        await field.fill(text)
+        await page.keyboard.press("Enter")
+        await main().locator(".totals").getByText(shown, { exact: true }).waitFor()
+        expect(await gateway.admin<AccountBody>("GET", `/accounts/${id}`)).toEqual({ ...before, low_balance })
+      }
     },
     TEST_MS,
   )

@@ -45,6 +45,7 @@ export function account(visit: Visit, id: string): HTMLElement {
         entry("balance", undefined, "credits minus charges"),
         entry("held", undefined, "by open calls"),
         entry("credit_limit", undefined, "below 0"),
+        entry("low_balance", undefined, "gives an event"),
         entry("price_multiplier", `× ${price_multiplier}`, "on the prices"),
       ])
       const own = external_id === null ? [] : [", external id ", named(external_id)]
@@ -104,6 +105,13 @@ function changeAccount(path: string, account: AccountBody, done: () => void): vo
         value: account.credit_limit,
       },
       {
+        name: "low_balance",
+        label: "Low balance in USD",
+        hint: "Optional. There is an event when the balance falls below it.",
+        kind: "usd",
+        value: account.low_balance ?? "",
+      },
+      {
         name: "price_multiplier",
         label: "Price multiplier",
         hint: "For example 1.25: new calls are charged 25 % more than they cost.",
@@ -113,10 +121,13 @@ function changeAccount(path: string, account: AccountBody, done: () => void): vo
     ],
     submit: "Change",
     // Only what was changed: another operator may have changed the rest since the page was read.
-    act: ({ external_id, ...values }) => {
-      const asked = { ...values, external_id: external_id || null }
-      const changed = Object.entries(asked).filter(([field, value]) => value !== before[field])
-      return tell("PATCH", path, Object.fromEntries(changed))
+    act: (values) => {
+      const asked = Object.entries(values).map(([field, value]) => [field, value || null] as const)
+      return tell(
+        "PATCH",
+        path,
+        Object.fromEntries(asked.filter(([field, value]) => value !== before[field])),
+      )
     },
     done,
   })
