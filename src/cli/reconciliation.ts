@@ -80,7 +80,9 @@ export function reconcile(
   names: Names,
   now_ms: number,
 ): Reconciliation {
-  const ours = all.filter(({ operation }) => (operation === "embeddings") === exported.has_embeddings)
+  const ours = all
+    .filter(({ operation }) => (operation === "embeddings") === exported.has_embeddings)
+    .map((sums) => (exported.has_cached ? sums : { ...sums, cached_tokens: 0 }))
   const step_ms = STEP_MS[exported.step]
   const pairs = pairsOf(exported.usages, ours, names)
   const prices = pricesOf(ours)

@@ -4,7 +4,7 @@ import { type ReportStep, STEP_MS } from "../wire/reconciliation.ts"
 import { parseTime } from "../wire/time.ts"
 import { csvRows } from "./csv.ts"
 
-/** Usage exports of providers: the pages of their usage APIs or, of OpenRouter, its list of requests, as files (D98). */
+/** Usage exports of providers: the pages of their usage APIs or, of OpenRouter, also its list of requests, as files (D98). */
 
 export const providers = ["openai", "anthropic", "openrouter"] as const
 export type Provider = (typeof providers)[number]
@@ -27,6 +27,8 @@ export interface ExportedUsage {
 export interface UsageExport {
   /** True for usage of embeddings, which OpenAI exports by itself. Otherwise it is usage of all other operations. */
   readonly has_embeddings: boolean
+  /** False if it does not say which part of the prompts was cached. */
+  readonly has_cached: boolean
   readonly step: ReportStep
   readonly from_ms: number
   readonly to_ms: number
@@ -94,6 +96,19 @@ const AnthropicPage = Type.Object({
   ),
 })
 
+/** Days of OpenRouter's activity. It has no cached tokens, and its completion tokens contain those of reasoning. */
+const OpenRouterDays = Type.Object({
+  data: Type.Array(
+    Type.Object({
+      date: Type.String({ pattern: "^\\d{4}-\\d\\d-\\d\\d$" }),
+      model_permaslug: Type.String({ minLength: 1 }),
+      requests: Count,
+      prompt_tokens: Count,
+      completion_tokens: Count,
+    }),
+  ),
+})
+
 interface ExportedBucket {
   readonly from_ms: number
   readonly to_ms: number
@@ -102,7 +117,7 @@ interface ExportedBucket {
 
 /** Reads one page, an array of pages, or a list of requests. Null if the text is no export of this provider, is not grouped by model, or has embeddings beside other usage. */
 export function readUsageExport(provider: Provider, text: string): UsageExport | null {
-  const value = provider === "openrouter" ? text : parsed(text)
+  const value = parsed(text)
   const pages: readonly unknown[] = Array.isArray(value) ? value : [value]
   const read: readonly ExportedPage[] = pages.flatMap((page) => readers[provider](page) ?? [])
   const buckets = read.flatMap((page) => page.buckets)
@@ -114,6 +129,7 @@ export function readUsageExport(provider: Provider, text: string): UsageExport |
   return {
     ...collected(buckets, step),
     has_embeddings: kinds.has(true),
+    has_cached: read.every((page) => page.has_cached !== false),
     has_more: read.at(-1)?.has_more === true,
   }
 }
@@ -121,6 +137,7 @@ export function readUsageExport(provider: Provider, text: string): UsageExport |
 interface ExportedPage {
   /** Null if the page has no usage. */
   readonly has_embeddings: boolean | null
+  readonly has_cached?: false
   readonly buckets: readonly ExportedBucket[]
   readonly has_more: boolean
 }
@@ -128,7 +145,12 @@ interface ExportedPage {
 const readers: Readonly<Record<Provider, (page: unknown) => ExportedPage | null>> = {
   openai: (page) => (Value.Check(OpenAiPage, page) ? openAiPage(page) : null),
   anthropic: (page) => (Value.Check(AnthropicPage, page) ? anthropicPage(page) : null),
-  openrouter: (text) => (typeof text === "string" ? openRouterPage(text) : null),
+  openrouter: (page) =>
+    typeof page === "string"
+      ? openRouterPage(page)
+      : Value.Check(OpenRouterDays, page)
+        ? openRouterDays(page)
+        : null,
 }
 
 function openAiPage({ data, has_more = false }: Static<typeof OpenAiPage>): ExportedPage | null {
@@ -171,6 +193,19 @@ function anthropicPage({ data, has_more = false }: Static<typeof AnthropicPage>)
     }),
   }))
   return { buckets, has_more, has_embeddings: false }
+}
+
+/** A day without any request is not named, so only those that are have data. */
+function openRouterDays({ data }: Static<typeof OpenRouterDays>): ExportedPage | null {
+  const buckets = [...Map.groupBy(data, ({ date }) => date)].map(([date, items]): ExportedBucket => {
+    const from_ms = Date.parse(date)
+    const usages = items.map(({ model_permaslug: model, requests, prompt_tokens, completion_tokens }) => ({
+      ...{ model, key_id: null, requests, prompt_tokens, cached_tokens: 0, completion_tokens },
+    }))
+    return { from_ms, to_ms: from_ms + STEP_MS.day, usages }
+  })
+  if (buckets.some(({ from_ms }) => Number.isNaN(from_ms))) return null
+  return { buckets, has_more: false, has_embeddings: null, has_cached: false }
 }
 
 const COUNT = /^\d{1,12}$/
@@ -231,7 +266,7 @@ function openRouterUsage(row: ReadonlyMap<string, string>): ExportedUsage | null
 function collected(
   buckets: readonly ExportedBucket[],
   step: ReportStep,
-): Omit<UsageExport, "has_embeddings" | "has_more"> {
+): Pick<UsageExport, "step" | "from_ms" | "to_ms" | "covered" | "usages"> {
   const step_ms = STEP_MS[step]
   const startOf = (ms: number) => ms - (ms % step_ms)
   const filled = new Map<number, number>()
@@ -248,10 +283,11 @@ function collected(
   }
 }
 
+/** The text itself, if it is no JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return null
+    return text
   }
 }

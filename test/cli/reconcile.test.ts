@@ -145,6 +145,47 @@ describe("D98 an export", () => {
     expect(readUsageExport("openrouter", openRouterCsv(row))).toBeNull()
   })
 
+  const openRouterDay = (date: string, changes: object = {}) => ({
+    ...{
+      date,
+      model: "openai/gpt-5-mini",
+      model_permaslug: "openai/gpt-5-mini-2025-08-07",
+      endpoint_id: "550e8400",
+    },
+    ...{ provider_name: "OpenAI", usage: 0.015, byok_usage_inference: 0, requests: 10, reasoning_tokens: 25 },
+    ...{ prompt_tokens: 1_000, completion_tokens: 500, ...changes },
+  })
+
+  test("of OpenRouter by days is read; days that it does not name have no data, and cached tokens no price of their own", () => {
+    const [day, third] = ["2026-11-20", "2026-11-22"]
+    const page = { data: [openRouterDay(day), openRouterDay(third, { requests: 4 })] }
+    const read = readUsageExport("openrouter", JSON.stringify(page))
+    if (read === null) throw new Error("it was not read")
+    const day_ms = 24 * HOUR_MS
+    const from_ms = Date.parse(day)
+    expect(read).toMatchObject({ step: "day", from_ms, to_ms: from_ms + 3 * day_ms, has_cached: false })
+    expect([...read.covered]).toEqual([from_ms, from_ms + 2 * day_ms])
+    expect(read.usages).toMatchObject([
+      { model: "openai/gpt-5-mini-2025-08-07", requests: 10, prompt_tokens: 1_000, completion_tokens: 500 },
+      { requests: 4 },
+    ])
+    const own = sums({ from: new Date(from_ms).toISOString(), cached_tokens: 900 })
+    const names = { modelOf: () => "gpt-5-mini", keyOf: null }
+    const [row] = reconcile(read, [own], names, LATER_MS + 10 * day_ms).rows
+    expect(row).toMatchObject({ state: "compared", difference: "0", theirs: { cost: "0.003" } })
+  })
+
+  test.each([
+    { date: "yesterday" },
+    { date: "2026-13-01" },
+    { model_permaslug: "" },
+    { prompt_tokens: -1 },
+    { requests: null },
+  ])("of OpenRouter by days is refused with %p", (changes) => {
+    const page = { data: [openRouterDay("2026-11-20", changes)] }
+    expect(readUsageExport("openrouter", JSON.stringify(page))).toBeNull()
+  })
+
   test("of Anthropic is read: read and written cache is a part of the prompt, and requests are not counted", () => {
     const read = readUsageExport("anthropic", JSON.stringify(anthropicPage))
     expect(read?.usages).toEqual([
