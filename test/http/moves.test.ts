@@ -5,7 +5,7 @@ import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import type { MoveBody } from "../../src/wire/moves.ts"
 import { type } from "../cli/command.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 
@@ -170,12 +170,12 @@ test("D97 budgets of each end user and each tag refuse alike after a move, and n
     })
   const users = await create("users", { selector: "end_user" })
   const teams = await create("teams", { selector: "tag", selected: "team" })
+  const headersOf = (end_user: string, team: string) => ({
+    ...{ authorization: `Bearer ${key}`, "content-type": "application/json" },
+    ...{ "x-tollgate-end-user": end_user, "x-tollgate-tags": `team=${team}` },
+  })
   const call = async (end_user: string, team: string, gateway = both[1]) => {
-    const headers = {
-      ...{ authorization: `Bearer ${key}`, "content-type": "application/json" },
-      ...{ "x-tollgate-end-user": end_user, "x-tollgate-tags": `team=${team}` },
-    }
-    const answer = await chat(gateway, key, {}, { headers })
+    const answer = await chat(gateway, key, {}, { headers: headersOf(end_user, team) })
     const { error }: { error?: { budget: { id: string } } } = JSON.parse(await answer.text())
     return error?.budget.id ?? answer.status
   }
@@ -200,6 +200,16 @@ test("D97 budgets of each end user and each tag refuse alike after a move, and n
     ...[teams.id, 200, users.id],
   ])
   expect([await call("dan", "b"), await call("dan", "c")]).toEqual([teams.id, 200])
+  const body = JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }] })
+  const asked = { method: "POST", headers: headersOf("ann", "c"), body }
+  for (const { url } of both)
+    expect(await (await fetch(`${url}/v1/quote`, asked)).json()).toMatchObject({
+      refusal: "budget_reached",
+      budgets: [
+        { id: teams.id, selected: "team=c", spent: "1", left: "1" },
+        { id: users.id, spent: "2", left: "0" },
+      ],
+    })
   const after = await until(
     () => countersIn(second, id),
     (found) => found.every(({ held }) => held === 0),
