@@ -43,6 +43,8 @@ export function hostileTo(base_url: string, family: "chat" | "messages", first_b
   }
 }
 
+/** How a stream begins whose provider has said nothing for a while. */
+export const COMMIT = ": ok\n\n"
 export const EVENT_STREAM = { "content-type": "text/event-stream" }
 export const JSON_BODY = { "content-type": "application/json" }
 
