@@ -172,7 +172,7 @@ describe("D7 events that differ from one before in nothing but their text", () =
           expect({ ...known, recurred: 0 }).toEqual(read(chunks, false))
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 1_000 },
     )
     expect(recurred).toBeGreaterThan(50)
   })
