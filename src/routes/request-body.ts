@@ -97,6 +97,8 @@ function cutShort(cause: unknown): GatewayError {
 
 /** The parts of a body that have arrived. */
 class BodyParts {
+  /** True if the memory of the whole body is taken before it arrives. */
+  readonly is_sized: boolean = false
   readonly #parts: Uint8Array[] = []
 
   add(part: Uint8Array): void {
@@ -114,6 +116,7 @@ class BodyParts {
 
 /** The same for a body of known length. Each part is copied when it arrives: to join 20 MiB at the end takes 18 ms of one turn. */
 class SizedBodyParts extends BodyParts {
+  override readonly is_sized = true
   readonly #whole: Buffer
   #size = 0
 
@@ -158,7 +161,7 @@ async function readParts(
       if (size > limit_bytes) throw new GatewayError("request_too_large")
       if (unfinished.has(request)) throw new GatewayError("request_timeout")
       const counted_bytes = Math.max(chunk.byteLength, LEAST_PART_BYTES)
-      if (!(parts instanceof SizedBodyParts)) memory?.take(counted_bytes)
+      if (!parts.is_sized) memory?.take(counted_bytes)
       parts.add(chunk)
       const turn = memory?.read(counted_bytes) ?? null
       if (turn !== null) await turn

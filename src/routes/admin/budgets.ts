@@ -17,6 +17,7 @@ import { budgetBody } from "../record-bodies.ts"
 import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOperators, unknownOutcome } from "../reference/examples.ts"
 import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
+import { pageBody } from "./page-body.ts"
 
 /** `/admin/accounts/{id}/budgets` and `/admin/budgets/{id}`: the budgets of an account (D97). */
 export function budgetRoutes({ ledger }: Operators) {
@@ -53,20 +54,14 @@ export function budgetRoutes({ ledger }: Operators) {
     )
     .get(
       "/accounts/:id/budgets",
-      async ({ params, query }) => {
-        const found = await ledger.listBudgets(params.id, pageOf(query))
-        if (found === null) throw errorOf(NO_ACCOUNT)
-        return { data: found.data.map(budgetBody), next: found.next }
-      },
+      async ({ params, query }) =>
+        pageBody(await ledger.listBudgets(params.id, pageOf(query)), budgetBody, NO_ACCOUNT),
       listing,
     )
     .get(
       "/budgets/:id/entries",
-      async ({ params, query }) => {
-        const found = await ledger.listBudgetLog(params.id, pageOf(query))
-        if (found === null) throw errorOf(NO_BUDGET)
-        return { data: found.data.map(budgetLogBody), next: found.next }
-      },
+      async ({ params, query }) =>
+        pageBody(await ledger.listBudgetLog(params.id, pageOf(query)), budgetLogBody, NO_BUDGET),
       logging,
     )
     .patch(

@@ -18,6 +18,7 @@ import {
 } from "../reference/examples.ts"
 import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
+import { pageBody } from "./page-body.ts"
 
 /** `/admin/accounts/{id}/credits` and `/admin/credits`: the credits of an account. */
 export function creditRoutes({ ledger }: Operators) {
@@ -34,11 +35,8 @@ export function creditRoutes({ ledger }: Operators) {
     )
     .get(
       "/accounts/:id/credits",
-      async ({ params, query }) => {
-        const found = await ledger.listCredits(params.id, pageOf(query))
-        if (found === null) throw errorOf(NO_ACCOUNT)
-        return { data: found.data.map(grantBody), next: found.next }
-      },
+      async ({ params, query }) =>
+        pageBody(await ledger.listCredits(params.id, pageOf(query)), grantBody, NO_ACCOUNT),
       listing,
     )
     .post(

@@ -21,6 +21,7 @@ import {
 import { answer, errorOf, shown } from "../reference/operation.ts"
 import { authorOf } from "./budgets.ts"
 import type { Operators } from "./operators.ts"
+import { pageBody } from "./page-body.ts"
 
 /** `/admin/accounts/{id}/prices` and `/admin/prices/{id}`: the prices of one customer (D100). */
 export function customerPriceRoutes(operators: Operators) {
@@ -48,11 +49,8 @@ export function customerPriceRoutes(operators: Operators) {
     )
     .get(
       "/accounts/:id/prices",
-      async ({ params, query }) => {
-        const found = await ledger.listCustomerPrices(params.id, pageOf(query))
-        if (found === null) throw errorOf(NO_ACCOUNT)
-        return { data: found.data.map(customerPriceBody), next: found.next }
-      },
+      async ({ params, query }) =>
+        pageBody(await ledger.listCustomerPrices(params.id, pageOf(query)), customerPriceBody, NO_ACCOUNT),
       listing,
     )
     .post(

@@ -18,6 +18,7 @@ import {
 } from "../reference/examples.ts"
 import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
+import { pageBody } from "./page-body.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
 export function keyRoutes({ ledger }: Operators) {
@@ -54,11 +55,8 @@ export function keyRoutes({ ledger }: Operators) {
     )
     .get(
       "/accounts/:id/keys",
-      async ({ params, query }) => {
-        const found = await ledger.listKeys(params.id, pageOf(query))
-        if (found === null) throw errorOf(NO_ACCOUNT)
-        return { data: found.data.map(keyBody), next: found.next }
-      },
+      async ({ params, query }) =>
+        pageBody(await ledger.listKeys(params.id, pageOf(query)), keyBody, NO_ACCOUNT),
       listing,
     )
     .patch(
