@@ -107,6 +107,7 @@ async function runTests(cluster: string, guarded: Writable): Promise<{ output: s
   const options = [
     `--timeout=${TEST_TIMEOUT_MS}`,
     `--parallel=${FILES}`,
+    `--preload=${join(import.meta.dir, "support", "seed.ts")}`,
     "--no-isolate",
     ...process.argv.slice(2),
   ]
