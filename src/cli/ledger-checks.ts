@@ -157,6 +157,7 @@ export const journal = adminCommand({
       { title: "", of: (one) => (one.seal === null ? "" : stateOf(one)) },
     ]
     context.show(verify ? { data: months } : { data }, () => table(columns, months, context.screen))
+    if (verify && !months.some(({ differed }) => differed !== null)) context.remark(NOTHING_SEALED)
     const wrong = months.filter(({ differed }) => differed !== null && differed > 0)
     if (wrong.length > 0) throw new CliError(`not as they were sealed: ${wrong.map(nameOf).join(", ")}`)
   },
@@ -170,6 +171,8 @@ function monthOf(data: MonthsBody["data"], name: string, shard: string | undefin
   const names = found.map((one) => one.shard).join(", ")
   throw new UsageError(`--shard is required, because several shards have the month: ${names}`)
 }
+
+const NOTHING_SEALED = "Nothing was verified: no month is sealed yet. A month is sealed a week after its end."
 
 /** The number of hours of a sealed month that differ from its seal. */
 async function differing({ client, remark }: AdminContext, listed: MonthBody): Promise<number> {

@@ -66,7 +66,9 @@ function places({ host, port, admin, admin_token, demo }: BannerFacts, paint: Pa
 function tokenWords(admin_token: string | null, demo: BannerFacts["demo"]): string {
   if (admin_token === null)
     return "none: set TOLLGATE_ADMIN_TOKEN to enable /admin, /console and the command line"
-  return demo?.made_token === true ? admin_token : "the value of TOLLGATE_ADMIN_TOKEN"
+  return demo?.made_token === true
+    ? admin_token
+    : "the one you set (TOLLGATE_ADMIN_TOKEN, or the file of TOLLGATE_ADMIN_TOKEN_FILE)"
 }
 
 function curl({ host, port, demo }: BannerFacts, model: string): string {

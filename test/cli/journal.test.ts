@@ -16,6 +16,7 @@ const seal = {
 const attached = { detached_at: null, dropped_at: null, archive: null }
 const second = "019a3f2b-1c00-0000-0000-000000000000"
 let changed = true
+let is_sealed = true
 const api = Bun.serve({
   port: 0,
   async fetch(request) {
@@ -23,7 +24,7 @@ const api = Bun.serve({
       return Response.json({
         data: [
           { month: "2026-11", seal: null, ...attached },
-          { month: "2026-10", seal, ...attached },
+          { month: "2026-10", seal: is_sealed ? seal : null, ...attached },
           {
             month: "2026-09",
             seal,
@@ -71,6 +72,15 @@ test("--verify says that nothing was changed", async () => {
   const { code, out } = await say("--verify")
   expect(code).toBe(0)
   expect(out).toContain("unchanged")
+})
+
+test("--verify says that it verified nothing where no month is sealed", async () => {
+  is_sealed = false
+  const { code, err } = await say("--verify")
+  is_sealed = true
+  expect(code).toBe(0)
+  expect(err).toContain("Nothing was verified: no month is sealed yet.")
+  expect((await say("--verify")).err).not.toContain("Nothing was verified")
 })
 
 test("D75 a dump is readable by its owner only, whatever the umask is, and is refused if it is not what was sealed", async () => {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { demoConfig } from "../../src/demo/demo-config.ts"
 import { type DemoProvider, startDemoProvider } from "../../src/demo/provider.ts"
+import { packageOf, pythonComplaint, pythonHas } from "../docs/python.ts"
 import { startGateway, type TestGateway } from "../support/gateway.ts"
 import { readPage, type Section, sectionsOf } from "./page.ts"
 
@@ -123,7 +124,7 @@ describe("the examples of docs/clients.md", () => {
     testOf(title, async () => {
       const { id, key } = await gateway.account("1")
       const before = strangers
-      const printed = await run(sectionOf(title), key)
+      const printed = await run(without("py", sectionOf(title)), key)
       // It asks for news of itself, which nobody answers here.
       if (title === "Claude Code") strangers = before
       const made = await gateway.calls(`?account=${id}`)
@@ -156,6 +157,26 @@ describe("the examples of docs/clients.md", () => {
     expect((await gateway.calls(`?account=${id}`)).every(({ state }) => state === "settled")).toBeTrue()
   })
 
+  const programs = sections.flatMap((section) =>
+    section.blocks.filter(({ language }) => language === "py").map((block) => ({ section, block })),
+  )
+  test.each(programs)("$section.title in Python", async ({ section, block }) => {
+    expect(pythonComplaint(block.code)).toBeNull()
+    if (!pythonHas(packageOf(block.code))) return
+    const { id, key } = await gateway.account("1")
+    const [variables] = section.blocks
+    const blocks = variables === undefined ? [block] : [variables, block]
+    expect(await run({ title: section.title, blocks }, key)).toContain(ANSWER)
+    expect(await gateway.calls(`?account=${id}`)).toMatchObject([{ state: "settled", basis: "usage" }])
+  })
+
+  test("both SDKs that have a Python form are shown with it", () => {
+    expect(programs.map(({ section, block }) => [section.title, packageOf(block.code)])).toEqual([
+      ["openai", "openai"],
+      ["Anthropic", "anthropic"],
+    ])
+  })
+
   test("every section with code is among them", () => {
     const titles = sections.filter(({ blocks }) => blocks.length > 0).map(({ title }) => title)
     expect(titles).toEqual([...new Set(SECTIONS.map(({ title }) => title))])
@@ -181,15 +202,23 @@ function sectionOf(title: string): Section {
   return section
 }
 
+function without(language: string, { title, blocks }: Section): Section {
+  return { title, blocks: blocks.filter((block) => block.language !== language) }
+}
+
 /** One shell goes through a section as a reader does, with packages that are there already. */
 async function run({ title, blocks }: Section, key: string): Promise<string> {
   const steps = blocks.map(async ({ language, code }, at) => {
     const text = code.replaceAll("http://127.0.0.1:8080", gateway.url).replaceAll("tg_live_…", key)
     if (language === "toml") return ""
-    if (language === "sh") return text.replace(/^npm install .*$/gm, "").replace("npx codex", CODEX)
-    const file = join(folder, `${title}-${at}.mjs`)
+    if (language === "sh")
+      return text
+        .replace(/^npm install .*$/gm, "")
+        .replace("npx codex", CODEX)
+        .replace("npx claude", join(folder, "bin/claude"))
+    const file = join(folder, `${title}-${at}.${language === "py" ? "py" : "mjs"}`)
     await Bun.write(file, text)
-    return `'${process.execPath}' '${file}'`
+    return `'${language === "py" ? "python3" : process.execPath}' '${file}'`
   })
   // Codex asks its makers for news, and tells on standard error what it does.
   const is_codex = title === "Codex"
@@ -197,7 +226,7 @@ async function run({ title, blocks }: Section, key: string): Promise<string> {
   const shell = Bun.spawn(["/bin/sh", "-ec", (await Promise.all(steps)).join("\n")], {
     cwd: folder,
     env: {
-      PATH: `${join(folder, "bin")}:${process.env.PATH}`,
+      PATH: process.env.PATH,
       HOME: folder,
       TMPDIR: folder,
       HTTP_PROXY: proxy,

@@ -7,6 +7,7 @@ import type { GatewayProcess } from "../process/gateway-process.ts"
 import { Workplace } from "../process/workplace.ts"
 import { json, startProvider } from "../support/provider.ts"
 import { type Block, blocksOf, pages, textOf } from "./blocks.ts"
+import { packageOf, pythonComplaint, pythonHas } from "./python.ts"
 import { type Document, entriesOf, errorsOf } from "./reference.ts"
 import { type Place, play, shell } from "./shell.ts"
 
@@ -95,6 +96,14 @@ async function exampleIds(): Promise<{ ACCOUNT: string; KEY_ID: string; BUDGET: 
   return { ACCOUNT, KEY_ID, BUDGET, CALL: call.headers.get("x-request-id") ?? "none" }
 }
 
+test("the start message: an account that no page creates again", async () => {
+  const steps = [...gateway.printed.matchAll(/^ {2}(\S.* run tollgate .*?) {2,}/gm)].map(([, step]) => step)
+  expect(steps).toHaveLength(4)
+  const { code, out, err } = await shell(steps.join("\n"), here({ TOLLGATE_ADMIN_TOKEN: "" }))
+  expect({ code, err }).toEqual({ code: 0, err: expect.not.stringContaining("same name") })
+  expect(out).toContain("Acme")
+})
+
 describe("docs/getting-started.md", () => {
   const PAGE = "docs/getting-started.md"
 
@@ -112,7 +121,7 @@ describe("docs/getting-started.md", () => {
 
   test("an account of your own, by the command line and over HTTP", async () => {
     const said = await play(take(PAGE, "sh", "An account of your own"), here())
-    expect(said).toContain("Acme")
+    expect(said).toContain("Globex")
     expect(said).toMatch(/tg_live_\w{36}/)
     expect(said).toContain('"amount":"25"')
     expect(said).toContain('"id":"demo-large"')
@@ -153,11 +162,9 @@ test("README.md: a first call", async () => {
 
 describe("docs/administration.md", () => {
   test("accounts, credits and keys, by the command line and over HTTP", async () => {
-    const place = here(await exampleIds())
-    // An account is named by its name only if no other has it: this is not the one of the other page.
-    const words = { ...place.words, Acme: "Initech" }
-    const said = await play(take("docs/administration.md", "sh"), { ...place, words })
-    expect(said).toContain("Initech")
+    // In the demo that has run the other pages: each creates accounts of other names, by which the next lines name them.
+    const said = await play(take("docs/administration.md", "sh"), here(await exampleIds()))
+    expect(said).toContain("Ajax")
     expect(said).toContain("✓")
     expect(said).not.toContain('"type":"error"')
   })
@@ -198,6 +205,22 @@ describe("programs with an SDK", () => {
       }),
     )
     expect(printed).toEqual(printed.map(({ at }) => ({ at, code: 0, err: "", printed: true })))
+  })
+
+  test("in Python are programs, and run where their package is", async () => {
+    const programs = blocks.filter(({ language }) => language === "py")
+    expect(programs.map(({ text }) => packageOf(text))).toEqual(["openai", "openai", "anthropic"])
+    for (const block of programs) {
+      done.add(block)
+      expect({ at: block.line, complaint: pythonComplaint(block.text) }).toEqual({
+        at: block.line,
+        complaint: null,
+      })
+      if (!pythonHas(packageOf(block.text))) continue
+      const file = join(place.folder, `program-${block.line}.py`)
+      writeFileSync(file, block.text.replaceAll("http://127.0.0.1:8080", gateway.url))
+      expect(await shell(`python3 ${file}`, here())).toMatchObject({ code: 0, err: "" })
+    }
   })
 })
 

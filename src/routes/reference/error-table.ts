@@ -123,7 +123,7 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
   },
   upstream_unavailable: {
     cause:
-      "None of the model's providers can be reached, or each has failed so often that its circuit breaker is open (for 10 seconds).",
+      "None of the model's providers can be reached, or its circuit breaker is open: for 10 seconds after five failures in a row, if they are of two accounts or if it cannot be connected to; after five of your own calls, for you alone.",
     cure: "Wait for the number of seconds in `retry-after`. A second upstream for the model avoids this.",
   },
   overloaded: {
