@@ -383,9 +383,9 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await client`INSERT INTO tollgate.estimates
         SELECT (now() AT TIME ZONE 'UTC')::date, ${HOSTILE}, 'chat', 20, 80, 20, 60, 38, 18, 20, 4, 0`
       await visit("#/")
-      const rows = page.getByRole("table", { name: "Estimates" }).locator("tbody tr")
-      expect(await rows.allInnerTexts()).toHaveLength(1)
-      const cells = await rows.first().locator("td").allInnerTexts()
+      // The gateway can have written estimates of the calls of this file beside it.
+      const row = page.getByRole("table", { name: "Estimates" }).locator("tbody tr", { hasText: "−60.5%" })
+      const cells = await row.locator("td").allInnerTexts()
       expect(cells).toEqual([HOSTILE, "chat", "20", "3", "4", "4", "1", "0", "−60.5%", "0%"])
       await main().getByText("chat: Set bytes_per_token: 3 and estimate: { hidden_output: 1 }.").waitFor()
       await client`DELETE FROM tollgate.estimates`
