@@ -8,6 +8,7 @@ import { requirePrograms } from "../embedded/programs.ts"
 import type { Address } from "../ledger/database/address.ts"
 import { databaseReason } from "../ledger/database/database.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
+import { readUnfit } from "../ledger/database/fitness.ts"
 import { readVersion, type Version } from "../ledger/database/migration.ts"
 import { configPath, configuredShards, readConfig } from "../start/setup.ts"
 import { isObject } from "../wire/usage.ts"
@@ -99,10 +100,13 @@ async function databases(told: Environment, config: Config | null): Promise<Find
 /** `setting` is what to correct. */
 async function external(address: Address, setting: string): Promise<FindingVerdict> {
   try {
-    return VERSIONS[await readVersion(address)]
+    return (await readUnfit(address)) ?? VERSIONS[await readVersion(address)]
   } catch (error) {
+    const reason = databaseReason(error)
+    // The only word by which the server says that it wants TLS.
+    if (reason.endsWith("no encryption")) return [reason, `Add sslmode=verify-full to ${setting}.`]
     const { [errorCode(error)]: fix = `Start Postgres there, or correct ${setting}.` } = FIXES(setting)
-    return [databaseReason(error), fix]
+    return [reason, fix]
   }
 }
 

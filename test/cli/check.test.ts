@@ -25,6 +25,22 @@ let empty: DatabaseProxy
 /** Answers models by the key it is shown, and keeps what it was asked. */
 let upstream: Bun.Server<undefined>
 const asked: string[] = []
+/** Refuses a start without TLS, in Postgres' words. */
+const tls_only = Bun.listen({
+  hostname: "127.0.0.1",
+  port: 0,
+  socket: {
+    data(socket) {
+      const message =
+        'no pg_hba.conf entry for host "127.0.0.1", user "tollgate", database "ledger", no encryption'
+      const fields = Buffer.from(`SFATAL\0VFATAL\0C28000\0M${message}\0\0`)
+      const head = Buffer.alloc(5)
+      head.write("E")
+      head.writeInt32BE(fields.length + 4, 1)
+      socket.end(Buffer.concat([head, fields]))
+    },
+  },
+})
 /** Takes a port, and is no gateway. */
 let mute: Server
 
@@ -52,6 +68,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   mute.close()
+  tls_only.stop(true)
   await upstream.stop(true)
   await Promise.all([proxy.stop(), empty.stop()])
   await gateway.stop()
@@ -205,6 +222,16 @@ describe("tollgate check", () => {
       "a database of another name",
       at(() => ({ DATABASE_URL: proxy.address.url.replace(/[^/]+$/, "nowhere") })),
       'database: database "nowhere" does not exist | Create the database (createdb), or correct its name in DATABASE_URL.',
+    ],
+    [
+      "a database that takes only connections with TLS",
+      at(() => ({ DATABASE_URL: `postgres://tollgate:s3cret@127.0.0.1:${tls_only.port}/ledger` })),
+      'database: no pg_hba.conf entry for host "127.0.0.1", user "tollgate", database "ledger", no encryption | Add sslmode=verify-full to DATABASE_URL.',
+    ],
+    [
+      "a database in which the role cannot write",
+      at(() => ({ DATABASE_URL: `${empty.address.url}?default_transaction_read_only=on` })),
+      "database: it is read-only for the role tollgate | Allow writes: ALTER ROLE tollgate RESET default_transaction_read_only.",
     ],
     [
       "shards that are not there (D74)",

@@ -144,6 +144,16 @@ describe("a wrong variable stops the start with its name, never its value", () =
       { DATABASE_URL: "postgres://u:SECRET@a:5432,b:x/d" },
       DATABASE,
     ],
+    [
+      "DATABASE_URL with an authority of its own",
+      { DATABASE_URL: "postgres://u:SECRET@h/d?sslmode=verify-full&sslrootcert=/etc/ca.pem" },
+      "DATABASE_URL: expected a URL without sslrootcert: NODE_EXTRA_CA_CERTS names the file of your own authority, and client certificates are not supported",
+    ],
+    [
+      "DATABASE_URL with a misspelt sslmode",
+      { DATABASE_URL: "postgres://u:SECRET@h/d?sslmode=verify_full" },
+      "DATABASE_URL: expected a URL whose sslmode is one of disable, allow, prefer, require, verify-ca, verify-full",
+    ],
     ["DATABASE_URL of another database", { DATABASE_URL: "mysql://u:SECRET@h/d" }, DATABASE],
     ["DATABASE_URL without a scheme", { DATABASE_URL: "h:5432/SECRET" }, DATABASE],
     ["DATABASE_URL with a space", { DATABASE_URL: "postgres://h/d SECRET" }, DATABASE],

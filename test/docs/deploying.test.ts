@@ -215,6 +215,7 @@ describe("deploy/kubernetes.yaml", () => {
 describe("docs/deploying.md", () => {
   /** Blocks that nothing here runs, by a word of theirs: what would be needed, and what is checked in its place. */
   const UNRUN: Readonly<Record<string, string>> = {
+    "CREATE ROLE": "test/ledger/fitness.test.ts runs it",
     "systemctl daemon-reload": "changes this machine; its paths are those of the unit, below",
     "docker run":
       "needs an engine; test/docker builds and runs the image without one, its flags are checked above",

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test"
+import { readUnfit } from "../../src/ledger/database/fitness.ts"
 import { printUsd } from "../../src/money.ts"
 import type { GatewayProcess } from "../process/gateway-process.ts"
 import { beginStream, finishStream } from "../process/stream.ts"
@@ -132,6 +133,7 @@ function load({ gateway, account }: Pair, clients: number) {
 describe("D73 a synchronous standby", () => {
   test("the primary crashes under load: nothing is lost or charged twice, and calls are served within 5 s", async () => {
     const pair = await openPair(true)
+    expect((await readUnfit(pair.standby.address))?.[0]).toBe("it is a standby, which takes no writes")
     const { served, stop } = load(pair, 8)
     await until(
       () => served.length,

@@ -2,6 +2,10 @@
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/
 const ATTRIBUTES = "target_session_attrs"
 
+const SSL_MODES: readonly string[] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+/** Parameters of libpq that the drivers ignore. */
+const SSL_FILES = ["sslrootcert", "sslcert", "sslkey"] as const
+
 /** The fault of a database URL, as an expectation; null for a valid one. */
 export function databaseUrlFault(url: string): string | null {
   const urls = hostUrls(url)
@@ -11,6 +15,12 @@ export function databaseUrlFault(url: string): string | null {
   if (urls.some((text) => new URL(text).hostname.startsWith("["))) {
     return "a URL with host names or IPv4 addresses: postgres.js cannot read an IPv6 address"
   }
+  const [parameters] = urls.map((text) => new URL(text).searchParams)
+  const mode = parameters?.get("sslmode") ?? "disable"
+  if (!SSL_MODES.includes(mode)) return `a URL whose sslmode is one of ${SSL_MODES.join(", ")}`
+  const file = SSL_FILES.find((name) => parameters?.has(name) && parameters.get(name) !== "system")
+  if (file !== undefined)
+    return `a URL without ${file}: NODE_EXTRA_CA_CERTS names the file of your own authority, and client certificates are not supported`
   const wanted = urls.map((text) => new URL(text).searchParams.get(ATTRIBUTES))
   const is_known = wanted.every((word) => word === null || word === "primary" || word === "read-write")
   return is_known ? null : `a URL whose ${ATTRIBUTES} is primary or read-write`

@@ -4,6 +4,7 @@ import { alignIds } from "../../id.ts"
 import { type Address, connect } from "./address.ts"
 import { DatabaseConnection, type Watch } from "./connection.ts"
 import { errorCode } from "./database-errors.ts"
+import { readUnfit } from "./fitness.ts"
 import { FIRST_ANSWER_S, migrate } from "./migration.ts"
 import { DatabasePool, type PoolOptions } from "./pool.ts"
 
@@ -111,6 +112,8 @@ async function alignedDatabase(address: Address): Promise<Database> {
 /** `openDatabase` for a start: rejects with a sentence that has the driver's reason, without the statement. */
 export async function openLedgerDatabase(address: Address): Promise<Database> {
   try {
+    const unfit = await readUnfit(address)
+    if (unfit !== null) throw new Error(unfit.join(". "))
     return await openDatabase(address)
   } catch (error) {
     throw new Error(`cannot use the database: ${databaseReason(error)}`, { cause: error })

@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url"
 import { readMigrationFiles } from "drizzle-orm/migrator"
+import type { TransactionSql } from "postgres"
 import { type Address, connect, inSchema, USUAL_SCHEMA } from "./address.ts"
 
 /** Key of the advisory lock; the same in every gateway. */
@@ -27,13 +28,17 @@ export async function migrate(address: Address): Promise<void> {
   try {
     await client.begin(async (transaction) => {
       await transaction.unsafe(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
-      await transaction.unsafe(`CREATE SCHEMA IF NOT EXISTS ${schema};
-        CREATE TABLE IF NOT EXISTS ${table} (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at bigint)`)
+      for (const name of new Set([schema, `"${address.schema ?? USUAL_SCHEMA}"`]))
+        await createSchema(transaction, name)
+      await transaction.unsafe(
+        `CREATE TABLE IF NOT EXISTS ${table} (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at bigint)`,
+      )
       const [last] = await transaction.unsafe(`SELECT max(created_at)::text AS made FROM ${table}`)
       const applied = Number(last?.made ?? 0)
       for (const { sql, hash, folderMillis } of readMigrationFiles({ migrationsFolder: MIGRATIONS })) {
         if (folderMillis <= applied) continue
-        for (const text of sql) await transaction.unsafe(inSchema(text, address))
+        for (const text of sql)
+          if (!text.startsWith("CREATE SCHEMA")) await transaction.unsafe(inSchema(text, address))
         await transaction.unsafe(
           `INSERT INTO ${table} (hash, created_at) VALUES ('${hash}', ${folderMillis})`,
         )
@@ -42,6 +47,12 @@ export async function migrate(address: Address): Promise<void> {
   } finally {
     await client.end({ timeout: 1 })
   }
+}
+
+/** A role that may not create schemas can use those that an administrator made: `IF NOT EXISTS` would need the right first. */
+async function createSchema(transaction: TransactionSql, name: string): Promise<void> {
+  const [found] = await transaction.unsafe(`SELECT to_regnamespace('${name}') IS NOT NULL AS exists`)
+  if (found?.exists !== true) await transaction.unsafe(`CREATE SCHEMA ${name}`)
 }
 
 /** The table of applied migrations: drizzle's, or in another schema one of its own (D74). */
