@@ -81,12 +81,14 @@ export const usage = adminCommand({
   details:
     "Default: the last 30 days, by day. A call counts at the time it ended. ABANDONED counts calls whose client left before output; they are not charged.",
   words: {
-    "--by <GROUPING>": `what to group by: ${operatorGroupings.join(", ")} or tag:NAME`,
+    "--by <GROUPING>": `what to group by: ${operatorGroupings.join(", ")} or tag:NAME; several are separated by commas`,
     ...CALL_WORDS,
   },
   examples: [
     ["tollgate usage", "the last 30 days, by day"],
     ["tollgate usage --by model --from 2026-11-01 --to 2026-12-01", "one month, by model"],
+    ["tollgate usage --by model,day,key --from 7d", "a line for each model of each day and key"],
+    ["tollgate usage --by upstream,upstream_key", "by provider and its key"],
     ["tollgate usage --account Acme --by tag:team", "one account by the values of a tag"],
     [
       "tollgate usage --account Acme --by key --from 7d --json",
@@ -107,19 +109,33 @@ export const usage = adminCommand({
   },
 })
 
-type UsageColumn = Column<OperatorUsageReport["data"][number]>
+type UsageRow = OperatorUsageReport["data"][number]
+type UsageColumn = Column<UsageRow>
 const usageColumn = columnsOf(OperatorUsageReport.properties.data.items)
+
+/** The value of a dimension, and its name if it has one. Only the first dimension has the line of the total. */
+function dimensionColumns(dimension: string, is_first: boolean): UsageColumn[] {
+  const groupIn = ({ group, groups = {} }: UsageRow) => (is_first ? group : (groups[dimension] ?? ""))
+  const nameOf = ({ name, names = {} }: UsageRow) => (is_first ? name : (names[dimension] ?? ""))
+  const is_named = dimension === "key" || dimension === "account" || dimension === "end_user"
+  return [
+    {
+      title: dimension.replaceAll("_", " ").toUpperCase(),
+      of: (row) => {
+        const value = groupIn(row)
+        return dimension === "hour" && value !== "total" && value !== "" ? moment(value) : value
+      },
+      ...(dimension === "model" && { least: 8 }),
+    },
+    ...(is_named ? [{ title: "NAME", of: nameOf, least: 8 }] : []),
+  ]
+}
 
 /** Columns of what no group has are left out. */
 function usageColumns({ by, data, total }: OperatorUsageReport): UsageColumn[] {
   const used = countedKinds.filter((kind) => [total, ...data].some(({ buckets }) => buckets[kind] !== 0))
   const columns: readonly (UsageColumn | false)[] = [
-    {
-      title: by.toUpperCase(),
-      of: ({ group }) => (by === "hour" && group !== "total" ? moment(group) : group),
-      ...(by === "model" && { least: 8 }),
-    },
-    (by === "key" || by === "account" || by === "end_user") && usageColumn("name", { least: 8 }),
+    ...by.split(",").flatMap((dimension, at) => dimensionColumns(dimension, at === 0)),
     usageColumn("calls"),
     total.abandoned > 0 && usageColumn("abandoned", { spare: 5 }),
     usageColumn("prompt_tokens"),
@@ -136,6 +152,7 @@ function usageColumns({ by, data, total }: OperatorUsageReport): UsageColumn[] {
     usageColumn("overage", { spare: 1 }),
     total.provider_cost !== "0" && usageColumn("provider_cost", { spare: 2 }),
     usageColumn("cost", { spare: 3 }),
+    total.profit !== "0" && usageColumn("profit", { spare: 3 }),
     usageColumn("charge"),
   ]
   return columns.filter((column) => column !== false)

@@ -41,6 +41,7 @@ import {
   MAX_GROUPS_OF_SHARD,
   mergePages,
   nameGroups,
+  nameUsage,
 } from "./reports/merge.ts"
 import { addReconciled, reconciled } from "./reports/reconciliation.ts"
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
@@ -114,7 +115,9 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
   const sumUsage = async (asked: GroupedSpan): Promise<UsageSummary> => {
     const range = await inAll(asked)
     const whole = addUsage(await all((operators) => operators.sumUsage(range, MAX_GROUPS_OF_SHARD)))
-    const groups = await nameGroups(whole.groups, (ids) => all(({ soon }) => soon(groupNames)(range.by, ids)))
+    const groups = await nameUsage(whole.groups, range, (by, ids) =>
+      all(({ soon }) => soon(groupNames)(by, ids)),
+    )
     return { ...whole, groups }
   }
   const auditOf = async (shard: OperatorShard, options: AuditOptions, begin_ms?: null) => {

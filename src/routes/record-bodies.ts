@@ -5,7 +5,12 @@ import type { Credit, CreditStanding } from "../ledger/accounts/credits.ts"
 import type { CustomerPriceRecord } from "../ledger/accounts/customer-prices.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
-import type { SummedUsage, UsageSummary } from "../ledger/reports/usage-sums.ts"
+import {
+  dimensionsOf,
+  type SummedUsage,
+  type UsageGroup,
+  type UsageSummary,
+} from "../ledger/reports/usage-sums.ts"
 import {
   ceilToNano,
   PAR_BP,
@@ -30,6 +35,7 @@ import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
 import type { Usage } from "../wire/usage.ts"
 import {
+  type Grouping,
   type OperatorUsageReport,
   OperatorUsageSums,
   type UsageRange,
@@ -302,27 +308,43 @@ export function operatorUsageReport(range: UsageRange, summary: UsageSummary): O
 }
 
 function reportOf<Sums>(
-  { from, to, by }: UsageRange,
+  range: UsageRange,
   { groups, left_out, total }: UsageSummary,
   bodyOf: (sums: SummedUsage) => Sums,
 ) {
+  const dimensions = dimensionsOf(range)
   return {
-    from: printTime(from),
-    to: printTime(to),
-    by,
-    data: groups.map((sums) => ({
-      group: typeof sums.group === "string" ? sums.group : printPeriod(sums.group, by),
-      name: sums.name,
-      ...bodyOf(sums),
-    })),
+    from: printTime(range.from),
+    to: printTime(range.to),
+    by: dimensions.join(","),
+    data: groups.map((sums) => ({ ...valuesOf(sums, dimensions), ...bodyOf(sums) })),
     left_out,
     total: bodyOf(total),
   }
 }
 
+const NAMED: readonly Grouping[] = ["key", "account", "end_user"]
+
+/** The value of a group in each dimension. */
+function valuesOf({ group, name, further }: UsageGroup, dimensions: readonly Grouping[]) {
+  const values = [{ group, name }, ...further].map((value, at) => {
+    const by = dimensions[at] ?? "day"
+    return { by, name: value.name, group: printGroup(value.group, by) }
+  })
+  const first = { group: printGroup(group, dimensions[0] ?? "day"), name }
+  if (further.length === 0) return first
+  const named = values.filter(({ by }) => NAMED.includes(by))
+  return {
+    ...first,
+    groups: Object.fromEntries(values.map((value) => [value.by, value.group])),
+    names: Object.fromEntries(named.map((value) => [value.by, value.name])),
+  }
+}
+
 /** A day as its date, an hour as its start. */
-function printPeriod(start: Date, by: UsageRange["by"]): string {
-  const time = printTime(start)
+function printGroup(group: string | Date, by: Grouping): string {
+  if (typeof group === "string") return group
+  const time = printTime(group)
   return by === "day" ? time.slice(0, "2026-11-21".length) : time
 }
 

@@ -92,16 +92,27 @@ export function tagsOf(description: string) {
   return text(read, "tags such as team=search,feature=rag", { description })
 }
 
-/** One of `words`, or `tag:` and the name of a tag (D94). */
-export function wordOrTag<Word extends string>(words: readonly Word[], description: string, otherwise: Word) {
-  const read = (given: string): Word | `tag:${string}` | null => {
+/** Up to `most` of `words`, or `tag:` and the names of tags (D94), separated by commas and each once. */
+export function wordsOrTags<Word extends string>(
+  words: readonly Word[],
+  description: string,
+  most: number,
+  otherwise: Word,
+) {
+  const readOne = (given: string): Word | `tag:${string}` | null => {
     const word = words.find((one) => one === given)
     if (word !== undefined) return word
     return given.startsWith(TAG) && isTagName(given.slice(TAG.length))
       ? `tag:${given.slice(TAG.length)}`
       : null
   }
-  return text(read, `one of ${words.join(", ")}, or tag:NAME`, { description, default: otherwise })
+  const read = (given: string) => {
+    const found = given.split(",").map(readOne)
+    const are_words = found.every((one) => one !== null)
+    return are_words && found.length <= most && new Set(found).size === found.length ? found : null
+  }
+  const expected = `one of ${words.join(", ")}, or tag:NAME; or up to ${most} of them, separated by commas`
+  return text(read, expected, { description, default: otherwise })
 }
 
 const TAG = "tag:"

@@ -3,12 +3,12 @@ import { countedKinds, recordOf } from "../kinds.ts"
 import { Money, nullable, Time } from "./admin.ts"
 import { invalidField } from "./fault.ts"
 import { titled } from "./field.ts"
-import { id, model, moment, query, wordOrTag } from "./parameter.ts"
+import { id, model, moment, query, wordsOrTags } from "./parameter.ts"
 
 /** The reports `GET /v1/usage` and `GET /admin/usage` (D48): their query strings and their bodies. */
 
 const groupings = ["model", "operation", "key", "session", "end_user", "day"] as const
-export const operatorGroupings = [...groupings, "account", "hour"] as const
+export const operatorGroupings = [...groupings, "account", "hour", "upstream", "upstream_key"] as const
 /** `tag:` and the name of a tag groups by its values (D94). */
 export type Grouping = (typeof operatorGroupings)[number] | `tag:${string}`
 
@@ -18,6 +18,8 @@ const DEFAULT_DAYS = 30
 /** The most days of one report: a leap year, or a month by hour. */
 const MAX_DAYS = 366
 const MAX_DAYS_BY_HOUR = 31
+/** The most dimensions of one report. */
+const MAX_DIMENSIONS = 4
 
 function range<Word extends (typeof operatorGroupings)[number]>(words: readonly Word[], most: string) {
   return {
@@ -33,9 +35,10 @@ function range<Word extends (typeof operatorGroupings)[number]>(words: readonly 
       }),
     ),
     by: Type.Optional(
-      wordOrTag<Exclude<Grouping, `tag:${string}`>>(
+      wordsOrTags<Exclude<Grouping, `tag:${string}`>>(
         words,
-        `What to group by: ${words.join(", ")}, or the values of a tag, such as \`tag:team\`.`,
+        `What to group by: ${words.join(", ")}, or the values of a tag, such as \`tag:team\`. Up to ${MAX_DIMENSIONS}, separated by commas: \`model,day\` has a group for each model of each day.`,
+        MAX_DIMENSIONS,
         "day",
       ),
     ),
@@ -56,6 +59,8 @@ export interface UsageRange {
   readonly from: Date
   readonly to: Date
   readonly by: Grouping
+  /** Further dimensions: a group has one value of each (D105). */
+  readonly further: readonly Grouping[]
 }
 
 /**
@@ -63,14 +68,14 @@ export interface UsageRange {
  * `invalid_request` for a range that is negative or too long.
  */
 export function usageRange(asked: Static<typeof UsageQuery>, now: Date): UsageRange {
-  const { to = new Date(now.getTime() + 1), by = "day" } = asked
+  const { to = new Date(now.getTime() + 1), by: [by = "day", ...further] = [] } = asked
   const { from = daysBefore(to, DEFAULT_DAYS - 1) } = asked
   if (from > to) throw invalidField("from", "a time at or before `to`")
-  const days = by === "hour" ? MAX_DAYS_BY_HOUR : MAX_DAYS
+  const days = [by, ...further].includes("hour") ? MAX_DAYS_BY_HOUR : MAX_DAYS
   if (to.getTime() - from.getTime() > days * DAY_MS) {
     throw invalidField("from", `a time at most ${days} days before \`to\``)
   }
-  return { from, to, by }
+  return { from, to, by, further }
 }
 
 /** The start of the UTC day that is `days` before the last day of the range. */
@@ -145,7 +150,7 @@ export type OperatorUsageSums = Static<typeof OperatorUsageSums>
 const group = {
   group: Type.String({
     description:
-      "The name of the model or operation, the id of the key, account, session or end user, the value of the tag (empty for calls without a session, end user or this tag), the day (`2026-11-21`), or the start of the hour, in UTC.",
+      "The name of the model, operation, upstream or upstream's key, the id of the key, account, session or end user, the value of the tag (empty for calls without a session, end user or this tag, or of an upstream with a single key), the day (`2026-11-21`), or the start of the hour, in UTC. With several dimensions, the value of the first.",
   }),
   name: titled(
     "Name",
@@ -155,20 +160,33 @@ const group = {
       }),
     ),
   ),
+  groups: Type.Optional(
+    Type.Record(Type.String(), Type.String(), {
+      description: "With several dimensions: the value of each, by its name in `by`.",
+    }),
+  ),
+  names: Type.Optional(
+    Type.Record(Type.String(), nullable(Type.String()), {
+      description: "With several dimensions: the name of the key, account and end user among them.",
+    }),
+  ),
 }
 
 const reportBy = <Sums extends TProperties>(words: readonly Grouping[], sums: Sums) =>
   Type.Object({
     from: Time,
     to: Time,
-    by: Type.Unsafe<Grouping>(Type.String({ description: `One of ${words.join(", ")}, or \`tag:NAME\`.` })),
+    by: Type.String({
+      description: `One of ${words.join(", ")}, or \`tag:NAME\`; or several, separated by commas.`,
+    }),
     data: Type.Array(Type.Object({ ...group, ...sums }), {
       description:
-        "Days and hours in chronological order, all others by charge, the highest first. Groups without any ended or corrected call are left out.",
+        "By charge, the highest first; if the first dimension is the day or the hour, in chronological order before that. Groups without any ended or corrected call are left out.",
     }),
     left_out: Type.Integer({
       minimum: 0,
-      description: "The number of groups beyond the first 1,000, which are not shown. `total` includes them.",
+      description:
+        "The number of groups beyond the 1,000 with the highest charges, which are not shown. `total` includes them.",
     }),
     total: Type.Object(sums),
   })

@@ -216,7 +216,10 @@ const RECORDS: readonly string[] = [
 
 const sums = (asked: string): readonly string[] => [
   ...each(
-    ["model", "operation", "key", "account", "session", "day", "hour"],
+    [
+      ...["model", "operation", "key", "account", "session", "day", "hour", "upstream,upstream_key"],
+      ...["key,model,day", "day,account,key", "session,hour,model,key"],
+    ],
     (by) => `/usage?by=${by}&${asked}`,
   ),
   ...["model", "key", "account"].flatMap((by) =>

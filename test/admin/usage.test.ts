@@ -91,6 +91,30 @@ describe("D48 what is summed", () => {
     })
   })
 
+  test("D105 a group of several dimensions has the value of each, and names", async () => {
+    const account_id = nextId()
+    const key_id = nextId()
+    await adminApi.database.execute(sql`INSERT INTO tollgate.keys (id, account_id, name, hash, prefix)
+      VALUES (${key_id}, ${account_id}, 'production', ${key_id}, 'tg')`)
+    const at = { account_id, key_id, ...settled, charge_nano: 4_000n }
+    await plantCall(adminApi.database, { ...at, model: "one", ended_at: new Date("2026-03-01T10:00:00Z") })
+    await plantCall(adminApi.database, { ...at, model: "two", ended_at: new Date("2026-03-02T10:00:00Z") })
+    const asked = `account=${account_id}&from=2026-03-01&to=2026-03-03`
+    const { by, data } = await usage(`${asked}&by=day,key,model`)
+    expect(by).toBe("day,key,model")
+    expect(
+      data.map(({ group, name, groups, names, charge }) => ({ group, name, groups, names, charge })),
+    ).toEqual(
+      [
+        ["2026-03-01", "one"],
+        ["2026-03-02", "two"],
+      ].map(([day, model]) => ({
+        ...{ group: day ?? "", name: null, charge: "0.000004", names: { key: "production" } },
+        groups: { day: day ?? "", key: key_id, model: model ?? "" },
+      })),
+    )
+  })
+
   test("nothing is a total of zeros", async () => {
     for (const by of ["model", "key", "account", "day", "hour"]) {
       const report = await usage(`account=${nextId()}&by=${by}`)
@@ -254,6 +278,10 @@ describe("D48 the range", () => {
     ["by=week", "by"],
     ["by=", "by"],
     ["by=day&by=day", "by"],
+    ["by=day,model,day", "by"],
+    ["by=day,week", "by"],
+    ["by=model,operation,key,session,day", "by"],
+    ["by=day,hour&from=2026-01-01&to=2026-03-01", "from"],
     ["account=x", "account"],
     ["key=x", "key"],
     ["model=", "model"],

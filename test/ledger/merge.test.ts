@@ -71,6 +71,7 @@ function summary(names: readonly string[], charge_nano: bigint, left_out = 0): U
     charge_nano: charge_nano - BigInt(at),
     group,
     name: null,
+    further: [],
   }))
   return { groups, left_out, total: sums }
 }

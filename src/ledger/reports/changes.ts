@@ -24,11 +24,13 @@ export interface ChangeFilter extends Omit<Span, "from" | "to"> {
 
 /**
  * Options for more than the calls and their charges. `with_holds`: also the holds, as rows without an outcome. `of_hold`: also
- * this column of the hold of each call (D65, D94). Sums of days have its labels, no sums have its session.
+ * these columns of the hold of each call (D65, D94). `with_upstream_key`: also the name of the upstream's key (D86), null for a single
+ * one. Sums of days have labels, no sums have the session or the key.
  */
 export interface ChangeOptions {
   readonly with_holds: boolean
-  readonly of_hold?: "session_id" | "labels_id"
+  readonly of_hold?: readonly ("session_id" | "labels_id")[]
+  readonly with_upstream_key?: boolean
 }
 
 type SpanBounds = Readonly<Record<"from" | "to", SQL>>
@@ -40,13 +42,16 @@ type SpanBounds = Readonly<Record<"from" | "to", SQL>>
  */
 export function changesOfEntries(
   { from, to }: SpanBounds,
-  { with_holds, of_hold }: ChangeOptions,
+  { with_holds, of_hold = [], with_upstream_key = false }: ChangeOptions,
   wanted?: ChangeFilter,
 ): SQL {
-  const ofHold = (id: PgColumn | SQL) =>
-    of_hold === undefined
-      ? sql``
-      : sql`, (SELECT ${h[of_hold]} FROM ${holds} ${h} WHERE ${h.id} = ${id}) AS ${sql.raw(of_hold)}`
+  const more = ({ id, details }: typeof e | typeof c) =>
+    sql.join([
+      ...of_hold.map(
+        (name) => sql`, (SELECT ${h[name]} FROM ${holds} ${h} WHERE ${h.id} = ${id}) AS ${sql.raw(name)}`,
+      ),
+      ...(with_upstream_key ? [sql`, ${details} ->> 'key' AS upstream_key`] : []),
+    ])
   const within = (name: string, own: EntryColumns, at: SQL) =>
     sql.join([sql`${at} >= ${from} AND ${at} < ${to}`, ...narrowed(name, own, wanted)], sql` AND `)
   const difference = (column: "prompt_tokens" | "cached_tokens" | "completion_tokens") =>
@@ -61,14 +66,14 @@ export function changesOfEntries(
       ${e.charge_nano}, greatest(${e.charge_nano} - ${e.freed_nano}, 0) AS overage_nano, -${e.freed_nano} AS held_nano,
       coalesce(${e.prompt_tokens}, 0) AS prompt_tokens, coalesce(${e.cached_tokens}, 0) AS cached_tokens,
       coalesce(${e.completion_tokens}, 0) AS completion_tokens, ${profitNano(e, sql`${e.charge_nano}`)} AS profit_nano,
-      ${providerCost(e)} AS provider_cost_nano, ${bucketsOfEnd}${ofHold(e.id)}
+      ${providerCost(e)} AS provider_cost_nano, ${bucketsOfEnd}${more(e)}
     FROM ${ends} ${e} WHERE ${within("e", ends, sql`${e.ended_at}`)}
     UNION ALL
     SELECT ${c.corrected_at}, ${c.account_id}, ${c.key_id}, ${c.terms_id}, 'settled', ${c.basis}, ${c.failure}, 0,
       ${c.difference_nano}, greatest(${c.charge_nano} - ${e.freed_nano}, 0) - greatest(${e.charge_nano} - ${e.freed_nano}, 0), 0,
       ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")},
       ${profitNano(c, sql`${c.charge_nano}`)} - ${profitNano(e, sql`${e.charge_nano}`)},
-      coalesce(${providerCost(c)}, 0) - coalesce(${providerCost(e)}, 0), ${bucketsOfCorrection}${ofHold(c.id)}
+      coalesce(${providerCost(c)}, 0) - coalesce(${providerCost(e)}, 0), ${bucketsOfCorrection}${more(c)}
     FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id}
     WHERE ${within("c", corrections, sql`${c.corrected_at}`)}${with_holds ? held : sql``}`
 }
@@ -133,7 +138,7 @@ export function changesOf(pieces: readonly Piece[], columns: ChangeOptions, want
   const parts = pieces.map(({ source, ...times }) => {
     const bounds = boundsOf(times)
     if (source === "entries") return sql`(${changesOfEntries(bounds, columns, wanted)})`
-    if (columns.of_hold === "labels_id") return labelDays(bounds, wanted)
+    if (columns.of_hold?.includes("labels_id")) return labelDays(bounds, wanted)
     return sql`SELECT s.from_at AS at, ${changed} FROM ${source === "hours" ? hours : days} ${s}
       WHERE s.from_at >= ${bounds.from} AND s.from_at < ${bounds.to} AND ${summedFor("s", hours, wanted)}
         ${columns.with_holds ? sql`` : sql`AND s.outcome IS NOT NULL`}`

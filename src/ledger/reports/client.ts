@@ -8,7 +8,7 @@ import { archiveOf } from "../archive/archive.ts"
 import { answerOf } from "../database/answer.ts"
 import { type Labelled, LedgerBusy, type Owner } from "../entries.ts"
 import { type CallRecord, getCallOf } from "./calls.ts"
-import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, nameGroups } from "./merge.ts"
+import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, nameUsage } from "./merge.ts"
 import { type GroupedSpan, groupNames, sumUsage, type UsageSummary } from "./usage-sums.ts"
 
 /** Usage reports that may wait for their turn. */
@@ -109,8 +109,8 @@ export function shardedReports(shards: readonly ShardReports[]): ClientReports {
     async usage(account_id, range) {
       const parts = shards.map((each) => each.usage(account_id, range, MAX_GROUPS_OF_SHARD))
       const whole = addUsage(await Promise.all(parts))
-      const groups = await nameGroups(whole.groups, (ids) =>
-        Promise.all(shards.map((each) => each.names(range.by, ids))),
+      const groups = await nameUsage(whole.groups, range, (by, ids) =>
+        Promise.all(shards.map((each) => each.names(by, ids))),
       )
       return { ...whole, groups }
     },

@@ -1,4 +1,5 @@
 import { countedKinds, recordOf } from "../../kinds.ts"
+import type { Grouping } from "../../wire/usage-report.ts"
 import type { Page, PageOf } from "../database/page.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { TooManyGroups } from "../entries.ts"
@@ -8,7 +9,11 @@ import type { Latency } from "./latency.ts"
 import type { OutcomeSums } from "./outcomes.ts"
 import { type Step, stepCounts, type Timeline } from "./timeline.ts"
 import {
+  byCharge,
+  type GroupedSpan,
+  inReport,
   MAX_GROUPS,
+  placeOf,
   type SummedUsage,
   type UsageGroup,
   type UsageSummary,
@@ -65,11 +70,19 @@ export function addUsage(parts: readonly UsageSummary[]): UsageSummary {
   if (parts.some(({ left_out }) => left_out > 0)) throw new TooManyGroups()
   const groups = mergeRows(
     parts.map((part) => part.groups),
-    ({ group }) => placeOf(group),
-    (one, other) => ({ ...one, ...addSums(one, other), name: one.name ?? other.name }),
-  ).sort(inReport)
+    placeOf,
+    (one, other) => ({
+      ...one,
+      ...addSums(one, other),
+      name: one.name ?? other.name,
+      further: one.further.map((value, at) => ({
+        ...value,
+        name: value.name ?? other.further[at]?.name ?? null,
+      })),
+    }),
+  ).sort(byCharge)
   return {
-    groups: groups.slice(0, MAX_GROUPS),
+    groups: groups.slice(0, MAX_GROUPS).sort(inReport),
     left_out: Math.max(0, groups.length - MAX_GROUPS),
     total: others.reduce<SummedUsage>((sum, { total }) => addSums(sum, total), first.total),
   }
@@ -81,17 +94,6 @@ function addSums(one: SummedUsage, other: SummedUsage): SummedUsage {
     ...recordOf(usageAmounts, (name) => one[name] + other[name]),
     buckets: recordOf(countedKinds, (kind) => one.buckets[kind] + other.buckets[kind]),
   }
-}
-
-/** Periods in their order, all else by the charge, the highest first. */
-function inReport(left: UsageGroup, right: UsageGroup): number {
-  const place = ascending(placeOf(left.group), placeOf(right.group))
-  if (left.group instanceof Date) return place
-  return ascending(right.charge_nano, left.charge_nano) || right.calls - left.calls || place
-}
-
-function placeOf(group: string | Date): string | number {
-  return group instanceof Date ? group.getTime() : group
 }
 
 /** Names of keys or accounts by id, in each shard. */
@@ -109,6 +111,23 @@ export async function nameGroups<
       ? found.map((names) => names.get(id)).find((name) => name !== undefined)
       : undefined
   return groups.map((each) => ({ ...each, name: each.name ?? nameOf(each.group) ?? null }))
+}
+
+/** The same for each dimension of a usage report. */
+export async function nameUsage(
+  groups: readonly UsageGroup[],
+  { further = [], ...first }: Pick<GroupedSpan, "by" | "further">,
+  ask: (by: Grouping, ids: readonly string[]) => Promise<NamesById>,
+): Promise<readonly UsageGroup[]> {
+  const columns = further.map((by, at) =>
+    nameGroups(
+      groups.flatMap((group) => group.further[at] ?? []),
+      (ids) => ask(by, ids),
+    ),
+  )
+  const others = await Promise.all(columns)
+  const named = await nameGroups(groups, (ids) => ask(first.by, ids))
+  return named.map((group, row) => ({ ...group, further: others.flatMap((column) => column[row] ?? []) }))
 }
 
 /** Timelines of the same span with the same groups, in the order of `chosen`; `left_out` is how many others there are. */

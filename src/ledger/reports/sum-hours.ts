@@ -259,7 +259,7 @@ async function writeLabelDay(
 ): Promise<void> {
   const changes = changesOfEntries(
     { from: time(day), to: time(until) },
-    { with_holds: false, of_hold: "labels_id" },
+    { with_holds: false, of_hold: ["labels_id"] },
     { account_ids, is_total: false },
   )
   await transaction.execute(sql`

@@ -13,20 +13,23 @@ import {
   type SummedUntil,
   scan,
 } from "../database/span.ts"
-import { type Row, textOf } from "../database/statement.ts"
+import { type Row, textOf, textOrNull } from "../database/statement.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
-import { changesOf } from "./changes.ts"
+import { type ChangeOptions, changesOf } from "./changes.ts"
 
 const TAG = "tag:"
-/** The column of holds that a grouping needs. */
-const ofHold = (by: Grouping) =>
-  by === "session" ? "session_id" : by === "end_user" || by.startsWith(TAG) ? "labels_id" : undefined
+const isOfLabels = (by: Grouping) => by === "end_user" || by.startsWith(TAG)
 
 /** The calls that were charged in the span, by the UTC times of the charge (D48); an absent filter does not filter. */
 export interface GroupedSpan extends Span {
   readonly by: Grouping
+  /** Further dimensions (D105). */
+  readonly further?: readonly Grouping[]
 }
+
+export const dimensionsOf = ({ by, further = [] }: Pick<GroupedSpan, "by" | "further">) =>
+  [by, ...further] as const
 
 export const usageCounts = [
   "calls",
@@ -57,11 +60,16 @@ export interface SummedUsage {
   readonly buckets: Readonly<Record<CountedKind, number>>
 }
 
-export interface UsageGroup extends SummedUsage {
-  /** The name of a model or operation, the id of a key, account, session or end user (empty for none), the value of a tag (empty for none), or the first moment of a day or hour. */
+export interface GroupValue {
+  /** The name of a model, operation or upstream, the id of a key, account, session or end user (empty for none), the value of a tag (empty for none), the name of an upstream's key (empty for a single one), or the first moment of a day or hour. */
   readonly group: string | Date
   /** Display name of the key, account or end user. */
   readonly name: string | null
+}
+
+/** The value of the first dimension, and those of the others. */
+export interface UsageGroup extends SummedUsage, GroupValue {
+  readonly further: readonly GroupValue[]
 }
 
 export interface UsageSummary {
@@ -76,50 +84,95 @@ export const MAX_GROUPS = 1_000
 
 const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 
-/** The charges of a range, summed by group, `most` of them at most, and as a whole in one snapshot. */
+/** The charges of a range, summed by group, the `most` expensive ones, and as a whole in one snapshot. */
 export async function sumUsage(
   database: PostgresJsDatabase,
   range: GroupedSpan,
   most = MAX_GROUPS,
 ): Promise<UsageSummary> {
-  const { from, to, by } = range
-  const starts = by === "day" || by === "hour" ? periodsOf(from, to, PERIOD_MS[by]) : []
+  const dimensions = dimensionsOf(range).map((by) => ({ by, starts: startsOf(by, range) }))
   const rows = await scan(database, (transaction, until) =>
-    transaction.execute<Row>(sums(range, starts, until, most)),
+    transaction.execute<Row>(sums(range, dimensions, until, most)),
   )
   const [whole, ...groups] = rows
   if (whole === undefined) throw new Error("a sum of usage has no total")
   return {
-    groups: groups.map((row) => ({ ...sumsOf(row), group: groupOf(row, starts), name: nameOf(row) })),
+    groups: groups.map((row) => groupOf(row, dimensions)).sort(inReport),
     left_out: Number(textOf(whole, "groups")) - groups.length,
     total: sumsOf(whole),
   }
 }
 
-/** The total first, then the groups: periods in their order, all else by the charge. */
-function sums(range: GroupedSpan, starts: readonly Date[], until: SummedUntil, most: number): SQL {
-  const { by } = range
-  const of_hold = ofHold(by)
-  const wanted = { ...range, is_total: by !== "key" && by !== "account" }
-  const changes = changesOf(
-    of_hold === "labels_id"
-      ? labelPiecesOf(range, until)
-      : piecesOf(range, until, of_hold !== undefined ? 0 : by === "hour" ? HOUR_MS : DAY_MS),
-    { with_holds: false, ...(of_hold !== undefined && { of_hold }) },
-    wanted,
+/** Periods in their order, all else by the charge, the highest first. */
+export function inReport(left: UsageGroup, right: UsageGroup): number {
+  const [one, other] = [left.group, right.group]
+  if (one instanceof Date && other instanceof Date && one < other) return -1
+  if (one instanceof Date && other instanceof Date && one > other) return 1
+  return byCharge(left, right)
+}
+
+/** The highest charge first, which no report leaves out before a lower one. */
+export function byCharge(left: UsageGroup, right: UsageGroup): number {
+  if (left.charge_nano !== right.charge_nano) return left.charge_nano > right.charge_nano ? -1 : 1
+  return right.calls - left.calls || (placeOf(left) < placeOf(right) ? -1 : 1)
+}
+
+/** The values of a group as one text, which no other group has. */
+export function placeOf({ group, further }: UsageGroup): string {
+  return JSON.stringify([group, ...further.map((other) => other.group)])
+}
+
+interface Dimension {
+  readonly by: Grouping
+  /** The starts of the days or hours of the range; empty for other dimensions. */
+  readonly starts: readonly Date[]
+}
+
+const nth = (at: number) => sql.raw(`g${at}`)
+
+/** The total first, then the groups by their charge. */
+function sums(range: GroupedSpan, dimensions: readonly Dimension[], until: SummedUntil, most: number): SQL {
+  const asked = dimensions.map(({ by }) => by)
+  const wanted = { ...range, is_total: !asked.includes("key") && !asked.includes("account") }
+  const changes = changesOf(piecesFor(range, asked, until), columnsFor(asked), wanted)
+  const grouped = sql.join(
+    dimensions.map((_, at) => nth(at)),
+    sql`, `,
+  )
+  const given = dimensions.map(({ by, starts }, at) => sql`${groupingOf(by, starts)} AS ${nth(at)}`)
+  const shown = dimensions.map(
+    ({ by }, at) => sql`s.${nth(at)}::text, ${nameBy(by, sql`s.${nth(at)}`)} AS ${sql.raw(`name${at}`)}`,
   )
   return sql`
 WITH charges AS (
-  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${changes} x ${joined(by)}
+  SELECT ${sql.join(given, sql`, `)}, x.* FROM ${changes} x ${joined(asked)}
 ), sums AS (
-  SELECT GROUPING(c."group") AS is_whole, c."group", ${abandoned} AS abandoned, ${sumOfEach}
-  FROM charges c GROUP BY GROUPING SETS ((c."group"), ())
+  SELECT GROUPING(c.g0) AS is_whole, ${grouped}, ${abandoned} AS abandoned, ${sumOfEach}
+  FROM charges c GROUP BY GROUPING SETS ((${grouped}), ())
 )
-SELECT s."group"::text, ${nameBy(by)} AS name, ${textOfEach},
-  (count(*) OVER () - 1)::text AS groups
+SELECT ${sql.join(shown, sql`, `)}, ${textOfEach}, (count(*) OVER () - 1)::text AS groups
 FROM sums s
-ORDER BY s.is_whole DESC, ${starts.length > 0 ? sql`` : sql`s.charge_nano DESC, s.calls DESC,`} s."group"
+ORDER BY s.is_whole DESC, s.charge_nano DESC, s.calls DESC, ${grouped}
 LIMIT ${sql.raw(String(most + 1))}`
+}
+
+/**
+ * The sources of a report. Sums of hours and days have the account, the key, and the model, operation and upstream, which are in the
+ * terms; sums of days have the labels. A session and the key of an upstream are in entries only.
+ */
+function piecesFor(range: GroupedSpan, asked: readonly Grouping[], until: SummedUntil) {
+  const of_entries = asked.includes("session") || asked.includes("upstream_key")
+  if (asked.some(isOfLabels) && !of_entries && !asked.includes("hour")) return labelPiecesOf(range, until)
+  const step_ms = of_entries || asked.some(isOfLabels) ? 0 : asked.includes("hour") ? HOUR_MS : DAY_MS
+  return piecesOf(range, until, step_ms)
+}
+
+function columnsFor(asked: readonly Grouping[]): ChangeOptions {
+  const of_hold = [
+    ...(asked.includes("session") ? (["session_id"] as const) : []),
+    ...(asked.some(isOfLabels) ? (["labels_id"] as const) : []),
+  ]
+  return { with_holds: false, of_hold, with_upstream_key: asked.includes("upstream_key") }
 }
 
 const each = (columns: readonly string[], of: (column: string) => string) =>
@@ -132,9 +185,10 @@ const textOfEach = each(summed, (column) => `s.${column}::text`)
 
 const abandoned = sql`coalesce(sum(c.calls) FILTER (WHERE c.outcome = 'released' AND c.failure = 'client_left'), 0)`
 
-function joined(by: Grouping): SQL {
-  if (by === "model" || by === "operation") return sql`JOIN ${terms} t ON t.id = x.terms_id`
-  return ofHold(by) === "labels_id" ? sql`LEFT JOIN ${labels} l ON l.id = x.labels_id` : sql``
+function joined(asked: readonly Grouping[]): SQL {
+  const of_terms = asked.some((by) => by === "model" || by === "operation" || by === "upstream")
+  return sql`${of_terms ? sql`JOIN ${terms} t ON t.id = x.terms_id` : sql``}
+    ${asked.some(isOfLabels) ? sql`LEFT JOIN ${labels} l ON l.id = x.labels_id` : sql``}`
 }
 
 /** Labels beyond the most of a day's sums. */
@@ -147,6 +201,10 @@ function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
       return sql`t.model`
     case "operation":
       return sql`t.operation`
+    case "upstream":
+      return sql`t.upstream`
+    case "upstream_key":
+      return sql`coalesce(x.upstream_key, '')`
     case "session":
       return sql`coalesce(x.session_id, '')`
     case "end_user":
@@ -163,11 +221,11 @@ function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
   }
 }
 
-function nameBy(by: Grouping): SQL {
-  if (by === "key") return sql`(SELECT k.name FROM ${keys} k WHERE k.id = s."group")`
-  if (by === "account") return sql`(SELECT a.name FROM ${accounts} a WHERE a.id = s."group")`
+function nameBy(by: Grouping, group: SQL): SQL {
+  if (by === "key") return sql`(SELECT k.name FROM ${keys} k WHERE k.id = ${group})`
+  if (by === "account") return sql`(SELECT a.name FROM ${accounts} a WHERE a.id = ${group})`
   if (by === "end_user")
-    return sql`(SELECT u.subject FROM ${end_users} u WHERE u.id = CASE WHEN s."group" NOT IN ('', ${other}) THEN s."group"::uuid END)`
+    return sql`(SELECT u.subject FROM ${end_users} u WHERE u.id = CASE WHEN ${group} NOT IN ('', ${other}) THEN ${group}::uuid END)`
   return sql`NULL`
 }
 
@@ -193,24 +251,30 @@ function namedBy(by: Grouping) {
   return by === "end_user" ? { table: end_users, name: end_users.subject } : null
 }
 
-/** The first moments of the UTC days or hours that a range touches. */
-function periodsOf(from: Date, to: Date, period_ms: number): Date[] {
+/** The first moments of the UTC days or hours that a range touches; none for another grouping. */
+function startsOf(by: Grouping, { from, to }: Pick<Span, "from" | "to">): Date[] {
+  if (by !== "day" && by !== "hour") return []
+  const period_ms = PERIOD_MS[by]
   const starts: Date[] = []
   const first_ms = Math.floor(from.getTime() / period_ms) * period_ms
   for (let at = first_ms; at === first_ms || at < to.getTime(); at += period_ms) starts.push(new Date(at))
   return starts
 }
 
-function groupOf(row: Row, starts: readonly Date[]): string | Date {
-  const text = textOf(row, "group")
+function groupOf(row: Row, dimensions: readonly Dimension[]): UsageGroup {
+  const [first, ...further] = dimensions.map(({ starts }, at) => ({
+    group: groupValue(textOf(row, `g${at}`), starts),
+    name: textOrNull(row, `name${at}`),
+  }))
+  if (first === undefined) throw new Error("a sum of usage has no dimension")
+  return { ...sumsOf(row), ...first, further }
+}
+
+function groupValue(text: string, starts: readonly Date[]): string | Date {
   if (starts.length === 0) return text
   const start = starts[Number(text)]
   if (start === undefined) throw new Error("a sum of usage has a period out of its range")
   return start
-}
-
-function nameOf({ name }: Row): string | null {
-  return typeof name === "string" ? name : null
 }
 
 function sumsOf(row: Row): SummedUsage {
