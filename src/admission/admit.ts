@@ -168,12 +168,7 @@ const ASKED_AGAIN: ReadonlySet<HoldResult["outcome"]> = new Set([
 export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
 
 /** The answer to a call that was not held. Counts it if a budget refused it. */
-function refusalOf(
-  { metrics }: Pick<Admitting, "metrics">,
-  result: Refused,
-  quoted: Quote,
-  model: Model,
-): GatewayError {
+function refusalOf({ metrics }: Pick<Admitting, "metrics">, result: Refused, quoted: Quote, model: Model) {
   switch (result.outcome) {
     case "insufficient_balance":
     case "spending_limit_reached":

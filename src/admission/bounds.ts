@@ -83,12 +83,7 @@ export function mostCosts(described: Described, bound: number, model: Model): re
   return [...own, ...reached.flatMap((tier) => mostAt(tier, described, bound, model))]
 }
 
-function mostAt(
-  { price, tiers }: Rate,
-  described: Described,
-  bound: number,
-  model: Model,
-): readonly MostCost[] {
+function mostAt({ price, tiers }: Rate, described: Described, bound: number, model: Model) {
   if (tiers.length === 0) return [mostCost(described, model, price, bound)]
   const reached = [{ above_tokens: 0, price }, ...tiers].filter(
     ({ above_tokens }, at) => at === 0 || bound > above_tokens,

@@ -73,13 +73,7 @@ export class Catalog {
   /**
    * The same at a customer's prices by kind (D100). `register` returns the ids of the terms, once for all calls that wait for them.
    */
-  sold(
-    model: Model,
-    operation: OperationName,
-    shard: number,
-    price: CustomerPrice,
-    register: Register,
-  ): Promise<SoldModel> {
+  sold(model: Model, operation: OperationName, shard: number, price: CustomerPrice, register: Register) {
     const key = `${shard} ${operation} ${price.id}`
     const known = this.#sold.get(key)
     const sold = known ?? this.#sell(model, operation, shard, price, register)

@@ -77,11 +77,7 @@ export async function standingOf(
   }
 }
 
-function enterAs(
-  { in_flight, key_loads, memory, config }: Entering,
-  key_hash: string,
-  owner: Owner,
-): Accepted {
+function enterAs({ in_flight, key_loads, memory, config }: Entering, key_hash: string, owner: Owner) {
   const { limits } = config
   const { account_id } = owner
   in_flight.enter(account_id, limits.in_flight)
@@ -144,11 +140,7 @@ const OF_MODEL: ReadonlySet<ErrorCode> = new Set(["model_not_allowed", "model_no
  * model (D30). A ledger that does not answer adds nothing to a fault of the body; whether a model exists is only told to a
  * key that the ledger knows (D27).
  */
-export async function faultOf(
-  ledger: Pick<CallLedger, "standing">,
-  key_hash: string,
-  error: unknown,
-): Promise<unknown> {
+export async function faultOf(ledger: Pick<CallLedger, "standing">, key_hash: string, error: unknown) {
   if (!(error instanceof GatewayError) || !AFTER_KEY.has(error.code)) return error
   try {
     await usableKey(ledger, key_hash)

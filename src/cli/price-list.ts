@@ -77,14 +77,7 @@ class EntryReader {
   }
 
   /** `per`: the power of ten that the value counts in USD: 0, 3 for USD per 1,000, 6 for USD per 1M. */
-  price(
-    key: string,
-    kind: ListedKind,
-    per: number,
-    value: unknown,
-    above_tokens = 0,
-    service_tier?: string,
-  ): void {
+  price(key: string, kind: ListedKind, per: number, value: unknown, above_tokens = 0, service_tier?: string) {
     if (value === null) return
     const text = value instanceof NumberText ? value.text : null
     const amount_pico = text === null ? null : priceIn(kind, text, per)

@@ -170,10 +170,7 @@ function remarksOnRequests(requests: RequestMatches | null): string[] {
   ]
 }
 
-function remarksOn(
-  { rows, theirs, ours, unexplained, explained }: Reconciliation,
-  exported: UsageExport,
-): string[] {
+function remarksOn({ rows, theirs, ours, unexplained, explained }: Reconciliation, exported: UsageExport) {
   const compared = rows.filter(({ state }) => state === "compared").length
   return [
     `Compared ${count(compared)} of ${count(rows.length)} sums: theirs ${usd(theirs)} USD, ours ${usd(ours)} USD, unexplained ${usd(unexplained)} USD, from elsewhere ${usd(explained.elsewhere)} USD.`,

@@ -263,10 +263,7 @@ function openRouterUsage(row: ReadonlyMap<string, string>): ExportedUsage | null
 }
 
 /** Adds buckets of minutes to hours. A step is covered if its buckets fill it. */
-function collected(
-  buckets: readonly ExportedBucket[],
-  step: ReportStep,
-): Pick<UsageExport, "step" | "from_ms" | "to_ms" | "covered" | "usages"> {
+function collected(buckets: readonly ExportedBucket[], step: ReportStep) {
   const step_ms = STEP_MS[step]
   const startOf = (ms: number) => ms - (ms % step_ms)
   const filled = new Map<number, number>()

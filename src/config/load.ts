@@ -11,7 +11,6 @@ import {
   haveOutput,
   type Model,
   operationsOf,
-  type Route,
   type Upstream,
 } from "./config.ts"
 import { ConfigFile, type FileModel, ModelSettings, Settings } from "./file.ts"
@@ -159,11 +158,7 @@ function offeredBy(upstream: Upstream | undefined): readonly OperationName[] | u
 }
 
 /** The limits of a model's output; a model that only makes embeddings has none (D67). */
-function outputOf(
-  model: FileModel,
-  generates: boolean,
-  report: FaultReport,
-): Pick<Model, "max_output_tokens" | "hold_output_tokens"> {
+function outputOf(model: FileModel, generates: boolean, report: FaultReport) {
   if (!generates) {
     for (const key of ["max_output_tokens", "hold_output_tokens"] as const)
       if (model[key] !== undefined) report(key, "no such key, because embeddings have no output tokens")
@@ -177,11 +172,7 @@ function outputOf(
   return { max_output_tokens, hold_output_tokens }
 }
 
-function routesOf(
-  { name, family, upstreams: ways }: FileModel,
-  upstreams: Upstreams,
-  report: FaultReport,
-): Route[] {
+function routesOf({ name, family, upstreams: ways }: FileModel, upstreams: Upstreams, report: FaultReport) {
   const is_weighed = ways.some(({ weight, priority }) => weight !== undefined || priority !== undefined)
   return ways.flatMap(({ use, model = name, weight = 1, priority }, at) => {
     const upstream = upstreams.get(use)

@@ -24,11 +24,7 @@ export function refusedIn({ refuse }: FileModel, report: FaultReport): readonly 
 const READ: ReadonlySet<Means> = new Set(["ours", "parts", "embedded", "limit", "times"])
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
 
-export function checkSet(
-  { set }: FileModel,
-  operations: readonly OperationName[],
-  report: FaultReport,
-): void {
+export function checkSet({ set }: FileModel, operations: readonly OperationName[], report: FaultReport) {
   for (const field of Object.keys(set)) {
     const top = folded(field.split(".")[0] ?? "")
     if (!isPath(field)) report(`set.${field}`, FIELD)

@@ -19,11 +19,7 @@ export interface ProxySettings {
  * The proxy of an upstream: its own, otherwise that of the file, otherwise that of the environment. `NO_PROXY` exempts from the
  * last two. Null if there is none. Loopback addresses have no proxy unless the upstream itself sets one.
  */
-export function proxyOf(
-  base_url: string,
-  own: string | undefined,
-  { common, env, report }: ProxySettings,
-): string | null {
+export function proxyOf(base_url: string, own: string | undefined, { common, env, report }: ProxySettings) {
   const told = own ?? common
   if (told === "none" || !URL.canParse(base_url)) return null
   if (own !== undefined) return own

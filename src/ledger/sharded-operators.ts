@@ -105,9 +105,7 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     account_id === undefined && asked.key_id !== undefined
       ? (await keyed(asked.key_id))?.answer.account_id
       : account_id
-  const inAll = async <Asked extends Pick<GroupedSpan, "account_ids" | "key_id">>(
-    span: Asked,
-  ): Promise<Asked> => {
+  const inAll = async <Asked extends Pick<GroupedSpan, "account_ids" | "key_id">>(span: Asked) => {
     if (span.account_ids !== undefined) return span
     const account_id = await ofAccount(span, undefined)
     return account_id === undefined ? span : { ...span, account_ids: [account_id] }
@@ -382,11 +380,7 @@ function named({ shard, answer }: ShardAnswer<Account>): Account {
  * The shard for a new account: one of those that are open, in an order that depends on the id alone, so that accounts are
  * spread evenly, and two requests with the same id choose the same shard. A new id takes the first one that answers.
  */
-async function shardFor(
-  shards: readonly OperatorShard[],
-  id: string,
-  is_new: boolean,
-): Promise<OperatorShard | null> {
+async function shardFor(shards: readonly OperatorShard[], id: string, is_new: boolean) {
   const weightOf = ({ name }: OperatorShard) => Bun.hash.xxHash64(`${id} ${name}`)
   const choices = shards
     .filter(({ open }) => open)

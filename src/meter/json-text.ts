@@ -95,12 +95,7 @@ function elementsOf(text: string): readonly JsonMember[] {
   return partsOf(text, "[", "]", (at) => ({ name: "", begins: at, start: at, end: valueEnd(text, at) }))
 }
 
-function partsOf(
-  text: string,
-  open: string,
-  close: string,
-  partAt: (at: number) => JsonMember,
-): readonly JsonMember[] {
+function partsOf(text: string, open: string, close: string, partAt: (at: number) => JsonMember) {
   const first = text.search(NOT_BLANK)
   if (text[first] !== open) return []
   const parts: JsonMember[] = []

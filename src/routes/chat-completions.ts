@@ -2,7 +2,9 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { chat } from "../operations/chat.ts"
 import type { Gateway } from "../service/gateway.ts"
+import { Count } from "../wire/admin.ts"
 import { ChatRequest } from "../wire/chat-request.ts"
+import { count, nullable, open, text } from "../wire/field.ts"
 import { answering } from "./model-calls.ts"
 import { callErrors, callHeaders } from "./reference/examples.ts"
 import { answer, compatible, described, events, shown } from "./reference/operation.ts"
@@ -17,11 +19,11 @@ export function chatCompletions(gateway: Gateway) {
 
 /** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
-const Usage = Type.Object(
+const Usage = open(
   {
-    prompt_tokens: Type.Integer({ minimum: 0 }),
-    completion_tokens: Type.Integer({ minimum: 0 }),
-    total_tokens: Type.Integer({ minimum: 0 }),
+    prompt_tokens: Count,
+    completion_tokens: Count,
+    total_tokens: Count,
     cost: Type.Optional(
       Type.Number({
         minimum: 0,
@@ -30,18 +32,12 @@ const Usage = Type.Object(
       }),
     ),
     prompt_tokens_details: Type.Optional(
-      Type.Object(
-        {
-          cached_tokens: Type.Integer({
-            minimum: 0,
-            description: "The part of `prompt_tokens` that is charged at the cached price.",
-          }),
-        },
-        { additionalProperties: true },
-      ),
+      open({
+        cached_tokens: count("The part of `prompt_tokens` that is charged at the cached price."),
+      }),
     ),
   },
-  { additionalProperties: true, description: "The usage that the call is charged for, if it is valid." },
+  "The usage that the call is charged for, if it is valid.",
 )
 
 const logprobs = Type.Optional(
@@ -50,48 +46,39 @@ const logprobs = Type.Optional(
 
 const finish = { description: "Why the choice ended: `stop`, `length`, `tool_calls` or `content_filter`." }
 
-const ChatCompletion = Type.Object(
-  {
-    id: Type.String(),
-    object: Type.Literal("chat.completion"),
-    created: Type.Integer({ description: "Unix seconds." }),
-    model: Type.String({ description: "The provider's name of the model." }),
-    choices: Type.Array(
-      Type.Object({
-        index: Type.Integer({ minimum: 0 }),
-        message: Type.Object(
-          {
-            role: Type.Literal("assistant"),
-            content: Type.Union([Type.String(), Type.Null()]),
-            refusal: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-          },
-          { additionalProperties: true },
-        ),
-        logprobs,
-        finish_reason: Type.String(finish),
+const ChatCompletion = open({
+  id: Type.String(),
+  object: Type.Literal("chat.completion"),
+  created: Type.Integer({ description: "Unix seconds." }),
+  model: text("The provider's name of the model."),
+  choices: Type.Array(
+    Type.Object({
+      index: Count,
+      message: open({
+        role: Type.Literal("assistant"),
+        content: nullable(Type.String()),
+        refusal: Type.Optional(nullable(Type.String())),
       }),
-    ),
-    usage: Type.Optional(Usage),
-  },
-  { additionalProperties: true },
-)
+      logprobs,
+      finish_reason: Type.String(finish),
+    }),
+  ),
+  usage: Type.Optional(Usage),
+})
 
-const ChatCompletionChunk = Type.Object(
+const ChatCompletionChunk = open(
   {
     id: Type.String(),
     object: Type.Literal("chat.completion.chunk"),
     created: Type.Integer({ description: "Unix seconds." }),
-    model: Type.String({ description: "The provider's name of the model." }),
+    model: text("The provider's name of the model."),
     choices: Type.Array(
       Type.Object({
-        index: Type.Integer({ minimum: 0 }),
-        delta: Type.Object(
-          {
-            role: Type.Optional(Type.Literal("assistant")),
-            content: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-          },
-          { additionalProperties: true },
-        ),
+        index: Count,
+        delta: open({
+          role: Type.Optional(Type.Literal("assistant")),
+          content: Type.Optional(nullable(Type.String())),
+        }),
         logprobs,
         finish_reason: Type.Union([Type.String(finish), Type.Null()]),
       }),
@@ -99,10 +86,7 @@ const ChatCompletionChunk = Type.Object(
     ),
     usage: Type.Optional(Type.Union([Usage, Type.Null()])),
   },
-  {
-    additionalProperties: true,
-    description: "The data of one event. The data of the last event is the text `[DONE]`.",
-  },
+  "The data of one event. The data of the last event is the text `[DONE]`.",
 )
 
 const usage = {

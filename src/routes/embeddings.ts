@@ -2,7 +2,9 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { embeddings } from "../operations/embeddings.ts"
 import type { Gateway } from "../service/gateway.ts"
+import { Count } from "../wire/admin.ts"
 import { EmbeddingsRequest } from "../wire/embeddings-request.ts"
+import { count, open, text } from "../wire/field.ts"
 import { answering } from "./model-calls.ts"
 import { callErrors, callHeaders } from "./reference/examples.ts"
 import { answer, compatible, described, shown } from "./reference/operation.ts"
@@ -16,44 +18,35 @@ export function embeddingCalls(gateway: Gateway) {
 }
 
 /** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
-const Embeddings = Type.Object(
-  {
-    object: Type.Literal("list"),
-    data: Type.Array(
-      Type.Object(
-        {
-          object: Type.Literal("embedding"),
-          index: Type.Integer({ minimum: 0, description: "The place of its input in the request." }),
-          embedding: Type.Union([Type.Array(Type.Number()), Type.String()], {
-            description: "The vector: numbers, or with `base64` the text of their bytes.",
+const Embeddings = open({
+  object: Type.Literal("list"),
+  data: Type.Array(
+    open({
+      object: Type.Literal("embedding"),
+      index: count("The place of its input in the request."),
+      embedding: Type.Union([Type.Array(Type.Number()), Type.String()], {
+        description: "The vector: numbers, or with `base64` the text of their bytes.",
+      }),
+    }),
+  ),
+  model: text("The provider's name of the model."),
+  usage: Type.Optional(
+    open(
+      {
+        prompt_tokens: Count,
+        total_tokens: Count,
+        cost: Type.Optional(
+          Type.Number({
+            minimum: 0,
+            description:
+              "What the call was charged, in USD. Present if the request asked for it (`usage.include`).",
           }),
-        },
-        { additionalProperties: true },
-      ),
+        ),
+      },
+      "The usage that the call is charged for, if it is valid.",
     ),
-    model: Type.String({ description: "The provider's name of the model." }),
-    usage: Type.Optional(
-      Type.Object(
-        {
-          prompt_tokens: Type.Integer({ minimum: 0 }),
-          total_tokens: Type.Integer({ minimum: 0 }),
-          cost: Type.Optional(
-            Type.Number({
-              minimum: 0,
-              description:
-                "What the call was charged, in USD. Present if the request asked for it (`usage.include`).",
-            }),
-          ),
-        },
-        {
-          additionalProperties: true,
-          description: "The usage that the call is charged for, if it is valid.",
-        },
-      ),
-    ),
-  },
-  { additionalProperties: true },
-)
+  ),
+})
 
 const list = {
   object: "list",

@@ -47,11 +47,7 @@ const MAX_KEPT_BYTES = 1 << 20
  * Keeps the answer to a call with an `Idempotency-Key`, if the configuration says so (D43). Waits no longer than for a
  * settlement (D32). A failure is logged and does not affect the call: the answer just cannot be replayed.
  */
-export async function keepAnswer(
-  { ledger, config, log }: Gateway,
-  call: Call,
-  body: Uint8Array,
-): Promise<void> {
+export async function keepAnswer({ ledger, config, log }: Gateway, call: Call, body: Uint8Array) {
   const { keep_answers_ms } = config.idempotency
   const { id, idempotency } = call.hold
   if (idempotency === null || keep_answers_ms === null || body.byteLength > MAX_KEPT_BYTES) return

@@ -3,6 +3,7 @@ import { Elysia } from "elysia"
 import { messages } from "../operations/messages.ts"
 import { vendorInPath } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
+import { count, nullable, open, text } from "../wire/field.ts"
 import { MessagesRequest } from "../wire/messages-request.ts"
 import { answering, modelCall } from "./model-calls.ts"
 import { callErrors, callHeaders } from "./reference/examples.ts"
@@ -63,44 +64,38 @@ const vendorParams = Type.Object({
 
 /** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
-const Tokens = (description: string) => Type.Integer({ minimum: 0, description })
-
-const Usage = Type.Object(
+const Usage = open(
   {
-    input_tokens: Tokens("The prompt, without what was read from a cache or written to one."),
+    input_tokens: count("The prompt, without what was read from a cache or written to one."),
     cache_read_input_tokens: Type.Optional(
-      Type.Union([Tokens("Read from the cache: charged at the cached price."), Type.Null()]),
+      Type.Union([count("Read from the cache: charged at the cached price."), Type.Null()]),
     ),
     cache_creation_input_tokens: Type.Optional(
-      Type.Union([Tokens("Written to the cache: charged at the price of cache writes."), Type.Null()]),
+      Type.Union([count("Written to the cache: charged at the price of cache writes."), Type.Null()]),
     ),
-    output_tokens: Tokens("The output, thinking included."),
+    output_tokens: count("The output, thinking included."),
   },
-  { additionalProperties: true, description: "The usage that the call is charged for, if it is valid." },
+  "The usage that the call is charged for, if it is valid.",
 )
 
-const Message = Type.Object(
-  {
-    id: Type.String(),
-    type: Type.Literal("message"),
-    role: Type.Literal("assistant"),
-    model: Type.String({ description: "The provider's name of the model." }),
-    content: Type.Array(Type.Object({ type: Type.String() }, { additionalProperties: true })),
-    stop_reason: Type.Union([Type.String(), Type.Null()]),
-    stop_sequence: Type.Union([Type.String(), Type.Null()]),
-    usage: Type.Optional(Usage),
-  },
-  { additionalProperties: true },
-)
+const Message = open({
+  id: Type.String(),
+  type: Type.Literal("message"),
+  role: Type.Literal("assistant"),
+  model: text("The provider's name of the model."),
+  content: Type.Array(open({ type: Type.String() })),
+  stop_reason: nullable(Type.String()),
+  stop_sequence: nullable(Type.String()),
+  usage: Type.Optional(Usage),
+})
 
-const MessageEvent = Type.Object(
+const MessageEvent = open(
   {
-    type: Type.String({
-      description:
-        "The name of the event: `message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`, `message_delta`, `message_stop`, `ping` or `error`.",
-    }),
+    type: text(
+      "The name of the event: `message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`, `message_delta`, `message_stop`, `ping` or `error`.",
+    ),
   },
-  { additionalProperties: true, description: "The data of one event." },
+  "The data of one event.",
 )
 
 const usage = { input_tokens: 11, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 }
@@ -120,7 +115,7 @@ const message = {
   usage: { ...usage, output_tokens: 6 },
 }
 
-const text = (said: string) => ({
+const textDelta = (said: string) => ({
   type: "content_block_delta",
   index: 0,
   delta: { type: "text_delta", text: said },
@@ -133,8 +128,8 @@ export const exampleEvents = [
     message: { ...common, content: [], stop_reason: null, usage: { ...usage, output_tokens: 1 } },
   },
   { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
-  text("Hello"),
-  text(" there!"),
+  textDelta("Hello"),
+  textDelta(" there!"),
   { type: "content_block_stop", index: 0 },
   {
     type: "message_delta",

@@ -166,12 +166,7 @@ const AFFINE = ["prompt_cache_key", "conversation"] as const
  * Ends a call that got no 2xx: releases it with the most specific cause (D28). Resolves with the error for the client
  * once the release is durable (D32), so that an immediate retry does not meet the call's own hold.
  */
-async function abandon(
-  gateway: Gateway,
-  call: Call,
-  client_deadline: ClientDeadline,
-  error: unknown,
-): Promise<unknown> {
+async function abandon(gateway: Gateway, call: Call, client_deadline: ClientDeadline, error: unknown) {
   if (call.closed) return error
   const reason = client_deadline.abandoned
   const failure = reason === "gateway_stopped" ? "no_output" : (reason ?? failureOf(error))

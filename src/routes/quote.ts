@@ -137,12 +137,7 @@ function quoteBody(
 }
 
 /** The largest `max_tokens` that fits; the model's maximum if output is free. */
-function largestFor(
-  bounds: Quote,
-  model: Model,
-  room_nano: bigint,
-  { price_multiplier_bp }: Standing,
-): number | null {
+function largestFor(bounds: Quote, model: Model, room_nano: bigint, { price_multiplier_bp }: Standing) {
   const { limit_field, costs, cost_pico } = bounds
   const free_output = limit_field !== null && costs.every(({ output_pico }) => output_pico === 0n)
   if (!free_output) return largestMaxTokens(bounds, model, room_nano, price_multiplier_bp)

@@ -101,12 +101,7 @@ function ownAccount({ account, key, budgets, grants }: Holder): OwnAccount {
   )
 }
 
-function ownBody(
-  account: AccountBody,
-  key: KeyBody,
-  budgets: OwnBudget[],
-  grants: OwnAccount["grants"],
-): OwnAccount {
+function ownBody(account: AccountBody, key: KeyBody, budgets: OwnBudget[], grants: OwnAccount["grants"]) {
   return bodyOf(OwnAccount, { ...account, grants, key: bodyOf(OwnAccount.properties.key, key), budgets })
 }
 

@@ -217,11 +217,7 @@ function askingBody({ key, request_id }: ProviderIds) {
 }
 
 /** The fields of a charge are null until there is one. */
-function outcomeOf(
-  call: CallRecord,
-  price: Price,
-  price_multiplier_bp: number,
-): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "cost" | "usage" | "lines"> {
+function outcomeOf(call: CallRecord, price: Price, price_multiplier_bp: number) {
   const { amount_nano, charge_nano, basis, ending, failure } = call
   if (charge_nano === null) {
     return {
@@ -387,19 +383,13 @@ export function pricesBody(
   }
 }
 
-function feesBody(
-  fees: Readonly<Record<string, bigint>>,
-  price_multiplier_bp: number,
-): Record<string, string> {
+function feesBody(fees: Readonly<Record<string, bigint>>, price_multiplier_bp: number) {
   const printed = (tool: string) => [tool, printPriceOf("tool_run", fees[tool] ?? 0n, price_multiplier_bp)]
   return Object.fromEntries(toolNames(fees).map(printed))
 }
 
 /** A line of a receipt, times a price multiplier. */
-function lineBody(
-  { price_pico, cost_pico, ...line }: ChargeLine,
-  price_multiplier_bp: number,
-): CallBody["lines"][number] {
+function lineBody({ price_pico, cost_pico, ...line }: ChargeLine, price_multiplier_bp: number) {
   return {
     ...line,
     price: printPriceOf(line.kind, price_pico, price_multiplier_bp),

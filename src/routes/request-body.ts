@@ -180,11 +180,7 @@ async function readParts(
  * until then the client can read the answer, and the rest of the body waits in its socket. The runtime would read it all to
  * drop it, however long it is. Without memory for what has come of it (D77), the connection is closed immediately.
  */
-export async function refusal(
-  request: Request,
-  fault: GatewayError,
-  { memory }: Pick<Gateway, "memory">,
-): Promise<Response> {
+export async function refusal(request: Request, fault: GatewayError, { memory }: Pick<Gateway, "memory">) {
   const { headers } = request
   const is_read = request.bodyUsed && !unfinished.has(request)
   const id = requestId(request)

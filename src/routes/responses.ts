@@ -2,6 +2,8 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { printedEvent, responses } from "../operations/responses.ts"
 import type { Gateway } from "../service/gateway.ts"
+import { Count } from "../wire/admin.ts"
+import { count, open, text } from "../wire/field.ts"
 import { ResponsesRequest } from "../wire/responses-request.ts"
 import { answering } from "./model-calls.ts"
 import { callErrors, callHeaders } from "./reference/examples.ts"
@@ -17,62 +19,43 @@ export function responseCalls(gateway: Gateway) {
 
 /** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
-const Usage = Type.Object(
+const Usage = open(
   {
-    input_tokens: Type.Integer({ minimum: 0 }),
+    input_tokens: Count,
     input_tokens_details: Type.Optional(
-      Type.Object(
-        {
-          cached_tokens: Type.Integer({
-            minimum: 0,
-            description: "The part of `input_tokens` that is charged at the cached price.",
-          }),
-        },
-        { additionalProperties: true },
-      ),
+      open({
+        cached_tokens: count("The part of `input_tokens` that is charged at the cached price."),
+      }),
     ),
-    output_tokens: Type.Integer({ minimum: 0 }),
+    output_tokens: Count,
     output_tokens_details: Type.Optional(
-      Type.Object(
-        {
-          reasoning_tokens: Type.Integer({
-            minimum: 0,
-            description: "The part of `output_tokens` that is reasoning.",
-          }),
-        },
-        { additionalProperties: true },
-      ),
+      open({
+        reasoning_tokens: count("The part of `output_tokens` that is reasoning."),
+      }),
     ),
-    total_tokens: Type.Integer({ minimum: 0 }),
+    total_tokens: Count,
   },
-  { additionalProperties: true, description: "The usage that the call is charged for, if it is valid." },
+  "The usage that the call is charged for, if it is valid.",
 )
 
-const Response = Type.Object(
-  {
-    id: Type.String(),
-    object: Type.Literal("response"),
-    created_at: Type.Integer({ description: "Unix seconds." }),
-    status: Type.String({ description: "`completed`, `incomplete` or `failed`." }),
-    model: Type.String({ description: "The provider's name of the model." }),
-    output: Type.Array(Type.Object({ type: Type.String() }, { additionalProperties: true }), {
-      description: "Messages, calls of tools and reasoning, in their order.",
-    }),
-    usage: Type.Optional(Type.Union([Usage, Type.Null()])),
-  },
-  { additionalProperties: true },
-)
+const Response = open({
+  id: Type.String(),
+  object: Type.Literal("response"),
+  created_at: Type.Integer({ description: "Unix seconds." }),
+  status: text("`completed`, `incomplete` or `failed`."),
+  model: text("The provider's name of the model."),
+  output: Type.Array(open({ type: Type.String() }), {
+    description: "Messages, calls of tools and reasoning, in their order.",
+  }),
+  usage: Type.Optional(Type.Union([Usage, Type.Null()])),
+})
 
-const ResponseEvent = Type.Object(
+const ResponseEvent = open(
   {
-    type: Type.String({ description: "The name of the event." }),
-    sequence_number: Type.Integer({ minimum: 0 }),
+    type: text("The name of the event."),
+    sequence_number: Count,
   },
-  {
-    additionalProperties: true,
-    description:
-      "The data of one event. The last event is `response.completed`, `response.incomplete` or `response.failed`; each has the whole response.",
-  },
+  "The data of one event. The last event is `response.completed`, `response.incomplete` or `response.failed`; each has the whole response.",
 )
 
 const item_id = "msg_8f2c"

@@ -44,11 +44,7 @@ export function pagePolicy(...more: readonly string[]): string {
 }
 
 /** A browser may keep the file, but must revalidate it, so an upgraded gateway never gets an old page. */
-export async function serveFile(
-  request: Request,
-  file: ServedFile | Promise<ServedFile>,
-  policy: string,
-): Promise<Response> {
+export async function serveFile(request: Request, file: ServedFile | Promise<ServedFile>, policy: string) {
   const { bytes, packed_bytes, type, etag } = await file
   const is_packed = /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "")
   const headers = {

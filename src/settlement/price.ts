@@ -90,12 +90,7 @@ function parentPico(bucket: Bucket, price: Price): bigint {
 }
 
 /** The reported usage, plus as much of the estimate as `amount_pico` pays for, the prompt first. */
-function withEstimate(
-  base: Usage,
-  estimated: Settled["estimated"],
-  price: Price,
-  amount_pico: bigint,
-): Usage {
+function withEstimate(base: Usage, estimated: Settled["estimated"], price: Price, amount_pico: bigint) {
   const prompt = fitting(estimated.prompt_tokens, price.input_pico, amount_pico - costPico(base, price))
   const asked = { ...base, prompt_tokens: base.prompt_tokens + prompt }
   const completion = fitting(

@@ -81,11 +81,7 @@ function detailsOf({ asking }: Call, of_charge: EndDetails | null): EndDetails |
 }
 
 /** Details for the receipt besides the charge (D87, D90); null if there are none. */
-function chargeDetails(
-  { asked, model }: Call,
-  verdict: Verdict,
-  { usage, output_bytes }: Evidence,
-): EndDetails | null {
+function chargeDetails({ asked, model }: Call, verdict: Verdict, { usage, output_bytes }: Evidence) {
   if (verdict.outcome === "released") return null
   const { prompt_tokens, completion_tokens } = verdict.estimated
   const is_estimate = prompt_tokens > 0 || completion_tokens > 0
@@ -113,11 +109,7 @@ export function checkpoint(call: Call): Checkpoint | null {
 }
 
 /** Adds what a call says about estimates to the sums of this process (D92). */
-function measure(
-  ledger: CallLedger,
-  { model, operation, asked, shard }: Call,
-  reported: Reported | null,
-): void {
+function measure(ledger: CallLedger, { model, operation, asked, shard }: Call, reported: Reported | null) {
   if (reported === null) return
   ledger.measure(
     {

@@ -16,11 +16,7 @@ export function sentTo(
  * The changes of a request together with those of its upstream (D81). `drop` comes first, then `set`, in any spelling of the
  * fields. A field that is left out is undefined.
  */
-function edited(
-  texts: FieldTexts,
-  changes: Readonly<Record<string, unknown>>,
-  { set, drop }: Edits,
-): Readonly<Record<string, unknown>> {
+function edited(texts: FieldTexts, changes: Readonly<Record<string, unknown>>, { set, drop }: Edits) {
   const paths = [...drop, ...Object.keys(set)]
   const meant = new Set(paths.map((path) => folded(path.split(".", 1)[0] ?? "")))
   const fields: Record<string, unknown> = {}

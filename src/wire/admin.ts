@@ -1,9 +1,9 @@
-import { type SchemaOptions, type Static, type TSchema, Type } from "@sinclair/typebox"
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { parseMultiplier, parseUsd, printMultiplier, printUsd } from "../money.ts"
-import { bases, endings, failures, notes, operationNames, type Period, periods, states } from "./call.ts"
+import { bases, endings, failures, notes, operationNames, periods, states } from "./call.ts"
 import { callDetails } from "./call-details.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { titled, UNIT } from "./field.ts"
+import { decoded, nullable, oneOf, text, titled, UNIT } from "./field.ts"
 import { clientTags, KeyLabels, RequiredTags, tags } from "./labels.ts"
 import { Line, Prices } from "./prices.ts"
 import { parseTime, printTime } from "./time.ts"
@@ -25,6 +25,8 @@ export const Money = Type.String({
   description: "A USD amount as a decimal string with at most nine decimals.",
   [UNIT]: "usd",
 })
+/** An amount in an answer. */
+export const usd = (description: string) => Type.String({ ...Money, description })
 export const Count = Type.Integer({ minimum: 0 })
 export const Milliseconds = Type.Integer({ minimum: 0, [UNIT]: "ms" })
 
@@ -39,8 +41,6 @@ export const line = (maxLength: number, description: string) =>
 /** The schema or null, which removes the value. Errors are those of the schema. */
 export const orNull = <S extends TSchema>(schema: S) =>
   Type.Union([schema, Type.Null()], { [EXPECTED]: `${schema[EXPECTED]}, or null` })
-export const nullable = <S extends TSchema>(schema: S, options: SchemaOptions = {}) =>
-  Type.Union([schema, Type.Null()], options)
 /** Type `string`, so that a word of a newer gateway is shown and not refused. */
 export const word = (words: readonly string[]) => Type.String({ enum: [...words] })
 export const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }
@@ -48,7 +48,7 @@ export const closed = { additionalProperties: false, [EXPECTED]: "a JSON object"
 export const listOf = <S extends TSchema>(schema: S) =>
   Type.Object({
     data: Type.Array(schema),
-    next: nullable(Type.String({ description: "The `after` of the next page; null on the last page." })),
+    next: nullable(text("The `after` of the next page; null on the last page.")),
   })
 
 const amounts = {
@@ -67,32 +67,21 @@ export const AccountBody = Type.Object({
   name: titled("Name", Type.String()),
   external_id: titled(
     "External id",
-    nullable(Type.String({ description: "Your own id of the account, which no other account has." })),
+    nullable(text("Your own id of the account, which no other account has.")),
   ),
   ...amounts,
   credit_limit: titled(
     "Credit limit",
-    Type.String({
-      ...Money,
-      description: "The allowed overdraft: how far calls can take the balance below 0.",
-    }),
+    usd("The allowed overdraft: how far calls can take the balance below 0."),
   ),
   low_balance: titled(
     "Low balance",
-    nullable(
-      Type.String({
-        ...Money,
-        description: "There is an event when the balance falls below it; null for none.",
-      }),
-    ),
+    nullable(usd("There is an event when the balance falls below it; null for none.")),
   ),
   price_multiplier: titled("Price multiplier", PriceMultiplier),
   suspended: titled("State", Type.Boolean({ description: "Whether new calls of the account are refused." })),
   created_at: titled("Created", Time),
-  shard: titled(
-    "Shard",
-    Type.Optional(Type.String({ description: "The shard of the account, if there are several." })),
-  ),
+  shard: titled("Shard", Type.Optional(text("The shard of the account, if there are several."))),
 })
 export type AccountBody = Static<typeof AccountBody>
 
@@ -107,9 +96,11 @@ export type BalanceBody = Static<typeof BalanceBody>
 /** An id that the client creates, so that it can repeat the request. Decoded to the canonical form. */
 export const ownId = (description: string) =>
   Type.Optional(
-    Type.Transform(Type.String({ pattern: UUID, description, [EXPECTED]: "a UUID" }))
-      .Decode((text) => text.toLowerCase())
-      .Encode((id) => id),
+    decoded(
+      Type.String({ pattern: UUID, description, [EXPECTED]: "a UUID" }),
+      (text) => text.toLowerCase(),
+      (id) => id,
+    ),
   )
 const Suspended = Type.Boolean({
   description: "True refuses all new calls, false accepts them again.",
@@ -117,16 +108,14 @@ const Suspended = Type.Boolean({
 })
 
 const ownMultiplier = (name: string, description: string) =>
-  Type.Unsafe<number>(
-    Type.Transform(
-      Type.String({
-        pattern: "^\\d{1,4}(?:\\.\\d{1,4})?$",
-        description,
-        [EXPECTED]: PRICE_MULTIPLIER,
-      }),
-    )
-      .Decode((text) => multiplierOf(name, text))
-      .Encode(printMultiplier),
+  decoded(
+    Type.String({ pattern: "^\\d{1,4}(?:\\.\\d{1,4})?$", description, [EXPECTED]: PRICE_MULTIPLIER }),
+    (text) => {
+      const price_multiplier_bp = parseMultiplier(text)
+      if (price_multiplier_bp === null) throw invalidField(name, PRICE_MULTIPLIER)
+      return price_multiplier_bp
+    },
+    printMultiplier,
   )
 export const OwnMultiplier = ownMultiplier(
   "price_multiplier",
@@ -138,37 +127,27 @@ const OldMultiplier = ownMultiplier(
   "The old name of `price_multiplier`. The next version does not accept it.",
 )
 
-function multiplierOf(name: string, text: string): number {
-  const price_multiplier_bp = parseMultiplier(text)
-  if (price_multiplier_bp === null) throw invalidField(name, PRICE_MULTIPLIER)
-  return price_multiplier_bp
-}
-
 const ExternalId = line(200, "Your own id of the account. No other account can have it.")
-const CreditLimit = Type.Unsafe<bigint>(
-  Type.Transform(
-    Type.String({
-      pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
-      description:
-        "USD as a decimal string: the allowed overdraft. New calls can take the balance down to minus this.",
-      [EXPECTED]: LIMIT,
-    }),
-  )
-    .Decode((text) => amountIn("credit_limit", text, LIMIT))
-    .Encode(printUsd),
+const CreditLimit = decoded(
+  Type.String({
+    pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
+    description:
+      "USD as a decimal string: the allowed overdraft. New calls can take the balance down to minus this.",
+    [EXPECTED]: LIMIT,
+  }),
+  (text) => amountIn("credit_limit", text, LIMIT),
+  printUsd,
 )
 
-const LowBalance = Type.Unsafe<bigint>(
-  Type.Transform(
-    Type.String({
-      pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
-      description:
-        "USD as a decimal string: the event `tollgate.balance.low` is sent when the balance falls below it. Null for none.",
-      [EXPECTED]: `${LIMIT}, or null`,
-    }),
-  )
-    .Decode((text) => amountIn("low_balance", text, LIMIT))
-    .Encode(printUsd),
+const LowBalance = decoded(
+  Type.String({
+    pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
+    description:
+      "USD as a decimal string: the event `tollgate.balance.low` is sent when the balance falls below it. Null for none.",
+    [EXPECTED]: `${LIMIT}, or null`,
+  }),
+  (text) => amountIn("low_balance", text, LIMIT),
+  printUsd,
 )
 
 export function amountIn(name: string, text: string, expected: string): bigint {
@@ -209,12 +188,7 @@ export const SpendingLimitBody = Type.Object(
       description: "A USD amount as a decimal string with at most nine decimals.",
       [EXPECTED]: LIMIT,
     }),
-    per: Type.Unsafe<Period>(
-      Type.Union(
-        periods.map((period) => Type.Literal(period)),
-        { description: "The period, in UTC.", [EXPECTED]: "day or month" },
-      ),
-    ),
+    per: oneOf(periods, "The period, in UTC.", "day or month"),
   },
   {
     ...closed,
@@ -226,10 +200,7 @@ export const SpendingLimitBody = Type.Object(
 const keyFields = {
   id: titled("ID", Id),
   name: titled("Name", nullable(Type.String())),
-  prefix: titled(
-    "Begins with",
-    Type.String({ description: "The first characters of the key, to identify it." }),
-  ),
+  prefix: titled("Begins with", text("The first characters of the key, to identify it.")),
   models: titled(
     "Models",
     nullable(Type.Array(Type.String(), { description: "The models that the key can use; null: all." })),
@@ -237,12 +208,7 @@ const keyFields = {
   expires_at: titled("Expires", nullable(Time)),
   suspended: titled("State", Type.Boolean({ description: "Whether new calls with the key are refused." })),
   spending_limit: titled("Limit", nullable(SpendingLimitBody)),
-  group: titled(
-    "Group",
-    nullable(
-      Type.String({ description: "The group of the key, for budgets: a path such as `acme/search`." }),
-    ),
-  ),
+  group: titled("Group", nullable(text("The group of the key, for budgets: a path such as `acme/search`."))),
   labels: titled("Labels", tags("Tags of all calls with the key (D94).")),
   required_tags: titled(
     "Required tags",
@@ -265,11 +231,11 @@ export const KeyBody = Type.Object({
   ...keyFields,
   spent: titled(
     "Spent",
-    nullable({
-      ...Money,
-      description:
+    nullable(
+      usd(
         "What counts against the limit in the current period: the charges of settled calls plus what open calls hold. Null without a limit.",
-    }),
+      ),
+    ),
   ),
   revoked_at: titled("Revoked", nullable(Time)),
   last_used_at: titled("Last used", nullable(Time)),
@@ -278,7 +244,7 @@ export type KeyBody = Static<typeof KeyBody>
 
 export const CreatedKeyBody = Type.Object({
   ...keyFields,
-  key: titled("Key", Type.String({ description: "The key itself. It is shown only once." })),
+  key: titled("Key", text("The key itself. It is shown only once.")),
 })
 export type CreatedKeyBody = Static<typeof CreatedKeyBody>
 
@@ -290,22 +256,20 @@ const KeyModels = Type.Array(line(256, "The name of a model."), {
   [EXPECTED]: "an array of 1 to 256 model names",
 })
 const KeyExpiry = timeField("expires_at", "When the key expires, as an RFC 3339 time.", EXPIRY)
-const SpendingLimit = Type.Unsafe<ReturnType<typeof limitOf>>(
-  Type.Transform(SpendingLimitBody).Decode(limitOf).Encode(bodyOfLimit),
+const SpendingLimit = decoded(
+  SpendingLimitBody,
+  ({ amount, per }) => ({ limit_nano: amountIn("spending_limit.amount", amount, LIMIT), period: per }),
+  ({ limit_nano, period }) => ({ amount: printUsd(limit_nano), per: period }),
 )
 
 const tagRules = {
   labels: Type.Optional(orNull(KeyLabels)),
   required_tags: Type.Optional(orNull(RequiredTags)),
   client_tags: Type.Optional(
-    Type.Unsafe<(typeof clientTags)[number]>(
-      Type.Union(
-        clientTags.map((word) => Type.Literal(word)),
-        {
-          description: "`ignored`: tags and end users that clients send are not recorded. Default: accepted.",
-          [EXPECTED]: clientTags.join(" or "),
-        },
-      ),
+    oneOf(
+      clientTags,
+      "`ignored`: tags and end users that clients send are not recorded. Default: accepted.",
+      clientTags.join(" or "),
     ),
   ),
 }
@@ -332,28 +296,20 @@ export const NewKey = Type.Object(
 )
 
 export function timeField(name: string, description: string, expected: string) {
-  return Type.Unsafe<Date>(
-    Type.Transform(Type.String({ description, [EXPECTED]: expected }))
-      .Decode((text) => {
-        const time = parseTime(text)
-        if (time === null) throw invalidField(name, expected)
-        return time
-      })
-      .Encode(printTime),
+  return decoded(
+    Type.String({ description, [EXPECTED]: expected }),
+    (text) => {
+      const time = parseTime(text)
+      if (time === null) throw invalidField(name, expected)
+      return time
+    },
+    printTime,
   )
 }
 
 /** Throws `invalid_request` unless a key would last beyond `now_ms`. */
 export function checkExpiry(expires_at: Date | null | undefined, now_ms: number): void {
   if (expires_at && expires_at.getTime() <= now_ms) throw invalidField("expires_at", EXPIRY)
-}
-
-function limitOf({ amount, per }: Static<typeof SpendingLimitBody>) {
-  return { limit_nano: amountIn("spending_limit.amount", amount, LIMIT), period: per }
-}
-
-function bodyOfLimit({ limit_nano, period }: ReturnType<typeof limitOf>) {
-  return { amount: printUsd(limit_nano), per: period }
 }
 
 export const KeyChange = Type.Object(
@@ -382,29 +338,16 @@ export const CallBody = Type.Object({
     }),
   ),
   family: word(["chat", "messages"]),
-  upstream: titled(
-    "Upstream",
-    Type.String({ description: "The upstream that answered, or the first one tried if none did." }),
-  ),
+  upstream: titled("Upstream", text("The upstream that answered, or the first one tried if none did.")),
   stream: Type.Boolean(),
-  session_id: titled(
-    "Session",
-    nullable(Type.String({ description: "What the client sent as `x-claude-code-session-id`." })),
-  ),
+  session_id: titled("Session", nullable(text("What the client sent as `x-claude-code-session-id`."))),
   tags: titled("Tags", tags("Tags of the call: the labels of its key, and those that the client sent.")),
   end_user: titled(
     "End user",
-    nullable(
-      Type.String({
-        description: "The end user that the client named; null for none, or once it is forgotten.",
-      }),
-    ),
+    nullable(text("The end user that the client named; null for none, or once it is forgotten.")),
   ),
   end_user_id: titled("End user id", nullable(Id)),
-  agent_id: titled(
-    "Agent",
-    nullable(Type.String({ description: "What it sent as `x-claude-code-agent-id`." })),
-  ),
+  agent_id: titled("Agent", nullable(text("What it sent as `x-claude-code-agent-id`."))),
   state: titled("State", word(states)),
   basis: titled("Basis", word(bases)),
   ending: titled("Ending", nullable(word(endings))),
@@ -415,16 +358,17 @@ export const CallBody = Type.Object({
   overage: titled("Overage", nullable(Money)),
   cost: titled(
     "Cost",
-    nullable({
-      ...Money,
-      description:
+    nullable(
+      usd(
         "What the usage costs at the prices of the configuration, rounded up once: the charge without a price multiplier or customer price.",
-    }),
+      ),
+    ),
   ),
-  price_multiplier: titled("Price multiplier", PriceMultiplier, {
-    description:
-      "The price multiplier of the account, or of its customer price, when the call was held; 1 with prices by kind.",
-  }),
+  price_multiplier: titled(
+    "Price multiplier",
+    PriceMultiplier,
+    "The price multiplier of the account, or of its customer price, when the call was held; 1 with prices by kind.",
+  ),
   usage: nullable(
     Type.Object({
       prompt_tokens: titled("Prompt", Count),
@@ -438,9 +382,10 @@ export const CallBody = Type.Object({
     nullable({ ...Id, description: "The customer price whose prices by kind the call was sold at." }),
   ),
   prices: Prices,
-  list_prices: nullable(Prices, {
-    description: "The prices of the configuration, if `prices` are those of a customer price.",
-  }),
+  list_prices: nullable(
+    Prices,
+    "The prices of the configuration, if `prices` are those of a customer price.",
+  ),
   lines: Type.Array(Line, {
     description:
       "What the charge consists of: the sum of the costs, times `price_multiplier`, rounded up once to a billionth of a USD.",

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, nullable, Time } from "./admin.ts"
+import { Count, Time } from "./admin.ts"
 import { attemptOutcome } from "./call-details.ts"
-import { titled } from "./field.ts"
+import { nullable, text, titled } from "./field.ts"
 import { id, model, moment, query } from "./parameter.ts"
 
 /** `GET /admin/attempts`: attempts that did not become the answer of their call, by upstream and outcome (D93). */
@@ -20,13 +20,12 @@ export const AttemptsQuery = query({
 
 export const AttemptBody = Type.Object({
   upstream: titled("Upstream", Type.String()),
-  upstream_key: titled("Key", nullable(Type.String()), {
-    description: "The name of the upstream's key; null for an upstream with a single key.",
-  }),
-  model: titled(
-    "Model",
-    Type.String({ description: "The model of the calls, by the name that clients use." }),
+  upstream_key: titled(
+    "Key",
+    nullable(Type.String()),
+    "The name of the upstream's key; null for an upstream with a single key.",
   ),
+  model: titled("Model", text("The model of the calls, by the name that clients use.")),
   ...attemptOutcome,
   attempts: titled("Attempts", Count),
   last_at: titled("Last", Time),

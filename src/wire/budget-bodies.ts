@@ -1,15 +1,8 @@
 import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
-import { closed, Id, line, nullable, orNull, ownId, Time } from "./admin.ts"
-import {
-  type BudgetPeriod,
-  type BudgetSelector,
-  type BudgetUnit,
-  budgetPeriods,
-  budgetSelectors,
-  budgetUnits,
-} from "./budget.ts"
+import { closed, Id, line, orNull, ownId, Time } from "./admin.ts"
+import { budgetPeriods, budgetSelectors, budgetUnits } from "./budget.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { titled } from "./field.ts"
+import { decoded, nullable, oneOf, text, titled } from "./field.ts"
 import { parseTime, printTime } from "./time.ts"
 
 /** Requests and answers about budgets (D97). */
@@ -29,20 +22,12 @@ const ownAmount = Type.String({
   [EXPECTED]: AMOUNT,
 })
 
-const oneOf = <Word extends string>(words: readonly Word[], description: string) =>
-  Type.Unsafe<Word>(
-    Type.Union(
-      words.map((word) => Type.Literal(word)),
-      { description, [EXPECTED]: `one of ${words.join(", ")}` },
-    ),
-  )
-
-const selector = oneOf<BudgetSelector>(
+const selector = oneOf(
   budgetSelectors,
   "The calls that count: `all` of the account, or those of a key, of a group of keys, of a model, of an end user or with a tag.",
 )
-const unit = oneOf<BudgetUnit>(budgetUnits, "What is counted: USD, tokens or requests.")
-const per = oneOf<BudgetPeriod>(
+const unit = oneOf(budgetUnits, "What is counted: USD, tokens or requests.")
+const per = oneOf(
   budgetPeriods,
   "The period, by the calendar of `timezone`. A `minute` has no beginning: it refills evenly. A `total` never begins anew.",
 )
@@ -62,14 +47,13 @@ const common = {
   name: titled("Name", Type.String()),
   selector: titled("Of", selector),
   selected: nullable(
-    Type.String({
-      description:
-        "The id of the key or of the end user, the path of the group, the name of the model, or the tag; null for `all` and for each end user.",
-    }),
+    text(
+      "The id of the key or of the end user, the path of the group, the name of the model, or the tag; null for `all` and for each end user.",
+    ),
   ),
   unit,
   per,
-  timezone: Type.String({ description: "A name of the IANA time zone database." }),
+  timezone: text("A name of the IANA time zone database."),
   mode: titled("Mode", mode),
   limit: titled("Limit", amount("The amount that is in force now: that of the raise, if there is one.")),
   spent: titled(
@@ -138,15 +122,15 @@ export const NewBudget = Type.Object(
     amount: ownAmount,
     per,
     timezone: Type.Optional(
-      Type.Transform(
+      decoded(
         Type.String({
           maxLength: 64,
           description: "A name of the IANA time zone database. Default: UTC.",
           [EXPECTED]: ZONE,
         }),
-      )
-        .Decode(zoneOf)
-        .Encode((zone) => zone),
+        zoneOf,
+        (zone) => zone,
+      ),
     ),
     mode: Type.Optional(mode),
     thresholds: Type.Optional(thresholds),
@@ -167,12 +151,10 @@ export const BudgetChangeBody = Type.Object(
         Type.Object(
           {
             amount: ownAmount,
-            until: Type.Unsafe<Date>(
-              Type.Transform(
-                Type.String({ format: "date-time", description: "When the raise ends.", [EXPECTED]: UNTIL }),
-              )
-                .Decode(untilOf)
-                .Encode(printTime),
+            until: decoded(
+              Type.String({ format: "date-time", description: "When the raise ends.", [EXPECTED]: UNTIL }),
+              untilOf,
+              printTime,
             ),
           },
           {

@@ -1,26 +1,25 @@
 import { Type } from "@sinclair/typebox"
 import { type AttemptFailure, attemptFailures } from "./call.ts"
-import { titled, UNIT } from "./field.ts"
+import { count, nullable, titled, UNIT } from "./field.ts"
 
 /** The upstream key and request id of a provider's answer (D86). */
 const asking = {
   upstream_key: titled(
     "Upstream key",
-    Type.Union([Type.String(), Type.Null()], {
-      description: "The name of the upstream's key; null for an upstream with a single key.",
-    }),
+    nullable(Type.String(), "The name of the upstream's key; null for an upstream with a single key."),
   ),
   provider_request_id: titled(
     "Provider request id",
-    Type.Union([Type.String(), Type.Null()], {
-      description: "The provider's own request id, for questions to its support; null if it sent none.",
-    }),
+    nullable(
+      Type.String(),
+      "The provider's own request id, for questions to its support; null if it sent none.",
+    ),
   ),
 }
 
 /** The status of an attempt, or the reason for a missing one. */
 export const attemptOutcome = {
-  status: Type.Union([Type.Integer(), Type.Null()]),
+  status: nullable(Type.Integer()),
   failure: titled(
     "Outcome",
     Type.Unsafe<AttemptFailure | null>(
@@ -38,11 +37,8 @@ export const callDetails = {
     Type.Union(
       [
         Type.Object({
-          output_bytes: Type.Integer({ minimum: 0, description: "UTF-8 bytes of the output." }),
-          prompt_bytes: Type.Integer({
-            minimum: 0,
-            description: "Bytes of the prompt. Charged only if `usage` has prompt tokens.",
-          }),
+          output_bytes: count("UTF-8 bytes of the output."),
+          prompt_bytes: count("Bytes of the prompt. Charged only if `usage` has prompt tokens."),
           bytes_per_token: Type.Number(),
         }),
         Type.Null(),
@@ -76,7 +72,7 @@ export const callDetails = {
         upstream: Type.String(),
         ...asking,
         ...attemptOutcome,
-        ms: Type.Integer({ minimum: 0, description: "Duration in milliseconds." }),
+        ms: count("Duration in milliseconds."),
       }),
       {
         description:

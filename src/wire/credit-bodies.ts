@@ -8,16 +8,16 @@ import {
   Id,
   line,
   Money,
-  nullable,
   ownId,
   TIME,
   Time,
   timeField,
+  usd,
   word,
 } from "./admin.ts"
-import { type CreditKind, creditKinds, MAX_PRIORITY, recordedKinds } from "./credits.ts"
+import { creditKinds, MAX_PRIORITY, recordedKinds } from "./credits.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { titled } from "./field.ts"
+import { decoded, nullable, oneOf, titled } from "./field.ts"
 
 /** Credits of an account, which are grants (D95): requests and answers, each schema with its type beside it. */
 
@@ -45,11 +45,9 @@ export const GrantBody = Type.Composite([
   Type.Object({
     left: titled(
       "Left",
-      Type.String({
-        ...Money,
-        description:
-          "What is left of the amount; the rest was spent, has expired or was voided. Before `effective_at`, it is not in the balance.",
-      }),
+      usd(
+        "What is left of the amount; the rest was spent, has expired or was voided. Before `effective_at`, it is not in the balance.",
+      ),
     ),
     expired: titled("Expired", Money),
     voided: titled("Voided", Money),
@@ -63,27 +61,21 @@ export type CreditedBody = Static<typeof CreditedBody>
 export const NewCredit = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never moves money twice."),
-    amount: Type.Unsafe<bigint>(
-      Type.Transform(
-        Type.String({
-          pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
-          description: "USD as a decimal string. A negative amount reduces the balance.",
-          [EXPECTED]: AMOUNT,
-        }),
-      )
-        .Decode(amountOf)
-        .Encode(printUsd),
+    amount: decoded(
+      Type.String({
+        pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
+        description: "USD as a decimal string. A negative amount reduces the balance.",
+        [EXPECTED]: AMOUNT,
+      }),
+      amountOf,
+      printUsd,
     ),
     reason: Type.Optional(line(500, "The reason, recorded in the journal.")),
     kind: Type.Optional(
-      Type.Unsafe<CreditKind>(
-        Type.Union(
-          creditKinds.map((kind) => Type.Literal(kind)),
-          {
-            description: "The default is `payment`, and `correction` for a negative amount.",
-            [EXPECTED]: "payment, promotion, plan, refund or correction",
-          },
-        ),
+      oneOf(
+        creditKinds,
+        "The default is `payment`, and `correction` for a negative amount.",
+        "payment, promotion, plan, refund or correction",
       ),
     ),
     priority: Type.Optional(

@@ -5,7 +5,6 @@ import {
   EXPIRY,
   Id,
   line,
-  nullable,
   OwnMultiplier,
   ownId,
   PriceMultiplier,
@@ -14,7 +13,7 @@ import {
   word,
 } from "./admin.ts"
 import { EXPECTED } from "./fault.ts"
-import { titled } from "./field.ts"
+import { nullable, text, titled } from "./field.ts"
 
 /** Customer prices (D100): requests and answers. */
 
@@ -62,14 +61,16 @@ const CustomerPrices = Type.Object(
 export const CustomerPriceBody = Type.Object({
   id: titled("ID", Id),
   account_id: Id,
-  model: titled("Model", nullable(Type.String({ description: "Null for all models." }))),
+  model: titled("Model", nullable(text("Null for all models."))),
   price_multiplier: titled("Price multiplier", nullable(PriceMultiplier)),
   prices: nullable(CustomerPrices),
   from: titled("From", Time),
   until: titled("Until", nullable({ ...Time, description: "The first moment at which it no longer holds." })),
-  state: titled("State", word(customerPriceStates), {
-    description: "`replaced`: a price that was set later for the same model holds in its place.",
-  }),
+  state: titled(
+    "State",
+    word(customerPriceStates),
+    "`replaced`: a price that was set later for the same model holds in its place.",
+  ),
   set_by: titled("Set by", Type.String()),
   reason: titled("Reason", nullable(Type.String())),
   created_at: titled("Created", Time),

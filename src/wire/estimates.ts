@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Count } from "./admin.ts"
 import { operationNames } from "./call.ts"
-import { titled, UNIT } from "./field.ts"
+import { count, nullable, titled, UNIT } from "./field.ts"
 import { model, query, wholeNumber } from "./parameter.ts"
 
 /** `GET /admin/estimates`: what estimates should be (D92). */
@@ -18,8 +18,7 @@ export const EstimatesQuery = query({
   model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
 })
 
-const bytesPerToken = (description: string) =>
-  Type.Union([Type.Number({ minimum: 0 }), Type.Null()], { description })
+const bytesPerToken = (description: string) => nullable(Type.Number({ minimum: 0 }), description)
 const percentage = (description: string) =>
   Type.Union([Type.Number({ [UNIT]: "percent" }), Type.Null()], { description })
 
@@ -33,18 +32,12 @@ export const EstimateBody = Type.Object({
       description: "Calls that succeeded and were charged by the provider's final usage.",
     }),
   ),
-  prompt_bytes: Type.Integer({
-    minimum: 0,
-    description: "Bytes of the prompts, as an estimate counts them.",
-  }),
+  prompt_bytes: count("Bytes of the prompts, as an estimate counts them."),
   prompt_tokens: Count,
-  output_bytes: Type.Integer({ minimum: 0, description: "Bytes of the output, as an estimate counts them." }),
-  output_tokens: Type.Integer({
-    minimum: 0,
-    description: "Reported completion tokens, with reasoning, without audio and images.",
-  }),
-  reasoning_tokens: Type.Integer({ minimum: 0, description: "Reported reasoning tokens." }),
-  reasoning_calls: Type.Integer({ minimum: 0, description: "Calls with reasoning tokens." }),
+  output_bytes: count("Bytes of the output, as an estimate counts them."),
+  output_tokens: count("Reported completion tokens, with reasoning, without audio and images."),
+  reasoning_tokens: count("Reported reasoning tokens."),
+  reasoning_calls: count("Calls with reasoning tokens."),
   seen: Type.Object(
     {
       bytes_per_token: titled(
@@ -55,16 +48,14 @@ export const EstimateBody = Type.Object({
         "In prompts",
         bytesPerToken("Of the prompts. Null if no prompt tokens were reported."),
       ),
-      hidden_output: titled("Hidden/call", Count, {
-        description: "Reasoning tokens per call that clients are not shown.",
-      }),
+      hidden_output: titled("Hidden/call", Count, "Reasoning tokens per call that clients are not shown."),
     },
     { description: "What the calls had." },
   ),
   configured: Type.Object(
     {
       bytes_per_token: titled("Bytes set", Type.Number()),
-      hidden_output: titled("Hidden set", Count, { description: "0 if it is not set." }),
+      hidden_output: titled("Hidden set", Count, "0 if it is not set."),
     },
     { description: "The settings of the model at the last of these calls." },
   ),
@@ -78,10 +69,10 @@ export const EstimateBody = Type.Object({
         "By how much estimates with these settings would be too high, or too low if negative, in percent of the reported tokens.",
     },
   ),
-  suggestion: Type.Union([Type.String(), Type.Null()], {
-    description:
-      "What to change in the configuration of the model. Null with fewer than 20 calls, or if no setting is off by more than 10 %.",
-  }),
+  suggestion: nullable(
+    Type.String(),
+    "What to change in the configuration of the model. Null with fewer than 20 calls, or if no setting is off by more than 10 %.",
+  ),
 })
 export type EstimateBody = Static<typeof EstimateBody>
 

@@ -1,12 +1,12 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { CallBody, Id, Milliseconds, Money, nullable, Time, word } from "./admin.ts"
+import { CallBody, Id, Milliseconds, Money, Time, usd, word } from "./admin.ts"
 import { alertEvents } from "./alerts.ts"
 import { BUDGET_EVENT, budgetChanges } from "./budget.ts"
 import { BudgetBody } from "./budget-bodies.ts"
 import { attemptOutcome, callDetails } from "./call-details.ts"
 import { CreditBody } from "./credit-bodies.ts"
 import { grantChanges } from "./credits.ts"
-import { titled } from "./field.ts"
+import { count, nullable, text, titled } from "./field.ts"
 import { cursor, moment, query, wholeNumber, words } from "./parameter.ts"
 
 /** Events about entries of the journal, as CloudEvents 1.0 (D96). */
@@ -66,10 +66,7 @@ export function askedEvents(asked: Static<typeof EventsQuery>) {
 export const CorrectedCallBody = Type.Composite([
   CallBody,
   Type.Object({
-    difference: Type.String({
-      ...Money,
-      description: "The new charge less the one of the event `tollgate.call.ended`. It can be negative.",
-    }),
+    difference: usd("The new charge less the one of the event `tollgate.call.ended`. It can be negative."),
   }),
 ])
 
@@ -78,16 +75,14 @@ export const AddedCreditBody = Type.Composite([CreditBody, Type.Object({ account
 export const GrantEventBody = Type.Object({
   account_id: Id,
   credit_id: Id,
-  amount: Type.String({
-    ...Money,
-    description:
-      "`started` adds it to the balance; `expired`, `voided` and `moved` take it off. `drawn` says which credit calls have spent, and does not change the balance; it is negative for money that came back.",
-  }),
+  amount: usd(
+    "`started` adds it to the balance; `expired`, `voided` and `moved` take it off. `drawn` says which credit calls have spent, and does not change the balance; it is negative for money that came back.",
+  ),
   at: Time,
-  cause_id: nullable(Type.String(), {
-    description:
-      "The id of the call that spent or freed it after an expiry or a void, or of the credit of a move.",
-  }),
+  cause_id: nullable(
+    Type.String(),
+    "The id of the call that spent or freed it after an expiry or a void, or of the credit of a move.",
+  ),
   reason: nullable(Type.String()),
 })
 
@@ -121,7 +116,7 @@ export const ThresholdEventBody = Type.Composite([
 export const AttemptEventBody = Type.Object({
   account_id: Id,
   call_id: Id,
-  ordinal: Type.Integer({ minimum: 0, description: "The place among the attempts of the call." }),
+  ordinal: count("The place among the attempts of the call."),
   upstream: Type.String(),
   upstream_key: callDetails.upstream_key,
   ...attemptOutcome,
@@ -135,34 +130,29 @@ export const ForgottenEventBody = Type.Object({ account_id: Id, id: Id, forgotte
 export const LowBalanceEventBody = Type.Object({
   account_id: Id,
   balance: Money,
-  threshold: Type.String({ ...Money, description: "The account's `low_balance`." }),
+  threshold: usd("The account's `low_balance`."),
 })
 
 export const UpstreamEventBody = Type.Object({
-  upstream: Type.String({ description: "The upstream's name in the configuration." }),
-  upstream_key: nullable(
-    Type.String({ description: "The name of the refused key; null for the upstream itself." }),
-  ),
+  upstream: text("The upstream's name in the configuration."),
+  upstream_key: nullable(text("The name of the refused key; null for the upstream itself.")),
 })
 
 export const EventBody = Type.Object({
   specversion: Type.Literal("1.0"),
   id: titled(
     "ID",
-    Type.String({
-      description:
-        "The id of the entry, as the page about events says for each type. An event that is sent again has the same id.",
-    }),
+    text(
+      "The id of the entry, as the page about events says for each type. An event that is sent again has the same id.",
+    ),
   ),
-  source: Type.String({
-    description:
-      "`/accounts/` and the account's id; `/upstreams/` and the name for an alert about an upstream.",
-  }),
+  source: text(
+    "`/accounts/` and the account's id; `/upstreams/` and the name for an alert about an upstream.",
+  ),
   type: titled("Type", Type.String({ enum: [...eventTypes] })),
-  subject: Type.String({
-    description:
-      "The account's `external_id`; its id if it has none. The upstream's name for an alert about one.",
-  }),
+  subject: text(
+    "The account's `external_id`; its id if it has none. The upstream's name for an alert about one.",
+  ),
   time: titled("Time", Time),
   datacontenttype: Type.Literal("application/json"),
   data: Type.Union([
@@ -191,7 +181,7 @@ export type BudgetLogBody = Static<typeof BudgetLogBody>
 export const FeedLine = Type.Composite([
   EventBody,
   Type.Object({
-    cursor: Type.String({ description: "The `after` with which the feed continues after this event." }),
+    cursor: text("The `after` with which the feed continues after this event."),
   }),
 ])
 export type FeedLine = Static<typeof FeedLine>

@@ -1,4 +1,14 @@
-import type { SchemaOptions, TNull, TObject, TProperties, TSchema, TUnion } from "@sinclair/typebox"
+import {
+  type Static,
+  type StaticDecode,
+  type TNull,
+  type TObject,
+  type TProperties,
+  type TSchema,
+  type TUnion,
+  Type,
+} from "@sinclair/typebox"
+import { EXPECTED } from "./fault.ts"
 import { isObject } from "./usage.ts"
 
 /** Titles and units of fields. They stand in the schema of a resource, and tables and details are made of them. */
@@ -9,9 +19,38 @@ export const UNIT = "x-unit"
 export type Unit = "text" | "usd" | "count" | "number" | "percent" | "ms" | "time"
 
 /** A field that can be shown: its title heads its column. */
-export function titled<S extends TSchema>(title: string, schema: S, options: SchemaOptions = {}) {
-  return { ...schema, ...options, title }
+export function titled<S extends TSchema>(title: string, schema: S, description?: string) {
+  return { ...schema, ...(description !== undefined && { description }), title }
 }
+
+export const text = (description: string) => Type.String({ description })
+export const count = (description: string) => Type.Integer({ minimum: 0, description })
+export const nullable = <S extends TSchema>(schema: S, description?: string) =>
+  Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
+
+/** An object of a provider, with any further fields. */
+export const open = <P extends TProperties>(properties: P, description?: string) =>
+  Type.Object(properties, { additionalProperties: true, ...(description !== undefined && { description }) })
+
+/** One of these words in a request. */
+export const oneOf = <Word extends string>(
+  words: readonly Word[],
+  description: string,
+  expected = `one of ${words.join(", ")}`,
+) =>
+  Type.Unsafe<Word>(
+    Type.Union(
+      words.map((word) => Type.Literal(word)),
+      { description, [EXPECTED]: expected },
+    ),
+  )
+
+/** A field of a request whose handler gets the decoded value. */
+export const decoded = <S extends TSchema, Value>(
+  schema: S,
+  decode: (given: StaticDecode<S>) => Value,
+  encode: (value: Value) => Static<S>,
+) => Type.Unsafe<Value>(Type.Transform(schema).Decode(decode).Encode(encode))
 
 type Titled<P> = { [Name in keyof P & string]: P[Name] extends { title: string } ? Name : never }[keyof P &
   string]

@@ -1,16 +1,13 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, Id, Money, nullable, Time } from "./admin.ts"
+import { Count, closed, Id, Money, Time } from "./admin.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { titled } from "./field.ts"
+import { count, decoded, nullable, text, titled } from "./field.ts"
 import { query, wholeNumber, word } from "./parameter.ts"
 import { parseTime, printTime } from "./time.ts"
 
 /** Requests and answers of the ledger's checks: the audit, the seals of months, the sums. */
 
-const Shard = titled(
-  "Shard",
-  Type.Optional(Type.String({ description: "The name of the shard, if there are several." })),
-)
+const Shard = titled("Shard", Type.Optional(text("The name of the shard, if there are several.")))
 
 /** The kinds of violations; the ledger says what each is. */
 export const violationKinds = [
@@ -42,10 +39,9 @@ export const Violation = Type.Object({
   id: titled(
     "Key, budget or call",
     nullable(
-      Type.String({
-        description:
-          "The id of the key (`spent`), budget (`budget_spent`, `budget_held`) or call (`charge`, `entry`, `attempt`, `abandoned`, `labels`, `unheld`).",
-      }),
+      text(
+        "The id of the key (`spent`), budget (`budget_spent`, `budget_held`) or call (`charge`, `entry`, `attempt`, `abandoned`, `labels`, `unheld`).",
+      ),
     ),
   ),
   recorded: titled("Recorded", nullable(Money)),
@@ -97,10 +93,7 @@ const Month = (options: Record<string, string> = {}) =>
 
 const Seal = Type.Object({
   sealed_at: titled("Sealed", Time),
-  entries: Type.Integer({
-    minimum: 0,
-    description: "The number of its holds, ends, corrections and attempts.",
-  }),
+  entries: count("The number of its holds, ends, corrections and attempts."),
   calls: titled("Calls", Count),
   charge: titled("Charge", Money),
   hash: titled(
@@ -115,13 +108,13 @@ const Seal = Type.Object({
 export const MonthBody = Type.Object({
   shard: Shard,
   month: titled("Month", Month({ description: "A month of UTC." })),
-  seal: Type.Union([Seal, Type.Null()], { description: "Null if the month is not sealed." }),
+  seal: nullable(Seal, "Null if the month is not sealed."),
   detached_at: nullable({
     ...Time,
     description: "The time at which its calls left the journal. Null while they are in it.",
   }),
   dropped_at: nullable({ ...Time, description: "When its tables were dropped. Null if they are there." }),
-  archive: nullable(Type.String({ description: "Where its dump is. Null if none was made." })),
+  archive: nullable(text("Where its dump is. Null if none was made.")),
 })
 export type MonthBody = Static<typeof MonthBody>
 
@@ -147,15 +140,13 @@ export const SealCheck = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+  closed,
 )
 
 export const CheckedSealBody = Type.Object({
-  entries: Type.Integer({ minimum: 0, description: "The number of entries that the hour has now." }),
+  entries: count("The number of entries that the hour has now."),
   matches: Type.Boolean({ description: "Whether they are the entries that were sealed." }),
-  next: Type.Union([Id, Type.Null()], {
-    description: "The lowest id of the next hour to check. Null after the last one.",
-  }),
+  next: nullable(Id, "The lowest id of the next hour to check. Null after the last one."),
 })
 
 /** The part of a month's dump that is read. */
@@ -171,7 +162,7 @@ export const DumpQuestion = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+  closed,
 )
 
 export const DumpBody = Type.Object({
@@ -179,9 +170,7 @@ export const DumpBody = Type.Object({
     description:
       "Lines of the dump. Each is an object with one key: `seal`, `hour` or `sum` for the seal, and `hold`, `end` or `correction` for an entry.",
   }),
-  next: Type.Union([Id, Type.Null()], {
-    description: "Where the next part begins. Null after the last one.",
-  }),
+  next: nullable(Id, "Where the next part begins. Null after the last one."),
 })
 
 /** A dump that was made and compared with its seal. */
@@ -201,32 +190,29 @@ export const DumpNote = Type.Object(
       [EXPECTED]: "1 to 500 characters",
     }),
   },
-  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+  closed,
 )
 
 export const MonthQuestion = Type.Object(
   { month: SealCheck.properties.month, shard: SealCheck.properties.shard },
-  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+  closed,
 )
 
 export const MonthDone = Type.Object({ month: Month() })
 
 const DAY = "a day such as 2026-11-21"
 
-const DayOrNull = (description: string) =>
-  Type.Union([Type.String({ format: "date", description }), Type.Null()])
+const DayOrNull = (description: string) => nullable(Type.String({ format: "date", description }))
 
 /** A day of UTC, decoded to its first moment. */
-const Day = Type.Unsafe<Date>(
-  Type.Transform(
-    Type.String({
-      pattern: "^\\d{4}-\\d{2}-\\d{2}$",
-      description: "Default: the first day that has sums.",
-      [EXPECTED]: DAY,
-    }),
-  )
-    .Decode(dayOf)
-    .Encode((day) => printTime(day).slice(0, 10)),
+const Day = decoded(
+  Type.String({
+    pattern: "^\\d{4}-\\d{2}-\\d{2}$",
+    description: "Default: the first day that has sums.",
+    [EXPECTED]: DAY,
+  }),
+  dayOf,
+  (day) => printTime(day).slice(0, 10),
 )
 
 function dayOf(text: string): Date {
@@ -236,19 +222,13 @@ function dayOf(text: string): Date {
 }
 
 /** The day whose sums are compared with the journal (D72). */
-export const SumsCheck = Type.Object(
-  { day: Type.Optional(Day) },
-  { additionalProperties: false, [EXPECTED]: "a JSON object" },
-)
+export const SumsCheck = Type.Object({ day: Type.Optional(Day) }, closed)
 
 /** The result of that comparison. */
 export const CheckedSumsBody = Type.Object({
   day: DayOrNull("The day, in UTC. Null if it has no sums yet."),
-  sums: Type.Integer({ minimum: 0, description: "The number of sums of this day and its hours." }),
-  differed: Type.Integer({
-    minimum: 0,
-    description: "How many sums were missing, wrong or too many. They have been replaced.",
-  }),
+  sums: count("The number of sums of this day and its hours."),
+  differed: count("How many sums were missing, wrong or too many. They have been replaced."),
   next: DayOrNull("The following day, if it has sums: the next one to check."),
 })
 export type CheckedSumsBody = Static<typeof CheckedSumsBody>

@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { type OperationName, operationNames } from "./call.ts"
+import { nullable } from "./field.ts"
 
 /**
  * The configuration has no release dates, and the time of the start would change the bytes of the list. The messages
@@ -40,8 +41,8 @@ export const ModelList = Type.Object(
     object: Type.Literal("list"),
     data: Type.Array(ModelEntry),
     has_more: Type.Literal(false),
-    first_id: Type.Union([Type.String(), Type.Null()], { description: "Null if the list is empty." }),
-    last_id: Type.Union([Type.String(), Type.Null()], { description: "Null if the list is empty." }),
+    first_id: nullable(Type.String(), "Null if the list is empty."),
+    last_id: nullable(Type.String(), "Null if the list is empty."),
   },
   { description: "The models that this key can use." },
 )

@@ -1,12 +1,13 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { closed, Id, line } from "./admin.ts"
+import { text } from "./field.ts"
 
 const moveSteps = ["draining", "copying", "comparing", "switching", "auditing", "done", "cancelled"] as const
 
 /** The progress of an account's move to another shard (D76). */
 export const MoveBody = Type.Object({
   account_id: Id,
-  to: Type.String({ description: "The shard." }),
+  to: text("The shard."),
   step: Type.Unsafe<(typeof moveSteps)[number]>(
     Type.Union(
       moveSteps.map((step) => Type.Literal(step)),
@@ -16,10 +17,10 @@ export const MoveBody = Type.Object({
       },
     ),
   ),
-  held: Type.String({ description: "What the open calls of the account hold, in USD." }),
+  held: text("What the open calls of the account hold, in USD."),
   violations: Type.Array(
     Type.Object({
-      kind: Type.String({ description: "`balance`, `held` or `spent`." }),
+      kind: text("`balance`, `held` or `spent`."),
       id: Id,
       recorded: Type.String(),
       expected: Type.String(),

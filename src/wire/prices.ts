@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { feeBuckets, kinds, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
+import { text } from "./field.ts"
 
 /** The prices of a call, and its charge line by line (D60). */
 
@@ -19,9 +20,7 @@ export const Prices = Type.Object({
       description: "Of the provider's tools, by the provider's names.",
     }),
   ),
-  service_tier: Type.Optional(
-    Type.String({ description: "The prices are those of this service tier of the provider." }),
-  ),
+  service_tier: Type.Optional(text("The prices are those of this service tier of the provider.")),
   above_tokens: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -36,7 +35,7 @@ export const Line = Type.Object({
     enum: [...kinds],
     description: "What was charged. Each token is in one line only.",
   }),
-  tool: Type.Optional(Type.String({ description: "Of `tool_run`: the provider's name of its tool." })),
+  tool: Type.Optional(text("Of `tool_run`: the provider's name of its tool.")),
   count: Type.Integer({
     minimum: 1,
     description: "Tokens; or searches, pages and runs of the kinds that are priced so; 1 of `per_call`.",

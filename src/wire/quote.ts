@@ -3,6 +3,7 @@ import { CallBody } from "./admin.ts"
 import { OwnBudget } from "./budget-bodies.ts"
 import { ModelName } from "./chat-request.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
+import { nullable } from "./field.ts"
 
 /** The operations that can be quoted: all. */
 const quotedOperations = ["chat", "messages", "embeddings", "responses"] as const
@@ -46,27 +47,25 @@ export const quotedRefusals = [
 ] as const
 
 const Money = CallBody.properties.held
+const amount = (description: string) => Type.String({ ...Money, description })
 const Tokens = (description: string) => Type.Integer({ minimum: 0, description })
 
 /** The answer of `POST /v1/quote` (D47). */
 export const QuoteBody = Type.Object({
   model: Type.String(),
   operation: CallBody.properties.operation,
-  amount: Type.String({
-    ...Money,
-    description: "What the call would hold, in USD. No usage within the limits of the request costs more.",
-  }),
+  amount: amount("What the call would hold, in USD. No usage within the limits of the request costs more."),
   admitted: Type.Boolean({ description: "Whether the call would be admitted now." }),
   refusal: Type.Unsafe<(typeof quotedRefusals)[number] | null>(
     Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
       description: "The error code that the call would get; null if it would be admitted.",
     }),
   ),
-  available: Type.String({ ...Money, description: "What the account can hold, in USD." }),
-  remaining: Type.Union([Money, Type.Null()], {
-    description:
-      "What the key can still spend in the current day or month, in USD; null without a spending limit.",
-  }),
+  available: amount("What the account can hold, in USD."),
+  remaining: nullable(
+    Money,
+    "What the key can still spend in the current day or month, in USD; null without a spending limit.",
+  ),
   budgets: Type.Array(OwnBudget, {
     description:
       "The budgets in which the call would count, also by its end user and tags. Of one of each end user or value, what this one has: `selected` is the id of the end user, null for one that has not called yet, or the tag.",
@@ -76,10 +75,10 @@ export const QuoteBody = Type.Object({
   ),
   max_tokens: Tokens("The output tokens that would be held for each choice."),
   n: Type.Integer({ minimum: 1, description: "The number of choices. Output is held for each of them." }),
-  largest_max_tokens: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
-    description:
-      "The largest `max_tokens` that the available amount covers; null if it does not cover even 1, and for an operation without output tokens.",
-  }),
+  largest_max_tokens: nullable(
+    Type.Integer({ minimum: 1 }),
+    "The largest `max_tokens` that the available amount covers; null if it does not cover even 1, and for an operation without output tokens.",
+  ),
   price_multiplier: Type.Optional(CallBody.properties.price_multiplier),
   prices: CallBody.properties.prices,
   tiers: Type.Array(CallBody.properties.prices, {

@@ -1,7 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, Money, nullable, Time } from "./admin.ts"
+import { Count, Money, Time, usd } from "./admin.ts"
 import { operationNames } from "./call.ts"
 import { invalidField } from "./fault.ts"
+import { nullable, text } from "./field.ts"
 import { model, moment, query, word } from "./parameter.ts"
 
 /** `GET /admin/reconciliation`: sums to compare with a provider's usage report (D98). */
@@ -29,19 +30,17 @@ const doubtful = (description: string) =>
 
 export const ReconciledSums = Type.Object({
   from: { ...Time, description: "When the step starts." },
-  model: Type.String({ description: "The model, by the name that clients use." }),
+  model: text("The model, by the name that clients use."),
   operation: Type.String({
     enum: [...operationNames],
     description: "Providers report embeddings apart from the other operations.",
   }),
-  upstream_key: nullable(
-    Type.String({ description: "The name of the upstream's key; null for an upstream with a single key." }),
-  ),
+  upstream_key: nullable(text("The name of the upstream's key; null for an upstream with a single key.")),
   calls: { ...Count, description: "Calls with a charge or with usage. They count when they ended." },
   prompt_tokens: Type.Integer({ description: "Including cached tokens." }),
   cached_tokens: Tokens,
   completion_tokens: Tokens,
-  cost: { ...Money, description: "At the configured prices, without the price multipliers of the accounts." },
+  cost: usd("At the configured prices, without the price multipliers of the accounts."),
   prices: Type.Object(
     { input: Money, cached_input: Money, output: Money },
     { description: "The highest prices of the calls, in USD per million tokens." },

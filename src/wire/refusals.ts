@@ -1,8 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { catalogue, type ErrorCode } from "../errors.ts"
-import { Id, nullable, Time } from "./admin.ts"
+import { Id, Time } from "./admin.ts"
 import { invalidField } from "./fault.ts"
-import { titled } from "./field.ts"
+import { nullable, text, titled } from "./field.ts"
 import { id, moment, query, word } from "./parameter.ts"
 
 /** `GET /admin/refusals`: calls that were refused (D80). */
@@ -26,15 +26,13 @@ export const RefusalsQuery = query({
 })
 
 export const RefusalBody = Type.Object({
-  account: nullable(Id, { description: "Null for calls with an unknown key, or without one." }),
+  account: nullable(Id, "Null for calls with an unknown key, or without one."),
   account_name: titled("Account", nullable(Type.String())),
   key: nullable(Id),
   key_name: titled("Key", nullable(Type.String())),
-  code: titled("Code", Type.String({ description: "The error code." })),
+  code: titled("Code", text("The error code.")),
   requests: titled("Requests", Type.Integer({ minimum: 1 })),
-  last_at: titled("Last", Time, {
-    description: "When the last refusal was counted, up to a minute after it.",
-  }),
+  last_at: titled("Last", Time, "When the last refusal was counted, up to a minute after it."),
 })
 export type RefusalBody = Static<typeof RefusalBody>
 

@@ -1,16 +1,14 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { closed, Id, line, nullable, ownId, Time } from "./admin.ts"
+import { closed, Id, line, ownId, TIME, Time, timeField } from "./admin.ts"
 import { eventTypes } from "./events.ts"
-import { EXPECTED, invalidField } from "./fault.ts"
-import { titled } from "./field.ts"
-import { MAX_SKIPPED, type SinkKind, sinkKinds } from "./sink-kinds.ts"
-import { parseTime } from "./time.ts"
+import { EXPECTED } from "./fault.ts"
+import { nullable, oneOf, text, titled } from "./field.ts"
+import { MAX_SKIPPED, sinkKinds } from "./sink-kinds.ts"
 
 /** Sinks of events: requests and answers under `/admin/sinks` (D96). */
 
 export const sinkStates = ["active", "failing", "paused", "stopped"] as const
 const TYPES = `an array of ${eventTypes.join(", ")}`
-const TIME = "an RFC 3339 time"
 
 const fields = {
   id: titled("ID", Id),
@@ -20,18 +18,16 @@ const fields = {
   meter: titled(
     "Meter",
     nullable(
-      Type.String({
-        description:
-          "The `event_name` of Stripe's meter, or the `code` of Lago's metric; null for the other kinds.",
-      }),
+      text("The `event_name` of Stripe's meter, or the `code` of Lago's metric; null for the other kinds."),
     ),
   ),
   types: nullable(Type.Array(Type.String(), { description: "The types of its events; null: all." })),
   allow_private: Type.Boolean({ description: "Whether its address may be in a private network." }),
-  state: titled("State", Type.String({ enum: [...sinkStates] }), {
-    description:
-      "`failing`: its next event was refused and will be sent again at `retry_at`. `stopped`: it answered 410, refused an event for 7 days, or the feed cannot go on from its place, as `reason` says.",
-  }),
+  state: titled(
+    "State",
+    Type.String({ enum: [...sinkStates] }),
+    "`failing`: its next event was refused and will be sent again at `retry_at`. `stopped`: it answered 410, refused an event for 7 days, or the feed cannot go on from its place, as `reason` says.",
+  ),
   lag_seconds: titled(
     "Lag (s)",
     nullable(
@@ -42,7 +38,7 @@ const fields = {
       }),
     ),
   ),
-  reason: titled("Reason", nullable(Type.String({ description: "Why the last delivery failed." }))),
+  reason: titled("Reason", nullable(text("Why the last delivery failed."))),
   retry_at: titled("Next try", nullable(Time)),
   delivered_at: titled("Delivered", nullable(Time)),
   skipped: titled(
@@ -69,9 +65,7 @@ export type SinkBody = Static<typeof SinkBody>
 export const SinkWithSecretBody = Type.Object({
   ...fields,
   secret: nullable(
-    Type.String({
-      description: "The secret of a webhook's signatures. It is shown only once. Null for the other kinds.",
-    }),
+    text("The secret of a webhook's signatures. It is shown only once. Null for the other kinds."),
   ),
 })
 export type SinkWithSecretBody = Static<typeof SinkWithSecretBody>
@@ -93,19 +87,10 @@ const Types = Type.Union(
   [Type.Array(Type.Union(eventTypes.map((type) => Type.Literal(type))), { minItems: 1 }), Type.Null()],
   { description: "Only events of these types; null: all.", [EXPECTED]: `${TYPES}, or null` },
 )
-const From = Type.Unsafe<Date>(
-  Type.Transform(
-    Type.String({
-      description: "Events since this time, as an RFC 3339 time. A few earlier ones may be among them.",
-      [EXPECTED]: TIME,
-    }),
-  )
-    .Decode((text) => {
-      const from = parseTime(text)
-      if (from === null) throw invalidField("from", TIME)
-      return from
-    })
-    .Encode(String),
+const From = timeField(
+  "from",
+  "Events since this time, as an RFC 3339 time. A few earlier ones may be among them.",
+  TIME,
 )
 
 export const NewSink = Type.Object(
@@ -116,17 +101,7 @@ export const NewSink = Type.Object(
       description: "A name for the sink, in metrics and in the log.",
       [EXPECTED]: "1 to 64 of a to z, digits, _ and -",
     }),
-    kind: Type.Optional(
-      Type.Unsafe<SinkKind>(
-        Type.Union(
-          sinkKinds.map((kind) => Type.Literal(kind)),
-          {
-            description: "Who receives the events. The default is `webhook`.",
-            [EXPECTED]: `one of ${sinkKinds.join(", ")}`,
-          },
-        ),
-      ),
-    ),
+    kind: Type.Optional(oneOf(sinkKinds, "Who receives the events. The default is `webhook`.")),
     url: Url,
     token: Type.Optional(Token),
     meter: Type.Optional(

@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Count, Milliseconds, Money, Time } from "./admin.ts"
 import { bases, failures, states } from "./call.ts"
 import { invalidField } from "./fault.ts"
-import { titled } from "./field.ts"
+import { count, nullable, text, titled } from "./field.ts"
 import { id, ids, model, moment, query, wholeNumber, word } from "./parameter.ts"
 
 /** The query strings of the operators' statistics (D51). */
@@ -85,13 +85,14 @@ const Steps = {
 }
 
 export const TimelineGroup = Type.Object({
-  group: Type.Union([Type.String(), Type.Null()], {
-    description: "The name of the model, or the id of the key or account; null for the group of all others.",
-  }),
-  name: Type.Union([Type.String(), Type.Null()], {
-    description:
-      "The name of the account. For a key, the name of its account and its own name, or its first characters: `Acme: production`.",
-  }),
+  group: nullable(
+    Type.String(),
+    "The name of the model, or the id of the key or account; null for the group of all others.",
+  ),
+  name: nullable(
+    Type.String(),
+    "The name of the account. For a key, the name of its account and its own name, or its first characters: `Acme: production`.",
+  ),
   ...Steps,
 })
 export type TimelineGroup = Static<typeof TimelineGroup>
@@ -109,15 +110,15 @@ export const TimelineBody = Type.Object({
   data: Type.Array(TimelineGroup, {
     description: "The groups, highest charge first. The group of all others, if any, is last.",
   }),
-  left_out: Type.Integer({ minimum: 0, description: "The number of groups combined in the last one." }),
+  left_out: count("The number of groups combined in the last one."),
 })
 export type TimelineBody = Static<typeof TimelineBody>
 
 const Distribution = Type.Object({
   calls: Count,
-  p50_ms: Type.Union([Milliseconds, Type.Null()]),
-  p90_ms: Type.Union([Milliseconds, Type.Null()]),
-  p99_ms: Type.Union([Milliseconds, Type.Null()]),
+  p50_ms: nullable(Milliseconds),
+  p90_ms: nullable(Milliseconds),
+  p99_ms: nullable(Milliseconds),
   buckets: Type.Array(Type.Object({ from_ms: Milliseconds, below_ms: Milliseconds, calls: Count }), {
     description:
       "Five buckets per power of ten, without gaps between the first and the last bucket with calls.",
@@ -165,10 +166,10 @@ export const UpstreamBody = Type.Object({
   ),
   worker: titled(
     "Process",
-    Type.Union([Type.Integer(), Type.Null()], {
-      description:
-        "The worker that this entry describes: each worker has its own breakers. Null for a gateway without workers.",
-    }),
+    nullable(
+      Type.Integer(),
+      "The worker that this entry describes: each worker has its own breakers. Null for a gateway without workers.",
+    ),
   ),
   state: titled(
     "State",
@@ -178,38 +179,31 @@ export const UpstreamBody = Type.Object({
         "`ready`: receives calls. `open`: skipped after five consecutive failures, of which one could not be sent or which were of two accounts. `trying`: one call is testing whether it works again.",
     }),
   ),
-  failures: titled(
-    "Consecutive failures",
-    Type.Integer({ minimum: 0, description: "The number of consecutive failures." }),
-  ),
+  failures: titled("Consecutive failures", count("The number of consecutive failures.")),
   tries_in_ms: titled(
     "Next attempt",
-    Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
-      description:
-        "Milliseconds until a call can try an upstream that is not ready; 0 means the next call will.",
-    }),
+    nullable(
+      Type.Integer({ minimum: 0 }),
+      "Milliseconds until a call can try an upstream that is not ready; 0 means the next call will.",
+    ),
   ),
   accounts_skipped: titled(
     "Accounts skipped",
-    Type.Integer({
-      minimum: 0,
-      description:
-        "The number of accounts for which alone it is skipped, because five of their calls in a row failed there.",
-    }),
+    count(
+      "The number of accounts for which alone it is skipped, because five of their calls in a row failed there.",
+    ),
   ),
   keys: titled(
     "Keys that rest",
     Type.Array(
       Type.Object({
-        name: Type.String({ description: "The name in the configuration; empty for the only key." }),
+        name: text("The name in the configuration; empty for the only key."),
         state: Type.String({
           enum: ["ready", "rate_limited", "refused"],
           description:
             "`rate_limited`: the provider limited the rate of a model. `refused`: the provider refused the key, or the account behind it is empty. Such a key is asked only if no other is ready.",
         }),
-        rests_ms: Type.Union([Type.Integer(), Type.Null()], {
-          description: "Milliseconds until it is asked again; null if it is ready.",
-        }),
+        rests_ms: nullable(Type.Integer(), "Milliseconds until it is asked again; null if it is ready."),
       }),
     ),
   ),

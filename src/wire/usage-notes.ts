@@ -1,4 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
+import { count } from "./field.ts"
 import { query, wholeNumber } from "./parameter.ts"
 
 /** `GET /admin/usage-notes`: calls whose charge may not be what the provider bills (D87, D90). */
@@ -28,11 +29,9 @@ export const UsageNotesBody = Type.Object({
         usage_implausible: Count,
         unpriced: Count,
       }),
-      below_cost_calls: Type.Integer({
-        minimum: 0,
-        description:
-          "Calls whose charge at a price multiplier of 1 is below what the provider says that they cost.",
-      }),
+      below_cost_calls: count(
+        "Calls whose charge at a price multiplier of 1 is below what the provider says that they cost.",
+      ),
       unread: Type.Array(Type.String(), {
         description: "Numbers in the provider's usage that Tollgate does not know.",
       }),

@@ -1,8 +1,8 @@
 import { type Static, type TProperties, Type } from "@sinclair/typebox"
 import { countedKinds, recordOf } from "../kinds.ts"
-import { Money, nullable, Time } from "./admin.ts"
+import { Money, Time, usd } from "./admin.ts"
 import { invalidField } from "./fault.ts"
-import { titled } from "./field.ts"
+import { count, nullable, text, titled } from "./field.ts"
 import { id, model, moment, query, wordsOrTags } from "./parameter.ts"
 
 /** The reports `GET /v1/usage` and `GET /admin/usage` (D48): their query strings and their bodies. */
@@ -88,10 +88,7 @@ function daysBefore(to: Date, days: number): Date {
 const Tokens = Type.Integer()
 
 const sums = {
-  calls: titled(
-    "Calls",
-    Type.Integer({ minimum: 0, description: "Calls that ended, including those without a charge." }),
-  ),
+  calls: titled("Calls", count("Calls that ended, including those without a charge.")),
   prompt_tokens: titled(
     "Prompt",
     Type.Integer({ description: "Charged prompt tokens, including cached ones." }),
@@ -99,13 +96,7 @@ const sums = {
   cached_tokens: titled("Cached", Tokens),
   completion_tokens: titled("Output", Tokens),
   charge: titled("Charge", Money),
-  overage: titled(
-    "Overage",
-    Type.String({
-      ...Money,
-      description: "The part of the charge that exceeds the hold.",
-    }),
-  ),
+  overage: titled("Overage", usd("The part of the charge that exceeds the hold.")),
   buckets: Type.Object(
     recordOf(countedKinds, () => Tokens),
     {
@@ -119,26 +110,18 @@ const operatorSums = {
   ...sums,
   abandoned: titled(
     "Abandoned",
-    Type.Integer({
-      minimum: 0,
-      description: "Calls whose clients left before any output. They were not charged (D91).",
-    }),
+    count("Calls whose clients left before any output. They were not charged (D91)."),
   ),
   cost: titled(
     "Cost",
-    Type.String({
-      ...Money,
-      description:
-        "What the usage costs at the configured prices: the charge without the price multipliers of the accounts.",
-    }),
+    usd(
+      "What the usage costs at the configured prices: the charge without the price multipliers of the accounts.",
+    ),
   ),
-  profit: titled("Profit", Type.String({ ...Money, description: "`charge` minus `cost`." })),
+  profit: titled("Profit", usd("`charge` minus `cost`.")),
   provider_cost: titled(
     "Provider",
-    Type.String({
-      ...Money,
-      description: "What the providers say that the calls cost, of those that say it (D90).",
-    }),
+    usd("What the providers say that the calls cost, of those that say it (D90)."),
   ),
 }
 
@@ -148,17 +131,12 @@ export const OperatorUsageSums = Type.Object(operatorSums)
 export type OperatorUsageSums = Static<typeof OperatorUsageSums>
 
 const group = {
-  group: Type.String({
-    description:
-      "The name of the model, operation, upstream or upstream's key, the id of the key, account, session or end user, the value of the tag (empty for calls without a session, end user or this tag, or of an upstream with a single key), the day (`2026-11-21`), or the start of the hour, in UTC. With several dimensions, the value of the first.",
-  }),
+  group: text(
+    "The name of the model, operation, upstream or upstream's key, the id of the key, account, session or end user, the value of the tag (empty for calls without a session, end user or this tag, or of an upstream with a single key), the day (`2026-11-21`), or the start of the hour, in UTC. With several dimensions, the value of the first.",
+  ),
   name: titled(
     "Name",
-    nullable(
-      Type.String({
-        description: "The name of the key, account or end user; null for an end user that was forgotten.",
-      }),
-    ),
+    nullable(text("The name of the key, account or end user; null for an end user that was forgotten.")),
   ),
   groups: Type.Optional(
     Type.Record(Type.String(), Type.String(), {
@@ -176,18 +154,14 @@ const reportBy = <Sums extends TProperties>(words: readonly Grouping[], sums: Su
   Type.Object({
     from: Time,
     to: Time,
-    by: Type.String({
-      description: `One of ${words.join(", ")}, or \`tag:NAME\`; or several, separated by commas.`,
-    }),
+    by: text(`One of ${words.join(", ")}, or \`tag:NAME\`; or several, separated by commas.`),
     data: Type.Array(Type.Object({ ...group, ...sums }), {
       description:
         "By charge, the highest first; if the first dimension is the day or the hour, in chronological order before that. Groups without any ended or corrected call are left out.",
     }),
-    left_out: Type.Integer({
-      minimum: 0,
-      description:
-        "The number of groups beyond the 1,000 with the highest charges, which are not shown. `total` includes them.",
-    }),
+    left_out: count(
+      "The number of groups beyond the 1,000 with the highest charges, which are not shown. `total` includes them.",
+    ),
     total: Type.Object(sums),
   })
 

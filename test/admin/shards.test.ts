@@ -7,7 +7,7 @@ import { floorId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { freshDatabase } from "../support/database.ts"
-import { falsify, idAt, mount, type Planted, plantCalls, read, TOKEN } from "./admin-harness.ts"
+import { falsify, idAt, mount, plantCalls, read, TOKEN } from "./admin-harness.ts"
 
 /** D74: what operators read of two shards is what they would read of one database with all of it. */
 
@@ -127,11 +127,7 @@ function creditId(account_id: string, at: number): string {
 }
 
 /** A different one for each number, over three days. */
-function callOf(
-  account_id: string,
-  key_id: string,
-  at: number,
-): Planted & { id: string; held_at: Date; ended_at: Date | null } {
+function callOf(account_id: string, key_id: string, at: number) {
   const held_at = new Date(NOW_MS - 70 * HOUR_MS + at * 2.7 * HOUR_MS + (account_id.charCodeAt(30) % 50))
   const state =
     (["settled", "settled", "released", "expired", "settled", "open"] as const)[at % 6] ?? "settled"

@@ -99,10 +99,7 @@ function upstreams(chat_key: string, messages_key: string) {
 }
 
 /** What `check` finds; as JSON and as text it finds the same, with the same exit code. */
-async function check(
-  changes: ConfigChanges | string,
-  variables: Record<string, string> = {},
-): Promise<Finding[]> {
+async function check(changes: ConfigChanges | string, variables: Record<string, string> = {}) {
   const path = join(folder, `${crypto.randomUUID()}.yaml`)
   const given = configFor(
     provider.url,

@@ -1,7 +1,6 @@
 import OpenAI from "openai"
 import {
   type Client,
-  type Heard,
   MUTE,
   PROMPT,
   type Session,
@@ -94,11 +93,7 @@ function session(client: OpenAI, model: string): Session {
   }
 }
 
-function heard(
-  text: string,
-  usage: OpenAI.CompletionUsage | null | undefined,
-  request_id: string | null,
-): Heard {
+function heard(text: string, usage: OpenAI.CompletionUsage | null | undefined, request_id: string | null) {
   if (!usage) return { text, tokens: null, request_id }
   const { prompt_tokens: prompt, completion_tokens: completion, prompt_tokens_details: details } = usage
   const tokens = { prompt, completion, cached: details?.cached_tokens ?? 0 }

@@ -309,11 +309,7 @@ describe("the demo's token counts", () => {
   })
 })
 
-function post(
-  body: object,
-  authorization = `Bearer ${PROVIDER_KEY}`,
-  path = "/v1/chat/completions",
-): Promise<Response> {
+function post(body: object, authorization = `Bearer ${PROVIDER_KEY}`, path = "/v1/chat/completions") {
   return fetch(`${provider.url}${path}`, {
     method: "POST",
     headers: { authorization, "content-type": "application/json" },

@@ -112,10 +112,7 @@ class Stage {
     if ((await child.exited) !== 0) throw new Error(`RUN ${line}\n${said.join("\n")}`)
   }
 
-  start(
-    command: readonly string[],
-    further: Record<string, string>,
-  ): Bun.Subprocess<"ignore", "pipe", "pipe"> {
+  start(command: readonly string[], further: Record<string, string>) {
     const [uid, gid] = this.#user.split(":").map(Number)
     return Bun.spawn([...command], {
       cwd: this.at(this.#folder),
@@ -143,12 +140,7 @@ class Stage {
   }
 }
 
-async function copy(
-  rest: string,
-  stage: Stage,
-  stages: ReadonlyMap<string, Stage>,
-  context: string,
-): Promise<void> {
+async function copy(rest: string, stage: Stage, stages: ReadonlyMap<string, Stage>, context: string) {
   const words = rest.split(" ")
   const from = /^--from=(\S+)$/.exec(words[0] ?? "")?.[1]
   const source = from === undefined ? null : stages.get(from)

@@ -228,11 +228,7 @@ function own({ operation }: Entry, { account_id }: World): Record<string, string
   return has_account ? { account: account_id } : {}
 }
 
-function credentialOf(
-  { operation }: Entry,
-  world: World,
-  credential?: string | null,
-): Record<string, string> {
+function credentialOf({ operation }: Entry, world: World, credential?: string | null) {
   const [scheme] = operation.security?.flatMap(Object.keys) ?? []
   if (scheme === undefined || credential === null) return {}
   const value = credential ?? (scheme === "adminToken" ? ADMIN_TOKEN : world.key)

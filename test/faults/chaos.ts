@@ -290,11 +290,7 @@ async function storiesOf({ shards }: Scene): Promise<Story[]> {
 }
 
 /** What must be nowhere but in requests and answers. */
-async function leaks(
-  { victims, steady }: Scene,
-  seen: readonly Seen[],
-  keys: readonly string[],
-): Promise<string[]> {
+async function leaks({ victims, steady }: Scene, seen: readonly Seen[], keys: readonly string[]) {
   const secrets: Record<string, string> = { CANARY, PROVIDER_KEY, ADMIN_TOKEN }
   for (const [at, key] of keys.entries()) secrets[`key ${at}`] = key
   const logs = victims.map((victim) => victim.everPrinted).join("\n") + steady.lines.join("\n")

@@ -163,11 +163,7 @@ function isHiding({ admitted, list }: Scene, whole: StreamEvidence): boolean {
 }
 
 /** D6: a token for four bytes of what was said, and of the prompt's text where the provider has not counted that yet. */
-function leastEstimate(
-  { list, answer, plan, admitted }: Scene,
-  said_bytes: number,
-  counted: boolean,
-): bigint {
+function leastEstimate({ list, answer, plan, admitted }: Scene, said_bytes: number, counted: boolean) {
   const prompt = counted ? answer.prompt : { ...NO_WORK, input: Math.floor(answer.text_bytes / 4) }
   const work = { ...prompt, web_search: 0, output: Math.floor(said_bytes / 4) }
   return atMost(bill(list, work, answer.tier, plan.margin), admitted.held_nano)

@@ -196,12 +196,7 @@ function limitOf({ max_tokens, max_output_tokens }: Body): number {
 const SPEECH = { tokens: 20, bytes: 600 }
 const PICTURE = { tokens: 258, bytes: 4_000 }
 
-function choicePieces(
-  body: Body,
-  plan: Plan,
-  { tells, operation }: Dialect,
-  choice: number,
-): readonly Piece[] {
+function choicePieces(body: Body, plan: Plan, { tells, operation }: Dialect, choice: number) {
   const shown = plan.shows_thoughts || !tells.has("reasoning")
   const said = (kind: Piece["kind"], is_shown: boolean) => (passage: Plan["words"][number]) => {
     const text = textOf(passage.kind, passage.at + choice, passage.length)

@@ -162,11 +162,7 @@ function emptied(item: ReturnType<typeof itemsOf>[number]): object {
 }
 
 /** The delta of a piece within an item; null for one of another item. */
-function deltaEvent(
-  piece: Piece,
-  { type, id }: { type: string; id: string },
-  { pieces }: Answer,
-): { type: string } | null {
+function deltaEvent(piece: Piece, { type, id }: { type: string; id: string }, { pieces }: Answer) {
   if (piece.kind === "text" && type === "message") return { type: "response.output_text.delta" }
   if (piece.kind === "reasoning" && type === "reasoning")
     return { type: "response.reasoning_summary_text.delta" }

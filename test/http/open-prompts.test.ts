@@ -46,11 +46,7 @@ const BASE: Readonly<Record<Operation, object>> = {
   embeddings: { input: "hi" },
 }
 
-async function quote(
-  operation: Operation,
-  fields: object,
-  suffix = "",
-): Promise<{ readonly prompt_tokens?: number }> {
+async function quote(operation: Operation, fields: object, suffix = "") {
   const model = `${operation === "messages" ? "messages" : "chat"}${suffix}`
   const answer = await fetch(`${gateway.url}/v1/quote`, {
     method: "POST",

@@ -288,12 +288,7 @@ export function errorEvent(code: string, type: string, message: string): string 
 }
 
 /** Runs one call and holds its three sides to what they must know of it. */
-export async function expectSides(
-  stage: Stage,
-  trial: Trial,
-  sees: Sees,
-  recorded: LedgerCall,
-): Promise<void> {
+export async function expectSides(stage: Stage, trial: Trial, sees: Sees, recorded: LedgerCall) {
   const sides = await stage.run(trial)
   sees(sides)
   expectSent(sides, trial.body ?? chatBody())

@@ -247,9 +247,7 @@ class History {
     await this.#repeated(at, async (connection) => (await endBatch(connection, [item], 1_000))[0])
   }
 
-  async #end(
-    charges: readonly (readonly [place: number, charge: number, is_known: boolean])[],
-  ): Promise<void> {
+  async #end(charges: readonly (readonly [place: number, charge: number, is_known: boolean])[]) {
     const ending = new Map<string, readonly [charge: number, is_known: boolean]>()
     for (const [place, charge, is_known] of charges) {
       const call = this.#model.calls[place % Math.max(1, this.#model.calls.length)]

@@ -71,11 +71,7 @@ async function holdTogether(
 }
 
 /** For how many accounts the lean statement ends these holds, each of which is charged 4. */
-async function endTogether(
-  statement: Statement,
-  holds: readonly Hold[],
-  by = connections[0],
-): Promise<number> {
+async function endTogether(statement: Statement, holds: readonly Hold[], by = connections[0]) {
   const items = holds.map((hold) => ({ end: settled(hold.id, 4n), hold }))
   const [row] = await by.run(statement, endLeanValues(items, LOCK_MS), WITHIN_MS)
   return Number(row?.accounts)
@@ -92,21 +88,13 @@ async function holdAsLimited(
   return Number(row?.accounts)
 }
 
-async function endAsLimited(
-  statement: Statement,
-  holds: readonly Hold[],
-  by = connections[0],
-): Promise<void> {
+async function endAsLimited(statement: Statement, holds: readonly Hold[], by = connections[0]) {
   const ends = holds.map(({ id }) => settled(id, 0n))
   await by.run(statement, endLimitedValues(ends, LOCK_MS), WITHIN_MS)
 }
 
 /** One call by the lean statement: whether it is held. */
-async function isHeld(
-  statement: Statement,
-  hold: Hold,
-  { by = connections[0], under = gateway_id } = {},
-): Promise<boolean> {
+async function isHeld(statement: Statement, hold: Hold, { by = connections[0], under = gateway_id } = {}) {
   const rows = await by.run(statement, oneKeyValues(hold, [hold], under, LOCK_MS), WITHIN_MS)
   return rows.length === 1
 }
@@ -227,10 +215,7 @@ describe.each(guards)("%s", (_, real, variant, load, fault) => {
 })
 
 /** Two statements that wait at the same account, which has enough for one of them. */
-async function race(
-  held: (by: DatabaseConnection, hold: Hold) => Promise<unknown>,
-  of?: Account,
-): Promise<void> {
+async function race(held: (by: DatabaseConnection, hold: Hold) => Promise<unknown>, of?: Account) {
   const account = of ?? (await db.account(10n))
   await using lock = await lockAccount(db.sql, account.account_id)
   const racing = connections.map((by) => held(by, holdOf(account, 10n)))

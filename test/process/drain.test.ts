@@ -30,10 +30,7 @@ const READY_DELAY_MS = 600
 /** Two signals that are less than half a second apart are one that came twice. */
 const APART_MS = 600
 
-function start(
-  changes: ConfigChanges,
-  variables = databaseVariables(fresh.address),
-): Promise<GatewayProcess> {
+function start(changes: ConfigChanges, variables = databaseVariables(fresh.address)) {
   place.configure(configFor(provider.url, changes))
   return place.start(variables)
 }

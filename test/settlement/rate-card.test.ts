@@ -249,12 +249,7 @@ function callOf(
 }
 
 /** What the gateway charges, and what its lines add up to. */
-function charged(
-  call: Call,
-  counts: Counts,
-  margin = "1",
-  said?: string,
-): readonly [charge_nano: bigint, lines_nano: bigint] {
+function charged(call: Call, counts: Counts, margin = "1", said?: string) {
   const reading = readUsage(JSON.parse(JSON.stringify(usageOf(counts))))
   if (reading.state !== "valid") throw new Error("the usage of a test is not valid")
   const { charge_nano, usage, price } = priced(

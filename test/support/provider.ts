@@ -270,10 +270,7 @@ function drained(socket: Socket): Promise<void> {
 }
 
 /** One request of RFC 9112 from the start of `received`, or how many bytes there must be before it is worth looking again. */
-function parseRequest(
-  received: Buffer,
-  connection: number,
-): { request: RecordedRequest; consumed: number } | number {
+function parseRequest(received: Buffer, connection: number) {
   const head_end = received.indexOf("\r\n\r\n")
   if (head_end < 0) return received.length + 1
   const [start = "", ...lines] = received.toString("latin1", 0, head_end).split("\r\n")

@@ -18,11 +18,7 @@ const endings: [name: string, end: (socket: Socket<undefined>) => void][] = [
 ]
 
 /** What the reader gets of an answer that breaks off while the event loop is busy. */
-async function cameOf(
-  post: Post,
-  end: (socket: Socket<undefined>) => void,
-  is_split: boolean,
-): Promise<string> {
+async function cameOf(post: Post, end: (socket: Socket<undefined>) => void, is_split: boolean) {
   const breakOff = (socket: Socket<undefined>, bytes: string) => {
     socket.write(bytes)
     end(socket)

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test"
 import { Type } from "@sinclair/typebox"
 import { columnsOf, linesOf } from "../../src/cli/screen.ts"
-import { Count, Milliseconds, Money, nullable, Time } from "../../src/wire/admin.ts"
-import { fieldAt, titled, UNIT, valueAt } from "../../src/wire/field.ts"
+import { Count, Milliseconds, Money, Time } from "../../src/wire/admin.ts"
+import { fieldAt, nullable, titled, UNIT, valueAt } from "../../src/wire/field.ts"
 
 const Parcel = Type.Object({
   name: titled("Name", Type.String()),
   price: titled("Price", nullable(Money)),
-  sent_at: titled("Sent", Time, { description: "When it was sent." }),
+  sent_at: titled("Sent", Time, "When it was sent."),
   took_ms: titled("Took", nullable(Milliseconds)),
   size: nullable(Type.Object({ kilos: titled("Kilos", Count) })),
   lost: titled("Lost", Type.Number({ [UNIT]: "percent" })),

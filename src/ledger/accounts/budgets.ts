@@ -227,12 +227,7 @@ async function refill(transaction: KeyStatements, id: string): Promise<void> {
 }
 
 /** Writes the entry of a change, and tells the statements that hold and end. Null if there is no such budget. Needs the account's lock. */
-async function note(
-  transaction: KeyStatements,
-  id: string,
-  change: BudgetChange,
-  author: Author,
-): Promise<Budget | null> {
+async function note(transaction: KeyStatements, id: string, change: BudgetChange, author: Author) {
   const budget = await getBudget(transaction, id)
   if (budget === null) return null
   const { account_id, name, selector, selected, unit, period, timezone, is_hard, thresholds } = budget

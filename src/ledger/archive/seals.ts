@@ -201,11 +201,7 @@ async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise
  * Makes a table's partition refuse new entries. False if another process is sealing. The lock waits for running writers, and
  * ends with this transaction.
  */
-async function refuseEntries(
-  database: PostgresJsDatabase,
-  table: string,
-  month: SealedMonth,
-): Promise<boolean> {
+async function refuseEntries(database: PostgresJsDatabase, table: string, month: SealedMonth) {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
     if (!(await takeTurn(transaction))) return false
@@ -255,21 +251,13 @@ async function sealHour(transaction: Transaction, month: SealedMonth): Promise<"
 }
 
 /** The `from_id` of the hour with calls that follows the one from `from_id` on; null after the last. */
-async function nextHour(
-  transaction: Transaction,
-  month: SealedMonth,
-  from_id: string,
-): Promise<string | null> {
+async function nextHour(transaction: Transaction, month: SealedMonth, from_id: string) {
   const first = await firstCall(transaction, month, from_id)
   const next = first === null ? null : await firstCall(transaction, month, hourOf(first, 1))
   return next === null ? null : hourOf(next, 0)
 }
 
-async function firstCall(
-  transaction: Transaction,
-  month: SealedMonth,
-  from_id: string,
-): Promise<string | null> {
+async function firstCall(transaction: Transaction, month: SealedMonth, from_id: string) {
   const [row] = await transaction.execute<{ id: string }>(sql`
     SELECT h.id FROM ${holds} h WHERE ${within(sql`h.id`, { from_id, to_id: month.to_id })} ORDER BY h.id LIMIT 1`)
   return row?.id ?? null
@@ -282,11 +270,7 @@ function hourOf(id: string, ahead: number): string {
 }
 
 /** Hashes all entries of calls, in their order. */
-async function hashOfEntries(
-  transaction: Transaction,
-  month: string,
-  ids: Ids,
-): Promise<{ entries: string; hash: string }> {
+async function hashOfEntries(transaction: Transaction, month: string, ids: Ids) {
   const [row] = await transaction.execute<{ entries: string; hash: string }>(sql`
     SELECT count(*)::text AS entries, ${digestOf(sql`x.entry`, ENTRY_ORDER)} AS hash FROM (${entriesIn(month, ids)}) x`)
   if (row === undefined) throw new Error("the hash of entries returned nothing")

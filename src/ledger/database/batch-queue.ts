@@ -126,10 +126,7 @@ export class BatchQueue<Item, Result> {
     return entry
   }
 
-  #checkRoom(
-    { account, added_ms }: Queued<Item, Result>,
-    aside: DelayedItems<Item, Result> | undefined,
-  ): void {
+  #checkRoom({ account, added_ms }: Queued<Item, Result>, aside: DelayedItems<Item, Result> | undefined) {
     const { depth } = this
     const free = this.#limit - depth
     const has_share =

@@ -90,10 +90,7 @@ async function addCalls(
   }
 }
 
-async function callsOf(
-  database: PostgresJsDatabase,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, CallRecord>> {
+async function callsOf(database: PostgresJsDatabase, ids: readonly string[]) {
   if (ids.length === 0) return new Map()
   const seen = sql`unnest(${sql.param(arrayOf(ids, (id) => id))}::text::uuid[]) AS seen (id)`
   // Without a limit the planner would join all ends and corrections there are.
@@ -138,11 +135,7 @@ async function addCredits(database: PostgresJsDatabase, ids: readonly string[], 
   for (const credit of rows) add(credit.id, credit.account_id, { type: "tollgate.credit.added", credit })
 }
 
-async function addGrantChanges(
-  database: PostgresJsDatabase,
-  ids: readonly string[],
-  add: Add,
-): Promise<void> {
+async function addGrantChanges(database: PostgresJsDatabase, ids: readonly string[], add: Add) {
   if (ids.length === 0) return
   const rows = await database
     .select()
@@ -152,11 +145,7 @@ async function addGrantChanges(
     add(change.id, change.account_id, { type: `tollgate.credit.${change.change}`, change })
 }
 
-async function addBudgetChanges(
-  database: PostgresJsDatabase,
-  ids: readonly string[],
-  add: Add,
-): Promise<void> {
+async function addBudgetChanges(database: PostgresJsDatabase, ids: readonly string[], add: Add) {
   if (ids.length === 0) return
   const rows = await database
     .select()
@@ -179,11 +168,7 @@ export const crossingFields = {
     ORDER BY n.made_at > ${budget_crossings.crossed_at}, abs(extract(epoch FROM n.made_at - ${budget_crossings.crossed_at})) LIMIT 1)`,
 }
 
-async function addCrossings(
-  database: PostgresJsDatabase,
-  entries: readonly Entry[],
-  add: Add,
-): Promise<void> {
+async function addCrossings(database: PostgresJsDatabase, entries: readonly Entry[], add: Add) {
   if (entries.length === 0) return
   const rows = await database
     .select({ ...crossingFields, id: sql<string>`${crossingId("budget_crossings")}` })

@@ -107,12 +107,7 @@ const hasOrder = ({ current }: FeedState) => current.series <= 2
 
 type PartQuery = Pick<FeedQuery, "from" | "types" | "limit">
 
-async function partAfter(
-  database: PostgresJsDatabase,
-  state: FeedState,
-  place: FeedPlace,
-  asked: PartQuery,
-): Promise<Omit<FeedPart, "start"> & { readonly is_full: boolean }> {
+async function partAfter(database: PostgresJsDatabase, state: FeedState, place: FeedPlace, asked: PartQuery) {
   const entries = await entriesAfter(database, state, place, asked)
   const records = await recordsOf(database, entries)
   const subjects = await subjectsOf(database, [...records.values()])

@@ -245,12 +245,7 @@ export class SinkQueue {
    * Records what was delivered, and returns the sink. What a sink has taken is also recorded if an operator has changed it
    * meanwhile, but not if its place was changed. `passed` are events that were skipped, one for each reason. Null if this process no longer delivers to it as it was read.
    */
-  async delivered(
-    sink: SinkRow,
-    place: FeedPlace,
-    is_idle = false,
-    passed: readonly SkippedEvent[] = [],
-  ): Promise<SinkRow | null> {
+  async delivered(sink: SinkRow, place: FeedPlace, is_idle = false, passed: readonly SkippedEvent[] = []) {
     const at = is_idle ? {} : { delivered_at: sql`now()`, skips: 0 }
     const reasons = new Set(passed.map(({ reason }) => reason))
     const kept = sink.skipped.filter(({ reason }) => !reasons.has(reason))

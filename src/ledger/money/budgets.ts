@@ -103,9 +103,7 @@ export const withCounter = sql`JOIN counters p ON p.id = m.id AND p.member = '' 
 const membersOf = (since: SQL): SQL => sql`CASE WHEN p.since = ${since} THEN p.members ELSE 0 END`
 
 /** True for a new member of a window that has as many as it can have. A budget per minute has no window, and forgets its members. */
-export const isFull = (
-  since: SQL,
-): SQL => sql`x.id IS NULL AND ${b.period} <> 'minute' AND ${membersOf(since)}
+export const isFull = (since: SQL) => sql`x.id IS NULL AND ${b.period} <> 'minute' AND ${membersOf(since)}
   + row_number() OVER (PARTITION BY m.id, x.id IS NULL ORDER BY m.member) > ${MAX_MEMBERS}`
 
 /** Writes counters from `written`, which has `is_new` and the columns of `counters` and `rateColumns`, and counts new members where there is no member. */

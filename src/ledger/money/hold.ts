@@ -222,12 +222,7 @@ function heldAs({ sold: { price_multiplier_bp }, form }: AskedHold): HoldAttempt
 
 const CONFLICT: HoldAttempt = { outcome: "conflict" }
 /** The accounts for which the lean statements have held everything. */
-function heldAccounts(
-  connection: Runner,
-  gateway_id: string,
-  lean: readonly Hold[],
-  lock_ms: number,
-): Promise<DoneAccounts> {
+function heldAccounts(connection: Runner, gateway_id: string, lean: readonly Hold[], lock_ms: number) {
   const [first] = lean
   const short =
     first !== undefined && lean.every((hold) => isAlike(hold, first))
@@ -248,12 +243,7 @@ function isAlike(hold: Hold, other: Hold): boolean {
 }
 
 /** The values of `holdOneKey`; `lean` are alike, and `first` is one of them. */
-export function oneKeyValues(
-  first: Hold,
-  lean: readonly Hold[],
-  gateway_id: string,
-  lock_ms: number,
-): string[] {
+export function oneKeyValues(first: Hold, lean: readonly Hold[], gateway_id: string, lock_ms: number) {
   const amount_nano = lean.reduce((sum, hold) => sum + hold.amount_nano, 0n)
   return [
     String(lock_ms),

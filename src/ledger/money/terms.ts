@@ -36,10 +36,7 @@ export async function registerTerms(
 }
 
 /** The ids of the terms of a customer price, or of the configuration for null, by their names. */
-async function knownTerms(
-  database: Pick<PostgresJsDatabase, "select">,
-  customer_price_id: string | null,
-): Promise<Map<string, number>> {
+async function knownTerms(database: Pick<PostgresJsDatabase, "select">, customer_price_id: string | null) {
   const of_price =
     customer_price_id === null
       ? isNull(terms.customer_price_id)

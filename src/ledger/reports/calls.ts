@@ -172,11 +172,7 @@ function rangeOf(database: PostgresJsDatabase, { state, from, to }: CallFilter, 
 }
 
 /** The last of the `look` holds that one page reads; null if there are fewer. */
-async function lastSeen(
-  database: PostgresJsDatabase,
-  range: SQL | undefined,
-  look: number,
-): Promise<string | null> {
+async function lastSeen(database: PostgresJsDatabase, range: SQL | undefined, look: number) {
   const [last] = await database
     .select({ id: holds.id })
     .from(holds)

@@ -200,11 +200,7 @@ export function termsOf(model: string): SQL {
 
 type EntryColumns = Readonly<Record<"account_id" | "key_id" | "terms_id", PgColumn>>
 
-function narrowed(
-  name: string,
-  { account_id, key_id, terms_id }: EntryColumns,
-  wanted?: ChangeFilter,
-): SQL[] {
+function narrowed(name: string, { account_id, key_id, terms_id }: EntryColumns, wanted?: ChangeFilter) {
   const { account_ids, key_id: key, model } = wanted ?? {}
   return [
     ...(account_ids === undefined ? [] : [sql`${of(name, account_id)} = ANY (${list(account_ids)}::uuid[])`]),

@@ -16,11 +16,7 @@ const STATEMENT_MS = 300_000
  * transaction began, so an hour can be closed once every transaction that began in it has ended. Any number of processes may do
  * this, because each locks the row of `summed`, or leaves. Resolves with the number of closed hours.
  */
-export async function sumHours(
-  database: PostgresJsDatabase,
-  stopped: () => boolean,
-  close_ms = CLOSE_MS,
-): Promise<number> {
+export async function sumHours(database: PostgresJsDatabase, stopped: () => boolean, close_ms = CLOSE_MS) {
   for (let closed = 0; ; closed++) {
     if (stopped() || !(await database.transaction((transaction) => closeHour(transaction, close_ms)))) {
       while (!stopped() && (await database.transaction(closeLabelDay))) {}
@@ -82,11 +78,7 @@ async function closeHour(transaction: Transaction, close_ms: number): Promise<bo
 /**
  * The latest of these times before which no entry can be written. A separate statement, so that the next one sees all entries.
  */
-async function lastClosed(
-  transaction: Transaction,
-  ends_at: readonly Date[],
-  close_ms: number,
-): Promise<Date | null> {
+async function lastClosed(transaction: Transaction, ends_at: readonly Date[], close_ms: number) {
   const moments = `{${ends_at.map((moment) => moment.toISOString()).join(",")}}`
   const [row] = await transaction.execute<{ ends_at: string | null }>(sql`
     SELECT max(ends_at) AS ends_at FROM unnest(${moments}::timestamptz[]) AS ends_at
