@@ -1,5 +1,7 @@
 import type { Socket } from "bun"
-import { AnswerParser, type AnswerSink } from "./answer-parser.ts"
+import { NotHttp } from "../src/upstream/http/answer-head.ts"
+import { AnswerParser, type AnswerSink } from "../src/upstream/http/answer-parser.ts"
+import type { AnswerHead } from "../src/upstream/http/transport.ts"
 import { EventScanner } from "./event-scanner.ts"
 import type { Origin } from "./job.ts"
 
@@ -70,21 +72,21 @@ export class Client implements AnswerSink {
     socket?.terminate()
   }
 
-  head(status: number): void {
+  head({ status }: AnswerHead): void {
     if (this.#call !== null) this.#call.status = status
   }
 
-  body(bytes: Buffer, from: number, to: number): void {
+  body(bytes: Uint8Array): void {
     const call = this.#call
     if (call === null) return
     const now_ms = performance.now()
-    call.received_bytes += to - from
+    call.received_bytes += bytes.byteLength
     if (!call.request.stream) {
       call.first_ms ??= now_ms
-      call.keep(bytes, from, to)
+      call.keep(bytes)
       return
     }
-    const events = this.#scanner.feed(bytes, from, to)
+    const events = this.#scanner.feed(bytes)
     if (this.#scanner.content_seen) call.first_ms ??= now_ms
     if (events === 0) return
     call.events += events
@@ -115,7 +117,7 @@ export class Client implements AnswerSink {
         port,
         socket: {
           data: (socket, bytes) => {
-            if (socket === this.#socket) this.#parser.feed(bytes)
+            if (socket === this.#socket) this.#read(bytes)
           },
           drain: (socket) => {
             if (this.#unsent !== null) this.#send(socket, this.#unsent)
@@ -131,7 +133,18 @@ export class Client implements AnswerSink {
     this.#send(this.#socket, request.bytes)
   }
 
+  #read(bytes: Uint8Array): void {
+    try {
+      this.#parser.feed(bytes)
+    } catch (error) {
+      if (!(error instanceof NotHttp)) throw error
+      this.close()
+      this.#finish(error.message)
+    }
+  }
+
   #send(socket: Socket<undefined>, bytes: Buffer): void {
+    this.#parser.expect()
     const sent = socket.write(bytes)
     if (sent < 0) {
       this.#lost(socket)
@@ -144,8 +157,7 @@ export class Client implements AnswerSink {
   #lost(socket: Socket<undefined>): void {
     if (socket !== this.#socket) return
     this.#socket = null
-    const { cut } = this.#parser.close()
-    if (this.#call !== null) this.#finish(cut ? "answer cut" : "connection closed")
+    if (!this.#parser.close()) this.#finish("connection closed")
   }
 
   #finish(failure: string | null): void {
@@ -172,8 +184,6 @@ class Call implements Outcome {
   status = 0
   #last_event_ms: number | null = null
   #json: Buffer | null = null
-  #json_from = 0
-  #json_to = 0
 
   constructor(request: Request, start_ms: number) {
     this.request = request
@@ -181,28 +191,17 @@ class Call implements Outcome {
   }
 
   /** Keeps a part of a JSON answer: nearly always the only one, which is not copied. */
-  keep(bytes: Buffer, from: number, to: number): void {
-    if (this.#json === null) {
-      this.#json = bytes
-      this.#json_from = from
-      this.#json_to = to
-      return
-    }
-    if (this.#json_to - this.#json_from >= KEPT_BYTES) return
-    this.#json = Buffer.concat([
-      this.#json.subarray(this.#json_from, this.#json_to),
-      bytes.subarray(from, to),
-    ])
-    this.#json_from = 0
-    this.#json_to = this.#json.length
+  keep(bytes: Uint8Array): void {
+    if (this.#json === null) this.#json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    else if (this.#json.length < KEPT_BYTES) this.#json = Buffer.concat([this.#json, bytes])
   }
 
   /** The output tokens that a JSON answer reports; null when it reports none. */
   get completion_tokens(): number | null {
-    const at = this.#json?.indexOf(USAGE_NAME, this.#json_from) ?? -1
-    if (this.#json === null || at === -1 || at >= this.#json_to) return null
+    const at = this.#json?.indexOf(USAGE_NAME) ?? -1
+    if (this.#json === null || at === -1) return null
     const from = at + USAGE_NAME.length
-    const text = this.#json.toString("latin1", from, Math.min(from + DIGITS_BYTES, this.#json_to))
+    const text = this.#json.toString("latin1", from, from + DIGITS_BYTES)
     return Number(USAGE_VALUE.exec(text)?.[1] ?? 0)
   }
 

@@ -9,7 +9,7 @@ export type Command =
       readonly rounds: number | null
     } & Output)
   | ({ readonly kind: "history"; readonly calls: number } & Output)
-  | ({ readonly kind: "soak"; readonly calls: number; readonly past: number } & Output)
+  | ({ readonly kind: "soak"; readonly calls: number } & Output)
   | ({
       readonly kind: "wrk"
       readonly quick: boolean
@@ -31,8 +31,8 @@ export const USAGE = `bun run bench                    every scenario, side by s
   --rounds N                     instead of 5, or 2 with --quick
   --profile                      keep CPU profiles of the gateway, one for each scenario
 
-bun run bench --soak             memory and latency over 200,000 calls, statements over 2 million past calls
-  --calls N --past N             instead of those numbers
+bun run bench --soak             memory and latency over 200,000 calls
+  --calls N                      instead of that number
 
 bun run bench --history          sizes, questions, seals and audits of 20 million past calls
   --calls N                      instead of that number; 1 KB of disk for each
@@ -53,7 +53,6 @@ const options = {
   soak: { type: "boolean", default: false },
   history: { type: "boolean", default: false },
   calls: { type: "string" },
-  past: { type: "string", default: "2000000" },
   wrk: { type: "boolean", default: false },
   accounts: { type: "string", default: "1" },
   json: { type: "string" },
@@ -66,14 +65,7 @@ export function readCommand(args: readonly string[]): Command {
   if (values.help) return { kind: "help" }
   if (values.history)
     return { kind: "history", calls: count("--calls", values.calls ?? "20000000"), ...output }
-  if (values.soak) {
-    return {
-      kind: "soak",
-      calls: count("--calls", values.calls ?? "200000"),
-      past: count("--past", values.past),
-      ...output,
-    }
-  }
+  if (values.soak) return { kind: "soak", calls: count("--calls", values.calls ?? "200000"), ...output }
   const rounds = values.rounds === undefined ? null : count("--rounds", values.rounds)
   if (values.wrk) {
     return {

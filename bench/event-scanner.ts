@@ -38,14 +38,15 @@ export class EventScanner {
     this.#last_to = 0
   }
 
-  /** How many events the bytes between two places have completed. */
-  feed(bytes: Buffer, from = 0, to = bytes.length): number {
+  /** The number of events that the bytes have completed. */
+  feed(part: Uint8Array): number {
+    const bytes = Buffer.from(part.buffer, part.byteOffset, part.byteLength)
     let events = 0
-    let at = from
-    while (at < to) {
+    let at = 0
+    while (at < bytes.length) {
       const end = bytes.indexOf(LF, at)
-      if (end === -1 || end >= to) {
-        this.#keep(bytes, at, to)
+      if (end === -1) {
+        this.#keep(bytes, at, bytes.length)
         break
       }
       if (this.#line(bytes, at, end)) events += 1

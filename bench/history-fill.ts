@@ -51,11 +51,7 @@ export async function beginMonths(database: PostgresJsDatabase, until_ms: number
 }
 
 /** Writes settled calls, at the same distance from each other, and charges the accounts. `said` is told how many there are. */
-export async function fill(
-  database: PostgresJsDatabase,
-  options: Fill,
-  said: (calls: number) => void,
-): Promise<void> {
+export async function fill(database: PostgresJsDatabase, options: Fill, said: (calls: number) => void) {
   for (let first = 0; first < options.calls; first += BATCH) {
     const last = Math.min(first + BATCH, options.calls)
     await Promise.all([

@@ -15,7 +15,6 @@ import { openLedger } from "../src/ledger/sharded-ledger.ts"
 import { openShards } from "../src/ledger/shards.ts"
 import { Latencies } from "./latencies.ts"
 import { OwnPostgres, quietLog } from "./own-postgres.ts"
-import { addPast, settle } from "./past.ts"
 import { cpuTimes, postgresPid, spent } from "./process-status.ts"
 
 /** The questions to a process with a ledger. */
@@ -33,10 +32,6 @@ export const LedgerQuestion = Type.Union([
     in_flight: Type.Integer(),
     duration_ms: Type.Number(),
   }),
-  /** Add settled calls of the past up to this number. */
-  Type.Object({ what: Type.Literal("past"), calls: Type.Integer() }),
-  /** Vacuum and analyze, as autovacuum does from time to time. */
-  Type.Object({ what: Type.Literal("vacuum") }),
   /** Audit every shard; the answer is the sum. */
   Type.Object({ what: Type.Literal("audit") }),
 ])
@@ -50,7 +45,6 @@ export const PairsAnswer = Type.Object({
   /** CPU of the process that holds and settles, and of each Postgres that it uses. */
   cpu_ms: Type.Object({ process: Type.Number(), postgres: Type.Array(Type.Number()) }),
 })
-export const PastAnswer = Type.Object({ calls: Type.Integer() })
 export const AuditAnswer = Type.Object({ violations: Type.Integer(), open_holds: Type.Integer() })
 
 /** Connections for one statement per call. */
@@ -98,7 +92,6 @@ export class LedgerLoad {
   /** What each connection runs last. */
   readonly #turns: Promise<unknown>[] = []
   readonly #payers: ShardPayer[] = []
-  #past = 0
 
   static async open(shards: number): Promise<LedgerLoad> {
     const owns = Array.from({ length: shards }, () => new OwnPostgres())
@@ -151,11 +144,6 @@ export class LedgerLoad {
         return this.#alone(question.samples)
       case "pairs":
         return this.#pairs(question)
-      case "past":
-        return this.#addPast(question.calls)
-      case "vacuum":
-        await this.#operators(0).execute("VACUUM (ANALYZE) tollgate.holds, tollgate.ends")
-        return {}
       case "audit": {
         const found = await Promise.all(this.#databases.map(({ operators }) => audit(operators)))
         return {
@@ -221,22 +209,6 @@ export class LedgerLoad {
       duration_ms: performance.now() - started_ms,
       cpu_ms: { process: used[0]?.load ?? 0, postgres: used.map(({ postgres }) => postgres) },
     }
-  }
-
-  async #addPast(calls: number) {
-    const payer = await this.#payer(0)
-    const database = this.#operators(0)
-    await addPast(database, {
-      account_id: payer.account_id,
-      key_id: payer.key_id,
-      gateway_id: this.#gateway_id,
-      terms_id: payer.terms_id,
-      from: this.#past,
-      to: calls,
-    })
-    await settle(database, payer.account_id, calls - this.#past)
-    this.#past = calls
-    return { calls }
   }
 
   async #holdOne(worker: number, hold: Hold): Promise<void> {

@@ -7,7 +7,7 @@ import { Progress } from "./progress.ts"
 import { Rig } from "./rig.ts"
 import type { Scenario, Size } from "./scenario.ts"
 import { scenarios } from "./scenarios.ts"
-import { Soak, soakSpecs, soakSteps } from "./soak.ts"
+import { SOAK_STEPS, Soak, soakSpecs } from "./soak.ts"
 import { Suite, specsOf, stepsOf } from "./suite.ts"
 import { closingLines, historyTable, soakTable, suiteTable } from "./table.ts"
 import { WrkRun, wrkSpecs, wrkSteps } from "./wrk.ts"
@@ -52,9 +52,9 @@ async function runSuite({ quick, rounds, only, profile }: Of<"suite">, folder: s
   return { text, results, faults: results.faults }
 }
 
-async function runSoak({ calls, past, profile }: Of<"soak">, folder: string): Promise<RunResult> {
+async function runSoak({ calls, profile }: Of<"soak">, folder: string): Promise<RunResult> {
   const rig = new Rig({ specs: soakSpecs, profiles: profileFolder(profile, folder) })
-  const results = await onRig(rig, soakSteps(past), (progress) => new Soak(rig, progress).run(calls, past))
+  const results = await onRig(rig, SOAK_STEPS, (progress) => new Soak(rig, progress).run(calls))
   return { text: soakTable(results), results, faults: results.faults }
 }
 
@@ -64,10 +64,7 @@ async function runHistory({ calls }: Of<"history">): Promise<RunResult> {
   return { text: historyTable(results), results, faults: results.faults }
 }
 
-async function runWrk(
-  { quick, rounds, accounts, only, profile }: Of<"wrk">,
-  folder: string,
-): Promise<RunResult> {
+async function runWrk({ quick, rounds, accounts, only, profile }: Of<"wrk">, folder: string) {
   if (Bun.which("wrk") === null) throw new Error("wrk is not installed; on Debian: apt-get install wrk")
   const options = { accounts, rounds: rounds ?? (quick ? 1 : 3), seconds: quick ? 2 : 4, only }
   const steps = wrkSteps(options)

@@ -2,7 +2,7 @@ import type { AnswerSpec } from "./answer-spec.ts"
 import type { Arrival } from "./job.ts"
 import { Latencies } from "./latencies.ts"
 import type { CpuTimes } from "./process-status.ts"
-import type { CpuResult, FigureResult, PairsResult, ScenarioResult, TargetResult } from "./results.ts"
+import type { CpuResult, PairsResult, ScenarioResult, TargetResult } from "./results.ts"
 import type { TargetName } from "./rig.ts"
 import type {
   Figure,
@@ -107,10 +107,7 @@ export function workersResult(
   }
 }
 
-function figureResult<Round>(
-  { name, unit, goal, value }: Figure<Round>,
-  rounds: readonly Round[],
-): FigureResult {
+function figureResult<Round>({ name, unit, goal, value }: Figure<Round>, rounds: readonly Round[]) {
   const by_round = rounds.map(value)
   const together = spread(by_round)
   return { name, unit, goal, by_round, ...together, reached: reaches(together.median, goal) }

@@ -1,10 +1,8 @@
-import { Type } from "@sinclair/typebox"
 import type { Payer } from "./admin.ts"
 import { type AnswerSpec, streamOf } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
-import type { Arrival, JobReport } from "./job.ts"
+import type { Arrival } from "./job.ts"
 import { Latencies, type LatencySummary } from "./latencies.ts"
-import { AloneAnswer, PairsAnswer, PastAnswer } from "./ledger-load.ts"
 import { type RunFacts, runFacts } from "./machine.ts"
 import type { Progress } from "./progress.ts"
 import { requestBody, requestHeaders } from "./prompt.ts"
@@ -18,7 +16,6 @@ import { median } from "./statistics.ts"
 export interface SoakResults extends RunFacts {
   readonly kind: "soak"
   readonly slices: readonly Slice[]
-  readonly growth: readonly Growth[]
   readonly figures: readonly Flatness[]
   readonly audit: AuditResult
   readonly faults: readonly string[]
@@ -34,16 +31,6 @@ export interface Slice {
   readonly time_to_first_token_ms: LatencySummary
 }
 
-/** How long the statements take with this many past calls. */
-export interface Growth {
-  readonly calls: number
-  /** Whether the tables were vacuumed and analyzed before. */
-  readonly vacuumed: boolean
-  readonly hold_ms: LatencySummary
-  readonly settle_ms: LatencySummary
-  readonly pairs_per_s: number
-}
-
 /** A late value divided by an early one. */
 export type Flatness = Pick<FigureResult, "name" | "unit" | "goal" | "reached"> & { readonly value: number }
 
@@ -52,11 +39,7 @@ const CONNECTIONS = 64
 /** One call in eleven is a stream whose client disconnects after a few events. */
 const CALLS_FOR_ONE_LEFT = 10
 const LEAVE_AFTER = 4
-const STEPS = [10_000, 100_000, 500_000, 1_000_000, 2_000_000]
-const SAMPLES = 500
-const PAIRS_MS = 2_000
 const PROMPT_BYTES = 600
-const Done = Type.Object({})
 
 const json = { kind: "json", content_bytes: 400, delay_ms: 0 } as const
 const whole = streamOf(20)
@@ -65,14 +48,7 @@ const endless = streamOf(2_000, { per_second: 200 })
 
 export const soakSpecs: AnswerSpecs = { "soak-json": json, "soak-stream": whole, "soak-left": endless }
 
-/** The numbers of past calls at which the statements are timed, up to `past`. */
-export function growthSteps(past: number): number[] {
-  return [...STEPS.filter((step) => step < past), past]
-}
-
-export function soakSteps(past: number): number {
-  return SLICES + 2 * growthSteps(past).length
-}
+export const SOAK_STEPS = SLICES
 
 export class Soak {
   readonly #rig: Rig
@@ -85,7 +61,7 @@ export class Soak {
     this.#auditor = new Auditor(rig)
   }
 
-  async run(calls: number, past: number): Promise<SoakResults> {
+  async run(calls: number): Promise<SoakResults> {
     const started = new Date()
     const failures: string[] = []
     const slices: Slice[] = []
@@ -93,15 +69,12 @@ export class Soak {
       this.#progress.step(`${Math.round((calls * slice) / SLICES)} calls`)
       slices.push(await this.#slice(slice, Math.round(calls / SLICES), failures))
     }
-    const growth: Growth[] = []
-    for (const calls of growthSteps(past)) growth.push(...(await this.#grow(calls)))
     const audit = await this.#auditor.close()
     return {
       kind: "soak",
       ...runFacts(started),
       slices,
-      growth,
-      figures: flatness(slices, growth),
+      figures: flatness(slices),
       audit,
       faults: [...audit.faults, ...failures],
     }
@@ -131,13 +104,7 @@ export class Soak {
     }
   }
 
-  #load(
-    name: string,
-    spec: AnswerSpec,
-    payer: Payer,
-    calls: number,
-    leave_after: number | null,
-  ): Promise<JobReport> {
+  #load(name: string, spec: AnswerSpec, payer: Payer, calls: number, leave_after: number | null) {
     const { port, pid, postgres_pid } = this.#rig.target("tollgate")
     const arrival: Arrival = { kind: "calls", connections: CONNECTIONS, calls }
     return this.#rig.load({
@@ -153,48 +120,13 @@ export class Soak {
       postgres_pid,
     })
   }
-
-  async #grow(calls: number): Promise<Growth[]> {
-    const { ledger } = this.#rig
-    this.#progress.step(`${calls} past calls`)
-    await ledger.ask(PastAnswer, { what: "past", calls }, 600_000)
-    const before = await this.#statements(calls, false)
-    this.#progress.step(`${calls} past calls, vacuumed`)
-    await ledger.ask(Done, { what: "vacuum" }, 600_000)
-    return [before, await this.#statements(calls, true)]
-  }
-
-  async #statements(calls: number, vacuumed: boolean): Promise<Growth> {
-    const { ledger } = this.#rig
-    const alone = await ledger.ask(AloneAnswer, { what: "alone", samples: SAMPLES })
-    const question = {
-      what: "pairs",
-      how: "batch_queues",
-      accounts: 1,
-      in_flight: 128,
-      duration_ms: PAIRS_MS,
-    }
-    const { pairs, duration_ms } = await ledger.ask(PairsAnswer, question)
-    return {
-      calls,
-      vacuumed,
-      hold_ms: Latencies.decode(alone.hold).summary,
-      settle_ms: Latencies.decode(alone.settle).summary,
-      pairs_per_s: (pairs * 1000) / duration_ms,
-    }
-  }
 }
 
 /** The last quarter of the run divided by its second quarter, when everything is warm. */
-export function flatness(slices: readonly Slice[], growth: readonly Growth[]): Flatness[] {
+export function flatness(slices: readonly Slice[]): Flatness[] {
   const quarter = Math.ceil(slices.length / 4)
   const ratio = (value: (slice: Slice) => number) =>
     median(slices.slice(-quarter).map(value)) / median(slices.slice(quarter, 2 * quarter).map(value))
-  const statements = ({ hold_ms, settle_ms }: Growth) => hold_ms.p50 + settle_ms.p50
-  const few = growth[0]?.calls
-  const many = growth.at(-1)?.calls
-  const at = (calls: number | undefined) =>
-    Math.max(...growth.filter((step) => step.calls === calls).map(statements))
   return [
     flat(
       "resident memory, last quarter / second quarter",
@@ -211,7 +143,6 @@ export function flatness(slices: readonly Slice[], growth: readonly Growth[]): F
       ratio((slice) => slice.time_to_first_token_ms.p99),
       1.5,
     ),
-    flat(`p50 of hold and settle, ${many} / ${few} past calls`, at(many) / at(few), 1.3),
   ]
 }
 

@@ -68,7 +68,7 @@ export function faultLines(faults: readonly string[]): string[] {
 }
 
 export function soakTable(results: SoakResults): string {
-  const { slices, growth, figures } = results
+  const { slices, figures } = results
   const sliceRows = slices.map(
     ({ calls, left, resident_bytes, json_latency_ms: json, time_to_first_token_ms: ttft }) => [
       `  ${calls}`,
@@ -77,12 +77,6 @@ export function soakTable(results: SoakResults): string {
       ...[json.p50, json.p99, ttft.p50, ttft.p99].map(ms),
     ],
   )
-  const growthRows = growth.map(({ calls, vacuumed, hold_ms, settle_ms, pairs_per_s }) => [
-    `  ${calls}`,
-    vacuumed ? "vacuumed" : "as written",
-    ...[hold_ms.p50, hold_ms.p99, settle_ms.p50, settle_ms.p99].map(ms),
-    pairs_per_s.toFixed(0),
-  ])
   const figureRows = figures.map(({ name, goal, unit, value, reached }) => [
     name,
     goalText({ goal, unit }),
@@ -93,8 +87,6 @@ export function soakTable(results: SoakResults): string {
     ...aligned([["figure", "to reach", "value", ""], ...figureRows]),
     "",
     ...aligned([["  calls", "left", "memory", "JSON p50", "p99", "TTFT p50", "p99"], ...sliceRows]),
-    "",
-    ...aligned([["  past calls", "", "hold p50", "p99", "settle p50", "p99", "pairs/s"], ...growthRows]),
     closingLines(results),
   ].join("\n")
 }

@@ -135,11 +135,7 @@ export class WrkRun {
     }
   }
 
-  async #scenario(
-    kind: Kind,
-    connections: number,
-    scripts: Readonly<Record<Kind, string>>,
-  ): Promise<WrkScenarioResult> {
+  async #scenario(kind: Kind, connections: number, scripts: Readonly<Record<Kind, string>>) {
     const { rounds, seconds } = this.#options
     const title = `${kind === "json" ? "JSON" : "streams of 50 events in one write"}, ${connections} ${connections === 1 ? "connection" : "connections"}`
     const measure = (target: TargetName, words: string, for_s: number) => {
@@ -162,13 +158,7 @@ export class WrkRun {
     }
   }
 
-  async #measure(
-    target: TargetName,
-    kind: Kind,
-    connections: number,
-    script: string,
-    for_s: number,
-  ): Promise<WrkTargetResult> {
+  async #measure(target: TargetName, kind: Kind, connections: number, script: string, for_s: number) {
     const { port, pid, postgres_pid } = this.#rig.target(target)
     const path = `${target === "tollgate" ? "" : pathOf(kind)}/v1/chat/completions`
     const url = `http://127.0.0.1:${port}${path}`

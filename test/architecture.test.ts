@@ -204,7 +204,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/service/server.ts",
     "src/service/service.ts",
   ],
-  "bench/": [...COMMON, "src/ledger/", "src/embedded/", "package.json"],
+  "bench/": [...COMMON, "src/ledger/", "src/embedded/", "src/upstream/http/", "package.json"],
   "src/console/": COMMON,
   "src/cli/": [
     ...COMMON,
@@ -351,7 +351,7 @@ const PURE = [
   "src/start/{banner,paint}.ts",
   "src/cli/{completion,moment,price-list}.ts",
   "src/console/*.ts",
-  "bench/{answer-parser,event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
+  "bench/{event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
 ]
 const PURE_PACKAGES = [
   "@sinclair/typebox",
