@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { expectIds } from "../http/errors.ts"
-import { type Harness, openHarness } from "../http/harness.ts"
+import { openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until } from "../support/gateway.ts"
 import {
@@ -27,16 +27,11 @@ const END_USER = "canary-user-4f2c"
 const OUTPUT = "canary-output-b3d4"
 const FAILURE = "canary-failure-0d77"
 
-let harness: Harness
-let account: { id: string; key: string; key_id: string }
-let revoked: { id: string; key: string }
 const unknown = makeKey()
-beforeAll(async () => {
-  harness = await openHarness()
-  account = await harness.account()
-  revoked = await harness.key(account.id, { name: "revoked" })
-  await harness.gateway.admin("DELETE", `/keys/${revoked.id}`)
-})
+const harness = await openHarness()
+const account = await harness.account()
+const revoked = await harness.key(account.id, { name: "revoked" })
+await harness.gateway.admin("DELETE", `/keys/${revoked.id}`)
 afterAll(() => harness.close())
 
 /** The secrets, without that beginning of a key which people may tell it by. */

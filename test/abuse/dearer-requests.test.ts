@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { expectError } from "../http/errors.ts"
-import { type Harness, openHarness } from "../http/harness.ts"
+import { openHarness } from "../http/harness.ts"
 
 /** Requests that would make a provider do more than they are held and charged for. */
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness()
-  account = await harness.account()
-})
+const harness = await openHarness()
+const account = await harness.account()
 afterAll(() => harness.close())
 
 describe("D18 D19 what would be billed differently than it is read is refused", () => {

@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { expectError } from "../http/errors.ts"
-import { chatBody, chatDraft, type Harness, openHarness } from "../http/harness.ts"
+import { chatBody, chatDraft, openHarness } from "../http/harness.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
 import { requestBytes } from "../support/request.ts"
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness()
-  account = await harness.account()
-})
+const harness = await openHarness()
+const account = await harness.account()
 afterAll(() => harness.close())
 
 const BODY = JSON.stringify(chatBody())

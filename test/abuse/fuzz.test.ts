@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { readdirSync } from "node:fs"
 import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { CANARY, chatBody, type Harness, openHarness } from "../http/harness.ts"
+import { CANARY, chatBody, openHarness } from "../http/harness.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, type Exchange, json, sse, usage } from "../support/provider.ts"
 import type { RawClient } from "../support/raw-client.ts"
@@ -26,15 +26,10 @@ const MESSAGE = {
   usage: { input_tokens: 10, output_tokens: 5 },
 }
 
-let harness: Harness
-let account: { id: string; key: string; key_id: string }
-let other: { id: string; key: string; key_id: string }
-beforeAll(async () => {
-  harness = await openHarness({ limits: { body: "64KiB", body_timeout: "100ms" } })
-  account = await harness.account("1000000")
-  other = await harness.account("1")
-  harness.provider.reply(rightly)
-})
+const harness = await openHarness({ limits: { body: "64KiB", body_timeout: "100ms" } })
+const account = await harness.account("1000000")
+const other = await harness.account("1")
+harness.provider.reply(rightly)
 afterAll(() => harness.close())
 
 /** Answers as a provider should. */

@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, test } from "bun:test"
+import { afterAll, test } from "bun:test"
 import { expectError } from "../http/errors.ts"
-import { type Harness, openHarness } from "../http/harness.ts"
+import { openHarness } from "../http/harness.ts"
 
 /** Providers that break the rules of HTTP to take memory. */
 
 const LIMIT_KIB = 64
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await openHarness({ limits: { response: `${LIMIT_KIB}KiB`, response_read: "1MiB" } })
-})
+const harness = await openHarness({ limits: { response: `${LIMIT_KIB}KiB`, response_read: "1MiB" } })
 afterAll(() => harness.close())
 
 test("D5 D31 a length beside chunks does not lift the limit of a body", async () => {

@@ -1,25 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
 import { chatDraft, countDraft } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
-import { ADMIN_TOKEN, startGateway, type TestGateway } from "../support/gateway.ts"
+import { ADMIN_TOKEN, startGateway } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { type Draft, requestBytes } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 
-let provider: Provider
-let gateway: TestGateway
-let adminApi: { readonly url: string }
-let account: { id: string; key: string }
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-  gateway = await startGateway(provider, { admin: { port: 0 }, cors: { origins: ["https://app.test"] } })
-  adminApi = { url: `http://127.0.0.1:${gateway.service.admin_server?.port}` }
-  account = await operatorOf(adminApi.url).account()
-})
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+const gateway = await startGateway(provider, { admin: { port: 0 }, cors: { origins: ["https://app.test"] } })
+const adminApi = { url: `http://127.0.0.1:${gateway.service.admin_server?.port}` }
+const account = await operatorOf(adminApi.url).account()
 afterAll(async () => {
   const { violations, open_holds } = await operatorOf(adminApi.url).audit()
   await gateway.stop()

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import { type Harness, openHarness } from "../http/harness.ts"
+import { openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, until } from "../support/gateway.ts"
 import {
@@ -20,12 +20,8 @@ const CAPACITY = PLACES - STREAMS
 const OFFERED = 3 * CAPACITY
 const WAVES = 5
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness({ limits: { in_flight: PLACES } })
-  account = await harness.account()
-})
+const harness = await openHarness({ limits: { in_flight: PLACES } })
+const account = await harness.account()
 afterAll(() => harness.close())
 
 const admin = `authorization: Bearer ${ADMIN_TOKEN}`

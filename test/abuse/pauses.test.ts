@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { CHAT } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /**
  * How long the worst request and the worst answer keep the event loop of a gateway, which has a process of its own. On a
@@ -20,13 +20,9 @@ interface Paused {
   stop(): Promise<void>
 }
 
-let provider: Provider
-let gateway: Paused
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
-  gateway = await startPaused(provider.url)
-})
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+const gateway = await startPaused(provider.url)
 afterAll(async () => {
   await gateway.stop()
   await provider.stop()

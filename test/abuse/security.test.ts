@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { textOf } from "../docs/blocks.ts"
 import { referenceApp } from "../docs/reference-app.ts"
-import { ADMIN_TOKEN, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, chat, startGateway } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /** SECURITY.md, row by row: who may do what, and which tests are named there. */
 
@@ -29,17 +29,11 @@ function rowsUnder(heading: string): string[][] {
   )
 }
 
-let provider: Provider
-let gateway: TestGateway
-let mine: Awaited<ReturnType<TestGateway["account"]>>
-let other: Awaited<ReturnType<TestGateway["account"]>>
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-  gateway = await startGateway(provider, { cors: { origins: [PAGE_ORIGIN] } })
-  mine = await gateway.account()
-  other = await gateway.account()
-})
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+const gateway = await startGateway(provider, { cors: { origins: [PAGE_ORIGIN] } })
+const mine = await gateway.account()
+const other = await gateway.account()
 afterAll(async () => {
   await gateway.stop()
   await provider.stop()

@@ -1,21 +1,17 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Variables } from "../process/gateway-process.ts"
 import { databaseVariables, Workplace } from "../process/workplace.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { freshDatabase } from "../support/database.ts"
 import { CHAT, chat, configFor, until } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 let place: Workplace
-let fresh: FreshDatabase
-let provider: Provider
-beforeAll(async () => {
-  fresh = await freshDatabase()
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-})
+const fresh = await freshDatabase()
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
 afterAll(async () => {
   await fresh.drop()
   await provider.stop()

@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { eq, sql } from "drizzle-orm"
 import { isId, nextId } from "../../src/id.ts"
 import { changeAccount, createAccount, getAccount } from "../../src/ledger/accounts/accounts.ts"
 import { accounts } from "../../src/ledger/schema/tables.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { type AdminHarness, openAdminHarness, refusal } from "./admin-harness.ts"
+import { openAdminHarness, refusal } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
-
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-})
+const adminApi = await openAdminHarness()
 afterAll(() => adminApi.close())
 
 test("POST /admin/accounts opens an account with nothing on it", async () => {

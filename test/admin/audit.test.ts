@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { afterAll, beforeEach, expect, test } from "bun:test"
 import { type SQL, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { MAX_VIOLATIONS } from "../../src/ledger/archive/violations.ts"
@@ -15,9 +15,8 @@ import {
 } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { type AdminHarness, falsify, openAdminHarness, plantCall, TOKEN } from "./admin-harness.ts"
+import { falsify, openAdminHarness, plantCall, TOKEN } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
 const account = nextId()
 const other = nextId()
 const stranger = nextId()
@@ -31,11 +30,9 @@ const late_id = nextId()
 const released_id = nextId()
 const everything = sql`${accounts}, ${keys}, ${credits}, ${terms}, ${holds}, ${ends}, ${corrections}, ${checkpoints}`
 
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-  const lease_until = new Date("2100-01-01T00:00:00Z")
-  await adminApi.database.insert(gateways).values({ id: gateway, floor_id: account, lease_until })
-})
+const adminApi = await openAdminHarness()
+const lease_until = new Date("2100-01-01T00:00:00Z")
+await adminApi.database.insert(gateways).values({ id: gateway, floor_id: account, lease_until })
 afterAll(() => adminApi.close())
 
 /** A token of output costs 1 nano-USD. */

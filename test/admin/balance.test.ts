@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { accounts, credits } from "../../src/ledger/schema/tables.ts"
-import { type AdminHarness, openAdminHarness, plantCall, refusal } from "./admin-harness.ts"
+import { openAdminHarness, plantCall, refusal } from "./admin-harness.ts"
 
 /** What an account had at a moment (D55). */
 
-let adminApi: AdminHarness
 const account = nextId()
 const NOON_MS = Date.parse("2026-03-01T12:00:00Z")
 const at = (minutes: number) => new Date(NOON_MS + minutes * 60_000)
@@ -23,29 +22,27 @@ const HISTORY: readonly [minutes: number, what: string, balance: string, held: s
   [7, "while the last one holds", "0.000000054", "0.000000005"],
 ]
 
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-  const { database } = adminApi
-  await database.insert(accounts).values([{ id: account, name: "a", balance_nano: 54n, held_nano: 5n }])
-  await database.insert(credits).values([
-    { id: nextId(), account_id: account, amount_nano: 100n, created_at: at(0) },
-    { id: nextId(), account_id: account, amount_nano: -10n, created_at: at(6) },
-  ])
-  const call = { account_id: account }
-  const settled = { state: "settled", amount_nano: 40n, charge_nano: 30n }
-  await plantCall(database, { ...call, ...settled, held_at: at(1), ended_at: at(2) })
-  await plantCall(database, { ...call, account_id: nextId(), ...settled, held_at: at(1), ended_at: at(2) })
-  await plantCall(database, {
-    ...call,
-    state: "expired",
-    amount_nano: 20n,
-    charge_nano: 2n,
-    held_at: at(3),
-    ended_at: at(4),
-    corrected: { charge_nano: 6n, corrected_at: at(5) },
-  })
-  await plantCall(database, { ...call, amount_nano: 5n, held_at: at(7) })
+const adminApi = await openAdminHarness()
+const { database } = adminApi
+await database.insert(accounts).values([{ id: account, name: "a", balance_nano: 54n, held_nano: 5n }])
+await database.insert(credits).values([
+  { id: nextId(), account_id: account, amount_nano: 100n, created_at: at(0) },
+  { id: nextId(), account_id: account, amount_nano: -10n, created_at: at(6) },
+])
+const call = { account_id: account }
+const settled = { state: "settled", amount_nano: 40n, charge_nano: 30n }
+await plantCall(database, { ...call, ...settled, held_at: at(1), ended_at: at(2) })
+await plantCall(database, { ...call, account_id: nextId(), ...settled, held_at: at(1), ended_at: at(2) })
+await plantCall(database, {
+  ...call,
+  state: "expired",
+  amount_nano: 20n,
+  charge_nano: 2n,
+  held_at: at(3),
+  ended_at: at(4),
+  corrected: { charge_nano: 6n, corrected_at: at(5) },
 })
+await plantCall(database, { ...call, amount_nano: 5n, held_at: at(7) })
 afterAll(() => adminApi.close())
 
 describe("D55 GET /admin/accounts/{id}/balance", () => {

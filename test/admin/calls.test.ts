@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
-import { type AdminHarness, openAdminHarness, plantCall, refusal } from "./admin-harness.ts"
+import { openAdminHarness, plantCall, refusal } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
-
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-})
+const adminApi = await openAdminHarness()
 afterAll(() => adminApi.close())
 
 const account_id = nextId()

@@ -1,18 +1,15 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { afterAll, beforeEach, expect, test } from "bun:test"
 import { eq, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { credit, MAX_BALANCE_NANO } from "../../src/ledger/accounts/credits.ts"
 import { accounts, credits } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
-import { type AdminHarness, mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
+import { mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
 let account: string
 let path: string
 
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-})
+const adminApi = await openAdminHarness()
 beforeEach(async () => {
   account = await adminApi.openAccount()
   path = `/admin/accounts/${account}/credits`

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { makeKey } from "../../src/admission/key.ts"
@@ -6,20 +6,19 @@ import { nextId } from "../../src/id.ts"
 import { createAccount } from "../../src/ledger/accounts/accounts.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { answerOf } from "../../src/ledger/database/answer.ts"
-import { type AdminHarness, mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
+import { mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
-let operations: { method: string; path: string }[]
 const SOME_ID = /[0-9a-f-]{36}/
 
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-  const id = await adminApi.openAccount()
-  operations = mount({ database: adminApi.database, deadline_ms: 1_000 }).routes.map(({ method, path }) => ({
-    method,
-    path: path.replace(":id", id),
-  }))
-})
+const adminApi = await openAdminHarness()
+const id = await adminApi.openAccount()
+const operations: { method: string; path: string }[] = mount({
+  database: adminApi.database,
+  deadline_ms: 1_000,
+}).routes.map(({ method, path }) => ({
+  method,
+  path: path.replace(":id", id),
+}))
 afterAll(() => adminApi.close())
 
 test("every operation of the contract is there", () => {

@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { afterAll, beforeEach, expect, test } from "bun:test"
 import { eq } from "drizzle-orm"
 import { checksumHolds, hashOf } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { keys } from "../../src/ledger/schema/tables.ts"
-import { type AdminHarness, openAdminHarness, refusal } from "./admin-harness.ts"
+import { openAdminHarness, refusal } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
 let account: string
 let path: string
 
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-})
+const adminApi = await openAdminHarness()
 beforeEach(async () => {
   account = await adminApi.openAccount()
   path = `/admin/accounts/${account}/keys`

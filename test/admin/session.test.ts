@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -8,10 +8,7 @@ type App = AdminHarness["app"]
 const ORIGIN = "http://gateway.test:8080"
 const SAME = { "sec-fetch-site": "same-origin" }
 
-let adminApi: AdminHarness
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-})
+const adminApi = await openAdminHarness()
 afterAll(() => adminApi.close())
 
 /** Another gateway on the same database. */

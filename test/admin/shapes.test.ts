@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { FormatRegistry, type TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { isId, nextId } from "../../src/id.ts"
@@ -6,33 +6,27 @@ import { AccountBody, BalanceBody, CallBody, CreatedKeyBody, KeyBody, listOf } f
 import { CreditedBody, GrantBody } from "../../src/wire/credit-bodies.ts"
 import { AuditBody } from "../../src/wire/ledger-checks.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { type AdminHarness, openAdminHarness, plantCall } from "./admin-harness.ts"
+import { openAdminHarness, plantCall } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
-let account_id: string
-let call_id: string
-
-beforeAll(async () => {
-  FormatRegistry.Set("uuid", isId)
-  FormatRegistry.Set("date-time", (text) => parseTime(text) !== null)
-  adminApi = await openAdminHarness()
-  account_id = await adminApi.openAccount()
-  call_id = await plantCall(adminApi.database, {
-    account_id,
-    state: "settled",
-    charge_nano: 6_000n,
-    basis: "usage",
-    ending: "completed",
-    notes: ["overage"],
-    ended_at: new Date(),
-    prompt_tokens: 1,
-    cached_tokens: 0,
-    completion_tokens: 1,
-    ttft_ms: 1,
-    duration_ms: 2,
-  })
-  await plantCall(adminApi.database, { account_id: nextId() })
+FormatRegistry.Set("uuid", isId)
+FormatRegistry.Set("date-time", (text) => parseTime(text) !== null)
+const adminApi = await openAdminHarness()
+const account_id = await adminApi.openAccount()
+const call_id = await plantCall(adminApi.database, {
+  account_id,
+  state: "settled",
+  charge_nano: 6_000n,
+  basis: "usage",
+  ending: "completed",
+  notes: ["overage"],
+  ended_at: new Date(),
+  prompt_tokens: 1,
+  cached_tokens: 0,
+  completion_tokens: 1,
+  ttft_ms: 1,
+  duration_ms: 2,
 })
+await plantCall(adminApi.database, { account_id: nextId() })
 afterAll(() => adminApi.close())
 
 test.each<[string, string, unknown, TSchema]>([

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { migrate } from "drizzle-orm/postgres-js/migrator"
@@ -54,26 +54,25 @@ const owner = (name: string, shard: 0 | 1, before = shard): Owner => ({
 const moved = owner("moved", 1, 0)
 const owners = [owner("a", 0), owner("bb", 1), owner("ccc", 0), moved]
 
-let places: [all: Place, first: Place, second: Place]
-let one: ReturnType<typeof mount>
-let two: ReturnType<typeof mount>
 const call_ids: string[] = []
 
-beforeAll(async () => {
-  places = [await openPlace(), await openPlace(), await openPlace()]
-  const [all, first, second] = places
-  one = mount({ database: all.database, deadline_ms: 10_000 })
-  two = mount({
-    database: first.database,
-    deadline_ms: 10_000,
-    shards: [
-      { name: "a", open: true, database: first.database },
-      { name: "b", open: true, database: second.database },
-    ],
-  })
-  for (const each of owners) await plant(each)
-  for (const { database } of places) await sumHours(database, () => false, 0)
+const places: [all: Place, first: Place, second: Place] = [
+  await openPlace(),
+  await openPlace(),
+  await openPlace(),
+]
+const [all, first, second] = places
+const one = mount({ database: all.database, deadline_ms: 10_000 })
+const two = mount({
+  database: first.database,
+  deadline_ms: 10_000,
+  shards: [
+    { name: "a", open: true, database: first.database },
+    { name: "b", open: true, database: second.database },
+  ],
 })
+for (const each of owners) await plant(each)
+for (const { database } of places) await sumHours(database, () => false, 0)
 
 afterAll(async () => {
   for (const place of places) await place.close()

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
@@ -7,20 +7,9 @@ import { MAX_GROUPS } from "../../src/ledger/reports/usage-sums.ts"
 import { corrections, ends, holds } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import type { OperatorUsageReport, OperatorUsageSums } from "../../src/wire/usage-report.ts"
-import {
-  type AdminHarness,
-  falsify,
-  openAdminHarness,
-  plantCall,
-  plantCalls,
-  refusal,
-} from "./admin-harness.ts"
+import { falsify, openAdminHarness, plantCall, plantCalls, refusal } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
-
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-})
+const adminApi = await openAdminHarness()
 afterAll(() => adminApi.close())
 
 async function usage(query: string): Promise<OperatorUsageReport> {

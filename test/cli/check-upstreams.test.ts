@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { inspectUpstreams } from "../../src/cli/inspect-upstreams.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { shown } from "../presets/page.ts"
@@ -7,7 +7,6 @@ import { messagesServers, type Server, servers } from "../presets/servers.ts"
 import {
   chatChunk,
   json,
-  type Provider,
   type RecordedRequest,
   type Script,
   sse,
@@ -18,10 +17,7 @@ import {
 /** D84: what `tollgate check` says of the upstreams. */
 
 const KEY = "sk-a-canary-of-the-check"
-let provider: Provider
-beforeAll(async () => {
-  provider = await startProvider()
-})
+const provider = await startProvider()
 afterAll(() => provider.stop())
 
 interface Changes {

@@ -1,29 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
-import {
-  ADMIN_TOKEN,
-  type ConfigChanges,
-  configFor,
-  startGateway,
-  type TestGateway,
-} from "../support/gateway.ts"
-import { type Provider, startProvider } from "../support/provider.ts"
+import { emptyDatabase } from "../support/database.ts"
+import { ADMIN_TOKEN, type ConfigChanges, configFor, startGateway } from "../support/gateway.ts"
+import { startProvider } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { type } from "./command.ts"
 
 const SECRET = "sk-canary-of-the-check"
-let folder: string
-let provider: Provider
-let gateway: TestGateway
-let proxy: DatabaseProxy
-let fresh: FreshDatabase
-let empty: DatabaseProxy
 /** Answers models by the key it is shown, and keeps what it was asked. */
-let upstream: Bun.Server<undefined>
 const asked: string[] = []
 /** Refuses a start without TLS, in Postgres' words. */
 const tls_only = Bun.listen({
@@ -42,30 +29,27 @@ const tls_only = Bun.listen({
   },
 })
 /** Takes a port, and is no gateway. */
-let mute: Server
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "tollgate-check-"))
-  provider = await startProvider()
-  gateway = await startGateway(provider)
-  proxy = await DatabaseProxy.start(gateway.address)
-  fresh = await emptyDatabase()
-  empty = await DatabaseProxy.start(fresh.address)
-  upstream = Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    fetch(request) {
-      const { method, url, headers } = request
-      const shown = headers.get("authorization")?.replace("Bearer ", "") ?? headers.get("x-api-key")
-      if (!new URL(url).pathname.startsWith("/v1/m")) return new Response(null, { status: 404 })
-      asked.push(`${method} ${new URL(url).pathname} ${headers.get("anthropic-version") ?? "-"}`)
-      const statuses: Record<string, number> = { refused: 401, broken: 500, unknown: 404 }
-      return new Response(null, { status: shown === SECRET ? 200 : (statuses[shown ?? ""] ?? 403) })
-    },
-  })
-  mute = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1")
-  await new Promise((resolve) => mute.once("listening", resolve))
+const folder = mkdtempSync(join(tmpdir(), "tollgate-check-"))
+const provider = await startProvider()
+const gateway = await startGateway(provider)
+const proxy = await DatabaseProxy.start(gateway.address)
+const fresh = await emptyDatabase()
+const empty = await DatabaseProxy.start(fresh.address)
+const upstream = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch(request) {
+    const { method, url, headers } = request
+    const shown = headers.get("authorization")?.replace("Bearer ", "") ?? headers.get("x-api-key")
+    if (!new URL(url).pathname.startsWith("/v1/m")) return new Response(null, { status: 404 })
+    asked.push(`${method} ${new URL(url).pathname} ${headers.get("anthropic-version") ?? "-"}`)
+    const statuses: Record<string, number> = { refused: 401, broken: 500, unknown: 404 }
+    return new Response(null, { status: shown === SECRET ? 200 : (statuses[shown ?? ""] ?? 403) })
+  },
 })
+const mute = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1")
+await new Promise((resolve) => mute.once("listening", resolve))
 afterAll(async () => {
   mute.close()
   tls_only.stop(true)

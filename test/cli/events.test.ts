@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
-import { ADMIN_TOKEN, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { afterAll, expect, test } from "bun:test"
+import { ADMIN_TOKEN, chat, startGateway } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { type } from "./command.ts"
 
 /** D96: `tollgate events --follow` prints what is there, and then each event as it comes. */
 
-let provider: Provider
-let gateway: TestGateway
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-  gateway = await startGateway(provider)
-})
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+const gateway = await startGateway(provider)
 afterAll(async () => {
   await gateway.stop()
   await provider.stop()

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { drizzle } from "drizzle-orm/postgres-js"
@@ -6,41 +6,24 @@ import { root } from "../../src/cli/program.ts"
 import { JOURNAL_TABLES } from "../../src/ledger/archive/months.ts"
 import { sealMonth } from "../../src/ledger/archive/seals.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import {
-  ADMIN_TOKEN,
-  CHAT,
-  chat,
-  configFor,
-  PRICE,
-  startGateway,
-  type TestGateway,
-} from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, CHAT, chat, configFor, PRICE, startGateway } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { leaves, Shell, type, wordsOf } from "./command.ts"
 
-let provider: Provider
-let gateway: TestGateway
-let way: DatabaseProxy
-let shell: Shell
-let key: string
-let call: string
-
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-  gateway = await startGateway(provider)
-  way = await DatabaseProxy.start(gateway.address)
-  shell = new Shell({ TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN })
-  writeFileSync(join(shell.folder, "tollgate.yaml"), JSON.stringify(configFor(provider.url)))
-  writeFileSync(join(shell.folder, "litellm.json"), JSON.stringify(liteLlm()))
-  writeFileSync(join(shell.folder, "genai.json"), JSON.stringify(genaiPrices()))
-  writeFileSync(join(shell.folder, "usage.json"), JSON.stringify(openAiUsage()))
-  await detachedMonth()
-  const account = await gateway.account("10")
-  key = account.key
-  call = (await chat(gateway, key)).headers.get("x-request-id") ?? ""
-})
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+const gateway = await startGateway(provider)
+const way = await DatabaseProxy.start(gateway.address)
+const shell = new Shell({ TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN })
+writeFileSync(join(shell.folder, "tollgate.yaml"), JSON.stringify(configFor(provider.url)))
+writeFileSync(join(shell.folder, "litellm.json"), JSON.stringify(liteLlm()))
+writeFileSync(join(shell.folder, "genai.json"), JSON.stringify(genaiPrices()))
+writeFileSync(join(shell.folder, "usage.json"), JSON.stringify(openAiUsage()))
+await detachedMonth()
+const account = await gateway.account("10")
+const key = account.key
+const call = (await chat(gateway, key)).headers.get("x-request-id") ?? ""
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await way.stop()

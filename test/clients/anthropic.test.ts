@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import Anthropic from "@anthropic-ai/sdk"
 import { json } from "../support/provider.ts"
 import { failureOf, PROMPT } from "./client.ts"
-import { openStage, type Stage } from "./stage.ts"
+import { openStage } from "./stage.ts"
 
 /** What only the client of Anthropic has. */
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openStage(10)
-})
+const stage = await openStage(10)
 afterAll(() => stage.close())
 
 const messages = [{ role: "user" as const, content: PROMPT }]

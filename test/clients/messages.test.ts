@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -23,15 +23,12 @@ import {
 } from "../support/messages.ts"
 import { json, type Script } from "../support/provider.ts"
 import { failureOf, PROMPT } from "./client.ts"
-import { type Cell, openStage, type Stage } from "./stage.ts"
+import { type Cell, openStage } from "./stage.ts"
 import { DESCRIPTION, LAST_WORDS, NAME, PARAMETERS, weatherIn } from "./weather.ts"
 
 /** The unmodified clients of the messages family (D64): what they see, what the provider sees, and what the ledger says. */
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openStage(30)
-})
+const stage = await openStage(30)
 afterAll(() => stage.close())
 
 const ARGUMENTS = '{"city":"Bern"}'

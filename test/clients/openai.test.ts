@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
 import { chatChunk, chatWords, sse, sseEvent } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 import { PROMPT } from "./client.ts"
-import { openStage, type Stage } from "./stage.ts"
+import { openStage } from "./stage.ts"
 import { CALL_CHUNKS, LAST_WORDS } from "./weather.ts"
 
 /** What only the client of OpenAI has. */
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openStage(10)
-})
+const stage = await openStage(10)
 afterAll(() => stage.close())
 
 const messages = [{ role: "user" as const, content: PROMPT }]

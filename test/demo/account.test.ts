@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -9,22 +9,18 @@ import { createAccount, listAccounts } from "../../src/ledger/accounts/accounts.
 import { credit, creditsBefore } from "../../src/ledger/accounts/credits.ts"
 import { listKeys } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
+import { openDatabase } from "../../src/ledger/database/database.ts"
 import { keys } from "../../src/ledger/schema/tables.ts"
 import { freshDatabase } from "../support/database.ts"
 import { thrown } from "../support/thrown.ts"
 
 const PAGE = { limit: 100, after: null }
 
-let drop: () => Promise<void>
-let database: Database
 let data_dir: string
 
-beforeAll(async () => {
-  const fresh = await freshDatabase()
-  drop = fresh.drop
-  database = await openDatabase(fresh.address)
-})
+const fresh = await freshDatabase()
+const drop: () => Promise<void> = fresh.drop
+const database = await openDatabase(fresh.address)
 afterAll(async () => {
   await database.close()
   await drop()

@@ -1,18 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import Anthropic from "@anthropic-ai/sdk"
 import OpenAI from "openai"
 import { messagesModel } from "../../src/demo/messages.ts"
-import { type DemoProvider, PROVIDER_KEY, startDemoProvider } from "../../src/demo/provider.ts"
+import { PROVIDER_KEY, startDemoProvider } from "../../src/demo/provider.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
 import { ANY_USAGE, readUsage } from "../../src/usage/reading.ts"
 
-let provider: DemoProvider
-let openai: OpenAI
-
-beforeAll(async () => {
-  provider = await startDemoProvider()
-  openai = new OpenAI({ baseURL: `${provider.url}/v1`, apiKey: PROVIDER_KEY, maxRetries: 0 })
-})
+const provider = await startDemoProvider()
+const openai = new OpenAI({ baseURL: `${provider.url}/v1`, apiKey: PROVIDER_KEY, maxRetries: 0 })
 afterAll(() => provider.stop())
 
 const messages = [{ role: "user" as const, content: "What is a reservation?" }]

@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { endings, failures } from "../../src/wire/call.ts"
-import { type Harness, openHarness } from "../http/harness.ts"
+import { openHarness } from "../http/harness.ts"
 import { json } from "../support/provider.ts"
 import { textOf } from "./blocks.ts"
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await openHarness()
-})
+const harness = await openHarness()
 afterAll(() => harness.close())
 
 const page = textOf("docs/log.md")

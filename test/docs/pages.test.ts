@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
 import { demoAccessPath } from "../../src/demo/access.ts"
-import type { GatewayProcess } from "../process/gateway-process.ts"
 import { Workplace } from "../process/workplace.ts"
 import { json, startProvider } from "../support/provider.ts"
 import { type Block, blocksOf, pages, textOf } from "./blocks.ts"
@@ -48,17 +47,12 @@ function take(page: string, language: string, ...sections: readonly string[]): r
 }
 
 const place = new Workplace()
-let gateway: GatewayProcess
-let key: string
-let admin_token: string
 
-beforeAll(async () => {
-  gateway = await place.start({ TOLLGATE_ADMIN_TOKEN: "" })
-  await gateway.prints("Next, in another terminal")
-  key = JSON.parse(readFileSync(join(place.data_dir, "demo-key"), "utf8")).key
-  admin_token = JSON.parse(readFileSync(demoAccessPath(place.data_dir), "utf8")).admin_token
-  symlinkSync(join(ROOT, "node_modules"), join(place.folder, "node_modules"))
-})
+const gateway = await place.start({ TOLLGATE_ADMIN_TOKEN: "" })
+await gateway.prints("Next, in another terminal")
+const key = JSON.parse(readFileSync(join(place.data_dir, "demo-key"), "utf8")).key
+const admin_token = JSON.parse(readFileSync(demoAccessPath(place.data_dir), "utf8")).admin_token
+symlinkSync(join(ROOT, "node_modules"), join(place.folder, "node_modules"))
 afterAll(async () => {
   gateway.signal("SIGTERM")
   await gateway.exited

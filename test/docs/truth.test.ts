@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { catalogue } from "../../src/errors.ts"
 import { misfit } from "./json-schema.ts"
 import { unlike } from "./likeness.ts"
 import { provocations } from "./provocations.ts"
 import { answersOf, type Entry, errorsOf, type Media, requiredQuery } from "./reference.ts"
 import { preparations, scenes, unchanged } from "./scenes.ts"
-import { type Answer, type Asking, openStage, type Stage } from "./stage.ts"
+import { type Answer, type Asking, openStage } from "./stage.ts"
 
 /**
  * The examples of the API reference are tested to be true: every request of every operation is sent to a real gateway, and every
@@ -13,10 +13,7 @@ import { type Answer, type Asking, openStage, type Stage } from "./stage.ts"
  * without a line of its own, as long as its examples come from its own requests.
  */
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openStage()
-})
+const stage = await openStage()
 afterAll(async () => {
   const { violations, open_holds } = await stage.gateway.audit()
   await stage.close()

@@ -1,15 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { beginStream, finishStream, text } from "../process/stream.ts"
 import { within } from "../support/fair-clock.ts"
 import { until } from "../support/gateway.ts"
-import { Scene, type Victim } from "./scene.ts"
+import { Scene } from "./scene.ts"
 
 /** D57: what a gateway that dies has written down of its running calls. */
 
-let scene: Scene
-let victim: Victim
 /** Nobody renews or dies by chance here; checkpoints do not wait for a renewal. */
 const SLOW_LEASE = { lease: { renew: "1s", expire: "4s" } }
 const STREAMS = 20
@@ -21,10 +19,8 @@ const KILLED_AFTER_MS = 1_500
 /** From a call's first output, or its last, until its checkpoint is written or gone. */
 const WITHIN_MS = 1_000
 
-beforeAll(async () => {
-  scene = await Scene.open()
-  victim = await scene.victim(() => SLOW_LEASE)
-})
+const scene = await Scene.open()
+const victim = await scene.victim(() => SLOW_LEASE)
 afterAll(() => scene.close())
 
 /** Streams of an account of their own, each with its first word delivered. */

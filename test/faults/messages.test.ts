@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { FAIR } from "../support/link.ts"
 import {
   blockDelta,
@@ -27,20 +27,15 @@ import {
   mend,
   RELEASED,
 } from "./hostile.ts"
-import { Scene, type Victim } from "./scene.ts"
+import { Scene } from "./scene.ts"
 
 /** The faults of provider.test.ts, as far as messages are read in their own way (D64). */
 
-let scene: Scene
-let victim: Victim
-
-beforeAll(async () => {
-  scene = await Scene.open()
-  victim = await scene.victim((url) => hostileTo(url, "messages", "10s"))
-  // What runs for the first time is compiled, which takes memory of its own.
-  scene.provider.reply(namedEvents(messageWords(...Array.from({ length: 2_000 }, () => "warm"))))
-  for (let call = 0; call < 20; call++) await ask(true)
-})
+const scene = await Scene.open()
+const victim = await scene.victim((url) => hostileTo(url, "messages", "10s"))
+// What runs for the first time is compiled, which takes memory of its own.
+scene.provider.reply(namedEvents(messageWords(...Array.from({ length: 2_000 }, () => "warm"))))
+for (let call = 0; call < 20; call++) await ask(true)
 afterEach(() => mend(victim))
 afterAll(() => scene.close())
 

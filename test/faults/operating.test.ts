@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { execFileSync } from "node:child_process"
 import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -12,15 +12,13 @@ import { Scene, type Victim } from "./scene.ts"
 
 /** What happens to a gateway as a process: signals, pauses, clocks, limits. */
 
-let scene: Scene
 /** They begin first, for they last as long as the other tests. */
-let dawdlers: Dawdler[]
 
-beforeAll(async () => {
-  scene = await Scene.open()
-  scene.provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-  dawdlers = await Promise.all(["", "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nx: "].map(dawdle))
-})
+const scene = await Scene.open()
+scene.provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+const dawdlers: Dawdler[] = await Promise.all(
+  ["", "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nx: "].map(dawdle),
+)
 afterAll(() => scene.close())
 
 const LONG = { lease: { renew: "1s", expire: "60s" } }

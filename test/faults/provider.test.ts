@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { brotliCompressSync, constants, gzipSync } from "node:zlib"
 import { text } from "../process/stream.ts"
 import { FAIR } from "../support/link.ts"
@@ -19,20 +19,15 @@ import {
   pour,
   RELEASED,
 } from "./hostile.ts"
-import { Scene, type Victim } from "./scene.ts"
+import { Scene } from "./scene.ts"
 
 /** A provider that is hostile, and a way to it that breaks: what the client is told, what the ledger says, what it costs. */
 
-let scene: Scene
-let victim: Victim
-
-beforeAll(async () => {
-  scene = await Scene.open()
-  victim = await scene.victim((url) => hostileTo(`${url}/v1`, "chat", "700ms"))
-  // What runs for the first time is compiled, which takes memory of its own.
-  scene.provider.reply(sse([...Array.from({ length: 2_000 }, () => text("warm"))], { usage: usage(1, 1) }))
-  for (let call = 0; call < 20; call++) await ask(true)
-})
+const scene = await Scene.open()
+const victim = await scene.victim((url) => hostileTo(`${url}/v1`, "chat", "700ms"))
+// What runs for the first time is compiled, which takes memory of its own.
+scene.provider.reply(sse([...Array.from({ length: 2_000 }, () => text("warm"))], { usage: usage(1, 1) }))
+for (let call = 0; call < 20; call++) await ask(true)
 afterEach(() => mend(victim))
 afterAll(() => scene.close())
 

@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import type { GatewayProcess } from "../process/gateway-process.ts"
+import { afterAll, describe, expect, test } from "bun:test"
 import { beginStream, finishStream } from "../process/stream.ts"
 import { databaseVariables, readLedger, Workplace } from "../process/workplace.ts"
 import { takes } from "../support/fair-clock.ts"
 import { chat, configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { Postgres } from "./postgres.ts"
 import { fault, Witness } from "./witness.ts"
@@ -13,37 +12,28 @@ import { fault, Witness } from "./witness.ts"
 /** D27: what happens to calls when the database server crashes, freezes, or gives way to another one. */
 
 const place = new Workplace()
-let provider: Provider
-let primary: Postgres
-let standby: Postgres
-let database: DatabaseProxy
-let gateway: GatewayProcess
-let operator: ReturnType<typeof operatorOf>
-let account: { id: string; key: string }
 
 const SETTLED = { state: "settled", basis: "usage", ending: "completed", charge: "0.00003", failure: null }
 const REFUSED_WITHIN_MS = 2_600
 
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-  primary = await Postgres.make()
-  standby = await primary.standby()
-  await primary.start()
-  await standby.start()
-  await until(
-    () => primary.tell("SELECT FROM pg_stat_replication WHERE state = 'streaming'"),
-    ({ length }) => length === 1,
-  )
-  // Nothing counts as written before the standby has it, too.
-  await primary.tell("ALTER SYSTEM SET synchronous_standby_names = '*'")
-  await primary.tell("SELECT pg_reload_conf()")
-  database = await DatabaseProxy.start(primary.address)
-  place.configure(configFor(provider.url, { lease: { renew: "1s", expire: "60s" } }))
-  gateway = await place.start(databaseVariables(database.address))
-  operator = operatorOf(gateway.url)
-  account = await operator.account("10")
-})
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+const primary = await Postgres.make()
+const standby = await primary.standby()
+await primary.start()
+await standby.start()
+await until(
+  () => primary.tell("SELECT FROM pg_stat_replication WHERE state = 'streaming'"),
+  ({ length }) => length === 1,
+)
+// Nothing counts as written before the standby has it, too.
+await primary.tell("ALTER SYSTEM SET synchronous_standby_names = '*'")
+await primary.tell("SELECT pg_reload_conf()")
+const database = await DatabaseProxy.start(primary.address)
+place.configure(configFor(provider.url, { lease: { renew: "1s", expire: "60s" } }))
+const gateway = await place.start(databaseVariables(database.address))
+const operator = operatorOf(gateway.url)
+const account = await operator.account("10")
 afterAll(async () => {
   await place.clear()
   await database.stop()

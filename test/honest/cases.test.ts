@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { printUsd } from "../../src/money.ts"
 import usages from "../fixtures/usage-cases.json"
-import type { Stage } from "../http/sides.ts"
 import { callOf, type OperationName, openCases, scriptOf } from "./stage.ts"
 
 /** D1, D4, D87: cases of real providers through a real gateway: what the client saw, what was charged, what was noted. */
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openCases()
-})
+const stage = await openCases()
 afterAll(() => stage.close())
 
 interface UsageCase {

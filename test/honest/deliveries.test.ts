@@ -1,5 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import type { Stage } from "../http/sides.ts"
+import { afterAll, describe, expect, test } from "bun:test"
 import { until } from "../support/gateway.ts"
 import { json, type Script, sse, sseEvent } from "../support/provider.ts"
 import { dataUrl, png, wav } from "./files.ts"
@@ -7,10 +6,7 @@ import { callOf, cost, openCases } from "./stage.ts"
 
 /** D5, D6, D8, D9, D24, D69, D70: more of each kind of wrong quantity in a delivery, through a real gateway. */
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openCases()
-})
+const stage = await openCases()
 afterAll(() => stage.close())
 
 const HELLO = { messages: [{ role: "user", content: "hi" }], max_tokens: 1_000 }

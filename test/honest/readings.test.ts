@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { printUsd } from "../../src/money.ts"
-import type { Stage } from "../http/sides.ts"
 import { type CaseCall, callOf, cost, openCases, recordOf, scriptOf } from "./stage.ts"
 
 /** D1, D3, D4, D6, D64, D66, D87: more of each kind of wrong quantity in an answer, through a real gateway. */
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openCases()
-})
+const stage = await openCases()
 afterAll(() => stage.close())
 
 interface Row extends Omit<CaseCall, "script" | "body"> {

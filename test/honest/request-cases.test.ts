@@ -1,16 +1,13 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import fixture from "../fixtures/request-cases.json"
-import type { Sides, Stage } from "../http/sides.ts"
+import type { Sides } from "../http/sides.ts"
 import { json, type Script, sseEvent } from "../support/provider.ts"
 import { dataUrl, pdf, png } from "./files.ts"
 import { type CaseCall, CONTEXT_TOKENS, callOf, cost, openCases } from "./stage.ts"
 
 /** D12, D18, D61, D88, D89: requests that once cost more than was held for them, through a real gateway. */
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openCases()
-})
+const stage = await openCases()
 afterAll(() => stage.close())
 
 type Fields = Readonly<Record<string, unknown>>

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
 import type { AttemptsBody } from "../../src/wire/attempts.ts"
 import { PRICE, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
-import { chatDraft, type Harness, openHarness } from "./harness.ts"
+import { chatDraft, openHarness } from "./harness.ts"
 
 const KEYS = 20
 const answers = (headers: Record<string, string> = {}) =>
@@ -15,12 +15,8 @@ const refuses = (status: number, headers: Record<string, string> = {}) => json(s
 const echoes: Script = (exchange) =>
   answers({ "x-request-id": exchange.request.headers["x-request-id"] ?? "" })(exchange)
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness(configuration)
-  account = await harness.account()
-})
+const harness = await openHarness(configuration)
+const account = await harness.account()
 afterAll(() => harness.close())
 
 /** Models that are named after the upstreams that they are tried at, in that order. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { printUsd } from "../../src/money.ts"
 import type { Answer } from "../support/answer.ts"
@@ -13,12 +13,9 @@ import {
   usage,
 } from "../support/provider.ts"
 import { expectError, type Said } from "./errors.ts"
-import { chatBody, type Harness, HELD, openHarness } from "./harness.ts"
+import { chatBody, HELD, openHarness } from "./harness.ts"
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await openHarness()
-})
+const harness = await openHarness()
 afterAll(() => harness.close())
 
 /** In nano-USD, as the configuration of the tests prices them. */

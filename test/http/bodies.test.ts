@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { constants, createZstdCompress, gzipSync, zstdCompressSync } from "node:zlib"
 import { Memory } from "../../src/admission/memory.ts"
 import { readBody } from "../../src/routes/request-body.ts"
@@ -6,17 +6,13 @@ import { until } from "../support/gateway.ts"
 import { requestBytes } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 import { expectError } from "./errors.ts"
-import { CANARY, chatBody, type Harness, openHarness } from "./harness.ts"
+import { CANARY, chatBody, openHarness } from "./harness.ts"
 
 const BODY_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 150
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness({ limits: { body: "64KiB", body_timeout: `${BODY_TIMEOUT_MS}ms` } })
-  account = await harness.account()
-})
+const harness = await openHarness({ limits: { body: "64KiB", body_timeout: `${BODY_TIMEOUT_MS}ms` } })
+const account = await harness.account()
 afterAll(() => harness.close())
 
 /** The bytes of a chat request whose body is exactly this text. */

@@ -1,26 +1,20 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { listOf } from "../../src/wire/admin.ts"
 import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import { BudgetLogBody } from "../../src/wire/events.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { freshDatabase } from "../support/database.ts"
+import { ADMIN_TOKEN, chat, startGateway } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /** D97: what happened to budgets, and refusals by them, in the second of two shards. */
 
-let fresh: FreshDatabase
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  fresh = await freshDatabase()
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
-  gateway = await startGateway(provider, {}, null, [
-    { name: "a", open: false, address: fresh.address },
-    { name: "b", open: true, address: { ...fresh.address, schema: "tollgate_b" } },
-  ])
-})
+const fresh = await freshDatabase()
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+const gateway = await startGateway(provider, {}, null, [
+  { name: "a", open: false, address: fresh.address },
+  { name: "b", open: true, address: { ...fresh.address, schema: "tollgate_b" } },
+])
 afterAll(async () => {
   await gateway.stop()
   await provider.stop()

@@ -1,22 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
-import { chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  json,
-  type Provider,
-  sse,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
+import { afterAll, expect, test } from "bun:test"
+import { chat, startGateway, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider)
-})
+const provider = await startProvider()
+const gateway = await startGateway(provider)
 
 afterAll(async () => {
   expect((await gateway.audit()).violations).toEqual([])

@@ -1,25 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import { CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { CHAT, chat, startGateway } from "../support/gateway.ts"
 import {
   chatChunk,
   chatCompletion,
   chatWords,
   json,
-  type Provider,
   sse,
   sseEvent,
   startProvider,
   usage,
 } from "../support/provider.ts"
 
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider)
-})
+const provider = await startProvider()
+const gateway = await startGateway(provider)
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()

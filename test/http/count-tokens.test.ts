@@ -1,22 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { within } from "../support/fair-clock.ts"
 import { CHAT, MESSAGES, PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { json, type Script, silent } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
-import { CANARY, chatDraft, countBody, countDraft, type Harness, HELD, openHarness } from "./harness.ts"
+import { CANARY, chatDraft, countBody, countDraft, HELD, openHarness } from "./harness.ts"
 
 const PATH = "/v1/messages/count_tokens"
 const VERSION = "anthropic-version: 2023-06-01"
 /** Nothing listens on it. */
 const NOWHERE = "http://127.0.0.1:1"
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness(configuration)
-  account = await harness.account()
-})
+const harness = await openHarness(configuration)
+const account = await harness.account()
 afterAll(() => harness.close())
 
 /** Two vendors, and a model for each way that an upstream can be. */

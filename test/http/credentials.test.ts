@@ -1,21 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { checksumHolds, makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, until } from "../support/gateway.ts"
 import { chatWords, type Exchange, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { type Code, expectError, type Said } from "./errors.ts"
-import { chatBody, countBody, type Harness, openHarness } from "./harness.ts"
+import { chatBody, countBody, openHarness } from "./harness.ts"
 
-let harness: Harness
-let account: { id: string; key: string; key_id: string }
-let key: string
-let other: string
-beforeAll(async () => {
-  harness = await openHarness()
-  account = await harness.account()
-  key = account.key
-  other = (await harness.key(account.id, {})).key
-})
+const harness = await openHarness()
+const account = await harness.account()
+const key = account.key
+const other = (await harness.key(account.id, {})).key
 afterAll(() => harness.close())
 
 const version = "anthropic-version: 2023-06-01"

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
 import type { CustomerPriceBody } from "../../src/wire/customer-prices.ts"
@@ -6,30 +6,23 @@ import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { falsify } from "../ledger/test-database.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /** D100: the prices of one customer, over two gateways on one database. */
-
-let provider: Provider
-let database: FreshDatabase
-let gateway: TestGateway
-let other: TestGateway
 
 /** 10 prompt tokens, 4 of them cached, and 5 of output. */
 const ANSWER = json(200, chatCompletion("hello", { usage: usage(10, 5, 4) }))
 /** At the configured prices: 6 x 1 + 4 x 0.1 + 5 x 4 USD per 1M tokens. */
 const LIST = "0.0000264"
 
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(ANSWER)
-  database = await freshDatabase()
-  const { address } = database
-  gateway = await startGateway(provider, {}, null, [{ name: "main", open: true, address }])
-  other = await startGateway(provider, {}, null, [{ name: "main", open: true, address }])
-})
+const provider = await startProvider()
+provider.reply(ANSWER)
+const database = await freshDatabase()
+const { address } = database
+const gateway = await startGateway(provider, {}, null, [{ name: "main", open: true, address }])
+const other = await startGateway(provider, {}, null, [{ name: "main", open: true, address }])
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   for (const one of [gateway, other]) await one.stop()

@@ -9,7 +9,6 @@ import {
   chatWords,
   type Exchange,
   json,
-  type Provider,
   silent,
   sse,
   sseEvent,
@@ -27,13 +26,8 @@ const SEEN_MS = 150
 /** `drain_for` of the upstream behind the model `hasty`. */
 const DRAIN_FOR_MS = 300
 
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider, policies(provider.url))
-})
+const provider = await startProvider()
+const gateway = await startGateway(provider, policies(provider.url))
 
 afterAll(async () => {
   await expectNothingLeft(gateway)

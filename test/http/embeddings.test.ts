@@ -1,51 +1,31 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import {
-  CHAT,
-  chat,
-  MESSAGES,
-  PRICE,
-  PROVIDER_KEY,
-  startGateway,
-  type TestGateway,
-} from "../support/gateway.ts"
-import {
-  chatCompletion,
-  embeddingList,
-  json,
-  type Provider,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
+import { CHAT, chat, MESSAGES, PRICE, PROVIDER_KEY, startGateway } from "../support/gateway.ts"
+import { chatCompletion, embeddingList, json, startProvider, usage } from "../support/provider.ts"
 
 /** D67: embeddings, from the provider's bytes to the receipt. D63: everything else is the same as for chat. */
-
-let provider: Provider
-let gateway: TestGateway
 
 const EMBEDDING = "embedding-model"
 const TALKER = "talking-model"
 const upstreams = [{ use: "first", model: "upstream-embedding" }]
 
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider, {
-    models: [
-      { name: EMBEDDING, family: "chat", operations: ["embeddings"], upstreams, price: { input: "1.00" } },
-      { name: TALKER, family: "chat", operations: ["chat"], upstreams, price: PRICE, max_output_tokens: 10 },
-      { name: CHAT, family: "chat", upstreams, price: PRICE, max_output_tokens: 1000 },
-      {
-        name: MESSAGES,
-        family: "messages",
-        upstreams: [{ use: "counter" }],
-        price: PRICE,
-        max_output_tokens: 10,
-      },
-    ],
-    limits: { response: "64KiB" },
-    idempotency: { keep_answers: "1h" },
-  })
+const provider = await startProvider()
+const gateway = await startGateway(provider, {
+  models: [
+    { name: EMBEDDING, family: "chat", operations: ["embeddings"], upstreams, price: { input: "1.00" } },
+    { name: TALKER, family: "chat", operations: ["chat"], upstreams, price: PRICE, max_output_tokens: 10 },
+    { name: CHAT, family: "chat", upstreams, price: PRICE, max_output_tokens: 1000 },
+    {
+      name: MESSAGES,
+      family: "messages",
+      upstreams: [{ use: "counter" }],
+      price: PRICE,
+      max_output_tokens: 10,
+    },
+  ],
+  limits: { response: "64KiB" },
+  idempotency: { keep_answers: "1h" },
 })
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })

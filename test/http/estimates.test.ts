@@ -1,13 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import type { EstimatesBody } from "../../src/wire/estimates.ts"
 import { type } from "../cli/command.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chat, configFor, startGateway, type TestGateway } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
   json,
-  type Provider,
   sse,
   startProvider,
   usage,
@@ -20,20 +19,12 @@ const TEXT = "Forty-five bytes of text, and then no more..."
 /** 9 tokens of text with 5 bytes each, and 30 of reasoning that nobody sees. */
 const REASONED = { ...usage(9, 39), completion_tokens_details: { reasoning_tokens: 30 } }
 
-let fresh: FreshDatabase
-let provider: Provider
-let first: TestGateway
-let second: TestGateway
-let key: string
-
-beforeAll(async () => {
-  fresh = await freshDatabase()
-  provider = await startProvider()
-  const shard = [{ name: "main", open: true, address: fresh.address }] as const
-  first = await startGateway(provider, {}, null, shard)
-  second = await startGateway(provider, {}, null, shard)
-  key = (await second.account("10")).key
-})
+const fresh = await freshDatabase()
+const provider = await startProvider()
+const shard = [{ name: "main", open: true, address: fresh.address }] as const
+const first = await startGateway(provider, {}, null, shard)
+const second = await startGateway(provider, {}, null, shard)
+const key = (await second.account("10")).key
 afterAll(async () => {
   expect(await second.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await second.stop()

@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { CHAT, MESSAGES, startGateway, type TestGateway } from "../support/gateway.ts"
+import { afterAll, describe, expect, test } from "bun:test"
+import { CHAT, MESSAGES, startGateway } from "../support/gateway.ts"
 import { aMessage, messageDelta, messageStart, messageWords, namedEvents } from "../support/messages.ts"
 import {
   chatChunk,
   chatCompletion,
   chatWords,
-  type Provider,
   type Script,
   sse,
   startProvider,
@@ -16,14 +15,10 @@ import { responseEvent, responseObject, responseUsage, textItem } from "../suppo
 
 /** D5: a JSON call that a provider answers with an event stream (quantities Q15). */
 
-let provider: Provider
-let gateway: TestGateway
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider, {
-    limits: { response: "64KiB", response_read: "256KiB" },
-    idempotency: { keep_answers: "1h" },
-  })
+const provider = await startProvider()
+const gateway = await startGateway(provider, {
+  limits: { response: "64KiB", response_read: "256KiB" },
+  idempotency: { keep_answers: "1h" },
 })
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })

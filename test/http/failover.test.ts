@@ -1,25 +1,21 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import type { Answer } from "../support/answer.ts"
 import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, type Said } from "./errors.ts"
-import { type Harness, HELD, openHarness } from "./harness.ts"
+import { HELD, openHarness } from "./harness.ts"
 
 const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
 const streams = sse(chatWords("hello"), { usage: usage(10, 5) })
 /** What each upstream, named by the first segment of its path, answers next. */
 const scripts = new Map<string, Script[]>()
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness(configuration)
-  account = await harness.account()
-  harness.provider.reply((exchange) => {
-    const { path, body } = exchange.request
-    const usual = body.includes('"stream":true') ? streams : completes
-    return (scripts.get(upstreamOf(path))?.shift() ?? usual)(exchange)
-  })
+const harness = await openHarness(configuration)
+const account = await harness.account()
+harness.provider.reply((exchange) => {
+  const { path, body } = exchange.request
+  const usual = body.includes('"stream":true') ? streams : completes
+  return (scripts.get(upstreamOf(path))?.shift() ?? usual)(exchange)
 })
 // Failures in a row open a breaker: an answer in between keeps those shut that no test wants open.
 afterEach(async () => {

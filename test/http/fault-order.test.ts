@@ -1,20 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
 import { until } from "../support/gateway.ts"
 import { type Code, expectError, type Said } from "./errors.ts"
-import { CANARY, chatBody, countBody, type Harness, HELD, openHarness } from "./harness.ts"
+import { CANARY, chatBody, countBody, HELD, openHarness } from "./harness.ts"
 
 const BODY_BYTES = 16 * 1024
 
-let harness: Harness
-let rich: { id: string; key: string }
-let poor: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness({ limits: { body: `${BODY_BYTES / 1024}KiB` } })
-  rich = await harness.account()
-  poor = await harness.account("0")
-})
+const harness = await openHarness({ limits: { body: `${BODY_BYTES / 1024}KiB` } })
+const rich = await harness.account()
+const poor = await harness.account("0")
 afterAll(() => harness.close())
 
 /** A request as its parts, each of which can be at fault. */

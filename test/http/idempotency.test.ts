@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
   json,
-  type Provider,
   type Script,
   sse,
   startProvider,
@@ -13,15 +12,9 @@ import {
 
 /** D43: an `Idempotency-Key` as clients meet it, over two gateways on the same ledger. */
 
-let provider: Provider
-let gateway: TestGateway
-let keeping: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider)
-  keeping = await startGateway(provider, { idempotency: { keep_answers: "1h" } })
-})
+const provider = await startProvider()
+const gateway = await startGateway(provider)
+const keeping = await startGateway(provider, { idempotency: { keep_answers: "1h" } })
 afterAll(async () => {
   for (const harness of [gateway, keeping]) {
     expect((await harness.audit()).violations).toEqual([])

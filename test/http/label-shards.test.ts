@@ -1,45 +1,41 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import type { ShardAddress } from "../../src/ledger/shards.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /** D94: calls with end users and tags of accounts in two shards, through one gateway. */
 
 const RULES = { tags: ["feature"] }
 const CHARGE = "0.00003"
 
-let provider: Provider
 const databases: FreshDatabase[] = []
 const gateways: TestGateway[] = []
-let both: TestGateway
 /** One account in each shard. */
 const accounts: { readonly id: string; readonly key: string }[] = []
 
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
-  const shards: ShardAddress[] = []
-  for (const [name, team] of [
-    ["a", "search"],
-    ["b", "ops"],
-  ] as const) {
-    const fresh = await freshDatabase()
-    databases.push(fresh)
-    const shard = { name, open: true, address: fresh.address }
-    shards.push(shard)
-    const gateway = await startGateway(provider, RULES, null, [shard])
-    gateways.push(gateway)
-    const { id } = await gateway.account("10")
-    const made = await gateway.admin<{ key: string }>("POST", `/accounts/${id}/keys`, { labels: { team } })
-    accounts.push({ id, key: made.key })
-  }
-  const [first, ...others] = shards
-  if (first === undefined) throw new Error("there are two shards")
-  both = await startGateway(provider, RULES, null, [first, ...others])
-  gateways.push(both)
-})
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+const shards: ShardAddress[] = []
+for (const [name, team] of [
+  ["a", "search"],
+  ["b", "ops"],
+] as const) {
+  const fresh = await freshDatabase()
+  databases.push(fresh)
+  const shard = { name, open: true, address: fresh.address }
+  shards.push(shard)
+  const gateway = await startGateway(provider, RULES, null, [shard])
+  gateways.push(gateway)
+  const { id } = await gateway.account("10")
+  const made = await gateway.admin<{ key: string }>("POST", `/accounts/${id}/keys`, { labels: { team } })
+  accounts.push({ id, key: made.key })
+}
+const [first, ...others] = shards
+if (first === undefined) throw new Error("there are two shards")
+const both = await startGateway(provider, RULES, null, [first, ...others])
+gateways.push(both)
 afterAll(async () => {
   for (const gateway of gateways) {
     expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })

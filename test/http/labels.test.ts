@@ -1,26 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { type } from "../cli/command.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, CHAT, chat, MESSAGES, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { freshDatabase } from "../support/database.ts"
+import { ADMIN_TOKEN, CHAT, chat, MESSAGES, startGateway } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /** D94: whose calls they are, and what for. The other gateway remembers keys that are changed at the first one. */
 
-let fresh: FreshDatabase
-let provider: Provider
-let gateway: TestGateway
-let other: TestGateway
-
-beforeAll(async () => {
-  fresh = await freshDatabase()
-  provider = await startProvider()
-  const shard = [{ name: "main", open: true, address: fresh.address }] as const
-  gateway = await startGateway(provider, { tags: ["team", "feature"] }, null, shard)
-  other = await startGateway(provider, { tags: ["team", "feature"] }, null, shard)
-})
+const fresh = await freshDatabase()
+const provider = await startProvider()
+const shard = [{ name: "main", open: true, address: fresh.address }] as const
+const gateway = await startGateway(provider, { tags: ["team", "feature"] }, null, shard)
+const other = await startGateway(provider, { tags: ["team", "feature"] }, null, shard)
 afterAll(async () => {
   await gateway.stop()
   await other.stop()

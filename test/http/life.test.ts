@@ -1,32 +1,27 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { CHAT, chat, MESSAGES, PRICE, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { afterAll, describe, expect, test } from "bun:test"
+import { CHAT, chat, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /** D42, D44: keys and accounts that are suspended and limited, and calls with a price of their own, as clients meet them. */
 
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  const model = { family: "chat", upstreams: [{ use: "first" }], max_output_tokens: 1000 }
-  gateway = await startGateway(provider, {
-    models: [
-      { name: CHAT, ...model, price: PRICE },
-      { name: "per-call", ...model, price: { ...PRICE, per_call: "0.05" } },
-      { name: "only-per-call", ...model, price: { input: "0", output: "0", per_call: "0.000000001" } },
-      { name: "free", ...model, free: true },
-      {
-        name: MESSAGES,
-        family: "messages",
-        upstreams: [{ use: "counter" }],
-        price: PRICE,
-        max_output_tokens: 1000,
-      },
-    ],
-  })
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+const provider = await startProvider()
+const model = { family: "chat", upstreams: [{ use: "first" }], max_output_tokens: 1000 }
+const gateway = await startGateway(provider, {
+  models: [
+    { name: CHAT, ...model, price: PRICE },
+    { name: "per-call", ...model, price: { ...PRICE, per_call: "0.05" } },
+    { name: "only-per-call", ...model, price: { input: "0", output: "0", per_call: "0.000000001" } },
+    { name: "free", ...model, free: true },
+    {
+      name: MESSAGES,
+      family: "messages",
+      upstreams: [{ use: "counter" }],
+      price: PRICE,
+      max_output_tokens: 1000,
+    },
+  ],
 })
+provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
 afterAll(async () => {
   expect((await gateway.audit()).violations).toEqual([])
   await gateway.stop()

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
-import { startGateway, type TestGateway } from "../support/gateway.ts"
+import { afterAll, expect, test } from "bun:test"
+import { startGateway } from "../support/gateway.ts"
 import { chatChunk, sseEvent } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
@@ -19,11 +19,8 @@ const provider = Bun.serve({
     return new Response(new ReadableStream({ start }), { headers: { "content-type": "text/event-stream" } })
   },
 })
-let gateway: TestGateway
 
-beforeAll(async () => {
-  gateway = await startGateway({ url: `http://127.0.0.1:${provider.port}` })
-})
+const gateway = await startGateway({ url: `http://127.0.0.1:${provider.port}` })
 afterAll(async () => {
   await gateway.stop()
   await provider.stop(true)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   aMessage,
@@ -24,7 +24,6 @@ import {
   openStage,
   released,
   type Sees,
-  type Stage,
   seesError,
   seesJson,
   seesStream,
@@ -48,16 +47,13 @@ const body = (fields: object = {}) => ({
 })
 const STREAM = body({ stream: true })
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openStage((url) => {
-    const ways = { family: "messages", upstreams: [{ use: "first", model: "upstream-model" }] }
-    return {
-      stream: { keepalive: "60s", commit_after: "60s", stall: "30s" },
-      upstreams: { first: { family: "messages", base_url: url, api_key: PROVIDER_KEY } },
-      models: [model(MODEL, ways), model("rated-model", { ...ways, price: RATES, context_tokens: 200_000 })],
-    }
-  })
+const stage = await openStage((url) => {
+  const ways = { family: "messages", upstreams: [{ use: "first", model: "upstream-model" }] }
+  return {
+    stream: { keepalive: "60s", commit_after: "60s", stall: "30s" },
+    upstreams: { first: { family: "messages", base_url: url, api_key: PROVIDER_KEY } },
+    models: [model(MODEL, ways), model("rated-model", { ...ways, price: RATES, context_tokens: 200_000 })],
+  }
 })
 afterAll(() => stage.close())
 

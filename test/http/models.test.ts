@@ -1,20 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { PRICE } from "../support/gateway.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
-import { CANARY, type Harness, openHarness } from "./harness.ts"
+import { CANARY, openHarness } from "./harness.ts"
 
 const PATHS = ["/v1/models", "/v1/models/", "/models", "/models/"]
 const VERSION = "anthropic-version: 2023-06-01"
 const CHATS = ["zeta", "alpha", "Ünïcode/model:1 🦊", "twin"]
 const MESSAGES = ["opus", "twin"]
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness(configuration)
-  account = await harness.account("0")
-})
+const harness = await openHarness(configuration)
+const account = await harness.account("0")
 afterAll(() => harness.close())
 
 function configuration(url: string, chats = CHATS) {

@@ -1,29 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import type { AccountBody } from "../../src/wire/admin.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
-import { CHAT, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  json,
-  type Provider,
-  sse,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
+import { CHAT, chat, startGateway, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 
 /** D69: what an account with a price multiplier holds, is charged and is shown. */
 
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider)
-})
+const provider = await startProvider()
+const gateway = await startGateway(provider)
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()

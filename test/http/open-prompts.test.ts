@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { compressed } from "../admission/files.ts"
-import { PRICE, startGateway, type TestGateway, until } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { PRICE, startGateway, until } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /** D89: each way to open a prompt in each family, as a quote and a call of a real gateway see it. */
 
@@ -14,25 +14,20 @@ const FEES = {
 const OPERATIONS = ["chat", "responses", "messages", "embeddings"] as const
 type Operation = (typeof OPERATIONS)[number]
 
-let provider: Provider
-let gateway: TestGateway
-let account: { id: string; key: string }
-beforeAll(async () => {
-  provider = await startProvider()
-  const models = (["chat", "messages"] as const).flatMap((family) =>
-    [family, `${family}-without-context`].map((name) => ({
-      name,
-      family,
-      upstreams: [{ use: family === "chat" ? "first" : "counter" }],
-      price: { ...PRICE, ...FEES, audio_input: "9.00" },
-      max_output_tokens: 100,
-      open: OPEN,
-      ...(name === family && { context_tokens: CONTEXT }),
-    })),
-  )
-  gateway = await startGateway(provider, { models })
-  account = await gateway.account("1000")
-})
+const provider = await startProvider()
+const models = (["chat", "messages"] as const).flatMap((family) =>
+  [family, `${family}-without-context`].map((name) => ({
+    name,
+    family,
+    upstreams: [{ use: family === "chat" ? "first" : "counter" }],
+    price: { ...PRICE, ...FEES, audio_input: "9.00" },
+    max_output_tokens: 100,
+    open: OPEN,
+    ...(name === family && { context_tokens: CONTEXT }),
+  })),
+)
+const gateway = await startGateway(provider, { models })
+const account = await gateway.account("1000")
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()

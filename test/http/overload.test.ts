@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Answer } from "../support/answer.ts"
 import { MESSAGES, PRICE, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
-import { chatDraft, type Harness, openHarness } from "./harness.ts"
+import { chatDraft, openHarness } from "./harness.ts"
 
 const IN_FLIGHT = 3
 /** How many failures in a row open a breaker, and for how long. */
@@ -14,19 +14,15 @@ const OPEN_MS = 10_000
 
 const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
 
-let harness: Harness
-let account: { id: string; key: string }
 /** When the breaker of `fragile` opened: 10 s later the last test looks what it does. */
 let opened_ms = 0
-beforeAll(async () => {
-  harness = await openHarness(configuration)
-  account = await harness.account()
-  for (let call = 0; call < FAILURES; call++) {
-    harness.provider.replyOnce(json(503, {}))
-    expectError(await ask("fragile"), "upstream_unavailable")
-  }
-  opened_ms = performance.now()
-})
+const harness = await openHarness(configuration)
+const account = await harness.account()
+for (let call = 0; call < FAILURES; call++) {
+  harness.provider.replyOnce(json(503, {}))
+  expectError(await ask("fragile"), "upstream_unavailable")
+}
+opened_ms = performance.now()
 afterAll(() => harness.close())
 
 function configuration(url: string) {

@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN } from "../support/gateway.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError, expectIds } from "./errors.ts"
-import { CANARY, chatDraft, type Harness, openHarness } from "./harness.ts"
+import { CANARY, chatDraft, openHarness } from "./harness.ts"
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness()
-  account = await harness.account()
-})
+const harness = await openHarness()
+const account = await harness.account()
 afterAll(() => harness.close())
 
 const PROBED = ["/", "/livez", "/health", "/readyz"]

@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chat, startGateway } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider)
-})
+const provider = await startProvider()
+const gateway = await startGateway(provider)
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()

@@ -1,11 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { QuoteBody } from "../../src/wire/quote.ts"
-import { CHAT, chat, MESSAGES, PRICE, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
-
-let provider: Provider
-let gateway: TestGateway
+import { CHAT, chat, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 const model = (name: string, fields: object = {}) => ({
   name,
@@ -16,17 +13,15 @@ const model = (name: string, fields: object = {}) => ({
   ...fields,
 })
 
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hi", { usage: usage(1, 1) })))
-  gateway = await startGateway(provider, {
-    models: [
-      model(CHAT),
-      model("dear", { price: { ...PRICE, per_call: "0.01" } }),
-      { ...model("free"), price: undefined, free: true },
-      { ...model(MESSAGES), family: "messages", upstreams: [{ use: "counter", model: "counting" }] },
-    ],
-  })
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hi", { usage: usage(1, 1) })))
+const gateway = await startGateway(provider, {
+  models: [
+    model(CHAT),
+    model("dear", { price: { ...PRICE, per_call: "0.01" } }),
+    { ...model("free"), price: undefined, free: true },
+    { ...model(MESSAGES), family: "messages", upstreams: [{ use: "counter", model: "counting" }] },
+  ],
 })
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })

@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { CHAT, chat, PRICE, startGateway, type TestGateway, until } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, type Provider, sse, startProvider } from "../support/provider.ts"
+import { CHAT, chat, PRICE, startGateway, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, sse, startProvider } from "../support/provider.ts"
 
 /** D60: every kind of token at its own price, from the provider's bytes to the receipt. */
-
-let provider: Provider
-let gateway: TestGateway
 
 const CARD = "card-model"
 const WIDE = "wide-model"
@@ -22,47 +19,45 @@ const model = (name: string, price: object) => ({
   ...(name === CARD && { context_tokens: 1000 }),
 })
 
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider, {
-    models: [
-      model(CHAT, PRICE),
-      model(TIERED, {
-        ...PRICE,
-        per_call: "0.001",
-        tiers: [{ above: 100, input: "2.00", cached_input: "0.20", output: "6.00" }],
-      }),
-      model(SERVED, {
-        ...PRICE,
-        service_tiers: {
-          flex: { input: "0.50", cached_input: "0.05", output: "2.00" },
-          priority: {
-            input: "2.00",
-            cached_input: "0.20",
-            output: "8.00",
-            tiers: [{ above: 100, input: "3.00", cached_input: "0.30", output: "9.00" }],
-          },
+const provider = await startProvider()
+const gateway = await startGateway(provider, {
+  models: [
+    model(CHAT, PRICE),
+    model(TIERED, {
+      ...PRICE,
+      per_call: "0.001",
+      tiers: [{ above: 100, input: "2.00", cached_input: "0.20", output: "6.00" }],
+    }),
+    model(SERVED, {
+      ...PRICE,
+      service_tiers: {
+        flex: { input: "0.50", cached_input: "0.05", output: "2.00" },
+        priority: {
+          input: "2.00",
+          cached_input: "0.20",
+          output: "8.00",
+          tiers: [{ above: 100, input: "3.00", cached_input: "0.30", output: "9.00" }],
         },
-      }),
-      model(WIDE, {
-        ...PRICE,
-        image_output: "30.00",
-        cached_audio_input: "2.00",
-        page: "0.002",
-        tool_run: { x_search: "0.005", code_interpreter: "0.03" },
-      }),
-      model(CARD, {
-        ...PRICE,
-        cache_write: "1.25",
-        cache_write_1h: "2.00",
-        reasoning: "3.00",
-        audio_input: "16.00",
-        audio_output: "64.00",
-        image_input: "2.50",
-        web_search: "0.01",
-      }),
-    ],
-  })
+      },
+    }),
+    model(WIDE, {
+      ...PRICE,
+      image_output: "30.00",
+      cached_audio_input: "2.00",
+      page: "0.002",
+      tool_run: { x_search: "0.005", code_interpreter: "0.03" },
+    }),
+    model(CARD, {
+      ...PRICE,
+      cache_write: "1.25",
+      cache_write_1h: "2.00",
+      reasoning: "3.00",
+      audio_input: "16.00",
+      audio_output: "64.00",
+      image_input: "2.50",
+      web_search: "0.01",
+    }),
+  ],
 })
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })

@@ -1,34 +1,28 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import Anthropic from "@anthropic-ai/sdk"
 import OpenAI from "openai"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { ShardAddress } from "../../src/ledger/shards.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { freshDatabase } from "../support/database.ts"
 import { CHAT, chat, MESSAGES, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 
 /** D99: four gateways on two shards. */
-
-let fresh: FreshDatabase
-let provider: Provider
-let gateways: TestGateway[]
 
 const first = (): TestGateway => gateways[0] ?? fail()
 const fail = (): never => {
   throw new Error("there are four gateways")
 }
 
-beforeAll(async () => {
-  fresh = await freshDatabase()
-  provider = await startProvider()
-  const shards: [ShardAddress, ShardAddress] = [
-    { name: "a", open: true, address: fresh.address },
-    { name: "b", open: true, address: { ...fresh.address, schema: "tollgate_b" } },
-  ]
-  gateways = []
-  for (const _ of [1, 2, 3, 4]) gateways.push(await startGateway(provider, {}, null, shards))
-})
+const fresh = await freshDatabase()
+const provider = await startProvider()
+const shards: [ShardAddress, ShardAddress] = [
+  { name: "a", open: true, address: fresh.address },
+  { name: "b", open: true, address: { ...fresh.address, schema: "tollgate_b" } },
+]
+const gateways: TestGateway[] = []
+for (const _ of [1, 2, 3, 4]) gateways.push(await startGateway(provider, {}, null, shards))
 afterAll(async () => {
   expect(await first().audit()).toMatchObject({ open_holds: 0, violations: [] })
   await Promise.all(gateways.map((gateway) => gateway.stop()))

@@ -1,27 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { parseUsd } from "../../src/money.ts"
 import type { OwnAccount, Receipt } from "../../src/wire/receipt.ts"
 import type { UsageReport } from "../../src/wire/usage-report.ts"
-import { CHAT, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  json,
-  type Provider,
-  sse,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
+import { CHAT, chat, startGateway, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider)
-})
+const provider = await startProvider()
+const gateway = await startGateway(provider)
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()

@@ -1,37 +1,25 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Runner } from "../../src/ledger/database/connection.ts"
 import { RefusalQueue } from "../../src/ledger/queue/refusals.ts"
 import type { RefusalsBody } from "../../src/wire/refusals.ts"
 import { type } from "../cli/command.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { json, type Provider, startProvider } from "../support/provider.ts"
+import { freshDatabase } from "../support/database.ts"
+import { ADMIN_TOKEN, CHAT, chat, startGateway } from "../support/gateway.ts"
+import { json, startProvider } from "../support/provider.ts"
 
 /** D80: what a gateway refuses, and what the operator sees at another gateway of the same database. */
 
-let fresh: FreshDatabase
-let provider: Provider
-let refusing: TestGateway
-let other: TestGateway
-let poor: Client
-let spent: Client
-let revoked: Client
-
-type Client = Awaited<ReturnType<TestGateway["account"]>>
-
-beforeAll(async () => {
-  fresh = await freshDatabase()
-  provider = await startProvider()
-  const shard = [{ name: "main", open: true, address: fresh.address }] as const
-  const limits = { per_key: { requests_per_minute: 5 } }
-  refusing = await startGateway(provider, { limits }, null, shard)
-  other = await startGateway(provider, {}, null, shard)
-  poor = await other.account("0")
-  spent = await other.account("10")
-  revoked = await other.account("10")
-  await other.admin("DELETE", `/keys/${revoked.key_id}`)
-})
+const fresh = await freshDatabase()
+const provider = await startProvider()
+const shard = [{ name: "main", open: true, address: fresh.address }] as const
+const limits = { per_key: { requests_per_minute: 5 } }
+const refusing = await startGateway(provider, { limits }, null, shard)
+const other = await startGateway(provider, {}, null, shard)
+const poor = await other.account("0")
+const spent = await other.account("10")
+const revoked = await other.account("10")
+await other.admin("DELETE", `/keys/${revoked.key_id}`)
 afterAll(async () => {
   await other.stop()
   await provider.stop()

@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { CHAT, MESSAGES } from "../support/gateway.ts"
 import { expectError } from "./errors.ts"
-import { CANARY, chatBody, type Harness, openHarness } from "./harness.ts"
+import { CANARY, chatBody, openHarness } from "./harness.ts"
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness()
-  account = await harness.account()
-})
+const harness = await openHarness()
+const account = await harness.account()
 afterAll(() => harness.close())
 
 /** A chat request whose body is exactly this. */

@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, sse, usage } from "../support/provider.ts"
 import { expectError, expectIds } from "./errors.ts"
-import { CANARY, chatDraft, countDraft, type Harness, openHarness } from "./harness.ts"
+import { CANARY, chatDraft, countDraft, openHarness } from "./harness.ts"
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness()
-  account = await harness.account()
-})
+const harness = await openHarness()
+const account = await harness.account()
 afterAll(() => harness.close())
 
 const json_type = "content-type: application/json"

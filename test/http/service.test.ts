@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PRICE, until } from "../support/gateway.ts"
 import { chatCompletion, json, READ_MS, type Script, usage } from "../support/provider.ts"
@@ -7,12 +7,8 @@ import { chatRequest } from "../support/request.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
 import { CANARY, type Harness, openHarness } from "./harness.ts"
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness({ lease: { renew: "200ms", expire: "20s" } })
-  account = await harness.account()
-})
+const harness = await openHarness({ lease: { renew: "200ms", expire: "20s" } })
+const account = await harness.account()
 afterAll(() => harness.close())
 
 describe("D33 what anybody may ask", () => {

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import { CHAT, chat, MESSAGES, PRICE, startGateway, type TestGateway } from "../support/gateway.ts"
+import { CHAT, chat, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
 import {
   aMessage,
   MESSAGE_STOP,
@@ -10,36 +10,23 @@ import {
   namedEvents,
   textBlock,
 } from "../support/messages.ts"
-import {
-  chatChunk,
-  chatCompletion,
-  json,
-  type Provider,
-  sseEvent,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
+import { chatChunk, chatCompletion, json, sseEvent, startProvider, usage } from "../support/provider.ts"
 import { responseEvent, responseObject, responseUsage, textEvents, textItem } from "../support/responses.ts"
 
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  const upstream = { family: "chat", base_url: `${provider.url}/v1` }
-  const model = { family: "chat", price: PRICE, max_output_tokens: 1000 }
-  gateway = await startGateway(provider, {
-    upstreams: {
-      hiding: upstream,
-      passing: { ...upstream, pass_cost: true },
-      messages: { family: "messages", base_url: provider.url },
-    },
-    models: [
-      { ...model, name: CHAT, upstreams: [{ use: "hiding" }] },
-      { ...model, name: "passing", upstreams: [{ use: "passing" }] },
-      { ...model, name: MESSAGES, family: "messages", upstreams: [{ use: "messages" }] },
-    ],
-  })
+const provider = await startProvider()
+const upstream = { family: "chat", base_url: `${provider.url}/v1` }
+const model = { family: "chat", price: PRICE, max_output_tokens: 1000 }
+const gateway = await startGateway(provider, {
+  upstreams: {
+    hiding: upstream,
+    passing: { ...upstream, pass_cost: true },
+    messages: { family: "messages", base_url: provider.url },
+  },
+  models: [
+    { ...model, name: CHAT, upstreams: [{ use: "hiding" }] },
+    { ...model, name: "passing", upstreams: [{ use: "passing" }] },
+    { ...model, name: MESSAGES, family: "messages", upstreams: [{ use: "messages" }] },
+  ],
 })
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test"
+import { afterAll, describe, expect, spyOn, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { Spool } from "../../src/ledger/queue/spool.ts"
 import { printUsd } from "../../src/money.ts"
@@ -27,7 +27,6 @@ import {
   openStage,
   released,
   type Sees,
-  type Stage,
   seesStream,
   settled,
   streamText,
@@ -44,17 +43,14 @@ const WITH_USAGE = chatBody({ stream: true, stream_options: { include_usage: tru
 const DONE = "data: [DONE]\n\n"
 const CHARGED = settled("0.00003", [10, 0, 5])
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openStage(() => ({
-    ...NO_COMMENTS,
-    models: [
-      model("chat-model"),
-      model("two-bytes", { bytes_per_token: 2 }),
-      model("prompting", { estimate: { prompt: "always" } }),
-    ],
-  }))
-})
+const stage = await openStage(() => ({
+  ...NO_COMMENTS,
+  models: [
+    model("chat-model"),
+    model("two-bytes", { bytes_per_token: 2 }),
+    model("prompting", { estimate: { prompt: "always" } }),
+  ],
+}))
 afterAll(() => stage.close())
 
 type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]

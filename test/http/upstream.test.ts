@@ -1,19 +1,15 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { afterAll, beforeEach, describe, expect, test } from "bun:test"
 import type { Answer } from "../support/answer.ts"
 import { CHAT, MESSAGES, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
-import { CANARY, chatBody, type Harness, openHarness } from "./harness.ts"
+import { CANARY, chatBody, openHarness } from "./harness.ts"
 
 /** Speaks HTTP only. */
 const plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness(configuration)
-  account = await harness.account()
-})
+const harness = await openHarness(configuration)
+const account = await harness.account()
 afterAll(async () => {
   await harness.close()
   await plain.stop(true)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { readMigrationFiles } from "drizzle-orm/migrator"
@@ -26,10 +26,7 @@ import {
 
 /** D93: an attempt that did not become the answer of its call is an entry of its own, written when it failed. */
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await openTestDatabase()
-})
+const db = await openTestDatabase()
 afterAll(() => db.close())
 
 const RENEWING = { renew_ms: 20, expire_ms: 60_000 }

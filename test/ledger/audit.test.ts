@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import type { TransactionSql } from "postgres"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Violation } from "../../src/ledger/archive/violations.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -11,16 +10,7 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
-import {
-  type Account,
-  falsify,
-  holdOf,
-  nth,
-  openTestDatabase,
-  released,
-  settled,
-  type TestDatabase,
-} from "./test-database.ts"
+import { type Account, falsify, holdOf, nth, openTestDatabase, released, settled } from "./test-database.ts"
 
 /** D55: the audit recomputes everything from the entries, so that it finds whatever is not as they say. */
 
@@ -29,16 +19,11 @@ const COST = 4_525n
 const SEEN = { prompt_tokens: 4, cached_tokens: 0, completion_tokens: 0 }
 const SEEN_COST = 1_000n
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
 const closing = new AsyncDisposableStack()
 
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
 afterAll(async () => {
   await closing.disposeAsync()
   await db.close()

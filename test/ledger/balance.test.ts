@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import { credit } from "../../src/ledger/accounts/credits.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -9,26 +8,13 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { balanceAt, type PastBalance } from "../../src/ledger/reports/balance.ts"
-import {
-  type Account,
-  holdOf,
-  openTestDatabase,
-  released,
-  settled,
-  type TestDatabase,
-} from "./test-database.ts"
+import { type Account, holdOf, openTestDatabase, released, settled } from "./test-database.ts"
 
 /** D55: every entry has the ledger's time, so what an account had at any moment can be computed. */
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 const step = fc.record({

@@ -1,23 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import postgres from "postgres"
 import { BatchQueue, batchCap } from "../../src/ledger/database/batch-queue.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { Withdrawn } from "../../src/ledger/database/queued.ts"
 import { type Hold, LedgerBusy } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { takes } from "../support/fair-clock.ts"
-import { holdOf, lockAccount, openTestDatabase, settled, type TestDatabase } from "./test-database.ts"
+import { holdOf, lockAccount, openTestDatabase, settled } from "./test-database.ts"
 
 /** A queue by itself: what its owner sees of it. */
 
-let db: TestDatabase
-let connection: DatabaseConnection
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-})
+const db = await openTestDatabase()
+const connection = db.connection()
 afterAll(() => db.close())
 
 /** An item that says what it does to a statement. */

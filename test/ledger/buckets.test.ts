@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { buckets, recordOf } from "../../src/kinds.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -11,15 +10,7 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
-import {
-  type Account,
-  call,
-  falsify,
-  holdOf,
-  openTestDatabase,
-  settled,
-  type TestDatabase,
-} from "./test-database.ts"
+import { type Account, call, falsify, holdOf, openTestDatabase, settled } from "./test-database.ts"
 
 /** D60: ends count their buckets, and the audit computes the charge from them. */
 
@@ -69,20 +60,15 @@ const KINDS = [8, 5, 20, 4, 6, 2, 3, 5, 7, 2]
 /** From the 33rd on the runs of code_interpreter, file_search and x_search. */
 const COUNTS = [...KINDS, ...Array.from({ length: 22 }, () => 0), 1, 0, 2]
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
 let terms_id: number
 
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-  const [registered = 0] = await registerTerms(db.database.operators, [
-    { family: "chat", model: "card", upstream: "first", price: PRICE },
-  ])
-  terms_id = registered
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
+const [registered = 0] = await registerTerms(db.database.operators, [
+  { family: "chat", model: "card", upstream: "first", price: PRICE },
+])
+terms_id = registered
 afterAll(() => db.close())
 
 async function held(account: Account) {

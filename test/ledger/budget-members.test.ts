@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import {
   type Budget,
@@ -29,20 +29,13 @@ import {
   nth,
   openTestDatabase,
   settled,
-  type TestDatabase,
 } from "./test-database.ts"
 
 /** D97: budgets of each end user and of each value of a tag, on a real Postgres. */
 
-let db: TestDatabase
-let connections: DatabaseConnection[]
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connections = [1, 2, 3, 4].map(() => db.connection())
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 const first = () => nth(connections, 0)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { changeBudget, createBudget, listBudgets } from "../../src/ledger/accounts/budgets.ts"
@@ -54,18 +54,15 @@ interface Worker {
   readonly session: WoundSession
   readonly gateway_id: string
 }
-let workers: readonly Worker[]
 
-beforeAll(async () => {
-  workers = await Promise.all(
-    Array.from({ length: PARALLEL }, async () => {
-      const db = await openTestDatabase()
-      await makeClock(db)
-      await addMonths(db.database.operators)
-      return { db, session: new WoundSession(db.address), gateway_id: await db.gateway() }
-    }),
-  )
-})
+const workers: readonly Worker[] = await Promise.all(
+  Array.from({ length: PARALLEL }, async () => {
+    const db = await openTestDatabase()
+    await makeClock(db)
+    await addMonths(db.database.operators)
+    return { db, session: new WoundSession(db.address), gateway_id: await db.gateway() }
+  }),
+)
 afterAll(() =>
   Promise.all(
     workers.map(async ({ db, session }) => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import {
   type Budget,
@@ -28,22 +28,15 @@ import {
   openTestDatabase,
   released,
   settled,
-  type TestDatabase,
   violations,
 } from "./test-database.ts"
 
 /** D97: budgets of an account, on a real Postgres. */
 
-let db: TestDatabase
-let connections: DatabaseConnection[]
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  await makeClock(db)
-  connections = [1, 2, 3, 4].map(() => db.connection())
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+await makeClock(db)
+const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 const first = () => connections[0] ?? db.connection()

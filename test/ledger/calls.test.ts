@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
-import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { drizzle } from "drizzle-orm/postgres-js"
 import fc from "fast-check"
 import { floorId, nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -9,13 +9,10 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { type CallFilter, type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
 import { end_users, labels } from "../../src/ledger/schema/labels.ts"
 import { calls, ends, gateways, holds, keys } from "../../src/ledger/schema/tables.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { freshDatabase } from "../support/database.ts"
 import { falsify, nth } from "./test-database.ts"
 
-let fresh: FreshDatabase
 /** Over one connection, which therefore knows what all statements have read. */
-let database: PostgresJsDatabase
-let client: ReturnType<typeof connect>
 /** The numbers of the terms of two models. */
 const terms = new Map<string, number>()
 
@@ -23,18 +20,16 @@ const account_ids = [nextId(), nextId()]
 /** Two keys for each account. */
 const key_ids = [nextId(), nextId(), nextId(), nextId()]
 
-beforeAll(async () => {
-  fresh = await freshDatabase()
-  await (await openDatabase(fresh.address)).close()
-  client = connect(fresh.address, { max: 1, onnotice: () => {} })
-  database = drizzle(client)
-  const price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n }
-  for (const model of ["often", "rare"]) {
-    const wanted = [{ family: "chat", model, upstream: "openai", price }]
-    terms.set(model, nth(await registerTerms(database, wanted), 0))
-  }
-  for (const [at, id] of key_ids.entries()) await plantKey(id, nth(account_ids, at >> 1))
-})
+const fresh = await freshDatabase()
+await (await openDatabase(fresh.address)).close()
+const client = connect(fresh.address, { max: 1, onnotice: () => {} })
+const database = drizzle(client)
+const price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n }
+for (const model of ["often", "rare"]) {
+  const wanted = [{ family: "chat", model, upstream: "openai", price }]
+  terms.set(model, nth(await registerTerms(database, wanted), 0))
+}
+for (const [at, id] of key_ids.entries()) await plantKey(id, nth(account_ids, at >> 1))
 afterAll(async () => {
   await client.end()
   await fresh.drop()

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import type { Checkpoint, Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
@@ -15,18 +15,13 @@ import {
   nth,
   openTestDatabase,
   settled,
-  type TestDatabase,
   until,
   violations,
 } from "./test-database.ts"
 
 /** D57: what expiry would charge a running call is in the database while it runs, and gone when it has ended. */
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-})
+const db = await openTestDatabase()
 afterAll(() => db.close())
 afterEach(async () => {
   expect(await violations(db.sql)).toEqual([])

@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { LedgerBusy } from "../../src/ledger/entries.ts"
 import { openClientReports } from "../../src/ledger/reports/client.ts"
-import { type Account, openTestDatabase, type TestDatabase } from "./test-database.ts"
+import { openTestDatabase } from "./test-database.ts"
 
-let db: TestDatabase
-let account: Account
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  account = await db.account(1_000n)
-})
+const db = await openTestDatabase()
+const account = await db.account(1_000n)
 afterAll(() => db.close())
 
 const RANGE = { from: new Date(0), to: new Date(86_400_000), by: "day" } as const

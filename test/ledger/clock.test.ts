@@ -1,27 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { floorId, nextId } from "../../src/id.ts"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
-import { type Account, holdOf, openTestDatabase, settled, type TestDatabase } from "./test-database.ts"
+import { type Account, holdOf, openTestDatabase, settled } from "./test-database.ts"
 
 /** D58: the ledger's clock is the database's. Gateways with another one run as processes of their own. */
 
 const HOUR_MS = 3_600_000
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 async function databaseTime(): Promise<number> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import {
@@ -37,18 +37,13 @@ interface Shard {
   readonly gateway_id: string
 }
 
-let a: Shard
-let b: Shard
-
 async function opened(): Promise<Shard> {
   const db = await openTestDatabase()
   return { db, connection: db.connection(), gateway_id: await db.gateway() }
 }
 
-beforeAll(async () => {
-  a = await opened()
-  b = await opened()
-})
+const a = await opened()
+const b = await opened()
 afterAll(async () => {
   for (const { db } of [a, b]) {
     expect((await audit(db.database.operators, { settle_ms: 0 })).violations).toEqual([])

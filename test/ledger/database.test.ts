@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { getViewSelectedFields, is } from "drizzle-orm"
 import { getTableConfig, PgTable } from "drizzle-orm/pg-core"
-import type { Sql } from "postgres"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as alert_tables from "../../src/ledger/schema/alerts.ts"
@@ -18,18 +17,13 @@ import * as sessions from "../../src/ledger/schema/sessions.ts"
 import * as sinks from "../../src/ledger/schema/sinks.ts"
 import * as sums from "../../src/ledger/schema/sums.ts"
 import * as schema from "../../src/ledger/schema/tables.ts"
-import { emptyDatabase, type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, freshDatabase } from "../support/database.ts"
 import { within } from "../support/fair-clock.ts"
 
 /** The tables as the migrations make them. */
 
-let fresh: FreshDatabase
-let sql: Sql
-
-beforeAll(async () => {
-  fresh = await emptyDatabase()
-  sql = connect(fresh.address, { max: 1, onnotice: () => {} })
-})
+const fresh = await emptyDatabase()
+const sql = connect(fresh.address, { max: 1, onnotice: () => {} })
 afterAll(async () => {
   await sql.end()
   await fresh.drop()

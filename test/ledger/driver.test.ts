@@ -1,25 +1,21 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
-import type { Sql, TransactionSql } from "postgres"
+import { afterAll, expect, test } from "bun:test"
+import type { TransactionSql } from "postgres"
 import { connect } from "../../src/ledger/database/address.ts"
 import { freshDatabase } from "../support/database.ts"
 
 /** What patches/postgres@3.4.9.patch mends in the driver. Without it, the first test ends this process. */
 
-let client: Sql
-let other: Sql
 const removes: (() => Promise<unknown>)[] = []
 
-beforeAll(async () => {
-  const { address, drop } = await freshDatabase()
-  client = connect(address, { max: 1, onnotice: () => {} })
-  other = connect(address, { max: 1, onnotice: () => {} })
-  await other`CREATE TABLE public.written (name text)`
-  removes.push(
-    () => client.end(),
-    () => other.end(),
-    drop,
-  )
-})
+const { address, drop } = await freshDatabase()
+const client = connect(address, { max: 1, onnotice: () => {} })
+const other = connect(address, { max: 1, onnotice: () => {} })
+await other`CREATE TABLE public.written (name text)`
+removes.push(
+  () => client.end(),
+  () => other.end(),
+  drop,
+)
 afterAll(async () => {
   for (const remove of removes) await remove()
 })

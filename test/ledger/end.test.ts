@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { errorCode } from "../../src/ledger/database/database-errors.ts"
 import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
@@ -20,21 +19,14 @@ import {
   released,
   settled,
   standings,
-  type TestDatabase,
   violations,
 } from "./test-database.ts"
 
 /** How holds end, on a real Postgres: exactly once, and the money with them (D13). */
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 /** Every hold that was made here, so that an end may go by the lean statement. */

@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
+import { afterAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import fc from "fast-check"
 import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { EstimateMeasure } from "../../src/ledger/entries.ts"
 import { addEstimates, EstimateQueue, KEPT_DAYS, readEstimates } from "../../src/ledger/queue/estimates.ts"
 import { until } from "../support/gateway.ts"
 import { thrown } from "../support/thrown.ts"
-import { openTestDatabase, type TestDatabase } from "./test-database.ts"
+import { openTestDatabase } from "./test-database.ts"
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-})
+const db = await openTestDatabase()
 beforeEach(async () => {
   await db.sql`DELETE FROM tollgate.estimates`
 })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { getAccount } from "../../src/ledger/accounts/accounts.ts"
@@ -13,14 +13,7 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { GrantsModel } from "./grants-model.ts"
-import {
-  type Account,
-  falsify,
-  holdOf,
-  openTestDatabase,
-  settled,
-  type TestDatabase,
-} from "./test-database.ts"
+import { type Account, falsify, holdOf, openTestDatabase, settled } from "./test-database.ts"
 
 /** D95: random histories of grants and calls, compared with a model. 100,000 take an hour: `GRANT_HISTORIES=100000`. */
 
@@ -28,16 +21,14 @@ const HISTORIES = Number(process.env.GRANT_HISTORIES ?? 120)
 const LANES = 4
 const TIMEOUT_MS = 120_000 + HISTORIES * 500
 
-let db: TestDatabase
-let gateway_id: string
 /** Two for each lane, so that calls of one account come from two gateways at once. */
-let lanes: (readonly [DatabaseConnection, DatabaseConnection])[]
 
-beforeAll(async () => {
-  db = await openTestDatabase()
-  gateway_id = await db.gateway()
-  lanes = Array.from({ length: LANES }, () => [db.connection(), db.connection()] as const)
-})
+const db = await openTestDatabase()
+const gateway_id = await db.gateway()
+const lanes: (readonly [DatabaseConnection, DatabaseConnection])[] = Array.from(
+  { length: LANES },
+  () => [db.connection(), db.connection()] as const,
+)
 afterAll(() => db.close())
 
 type Step =

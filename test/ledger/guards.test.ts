@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import type { DatabaseConnection, Runner } from "../../src/ledger/database/connection.ts"
 import { errorCode, kindOf } from "../../src/ledger/database/database-errors.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
@@ -23,7 +23,6 @@ import {
   lockWaiters,
   openTestDatabase,
   settled,
-  type TestDatabase,
   violations,
 } from "./test-database.ts"
 import { exact, lean, limited, one } from "./unguarded.ts"
@@ -35,15 +34,9 @@ import { exact, lean, limited, one } from "./unguarded.ts"
 const LOCK_MS = 5_000
 const WITHIN_MS = 15_000
 
-let db: TestDatabase
-let connections: [DatabaseConnection, DatabaseConnection]
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connections = [db.connection(), db.connection()]
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connections: [DatabaseConnection, DatabaseConnection] = [db.connection(), db.connection()]
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 /** Runs this statement in place of the real one. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import fc from "fast-check"
 import { audit } from "../../src/ledger/archive/audit.ts"
@@ -12,7 +12,6 @@ import {
   nth,
   openTestDatabase,
   standings,
-  type TestDatabase,
   violations,
 } from "./test-database.ts"
 
@@ -20,15 +19,11 @@ import {
  * Random histories, all at once: the ledger is exact at every instant, and every call is in the end where it can be.
  */
 
-let db: TestDatabase
 /** Sweeps while others play. */
-let sweeper: Sweeper
 
-beforeAll(async () => {
-  db = await openTestDatabase()
-  const lease = new Lease(db.connection(), LONG_LEASE)
-  sweeper = new Sweeper(db.connection(), lease, () => {})
-})
+const db = await openTestDatabase()
+const lease = new Lease(db.connection(), LONG_LEASE)
+const sweeper = new Sweeper(db.connection(), lease, () => {})
 afterAll(() => db.close())
 
 describe("all at once: two gateways here and one in another process, replays, sweeps and deaths", () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
@@ -16,21 +16,14 @@ import {
   openTestDatabase,
   released,
   settled,
-  type TestDatabase,
   violations,
 } from "./test-database.ts"
 
 /** D43: an `Idempotency-Key` is one hold, on a real Postgres, whoever asks and however many at once. */
 
-let db: TestDatabase
-let connections: DatabaseConnection[]
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connections = [1, 2, 3, 4].map(() => db.connection())
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 const ask = (...holds: Hold[]) => holdBatch(nth(connections, 0), gateway_id, holds, 300)

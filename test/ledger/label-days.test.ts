@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import { checkDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { OTHER } from "../../src/ledger/schema/labels.ts"
-import { type Account, FIRST, falsify, openTestDatabase, type TestDatabase } from "./test-database.ts"
+import { FIRST, falsify, openTestDatabase } from "./test-database.ts"
 
 /** D94: sums by end user and tag are those of the journal, whatever is summed up already. */
 
@@ -14,15 +14,9 @@ const span = { from: new Date(FIRST_DAY), to: new Date(FIRST_DAY + DAYS * DAY_MS
 /** More than have sums of their own in a day. */
 const MANY = 10_050
 
-let db: TestDatabase
-let account: Account
-let crowded: Account
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  account = await db.account(10n ** 12n)
-  crowded = await db.account(10n ** 12n)
-})
+const db = await openTestDatabase()
+const account = await db.account(10n ** 12n)
+const crowded = await db.account(10n ** 12n)
 afterAll(() => db.close())
 
 interface Call {

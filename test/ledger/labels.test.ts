@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { DatabaseConnection, Runner } from "../../src/ledger/database/connection.ts"
+import type { Runner } from "../../src/ledger/database/connection.ts"
 import type { Hold, Labelled } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
@@ -18,22 +18,15 @@ import {
   openTestDatabase,
   recording,
   released,
-  type TestDatabase,
 } from "./test-database.ts"
 
 /** D94: the end users and tags of calls, interned beside the journal. */
 
 const LOCK_MS = 300
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 const labelled = ({ account_id }: Account, changes: Partial<Labelled> = {}): Labelled => ({

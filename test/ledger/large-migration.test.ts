@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
-import type { Sql } from "postgres"
+import { afterAll, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
+import { emptyDatabase } from "../support/database.ts"
 import { createOldLedger } from "./old-ledger.ts"
 
 /**
@@ -16,15 +15,10 @@ const ACCOUNTS = 1_000
 /** What 10 tokens of prompt and 20 of completion cost at the prices below. */
 const CHARGE_NANO = 42_500
 
-let fresh: FreshDatabase
-let sql: Sql
-
-beforeAll(async () => {
-  fresh = await emptyDatabase()
-  sql = connect(fresh.address, { max: 1, onnotice: () => {} })
-  await createOldLedger(sql)
-  await fill()
-}, 300_000)
+const fresh = await emptyDatabase()
+const sql = connect(fresh.address, { max: 1, onnotice: () => {} })
+await createOldLedger(sql)
+await fill()
 afterAll(async () => {
   await sql.end()
   await fresh.drop()

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
@@ -33,7 +33,6 @@ import {
   recording,
   released,
   settled,
-  type TestDatabase,
   violations,
 } from "./test-database.ts"
 
@@ -41,18 +40,11 @@ import {
 
 const LOCK_MS = 300
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let alive_id: string
-let dead_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  alive_id = await db.gateway()
-  dead_id = await db.gateway()
-  await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const alive_id = await db.gateway()
+const dead_id = await db.gateway()
+await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
 afterAll(() => db.close())
 
 /** A way to ask for one call, on a connection of its own. `hold` is what an end is believed to free. */

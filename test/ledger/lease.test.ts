@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { alignIds, nextId } from "../../src/id.ts"
 import { type Hold, LedgerUnavailable } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
@@ -16,7 +16,6 @@ import {
   openTestDatabase,
   released,
   settled,
-  type TestDatabase,
   violations,
 } from "./test-database.ts"
 
@@ -24,11 +23,7 @@ import {
 
 const EXPIRE_MS = 400
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-})
+const db = await openTestDatabase()
 afterAll(() => db.close())
 afterEach(async () => {
   expect(await violations(db.sql)).toEqual([])

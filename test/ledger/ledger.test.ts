@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
 import { QUEUE_LIMIT } from "../../src/ledger/database/batch-queue.ts"
@@ -14,19 +14,13 @@ import {
   openTestDatabase,
   released,
   settled,
-  type TestDatabase,
   violations,
 } from "./test-database.ts"
 
 /** The ledger as the calls see it. */
 
-let db: TestDatabase
-let proxy: DatabaseProxy
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  proxy = await DatabaseProxy.start(db.address)
-})
+const db = await openTestDatabase()
+const proxy = await DatabaseProxy.start(db.address)
 afterAll(async () => {
   await db.close()
   await proxy.stop()

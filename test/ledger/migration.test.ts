@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readMigrationFiles } from "drizzle-orm/migrator"
-import type { Sql } from "postgres"
 import { nextId } from "../../src/id.ts"
 import { buckets } from "../../src/kinds.ts"
 import { createBudget } from "../../src/ledger/accounts/budgets.ts"
@@ -14,14 +13,12 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import type { BudgetUnit } from "../../src/wire/budget.ts"
-import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
+import { emptyDatabase } from "../support/database.ts"
 import { createOldLedger } from "./old-ledger.ts"
 import { call, holdOf, LONG_LEASE, nth } from "./test-database.ts"
 
 /** D55: the calls of version 0.1, one row each that changed, become entries: nothing is lost, and everything reads the same. */
 
-let fresh: FreshDatabase
-let sql: Sql
 let database: Database
 
 interface Price {
@@ -125,12 +122,10 @@ const ENDED = [
   },
 ]
 
-beforeAll(async () => {
-  fresh = await emptyDatabase()
-  sql = connect(fresh.address, { max: 1, onnotice: () => {} })
-  await createOldLedger(sql)
-  await fill()
-})
+const fresh = await emptyDatabase()
+const sql = connect(fresh.address, { max: 1, onnotice: () => {} })
+await createOldLedger(sql)
+await fill()
 afterAll(async () => {
   await database?.close()
   await sql.end()

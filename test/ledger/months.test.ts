@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { floorId } from "../../src/id.ts"
 import { addMonths, JOURNAL_TABLES } from "../../src/ledger/archive/months.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import {
@@ -18,7 +17,6 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import { thrown } from "../support/thrown.ts"
 import {
-  type Account,
   call,
   failureOf,
   holdOf,
@@ -26,23 +24,15 @@ import {
   openTestDatabase,
   recording,
   settled,
-  type TestDatabase,
 } from "./test-database.ts"
 
 /** D71: the journal by months. */
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
-let account: Account
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-  account = await db.account(1_000_000n)
-  await addMonths(db.database.upkeep)
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
+const account = await db.account(1_000_000n)
+await addMonths(db.database.upkeep)
 afterAll(() => db.close())
 
 /** The month that is `ahead` of the present one, as its first day. */

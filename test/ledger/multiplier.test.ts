@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { changeAccount } from "../../src/ledger/accounts/accounts.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -11,29 +10,16 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch, type KnownAccounts } from "../../src/ledger/money/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { ceilToNano, heldFor } from "../../src/money.ts"
-import {
-  type Account,
-  falsify,
-  holdOf,
-  openTestDatabase,
-  settled,
-  type TestDatabase,
-} from "./test-database.ts"
+import { type Account, falsify, holdOf, openTestDatabase, settled } from "./test-database.ts"
 
 /** D69: the statement that holds reads the price multiplier, the hold keeps it, and whatever ends the hold charges by it. */
 
 /** What the tokens of `settled` cost at the first terms: 2 x 250 + 1 x 25 + 2 x 2,000 nano-USD. */
 const COST = 4_525n
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 const setMultiplier = ({ account_id }: Account, price_multiplier_bp: number) =>

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { floorId, nextId } from "../../src/id.ts"
 import { changeBudget, createBudget } from "../../src/ledger/accounts/budgets.ts"
@@ -18,7 +18,6 @@ import {
   openTestDatabase,
   released,
   settled,
-  type TestDatabase,
   violations,
 } from "./test-database.ts"
 
@@ -29,16 +28,11 @@ const SEED = Number(process.env.RATE_SEED ?? 1)
 const BEGINS = Math.floor(Date.now() / 60_000) * 60_000 + 777
 const AUTHOR = { actor: "test", reason: null }
 
-let db: TestDatabase
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  await makeClock(db)
-  await stopClock(db)
-  await addMonths(db.database.operators)
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+await makeClock(db)
+await stopClock(db)
+await addMonths(db.database.operators)
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 const rate = fc.record({

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
 import { type BudgetOrder, changeBudget, createBudget, getBudget } from "../../src/ledger/accounts/budgets.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
@@ -9,14 +9,7 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { makeClock, stopClock, WoundSession } from "./budget-clock.ts"
-import {
-  type Account,
-  holdOf,
-  openTestDatabase,
-  released,
-  settled,
-  type TestDatabase,
-} from "./test-database.ts"
+import { type Account, holdOf, openTestDatabase, released, settled } from "./test-database.ts"
 
 /** D99: budgets per minute, on a real Postgres whose clock the tests wind. */
 
@@ -24,19 +17,14 @@ const AUTHOR = { actor: "test", reason: null }
 /** The beginning of a step. */
 const BEGINS = Math.floor(Date.now() / 60_000) * 60_000
 
-let db: TestDatabase
-let session: WoundSession
-let gateway_id: string
 let calls = 0
 
-beforeAll(async () => {
-  db = await openTestDatabase()
-  await makeClock(db)
-  await stopClock(db)
-  await addMonths(db.database.operators)
-  session = new WoundSession(db.address)
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+await makeClock(db)
+await stopClock(db)
+await addMonths(db.database.operators)
+const session = new WoundSession(db.address)
+const gateway_id = await db.gateway()
 afterAll(async () => {
   await session.close()
   await db.close()

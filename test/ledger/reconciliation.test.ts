@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { addReconciled, reconciled } from "../../src/ledger/reports/reconciliation.ts"
-import {
-  type Account,
-  falsify,
-  holdOf,
-  openTestDatabase,
-  released,
-  settled,
-  type TestDatabase,
-} from "./test-database.ts"
+import { falsify, holdOf, openTestDatabase, released, settled } from "./test-database.ts"
 
 /** D98: the sums that a provider's report is compared with. */
 
@@ -24,16 +15,10 @@ const NINE_MS = Date.parse("2026-11-20T09:00:00Z")
 /** What 3 tokens, one of them cached, and 2 of completion cost. */
 const COST_NANO = 4_525n
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
-let account: Account
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-  account = await db.account(1_000_000n)
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
+const account = await db.account(1_000_000n)
 afterAll(() => db.close())
 
 /** A call that began and ended at these minutes after nine. */

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
@@ -15,7 +15,6 @@ import {
   LONG_LEASE,
   openTestDatabase,
   settled,
-  type TestDatabase,
   unheldIn,
   until,
   violations,
@@ -23,17 +22,13 @@ import {
 
 /** D73: what a database has forgotten is written again. test/faults/failover.test.ts has a real standby. */
 
-let db: TestDatabase
 /** The way of the ledgers to it. */
-let proxy: DatabaseProxy
 const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
 /** What 3 tokens, one of them cached, and 2 of completion cost. */
 const COST = 5n
 
-beforeAll(async () => {
-  db = await openTestDatabase()
-  proxy = await DatabaseProxy.start(db.address)
-})
+const db = await openTestDatabase()
+const proxy = await DatabaseProxy.start(db.address)
 afterAll(async () => {
   await db.close()
   await proxy.stop()

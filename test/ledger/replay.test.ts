@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { appendFile, mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
@@ -13,7 +13,6 @@ import {
   openTestDatabase,
   settled,
   silent,
-  type TestDatabase,
   unheldIn,
   until,
   violations,
@@ -21,11 +20,7 @@ import {
 
 /** D27: what one process has spooled, another one writes into the ledger, once. */
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-})
+const db = await openTestDatabase()
 afterAll(() => db.close())
 afterEach(async () => {
   expect(await violations(db.sql)).toEqual([])

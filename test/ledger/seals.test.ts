@@ -1,16 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { checkSeal, type Sealed, sealMonth } from "../../src/ledger/archive/seals.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { thrown } from "../support/thrown.ts"
 import {
-  type Account,
   call,
   FIRST,
   failureOf,
@@ -20,7 +18,6 @@ import {
   SECOND,
   settled,
   standings,
-  type TestDatabase,
   until,
   violations,
 } from "./test-database.ts"
@@ -34,21 +31,13 @@ function overAfterMs(ahead: number): number {
 }
 const running = () => false
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
-let account: Account
-let month: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-  account = await db.account(1_000_000n)
-  await addMonths(db.database.upkeep)
-  const [row] = await db.sql`SELECT min(month)::text AS month FROM tollgate.months`
-  month = String(row?.month)
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
+const account = await db.account(1_000_000n)
+await addMonths(db.database.upkeep)
+const [row] = await db.sql`SELECT min(month)::text AS month FROM tollgate.months`
+const month = String(row?.month)
 afterAll(() => db.close())
 
 const seal = async (ahead = 0): Promise<Sealed | undefined> =>

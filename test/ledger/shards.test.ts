@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import type { Sql } from "postgres"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { checkSeal, sealMonth } from "../../src/ledger/archive/seals.ts"
@@ -13,7 +12,7 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { openLedger } from "../../src/ledger/sharded-ledger.ts"
 import { openShards } from "../../src/ledger/shards.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { freshDatabase } from "../support/database.ts"
 import { thrown } from "../support/thrown.ts"
 import { holdOf, LONG_LEASE, nth, settled, silent } from "./test-database.ts"
 
@@ -21,18 +20,13 @@ import { holdOf, LONG_LEASE, nth, settled, silent } from "./test-database.ts"
 
 const OTHER = "books_7"
 
-let fresh: FreshDatabase
-let other: Address
-let sql: Sql
 const databases: Database[] = []
 
-beforeAll(async () => {
-  fresh = await freshDatabase()
-  other = { ...fresh.address, schema: OTHER }
-  // Both at once: they take turns.
-  databases.push(...(await Promise.all([openDatabase(fresh.address), openDatabase(other)])))
-  sql = connect(fresh.address, { max: 2, onnotice: () => {} })
-})
+const fresh = await freshDatabase()
+const other = { ...fresh.address, schema: OTHER }
+// Both at once: they take turns.
+databases.push(...(await Promise.all([openDatabase(fresh.address), openDatabase(other)])))
+const sql = connect(fresh.address, { max: 2, onnotice: () => {} })
 afterAll(async () => {
   await sql.end()
   for (const database of databases) await database.close()

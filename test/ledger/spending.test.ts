@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
@@ -19,22 +19,15 @@ import {
   openTestDatabase,
   released,
   settled,
-  type TestDatabase,
   until,
   violations,
 } from "./test-database.ts"
 
 /** D42: what a key may spend in a day or a month, on a real Postgres. */
 
-let db: TestDatabase
-let connections: DatabaseConnection[]
-let gateway_id: string
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connections = [1, 2, 3, 4].map(() => db.connection())
-  gateway_id = await db.gateway()
-})
+const db = await openTestDatabase()
+const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
+const gateway_id = await db.gateway()
 afterAll(() => db.close())
 
 const first = () => connections[0] ?? db.connection()

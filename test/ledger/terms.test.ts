@@ -1,29 +1,15 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import { LedgerUnavailable, NoAnswer, type PriceTerms } from "../../src/ledger/entries.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
-import {
-  call,
-  FIRST,
-  holdOf,
-  nth,
-  openTestDatabase,
-  SECOND,
-  settled,
-  type TestDatabase,
-} from "./test-database.ts"
+import { call, FIRST, holdOf, nth, openTestDatabase, SECOND, settled } from "./test-database.ts"
 
 /** D56: what calls are sold at is a row of its own, made once and named by a number. */
 
-let db: TestDatabase
-let others: Database[]
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  others = await Promise.all([1, 2, 3].map(() => openDatabase(db.address)))
-})
+const db = await openTestDatabase()
+const others: Database[] = await Promise.all([1, 2, 3].map(() => openDatabase(db.address)))
 afterAll(async () => {
   await Promise.all(others.map((other) => other.close()))
   await db.close()

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { SQL } from "bun"
 import { sql } from "drizzle-orm"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
@@ -23,20 +23,14 @@ import {
   released,
   settled,
   silent,
-  type TestDatabase,
   until,
   violations,
 } from "./test-database.ts"
 
 /** What the ledger does when something is in the way: a lock, a row that cannot be written, the network, the server. */
 
-let db: TestDatabase
-let proxy: DatabaseProxy
-
-beforeAll(async () => {
-  db = await openTestDatabase()
-  proxy = await DatabaseProxy.start(db.address)
-})
+const db = await openTestDatabase()
+const proxy = await DatabaseProxy.start(db.address)
 afterAll(async () => {
   await db.close()
   await proxy.stop()

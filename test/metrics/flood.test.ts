@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
-import { type Harness, openHarness } from "../http/harness.ts"
+import { afterAll, expect, test } from "bun:test"
+import { openHarness } from "../http/harness.ts"
 import { chat, until } from "../support/gateway.ts"
 import { json } from "../support/provider.ts"
 import { parseExposition, type Sample } from "./exposition.ts"
@@ -22,12 +22,8 @@ const METHODS: readonly [string, ...string[]] = [
 ]
 const STATUSES = [400, 404, 418, 422, 429, 499] as const
 
-let harness: Harness
-let key: string
-beforeAll(async () => {
-  harness = await openHarness()
-  key = (await harness.account("100")).key
-})
+const harness = await openHarness()
+const key = (await harness.account("100")).key
 afterAll(() => harness.close())
 
 /** A word that nobody has said before. */

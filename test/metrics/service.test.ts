@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
+import { afterAll, describe, expect, test } from "bun:test"
+import { chatDraft, countDraft, openHarness } from "../http/harness.ts"
 import { CHAT, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
 import { parseExposition } from "./exposition.ts"
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness({
-    limits: { per_key: { requests_per_minute: 3 } },
-    idempotency: { keep_answers: "1m" },
-  })
-  account = await harness.account()
+const harness = await openHarness({
+  limits: { per_key: { requests_per_minute: 3 } },
+  idempotency: { keep_answers: "1m" },
 })
+const account = await harness.account()
 afterAll(() => harness.close())
 
 /** The sum of the samples that have these labels; null when there is none. */

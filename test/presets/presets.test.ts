@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { operationsOf } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { presetNames, presets } from "../../src/presets/presets.ts"
-import { PRICE, startGateway, type TestGateway } from "../support/gateway.ts"
+import { PRICE, startGateway } from "../support/gateway.ts"
 import { aMessage } from "../support/messages.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { responseObject, textItem } from "../support/responses.ts"
@@ -44,39 +44,34 @@ const spare_answers = {
   messages: aMessage("spare"),
 }
 
-let gateway: TestGateway
-let key: string
-let spare: Provider
 const providers = new Map<string, Provider>()
 /** What the server of a name refuses now. */
 const refusals = new Map<string, readonly [number, unknown, ...string[]]>()
 
-beforeAll(async () => {
-  spare = await startProvider()
-  spare.reply((exchange) => {
-    const last = exchange.request.path.split("/").at(-1)
-    const answer = Object.entries(spare_answers).find(([name]) => name === last)?.[1]
-    return json(200, answer)(exchange)
-  })
-  const upstreams: Record<string, unknown> = {
-    spare: { family: "chat", base_url: `${spare.url}/v1` },
-    "spare-messages": { family: "messages", base_url: spare.url },
-  }
-  for (const [name, server, entry] of cases) {
-    const provider = await startProvider()
-    provider.reply(scriptOf(server, () => refusals.get(name) ?? null))
-    providers.set(name, provider)
-    upstreams[name] = placed(entry, provider)
-  }
-  const models = cases.map(([name, { operation, model }]) => {
-    const family = operation === "messages" ? "messages" : "chat"
-    const backup = family === "chat" ? "spare" : "spare-messages"
-    const ways = [{ use: name, model }, { use: backup }]
-    return { name, family, operations: [operation], upstreams: ways, price: PRICE, max_output_tokens: 1_000 }
-  })
-  gateway = await startGateway(spare, { upstreams, models })
-  key = (await gateway.account("100")).key
+const spare = await startProvider()
+spare.reply((exchange) => {
+  const last = exchange.request.path.split("/").at(-1)
+  const answer = Object.entries(spare_answers).find(([name]) => name === last)?.[1]
+  return json(200, answer)(exchange)
 })
+const upstreams: Record<string, unknown> = {
+  spare: { family: "chat", base_url: `${spare.url}/v1` },
+  "spare-messages": { family: "messages", base_url: spare.url },
+}
+for (const [name, server, entry] of cases) {
+  const provider = await startProvider()
+  provider.reply(scriptOf(server, () => refusals.get(name) ?? null))
+  providers.set(name, provider)
+  upstreams[name] = placed(entry, provider)
+}
+const models = cases.map(([name, { operation, model }]) => {
+  const family = operation === "messages" ? "messages" : "chat"
+  const backup = family === "chat" ? "spare" : "spare-messages"
+  const ways = [{ use: name, model }, { use: backup }]
+  return { name, family, operations: [operation], upstreams: ways, price: PRICE, max_output_tokens: 1_000 }
+})
+const gateway = await startGateway(spare, { upstreams, models })
+const key = (await gateway.account("100")).key
 afterAll(async () => {
   const { violations, open_holds } = await gateway.audit()
   await gateway.stop()

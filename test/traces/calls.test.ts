@@ -1,24 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { afterAll, beforeEach, describe, expect, test } from "bun:test"
 import type { CallBody } from "../../src/wire/admin.ts"
-import {
-  CHAT,
-  chat,
-  MESSAGES,
-  PROVIDER_KEY,
-  startGateway,
-  type TestGateway,
-  until,
-} from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  json,
-  type Provider,
-  sse,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
-import { type CollectedSpan, type Collector, startCollector } from "./collector.ts"
+import { CHAT, chat, MESSAGES, PROVIDER_KEY, startGateway, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
+import { type CollectedSpan, startCollector } from "./collector.ts"
 import { tracing } from "./tracing.ts"
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -28,46 +12,40 @@ const SAMPLED = { traceparent: `00-${TRACE}-${CALLER}-01` }
 /** Planted wherever a client or a provider can say something: no span may hold it. */
 const CANARY = "canary-7d1f02"
 
-let provider: Provider
-let collector: Collector
-let gateway: TestGateway
-let account: { id: string; key: string }
-beforeAll(async () => {
-  provider = await startProvider()
-  collector = startCollector()
-  const base = { family: "chat", base_url: `${provider.url}/v1`, api_key: PROVIDER_KEY }
-  gateway = await startGateway(
-    provider,
-    {
-      upstreams: {
-        first: base,
-        second: base,
-        counter: { family: "messages", base_url: provider.url, api_key: PROVIDER_KEY },
-      },
-      models: [
-        {
-          name: CHAT,
-          family: "chat",
-          upstreams: [
-            { use: "first", model: "upstream-model" },
-            { use: "second", model: "other-model" },
-          ],
-          price: { input: "1.00", cached_input: "0.10", output: "4.00" },
-          max_output_tokens: 1000,
-        },
-        {
-          name: MESSAGES,
-          family: "messages",
-          upstreams: [{ use: "counter", model: "upstream-counter" }],
-          price: { input: "1.00", output: "4.00" },
-          max_output_tokens: 1000,
-        },
-      ],
+const provider = await startProvider()
+const collector = startCollector()
+const base = { family: "chat", base_url: `${provider.url}/v1`, api_key: PROVIDER_KEY }
+const gateway = await startGateway(
+  provider,
+  {
+    upstreams: {
+      first: base,
+      second: base,
+      counter: { family: "messages", base_url: provider.url, api_key: PROVIDER_KEY },
     },
-    tracing(collector),
-  )
-  account = await gateway.account("10")
-})
+    models: [
+      {
+        name: CHAT,
+        family: "chat",
+        upstreams: [
+          { use: "first", model: "upstream-model" },
+          { use: "second", model: "other-model" },
+        ],
+        price: { input: "1.00", cached_input: "0.10", output: "4.00" },
+        max_output_tokens: 1000,
+      },
+      {
+        name: MESSAGES,
+        family: "messages",
+        upstreams: [{ use: "counter", model: "upstream-counter" }],
+        price: { input: "1.00", output: "4.00" },
+        max_output_tokens: 1000,
+      },
+    ],
+  },
+  tracing(collector),
+)
+const account = await gateway.account("10")
 beforeEach(() => {
   provider.reply(json(200, chatCompletion(CANARY, { usage: usage(10, 5, 4) })))
 })

@@ -1,30 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  json,
-  type Provider,
-  sse,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
+import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 import { type Answer, startCollector } from "./collector.ts"
 import { tracing } from "./tracing.ts"
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`
 
-let provider: Provider
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(async (exchange) => {
-    const stream = exchange.request.body.includes('"stream":true')
-    const answer = stream
-      ? sse(chatWords("hello"), { usage: usage(10, 5) })
-      : json(200, chatCompletion("hello", { usage: usage(10, 5) }))
-    await answer(exchange)
-  })
+const provider = await startProvider()
+provider.reply(async (exchange) => {
+  const stream = exchange.request.body.includes('"stream":true')
+  const answer = stream
+    ? sse(chatWords("hello"), { usage: usage(10, 5) })
+    : json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+  await answer(exchange)
 })
 afterAll(() => provider.stop())
 

@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { sentTo } from "../../src/upstream/edits.ts"
 import { forward } from "../../src/upstream/forward.ts"
 import { FieldTexts } from "../../src/wire/json.ts"
 import { load, upstream as written } from "../config/small.ts"
-import { type Provider, type RecordedRequest, startProvider } from "../support/provider.ts"
+import { type RecordedRequest, startProvider } from "../support/provider.ts"
 import { answers, outgoing, textOf } from "./calling.ts"
 
-let provider: Provider
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(answers)
-})
+const provider = await startProvider()
+provider.reply(answers)
 afterAll(() => provider.stop())
 
 const BODY = { model: "m", messages: [], stream: true, provider: { only: ["a"], sort: "price" }, seed: 7 }

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
 import { createServer as createTlsServer } from "node:tls"
 import type { Upstream } from "../../src/config/config.ts"
@@ -6,9 +6,9 @@ import { loadConfig } from "../../src/config/load.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { type Attempts, forward } from "../../src/upstream/forward.ts"
 import { and, sources } from "../config/small.ts"
-import { chatWords, json, type Provider, sse, startProvider } from "../support/provider.ts"
+import { chatWords, json, sse, startProvider } from "../support/provider.ts"
 import { answers, failure, hasty, outgoing, routes, textOf, upstream } from "./calling.ts"
-import { type Certificates, certificates } from "./certificates.ts"
+import { certificates } from "./certificates.ts"
 
 const PASSWORD = "proxy-canary/5e1"
 const USER_INFO = `gateway:${encodeURIComponent(PASSWORD)}`
@@ -54,28 +54,20 @@ async function startProxy(refuses = false): Promise<ScriptedProxy> {
   return proxy
 }
 
-let made: Certificates
-let provider: Provider
-let second: Provider
-let proxy: ScriptedProxy
-let refusing: ScriptedProxy
 /** Ends TLS in front of the provider. */
-let secured_port: number
-beforeAll(async () => {
-  made = await certificates()
-  provider = await startProvider()
-  second = await startProvider()
-  second.reply(answers)
-  const { cert, key } = made.server
-  const ender = createTlsServer({ cert, key }, (client) => {
-    const beyond = connect(provider.port, "127.0.0.1")
-    client.on("error", () => beyond.destroy()).pipe(beyond)
-    beyond.on("error", () => client.destroy()).pipe(client)
-  })
-  secured_port = await listen(ender)
-  proxy = await startProxy()
-  refusing = await startProxy(true)
+const made = await certificates()
+const provider = await startProvider()
+const second = await startProvider()
+second.reply(answers)
+const { cert, key } = made.server
+const ender = createTlsServer({ cert, key }, (client) => {
+  const beyond = connect(provider.port, "127.0.0.1")
+  client.on("error", () => beyond.destroy()).pipe(beyond)
+  beyond.on("error", () => client.destroy()).pipe(client)
 })
+const secured_port = await listen(ender)
+const proxy = await startProxy()
+const refusing = await startProxy(true)
 afterAll(async () => {
   for (const socket of sockets) socket.destroy()
   for (const server of opened) server.close()

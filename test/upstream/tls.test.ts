@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
+import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
 import { tmpdir } from "node:os"
@@ -13,18 +13,13 @@ import { codeOf, FieldLines } from "../../src/upstream/http/transport.ts"
 import { load, upstream as written } from "../config/small.ts"
 import { thrown } from "../support/thrown.ts"
 import { describeBoth, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
-import { type Certificates, certificates, type Pair } from "./certificates.ts"
+import { certificates, type Pair } from "./certificates.ts"
 
-let folder: string
-let made: Certificates
-let trusted: NonNullable<Upstream["tls"]>
 const opened: Server[] = []
 const sockets = new Set<Socket>()
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "tls-"))
-  made = await certificates()
-  trusted = { ca: made.ca.cert, cert: null, key: null }
-})
+const folder = mkdtempSync(join(tmpdir(), "tls-"))
+const made = await certificates()
+const trusted = { ca: made.ca.cert, cert: null, key: null }
 afterEach(() => {
   for (const socket of sockets) socket.destroy()
   sockets.clear()
