@@ -50,9 +50,9 @@ describe("the embedded database, by docs/operating.md", () => {
     env: { PID: String(gateway.pid), TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN, ...env },
   })
   const balance = async () => (await operatorOf(gateway.url).balance(account.id)).balance
-  const socket = (): SocketAddress => {
+  const socket = (data_dir = place.data_dir): SocketAddress => {
     const [, , , , folder = ""] = readFileSync(
-      join(place.data_dir, "postgres/cluster/postmaster.pid"),
+      join(data_dir, "postgres/cluster/postmaster.pid"),
       "utf8",
     ).split("\n")
     return { socket_path: join(folder, ".s.PGSQL.5432"), user: "tollgate", database: "tollgate" }
@@ -158,6 +158,27 @@ describe("the embedded database, by docs/operating.md", () => {
       }
     },
   )
+
+  test.skipIf(older === null)("its ledger is moved to another data directory", async () => {
+    const other = new Workplace()
+    const made = await other.start({ HOST: "127.0.0.1" })
+    made.signal("SIGKILL")
+    await made.exited
+    const PATH = `${older}:${process.env.PATH}`
+    const to = socket(other.data_dir)
+    for (const at of [0, 1])
+      await play(
+        block("Moving the ledger", at),
+        here({ PATH, FROM: connectionOf(socket()), TO: connectionOf(to) }),
+      )
+    const moved = await other.start()
+    expect(moved.printed).toContain("embedded Postgres adopted")
+    expect(await operatorOf(moved.url).balance(account.id)).toEqual(
+      await operatorOf(gateway.url).balance(account.id),
+    )
+    expect(await readLedger(to)).toEqual(await readLedger(socket()))
+    await other.clear()
+  })
 
   test("the tables that are moved are all there are", async () => {
     const client = connect(socket(), { max: 1 })
