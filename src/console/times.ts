@@ -1,24 +1,25 @@
-/** Formats times for people, in the local time zone and in UTC. */
+/** Formats times for people, in UTC, because days, limits and reports are in UTC too. */
 
-const BRIEF = {
-  month: "short",
-  day: "numeric",
-  hour: "numeric",
-  minute: "2-digit",
-  second: "2-digit",
-} as const
+const DATE = { month: "short", day: "numeric" } as const
+const CLOCK = { hour: "2-digit", minute: "2-digit" } as const
+const SECOND = { second: "2-digit" } as const
 
-/** An RFC 3339 time in the local time zone. */
-export function showMoment(text: string, zone?: string): string {
-  return formatted(text, { dateStyle: "medium", timeStyle: "medium" }, zone)
+/** An RFC 3339 time with its zone: `Nov 21, 2026, 09:33:00 UTC`. */
+export function showMoment(text: string): string {
+  const shown = formatted(text, { year: "numeric", ...DATE, ...CLOCK, ...SECOND })
+  return shown === text ? text : `${shown} UTC`
 }
 
-/** Without the year, for a list. */
-export function showBrief(text: string, zone?: string): string {
-  return formatted(text, BRIEF, zone)
+/** For a list: in another year than this one without the seconds, and in this year without the year. */
+export function showBrief(text: string, now_ms: number): string {
+  const is_this_year = text.slice(0, 4) === new Date(now_ms).toISOString().slice(0, 4)
+  return formatted(
+    text,
+    is_this_year ? { ...DATE, ...CLOCK, ...SECOND } : { year: "numeric", ...DATE, ...CLOCK },
+  )
 }
 
-/** The same time in UTC to the millisecond: `2026-11-21 09:33:00.000 UTC`. */
+/** The same time to the millisecond: `2026-11-21 09:33:00.000 UTC`. */
 export function showUtc(text: string): string {
   const at = new Date(text)
   return Number.isNaN(at.getTime()) ? text : at.toISOString().replace("T", " ").replace("Z", " UTC")
@@ -51,10 +52,10 @@ const SIZES = [
 ] as const
 
 /** Time labels of an axis, from seconds since 1970: the time of day, with the date where it changes. */
-export function showAxisTimes(values_s: readonly number[], zone?: string): readonly string[] {
+export function showAxisTimes(values_s: readonly number[]): readonly string[] {
   const texts = values_s.map((value_s) => new Date(value_s * 1_000).toISOString())
-  const days = texts.map((text) => formatted(text, { month: "short", day: "numeric" }, zone))
-  const clocks = texts.map((text) => formatted(text, { hour: "2-digit", minute: "2-digit" }, zone))
+  const days = texts.map((text) => formatted(text, DATE))
+  const clocks = texts.map((text) => formatted(text, CLOCK))
   if (new Set(clocks).size === 1) return days
   return clocks.map((clock, at) => (days[at] === days[at - 1] ? clock : `${clock}\n${days[at]}`))
 }
@@ -65,11 +66,10 @@ function pair(seconds: number, size: number, unit: string, rest_size: number, re
   return rest === 0 ? whole : `${whole} ${rest} ${rest_unit}`
 }
 
-function formatted(text: string, style: Intl.DateTimeFormatOptions, zone: string | undefined): string {
+function formatted(text: string, style: Intl.DateTimeFormatOptions): string {
   const at = new Date(text)
   if (Number.isNaN(at.getTime())) return text
-  const options = zone === undefined ? style : { ...style, timeZone: zone }
-  return new Intl.DateTimeFormat(undefined, options).format(at)
+  return new Intl.DateTimeFormat(undefined, { ...style, timeZone: "UTC", hourCycle: "h23" }).format(at)
 }
 
 export const ranges = ["1h", "24h", "7d", "30d"] as const

@@ -13,7 +13,7 @@ export interface FormField {
     | "lines"
     | "password"
     | readonly (readonly [value: string, label: string])[]
-  /** A time is in RFC 3339. */
+  /** A time is in RFC 3339, and asked for in UTC. */
   readonly value?: string
 }
 
@@ -62,7 +62,7 @@ export function form(fields: readonly FormField[]): FormRows {
       Object.fromEntries(
         inputs.map(({ name, kind, input: { value } }) => [
           name,
-          kind === "time" && value !== "" ? new Date(value).toISOString() : value.trim(),
+          kind === "time" && value !== "" ? new Date(`${value}Z`).toISOString() : value.trim(),
         ]),
       ),
     refuse(name) {
@@ -91,7 +91,7 @@ function inputOf({
     case "lines":
       return el("textarea", { ...text, rows: 3 }, value)
     case "time":
-      return el("input", { ...shared, type: "datetime-local", step: 1, value: localTime(value) })
+      return el("input", { ...shared, type: "datetime-local", step: 1, value: utcTime(value) })
     case "password":
       return el("input", { ...text, type: "password", required: true })
     default:
@@ -100,10 +100,9 @@ function inputOf({
 }
 
 /** An RFC 3339 time in the form of a `datetime-local` field. */
-function localTime(text: string): string {
+function utcTime(text: string): string {
   const at = new Date(text)
-  if (Number.isNaN(at.getTime())) return ""
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+  return Number.isNaN(at.getTime()) ? "" : at.toISOString().slice(0, 19)
 }
 
 interface Action {

@@ -3,7 +3,7 @@ import type { AccountBody } from "../../wire/admin.ts"
 import { type FieldPath, fieldAt, type Unit, valueAt } from "../../wire/field.ts"
 import { showCount, showUsd } from "../amount.ts"
 import { addressOf, type PageQuery, shortId } from "../fragment.ts"
-import { showAgo, showDuration, showMoment, showUtc } from "../times.ts"
+import { showAgo, showBrief, showDuration, showMoment, showUtc } from "../times.ts"
 import { failureWords, stateWords } from "../words.ts"
 import { ask } from "./admin-api.ts"
 import { button, type Child, el, named, setText } from "./element.ts"
@@ -17,7 +17,10 @@ export function none(): HTMLElement {
 
 export function usd(text: string | null): HTMLElement {
   if (text === null) return none()
-  return el(text.startsWith("-") ? "data.usd.bad" : "data.usd", { value: text }, showUsd(text))
+  // A long amount may break before its point, and nowhere else.
+  const [whole = "", fraction = ""] = showUsd(text).split(".")
+  const shown = [whole, el("wbr"), fraction && `.${fraction}`]
+  return el(text.startsWith("-") ? "data.usd.bad" : "data.usd", { value: text }, ...shown)
 }
 
 /** A number of tokens, calls or others. */
@@ -29,19 +32,18 @@ export function duration(ms: number | null, title: string | null = null): HTMLEl
   return ms === null ? none() : el("data", { value: ms, title }, showDuration(ms))
 }
 
-/** A time in the local time zone, with UTC in its title. */
+/** A time, with its milliseconds in its title. */
 export function moment(text: string | null, show: (text: string) => string = showMoment): HTMLElement {
   return text === null ? none() : el("time", { datetime: text, title: showUtc(text) }, show(text))
 }
 
-const FORMATS: Readonly<Record<Unit, (value: string | number) => Child>> = {
+const FORMATS: Readonly<Record<Exclude<Unit, "time">, (value: string | number) => Child>> = {
   text: (value) => named(String(value)),
   number: (value) => el("data", { value }, String(value)),
   usd: (value) => usd(String(value)),
   count: (value) => count(Number(value)),
   percent: (value) => el("data", { value }, showPercent(Number(value))),
   ms: (value) => duration(Number(value)),
-  time: (value) => moment(String(value)),
 }
 
 function showPercent(value: number): string {
@@ -54,18 +56,24 @@ export function shownValue<P extends TProperties>(
   schema: TObject<P>,
   record: Static<TObject<P>>,
   path: FieldPath<P>,
+  showTime: (text: string) => Child = moment,
 ): Child {
   const value = valueAt(record, path)
   if (Array.isArray(value)) return names(value.map((one) => named(String(one))))
-  return typeof value === "string" || typeof value === "number"
-    ? FORMATS[fieldAt(schema, path).unit](value)
-    : none()
+  if (typeof value !== "string" && typeof value !== "number") return none()
+  const { unit } = fieldAt(schema, path)
+  return unit === "time" ? showTime(String(value)) : FORMATS[unit](value)
 }
 
 /** A function that makes entries of a detail view. The schema says their titles, and their units unless a value is given. */
 export function entriesOf<P extends TProperties>(schema: TObject<P>, record: Static<TObject<P>>) {
   return (path: FieldPath<P>, value: Child = shownValue(schema, record, path), note?: string): DetailEntry =>
     note === undefined ? [fieldAt(schema, path).title, value] : [fieldAt(schema, path).title, value, note]
+}
+
+/** The same for a list. */
+export function brief(text: string | null): HTMLElement {
+  return moment(text, (at) => showBrief(at, Date.now()))
 }
 
 /** A relative time, with the exact time in its title. */

@@ -82,6 +82,8 @@ function optionsOf(place: HTMLElement, options: PlotOptions): uPlot.Options {
   return {
     width: place.clientWidth,
     height,
+    // Ticks at whole hours and days of the times that are shown.
+    tzDate: (at_s) => uPlot.tzDate(new Date(at_s * 1_000), "Etc/UTC"),
     padding: [12, 32, 0, 0],
     cursor: {
       points: { show: false },

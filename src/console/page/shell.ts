@@ -21,6 +21,7 @@ export function shell(places: readonly (readonly [view: string, name: string])[]
     event.preventDefault()
     main.focus()
   }
+  const find = search()
   const element = el(
     "div",
     el("a.skip", { href: "#main", click: skip }, "Skip to the content"),
@@ -28,18 +29,19 @@ export function shell(places: readonly (readonly [view: string, name: string])[]
       "header",
       el("a.brand", { href: addressOf("") }, icon(26), "Tollgate"),
       el("nav", { "aria-label": "Views" }, ...links.map(({ link }) => link)),
-      search(),
+      find.element,
       el("a.api", { href: "/docs" }, "API"),
       signOut,
     ),
     main,
+    el("footer", "Times and days are in UTC."),
   )
   return {
     element,
     show(view, content) {
+      find.forget()
       for (const { view: of, link } of links) {
         link.setAttribute("aria-current", of === view ? "page" : "false")
-        if (of === view) link.scrollIntoView({ block: "nearest" })
       }
       main.replaceChildren(content)
     },
@@ -52,7 +54,7 @@ function icon(size: number): HTMLElement {
 
 const NO_ID = "This is not a request id. Use the UUID in the x-request-id header of a response."
 
-function search(): HTMLElement {
+function search(): { readonly element: HTMLElement; forget(): void } {
   const input = el("input", {
     type: "search",
     placeholder: "Request id",
@@ -72,7 +74,8 @@ function search(): HTMLElement {
     location.hash = addressOf("calls", id)
   }
   const parts = [input, el("kbd", { "aria-hidden": "true" }, "/"), fault]
-  return el("form", { role: "search", submit: find, input: () => setText(fault, "") }, ...parts)
+  const forget = () => setText(fault, "")
+  return { element: el("form", { role: "search", submit: find, input: forget }, ...parts), forget }
 }
 
 const WRONG_TOKEN =

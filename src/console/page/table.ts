@@ -3,7 +3,7 @@ import { type FieldPath, fieldAt } from "../../wire/field.ts"
 import { addressOf, type PageQuery } from "../fragment.ts"
 import type { ListBody } from "./admin-api.ts"
 import { button, type Child, el, replaceElement } from "./element.ts"
-import { shownValue } from "./formats.ts"
+import { brief, shownValue } from "./formats.ts"
 import { part, type ViewPart, type Visit } from "./part.ts"
 
 /** A title, what is shown of a row, and whether it is a number, which is aligned right. */
@@ -13,7 +13,7 @@ export type PageColumn<Row> = readonly [title: string, cell: (row: Row) => Child
 export function columnsOf<P extends TProperties>(schema: TObject<P>) {
   return (
     path: FieldPath<P>,
-    cell: (record: Static<TObject<P>>) => Child = (record) => shownValue(schema, record, path),
+    cell: (record: Static<TObject<P>>) => Child = (record) => shownValue(schema, record, path, brief),
   ): PageColumn<Static<TObject<P>>> => {
     const { title, unit } = fieldAt(schema, path)
     return unit === "text" || unit === "time" ? [title, cell] : [title, cell, "right"]
@@ -90,7 +90,9 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
     arrange()
   }
   // In the next frame, because what is observed must not change while it is observed.
-  new ResizeObserver(() => requestAnimationFrame(() => fit(element))).observe(grid)
+  const resize = new ResizeObserver(() => requestAnimationFrame(() => fit(element)))
+  resize.observe(element)
+  resize.observe(grid)
   return { element, show }
 }
 
@@ -111,10 +113,14 @@ function compare(left: Element | undefined, right: Element | undefined): number 
   return Number.isNaN(difference) ? (one ?? "").localeCompare(other ?? "") : difference
 }
 
-/** Its rows become cards by the room that they need, not only by that of the page. */
+/** By the room that its rows need, not only by that of the page, a table becomes tighter, and then its rows cards. */
 function fit(element: Element): void {
-  element.classList.remove("cards")
-  element.classList.toggle("cards", element.scrollWidth > element.clientWidth)
+  element.classList.remove("tight", "cards")
+  for (const layout of ["tight", "cards"]) {
+    if (element.scrollWidth <= element.clientWidth) return
+    element.classList.remove("tight")
+    element.classList.add(layout)
+  }
 }
 
 /** The arrow keys move from a link or button to the same one in the next row. */

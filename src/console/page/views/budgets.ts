@@ -1,3 +1,4 @@
+import { groupDigits } from "../../../money.ts"
 import {
   BUDGET_EVENT,
   budgetPeriods,
@@ -73,7 +74,7 @@ export function budgetLog(visit: Visit, id: string): HTMLElement {
 }
 
 function amountOf({ unit }: BudgetBody, amount: string): Child {
-  return unit === "usd" ? usd(amount) : `${amount} ${unit}`
+  return unit === "usd" ? usd(amount) : `${groupDigits(amount)} ${unit}`
 }
 
 function actions(budget: BudgetBody, done: () => void): Child {
@@ -93,7 +94,7 @@ function actions(budget: BudgetBody, done: () => void): Child {
       text: el("p", "Another amount for ", named(name), " until a time. Leave both empty to end the raise."),
       fields: [
         { name: "amount", label: "Raised amount", value: budget.raise?.amount ?? "" },
-        { name: "until", label: "Until", hint: "In your time zone.", kind: "time" },
+        { name: "until", label: "Until", hint: "In UTC.", kind: "time" },
         REASON,
       ],
       submit: "Raise",

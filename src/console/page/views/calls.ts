@@ -2,12 +2,23 @@ import { CallBody } from "../../../wire/admin.ts"
 import { failures, operationNames, states } from "../../../wire/call.ts"
 import { showCount } from "../../amount.ts"
 import { addressOf, type PageQuery, withQuery } from "../../fragment.ts"
-import { showBrief, showDuration } from "../../times.ts"
+import { showDuration } from "../../times.ts"
 import { failureWords } from "../../words.ts"
 import { ask, type ListBody } from "../admin-api.ts"
 import { type Child, el } from "../element.ts"
 import { type FormField, form } from "../form.ts"
-import { accountLink, callLink, chip, count, duration, failureChip, moment, names, none } from "../formats.ts"
+import {
+  accountLink,
+  brief,
+  callLink,
+  chip,
+  count,
+  duration,
+  failureChip,
+  names,
+  none,
+  usd,
+} from "../formats.ts"
 import { type Visit, view } from "../part.ts"
 import { columnsOf, list, type PageColumn, pages } from "../table.ts"
 
@@ -18,18 +29,22 @@ const column = columnsOf(CallBody)
 export function callColumns(has_account: boolean): readonly PageColumn<CallBody>[] {
   return [
     column("id", ({ id }) => callLink(id)),
-    column("started_at", ({ started_at }) => moment(started_at, showBrief)),
+    column("started_at", ({ started_at }) => brief(started_at)),
     ...(has_account ? [column("account_id", ({ account_id }) => accountLink(account_id))] : []),
     column("model"),
     column("operation"),
     column("state", ({ state, failure }) =>
       names([chip(state), failure === null ? null : failureChip(failure)]),
     ),
-    column("held"),
-    column("charge"),
+    column("charge", chargeOf),
     ["Tokens", tokensOf, "right"],
     column("duration_ms", tookOf),
   ]
+}
+
+/** Of an open call what it holds. */
+function chargeOf({ charge, held }: CallBody): Child {
+  return charge === null ? el("span.quiet", usd(held), " held") : usd(charge)
 }
 
 function tokensOf({ usage }: CallBody): Child {
@@ -56,8 +71,8 @@ const FILTERS: readonly FormField[] = [
   { name: "operation", label: "Operation", kind: choices("any", operationNames) },
   { name: "state", label: "State", kind: choices("any", states) },
   { name: "failure", label: "Failure", kind: choices("any or none", failures, failureWords) },
-  { name: "from", label: "From", kind: "time" },
-  { name: "to", label: "Before", kind: "time" },
+  { name: "from", label: "From (UTC)", kind: "time" },
+  { name: "to", label: "Before (UTC)", kind: "time" },
 ]
 
 /** All calls that held money, with the filters of the API. */

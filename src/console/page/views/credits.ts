@@ -79,13 +79,13 @@ export function addCredit({ id: account_id, name }: AccountBody, done: () => voi
       {
         name: "effective_at",
         label: "Effective",
-        hint: "Optional. When it comes to the balance, in your time zone.",
+        hint: "Optional. When it comes to the balance, in UTC.",
         kind: "time",
       },
       {
         name: "expires_at",
         label: "Expires",
-        hint: "Optional. When what is left expires, in your time zone.",
+        hint: "Optional. When what is left expires, in UTC.",
         kind: "time",
       },
       {

@@ -2,7 +2,7 @@ import { CustomerPriceBody } from "../../../wire/customer-prices.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
 import { type FormField, openDialog } from "../form.ts"
-import { chip, moment, none } from "../formats.ts"
+import { brief, chip, none } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 
@@ -25,10 +25,10 @@ export function customerPrices(visit: Visit, account_id: string): ViewPart {
     columns: [
       column("model", ({ model }) => (model === null ? "all models" : named(model))),
       column("price_multiplier", priceOf),
-      column("from", ({ from }) => moment(from)),
+      column("from"),
       column("until", ({ until, ended }) => {
         const end = ended?.at ?? until
-        return end === null ? none() : moment(end)
+        return brief(end)
       }),
       column("state", ({ state }) => chip(state, STATES[state])),
       column("set_by"),

@@ -134,7 +134,7 @@ async function createKey(account_id: string, done: () => void): Promise<void> {
     fields: [
       { name: "name", label: "Name", hint: "Optional." },
       { name: "models", label: "Models", hint, kind: "lines" },
-      { name: "expires_at", label: "Expires", hint: "Optional. In your time zone.", kind: "time" },
+      { name: "expires_at", label: "Expires", hint: "Optional. In UTC.", kind: "time" },
       ...limitFields(null),
     ],
     submit: "Create key",

@@ -1,3 +1,4 @@
+import type { RefusalsBody } from "../../../wire/refusals.ts"
 import type {
   LatencyBody,
   OutcomesBody,
@@ -42,12 +43,13 @@ export function overview(visit: Visit): HTMLElement {
   const answer = asker(visit)
   const timeline = answer<TimelineBody>(() => withQuery("/timeline", { ...span, by: split }))
   const outcomes = answer<OutcomesBody>(() => withQuery("/outcomes", span))
+  const refused = answer<RefusalsBody>(() => withQuery("/refusals", span))
   const latencies = answer<LatencyBody>(() => withQuery("/latency", span))
 
   const totals = part(visit, {
     title: null,
     class: "totals",
-    content: async () => totalsOfCalls(await timeline(), await outcomes()),
+    content: async () => totalsOfCalls(await timeline(), await outcomes(), await refused()),
   })
   const chooseMetric = choice("Metric", metrics, metric, (chosen) => {
     metric = chosen
@@ -78,6 +80,11 @@ export function overview(visit: Visit): HTMLElement {
     title: "Failures",
     content: async () => failuresOf(await outcomes(), range, span),
   })
+  const refusals = part(visit, {
+    title: "Refused calls",
+    tools: el("a", { href: addressOf("accounts") }, "By account"),
+    content: async () => refusalsOf(await refused(), range),
+  })
   const upstreams = part(visit, {
     title: "Upstreams",
     tools: el("a", { href: addressOf("upstreams") }, "All upstreams"),
@@ -88,12 +95,12 @@ export function overview(visit: Visit): HTMLElement {
     range = chosen
     note()
     span = spanOf(range, Date.now())
-    for (const one of [totals, overTime, latency, failures]) void one.load()
+    for (const one of [totals, overTime, latency, failures, refusals]) void one.load()
   })
 
   async function refresh(): Promise<void> {
     span = spanOf(range, Date.now())
-    const parts = [totals, overTime, latency, failures, upstreams, suggested]
+    const parts = [totals, overTime, latency, failures, refusals, upstreams, suggested]
     await Promise.all(parts.filter(({ element }) => !isInUse(element)).map((one) => one.load()))
   }
   function note(): void {
@@ -111,7 +118,7 @@ export function overview(visit: Visit): HTMLElement {
     totals.element,
     overTime.element,
     latency.element,
-    el("div.pair", failures.element, state),
+    el("div.pair", el("div", failures.element, refusals.element), state),
     suggested.element,
   )
 }
@@ -142,7 +149,7 @@ function isInUse(element: HTMLElement): boolean {
   return !element.hasAttribute("aria-busy") && element.matches(":focus-within, :hover")
 }
 
-function totalsOfCalls(timeline: TimelineBody, { data }: OutcomesBody): HTMLElement {
+function totalsOfCalls(timeline: TimelineBody, { data }: OutcomesBody, refused: RefusalsBody): HTMLElement {
   const { charge, calls, prompt_tokens, cached_tokens, completion_tokens } = totalsOf(timeline)
   const ended = (counts: (outcome: OutcomesBody["data"][number]) => boolean) =>
     data.filter(counts).reduce((sum, outcome) => sum + outcome.calls, 0)
@@ -154,6 +161,11 @@ function totalsOfCalls(timeline: TimelineBody, { data }: OutcomesBody): HTMLElem
     ["Calls", count(calls), "ended"],
     ["Tokens", count(prompt_tokens + completion_tokens), kinds],
     ["Failed", showShare(failed, calls), counted(failed, "call", showCount(failed))],
+    [
+      "Refused",
+      count(refused.data.reduce((sum, { requests }) => sum + requests, 0)),
+      "calls that were never begun",
+    ],
   ])
 }
 
@@ -189,20 +201,41 @@ function groupLink(by: string, group: string | null, name: HTMLElement): HTMLEle
 }
 
 function failuresOf({ data }: OutcomesBody, range: TimeRange, span: ShownSpan): HTMLElement {
-  const counts = new Map<string, number>()
-  for (const { failure, calls } of data) {
-    if (failure !== null) counts.set(failure, (counts.get(failure) ?? 0) + calls)
-  }
+  const counts = countsOf(
+    data.flatMap(({ failure, calls }): CountedName[] => (failure === null ? [] : [[failure, calls]])),
+  )
   if (counts.size === 0) {
     return el("p.empty", data.length === 0 ? NOTHING : `No failures in the ${RANGE_NAMES[range]}.`)
   }
+  return bars(counts, (failure) => {
+    const href = addressOf("calls", null, { failure, ...span })
+    return el("a", { href, title: failure }, failureWords(failure))
+  })
+}
+
+function refusalsOf({ data }: RefusalsBody, range: TimeRange): HTMLElement {
+  if (data.length === 0) return el("p.empty", `No refused calls in the ${RANGE_NAMES[range]}.`)
+  return bars(countsOf(data.map(refusedAs)), named)
+}
+
+type CountedName = readonly [name: string, count: number]
+
+const refusedAs = ({ code, requests }: RefusalsBody["data"][number]): CountedName => [code, requests]
+
+function countsOf(rows: readonly CountedName[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const [name, more] of rows) counts.set(name, (counts.get(name) ?? 0) + more)
+  return counts
+}
+
+/** Counts by name, highest first, each with a bar. */
+function bars(counts: ReadonlyMap<string, number>, show: (name: string) => HTMLElement): HTMLElement {
   const highest = Math.max(...counts.values())
   const rows = [...counts].sort(([, left], [, right]) => right - left)
-  const shown = rows.map(([failure, calls]) => {
+  const shown = rows.map(([name, count]) => {
     const bar = el("i.bar", { "aria-hidden": "true" })
-    bar.style.width = `${(calls / highest) * 100}%`
-    const href = addressOf("calls", null, { failure, ...span })
-    return el("li", el("a", { href, title: failure }, failureWords(failure)), el("b", showCount(calls)), bar)
+    bar.style.width = `${(count / highest) * 100}%`
+    return el("li", show(name), el("b", showCount(count)), bar)
   })
   return el("ul.counts", ...shown)
 }

@@ -34,7 +34,7 @@ export function sinks(visit: Visit): HTMLElement {
       column("skipped", ({ skipped }) => String(skipped.length || "")),
       column("retry_at"),
       column("delivered_at", ({ delivered_at }) => ago(delivered_at)),
-      ["", (sink) => switching(sink, () => void all.load())],
+      ["Actions", (sink) => switching(sink, () => void all.load())],
     ],
     empty: "There are no sinks. Create one with tollgate sinks create.",
     load: (signal) => ask<SinksBody>("/sinks", signal),

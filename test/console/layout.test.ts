@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Page } from "playwright-core"
+import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
+import { ADMIN_TOKEN, startGateway, type TestGateway } from "../support/gateway.ts"
+import { type Provider, startProvider } from "../support/provider.ts"
+import { type Crowd, plantCrowd } from "./crowd.ts"
+import { axeFaults, MISPLACED } from "./layout.ts"
+
+/** Room for a browser on a busy machine. */
+const TEST_MS = 60_000
+/** The folder for pictures of each page, which people look at; none are made without it. */
+const PICTURES = process.env.SCREENSHOTS
+/** A laptop, two narrow windows, and a phone. */
+const WIDTHS = [1440, 1024, 900, 390]
+
+describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${BROWSER})`, () => {
+  let provider: Provider
+  let gateway: TestGateway
+  let crowd: Crowd
+  let browser: Browser
+  let page: Page
+
+  beforeAll(async () => {
+    provider = await startProvider()
+    gateway = await startGateway(provider)
+    crowd = await plantCrowd(gateway)
+    browser = await openBrowser({ width: 1440, height: 900 })
+    page = await browser.context.newPage()
+    await page.goto(`${gateway.url}/console`)
+    await page.getByLabel("Admin token").fill(ADMIN_TOKEN)
+    await page.keyboard.press("Enter")
+    await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor()
+  }, TEST_MS)
+  afterAll(async () => {
+    await browser.close()
+    await gateway.stop()
+    await provider.stop()
+  }, TEST_MS)
+
+  /** Fails if something leaves its place at a width or in a scheme, or axe-core finds something. */
+  async function expectReadable(name: string): Promise<void> {
+    const faults: string[] = []
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme })
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 900 })
+        // Tables and plots take their new width in the frames after it.
+        await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        const path = `${PICTURES}/${name}-${width}-${colorScheme}.png`
+        if (PICTURES !== undefined) await page.screenshot({ path, fullPage: true })
+        const found = await page.evaluate<string[]>(MISPLACED)
+        faults.push(...found.map((fault) => `${width} ${colorScheme}: ${fault}`))
+      }
+    }
+    faults.push(...(await axeFaults(page)))
+    await page.emulateMedia({ colorScheme: "light" })
+    faults.push(...(await axeFaults(page, "color-contrast")))
+    expect(faults).toEqual([])
+  }
+
+  const visit = async (hash: string) => {
+    await page.goto(`${gateway.url}/console${hash}`)
+    await page.evaluate("null")
+    await page.locator("main [aria-busy]").first().waitFor({ state: "detached" })
+  }
+
+  test.each([
+    ["overview", () => "#/"],
+    ["accounts", () => "#/accounts"],
+    ["account", () => `#/accounts/${crowd.account_id}`],
+    ["budget", () => `#/budgets/${crowd.budget_id}`],
+    ["live", () => "#/live"],
+    ["calls", () => "#/calls"],
+    ["receipt", () => `#/calls/${crowd.call_id}`],
+    ["upstreams", () => "#/upstreams"],
+    ["events", () => "#/events"],
+    ["audit", () => "#/audit"],
+  ])(
+    "D50 nothing of %s leaves its card or the window, or is unreadable",
+    async (name, hash) => {
+      await visit(hash())
+      await expectReadable(name)
+    },
+    TEST_MS,
+  )
+
+  test(
+    "D50 the same of a dialog",
+    async () => {
+      await visit(`#/accounts/${crowd.account_id}`)
+      await page.getByRole("button", { name: "New budget" }).click()
+      await page.locator("dialog").getByLabel("Name").waitFor()
+      await expectReadable("dialog")
+    },
+    TEST_MS,
+  )
+})
