@@ -11,7 +11,7 @@ import { CANARY, chatBody, openHarness } from "./harness.ts"
 const BODY_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 150
 
-const harness = await openHarness({ limits: { body: "64KiB", body_timeout: `${BODY_TIMEOUT_MS}ms` } })
+const harness = await openHarness({ limits: { body: "64KiB", body_timeout: "60s" } })
 const account = await harness.account()
 afterAll(() => harness.close())
 
@@ -27,10 +27,14 @@ function request(text: string | Uint8Array, headers: readonly string[] = ["conte
 
 /** A chat request's head, for a body that is sent by hand. */
 function head(...lines: readonly string[]): string {
+  return headOf(account.key, ...lines)
+}
+
+function headOf(key: string, ...lines: readonly string[]): string {
   return [
     "POST /v1/chat/completions HTTP/1.1",
     "host: gateway.test",
-    `authorization: Bearer ${account.key}`,
+    `authorization: Bearer ${key}`,
     "content-type: application/json",
     ...lines,
     "",
@@ -65,23 +69,27 @@ describe("D18 a body over limits.body is a 413", () => {
   })
 })
 
-describe("D31 a body that does not arrive in time is a 408", () => {
+describe("D31 a body that does not arrive in time is a 408", async () => {
+  const hasty = await openHarness({ limits: { body: "64KiB", body_timeout: `${BODY_TIMEOUT_MS}ms` } })
+  const of = await hasty.account()
+  afterAll(() => hasty.close())
+
   const rows: readonly [what: string, start: () => string][] = [
-    ["with a length", () => `${head("content-length: 200")}{"model":`],
-    ["in chunks", () => `${head("transfer-encoding: chunked")}${chunk('{"model":')}`],
-    ["not a byte of it", () => head("content-length: 200")],
+    ["with a length", () => `${headOf(of.key, "content-length: 200")}{"model":`],
+    ["in chunks", () => `${headOf(of.key, "transfer-encoding: chunked")}${chunk('{"model":')}`],
+    ["not a byte of it", () => headOf(of.key, "content-length: 200")],
   ]
   test.each(rows)("%s", async (_, start) => {
-    await harness.untouched(account.id, async () => {
-      expectError(await harness.say(start(), "POST"), "request_timeout")
+    await hasty.untouched(of.id, async () => {
+      expectError(await hasty.say(start(), "POST"), "request_timeout")
     })
   })
 
   test("bytes that trickle in do not extend the time", async () => {
-    const line = harness.dial()
-    line.send(head("content-length: 200"))
+    const line = hasty.dial()
+    line.send(headOf(of.key, "content-length: 200"))
     const trickle = setInterval(() => line.send(" "), BODY_TIMEOUT_MS / 5)
-    const answer = harness.note(await line.answer("POST"))
+    const answer = hasty.note(await line.answer("POST"))
     clearInterval(trickle)
     line.leave()
     expectError(answer, "request_timeout")

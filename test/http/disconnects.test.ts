@@ -2,7 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { connect } from "../../src/ledger/database/address.ts"
 import { within } from "../support/fair-clock.ts"
-import { type CallRecord, PRICE, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import {
+  type CallRecord,
+  EARLY_COMMENTS,
+  PRICE,
+  startGateway,
+  type TestGateway,
+  until,
+} from "../support/gateway.ts"
 import {
   chatChunk,
   chatCompletion,
@@ -44,6 +51,7 @@ function policies(url: string) {
   }
   const names = Object.entries(on_disconnect)
   return {
+    ...EARLY_COMMENTS,
     upstreams: Object.fromEntries(
       names.map(([name, policy]) => [name, { family: "chat", base_url: `${url}/v1`, on_disconnect: policy }]),
     ),

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { chat, EARLY_COMMENTS, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -13,7 +13,7 @@ import {
 /** D43: an `Idempotency-Key` as clients meet it, over two gateways on the same ledger. */
 
 const provider = await startProvider()
-const gateway = await startGateway(provider)
+const gateway = await startGateway(provider, EARLY_COMMENTS)
 const keeping = await startGateway(provider, { idempotency: { keep_answers: "1h" } })
 afterAll(async () => {
   for (const harness of [gateway, keeping]) {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { PROVIDER_KEY } from "../support/gateway.ts"
+import { EARLY_COMMENTS, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -745,7 +745,7 @@ describe("D29 a stream request is answered as a stream", () => {
   test("spec 4.1 the headers are out before the body has come", async () => {
     const sent = Promise.withResolvers<void>()
     const text = JSON.stringify(whole)
-    const prompt = await openStage(() => ({}))
+    const prompt = await openStage(() => EARLY_COMMENTS)
     const running = await prompt.begin({
       body,
       script: async (exchange) => {

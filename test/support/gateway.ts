@@ -20,6 +20,9 @@ export const PRICE = { input: "1.00", cached_input: "0.10", output: "4.00" }
 /** The credential that the gateway shows the provider. */
 export const PROVIDER_KEY = "sk-provider-canary"
 
+/** Comments as by default: after 50 ms of a stream without output, so that a client has its headers. */
+export const EARLY_COMMENTS = { stream: {} }
+
 /** Sections of a configuration file; a section that is given replaces the default one. */
 export type ConfigChanges = Readonly<Record<string, unknown>>
 
@@ -27,6 +30,8 @@ export type ConfigChanges = Readonly<Record<string, unknown>>
 export function configFor(provider_url: string, changes: ConfigChanges = {}): Record<string, unknown> {
   return {
     vendors: ["anthropic"],
+    // On a busy machine any stream can be silent for the default of 50 ms, and begin with a comment then.
+    stream: { commit_after: "60s" },
     upstreams: {
       first: { family: "chat", base_url: `${provider_url}/v1`, api_key: PROVIDER_KEY },
       counter: { family: "messages", base_url: provider_url, api_key: PROVIDER_KEY },
