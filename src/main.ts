@@ -63,7 +63,7 @@ async function open(
   log: Log,
   closing: AsyncDisposableStack,
 ) {
-  const { host, port, data_dir, database_url, log_level } = environment
+  const { host, port, data_dir, database_url, log_level, tracing, pushed_metrics } = environment
   const path = configPath(environment)
   const demo = path === null ? await startDemoProvider() : null
   closing.defer(() => demo?.stop())
@@ -89,7 +89,7 @@ async function open(
   const shards = await openShards(addresses)
   for (const { database } of shards) closing.defer(() => database.close())
   const key = demo === null ? null : await demoAccount(shards[0].database.operators, data_dir)
-  const common = { data_dir, admin_token, host, port, admin, tracing: environment.tracing }
+  const common = { data_dir, admin_token, host, port, admin, tracing, pushed_metrics }
   const ending = { log, closeAfter: () => closing.disposeAsync(), exit: process.exit }
   const size = workers ?? loaded.config.workers
   const gateway =

@@ -1,6 +1,7 @@
 import { databaseUrlFault } from "../ledger/database/database-url.ts"
 import type { Fault } from "../wire/fault.ts"
 import { type AdminAddress, ConfigError } from "./config.ts"
+import { type PushedMetrics, readPushedMetrics } from "./pushed-metrics.ts"
 import { readTracing, type Tracing } from "./tracing.ts"
 import { type Sources, secretIn } from "./values.ts"
 
@@ -22,6 +23,8 @@ export interface Environment {
   readonly log_level: LogLevel
   /** Null if tracing is off (D54). */
   readonly tracing: Tracing | null
+  /** Null if metrics are not pushed (D108). */
+  readonly pushed_metrics: PushedMetrics | null
 }
 
 /**
@@ -61,6 +64,7 @@ export function readEnvironment(sources: Sources): Environment {
     admin_token,
     log_level,
     tracing: readTracing(sources),
+    pushed_metrics: readPushedMetrics(sources),
   }
 }
 

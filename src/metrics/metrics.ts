@@ -3,7 +3,7 @@ import type { BudgetUse } from "../ledger/entries.ts"
 import { type GrantSums, grantParts } from "../wire/credits.ts"
 import { callMetrics, OPERATION_S } from "./call-metrics.ts"
 import { processMetrics } from "./process-metrics.ts"
-import { Registry } from "./registry.ts"
+import { type MetricFamily, Registry } from "./registry.ts"
 
 /** The metrics of one application, with a registry of its own, so that tests can run several in one process. */
 export type Metrics = ReturnType<typeof createMetrics>
@@ -44,6 +44,8 @@ export function createMetrics(worker?: number) {
     content_type: CONTENT_TYPE,
     /** All metrics in the Prometheus text format. */
     print: async (): Promise<string> => registry.print(),
+    /** The same, as values. */
+    families: (): readonly MetricFamily[] => registry.families,
   }
 }
 

@@ -14,43 +14,47 @@ export class CounterCell {
 
 /** The observations of one combination of labels. Not printed while empty. */
 export class HistogramCell {
-  readonly #bounds: readonly number[]
+  readonly bounds: readonly number[]
   /** The number of values per bucket; the last bucket is for values above all bounds. */
-  readonly #counts: Float64Array
+  readonly counts: Float64Array
   sum = 0
 
   constructor(bounds: readonly number[]) {
-    this.#bounds = bounds
-    this.#counts = new Float64Array(bounds.length + 1)
+    this.bounds = bounds
+    this.counts = new Float64Array(bounds.length + 1)
   }
 
   observe(value: number): void {
-    const bounds = this.#bounds
+    const { bounds, counts } = this
     let at = 0
     while (at < bounds.length && value > (bounds[at] ?? Number.POSITIVE_INFINITY)) at += 1
-    this.#counts[at] = (this.#counts[at] ?? 0) + 1
+    counts[at] = (counts[at] ?? 0) + 1
     this.sum += value
   }
 
   /** Cumulative counts per bound; the last one is the total. */
   get cumulative(): readonly number[] {
     let sum = 0
-    return Array.from(this.#counts, (count) => (sum += count))
+    return Array.from(this.counts, (count) => (sum += count))
   }
 }
 
-interface MetricSample {
-  /** The part after the metric's name. */
-  readonly suffix?: string
-  readonly labels: readonly string[]
-  readonly value: number
+type MetricLabel = readonly [name: string, value: string]
+
+/** One series: its labels, and its number or its observations. */
+export interface MetricPoint {
+  readonly labels: readonly MetricLabel[]
+  readonly value: number | HistogramCell
 }
 
-interface MetricFamily {
+interface MetricHead {
   readonly name: string
   readonly help: string
   readonly type: "counter" | "gauge" | "histogram"
-  samples(): readonly MetricSample[]
+}
+
+export interface MetricFamily extends MetricHead {
+  readonly points: readonly MetricPoint[]
 }
 
 /**
@@ -58,12 +62,12 @@ interface MetricFamily {
  * `requests_total{route,status}`.
  */
 export class Registry {
-  readonly #metrics: MetricFamily[] = []
+  readonly #metrics: (MetricHead & { points(): readonly MetricPoint[] })[] = []
   /** Labels of every series. */
-  readonly #shared: readonly string[]
+  readonly #shared: readonly MetricLabel[]
 
   constructor(shared: Readonly<Record<string, string>> = {}) {
-    this.#shared = Object.entries(shared).map(([name, value]) => label(name, value))
+    this.#shared = Object.entries(shared)
   }
 
   /** Without labels, it is printed from the start. */
@@ -71,22 +75,23 @@ export class Registry {
     const { name, labels } = partsOf(series)
     const cells = new Cells(labels, () => new CounterCell())
     if (labels.length === 0) cells.of()
-    const samples = () => cells.all.map(({ labels, cell: { value } }) => ({ labels, value }))
-    this.#metrics.push({ name, help, type: "counter", samples })
+    const points = () => cells.all.map(({ labels, cell: { value } }) => ({ labels, value }))
+    this.#metrics.push({ name, help, type: "counter", points })
     return cells
   }
 
   histogram(series: string, help: string, bounds: readonly number[]): Cells<HistogramCell> {
     const { name, labels } = partsOf(series)
     const cells = new Cells(labels, () => new HistogramCell(bounds))
-    const samples = () => cells.all.flatMap(({ labels, cell }) => histogramSamples(bounds, labels, cell))
-    this.#metrics.push({ name, help, type: "histogram", samples })
+    const observed = () => cells.all.filter(({ cell }) => cell.counts.some((count) => count > 0))
+    const points = () => observed().map(({ labels, cell }) => ({ labels, value: cell }))
+    this.#metrics.push({ name, help, type: "histogram", points })
     return cells
   }
 
   /** A number that is kept elsewhere. */
-  gauge(name: string, help: string, read: () => number, type: MetricFamily["type"] = "gauge"): void {
-    this.#metrics.push({ name, help, type, samples: () => [{ labels: [], value: read() }] })
+  gauge(name: string, help: string, read: () => number, type: MetricHead["type"] = "gauge"): void {
+    this.#metrics.push({ name, help, type, points: () => [{ labels: [], value: read() }] })
   }
 
   /** Several numbers, each followed by the values of the labels. */
@@ -96,16 +101,23 @@ export class Registry {
     read: () => Iterable<readonly [value: number, ...of: readonly string[]]>,
   ): void {
     const { name, labels } = partsOf(series)
-    const samples = () => Array.from(read(), ([value, ...of]) => ({ labels: pairs(labels, of), value }))
-    this.#metrics.push({ name, help, type: "gauge", samples })
+    const points = () => Array.from(read(), ([value, ...of]) => ({ labels: pairs(labels, of), value }))
+    this.#metrics.push({ name, help, type: "gauge", points })
+  }
+
+  /** The values of all metrics now, with the labels of every series behind their own. */
+  get families(): readonly MetricFamily[] {
+    return this.#metrics.map(({ name, help, type, points }) => {
+      const shown = points().map(({ labels, value }) => ({ labels: [...labels, ...this.#shared], value }))
+      return { name, help, type, points: shown }
+    })
   }
 
   print(): string {
-    const blocks = this.#metrics.map(({ name, help, type, samples }) => {
-      const lines = samples().map(({ suffix = "", labels, value }) => {
-        const all = [...labels, ...this.#shared]
-        return `${name}${suffix}${all.length === 0 ? "" : `{${all.join(",")}}`} ${value}`
-      })
+    const blocks = this.families.map(({ name, help, type, points }) => {
+      const lines = points.flatMap(({ labels, value }) =>
+        typeof value === "number" ? line(name, labels, value) : histogramLines(name, labels, value),
+      )
       return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...lines].join("\n")
     })
     return `${blocks.join("\n\n")}\n`
@@ -117,31 +129,31 @@ function partsOf(series: string): { readonly name: string; readonly labels: read
   return { name, labels: labels?.split(",") ?? [] }
 }
 
-function histogramSamples(
-  bounds: readonly number[],
-  labels: readonly string[],
-  { cumulative, sum }: HistogramCell,
-): MetricSample[] {
+function histogramLines(
+  name: string,
+  labels: readonly MetricLabel[],
+  { bounds, cumulative, sum }: HistogramCell,
+): string[] {
+  const buckets = cumulative.map((value, at) =>
+    line(`${name}_bucket`, [["le", String(bounds[at] ?? "+Inf")], ...labels], value),
+  )
   const count = cumulative.at(-1) ?? 0
-  if (count === 0) return []
-  const buckets = cumulative.map((value, at) => ({
-    suffix: "_bucket",
-    labels: [label("le", String(bounds[at] ?? "+Inf")), ...labels],
-    value,
-  }))
-  return [...buckets, { suffix: "_sum", labels, value: sum }, { suffix: "_count", labels, value: count }]
+  return [...buckets, line(`${name}_sum`, labels, sum), line(`${name}_count`, labels, count)]
+}
+
+function line(name: string, labels: readonly MetricLabel[], value: number): string {
+  const all = labels.map(
+    ([label, text]) => `${label}="${text.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`,
+  )
+  return `${name}${all.length === 0 ? "" : `{${all.join(",")}}`} ${value}`
 }
 
 /** Labels with the values in their order; undefined omits one. */
-function pairs(names: readonly string[], values: readonly (string | undefined)[]): string[] {
-  return names.flatMap((name, at) => {
+function pairs(names: readonly string[], values: readonly (string | undefined)[]): MetricLabel[] {
+  return names.flatMap((name, at): MetricLabel[] => {
     const value = values[at]
-    return value === undefined ? [] : [label(name, value)]
+    return value === undefined ? [] : [[name, value]]
   })
-}
-
-function label(name: string, value: string): string {
-  return `${name}="${value.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`
 }
 
 interface Branch<Value> {
@@ -175,7 +187,7 @@ export class Cells<Cell> {
   readonly #names: readonly string[]
   readonly #make: () => Cell
   readonly #tree = new Tree<Cell>()
-  readonly all: { readonly labels: readonly string[]; readonly cell: Cell }[] = []
+  readonly all: { readonly labels: readonly MetricLabel[]; readonly cell: Cell }[] = []
 
   constructor(names: readonly string[], make: () => Cell) {
     this.#names = names

@@ -3,6 +3,7 @@ import { InFlight } from "../admission/in-flight.ts"
 import { KeyLoads } from "../admission/key-loads.ts"
 import { defaultMemoryBytes, Memory } from "../admission/memory.ts"
 import type { AdminAddress, Config } from "../config/config.ts"
+import type { PushedMetrics } from "../config/pushed-metrics.ts"
 import type { Tracing } from "../config/tracing.ts"
 import { Deliveries } from "../events/deliveries.ts"
 import { TroubleWatch } from "../events/trouble-watch.ts"
@@ -14,6 +15,7 @@ import type { Log } from "../log.ts"
 import { createMetrics, type Metrics } from "../metrics/metrics.ts"
 import { UsageWarnings } from "../metrics/usage-warnings.ts"
 import { checkpoint } from "../settlement/settle.ts"
+import type { MetricsPush } from "../traces/metrics-push.ts"
 import type { Tracer } from "../traces/trace.ts"
 import { CircuitBreakers, troublesOf, upstreamStatuses } from "../upstream/circuit-breakers.ts"
 import { HiddenOutput } from "../upstream/hidden-output.ts"
@@ -47,6 +49,8 @@ export interface ServiceOptions {
   readonly log: Log
   /** Null when no traces are kept (D54). */
   readonly tracing: Tracing | null
+  /** Null when metrics are not pushed (D108). */
+  readonly pushed_metrics: PushedMetrics | null
   /** Absent when this process is the only one. */
   readonly worker?: WorkerContext
   /** Closes the database, and the server that runs it, once everything is settled. */
@@ -71,6 +75,8 @@ export class Service {
   static async open(options: ServiceOptions): Promise<Service> {
     const metrics = createMetrics(options.worker?.number)
     const tracer = options.tracing === null ? null : await tracerFor(options.tracing, options, metrics)
+    const push =
+      options.pushed_metrics === null ? null : await pushOf(options.pushed_metrics, options, metrics)
     const in_flight = new InFlight()
     let opened: Service | undefined
     const ledger = await openLedger({
@@ -92,7 +98,7 @@ export class Service {
     })
     try {
       const catalog = await catalogOf(ledger, options.config)
-      opened = new Service(options, ledger, catalog, in_flight, metrics, tracer)
+      opened = new Service(options, ledger, catalog, in_flight, metrics, [tracer, push])
       return opened
     } catch (error) {
       await ledger.stop()
@@ -106,7 +112,7 @@ export class Service {
     catalog: Catalog,
     in_flight: InFlight,
     metrics: Metrics,
-    tracer: Tracer | null,
+    [tracer, push]: readonly [Tracer | null, MetricsPush | null],
   ) {
     const { config, admin_token, log, worker } = options
     this.#ledger = ledger
@@ -179,7 +185,7 @@ export class Service {
         await Promise.all([deliveries.stop(), troubles.stop()])
         await ledger.stop()
         // In parallel: an unreachable trace collector must not keep the database running.
-        await Promise.all([tracer?.stop(), options.closeAfter()])
+        await Promise.all([tracer?.stop(), push?.stop(), options.closeAfter()])
       },
       exit: options.exit,
     })
@@ -221,6 +227,22 @@ async function tracerFor(
     failing: (reason) =>
       log.warn({ reason }, "trace export is failing: the collector is unreachable or refuses the spans"),
     recovered: () => log.info("trace export is working again"),
+  })
+}
+
+async function pushOf(
+  pushed: PushedMetrics,
+  { log, worker }: Pick<ServiceOptions, "log" | "worker">,
+  metrics: Metrics,
+): Promise<MetricsPush> {
+  const { MetricsPush } = await import("../traces/metrics-push.ts")
+  return new MetricsPush({
+    pushed,
+    worker: worker?.number ?? null,
+    families: metrics.families,
+    failing: (reason) =>
+      log.warn({ reason }, "metrics cannot be pushed: the collector is unreachable or refuses them"),
+    recovered: () => log.info("metrics are pushed again"),
   })
 }
 

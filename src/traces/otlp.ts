@@ -75,7 +75,7 @@ function spanOf(span: TraceSpan) {
   }
 }
 
-function attributesOf(attributes: SpanAttributes) {
+export function attributesOf(attributes: SpanAttributes) {
   return Object.entries(attributes).flatMap(([key, value]) =>
     value === null || value === undefined ? [] : [{ key, value: anyValue(value) }],
   )
@@ -97,7 +97,7 @@ function anyValue(value: AttributeValue) {
 }
 
 /** Nanoseconds since 1970, as text: too large for a number. */
-function nanosOf(time_ms: number): string {
+export function nanosOf(time_ms: number): string {
   const whole_ms = Math.floor(time_ms)
   return (BigInt(whole_ms) * 1_000_000n + BigInt(Math.round((time_ms - whole_ms) * 1_000_000))).toString()
 }

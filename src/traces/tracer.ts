@@ -1,9 +1,7 @@
-import { hostname } from "node:os"
-import manifest from "../../package.json" with { type: "json" }
 import type { Tracing } from "../config/tracing.ts"
 import type { TraceContext } from "../wire/trace-context.ts"
 import { Exporter, type ExporterOptions } from "./exporter.ts"
-import type { SpanAttributes } from "./otlp.ts"
+import { originOf } from "./origin.ts"
 import { newSpanId, newTraceId, RecordedTrace } from "./recorded.ts"
 import { type Answered, passedOn, type Trace, type Tracer } from "./trace.ts"
 
@@ -14,12 +12,8 @@ interface TracerOptions extends Omit<ExporterOptions, "origin"> {
 
 /** Records the traces of a process and exports them over OTLP (D54). */
 export function openTracer(options: TracerOptions): Tracer {
-  const { name, version } = manifest
-  const resource = resourceOf(options)
-  return new OtlpTracer(
-    options.tracing,
-    new Exporter({ ...options, origin: { resource, scope: { name, version } } }),
-  )
+  const origin = originOf(options.tracing.resource, options.worker)
+  return new OtlpTracer(options.tracing, new Exporter({ ...options, origin }))
 }
 
 class OtlpTracer implements Tracer {
@@ -48,20 +42,6 @@ class OtlpTracer implements Tracer {
 
   stop(): Promise<void> {
     return this.#exporter.stop()
-  }
-}
-
-/** Resource attributes of the process, overridden by the environment. */
-function resourceOf({ tracing, worker }: TracerOptions): SpanAttributes {
-  return {
-    "service.version": manifest.version,
-    "service.instance.id": crypto.randomUUID(),
-    "host.name": hostname(),
-    "process.pid": process.pid,
-    "process.runtime.name": "bun",
-    "process.runtime.version": Bun.version,
-    "tollgate.worker": worker,
-    ...tracing.resource,
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { Snapshot } from "../config/load.ts"
+import { PushedMetrics } from "../config/pushed-metrics.ts"
 import { Tracing } from "../config/tracing.ts"
 
 const Asked = Type.Object({ number: Type.Integer(), asked: Type.Unknown() })
@@ -94,6 +95,7 @@ export const Assignment = Type.Object({
   admin_token: Type.Union([Type.String(), Type.Null()]),
   log_level: Type.String(),
   tracing: Type.Union([Tracing, Type.Null()]),
+  pushed_metrics: Type.Union([PushedMetrics, Type.Null()]),
   snapshot: Snapshot,
 })
 export type Assignment = Static<typeof Assignment>

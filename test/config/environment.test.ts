@@ -39,6 +39,7 @@ const defaults = {
   admin_token: null,
   log_level: "info",
   tracing: null,
+  pushed_metrics: null,
 } as const
 
 const HOSTS = "postgres://u:p@10.0.0.1:5432,db2.example:5433/d?target_session_attrs=primary"

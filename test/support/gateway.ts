@@ -81,6 +81,7 @@ export async function startGateway(
     port: 0,
     admin: config.admin,
     tracing,
+    pushed_metrics: null,
     log,
     closeAfter: async () => void (await Promise.all(shards.map(({ database }) => database.close()))),
     exit: exited.resolve,

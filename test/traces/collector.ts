@@ -29,7 +29,24 @@ export interface Posted {
   readonly path: string
   readonly headers: Headers
   readonly bytes: Uint8Array
+  /** None in a request for metrics. */
   readonly spans: readonly CollectedSpan[]
+  /** None in a request for spans. */
+  readonly metrics: readonly CollectedMetric[]
+}
+
+/** One series, as Prometheus would call it. */
+export interface CollectedMetric {
+  readonly name: string
+  readonly unit: string
+  readonly kind: "sum" | "gauge" | "histogram"
+  readonly attributes: Readonly<Record<string, AttributeValue>>
+  /** The number; of a histogram, the sum. */
+  readonly value: number
+  /** Of a histogram. */
+  readonly bounds: readonly number[]
+  readonly counts: readonly number[]
+  readonly resource: Readonly<Record<string, AttributeValue>>
 }
 
 export type Answer = (posted: Posted) => Response | Promise<Response>
@@ -39,6 +56,7 @@ export interface Collector {
   readonly url: string
   readonly posts: readonly Posted[]
   readonly spans: readonly CollectedSpan[]
+  readonly metrics: readonly CollectedMetric[]
   /** The most requests that were there at a time. */
   readonly most_at_once: number
   /** How it answers from now on; it takes everything unless this says otherwise. */
@@ -63,11 +81,14 @@ export function startCollector(): Collector {
         const body = new Uint8Array(await request.arrayBuffer())
         const bytes = request.headers.get("content-encoding") === "gzip" ? gunzipSync(body) : body
         const { pathname } = new URL(request.url)
+        const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+        const are_metrics = pathname.endsWith("/v1/metrics")
         const posted = {
           path: pathname,
           headers: request.headers,
           bytes,
-          spans: readSpans(new TextDecoder("utf-8", { fatal: true }).decode(bytes)),
+          spans: are_metrics ? [] : readSpans(text),
+          metrics: are_metrics ? readMetrics(text) : [],
         }
         posts.push(posted)
         return await answer(posted)
@@ -81,6 +102,9 @@ export function startCollector(): Collector {
     posts,
     get spans() {
       return posts.flatMap(({ spans }) => spans)
+    },
+    get metrics() {
+      return posts.flatMap(({ metrics }) => metrics)
     },
     get most_at_once() {
       return most_at_once
@@ -128,6 +152,86 @@ const Request = only({
     }),
   ),
 })
+
+const Point = {
+  attributes: Attributes,
+  startTimeUnixNano: Type.Optional(Nanos),
+  timeUnixNano: Nanos,
+}
+const Numbers = { dataPoints: Type.Array(only({ ...Point, asDouble: Type.Number() })) }
+const Histogram = only({
+  aggregationTemporality: Type.Literal(2),
+  dataPoints: Type.Array(
+    only({
+      ...Point,
+      count: Nanos,
+      sum: Type.Number(),
+      bucketCounts: Type.Array(Nanos),
+      explicitBounds: Type.Array(Type.Number()),
+    }),
+  ),
+})
+const MetricsRequest = only({
+  resourceMetrics: Type.Array(
+    only({
+      resource: only({ attributes: Attributes }),
+      scopeMetrics: Type.Array(
+        only({
+          scope: only({ name: Type.String(), version: Type.String() }),
+          metrics: Type.Array(
+            only({
+              name: Type.String(),
+              description: Type.String(),
+              unit: Type.String(),
+              sum: Type.Optional(
+                only({
+                  aggregationTemporality: Type.Literal(2),
+                  isMonotonic: Type.Literal(true),
+                  ...Numbers,
+                }),
+              ),
+              gauge: Type.Optional(only(Numbers)),
+              histogram: Type.Optional(Histogram),
+            }),
+          ),
+        }),
+      ),
+    }),
+  ),
+})
+
+/** The series of an `ExportMetricsServiceRequest`. Throws on what the protocol does not name. */
+export function readMetrics(request: string): CollectedMetric[] {
+  const read: unknown = JSON.parse(request)
+  Value.Assert(MetricsRequest, read)
+  return read.resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
+    scopeMetrics.flatMap(({ metrics }) =>
+      metrics.flatMap(({ name, unit, sum, gauge, histogram }) => {
+        const head = { name, unit, resource: readAttributes(resource.attributes), bounds: [], counts: [] }
+        const kind = sum === undefined ? ("gauge" as const) : ("sum" as const)
+        const numbers = (sum ?? gauge)?.dataPoints ?? []
+        const observed = histogram?.dataPoints ?? []
+        if (sum?.dataPoints.some(({ startTimeUnixNano }) => startTimeUnixNano === undefined))
+          throw new Error(`${name} does not say since when it counts`)
+        return [
+          ...numbers.map(({ attributes, asDouble }) => {
+            return { ...head, kind, attributes: readAttributes(attributes), value: asDouble }
+          }),
+          ...observed.map(({ attributes, count, sum: value, bucketCounts, explicitBounds: bounds }) => {
+            const counts = bucketCounts.map(Number)
+            if (
+              counts.reduce((one, other) => one + other, 0) !== Number(count) ||
+              counts.length !== bounds.length + 1
+            )
+              throw new Error(`the buckets of ${name} do not add up`)
+            const kind = "histogram" as const
+            return { ...head, kind, attributes: readAttributes(attributes), value, bounds, counts }
+          }),
+        ]
+      }),
+    ),
+  )
+}
 
 function only<P extends TProperties>(properties: P) {
   return Type.Object(properties, { additionalProperties: false })

@@ -1,0 +1,96 @@
+import { promisify } from "node:util"
+import { gzip } from "node:zlib"
+import type { OtlpTarget } from "../config/otlp.ts"
+
+export interface CollectorTrouble {
+  /** Called once when exports start to fail, with a reason without secrets. */
+  failing(reason: string): void
+  /** Called when exports work again. */
+  recovered(): void
+}
+
+/** The time for the last export when the process ends. */
+export const FLUSH_MS = 2_000
+/** Statuses after which OTLP allows a retry. */
+const TRY_AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504])
+/** The most that is read of a collector's response. */
+const MAX_ANSWER_BYTES = 65_536
+
+const compress = promisify(gzip)
+
+type OtlpBody = string | Uint8Array<ArrayBuffer>
+
+/** The outcome of an export request. */
+type Export =
+  | { readonly took: true; readonly answer: string }
+  /** `retry_after_ms` is null if a retry would fail too. */
+  | { readonly took: false; readonly retry_after_ms: number | null }
+
+/** A collector of OTLP over HTTP, in JSON (D54, D108). */
+export class Collector {
+  readonly #target: OtlpTarget
+  readonly #trouble: CollectorTrouble
+  #is_failing = false
+
+  constructor(target: OtlpTarget, trouble: CollectorTrouble) {
+    this.#target = target
+    this.#trouble = trouble
+  }
+
+  async encode(request: string): Promise<OtlpBody> {
+    return this.#target.gzip ? await compress(request) : request
+  }
+
+  /** Makes one attempt, until `over`. Never rejects. */
+  async post(body: OtlpBody, over: AbortSignal): Promise<Export> {
+    const { endpoint, headers, gzip, timeout_ms } = this.#target
+    try {
+      const response = await fetch(endpoint, {
+        method: "POST",
+        headers: {
+          ...headers,
+          "content-type": "application/json",
+          "user-agent": "tollgate",
+          ...(gzip ? { "content-encoding": "gzip" } : {}),
+        },
+        body,
+        redirect: "manual",
+        signal: AbortSignal.any([over, AbortSignal.timeout(timeout_ms)]),
+      })
+      // The spans or metrics were accepted, even if the response then breaks off.
+      const answer = await readAnswer(response).catch(() => "")
+      this.#note(response.ok ? null : `it answers ${response.status}`)
+      if (response.ok) return { took: true, answer }
+      if (!TRY_AGAIN.has(response.status)) return { took: false, retry_after_ms: null }
+      return { took: false, retry_after_ms: 1_000 * Number(response.headers.get("retry-after")) || 0 }
+    } catch (error) {
+      this.#note(wordOf(error))
+      return { took: false, retry_after_ms: 0 }
+    }
+  }
+
+  /** Reports the change, not each failure. */
+  #note(reason: string | null): void {
+    if (reason !== null && !this.#is_failing) this.#trouble.failing(reason)
+    if (reason === null && this.#is_failing) this.#trouble.recovered()
+    this.#is_failing = reason !== null
+  }
+}
+
+/** The text of a short response; empty if it is longer. */
+async function readAnswer({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    bytes += chunk.byteLength
+    if (bytes > MAX_ANSWER_BYTES) return ""
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+/** The error code only, because an error message can contain a header value. */
+function wordOf(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown"
+  return "code" in error && typeof error.code === "string" ? error.code : error.name
+}

@@ -1,0 +1,176 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { ConfigError } from "../../src/config/config.ts"
+import { readPushedMetrics } from "../../src/config/pushed-metrics.ts"
+import type { Environ } from "../../src/config/values.ts"
+import { createMetrics } from "../../src/metrics/metrics.ts"
+import { metricsRequest } from "../../src/traces/otlp-metrics.ts"
+import { everything } from "../metrics/everything.ts"
+import { parseExposition } from "../metrics/exposition.ts"
+import { databaseVariables, Workplace } from "../process/workplace.ts"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { chat, configFor, until } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { type CollectedMetric, type Collector, readMetrics, startCollector } from "./collector.ts"
+
+/** Metrics that are pushed to a collector: the same ones that Prometheus reads, by the names of OpenTelemetry. */
+
+/** The name and the labels of a series in Prometheus' form; OpenTelemetry's names with dots become those of docs/metrics.md. */
+function seriesOf({ name, unit, attributes }: CollectedMetric, suffix = "", more: object = {}): string {
+  const has_unit = unit !== "s" || /_seconds(?:_total)?$/.test(name)
+  const labels = Object.entries({ ...attributes, ...more }).map(([label, value]) => [
+    label.replaceAll(".", "_"),
+    String(value),
+  ])
+  return `${name.replaceAll(".", "_")}${has_unit ? "" : "_seconds"}${suffix} ${JSON.stringify(labels.sort())}`
+}
+
+/** All samples of the exposition that stand for a series. */
+function samplesOf(metric: CollectedMetric): [series: string, value: number][] {
+  if (metric.kind !== "histogram") return [[seriesOf(metric), metric.value]]
+  let cumulative = 0
+  const buckets = metric.counts.map((count, at): [string, number] => {
+    cumulative += count
+    return [seriesOf(metric, "_bucket", { le: String(metric.bounds[at] ?? "+Inf") }), cumulative]
+  })
+  return [...buckets, [seriesOf(metric, "_sum"), metric.value], [seriesOf(metric, "_count"), cumulative]]
+}
+
+test("D108 what is pushed is what Prometheus reads: each series, with its labels and its value", async () => {
+  const metrics = everything(createMetrics(3))
+  const origin = { resource: { "service.name": "edge" }, scope: { name: "tollgate", version: "0" } }
+  const pushed = readMetrics(metricsRequest(origin, metrics.families(), { began_ms: 1_000, now_ms: 2_000 }))
+  const ours = ([series]: readonly [string, number]) => /^(?:gen_ai|tollgate)_/.test(series)
+  const read = parseExposition(await metrics.print()).flatMap(({ samples }) =>
+    samples.map(({ name, labels, value }): [string, number] => {
+      return [`${name} ${JSON.stringify(Object.entries(labels).sort())}`, value]
+    }),
+  )
+  const said = pushed.flatMap(samplesOf).filter(ours)
+  expect(said.length).toBeGreaterThan(200)
+  expect(new Map(said)).toEqual(new Map(read.filter(ours)))
+  expect(new Set(pushed.map(({ name }) => name))).toContain("gen_ai.server.time_to_first_token")
+  const [settled] = pushed.filter(({ name }) => name === "gen_ai.client.operation.duration")
+  expect(settled).toMatchObject({
+    unit: "s",
+    kind: "histogram",
+    attributes: { "gen_ai.request.model": "gpt-5-mini", "gen_ai.provider.name": "openai", worker: "3" },
+    resource: { "service.name": "edge" },
+  })
+})
+
+describe("D108 metrics are pushed only where they are asked for", () => {
+  const ON = { OTEL_METRICS_EXPORTER: "otlp", OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" }
+  const read = (env: Environ) => readPushedMetrics({ env, readFile: () => "" })
+  const off: [string, Environ][] = [
+    ["not when nothing is set", {}],
+    ["not by the endpoint of traces", { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" }],
+    ["not when they go nowhere", { ...ON, OTEL_METRICS_EXPORTER: "none" }],
+    ["not when all is switched off", { ...ON, OTEL_SDK_DISABLED: "true" }],
+  ]
+  test.each(off)("%s", (_, env) => {
+    expect(read(env)).toBeNull()
+  })
+
+  test("to the general endpoint, or to one of their own, with settings of their own", () => {
+    expect(read(ON)).toEqual({
+      endpoint: "http://127.0.0.1:4318/v1/metrics",
+      headers: {},
+      gzip: false,
+      timeout_ms: 10_000,
+      resource: { "service.name": "tollgate" },
+      interval_ms: 60_000,
+    })
+    const own = {
+      OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "http://there/in",
+      OTEL_EXPORTER_OTLP_TRACES_HEADERS: "a=1",
+      OTEL_EXPORTER_OTLP_METRICS_HEADERS: "b=2",
+      OTEL_METRIC_EXPORT_INTERVAL: "5000",
+    }
+    expect(read(own)).toMatchObject({ endpoint: "http://there/in", headers: { b: "2" }, interval_ms: 5_000 })
+  })
+
+  test("a wrong variable stops the start with its name", () => {
+    const fault = (env: Environ) => {
+      try {
+        return read({ ...ON, ...env })
+      } catch (error) {
+        return error instanceof ConfigError ? error.message : error
+      }
+    }
+    expect(fault({ OTEL_METRICS_EXPORTER: "prometheus" })).toBe(
+      "OTEL_METRICS_EXPORTER: expected otlp, or to be unset",
+    )
+    expect(fault({ OTEL_EXPORTER_OTLP_ENDPOINT: "" })).toBe(
+      "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address, because OTEL_METRICS_EXPORTER is set",
+    )
+    expect(fault({ OTEL_METRIC_EXPORT_INTERVAL: "1m" })).toBe(
+      "OTEL_METRIC_EXPORT_INTERVAL: expected an integer from 1 to 999999999",
+    )
+  })
+})
+
+describe("D108 a gateway as a process", () => {
+  let place: Workplace
+  let provider: Provider
+  let collector: Collector
+  let fresh: FreshDatabase
+  beforeEach(async () => {
+    place = new Workplace()
+    collector = startCollector()
+    provider = await startProvider()
+    provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+    fresh = await freshDatabase()
+    place.configure(configFor(provider.url))
+  })
+  afterEach(async () => {
+    await place.clear()
+    await provider.stop()
+    await collector.stop()
+    await fresh.drop()
+  })
+  const pushing = (interval: string, args: readonly string[] = []) =>
+    place.start(
+      {
+        ...databaseVariables(fresh.address),
+        OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${collector.url}/v1/metrics`,
+        OTEL_METRIC_EXPORT_INTERVAL: interval,
+      },
+      { args },
+    )
+  const settledIn = (metrics: readonly CollectedMetric[]) =>
+    metrics.filter(({ name }) => name === "tollgate_calls_settled_total")
+
+  test("pushes at each interval; a collector that refuses is named once in the log, and nothing is lost", async () => {
+    collector.reply(() => new Response(null, { status: 500 }))
+    const gateway = await pushing("50")
+    await gateway.prints("metrics cannot be pushed: the collector is unreachable or refuses them")
+    const { key } = await operatorOf(gateway.url).account()
+    await (await chat(gateway, key)).text()
+    collector.reply(() => Response.json({}))
+    await gateway.prints("metrics are pushed again")
+    const before = collector.posts.length
+    await until(
+      () => settledIn(collector.posts.slice(before).flatMap(({ metrics }) => metrics)),
+      ([settled]) => settled?.value === 1,
+    )
+    expect(collector.most_at_once).toBe(1)
+    expect(gateway.printed.match(/metrics cannot be pushed/g)).toHaveLength(1)
+  })
+
+  test("pushes once more when it ends, and each worker its own", async () => {
+    const gateway = await pushing("999999999", ["--workers", "2"])
+    const { key } = await operatorOf(gateway.url).account()
+    for (let count = 0; count < 4; count += 1)
+      await (await chat(gateway, key, {}, { keepalive: false })).text()
+    expect(collector.posts).toEqual([])
+    gateway.signal("SIGTERM")
+    expect(await gateway.exited).toBe(0)
+    expect(collector.posts).toHaveLength(2)
+    const { metrics } = collector
+    expect(settledIn(metrics).reduce((sum, { value }) => sum + value, 0)).toBe(4)
+    const sources = metrics.map(({ resource }) => resource["service.instance.id"])
+    expect(new Set(sources).size).toBe(2)
+    expect(new Set(metrics.map(({ attributes }) => attributes.worker))).toEqual(new Set(["1", "2"]))
+  })
+})
