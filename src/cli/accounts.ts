@@ -1,6 +1,6 @@
 import { nextId, parseId } from "../id.ts"
 import { AccountBody, BalanceBody } from "../wire/admin.ts"
-import { MAX_PAGE } from "../wire/admin-query.ts"
+import { accountSorts, MAX_PAGE } from "../wire/admin-query.ts"
 import { CreditedBody, GrantBody } from "../wire/credit-bodies.ts"
 import { creditKinds } from "../wire/credits.ts"
 import { ForgottenEndUser } from "../wire/labels.ts"
@@ -24,9 +24,14 @@ const creditColumn = columnsOf(GrantBody)
 
 const list = listCommand({
   summary: "List accounts, newest first",
-  words: {},
+  words: {
+    "--search <TEXT>": "only accounts with this text in their name or external id, or with this id",
+    "--sort <ORDER>": ["the order, such as -balance: by a field, with a minus descending", accountSorts],
+  },
   examples: [
     ["tollgate accounts", "the latest 20"],
+    ["tollgate accounts list --sort available", "those that can spend least"],
+    ["tollgate accounts list --search acme", "those with this text in their name"],
     ["tollgate accounts list --all --json", "all accounts, as JSON"],
   ],
   entry: AccountBody,
@@ -40,7 +45,10 @@ const list = listCommand({
     accountColumn("created_at", { spare: 3 }),
   ],
   empty: "No accounts yet. Create one: tollgate accounts create NAME",
-  path: async () => ["/accounts"],
+  path: async ({ search, sort }) => [
+    "/accounts",
+    { ...(search !== undefined && { search }), ...(sort !== undefined && { sort }) },
+  ],
 })
 
 const show = adminCommand({
@@ -364,7 +372,7 @@ function stateOf({ suspended }: AccountBody): string {
 export async function accountId(context: AdminContext, word: string): Promise<string> {
   const id = parseId(word)
   if (id !== null) return id
-  const { data } = await listAll(context, "/accounts", {}, AccountBody, EVERY)
+  const { data } = await listAll(context, "/accounts", { search: word }, AccountBody, EVERY)
   const ids = data
     .filter((account) => account.name === word || account.external_id === word)
     .map(({ id }) => id)

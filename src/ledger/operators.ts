@@ -3,6 +3,7 @@ import { nextId } from "../id.ts"
 import type { Split } from "../wire/statistics.ts"
 import {
   type AccountResult,
+  type AccountsAsked,
   changeAccount,
   createAccount,
   findAccount,
@@ -147,8 +148,7 @@ export function databaseOperators(
       return known === null ? { outcome: "none_open" } : { outcome: "known", account: known }
     },
     getAccount: soon(getAccount),
-    /** With an external id, the one account that has it (D94). */
-    listAccounts: (page: Page, external_id?: string) => soon(listAccounts)(page, external_id),
+    listAccounts: (page: Page, asked?: AccountsAsked) => soon(listAccounts)(page, asked),
     changeAccount: soon(changeAccount),
     balanceAt: sums(balanceAt),
     createKey: ({ id = nextId(), ...key }: Order<NewKey>) =>

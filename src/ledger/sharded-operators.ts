@@ -1,5 +1,5 @@
 import { nextId } from "../id.ts"
-import { type Account, findAccount, getAccount } from "./accounts/accounts.ts"
+import { type Account, findAccount, getAccount, mergeAccounts } from "./accounts/accounts.ts"
 import { getBudget } from "./accounts/budgets.ts"
 import {
   conflictOf,
@@ -143,12 +143,14 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const found = await live(id)
       return found && named(found)
     },
-    async listAccounts(page, external_id) {
+    async listAccounts(page, asked) {
+      const last = page.after === null ? null : ((await live(page.after))?.answer ?? null)
       const pages = shards.map(async (shard) => {
-        const { data, next } = await asking(shard)((operators) => operators.listAccounts(page, external_id))
+        const own = { ...asked, last }
+        const { data, next } = await asking(shard)((operators) => operators.listAccounts(page, own))
         return { data: data.map((answer) => named({ shard, answer })), next }
       })
-      return mergePages(await Promise.all(pages), page)
+      return mergeAccounts(await Promise.all(pages), page, asked?.sort)
     },
     async changeAccount(id, change) {
       const found = await live(id)

@@ -21,9 +21,34 @@ export const PageQuery = query(page)
 /** A page of what happened to a budget: entries of several kinds, which have no common id. */
 export const BudgetLogQuery = query({ ...page, after: Type.Optional(place(AFTER)) })
 
-/** The page of a list of accounts, or the account with an external id. */
+/** Orders of a list of accounts: ascending, or descending with a minus. */
+export const accountSorts = [
+  "created",
+  "-created",
+  "name",
+  "-name",
+  "balance",
+  "-balance",
+  "held",
+  "-held",
+  "available",
+  "-available",
+] as const
+export type AccountSort = (typeof accountSorts)[number]
+
+/** The filters, the order and the page of a list of accounts. */
 export const AccountsQuery = query({
   external_id: Type.Optional(model("Only the account with this external id.")),
+  search: Type.Optional(
+    model(
+      "Only accounts with this text in their name or external id, in small or capital letters, or with this id.",
+    ),
+  ),
+  sort: Type.Optional(
+    word<AccountSort>(accountSorts, "The order: by a field, ascending, or descending with a minus.", {
+      default: "-created",
+    }),
+  ),
   ...page,
 })
 

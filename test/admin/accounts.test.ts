@@ -210,3 +210,34 @@ test("D94 an external id that another account takes at the same time is a confli
   })
   expect(await change).toBe("conflict")
 })
+
+test("accounts are found by a part of their name or external id, and sorted, page by page", async () => {
+  const names = ["Zoé GmbH", "zeta", "Ähre", "alpha 100%", "Beta_1", "𝒵"]
+  const made = new Map<string, string>()
+  for (const name of names) made.set(name, await adminApi.openAccount(`sorted ${name}`))
+  await adminApi.ask("PATCH", `/admin/accounts/${made.get("zeta")}`, {
+    external_id: "Customer-77",
+    credit_limit: "3",
+  })
+  await adminApi.ask("POST", `/admin/accounts/${made.get("Ähre")}/credits`, { amount: "2" })
+  await adminApi.ask("POST", `/admin/accounts/${made.get("Beta_1")}/credits`, { amount: "907199254.740993" })
+  const list = async (query: string) => {
+    const ids = await adminApi.walk(`/admin/accounts?${query}`, 2)
+    return ids.map((id) => names.find((name) => made.get(name) === id))
+  }
+  const by_name = ["alpha 100%", "Beta_1", "zeta", "Zoé GmbH", "Ähre", "𝒵"]
+  expect(await list("search=SORTED&sort=name")).toEqual(by_name)
+  expect(await list("search=sorted&sort=-name")).toEqual(by_name.toReversed())
+  expect((await list("search=sorted&sort=-balance")).slice(0, 2)).toEqual(["Beta_1", "Ähre"])
+  expect((await list("search=sorted&sort=available")).slice(-3)).toEqual(["Ähre", "zeta", "Beta_1"])
+  expect(await list("search=sorted&sort=created")).toEqual(names)
+  expect(await list("search=sorted")).toEqual(names.toReversed())
+  expect(await list("search=omer-77")).toEqual(["zeta"])
+  expect(await list(`search=${made.get("𝒵")?.toUpperCase()}`)).toEqual(["𝒵"])
+  expect(await list("search=100%25")).toEqual(["alpha 100%"])
+  expect(await list("search=a_1")).toEqual(["Beta_1"])
+  expect(refusal(await adminApi.ask("GET", "/admin/accounts?sort=margin"))).toMatchObject({
+    status: 400,
+    param: "sort",
+  })
+})

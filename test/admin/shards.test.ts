@@ -6,6 +6,7 @@ import postgres from "postgres"
 import { floorId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
+import { accountSorts } from "../../src/wire/admin-query.ts"
 import { freshDatabase } from "../support/database.ts"
 import { falsify, idAt, mount, plantCalls, read, TOKEN } from "./admin-harness.ts"
 
@@ -189,6 +190,8 @@ const each = <Item>(items: readonly Item[], path: (item: Item) => string) => ite
 
 const LISTS: readonly string[] = [
   "/accounts?",
+  ...each(accountSorts, (sort) => `/accounts?sort=${sort}&`),
+  "/accounts?search=O&sort=name&",
   ...each(owners, ({ id }) => `/accounts/${id}/keys?`),
   ...each(owners, ({ id }) => `/accounts/${id}/credits?`),
   ...each([...filters, "&state=open", "&failure=upstream_error"], (filter) => `/calls?${filter.slice(1)}&`),

@@ -75,7 +75,10 @@ function search(): { readonly element: HTMLElement; forget(): void } {
   }
   const parts = [input, el("kbd", { "aria-hidden": "true" }, "/"), fault]
   const forget = () => setText(fault, "")
-  return { element: el("form", { role: "search", submit: find, input: forget }, ...parts), forget }
+  return {
+    element: el("form", { role: "search", "aria-label": "Receipts", submit: find, input: forget }, ...parts),
+    forget,
+  }
 }
 
 const WRONG_TOKEN =

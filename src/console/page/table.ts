@@ -34,6 +34,13 @@ interface TableOptions<Row> {
   mark?(row: Row): string
   /** The text for an empty table. */
   readonly empty: string
+  /** If the server sorts: the fields of columns by their places; a column without one cannot be sorted. */
+  readonly sort?: {
+    readonly fields: readonly (string | null)[]
+    /** The field of the order, with a minus before it for a descending one. */
+    readonly order: string
+    choose(order: string): void
+  }
 }
 
 /**
@@ -41,13 +48,13 @@ interface TableOptions<Row> {
  * between the links of the rows. The roles repeat the tags, because screen readers ignore the tags of a table with another layout.
  */
 export function table<Row>(options: TableOptions<Row>): Table<Row> {
-  const { label, columns, key = JSON.stringify, mark = JSON.stringify, empty } = options
+  const { label, columns, key = JSON.stringify, mark = JSON.stringify, empty, sort: server } = options
   const body = el("tbody", { role: "rowgroup" })
   const titles = columns.map(([title, , right = null], at) =>
     el(
       "th",
       { scope: "col", role: "columnheader", class: right },
-      button(title, () => sort(at), { class: "sort" }),
+      server?.fields[at] === null ? title : button(title, () => sort(at), { class: "sort" }),
     ),
   )
   const head = el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...titles))
@@ -56,19 +63,26 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
   const element = el("div.table", nothing)
   let known = new Map<string, { readonly mark: string; readonly row: HTMLTableRowElement }>()
   let sorted: { readonly at: number; readonly is_descending: boolean } | null = null
+  if (server !== undefined) {
+    noteSort(server.fields.indexOf(server.order.replace("-", "")), server.order.startsWith("-"))
+  }
 
   function sort(at: number): void {
-    const is_descending = sorted?.at === at ? !sorted.is_descending : columns[at]?.[2] === "right"
+    noteSort(at, sorted?.at === at ? !sorted.is_descending : columns[at]?.[2] === "right")
+    if (server === undefined) arrange()
+    else server.choose(`${sorted?.is_descending ? "-" : ""}${server.fields[at]}`)
+  }
+
+  function noteSort(at: number, is_descending: boolean): void {
     sorted = { at, is_descending }
     for (const title of titles) title.removeAttribute("aria-sort")
     titles[at]?.setAttribute("aria-sort", is_descending ? "descending" : "ascending")
-    arrange()
   }
 
   function arrange(): void {
     const rows = [...known.values()].map(({ row }) => row)
     const { at, is_descending } = sorted ?? { at: -1, is_descending: false }
-    if (at >= 0)
+    if (at >= 0 && server === undefined)
       rows.sort((left, right) => (is_descending ? -1 : 1) * compare(left.cells[at], right.cells[at]))
     for (const [place, row] of rows.entries()) {
       if (body.children[place] !== row) body.insertBefore(row, body.children[place] ?? null)

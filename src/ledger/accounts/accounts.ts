@@ -1,6 +1,7 @@
-import { and, desc, eq, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
+import { and, asc, desc, eq, inArray, isNull, type SQL, sql } from "drizzle-orm"
 import { DrizzleQueryError } from "drizzle-orm/errors"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { AccountSort } from "../../wire/admin-query.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { arrayOf } from "../database/statement.ts"
@@ -8,6 +9,7 @@ import { AccountMoving } from "../entries.ts"
 import { accounts, type keys } from "../schema/tables.ts"
 
 const UNIQUE = "23505"
+const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 export type Account = typeof accounts.$inferSelect & {
   /** The name of its shard; absent where there is one (D74). */
@@ -118,12 +120,30 @@ export async function getAccountRow(database: PostgresJsDatabase, id: string): P
   return account ?? null
 }
 
-/** All accounts that are in this shard, newest first, or the one with this external id. */
+export interface AccountsAsked {
+  readonly external_id?: string | undefined
+  /** A part of the name or the external id, or the id. */
+  readonly search?: string | undefined
+  /** Newest first by default. */
+  readonly sort?: AccountSort | undefined
+  /** The account with the id `after` of the page, which may be in another shard; looked up if it is absent. */
+  readonly last?: Account | null
+}
+
+/**
+ * The accounts that are in this shard. Every page reads all accounts that match once, so it takes longer with more accounts, but
+ * never more than the deadline of the operators' questions. An account whose value changes between two pages may be missed or
+ * come twice.
+ */
 export async function listAccounts(
   database: PostgresJsDatabase,
   page: Page,
-  external_id?: string,
+  { external_id, search, sort, last }: AccountsAsked = {},
 ): Promise<PageOf<Account>> {
+  const { key, type, sortedBy, is_descending } = orderOf(sort)
+  const found = page.after === null ? null : (last ?? (await getAccountRow(database, page.after)))
+  if (page.after !== null && found === null) return { data: [], next: null }
+  const [than, direction] = is_descending ? [sql`<`, desc] : [sql`>`, asc]
   const rows = await database
     .select()
     .from(accounts)
@@ -131,22 +151,83 @@ export async function listAccounts(
       and(
         isNull(accounts.moved_to),
         external_id === undefined ? undefined : eq(accounts.external_id, external_id),
-        page.after === null ? undefined : lt(accounts.id, page.after),
+        search === undefined ? undefined : matches(search),
+        found === null
+          ? undefined
+          : sql`(${key}, ${accounts.id}) ${than} (${String(sortedBy(found))}::${type}, ${found.id}::uuid)`,
       ),
     )
-    .orderBy(desc(accounts.id))
+    .orderBy(direction(key), direction(accounts.id))
     .limit(page.limit + 1)
-  const changing = rows.filter(mayChange)
+  const changing = rows.filter(mayChange).map(({ id }) => id)
   if (changing.length === 0) return paged(rows, page)
-  await applyChanges(
-    database,
-    changing.map(({ id }) => id),
-  )
-  const ids = rows.map(({ id }) => id)
+  await applyChanges(database, changing)
+  const now = await database.select().from(accounts).where(inArray(accounts.id, changing))
   return paged(
-    await database.select().from(accounts).where(inArray(accounts.id, ids)).orderBy(desc(accounts.id)),
+    rows.map((row) => now.find(({ id }) => id === row.id) ?? row),
     page,
   )
+}
+
+interface AccountOrder {
+  readonly key: SQL
+  readonly type: SQL
+  sortedBy(account: Account): string | bigint
+}
+
+const amount = (key: SQL, sortedBy: (account: Account) => bigint) => ({ key, type: sql`bigint`, sortedBy })
+const { id, name, balance_nano, held_nano, credit_limit_nano } = accounts
+
+const ORDERS: Readonly<Record<string, AccountOrder>> = {
+  // Ids have the time of the creation.
+  created: { key: sql`${id}`, type: sql`uuid`, sortedBy: (account) => account.id },
+  // Of capital letters only those of ASCII come with the small ones, so that every shard and this process have one order.
+  name: {
+    key: sql`translate(${name}, ${CAPITALS}, ${CAPITALS.toLowerCase()}) COLLATE "C"`,
+    type: sql`text`,
+    sortedBy: (account) => account.name.replace(/[A-Z]/g, (letter) => letter.toLowerCase()),
+  },
+  balance: amount(sql`${balance_nano}`, (account) => account.balance_nano),
+  held: amount(sql`${held_nano}`, (account) => account.held_nano),
+  available: amount(
+    sql`(${balance_nano} + coalesce(${credit_limit_nano}, 0) - ${held_nano})`,
+    (account) => account.balance_nano + (account.credit_limit_nano ?? 0n) - account.held_nano,
+  ),
+}
+
+function orderOf(sort: AccountSort = "-created"): AccountOrder & { readonly is_descending: boolean } {
+  const order = ORDERS[sort.replace("-", "")]
+  if (order === undefined) throw new Error(`there is no order ${sort}`)
+  return { ...order, is_descending: sort.startsWith("-") }
+}
+
+const matches = (search: string) => sql`(position(lower(${search}) in lower(${accounts.name})) > 0
+  OR position(lower(${search}) in lower(${accounts.external_id})) > 0 OR ${accounts.id}::text = lower(${search}))`
+
+/** The pages of several shards as one. */
+export function mergeAccounts(
+  pages: readonly PageOf<Account>[],
+  { limit }: Page,
+  sort?: AccountSort,
+): PageOf<Account> {
+  const { sortedBy, is_descending } = orderOf(sort)
+  const rows = pages
+    .flatMap(({ data }) => data)
+    .map((account) => ({ account, value: sortedBy(account) }))
+    .sort((one, other) => {
+      const [left, right] = is_descending ? [other, one] : [one, other]
+      return compared(left.value, right.value) || compared(left.account.id, right.account.id)
+    })
+  const data = rows.slice(0, limit).map(({ account }) => account)
+  const has_more = rows.length > limit || pages.some(({ next }) => next !== null)
+  return { data, next: has_more ? (data.at(-1)?.id ?? null) : null }
+}
+
+/** Texts by their bytes, like the collation C. */
+function compared(left: string | bigint, right: string | bigint): number {
+  if (typeof left === "string" && typeof right === "string")
+    return Buffer.compare(Buffer.from(left), Buffer.from(right))
+  return left < right ? -1 : left > right ? 1 : 0
 }
 
 /** True if a change of the account's grants may be due (D95). */

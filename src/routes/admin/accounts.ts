@@ -60,7 +60,7 @@ export function accountRoutes({ ledger }: Operators) {
     .get(
       "/accounts",
       async ({ query }) => {
-        const { data, next } = await ledger.listAccounts(pageOf(query), query.external_id)
+        const { data, next } = await ledger.listAccounts(pageOf(query), query)
         return { data: data.map(accountBody), next }
       },
       listing,
@@ -167,7 +167,8 @@ const listing = ofOperators({
   operationId: "listAccounts",
   tag: "Accounts",
   summary: "List accounts",
-  description: "Lists all accounts, newest first, or the one with `external_id`.",
+  description:
+    "Lists all accounts, newest first or in the order `sort`, those that `search` finds, or the one with `external_id`. An account whose balance changes between two pages can be missed or come twice when the list is ordered by it.",
 })
 
 const reading = ofOperators({

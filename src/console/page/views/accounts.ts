@@ -8,19 +8,22 @@ import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, el, named } from "../element.ts"
 import { type FormField, filled, openDialog } from "../form.ts"
 import { ago, chip, usd } from "../formats.ts"
-import { type Visit, view } from "../part.ts"
+import { noteAddress, type Visit, view } from "../part.ts"
 import { spark } from "../plot.ts"
 import { columnsOf, list, pages } from "../table.ts"
 import { refusals } from "./refusals.ts"
 
 const PAGE = "50"
+const NEWEST = "-created"
 /** The steps of 15 minutes that a sparkline combines into one point. */
 const STEPS = 4
 
 /** All accounts, with their balances and recent spending. */
 export function accounts(visit: Visit): HTMLElement {
   const column = columnsOf(AccountBody)
-  const { after = "" } = visit.address.query
+  const { search = "", sort = NEWEST } = visit.address.query
+  let { after = "" } = visit.address.query
+  let query = { search, sort: sort === NEWEST ? "" : sort }
   const sparks = new Map<string, HTMLElement>()
   const sparkPlace = (id: string): HTMLElement => {
     const place = sparks.get(id) ?? el("span.spark-place")
@@ -40,16 +43,48 @@ export function accounts(visit: Visit): HTMLElement {
       column("suspended", ({ suspended }) => accountChip(suspended)),
       column("created_at", ({ created_at }) => ago(created_at)),
     ],
-    empty: "No accounts yet. Create the first one.",
+    sort: {
+      fields: ["name", "available", "balance", "held", null, null, "created"],
+      order: sort,
+      choose(order) {
+        after = ""
+        query = { search, sort: order }
+        noteAddress(visit, query)
+        void all.load()
+      },
+    },
+    empty: search === "" ? "No accounts yet. Create the first one." : "No account is found.",
     async load(signal) {
-      const page = await ask<ListBody<AccountBody>>(withQuery("/accounts", { limit: PAGE, after }), signal)
+      const path = withQuery("/accounts", { ...query, limit: PAGE, after })
+      const page = await ask<ListBody<AccountBody>>(path, signal)
       void drawSparks(page.data, sparks, signal)
       return page
     },
-    below: (page) => pages("accounts", {}, after, page),
+    below: (page) => pages("accounts", query, after, page),
   })
   const create = button("Create account", openAccount, { class: "primary" })
-  return view("Accounts", create, all.element, refusals(visit, "").element)
+  return view("Accounts", create, finder(search, sort), all.element, refusals(visit, "").element)
+}
+
+function finder(search: string, sort: string): HTMLElement {
+  const label = "Search accounts"
+  const hint = "Name, external id or id"
+  const input = el("input", { type: "search", "aria-label": label, placeholder: hint, value: search })
+  const find = (event: Event) => {
+    event.preventDefault()
+    location.hash = addressOf("accounts", null, {
+      search: input.value.trim(),
+      sort: sort === NEWEST ? "" : sort,
+    })
+  }
+  const clear = search !== "" && el("a", { href: addressOf("accounts") }, "Clear")
+  return el(
+    "form.finder",
+    { role: "search", "aria-label": label, submit: find },
+    input,
+    el("button", { type: "submit" }, "Search"),
+    clear,
+  )
 }
 
 /** One request for all sparklines of the page. They are optional, so a failure leaves them empty. */
