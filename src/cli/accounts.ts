@@ -238,14 +238,19 @@ export const credit = adminCommand({
     "--priority <NUMBER>": "0 to 100: calls spend the smallest first (default: 50)",
     "--effective <TIME>": "when it comes to the balance: 2027-01-31, an RFC 3339 time, or 30d (from now)",
     "--expires <TIME>": "when what is left expires: 2027-12-31, an RFC 3339 time, or 30d (from now)",
+    "--call <ID>": "the call that is refunded: at most its charge in all refunds",
     "--ref <TEXT>": "your reference of a payment: a second credit with it is not made",
   },
   examples: [
     ["tollgate credit Acme 25 --reason 'Invoice 118'", "adds 25 USD"],
     ["tollgate credit Acme 5 --kind promotion --priority 10 --expires 30d", "spent first, for 30 days"],
+    [
+      "tollgate credit Acme 0.00001 --call 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40",
+      "refunds a call; its receipt shows it",
+    ],
     ["tollgate credit Acme -2.50 --reason 'Credited twice'", "a correction"],
   ],
-  async run({ account: word, id = nextId(), ref, priority, effective, expires, ...given }, context) {
+  async run({ account: word, id = nextId(), ref, call, priority, effective, expires, ...given }, context) {
     const { amount, reason, kind } = given
     const account_id = await accountId(context, word)
     const body = {
@@ -257,6 +262,7 @@ export const credit = adminCommand({
       effective_at: effective === undefined ? undefined : timeAhead("--effective", effective),
       expires_at: expires === undefined ? undefined : timeAhead("--expires", expires),
       source_ref: ref,
+      call_id: call,
     }
     const credited = await withRetryHint(id, () =>
       context.client.post(`/accounts/${account_id}/credits`, body, CreditedBody),

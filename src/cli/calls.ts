@@ -169,7 +169,7 @@ const COLUMNS: readonly Column<MoneyRow>[] = [
 
 /** The exact cost of each kind, and sums. The charge is the sum of the kinds, times the price multiplier, rounded up once. */
 function moneyRows(call: CallBody): MoneyRow[] {
-  const { cost, charge, overage, price_multiplier, list_prices } = call
+  const { cost, charge, overage, refunded, price_multiplier, list_prices } = call
   const sum = (label: string, amount: string): MoneyRow => [label, "", "", usd(amount)]
   return [
     ...call.lines.map((line): MoneyRow => {
@@ -183,5 +183,6 @@ function moneyRows(call: CallBody): MoneyRow[] {
     ...(cost !== null && list_prices !== null ? [sum("cost at the configured prices", cost)] : []),
     ...(charge === null ? [] : [sum("charged", charge)]),
     ...(overage === null || overage === "0" ? [] : [sum("above what was held", overage)]),
+    ...(refunded == null || refunded === "0" ? [] : [sum("refunded", refunded)]),
   ]
 }

@@ -19,6 +19,7 @@ import {
   creditsBefore,
   getTimedCredit,
   pageOfCredits,
+  refundedCall,
   voidCredit,
 } from "./accounts/credits.ts"
 import {
@@ -60,6 +61,7 @@ import { latencies } from "./reports/latency.ts"
 import { addLatencies } from "./reports/merge.ts"
 import { outcomes } from "./reports/outcomes.ts"
 import { addReconciled, type ReconciledRange, reconciled } from "./reports/reconciliation.ts"
+import { accountStatement, addStatements, addTrialBalances, trialBalance } from "./reports/statement.ts"
 import { checkDay, firstDay } from "./reports/sum-hours.ts"
 import { timeline } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
@@ -151,6 +153,9 @@ export function databaseOperators(
     listAccounts: (page: Page, asked?: AccountsAsked) => soon(listAccounts)(page, asked),
     changeAccount: soon(changeAccount),
     balanceAt: sums(balanceAt),
+    statement: async (...asked: ArgumentsOf<typeof accountStatement>) =>
+      addStatements([await sums(accountStatement)(...asked)]),
+    trialBalance: async (at: Date) => addTrialBalances([await sums(trialBalance)(at)]),
     createKey: ({ id = nextId(), ...key }: Order<NewKey>) =>
       answerOf(createKey(database, { id, ...key }), deadline_ms, id),
     /** Null for an unknown account; also for its credits. */
@@ -182,6 +187,9 @@ export function databaseOperators(
     credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
       answerOf(credit(database, { id, ...order }), deadline_ms, id),
     voidCredit: soon(voidCredit),
+    /** The refunds of a call (D106); null while one of several shards does not answer. */
+    refundedOf: async (call_id: string): Promise<bigint | null> =>
+      (await soon(refundedCall)(call_id)).refunded_nano,
     listCredits: (account_id: string, page: Page) =>
       ofAccount(account_id, async () => {
         const after = page.after === null ? null : await soon(getTimedCredit)(page.after)

@@ -2,12 +2,15 @@ import { nextId } from "../id.ts"
 import { type Account, findAccount, getAccount, mergeAccounts } from "./accounts/accounts.ts"
 import { getBudget } from "./accounts/budgets.ts"
 import {
+  addRefunded,
+  addRefunds,
   conflictOf,
   creditsBefore,
   findCredit,
   getCredit,
   getTimedCredit,
   pageOfCredits,
+  refundedCall,
   withRemaining,
 } from "./accounts/credits.ts"
 import { getCustomerPrice } from "./accounts/customer-prices.ts"
@@ -44,6 +47,7 @@ import {
   nameUsage,
 } from "./reports/merge.ts"
 import { addReconciled, reconciled } from "./reports/reconciliation.ts"
+import { accountStatement, addStatements, addTrialBalances, trialBalance } from "./reports/statement.ts"
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
 import { timeline, timelineNames } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
@@ -92,6 +96,16 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
   const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
   const priced = (id: string) => first(({ soon }) => soon(getCustomerPrice)(id))
   const budgeted = (id: string) => first(({ soon }) => soon(getBudget)(id))
+  /** The facts about a call from the other shards, which have it if its account has moved since (D106). */
+  const refundsBeside = async (
+    shard: OperatorShard,
+    call_id: string,
+    { account_id }: { account_id: string },
+  ) => {
+    const others = shards.filter((other) => other !== shard)
+    const asked = others.map((other) => asking(other)(({ soon }) => soon(refundedCall)(call_id, account_id)))
+    return addRefunded(await Promise.all(asked))
+  }
   const ofShard = (shard: string | undefined) => {
     const found = shards.find(({ name }) => name === shard)
     if (found === undefined) throw new UnknownShard(names)
@@ -163,6 +177,8 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       return answer === null || answer === "conflict" ? answer : named({ shard, answer })
     },
     balanceAt: async (id, at) => addBalances(await all((operators) => operators.balanceAt(id, at))),
+    statement: async (...asked) => addStatements(await all(({ sums }) => sums(accountStatement)(...asked))),
+    trialBalance: async (at) => addTrialBalances(await all(({ sums }) => sums(trialBalance)(at))),
     async createKey({ id, ...key }) {
       const found = await live(key.account_id)
       if (found === null) return { outcome: "no_account" }
@@ -250,7 +266,9 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
         return { outcome: "known", credit, account: named(found) }
       }
       const { shard } = found
-      const made = await asking(shard)((operators) => operators.credit({ id, ...order }))
+      const refunds =
+        order.call_id === undefined ? undefined : await refundsBeside(shard, order.call_id, order)
+      const made = await asking(shard)((operators) => operators.credit({ id, ...order, refunds }))
       return "account" in made ? { ...made, account: named({ shard, answer: made.account }) } : made
     },
     async voidCredit(id, reason) {
@@ -261,6 +279,8 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
         ? { ...made, account: named({ shard: found.shard, answer: made.account }) }
         : made
     },
+    refundedOf: (call_id) =>
+      addRefunds(shards.map((shard) => asking(shard)((operators) => operators.refundedOf(call_id)))),
     /** Those that were made before a move are in another shard. */
     async listCredits(account_id, page) {
       const { limit, after } = page

@@ -40,7 +40,11 @@ export function receipts(gateway: Gateway) {
       "/v1/calls/:id",
       async ({ reader, params: { id } }) => {
         const call = await reports.call(reader.account_id, id)
-        if (call !== null) return receipt(call, gateway.config.receipts.show_price_multiplier)
+        if (call !== null) {
+          const own = receipt(call, gateway.config.receipts.show_price_multiplier)
+          const refunded_nano = await reports.refunded(id)
+          return { ...own, refunded: refunded_nano === null ? null : printUsd(refunded_nano) }
+        }
         const month = await reports.archived(id)
         if (month === null) throw errorOf(NO_CALL)
         throw new GatewayError("archived", {
@@ -109,7 +113,7 @@ const whose = `Any key of the account that is not revoked or expired can read it
 too. Send the key as a bearer token or as \`x-api-key\`.`
 
 const { price_multiplier, ...call } = callExample
-const settled = bodyOf(Receipt, { ...call, released: "0.016095", held_at: call.started_at })
+const settled = bodyOf(Receipt, { ...call, refunded: "0", released: "0.016095", held_at: call.started_at })
 
 const open = {
   ...settled,

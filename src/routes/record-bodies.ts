@@ -165,6 +165,11 @@ export function customerPriceBody(price: CustomerPriceRecord): CustomerPriceBody
   })
 }
 
+/** A call and its refunds (D106), as shown to operators. */
+export function refundedCallBody(call: CallRecord, refunded_nano: bigint | null): CallBody {
+  return { ...callBody(call), refunded: refunded_nano === null ? null : printUsd(refunded_nano) }
+}
+
 /** A call as shown to operators; with `price_multiplier_bp`, its prices and lines are multiplied by that (D69). */
 export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP): CallBody {
   const price = priceOf(call)

@@ -356,6 +356,16 @@ export const CallBody = Type.Object({
   held: titled("Held", Money),
   charge: titled("Charge", nullable(Money)),
   overage: titled("Overage", nullable(Money)),
+  refunded: titled(
+    "Refunded",
+    Type.Optional(
+      nullable({
+        ...Money,
+        description:
+          "The sum of the call's refunds (D106), in the answer for one call; null while one of several databases does not answer.",
+      }),
+    ),
+  ),
   cost: titled(
     "Cost",
     nullable(

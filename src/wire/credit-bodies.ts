@@ -34,6 +34,7 @@ export const CreditBody = Type.Object({
   effective_at: titled("Effective", nullable(Time)),
   expires_at: titled("Expires", nullable(Time)),
   source_ref: titled("Reference", nullable(Type.String())),
+  call_id: titled("Call", nullable({ ...Id, description: "The call that it refunds." })),
   reason: titled("Reason", nullable(Type.String())),
   created_at: titled("Created", Time),
 })
@@ -74,7 +75,7 @@ export const NewCredit = Type.Object(
     kind: Type.Optional(
       oneOf(
         creditKinds,
-        "The default is `payment`, and `correction` for a negative amount.",
+        "The default is `payment`; `refund` with a `call_id`, and `correction` for a negative amount.",
         "payment, promotion, plan, refund or correction",
       ),
     ),
@@ -103,6 +104,14 @@ export const NewCredit = Type.Object(
         "Your reference of a payment. A second credit with the same reference is not made, so a webhook can be repeated.",
       ),
     ),
+    call_id: Type.Optional(
+      Type.String({
+        format: "uuid",
+        description:
+          "The call that is refunded. All refunds of a call together are at most its charge. The kind is `refund`.",
+        [EXPECTED]: "a UUID",
+      }),
+    ),
   },
   closed,
 )
@@ -118,16 +127,23 @@ function amountOf(text: string): bigint {
   return amount_nano
 }
 
-/** Throws `invalid_request` for dates or a priority of a negative amount, and for a credit that would never be effective. */
+/**
+ * Throws `invalid_request` for dates, a priority or a call of a negative amount, for a call of a credit that is no refund, and for a
+ * credit that would never be effective.
+ */
 export function checkGrant({
   amount,
+  kind,
+  call_id,
   effective_at,
   expires_at,
   priority,
 }: StaticDecode<typeof NewCredit>): void {
-  const given = { effective_at, expires_at, priority }
+  const given = { effective_at, expires_at, priority, call_id }
   for (const [name, value] of Object.entries(given))
     if (amount < 0n && value !== undefined) throw invalidField(name, "no such field with a negative amount")
+  if (call_id !== undefined && kind !== undefined && kind !== "refund")
+    throw invalidField("kind", "refund for a credit with a call_id")
   if (effective_at !== undefined && expires_at !== undefined && expires_at <= effective_at)
     throw invalidField("expires_at", `${TIME} after effective_at`)
 }

@@ -31,6 +31,7 @@ export const Receipt = Type.Object({
     description: "The part of the hold that was released: `held` + `overage` = `charge` + `released`.",
   }),
   overage: call.overage,
+  refunded: call.refunded,
   usage: call.usage,
   price_multiplier: Type.Optional(call.price_multiplier),
   estimate: call.estimate,

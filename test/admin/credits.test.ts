@@ -32,6 +32,7 @@ test("POST credits writes the credit and moves the balance", async () => {
     effective_at: null,
     expires_at: null,
     source_ref: null,
+    call_id: null,
     left: "10.000000001",
     expired: "0",
     voided: "0",

@@ -103,6 +103,9 @@ async function prepared(line: string): Promise<string> {
     await (await chat(gateway, own_key, { user: "ann@example.com" })).bytes()
   }
   if (line.startsWith("tollgate sinks")) return withSink(line)
+  const own_call = line.includes("--call ")
+    ? (await chat(gateway, own_key)).headers.get("x-request-id")
+    : null
   const grant = { amount: "1" }
   const { id: credit_id } = await gateway.admin<{ id: string }>("POST", `/accounts/${id}/credits`, grant)
   return line
@@ -112,7 +115,7 @@ async function prepared(line: string): Promise<string> {
     .replaceAll(/019f8b1c-2222\S+/g, key_id)
     .replaceAll(/019f8b1c-6666\S+/g, budget_id)
     .replaceAll(/019f8b1c-7777\S+/g, price_id)
-    .replaceAll(/019f8b1c-3333\S+/g, call)
+    .replaceAll(/019f8b1c-3333\S+/g, own_call ?? call)
     .replace("--model demo-small --prices", `--model ${CHAT} --prices`)
     .replace("usage.json", join(shell.folder, "usage.json"))
     .replace("model_prices_and_context_window.json", join(shell.folder, "litellm.json"))

@@ -56,6 +56,7 @@ describe("D47 a receipt", () => {
       charge: "0.0000264",
       released: "0.0040086",
       overage: "0",
+      refunded: "0",
       usage: { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 5 },
       estimate: null,
       unread: [],
@@ -92,6 +93,7 @@ describe("D47 a receipt", () => {
       charge: null,
       released: null,
       overage: null,
+      refunded: "0",
       usage: null,
       settled_at: null,
     })

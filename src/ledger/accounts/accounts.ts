@@ -244,3 +244,16 @@ export async function applyChanges(database: PostgresJsDatabase, ids: readonly s
   await database.execute(sql`SELECT tollgate.change_grants(a.id) FROM ${accounts} a
     WHERE a.id = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND a.next_change_at <= now() AND a.moved_to IS NULL ORDER BY a.id`)
 }
+
+/** The same for all accounts, so that a sum of balances that is read next is right. */
+export async function applyDueChanges(database: PostgresJsDatabase): Promise<void> {
+  const due = await database
+    .select({ id: accounts.id })
+    .from(accounts)
+    .where(sql`${accounts.next_change_at} <= now()`)
+  if (due.length > 0)
+    await applyChanges(
+      database,
+      due.map(({ id }) => id),
+    )
+}

@@ -2,8 +2,8 @@ import { and, desc, eq, getTableColumns, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type CreditKind, DEFAULT_PRIORITY } from "../../wire/credits.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
-import { AccountMoving } from "../entries.ts"
-import { credits } from "../schema/tables.ts"
+import { AccountMoving, NoAnswer } from "../entries.ts"
+import { calls, credits } from "../schema/tables.ts"
 import { type Account, getAccountRow } from "./accounts.ts"
 import { type EndedGrant, endedGrants, openGrants } from "./grants.ts"
 
@@ -23,6 +23,16 @@ export interface CreditOrder {
   readonly effective_at?: Date | undefined
   readonly expires_at?: Date | undefined
   readonly source_ref?: string | undefined
+  /** The call that it refunds (D106). */
+  readonly call_id?: string | undefined
+  /** The facts about that call from other shards. */
+  readonly refunds?: RefundedCall | undefined
+}
+
+/** A call of an account, in one shard: its charge, null if the call is not there or open, and its refunds. */
+export interface RefundedCall {
+  readonly charge_nano: bigint | null
+  readonly refunded_nano: bigint
 }
 
 export type CreditResult =
@@ -30,8 +40,10 @@ export type CreditResult =
   /** The id or the reference belongs to a credit of another amount or account. */
   | { readonly outcome: "conflict"; readonly field: "id" | "source_ref" }
   | { readonly outcome: "no_account" | "out_of_range" }
-  /** It would have expired already. */
-  | { readonly outcome: "expired" }
+  /** It would have expired already; or there is no such call of the account, it is open, or its refunds would exceed its charge. */
+  | { readonly outcome: (typeof refusals)[number] }
+
+const refusals = ["expired", "no_call", "call_open", "over_charge"] as const
 
 /** Bound of a balance after a credit: half of an int8, so that balance, held and sums of both fit in one. */
 export const MAX_BALANCE_NANO = 4_000_000_000_000_000_000n
@@ -46,7 +58,7 @@ export async function credit(database: PostgresJsDatabase, order: CreditOrder): 
   const known = await findCredit(database, order)
   if (known === null) {
     if (outcome === "account_moving") throw new AccountMoving()
-    return { outcome: outcome === "expired" ? outcome : "out_of_range" }
+    return { outcome: refusals.find((refusal) => refusal === outcome) ?? "out_of_range" }
   }
   const conflict = outcome === "credited" ? null : conflictOf(known, order)
   if (conflict !== null) return conflict
@@ -66,10 +78,11 @@ export function conflictOf(
   known: Credit,
   order: Omit<CreditOrder, "id"> & { readonly id?: string | undefined },
 ): (CreditResult & { readonly outcome: "conflict" }) | null {
-  const { account_id, amount_nano, source_ref = null } = order
+  const { account_id, amount_nano, source_ref = null, call_id = null } = order
   if (
     known.account_id === account_id &&
     known.amount_nano === amount_nano &&
+    known.call_id === call_id &&
     (source_ref === null || known.source_ref === source_ref)
   )
     return null
@@ -81,13 +94,50 @@ const time = (at: Date | undefined) => at?.toISOString() ?? null
 function add(order: CreditOrder): SQL {
   const { id, account_id, amount_nano, reason, effective_at, expires_at } = order
   const {
-    kind = amount_nano < 0n ? "correction" : "payment",
+    kind = amount_nano < 0n ? "correction" : order.call_id === undefined ? "payment" : "refund",
     priority = DEFAULT_PRIORITY,
     source_ref = null,
+    call_id = null,
+    refunds = { charge_nano: null, refunded_nano: 0n },
   } = order
   return sql`SELECT tollgate.add_credit(${id}::uuid, ${account_id}::uuid, ${amount_nano.toString()}::bigint, ${reason}::text,
     ${kind}::text, ${priority}::integer, ${time(effective_at)}::timestamptz, ${time(expires_at)}::timestamptz,
-    ${source_ref}::text, ${MAX_BALANCE_NANO.toString()}::bigint) AS outcome`
+    ${source_ref}::text, ${MAX_BALANCE_NANO.toString()}::bigint, ${call_id}::uuid, ${refunds.charge_nano?.toString() ?? null}::bigint,
+    ${refunds.refunded_nano.toString()}::bigint) AS outcome`
+}
+
+/** A call as refunds see it (D106). Its charge counts only in the account that paid it. */
+export async function refundedCall(
+  database: PostgresJsDatabase,
+  call_id: string,
+  account_id?: string,
+): Promise<RefundedCall> {
+  const [found] = await database.execute<{ charge: string | null; refunded: string }>(sql`
+    SELECT (SELECT ${calls.charge_nano}::text FROM ${calls} WHERE ${calls.id} = ${call_id}::uuid
+        AND ${calls.account_id} = ${account_id ?? null}::uuid) AS charge,
+      tollgate.refunded_of(${call_id}::uuid)::text AS refunded`)
+  if (found === undefined) throw new Error("the refunds of a call returned nothing")
+  const { charge, refunded } = found
+  return { charge_nano: charge === null ? null : BigInt(charge), refunded_nano: BigInt(refunded) }
+}
+
+/** The sum of a call's refunds in several shards; null if one does not answer. */
+export async function addRefunds(asked: readonly Promise<bigint | null>[]): Promise<bigint | null> {
+  try {
+    const parts = await Promise.all(asked)
+    return parts.reduce<bigint>((sum, part) => sum + (part ?? 0n), 0n)
+  } catch (error) {
+    if (error instanceof NoAnswer) return null
+    throw error
+  }
+}
+
+/** The facts about a call from several shards, together. */
+export function addRefunded(parts: readonly RefundedCall[]): RefundedCall {
+  return {
+    charge_nano: parts.find(({ charge_nano }) => charge_nano !== null)?.charge_nano ?? null,
+    refunded_nano: parts.reduce((sum, { refunded_nano }) => sum + refunded_nano, 0n),
+  }
 }
 
 async function outcomeOf(database: PostgresJsDatabase, question: SQL): Promise<string> {

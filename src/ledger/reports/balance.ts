@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { applyChanges } from "../accounts/accounts.ts"
-import { piecesOf, scan } from "../database/span.ts"
+import { piecesOf, type SummedUntil, scan } from "../database/span.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
@@ -16,6 +16,12 @@ export interface PastBalance {
 const a = alias(accounts, "a")
 const n = alias(grant_entries, "n")
 
+/** A snapshot of the ledger, as `scan` gives it. */
+export interface Moment {
+  readonly transaction: Pick<PostgresJsDatabase, "execute">
+  readonly until: SummedUntil
+}
+
 /**
  * The account's amounts at a time of the ledger's clock: the current ones without the entries made then or later, so that a
  * report's range leads from one balance to the next (D48, D55). Null if there is no such account.
@@ -25,13 +31,21 @@ export async function balanceAt(
   account_id: string,
   at: Date,
 ): Promise<PastBalance | null> {
+  await applyChanges(database, [account_id])
+  return scan(database, (transaction, until) => balanceIn({ transaction, until }, account_id, at))
+}
+
+/** The same in a snapshot. The account's due changes must have been applied. */
+export async function balanceIn(
+  { transaction, until }: Moment,
+  account_id: string,
+  at: Date,
+): Promise<PastBalance | null> {
   const own = sql`${account_id}::uuid`
   const moment = sql`${at.toISOString()}::timestamptz`
-  await applyChanges(database, [account_id])
-  const [row] = await scan(database, (transaction, until) => {
-    const pieces = piecesOf({ from: at, to: null }, until)
-    const changes = changesOf(pieces, { with_holds: true }, { account_ids: [account_id], is_total: false })
-    return transaction.execute<{ balance: string; held: string }>(sql`
+  const pieces = piecesOf({ from: at, to: null }, until)
+  const changes = changesOf(pieces, { with_holds: true }, { account_ids: [account_id], is_total: false })
+  const [row] = await transaction.execute<{ balance: string; held: string }>(sql`
     SELECT (${a.balance_nano} + since.charge_nano - coalesce((
         SELECT sum(${credits.amount_nano}) FROM ${credits}
         WHERE ${credits.account_id} = ${own} AND ${credits.created_at} >= ${moment} AND ${isImmediate(credits)}), 0)
@@ -41,6 +55,5 @@ export async function balanceAt(
     FROM ${accounts} ${a} CROSS JOIN (
       SELECT coalesce(sum(x.charge_nano), 0) AS charge_nano, coalesce(sum(x.held_nano), 0) AS held_nano FROM ${changes} x) since
     WHERE ${a.id} = ${own}`)
-  })
   return row === undefined ? null : { balance_nano: BigInt(row.balance), held_nano: BigInt(row.held) }
 }

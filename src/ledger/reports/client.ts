@@ -2,6 +2,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Grouping } from "../../wire/usage-report.ts"
 import { type Account, getAccount } from "../accounts/accounts.ts"
 import { type Budget, budgetsOf, budgetsOfCall } from "../accounts/budgets.ts"
+import { addRefunds, refundedCall } from "../accounts/credits.ts"
 import { type OpenGrant, openGrants } from "../accounts/grants.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
@@ -31,6 +32,8 @@ export interface Holder {
 export interface ClientReports {
   /** The call, or null when the account has none of this id. */
   call(account_id: string, id: string): Promise<CallRecord | null>
+  /** The refunds of a call (D106); null while one of several shards does not answer. */
+  refunded(id: string): Promise<bigint | null>
   /** The month of a call of this id, as its first day, if it is archived (D75). */
   archived(id: string): Promise<string | null>
   holder(owner: Owner): Promise<Holder>
@@ -70,6 +73,7 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
   }
   return {
     call: (account_id, id) => answered(getCallOf(receipts, account_id, id)),
+    refunded: async (id) => (await answered(refundedCall(receipts, id))).refunded_nano,
     archived: async (id) => (await answered(archiveOf(receipts, id)))?.month ?? null,
     names: (by, ids) => answered(groupNames(receipts, by, ids)),
     async holder({ account_id, key_id }) {
@@ -103,6 +107,7 @@ export function shardedReports(shards: readonly ShardReports[]): ClientReports {
   }
   return {
     call: (account_id, id) => firstFound(shards.map((each) => each.call(account_id, id))),
+    refunded: (id) => addRefunds(shards.map((each) => each.refunded(id))),
     archived: (id) => firstFound(shards.map((each) => each.archived(id))),
     holder: async (owner) => of(owner).holder(owner),
     budgets: async (owner, model, labelled) => of(owner).budgets(owner, model, labelled),

@@ -115,8 +115,13 @@ export const credits = ledger.table(
     expires_at: moment("expires_at"),
     /** The seller's reference of a payment; a second credit with it is not made. */
     source_ref: text("source_ref"),
+    /** The call that a refund gives money back for (D106); null for other credits. */
+    call_id: uuid("call_id"),
+    /** The first credit of the move with which it came from another shard (D76); null for others, and before version 0.3. */
+    moved_with: uuid("moved_with"),
   },
   (credit) => [
+    index("credits_of_call").on(credit.call_id).where(sql`${credit.call_id} IS NOT NULL`),
     index("credits_of_account").on(credit.account_id, credit.created_at),
     index("credits_by_xid").on(credit.xid).where(sql`${credit.xid} IS NOT NULL`),
     uniqueIndex("credit_by_source_ref").on(credit.source_ref).where(sql`${credit.source_ref} IS NOT NULL`),

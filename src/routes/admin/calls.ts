@@ -5,7 +5,7 @@ import type { Archive } from "../../ledger/archive/archive.ts"
 import { CallBody, listOf } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { callBody } from "../record-bodies.ts"
+import { callBody, refundedCallBody } from "../record-bodies.ts"
 import { callExample, NO_CALL, ofOperators } from "../reference/examples.ts"
 import { answer, errorOf } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
@@ -28,7 +28,7 @@ export function callRoutes({ ledger }: Operators) {
       "/calls/:id",
       async ({ params: { id } }) => {
         const call = await ledger.getCall(id)
-        if (call !== null) return callBody(call)
+        if (call !== null) return refundedCallBody(call, await ledger.refundedOf(id))
         const archived = await ledger.archiveOf(id)
         if (archived === null) throw errorOf(NO_CALL)
         throw new GatewayError("archived", { message: archivedCall(archived) })
@@ -37,7 +37,7 @@ export function callRoutes({ ledger }: Operators) {
     )
 }
 
-function archivedCall({ month, archive }: Archive): string {
+export function archivedCall({ month, archive }: Archive): string {
   const name = month.slice(0, 7)
   const place = archive ?? `tables tollgate.holds_${name.replace("-", "_")} and so on`
   return `The calls of ${name} are archived: ${place}.`
@@ -59,7 +59,7 @@ const listing = ofOperators({
 
 const reading = ofOperators({
   params: pathId("The call's id."),
-  response: { 200: answer("The call.", CallBody, { call: callExample }) },
+  response: { 200: answer("The call.", CallBody, { call: { ...callExample, refunded: "0" } }) },
 
   operationId: "getCall",
   tag: "Ledger",

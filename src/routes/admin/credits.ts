@@ -17,6 +17,7 @@ import {
   unknownOutcome,
 } from "../reference/examples.ts"
 import { answer, errorOf, shown } from "../reference/operation.ts"
+import { archivedCall } from "./calls.ts"
 import type { Operators } from "./operators.ts"
 import { pageBody } from "./page-body.ts"
 
@@ -28,7 +29,8 @@ export function creditRoutes({ ledger }: Operators) {
       async ({ params, body, status }) => {
         checkGrant(body)
         const { amount: amount_nano, reason = null, ...grant } = body
-        const result = made(await ledger.credit({ ...grant, account_id: params.id, amount_nano, reason }))
+        const order = { ...grant, account_id: params.id, amount_nano, reason }
+        const result = made(await orArchived(ledger, order))
         return status(result.outcome === "credited" ? 201 : 200, creditedBody(result))
       },
       crediting,
@@ -55,6 +57,15 @@ export function creditRoutes({ ledger }: Operators) {
     )
 }
 
+/** The result of a credit. Throws `archived` for a refund of a call that has left the journal (D75). */
+async function orArchived(ledger: Operators["ledger"], order: Parameters<typeof ledger.credit>[0]) {
+  const result = await ledger.credit(order)
+  const archive =
+    result.outcome === "no_call" && order.call_id !== undefined ? await ledger.archiveOf(order.call_id) : null
+  if (archive !== null) throw new GatewayError("archived", { message: archivedCall(archive) })
+  return result
+}
+
 /** The credit in the journal, or the error if none was written. */
 function made(result: CreditResult) {
   switch (result.outcome) {
@@ -67,6 +78,16 @@ function made(result: CreditResult) {
       throw new GatewayError("invalid_request", {
         message: `Another credit already has this ${result.field}. Nothing was changed. Use a new ${result.field} for a new credit.`,
         param: result.field,
+      })
+    case "no_call":
+      throw invalidField("call_id", "the id of a call of this account")
+    case "call_open":
+      throw invalidField("call_id", "a call that has ended")
+    case "over_charge":
+      throw new GatewayError("invalid_request", {
+        message:
+          "All refunds of a call together can be at most its charge. Nothing was changed. The call's receipt shows its charge and its refunds.",
+        param: "amount",
       })
     case "expired":
       throw invalidField("expires_at", "an RFC 3339 time in the future")
@@ -113,7 +134,7 @@ const crediting = ofOperators({
   tag: "Accounts",
   summary: "Credit an account",
   description:
-    "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. A credit can expire (`expires_at`), begin later (`effective_at`), and be spent before or after others (`priority`). With a `source_ref`, such as the id of a payment, a repeated webhook credits once. If the database does not respond (503), the error has the `id` to retry with.",
+    "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. A credit can expire (`expires_at`), begin later (`effective_at`), and be spent before or after others (`priority`). With a `source_ref`, such as the id of a payment, a repeated webhook credits once. With a `call_id`, it refunds that call. If the database does not respond (503), the error has the `id` to retry with.",
   invalid: "amount",
   errors: [NO_ACCOUNT, unknownOutcome(creditExample.id)],
 })

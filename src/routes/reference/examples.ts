@@ -70,6 +70,7 @@ export const creditExample: GrantBody = {
   effective_at: null,
   expires_at: null,
   source_ref: null,
+  call_id: null,
   left: "10",
   expired: "0",
   voided: "0",

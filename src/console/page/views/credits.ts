@@ -4,7 +4,7 @@ import { creditKinds } from "../../../wire/credits.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
 import { choices, filled, openDialog, REASON } from "../form.ts"
-import { none, usd } from "../formats.ts"
+import { callLink, none, usd } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 
@@ -26,6 +26,7 @@ export function credits(visit: Visit, account_id: string, done: () => void): Vie
       column("effective_at"),
       column("expires_at"),
       column("source_ref"),
+      column("call_id", ({ call_id }) => (call_id === null ? none() : callLink(call_id))),
       column("reason"),
       ["Actions", (credit) => voiding(credit, done), "right"],
     ],

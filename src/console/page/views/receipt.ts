@@ -100,7 +100,7 @@ function stepOf({ name, at, after_ms, missing }: ReceiptStep, call: CallBody): H
 type DetailEntries = Parameters<typeof detail>[1]
 
 function money(call: CallBody): DetailEntries {
-  const { charge, overage, price_multiplier, basis, provider_cost } = call
+  const { charge, overage, refunded, price_multiplier, basis, provider_cost } = call
   const is_multiplied = price_multiplier !== "1"
   const has_cost = is_multiplied || call.list_prices !== null
   const entry = entriesOf(CallBody, call)
@@ -111,6 +111,7 @@ function money(call: CallBody): DetailEntries {
     entry("charge"),
     ["Released", usd(releasedPart(call))],
     overage === null || overage === "0" ? null : entry("overage"),
+    refunded === "0" ? null : entry("refunded"),
     entry("basis", charge === null ? none() : basisWords(basis)),
     provider_cost === null ? null : entry("provider_cost"),
   ]

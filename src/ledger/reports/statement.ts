@@ -1,0 +1,255 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { recordedKinds } from "../../wire/credits.ts"
+import { applyChanges, applyDueChanges } from "../accounts/accounts.ts"
+import { mergeRows } from "../database/row-merge.ts"
+import { piecesOf, scan } from "../database/span.ts"
+import { effectOf, isImmediate } from "../money/grants.ts"
+import { grant_entries } from "../schema/grants.ts"
+import { accounts, credits, terms } from "../schema/tables.ts"
+import { balanceIn } from "./balance.ts"
+import { changesOf } from "./changes.ts"
+
+/** Statements of accounts, and the trial balance of all (D106). */
+
+export type RecordedKind = (typeof recordedKinds)[number]
+
+/** Credits of a kind that came to balances; a grant that begins later comes at its start. */
+export interface KindFlow {
+  readonly kind: RecordedKind
+  readonly credits: number
+  readonly amount_nano: bigint
+}
+
+/** Charges of ended calls to a model, with the differences of corrections (D13). */
+export interface ModelFlow {
+  readonly model: string
+  readonly calls: number
+  readonly prompt_tokens: number
+  readonly cached_tokens: number
+  readonly completion_tokens: number
+  readonly charge_nano: bigint
+}
+
+/** The balances of an account at the start and the end of a time, and everything that changed it between them. */
+export interface AccountStatement {
+  readonly opening_nano: bigint
+  readonly credits: readonly KindFlow[]
+  readonly charges: readonly ModelFlow[]
+  readonly expired_nano: bigint
+  readonly voided_nano: bigint
+  readonly closing_nano: bigint
+}
+
+const n = alias(grant_entries, "n")
+const c = alias(credits, "c")
+const t = alias(terms, "t")
+const a = alias(accounts, "a")
+
+interface FlowRow extends Record<string, unknown> {
+  readonly kind: string
+  readonly credits: string
+  readonly amount: string
+}
+
+/**
+ * Credits by kind, and the sums `expired` and `voided`, of one account or of all. Money that came or went with a move (D76) is of the
+ * kind `moved`: over all shards together it is 0. Version 0.2 recorded no kinds.
+ */
+function kindsBetween(from: SQL | null, to: SQL, account_id: string | null): SQL {
+  const within = (at: SQL) => sql`${from === null ? sql`true` : sql`${at} >= ${from}`} AND ${at} < ${to}`
+  const own = (column: SQL) => (account_id === null ? sql`true` : sql`${column} = ${account_id}::uuid`)
+  const kind = sql`CASE WHEN ${c.kind} IS NOT NULL THEN ${c.kind} WHEN ${c.amount_nano} < 0 THEN 'correction' ELSE 'payment' END`
+  const has_moved = sql`${c.moved_with} IS NOT NULL OR (${c.kind} IS NULL AND ${c.reason} ~ '^Moved (to|from) shard ')`
+  return sql`SELECT x.kind, count(*)::text AS credits, sum(x.amount_nano)::text AS amount FROM (
+      SELECT CASE WHEN ${has_moved} THEN 'moved' ELSE ${kind} END AS kind, ${c.amount_nano} FROM ${credits} ${c}
+      WHERE ${own(sql`${c.account_id}`)} AND ${within(sql`${c.created_at}`)} AND ${isImmediate(c)}
+      UNION ALL
+      SELECT CASE ${n.change} WHEN 'started' THEN ${kind} ELSE ${n.change} END, abs(${effectOf(n)})
+      FROM ${grant_entries} ${n} JOIN ${credits} ${c} ON ${c.id} = ${n.credit_id}
+      WHERE ${own(sql`${n.account_id}`)} AND ${within(sql`${n.at}`)} AND ${n.change} IN ('started', 'expired', 'voided')) x
+    GROUP BY x.kind`
+}
+
+const momentOf = (at: Date) => sql`${at.toISOString()}::timestamptz`
+
+function flowsOf(rows: readonly FlowRow[]) {
+  const of = (kind: string) => rows.find((row) => row.kind === kind)
+  const flows = recordedKinds.flatMap((kind): KindFlow[] => {
+    const row = of(kind)
+    return row === undefined ? [] : [{ kind, credits: Number(row.credits), amount_nano: BigInt(row.amount) }]
+  })
+  return {
+    credits: flows,
+    expired_nano: BigInt(of("expired")?.amount ?? 0),
+    voided_nano: BigInt(of("voided")?.amount ?? 0),
+  }
+}
+
+/** The statement of an account in one shard, in one snapshot. Null if it is not there. */
+export async function accountStatement(
+  database: PostgresJsDatabase,
+  account_id: string,
+  { from, to }: { readonly from: Date; readonly to: Date },
+): Promise<AccountStatement | null> {
+  await applyChanges(database, [account_id])
+  return scan(database, async (transaction, until) => {
+    const balanceAt = (at: Date) => balanceIn({ transaction, until }, account_id, at)
+    const [opening, closing] = [await balanceAt(from), await balanceAt(to)]
+    if (opening === null || closing === null) return null
+    const kinds = await transaction.execute<FlowRow>(kindsBetween(momentOf(from), momentOf(to), account_id))
+    const filter = { account_ids: [account_id], is_total: false }
+    const changes = changesOf(piecesOf({ from, to }, until), { with_holds: false }, filter)
+    const charges = await transaction.execute<
+      Record<Exclude<keyof ModelFlow, "charge_nano"> | "charge", string>
+    >(sql`
+      SELECT ${t.model}, sum(x.calls)::text AS calls, sum(x.prompt_tokens)::text AS prompt_tokens,
+        sum(x.cached_tokens)::text AS cached_tokens, sum(x.completion_tokens)::text AS completion_tokens,
+        sum(x.charge_nano)::text AS charge
+      FROM ${changes} x JOIN ${terms} ${t} ON ${t.id} = x.terms_id GROUP BY ${t.model}`)
+    return {
+      ...flowsOf(kinds),
+      opening_nano: opening.balance_nano,
+      closing_nano: closing.balance_nano,
+      charges: charges.map(({ model, charge, ...counts }) => ({
+        model,
+        calls: Number(counts.calls),
+        prompt_tokens: Number(counts.prompt_tokens),
+        cached_tokens: Number(counts.cached_tokens),
+        completion_tokens: Number(counts.completion_tokens),
+        charge_nano: BigInt(charge),
+      })),
+    }
+  })
+}
+
+/**
+ * The statement over all shards, the dearest model first; null if no shard has the account. Throws if it does not add up, because a
+ * wrong statement is worse than none.
+ */
+export function addStatements(parts: readonly (AccountStatement | null)[]): AccountStatement | null {
+  const found = parts.filter((part) => part !== null)
+  if (found.length === 0) return null
+  const sum = (of: (part: AccountStatement) => bigint) => found.reduce((total, part) => total + of(part), 0n)
+  const whole: AccountStatement = {
+    opening_nano: sum(({ opening_nano }) => opening_nano),
+    closing_nano: sum(({ closing_nano }) => closing_nano),
+    expired_nano: sum(({ expired_nano }) => expired_nano),
+    voided_nano: sum(({ voided_nano }) => voided_nano),
+    credits: addKinds(found.map(({ credits }) => credits)),
+    charges: mergeRows(
+      found.map(({ charges }) => charges),
+      ({ model }) => model,
+      addModels,
+    ).sort((one, other) => (one.charge_nano > other.charge_nano ? -1 : 1)),
+  }
+  const credited = whole.credits.reduce((total, { amount_nano }) => total + amount_nano, 0n)
+  const charged = whole.charges.reduce((total, { charge_nano }) => total + charge_nano, 0n)
+  const expected_nano = whole.opening_nano + credited - charged - whole.expired_nano - whole.voided_nano
+  if (expected_nano !== whole.closing_nano) throw new Error("a statement of an account does not add up")
+  return whole
+}
+
+/** Money that moved from one shard to another is none that came or went. */
+function addKinds(parts: readonly (readonly KindFlow[])[]): KindFlow[] {
+  return mergeRows(
+    parts,
+    ({ kind }) => kind,
+    (one, other) => ({
+      ...one,
+      credits: one.credits + other.credits,
+      amount_nano: one.amount_nano + other.amount_nano,
+    }),
+  ).filter(({ kind, amount_nano }) => kind !== "moved" || amount_nano !== 0n)
+}
+
+function addModels(one: ModelFlow, other: ModelFlow): ModelFlow {
+  return {
+    model: one.model,
+    calls: one.calls + other.calls,
+    prompt_tokens: one.prompt_tokens + other.prompt_tokens,
+    cached_tokens: one.cached_tokens + other.cached_tokens,
+    completion_tokens: one.completion_tokens + other.completion_tokens,
+    charge_nano: one.charge_nano + other.charge_nano,
+  }
+}
+
+/** The balances of all accounts at a moment, and all money that came and went before it. */
+export interface TrialBalance {
+  readonly accounts: number
+  /** The sums of the balances above and below 0. */
+  readonly positive_nano: bigint
+  readonly negative_nano: bigint
+  readonly held_nano: bigint
+  readonly credits: readonly KindFlow[]
+  readonly charged_nano: bigint
+  readonly expired_nano: bigint
+  readonly voided_nano: bigint
+}
+
+/**
+ * The trial balance of one shard, in one snapshot. Balances are the current ones without the changes since, as in `balanceAt`; what came
+ * and went is summed from the beginning. So neither is computed from the other.
+ */
+export async function trialBalance(database: PostgresJsDatabase, at: Date): Promise<TrialBalance> {
+  await applyDueChanges(database)
+  return scan(database, async (transaction, until) => {
+    const moment = momentOf(at)
+    const since = changesOf(
+      piecesOf({ from: at, to: null }, until),
+      { with_holds: true },
+      { is_total: false },
+    )
+    const [sums] = await transaction.execute<
+      Record<"accounts" | "positive" | "negative" | "held", string>
+    >(sql`
+      WITH changed AS (
+        SELECT x.account_id, sum(x.charge_nano) AS nano, sum(x.held_nano) AS held_nano FROM ${since} x GROUP BY x.account_id
+        UNION ALL SELECT ${c.account_id}, -sum(${c.amount_nano}), 0 FROM ${credits} ${c}
+          WHERE ${c.created_at} >= ${moment} AND ${isImmediate(c)} GROUP BY ${c.account_id}
+        UNION ALL SELECT ${n.account_id}, -sum(${effectOf(n)}), 0 FROM ${grant_entries} ${n}
+          WHERE ${n.at} >= ${moment} GROUP BY ${n.account_id}
+      ), summed AS (
+        SELECT account_id, sum(nano) AS nano, sum(held_nano) AS held_nano FROM changed GROUP BY account_id
+      ), past AS (
+        SELECT ${a.moved_to} IS NULL AND ${a.created_at} < ${moment} AS is_counted, ${a.balance_nano} + coalesce(s.nano, 0) AS nano,
+          ${a.held_nano} - coalesce(s.held_nano, 0) AS held_nano
+        FROM ${accounts} ${a} LEFT JOIN summed s ON s.account_id = ${a.id}
+      )
+      SELECT count(*) FILTER (WHERE is_counted)::text AS accounts, coalesce(sum(nano) FILTER (WHERE nano > 0), 0)::text AS positive,
+        coalesce(sum(nano) FILTER (WHERE nano < 0), 0)::text AS negative, coalesce(sum(held_nano), 0)::text AS held FROM past`)
+    const kinds = await transaction.execute<FlowRow>(kindsBetween(null, moment, null))
+    const before = changesOf(
+      piecesOf({ from: new Date(0), to: at }, until),
+      { with_holds: false },
+      { is_total: true },
+    )
+    const [charged] = await transaction.execute<{ nano: string }>(
+      sql`SELECT coalesce(sum(x.charge_nano), 0)::text AS nano FROM ${before} x`,
+    )
+    if (sums === undefined || charged === undefined) throw new Error("a trial balance returned nothing")
+    return {
+      ...flowsOf(kinds),
+      accounts: Number(sums.accounts),
+      positive_nano: BigInt(sums.positive),
+      negative_nano: BigInt(sums.negative),
+      held_nano: BigInt(sums.held),
+      charged_nano: BigInt(charged.nano),
+    }
+  })
+}
+
+export function addTrialBalances(parts: readonly TrialBalance[]): TrialBalance {
+  const sum = (of: (part: TrialBalance) => bigint) => parts.reduce((total, part) => total + of(part), 0n)
+  return {
+    accounts: parts.reduce((total, { accounts }) => total + accounts, 0),
+    positive_nano: sum(({ positive_nano }) => positive_nano),
+    negative_nano: sum(({ negative_nano }) => negative_nano),
+    held_nano: sum(({ held_nano }) => held_nano),
+    charged_nano: sum(({ charged_nano }) => charged_nano),
+    expired_nano: sum(({ expired_nano }) => expired_nano),
+    voided_nano: sum(({ voided_nano }) => voided_nano),
+    credits: addKinds(parts.map(({ credits }) => credits)),
+  }
+}
