@@ -104,7 +104,6 @@ export const buckets = Object.keys(rows) as readonly Bucket[]
 export const tokenBuckets = buckets.filter((bucket): bucket is TokenBucket => rows[bucket].unit === "token")
 export const feeBuckets = buckets.filter((bucket): bucket is FeeBucket => rows[bucket].unit !== "token")
 
-/** A value for the column of each bucket's price. */
 export function picoRecord<Value>(toValue: (bucket: Bucket) => Value): Record<`${Bucket}_pico`, Value> {
   const entries = buckets.map((bucket) => [`${bucket}_pico`, toValue(bucket)])
   return Object.fromEntries(entries) as Record<`${Bucket}_pico`, Value>
@@ -128,7 +127,6 @@ export function isBucket(kind: string): kind is Bucket {
 export type CountedKind = Bucket | "tool_run"
 export const countedKinds: readonly CountedKind[] = [...buckets, "tool_run"]
 
-/** The kinds of lines of a receipt. */
 export type Kind = Plain | CountedKind | "per_call"
 export const kinds: readonly Kind[] = ["input", "cached_input", "output", ...countedKinds, "per_call"]
 
@@ -151,7 +149,6 @@ export function priceUnit(kind: string): string {
   return unit === "token" ? "1M" : unit
 }
 
-/** The heading of its column. */
 export function titleOf(kind: Kind): string {
   return shown[kind].title
 }

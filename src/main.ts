@@ -23,7 +23,6 @@ const FETCH_LIMIT = "BUN_CONFIG_MAX_HTTP_REQUESTS"
 
 const sources = sourcesWith(process.env)
 
-/** The running gateway: this process, or its workers. */
 interface RunningGateway {
   readonly port: number
   /** SIGTERM or SIGINT (D34). */
@@ -145,7 +144,6 @@ function announce(facts: BannerFacts): void {
   if (facts.demo !== null || isTTY) console.log(banner(facts, painter(isTTY, process.env)))
 }
 
-/** The command line's command, in the way that the gateway was started. */
 function commandLine(): string {
   return process.execPath.includes("/_npx/") ? `npx -y bun@${Bun.version} run tollgate` : "bun run tollgate"
 }

@@ -34,7 +34,6 @@ export interface PriceTexts extends Readonly<Partial<Record<Bucket, string>>> {
   readonly tool_run?: Readonly<Record<string, string>>
 }
 
-/** The prices of texts that a schema has checked. */
 export function pricesIn(texts: PriceTexts): Price {
   const named = buckets.flatMap((bucket) => {
     const text = texts[bucket]

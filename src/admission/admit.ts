@@ -164,7 +164,6 @@ const ASKED_AGAIN: ReadonlySet<HoldResult["outcome"]> = new Set([
   "account_suspended",
 ])
 
-/** Why the ledger did not hold. */
 export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
 
 /** The answer to a call that was not held. Counts it if a budget refused it. */

@@ -116,7 +116,6 @@ function mostCost(described: Described, model: Model, price: Price, room: number
   }
 }
 
-/** The most pages that a provider reads of documents. */
 const MOST_PAGES = 1_000
 
 /** The fees of what is asked for: so many searches, and runs of each tool, as the model holds; and every page. */
@@ -133,7 +132,6 @@ function feesPico({ asks }: Described, { hold, hold_searches }: Model, price: Pr
   return sum_pico
 }
 
-/** The buckets that a token of each kind of media can be charged in. */
 const MEDIA_BUCKETS: Readonly<Record<MediaKind, readonly Bucket[]>> = {
   image: ["image_input"],
   audio: ["audio_input", "cached_audio_input"],

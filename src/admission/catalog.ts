@@ -65,7 +65,6 @@ export class Catalog {
     return ids
   }
 
-  /** The model and its terms at the prices of the configuration. */
   listed(model: Model, operation: OperationName, shard: number): SoldModel {
     return { model, terms_ids: this.termsIds(model, operation, shard) }
   }

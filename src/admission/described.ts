@@ -39,7 +39,6 @@ export class Description {
   reasons = false
   /** The most runs of tools that the request allows the provider. */
   most_calls = Number.POSITIVE_INFINITY
-  /** The names and places from the top to where the walk is. */
   readonly keys: string[] = []
   /** True if the part that the walk is in has only text, by its type. */
   is_text = false

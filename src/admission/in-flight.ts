@@ -15,7 +15,6 @@ export class InFlight implements Places {
   #finished_calls = 0
   #cut_calls = 0
 
-  /** The number of calls that count for the limit. */
   get size(): number {
     return this.#places.used
   }
@@ -55,7 +54,6 @@ export class InFlight implements Places {
     this.#rest()
   }
 
-  /** The number of calls that have ended, by themselves and by a cut. */
   get ended(): { readonly finished: number; readonly cut: number } {
     return { finished: this.#finished_calls, cut: this.#cut_calls }
   }
@@ -69,7 +67,6 @@ export class InFlight implements Places {
     return [...this.#calls]
   }
 
-  /** Resolves when no call runs. */
   idle(): Promise<void> {
     if (this.#running === 0) return Promise.resolve()
     return new Promise((resolve) => this.#idle.push(resolve))

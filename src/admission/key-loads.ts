@@ -5,7 +5,6 @@ import type { RateLeft } from "../wire/budget.ts"
 /** The limits of one key in a process; null: no limit (D38). */
 export type KeyLimits = Config["limits"]["per_key"]
 
-/** The limit that refused a request. */
 export type KeyLimit = keyof KeyLimits
 
 const REFUSALS: Readonly<Record<KeyLimit, string>> = {
@@ -35,7 +34,6 @@ export class KeyLoads {
     this.#onRefused = onRefused
   }
 
-  /** The number of keys in memory. */
   get size(): number {
     const { requests_per_minute, abandoned_per_minute } = this.#rates
     return this.#running.size + requests_per_minute.size + abandoned_per_minute.size
@@ -127,7 +125,6 @@ export class LoadRate {
     this.#keep_ms = keep_ms
   }
 
-  /** The number of keys in memory. */
   get size(): number {
     return this.#recent.size + this.#older.size
   }

@@ -99,7 +99,6 @@ export class Memory {
   }
 }
 
-/** The memory of one request, until it is freed. */
 export class MemoryPart {
   readonly #memory: Memory
   readonly #account_id: string
@@ -126,7 +125,6 @@ export class MemoryPart {
     return this.#memory.pace.read(this.#account_id, bytes)
   }
 
-  /** Takes the memory for an answer of a provider. */
   add(answer_bytes: number): void {
     this.#bytes += answer_bytes
     this.#memory.add(this.#account_id, answer_bytes)

@@ -108,7 +108,6 @@ export function largestMaxTokens(
   return Number.isFinite(largest) ? Math.min(largest, max_output_tokens) : null
 }
 
-/** A hold that does not fit in a budget. */
 type BudgetReached = Extract<HoldResult, { outcome: "budget_reached" }>
 
 /** Time after which a client should ask again when open holds are in the way: about that of a short call. */

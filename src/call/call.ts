@@ -10,7 +10,6 @@ import { printTime } from "../wire/time.ts"
 import type { UsageLimits } from "../wire/usage.ts"
 import { Cutoff, type Signal } from "./cutoff.ts"
 
-/** The parts of a request that bound its cost. */
 export interface CostBounds {
   /** For an estimate of the prompt: its text, its files, and `part_tokens` for every other media part (D6). */
   readonly estimate_bytes: number
@@ -28,7 +27,6 @@ export interface CostBounds {
   readonly writes_for_an_hour: boolean
 }
 
-/** An answer that is being delivered. */
 export interface Observed {
   /** The delivery so far, if it ended now with `ending`. */
   evidence(ending: Ending): Evidence
@@ -54,7 +52,6 @@ export class Call {
   readonly admitted_ms = performance.now()
   /** The rest of its budgets per minute (D99). */
   rates: Rated["rates"]
-  /** The upstream that answers, once one does. */
   upstream: string | null = null
   /** The attempt that was answered (D86). */
   asking: ProviderIds = NOTHING
@@ -171,7 +168,6 @@ function termsBefore({ tiers, service_tiers }: Model, tier: ServiceTier | null):
   return before.reduce((count, other) => count + 1 + other.tiers.length, 1 + tiers.length)
 }
 
-/** The number of size tiers that a prompt exceeds. */
 function tiersReached({ tiers }: Rate, prompt_tokens: number): number {
   let reached = 0
   while (prompt_tokens > (tiers[reached]?.above_tokens ?? Number.POSITIVE_INFINITY)) reached += 1

@@ -51,13 +51,11 @@ function expireDue(): void {
   }
 }
 
-/** A timeout, until it has expired or is cleared. */
 export class Timeout {
   readonly expires_ms: number
   readonly expire: () => void
   /** Null once it has expired or is cleared. */
   queue: TimeoutQueue | null
-  /** Its neighbours in the queue. */
   previous: Timeout | null = null
   next: Timeout | null = null
 

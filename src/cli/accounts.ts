@@ -13,7 +13,6 @@ import { columnsOf, linesOf, usd } from "./screen.ts"
 
 /** `tollgate accounts`: the accounts that pay for calls. */
 
-/** The argument that names an account. */
 export const ACCOUNT = {
   "<account>": "the id of the account, its external id, or its name if the name is unique",
 } as const
@@ -189,7 +188,6 @@ const margin = {
   examples: [["tollgate accounts margin Acme 1.25", "use price-multiplier: the next version has no margin"]],
 } as const
 
-/** The interval at which the progress of a move is shown. */
 const REMARK_MS = 5_000
 
 const move = adminCommand({

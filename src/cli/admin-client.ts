@@ -50,7 +50,6 @@ export class AdminClient {
     return this.#ask("PATCH", path, schema, body)
   }
 
-  /** For operations that answer without a body. */
   async delete(path: string): Promise<void> {
     await this.#request("DELETE", path, { signal: AbortSignal.timeout(DEADLINE_MS) })
   }

@@ -25,11 +25,9 @@ export interface AdminContext {
 interface ShownTable<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly Column<Row>[]
-  /** Printed if there are no rows. */
   readonly empty: string
 }
 
-/** The flags of every admin command. */
 const ADMIN_WORDS = {
   "--json": "print the API response as JSON",
   "--url <URL>": `address of the gateway (default: TOLLGATE_URL, then a running demo, then ${DEFAULT_URL})`,
@@ -42,7 +40,6 @@ type AdminDefinition<W> = Omit<LeafDefinition<W>, "run"> & {
   run(given: Given<W>, context: AdminContext): Promise<void>
 }
 
-/** A command that opens an admin client and closes it at its end. */
 export function adminCommand<const W extends CommandWords>(definition: AdminDefinition<W>): Leaf {
   return {
     ...definition,
@@ -82,7 +79,6 @@ const DEFAULT_LIMIT = 20
 type ListDefinition<W, S extends TSchema> = Omit<LeafDefinition<W>, "run"> & {
   readonly entry: S
   readonly columns: readonly Column<Static<S>>[]
-  /** Printed if there are no entries. */
   readonly empty: string
   path(given: Given<W>, context: AdminContext): Promise<readonly [path: string, query?: QueryParameters]>
 }
@@ -108,7 +104,6 @@ export function listCommand<const W extends CommandWords, S extends TSchema>(
   })
 }
 
-/** The number of entries to read, and the first one. */
 interface Extent {
   /** Infinity for all. */
   readonly limit: number

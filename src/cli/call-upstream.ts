@@ -32,7 +32,6 @@ const CALLS: Readonly<Record<OperationName, { readonly path: string; readonly bo
   },
 }
 
-/** The time limit for the answer. */
 const MOST_MS = 30_000
 
 /** The most model names that are called with each key, because the provider may bill each call. */
@@ -106,7 +105,6 @@ function withNewerLimit(body: object): object {
   )
 }
 
-/** The answer to a call with this body. */
 async function answerOf(
   { upstream, key, route, model, operation }: CallTarget,
   vendors: readonly string[],

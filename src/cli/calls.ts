@@ -105,7 +105,6 @@ export const receipt = adminCommand({
   },
 })
 
-/** The call, its charge line by line, and its timing. */
 function receiptText(call: CallBody, { paint }: Pick<Screen, "paint">): string {
   return `${card(callLines(call), { paint })}\n\n${table(COLUMNS, moneyRows(call), { paint, width: null })}`
 }
@@ -142,7 +141,6 @@ function callLines(call: CallBody): CardLine[] {
   ]
 }
 
-/** An attempt that did not become the answer of the call. */
 function attemptLine(attempt: CallBody["attempts"][number]): string {
   const { upstream, upstream_key, status, failure, ms, provider_request_id } = attempt
   const by = upstream_key === null ? upstream : `${upstream}, key ${upstream_key}`
@@ -150,7 +148,6 @@ function attemptLine(attempt: CallBody["attempts"][number]): string {
   return `${by}: ${status ?? failure} after ${span(ms)}${id}`
 }
 
-/** The basis of a charge, in words. */
 const BASES: Readonly<Record<string, string>> = {
   usage: "charged by the usage that the provider reported",
   partial: "charged by the last reported usage, plus an estimate of the output after it",

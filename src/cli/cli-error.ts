@@ -27,7 +27,6 @@ export async function withRetryHint<Answer>(id: string, change: () => Promise<An
   }
 }
 
-/** The message of whatever was thrown. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -41,12 +41,10 @@ export type LeafDefinition<W> = Definition<Given<W>> & { readonly words: W }
 
 type GivenValues = Readonly<Record<string, string | true | undefined>>
 
-/** A command that runs. */
 export interface Leaf extends Definition<GivenValues> {
   readonly words: CommandWords
 }
 
-/** A command with commands below it. */
 export interface Group {
   readonly summary: string
   readonly commands: Readonly<Record<string, Leaf | Group>>
@@ -67,7 +65,6 @@ export function typed<W extends CommandWords>(words: W, given: GivenValues): Giv
 /** The width of help; a narrower terminal has less. */
 const WIDEST = 100
 
-/** A command, with all below it, for the parser. */
 export function commandOf(path: readonly string[], definition: Leaf | Group, runtime: Runtime): Command {
   const command = new Command(path.at(-1))
   const { summary } = definition

@@ -1,6 +1,5 @@
 import type { Command } from "commander"
 
-/** The command that installs the script of each shell. */
 const INSTALL: Readonly<Record<string, string>> = {
   bash: "tollgate completion bash > ~/.local/share/bash-completion/completions/tollgate",
   zsh: "tollgate completion zsh > FOLDER/_tollgate, where FOLDER is in $fpath",
@@ -31,7 +30,6 @@ interface Word {
   readonly takes: "nothing" | "file" | "any" | readonly string[]
 }
 
-/** The spot of a command and of all commands below it. */
 function spotsOf(command: Command, path: readonly string[] = []): Spot[] {
   const { commands, options, registeredArguments } = command
   const plain = (word: string, summary: string): Word => ({ word, summary, takes: "nothing" })

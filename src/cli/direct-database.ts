@@ -24,7 +24,6 @@ import type { Send } from "./admin-client.ts"
 import { CliError } from "./cli-error.ts"
 import type { Target } from "./target.ts"
 
-/** The deadline of a database query. */
 const DEADLINE_MS = 10_000
 /**
  * The `/admin` routes, served inside this process directly over the database. No gateway needs to run. Running gateways

@@ -6,7 +6,6 @@ export interface Finding {
   readonly fix: string | null
 }
 
-/** The result of a check; with the correction if it failed. */
 export type FindingVerdict = string | readonly [found: string, fix: string]
 
 export function finding(what: string, verdict: FindingVerdict): Finding {

@@ -138,7 +138,6 @@ async function isWritable(path: string): Promise<boolean> {
   }
 }
 
-/** By the SQLSTATE. */
 const FIXES = (setting: string): Readonly<Record<string, string>> => ({
   "28P01": `Correct the user or the password in ${setting}.`,
   "28000": `Allow this user in pg_hba.conf, or correct ${setting}.`,

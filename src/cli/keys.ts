@@ -147,7 +147,6 @@ async function changeKey(context: AdminContext, word: string, fields: object): P
   context.showCard(key, () => keyLines(key))
 }
 
-/** The fields of a key from the flags, in the form of the API. */
 function fieldsOf({
   name,
   models,

@@ -13,7 +13,6 @@ import { drop, dump } from "./dump.ts"
 import { moment } from "./moment.ts"
 import { type Column, columnsOf, count, type Screen, table, usd } from "./screen.ts"
 
-/** The interval at which the progress is shown. */
 const REMARK_MS = 5_000
 
 /** `tollgate audit`: checks the ledger against its journal. */
@@ -174,7 +173,6 @@ function monthOf(data: MonthsBody["data"], name: string, shard: string | undefin
 
 const NOTHING_SEALED = "Nothing was verified: no month is sealed yet. A month is sealed a week after its end."
 
-/** The number of hours of a sealed month that differ from its seal. */
 async function differing({ client, remark }: AdminContext, listed: MonthBody): Promise<number> {
   const { month, shard } = listed
   let [hours, differed] = [0, 0]

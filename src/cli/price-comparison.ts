@@ -16,13 +16,11 @@ export interface PriceDifference {
   readonly listed: string
 }
 
-/** The prices of a list for one upstream of a model. */
 export interface Comparison extends Pick<PriceEntry, "not_chargeable" | "not_exact"> {
   readonly model: string
   readonly upstream: string
   /** The entry of the list; null if there is none, or if several could be meant. */
   readonly entry: string | null
-  /** The names of the entries that could be meant. */
   readonly candidates: readonly string[]
   readonly differences: readonly PriceDifference[]
   /** Kinds and service tiers that the list lacks; they are neither compared nor dropped. */
@@ -31,11 +29,9 @@ export interface Comparison extends Pick<PriceEntry, "not_chargeable" | "not_exa
   readonly not_configured: readonly string[]
   /** The keys of the model that would agree with the list; null if the list does not tell enough. */
   readonly needed: Needed | null
-  /** True if each price of the list is that of the configuration. */
   readonly same: boolean
 }
 
-/** The price of a model in the configuration file. */
 export type Needed = { readonly free: true } | { readonly price: Readonly<Record<string, unknown>> }
 
 const KINDS = ["input", "cached_input", "output", ...buckets, "per_call"] as const
@@ -143,7 +139,6 @@ function differencesIn(
   })
 }
 
-/** The sizes of the list's tiers. */
 function startsOf(listed: ListedPrices): number[] {
   const starts = [...listed.values()].flatMap((sizes) => [...sizes.keys()])
   return [...new Set(starts)].filter((above) => above > 0).sort((one, other) => one - other)

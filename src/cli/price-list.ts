@@ -15,7 +15,6 @@ export type Sizes = ReadonlyMap<number, bigint>
 
 export type ListedPrices = ReadonlyMap<ListedKind, Sizes>
 
-/** One model of a list. */
 export interface PriceEntry {
   readonly name: string
   readonly prices: ListedPrices
@@ -31,7 +30,6 @@ export interface PriceList {
   readonly format: "LiteLLM" | "genai-prices"
   /** The entries that the route's model name can mean: none, the one, or several when the list does not tell. */
   find(route: Route): readonly PriceEntry[]
-  /** The entry with exactly this name; null if there is none. */
   named(name: string): PriceEntry | null
 }
 
@@ -132,7 +130,6 @@ function priceIn(kind: ListedKind, text: string, per: number): bigint | null {
   return pico === null ? null : parsePrice(printPrice(pico))
 }
 
-/** The keys of each kind in LiteLLM's list and in genai-prices. */
 const KEYS: readonly (readonly [kind: ListedKind, litellm: string, genai: string])[] = [
   ["input", "input_cost_per_token", "input_mtok"],
   ["cached_input", "cache_read_input_token_cost input_cost_per_token_cache_hit", "cache_read_mtok"],
@@ -261,7 +258,6 @@ function genaiPrices(providers: Providers, now: Date): PriceList {
   }
 }
 
-/** True if a text satisfies a condition of genai-prices. */
 function isMatch(condition: unknown, text: string): boolean {
   if (!isObject(condition)) return false
   const { equals, starts_with, ends_with, contains, regex, or, and } = condition

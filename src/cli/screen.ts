@@ -4,16 +4,12 @@ import { type Paint, painter } from "../start/paint.ts"
 import { type FieldPath, fieldAt, valueAt } from "../wire/field.ts"
 import { moment, span } from "./moment.ts"
 
-/** The output of a command: a terminal, a file or a pipe. */
 export interface Screen {
   /** Columns of the terminal; null if it is not a terminal. */
   readonly width: number | null
   readonly paint: Paint
-  /** Prints the result to standard output. */
   print(text: string): void
-  /** Prints a remark to standard error. */
   remark(text: string): void
-  /** Prints the reason of a failure to standard error. */
   printError(sentence: string): void
 }
 
@@ -57,7 +53,6 @@ const FORMATS = {
   },
 } as const
 
-/** A column of a table of records. */
 export interface Column<Row> {
   readonly title: string
   /** The value of a record; null and undefined print as `-`. */
@@ -160,7 +155,6 @@ export function card(lines: readonly CardLine[], { paint }: Pick<Screen, "paint"
     .join("\n")
 }
 
-/** A cell of this width: cut, or padded. */
 function fill(cell: string, width: number, is_left: boolean): string {
   const text = Bun.stringWidth(cell) > width ? `${Bun.sliceAnsi(cell, 0, width - 1)}…` : cell
   const room = " ".repeat(Math.max(0, width - Bun.stringWidth(text)))

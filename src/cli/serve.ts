@@ -12,7 +12,6 @@ export const START_WORDS = {
     "directory of the embedded database and the spool (default: TOLLGATE_DATA_DIR, then .tollgate)",
 } as const
 
-/** The environment variables that the given flags set. */
 export function variablesOf(given: Partial<Given<typeof START_WORDS>>): Record<string, string> {
   const { config, host, port, "data-dir": data_dir } = given
   const variables = { TOLLGATE_CONFIG: config, HOST: host, PORT: port, TOLLGATE_DATA_DIR: data_dir }

@@ -11,13 +11,10 @@ export type Target =
   | { readonly kind: "database"; readonly url: string; readonly data_dir: string }
   /** The shards of the configuration (D74). */
   | { readonly kind: "shards"; readonly shards: readonly ShardAddress[]; readonly data_dir: string }
-  /** The embedded database of the gateway that runs on this data directory. */
   | { readonly kind: "embedded"; readonly data_dir: string }
 
-/** The source of the token: the environment, or the file that a demo wrote. */
 type TokenSource = "environment" | "demo"
 
-/** The flags that select the target; null if not given. */
 export interface TargetFlags {
   readonly url: string | null
   readonly database: boolean

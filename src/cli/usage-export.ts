@@ -9,7 +9,6 @@ import { csvRows } from "./csv.ts"
 export const providers = ["openai", "anthropic", "openrouter"] as const
 export type Provider = (typeof providers)[number]
 
-/** The usage of a model with a key in one step. */
 export interface ExportedUsage {
   readonly from_ms: number
   readonly model: string

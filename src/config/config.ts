@@ -54,7 +54,6 @@ export interface Upstream extends Decoded<Static<typeof UpstreamSettings>> {
   } | null
 }
 
-/** A key of an upstream. */
 export interface Credential {
   /** In the log and the console; empty for the only one. */
   readonly name: string
@@ -70,7 +69,6 @@ export interface Edits {
   readonly drop: readonly string[]
 }
 
-/** An upstream for a model, and the upstream's name of the model. */
 export interface Route {
   readonly upstream: Upstream
   readonly model: string
@@ -95,7 +93,6 @@ export interface Model extends Rate, Decoded<Static<typeof ModelSettings>> {
   readonly refuse: readonly RefusedField[]
 }
 
-/** A field of a request that the operator refuses. */
 export interface RefusedField {
   /** Names, separated by dots. */
   readonly path: string
@@ -134,7 +131,6 @@ export class ConfigError extends Error {
     this.faults = faults
   }
 
-  /** The same errors, prefixed with the path of the file. */
   in(path: string): ConfigError {
     return new ConfigError(
       this.faults.map((fault) => ({ ...fault, path: fault.path === "" ? path : `${path}: ${fault.path}` })),

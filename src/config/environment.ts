@@ -8,7 +8,6 @@ import { type Sources, secretIn } from "./values.ts"
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
 type LogLevel = (typeof logLevels)[number]
 
-/** The settings from environment variables. */
 export interface Environment {
   readonly host: string
   /** 0 picks a free one. */

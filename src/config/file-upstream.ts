@@ -33,7 +33,6 @@ function texts(expected: string) {
   })
 }
 
-/** The part of the configuration that is as the file has it. */
 export const UpstreamSettings = section({
   timeouts: section({
     connect: key("TCP and TLS. Then the next upstream is tried (D31).", duration("3s")),

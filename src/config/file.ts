@@ -43,7 +43,6 @@ const ROUTES = [
 export const PRICE_EXPECTED =
   'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)'
 
-/** An upstream of a model. */
 const Way = section({
   use: key("The name of an upstream.", text()),
   model: key("The upstream's name of the model. Default: `name`.", Type.Optional(modelName())),
@@ -60,10 +59,8 @@ const Way = section({
 /** The most names of tags, because a client may combine them (D94). */
 const MAX_DECLARED_TAGS = 16
 
-/** The most tools of a provider with a price. */
 const MAX_TOOLS = 32
 
-/** The part of a model's configuration that is as the file has it. */
 export const ModelSettings = section({
   name: key("The name that clients send, matched byte for byte. Unique within a family (D19).", modelName()),
   family: key("The form of the API that clients call.", Family),
@@ -216,7 +213,6 @@ export const Shard = section({
   ),
 })
 
-/** The part of the configuration that is as the file has it. */
 export const Settings = section({
   tags: key(
     "Names of the tags that clients may send in `x-tollgate-tags` (D94).",

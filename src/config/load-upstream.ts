@@ -9,7 +9,6 @@ import { decoded } from "./schema.ts"
 import { filled } from "./upstream-preset.ts"
 import { type FaultReport, under } from "./values.ts"
 
-/** Reads one upstream of the file. */
 export function upstreamOf(
   name: string,
   upstream: FileUpstream,
@@ -63,7 +62,6 @@ const COSTLY = new Set(
   ].map(folded),
 )
 
-/** Reports headers and fields that an upstream may not change. */
 function checkRequest({ headers, set, drop = [] }: FileUpstream, report: FaultReport): void {
   for (const name of Object.keys(headers))
     if (!HEADER.test(name))

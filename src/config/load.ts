@@ -152,7 +152,6 @@ function operationsIn(model: FileModel, upstreams: Upstreams, report: FaultRepor
   return operations
 }
 
-/** The operations in the preset of an upstream; undefined if it names none. */
 function offeredBy(upstream: Upstream | undefined): readonly OperationName[] | undefined {
   return presets[upstream?.preset?.name ?? ""]?.[upstream?.family ?? "chat"]?.operations
 }
@@ -200,7 +199,6 @@ export const Snapshot = Type.Object({
 })
 export type Snapshot = Static<typeof Snapshot>
 
-/** A raw configuration and its parsed form. */
 export interface Loaded {
   readonly config: Config
   readonly snapshot: Snapshot

@@ -6,7 +6,6 @@ import type { Environ, FaultReport } from "./values.ts"
 
 /** The choice of an upstream's proxy (D59). */
 
-/** The proxy settings that all upstreams share. */
 export interface ProxySettings {
   /** The `proxy` of the whole file; undefined if it has none. */
   readonly common: string | undefined

@@ -103,7 +103,6 @@ export function mapEntries<T>(
   return Object.fromEntries(Object.entries(mapping).map(([key, value]) => [key, change(value, key)]))
 }
 
-/** The sources of references in the configuration file. */
 export interface Sources {
   readonly env: Environ
   /** The text of a file; throws if it cannot be read. The caller decides what a relative path is relative to. */

@@ -8,7 +8,6 @@ export interface DemoAccess {
   readonly admin_token: string
 }
 
-/** The file that has it while the demo runs. */
 export function demoAccessPath(data_dir: string): string {
   return join(data_dir, "demo-access")
 }
@@ -21,7 +20,6 @@ export async function removeDemoAccess(data_dir: string): Promise<void> {
   await rm(demoAccessPath(data_dir), { force: true })
 }
 
-/** Parses the text of that file; null if it is invalid. */
 export function parseDemoAccess(text: string): DemoAccess | null {
   const { url, admin_token } = objectOf(parseJson(text))
   return typeof url === "string" && typeof admin_token === "string" ? { url, admin_token } : null

@@ -55,7 +55,6 @@ const TOPICS: readonly [Topic, ...Topic[]] = [
   },
 ]
 
-/** The differences of the two chat models. */
 export type DemoSize = "small" | "large"
 
 const STYLES: Readonly<Record<string, DemoSize>> = { "demo-small": "small", "demo-large": "large" }
@@ -69,7 +68,6 @@ export function styleOf(model: string): DemoSize {
   throw unknownModel(model)
 }
 
-/** OpenAI's error for a model that does not exist. */
 export function unknownModel(model: string): DemoError {
   const message = `The model ${JSON.stringify(model.slice(0, 100))} does not exist.`
   return new DemoError(404, "invalid_request_error", message, { code: "model_not_found", param: "model" })
@@ -115,12 +113,10 @@ export function checked<Schema extends TSchema>(
   throw new DemoError(400, "invalid_request_error", message(param), { param })
 }
 
-/** The parts of a text that a stream sends one by one. */
 export function wordsOf(text: string): readonly string[] {
   return text.match(/\s*\S+|\s+$/gu) ?? []
 }
 
-/** The error that the demo's provider answers with. */
 export class DemoError extends Error {
   override readonly name = "Refusal"
   readonly status: number

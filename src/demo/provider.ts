@@ -5,7 +5,6 @@ import { completeMessage, messagesModel } from "./messages.ts"
 import { respond } from "./responses.ts"
 import { PrefixCache, promptTokens } from "./tokens.ts"
 
-/** The credential that the demo's provider requires of the gateway. */
 export const PROVIDER_KEY = "demo-provider"
 
 /** A larger body is refused, like one over the context of a real model. */

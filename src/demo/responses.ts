@@ -15,7 +15,6 @@ type ResponsesCall = Static<typeof ResponsesCall>
 
 interface DemoResponse {
   readonly text: string
-  /** The response without its output, as it stands while it is made. */
   readonly begun: object
   readonly response: object
   readonly item: { readonly id: string }
@@ -73,7 +72,6 @@ function tell(call: ResponsesCall, style: DemoSize, cache: PrefixCache): DemoRes
   }
 }
 
-/** The last text of a user in the input. */
 function questionIn(messages: readonly unknown[]): string {
   const isUsers = (item: unknown) =>
     typeof item === "string" ||

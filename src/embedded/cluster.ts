@@ -19,7 +19,6 @@ export const USER = "tollgate"
 const UNFINISHED = "cluster-unfinished-"
 const POLL_MS = 20
 
-/** The cluster in the folder of a place; null if there is none. */
 export function existingCluster(place_folder: string): Cluster | null {
   const folder = join(place_folder, "cluster")
   const { dev, ino } = fs.statSync(folder, { throwIfNoEntry: false }) ?? {}

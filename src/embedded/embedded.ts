@@ -7,7 +7,6 @@ import { existingPlace, findPlace, isForeign, takeOver } from "./place.ts"
 import * as postgres from "./postgres.ts"
 import { requirePrograms } from "./programs.ts"
 
-/** The embedded Postgres, which the gateway runs itself. */
 export interface Embedded {
   readonly address: SocketAddress
   /** True if it was already running, left by a gateway that was killed. */

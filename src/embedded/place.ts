@@ -40,7 +40,6 @@ export function findPlace(data_dir: string): ClusterPlace {
   return { folder, runner }
 }
 
-/** The folder of the place of an earlier start; null if there is none. */
 export function existingPlace(data_dir: string): string | null {
   const [inside, pointer] = [join(data_dir, INSIDE), join(data_dir, POINTER)]
   if (!fs.existsSync(pointer)) return fs.existsSync(inside) ? inside : null
@@ -133,7 +132,6 @@ export function run(program: "chmod" | "chown" | "cp" | "rm", ...args: readonly 
   if (status !== 0) throw new Error(`${program} failed: ${error?.message ?? stderr.trim()}`)
 }
 
-/** The pids of all processes that this one can see. */
 export function allProcesses(): number[] {
   return fs.readdirSync("/proc").map(Number).filter(Boolean)
 }
@@ -147,7 +145,6 @@ export function readProcess(pid: number, file: "comm" | "cmdline"): string {
   }
 }
 
-/** Syncs a file, or the names in a folder, to the disk. */
 export function syncFile(path: string): void {
   const file = fs.openSync(path, "r")
   fs.fsyncSync(file)

@@ -21,7 +21,6 @@ const LOOK_MS = 1_000
 /** The interval at which a database without any is asked for sinks. There is no LISTEN through a pooler. */
 const SEARCH_MS = 5_000
 const PAGE = 64
-/** Requests to one sink at a time. */
 const PARALLEL = 8
 /** Failures of an event before it is skipped, the last two of them refusals for ever. */
 const REFUSALS = 3
@@ -42,7 +41,6 @@ const RETRIES_MS = [
   10 * HOUR_MS,
   12 * HOUR_MS,
 ] as const
-/** A sink that has failed for so long stops. */
 const GIVE_UP_MS = 7 * 24 * HOUR_MS
 
 interface DeliveriesOptions {
@@ -69,7 +67,6 @@ interface RefusedEvent {
   readonly meaning: Exclude<Meaning, "taken">
 }
 
-/** The first event of a request that was not taken. */
 interface Unsent extends Pick<RefusedEvent, "reason" | "meaning"> {
   readonly refused: OutgoingEvent
   /** True if it has no answer because the gateway stops. */

@@ -10,7 +10,6 @@ import { isPrivate } from "./private-address.ts"
 
 /** Longest wait for an answer, from the lookup of the name to the status. */
 const ANSWER_MS = 15_000
-/** The most that is read of an answer that refuses. */
 const READ_BYTES = 16_384
 
 export interface SinkRequest {

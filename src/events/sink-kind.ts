@@ -30,20 +30,16 @@ export interface SinkTarget {
   readonly url: string
   /** The current one; during the rotation of a webhook's also the one before. */
   readonly secrets: Some<string>
-  /** The name of the meter or metric at the vendor. */
   readonly meter: string | null
 }
 
-/** An address below the sink's. */
 export const below = (url: string, path: string) => `${url.replace(/\/$/, "")}${path}`
 
 export const bearer = ({ secrets: [token] }: SinkTarget) => ({ authorization: `Bearer ${token}` })
 
-/** The account's external id; null if it has none. */
 export const externalId = ({ source, subject }: EventBody) =>
   source === `/accounts/${subject}` ? null : subject
 
-/** Changes of what an account was charged. */
 export const isCharge = ({ type }: EventBody) =>
   type === "tollgate.call.ended" || type === "tollgate.call.corrected"
 

@@ -15,7 +15,6 @@ interface TroubleWatchOptions {
   write(seen: readonly Trouble[]): Promise<void>
 }
 
-/** Tells the ledger of troubles while they last, and then that they are over. */
 export class TroubleWatch {
   readonly #options: TroubleWatchOptions
   readonly #last_on_ms = new Map<string, number>()

@@ -15,7 +15,6 @@ export function makeSecret(): string {
   return `${PREFIX}${randomBytes(SECRET_BYTES).toString("base64")}`
 }
 
-/** The headers of a message that is sent at this time. */
 export function signedHeaders(
   { id, body }: WebhookMessage,
   secrets: readonly string[],

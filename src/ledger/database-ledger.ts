@@ -54,7 +54,6 @@ import { MAIN } from "./shards.ts"
 
 /** A call's first output is in a checkpoint within a second (D57). */
 const CHECKPOINT_MS = 900
-/** Interval of the search for hours that have ended. */
 const UPKEEP_MS = 60_000
 /** Interval of the search for months that have ended, and for old counters of members. */
 const SEAL_MS = 3_600_000
@@ -102,7 +101,6 @@ export class DatabaseLedger implements Ledger {
   readonly #labels: LabelQueue
   readonly #answers: KeptAnswers
   readonly #ends: EndQueue
-  /** Of the checkpoints and the attempts of running calls. */
   readonly #running_connection: DatabaseConnection
   readonly #attempts: AttemptQueue
   readonly #holds: HoldQueue
@@ -174,7 +172,6 @@ export class DatabaseLedger implements Ledger {
     return ledger
   }
 
-  /** The row of this process in the database. */
   get gateway_id(): string {
     return this.#lease.gateway_id
   }

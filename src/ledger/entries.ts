@@ -116,7 +116,6 @@ export interface ExceededBudget extends BudgetUse {
   readonly needed: bigint
 }
 
-/** A budget and what its current window has used. */
 export interface BudgetUse {
   readonly id: string
   readonly name: string
@@ -144,7 +143,6 @@ export interface End {
   readonly failure: Failure | null
   readonly notes: readonly Note[]
   readonly usage: Usage | null
-  /** Absent for most calls. */
   readonly details?: EndDetails
   /** The terms of the upstream that answered; null for those of the hold, if none did. */
   readonly terms_id: number | null
@@ -163,7 +161,6 @@ export interface EndDetails extends ProviderIds {
   readonly unread?: readonly string[]
   /** The provider's total less its parts. */
   readonly unexplained_tokens?: number
-  /** The provider's own cost, as an integer. */
   readonly provider_cost_nano?: string
   readonly estimate?: {
     readonly output_bytes: number
@@ -219,7 +216,6 @@ export interface CustomerPrice {
   readonly prices: CustomerPriceTexts | null
 }
 
-/** Prices of the kinds that they name. */
 export type CustomerPriceTexts = Partial<PriceTexts>
 
 /** Data about estimates from a call with final usage (D92). */
@@ -288,9 +284,7 @@ export interface Owner {
 export interface TagRules {
   /** Tags of all its calls, which no client can change. */
   readonly labels: Tags
-  /** Names of tags without which a call is refused. */
   readonly required_tags: readonly string[]
-  /** True if end users and tags of clients are ignored. */
   readonly ignores_client_tags: boolean
 }
 
@@ -330,7 +324,6 @@ export class NoAnswer extends LedgerUnavailable {
 /** Thrown for a shard that does not exist (D74). */
 export class UnknownShard extends Error {
   override readonly name = "UnknownShard"
-  /** The names of the shards. */
   readonly known: readonly string[]
 
   constructor(known: readonly string[]) {
@@ -396,7 +389,6 @@ export interface CallLedger {
    * within a bound (D26). Null if not known.
    */
   owner(key_hash: string): Owner | null
-  /** Forgets the owner of a key that may no longer call. */
   forget(key_hash: string): void
   /** The shard of a key that its former shard no longer has, because accounts can move (D74); null if no shard has it. */
   elsewhere(key_hash: string, owner: Owner): Promise<Owner | null> | null
@@ -427,6 +419,5 @@ export interface CallLedger {
   refused(refusal: RefusedCall, shard: number): void
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void>
-  /** The kept answer of a call; null if there is none. */
   keptAnswer(call_id: string, shard: number): Promise<string | null>
 }

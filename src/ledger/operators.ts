@@ -67,7 +67,6 @@ import { timeline } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
 import { sumUsage } from "./reports/usage-sums.ts"
 
-/** Deadlines of operators' requests to the database. */
 export interface Deadlines {
   readonly deadline_ms: number
   /** For questions that read many entries: sums, statistics, past balances, lists of calls, a new limit or budget. */
@@ -117,7 +116,6 @@ export function databaseOperators(
   { name, open, database, unheld, onAudit, onForgotten }: OperatedDatabase,
   { deadline_ms, sums_deadline_ms, audit_deadline_ms }: Deadlines = DEADLINES,
 ) {
-  /** Asks this database a question, with a deadline. */
   const within =
     (limit_ms: number) =>
     <Args extends readonly unknown[], Answer>(
@@ -173,14 +171,12 @@ export function databaseOperators(
       answerOf(createBudget(database, { id, ...budget }), sums_deadline_ms, id),
     getBudget: soon(getBudget),
     listBudgetLog: sums(listBudgetLog),
-    /** Null for an unknown account. */
     listBudgets: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listBudgets)(account_id, page)),
     changeBudget: sums(changeBudget),
     setCustomerPrice: ({ id = nextId(), ...price }: Order<CustomerPriceOrder>) =>
       answerOf(setCustomerPrice(database, { id, ...price }), deadline_ms, id),
     getCustomerPrice: soon(getCustomerPrice),
-    /** Null for an unknown account. */
     listCustomerPrices: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listCustomerPrices)(account_id, page)),
     endCustomerPrice: soon(endCustomerPrice),

@@ -91,7 +91,6 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
         return answer === null ? null : { shard, answer }
       }),
     )
-  /** The shard in which the account is live, with its balance, keys and limits. */
   const live = (id: string) => first(({ soon }) => soon(getAccount)(id))
   const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
   const priced = (id: string) => first(({ soon }) => soon(getCustomerPrice)(id))

@@ -11,7 +11,6 @@ export interface BodySource extends TapSource {
   bytes(): Uint8Array | Promise<Uint8Array>
 }
 
-/** The limits within which one JSON answer is collected. */
 interface CollectOptions {
   readonly source: BodySource
   /** The announced length in bytes; null if unknown. */
@@ -19,7 +18,6 @@ interface CollectOptions {
   readonly limit_bytes: number
   /** Bytes of a body over the limit that are read for its usage (D5). */
   readonly read_bytes: number
-  /** Reads a body over the limit. */
   readonly form: Pick<JsonForm, "openLarge">
   /** The total timeout (D31), and since when it runs by the clock of `performance.now`. */
   readonly total_ms: number

@@ -92,7 +92,6 @@ export class ChatReading extends EventReading {
     return this.#has_all || (this.#finished.size > 0 && this.#unfinished.size === 0)
   }
 
-  /** True if as many choices as were requested have their finish_reason. */
   get #has_all(): boolean {
     return this.#finished.size === this.#requested
   }

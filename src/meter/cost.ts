@@ -11,7 +11,6 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 /** For events, whose broken UTF-8 reads as U+FFFD. */
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true })
 
-/** The places of a usage object. */
 const USAGES: readonly (readonly string[])[] = [
   ["usage"],
   ["choices", EACH, "usage"],
@@ -82,7 +81,6 @@ function shownUsage(usage: string, hides: boolean, charge_nano: bigint | null): 
   }
 }
 
-/** The wishes of a stream's client. */
 export interface UsageWishes {
   /** The usage; otherwise it is stripped (D24). */
   readonly wants_usage: boolean
@@ -130,7 +128,6 @@ export class ShownUsage {
   }
 }
 
-/** The usage of a chunk, in a chunk without choices. */
 function finalChunk(data: string): string {
   const usage = usageText(data)
   const rest = edited(withMember(data, "choices", "[]"), ["x_groq", "usage"], unlessObject)
@@ -177,7 +174,6 @@ function usagesIn(payload: string): typeof USAGES {
   return USAGES.filter(([name]) => payload.includes(`"${name}"`))
 }
 
-/** Removes a usage object, and leaves a null. */
 function unlessObject(value: string): string | null {
   return isObjectText(value) ? null : value
 }

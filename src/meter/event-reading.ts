@@ -12,7 +12,6 @@ import type { SseEvent } from "./sse.ts"
 export abstract class EventReading {
   /** Events that the stream has sent before; the framer need not read equal events. */
   readonly recurring: Repetition
-  /** True if the last event of the stream was read. */
   done = false
   /** True if the provider failed, with or without an error event: nothing more is read. */
   error = false

@@ -6,7 +6,6 @@ import type { LargeAnswer } from "./large-answer.ts"
 import { ANSWER_BOUNDS, parsePayload } from "./output.ts"
 import type { JsonEvidence } from "./reading.ts"
 
-/** Reads the JSON answers of an operation. */
 export interface JsonForm {
   usageOf(payload: JsonObject, rules: UsageRules): UsageReading
   /** UTF-8 bytes of extractable output (D7). */
@@ -38,7 +37,6 @@ export function readJson(form: JsonForm, body: Uint8Array, ending: Ending, rules
   }
 }
 
-/** A body as far as it came. */
 export interface AnswerBody {
   readonly bytes: Uint8Array
   /** True if it is incomplete, and therefore malformed. */

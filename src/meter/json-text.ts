@@ -66,7 +66,6 @@ function isOf(name: string, names: string | ReadonlySet<string>): boolean {
   return typeof names === "string" ? name === names : names.has(name)
 }
 
-/** A value in the text, with its key if it has one. */
 interface JsonMember {
   /** Empty for an element. */
   readonly name: string

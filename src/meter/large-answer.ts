@@ -16,7 +16,6 @@ const BOM: readonly number[] = [0xef, 0xbb, 0xbf]
 /** Keys and usage that are longer than this are ignored. */
 const MAX_KEY_BYTES = 64
 const MAX_USAGE_BYTES = 65_536
-/** Members of the answer that are kept. */
 const KEPT: ReadonlySet<string> = new Set(["usage", "service_tier"])
 /** Replaces a member that is too long. It is neither a usage nor a service tier. */
 const TOO_LONG = "0"
@@ -35,7 +34,6 @@ export interface JsonPosition {
   readonly name: string
 }
 
-/** The position of a usage object in the bytes of an answer. */
 export interface UsageSpan {
   readonly start: number
   readonly end: number
@@ -100,12 +98,10 @@ export class LargeAnswer implements JsonPosition {
     return !this.#at_start && this.depth === 0 && !this.#stray
   }
 
-  /** True if there was only white space so far. */
   get blank(): boolean {
     return this.#at_start && !this.#stray
   }
 
-  /** True if it began as an object. */
   get object(): boolean {
     return !this.#at_start && !this.#stray
   }
@@ -121,7 +117,6 @@ export class LargeAnswer implements JsonPosition {
     return readServiceTier(this.members)
   }
 
-  /** A kept member as the only one of an object; null if it is not JSON. */
   #member(name: string): JsonObject | null {
     const text = this.#kept.get(name)
     return text === undefined ? {} : parsePayload(`{"${name}":${text}}`)
@@ -187,7 +182,6 @@ export class LargeAnswer implements JsonPosition {
     this.#read_bytes += chunk.byteLength
   }
 
-  /** True if an object that begins here is a usage. */
   #isUsage(): boolean {
     const { depth, keys, lists } = this
     if (depth === 0 || depth > USAGE_DEPTH || lists[depth - 1] === true || keys[depth - 1] !== "usage")

@@ -21,9 +21,7 @@ const STAND_IN = "x"
 /** Data counts in steps of this many bytes (D7), so the stand-in is shorter by a multiple of it. */
 const STEP_BYTES = 64
 
-/** An event without its long text. */
 export interface Abridged {
-  /** Its payload with a shorter text. */
   readonly payload: JsonObject
   /** UTF-8 bytes of output in the whole event. */
   bytes(outputBytes: (payload: JsonObject) => number): number

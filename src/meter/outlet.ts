@@ -42,11 +42,9 @@ export class Outlet {
   #ending = false
   /** Events without evidence, held back until the first output or usage (rule 6); null afterwards. */
   #held: Parts | null = new Parts()
-  /** True if something was written since the last flush. */
   #written = false
   /** Contiguous bytes of one buffer that were neither held back nor written yet. */
   #run: Run | null = null
-  /** The time at which the client left. */
   #gone_ms: number | null = null
   /** The time at which bytes were last sent, or began to wait for that; at first, when the stream was opened. */
   #sent_ms = performance.now()
@@ -220,7 +218,6 @@ export class Outlet {
     return true
   }
 
-  /** Sends bytes immediately. */
   send(bytes: Uint8Array): void {
     if (this.gone) return
     this.#endRun()

@@ -116,7 +116,6 @@ function stringBytes(name: string, text: string): number {
   return countedBytes(name, Buffer.byteLength(text))
 }
 
-/** The bytes that a string of this length counts under this name. */
 export function countedBytes(name: string, bytes: number): number {
   if (NOT_SAID.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
   return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes

@@ -31,7 +31,6 @@ export class Parts {
     return this.#parts
   }
 
-  /** True if there is a view of this chunk among them. */
   keeps(chunk: Uint8Array): boolean {
     return hasViewOf(this.#parts, chunk)
   }
@@ -55,7 +54,6 @@ export class Parts {
   }
 }
 
-/** True if one of the parts has bytes of this chunk. */
 export function hasViewOf(parts: readonly Uint8Array[], chunk: Uint8Array): boolean {
   return parts.some(({ buffer }) => buffer === chunk.buffer)
 }

@@ -24,12 +24,10 @@ export class Repetition implements Recurring {
   /** The bytes of an event before and after its text; null before one is learned. */
   #text: { readonly head: Uint8Array; readonly foot: Uint8Array } | null = null
   #lessons = 0
-  /** True if an event with output was parsed. */
   #has_output = false
   /** An event without evidence, complete; null before one is learned. */
   #idle: Uint8Array | null = null
   #idle_lessons = 0
-  /** True if an event without output was parsed. */
   #has_idle = false
 
   /** `textOf`: the one text of a payload, null where it has none or several. `outputBytes`: of all its output (D7). */

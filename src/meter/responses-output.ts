@@ -103,7 +103,6 @@ function toolOf({ type, status, action }: JsonObject): string | null {
   return tool === undefined || (tool === "web_search" && !is_search) ? null : tool
 }
 
-/** The runs of a response, by its items. */
 export function runsOf(response: JsonObject): ToolRuns {
   const runs: Record<string, number> = {}
   for (const item of itemsOf(response)) {
@@ -113,7 +112,6 @@ export function runsOf(response: JsonObject): ToolRuns {
   return runs
 }
 
-/** The counted bytes of one output item. */
 interface CountedItem {
   bytes: number
   /** By the part of the item. */
@@ -142,7 +140,6 @@ export class ResponsesOutput {
   readonly #items = new Map<number | string, CountedItem>()
   #open_items = 0
   #ends_with_answer = false
-  /** The item and part of the last event with output. */
   #last: { readonly item: CountedItem; readonly part: string } | null = null
 
   /** True if every item that began is done, and the last one may be the last of the answer (D9). */

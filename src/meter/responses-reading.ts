@@ -82,7 +82,6 @@ function usageOf({ usage, tool_usage }: JsonObject, { web_search: searches = 0, 
   }
 }
 
-/** The text of a delta; null for any other event. */
 function deltaOf({ type, delta }: JsonObject): string | null {
   return typeof delta === "string" && typeof type === "string" && type.endsWith(".delta") ? delta : null
 }

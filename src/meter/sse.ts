@@ -22,7 +22,6 @@ export interface Recurrence {
   readonly output_bytes: number
 }
 
-/** Recognises events that recur. */
 export interface Recurring {
   /** The known events from `start` on, where an event begins; null when the first one is not known. */
   follow(chunk: Uint8Array, start: number): Recurrence | null
@@ -131,7 +130,6 @@ export class Framer {
       this.#unfinished.add(copyIfSmall(view(chunk, event_start, chunk.byteLength)))
   }
 
-  /** True if the unfinished event has bytes of this chunk. */
   keeps(chunk: Uint8Array): boolean {
     return this.#unfinished.keeps(chunk)
   }

@@ -58,7 +58,6 @@ export interface TapOptions extends UsageWishes {
   readonly sizes: StreamSizes
   readonly times: StreamTimes
   readonly idle_ms: number
-  /** The rest of the total timeout. */
   readonly total_ms: number
   /**
    * The time to read on for the final usage once the client has left; null to stop immediately (D9). It may grow with what

@@ -22,7 +22,6 @@ export class Tap implements Feed {
   #whole: WholeAnswer | null | undefined
   readonly #reading: EventReading
   readonly #usage: ShownUsage
-  /** The client's side. */
   readonly outlet: Outlet
   readonly #opened_ms = performance.now()
   #timer: Timer | undefined
@@ -297,7 +296,6 @@ export class Tap implements Feed {
     this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#nextLook(now)))
   }
 
-  /** The limit that is passed, if one is. */
   #ending(now: number): Ending | null {
     const { total_ms, idle_ms, times } = this.#options
     if (left(now, this.#opened_ms, total_ms) <= 0) return "deadline"

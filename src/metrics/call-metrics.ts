@@ -11,7 +11,6 @@ const FIRST_TOKEN_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.
 const PER_TOKEN_S = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5]
 const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power)
 
-/** The labels of a call: names from the configuration. */
 export interface MeteredCall {
   readonly model: string
   readonly operation: OperationName
@@ -26,7 +25,6 @@ interface OpenCalls {
   readonly held_nano: bigint
 }
 
-/** Metrics of calls: their outcomes and charges. */
 export function callMetrics(registry: Registry) {
   const metrics = { ...counters(registry), ...genAi(registry) }
   const cells = new Tree<CallCells>()
@@ -128,7 +126,6 @@ class CallCells {
 
 const USAGE_NOTES: ReadonlySet<string> = new Set(usageNotes)
 
-/** The gateway's own metrics: how calls were settled, and for how much. */
 function counters(registry: Registry) {
   return {
     settled: registry.counter(

@@ -29,7 +29,6 @@ export function createMetrics(worker?: number) {
     ...callMetrics(registry),
     ...ledgerMetrics(registry),
     ...traceMetrics(registry),
-    /** Sets the source of the readiness, which is read at each scrape. */
     watchReady(read: () => boolean): void {
       const help = "1 if this process accepts new calls (/readyz is 200), otherwise 0."
       registry.gauge("tollgate_ready", help, () => (read() ? 1 : 0))
@@ -42,7 +41,6 @@ export function createMetrics(worker?: number) {
     },
     ...sinkMetrics(registry),
     content_type: CONTENT_TYPE,
-    /** All metrics in the Prometheus text format. */
     print: async (): Promise<string> => registry.print(),
     /** The same, as values. */
     families: (): readonly MetricFamily[] => registry.families,
@@ -63,7 +61,6 @@ function sinkMetrics(registry: Registry) {
   return {
     eventSent: (sink: string, outcome: "taken" | "refused" | "skipped", count: number): void =>
       sent.of(sink, outcome).add(count),
-    /** Sets the source of the lags, which is read at each scrape. */
     watchSinks(read: () => Iterable<readonly [sink: string, lag_s: number]>): void {
       const help =
         "Age of the oldest event that was not delivered to the sink, 0 if there is none. Only in the process that delivers to it."
@@ -91,7 +88,6 @@ function traceMetrics(registry: Registry) {
   }
 }
 
-/** Metrics of requests and of upstream attempts. */
 function requestMetrics(registry: Registry) {
   const requests = registry.counter(
     "tollgate_requests_total{route,status}",

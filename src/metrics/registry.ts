@@ -3,7 +3,6 @@
  * call, where cells that are looked up once take 0.4 us.
  */
 
-/** The value of one combination of labels. */
 export class CounterCell {
   value = 0
 
@@ -182,7 +181,6 @@ export class Tree<Value> {
   }
 }
 
-/** The cells of a metric by its labels' values. */
 export class Cells<Cell> {
   readonly #names: readonly string[]
   readonly #make: () => Cell

@@ -129,7 +129,6 @@ function addPart(list: unknown[], part: unknown, depth: number): void {
   list.push(part)
 }
 
-/** A chat completion from its chunks. */
 export class ChatAssembly implements Assembly {
   #top: JsonObject | null = null
   readonly #choices = new Map<number, JsonObject>()

@@ -57,7 +57,6 @@ export const chat: OperationOn<ChatRequest> = {
   wantsCost,
 }
 
-/** A chat completion converted to one chunk of a stream. */
 function chunkOf(completion: JsonObject): JsonObject {
   const { object, choices } = completion
   return {

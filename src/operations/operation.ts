@@ -13,7 +13,6 @@ import type { JsonObject } from "../wire/usage.ts"
  */
 export interface Operation {
   readonly name: OperationName
-  /** The family of its models and upstreams. */
   readonly family: Family
   /** Below the `base_url` of an upstream: `/chat/completions`. */
   readonly path: string
@@ -42,7 +41,6 @@ export interface OperationOn<Request extends NamedModel> extends Operation {
   texts(request: Request): FieldTexts
   /** The fields that are sent with another value, besides the model's name. */
   changes(request: Request): Readonly<Record<string, unknown>>
-  /** True if the client wants events. */
   streams(request: Request): boolean
   /** True if the client wants the usage of a stream (D24). */
   wantsUsage(request: Request): boolean

@@ -76,7 +76,6 @@ export function vendorOf(headers: Headers, vendors: readonly string[]): string |
   return vendors.find((vendor) => headers.has(versionHeader(vendor)))
 }
 
-/** True if any configured vendor's version header is there. */
 export function hasVersionHeader(headers: Headers, vendors: readonly string[]): boolean {
   return vendorOf(headers, vendors) !== undefined
 }

@@ -60,7 +60,6 @@ export const responses: OperationOn<ResponsesRequest> = {
   wantsCost: () => false,
 }
 
-/** The last event of a stream for each state of a response. */
 const LAST_EVENTS: Readonly<Record<string, string>> = {
   failed: "response.failed",
   incomplete: "response.incomplete",

@@ -53,7 +53,6 @@ export interface ErrorMeanings {
   readonly account: ReadonlySet<string>
   /** Beginnings of messages for the same; the rest of a message may repeat a client's words. */
   readonly account_messages: readonly RegExp[]
-  /** Statuses with a special meaning at this provider. */
   readonly statuses: Readonly<Record<number, ErrorMeaning>>
 }
 

@@ -15,7 +15,6 @@ export const presets: Readonly<Record<string, Preset>> = {
 
 export const presetNames: readonly string[] = Object.keys(presets)
 
-/** The name of the preset whose address this is; null if there is none. */
 export function presetAt(base_url: string): string | null {
   if (!URL.canParse(base_url)) return null
   const { hostname, pathname } = new URL(base_url)

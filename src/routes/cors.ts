@@ -4,7 +4,6 @@ import { type GatewayError, idHeaders } from "../errors.ts"
 const EXPOSED = "x-request-id, request-id, retry-after, x-should-retry"
 /** Seconds for which a browser may cache a preflight. */
 const MAX_AGE_S = 600
-/** Names of headers, separated by commas. */
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~, \t-]{1,1024}$/
 
 const OPERATORS = ["/metrics", "/admin", "/console"]

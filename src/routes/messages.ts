@@ -27,7 +27,6 @@ export function messageCalls(gateway: Gateway) {
     .post(`/:vendor${PATH}`, answersOfVendor, described(ofVendor(creating)))
 }
 
-/** The route below a vendor's name. */
 export function ofVendor<Route extends RouteDescription>(route: Route) {
   const { operationId, summary } = route
   return {

@@ -100,7 +100,6 @@ function usageRules({ asked }: Call, { route }: Reply): UsageRules {
   }
 }
 
-/** The error for a JSON answer that was released. */
 function refused({ failure }: End): GatewayError {
   switch (failure) {
     case "usage_missing":

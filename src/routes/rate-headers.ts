@@ -42,7 +42,6 @@ function headersOf({ unit, limit, remaining, reset_ms }: RateLeft, vendor: strin
   }
 }
 
-/** The answer with these headers. */
 export function withRate(answer: Response, rate: Readonly<Record<string, string>> | null): Response {
   if (rate !== null) for (const [name, value] of Object.entries(rate)) answer.headers.set(name, value)
   return answer

@@ -72,7 +72,6 @@ export function creditBody(credit: Credit): CreditBody {
   })
 }
 
-/** A credit, and what has become of it. */
 export function grantBody(credit: CreditStanding): GrantBody {
   const { left_nano, expired_nano, voided_nano } = credit
   return {
@@ -114,7 +113,6 @@ function commonOf(key: Key) {
   }
 }
 
-/** A budget as operators see it. */
 export function budgetBody(budget: Budget): BudgetBody {
   const { unit, raised_amount, raised_until } = budget
   return bodyOf(BudgetBody, {
@@ -326,7 +324,6 @@ function reportOf<Sums>(
 
 const NAMED: readonly Grouping[] = ["key", "account", "end_user"]
 
-/** The value of a group in each dimension. */
 function valuesOf({ group, name, further }: UsageGroup, dimensions: readonly Grouping[]) {
   const values = [{ group, name }, ...further].map((value, at) => {
     const by = dimensions[at] ?? "day"
@@ -393,7 +390,6 @@ function feesBody(fees: Readonly<Record<string, bigint>>, price_multiplier_bp: n
   return Object.fromEntries(toolNames(fees).map(printed))
 }
 
-/** A line of a receipt, times a price multiplier. */
 function lineBody({ price_pico, cost_pico, ...line }: ChargeLine, price_multiplier_bp: number) {
   return {
     ...line,

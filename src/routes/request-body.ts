@@ -21,7 +21,6 @@ const LEAST_PART_BYTES = 512
 
 type Decoder = () => Transform
 
-/** The size of a decoder's output chunks. */
 const PART_BYTES = 65_536
 /** The memory of a decoder. Measured: 92 KiB for gzip, with its stream. A body's byte counts as four (D77). */
 const DECODER_BYTES = 131_072 / COPIES
@@ -95,7 +94,6 @@ function cutShort(cause: unknown): GatewayError {
   })
 }
 
-/** The parts of a body that have arrived. */
 class BodyParts {
   /** True if the memory of the whole body is taken before it arrives. */
   readonly is_sized: boolean = false

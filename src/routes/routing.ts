@@ -76,7 +76,6 @@ function noAnswer({ id, shard, message: cause }: NoAnswer): GatewayError {
   })
 }
 
-/** Errors for a part of the event feed that is missing. */
 export const FEED_ARCHIVED =
   "Events after this cursor or time are archived. Find what is missing in your own records, and continue with a later `from`."
 const UNKNOWN_CURSOR =

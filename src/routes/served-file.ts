@@ -8,10 +8,8 @@ import { answer, described, text } from "./reference/operation.ts"
 /** Asynchronous, because the largest file takes longer than a stream should wait. */
 const pack = promisify(gzip)
 
-/** A file of a page, with its fingerprint. */
 export interface ServedFile {
   readonly bytes: ArrayBuffer
-  /** The file with gzip. */
   readonly packed_bytes: Uint8Array<ArrayBuffer>
   readonly type: string
   readonly etag: string

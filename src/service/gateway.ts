@@ -30,7 +30,6 @@ export interface Gateway {
   readonly log: Log
   /** Null without tracing (D54). */
   readonly tracer: Tracer | null
-  /** The sockets of requests, as routes may use them. */
   readonly sockets: Sockets
   /** Why the gateway takes no new calls: it drains, or the ledger cannot be written. Null when it is ready. */
   notReady(): string | null

@@ -30,7 +30,6 @@ export interface WorkerContext {
   readonly number: number
   /** The metrics of all workers, as `/metrics` shows them. */
   printAll(): Promise<string>
-  /** The statuses of the upstreams in every worker. */
   upstreamStatusesOfAll(): Promise<readonly UpstreamBody[]>
 }
 
@@ -64,9 +63,7 @@ export class Service {
   /** Null when operators share the clients' listener. */
   readonly admin_server: Server | null
   readonly shutdown: Shutdown
-  /** The metrics of this process alone. */
   readonly printMetrics: () => Promise<string>
-  /** The statuses of the upstreams in this process. */
   readonly upstreamStatuses: () => readonly UpstreamBody[]
   readonly #ledger: Ledger
   readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }

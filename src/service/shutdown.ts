@@ -32,7 +32,6 @@ export class Shutdown {
   readonly #options: ShutdownOptions
   #signals = 0
   #began_ms = 0
-  /** Calls that had ended when the shutdown began. */
   #finished_before = 0
   #closed: Promise<void> | null = null
 
@@ -44,7 +43,6 @@ export class Shutdown {
     return this.#signals > 0
   }
 
-  /** True if a second signal hurries the shutdown. */
   get #hurried(): boolean {
     return this.#signals > 1
   }
@@ -138,7 +136,6 @@ async function allSent(server: Server): Promise<void> {
 /** Ctrl-C reaches the gateway twice: from the terminal, and passed on by `bun run`. */
 const SAME_SIGNAL_MS = 500
 
-/** The parts that the signals control. */
 interface Signalled {
   /** SIGTERM or SIGINT: the first drains, a second one hurries (D34). */
   signal(): void

@@ -22,7 +22,6 @@ export interface EstimateTerms {
   readonly bytes_per_token: number
   /** The prompt tokens of an estimate, where it charges any. */
   readonly prompt_tokens_estimate: number
-  /** The condition under which an estimate charges the prompt. */
   readonly estimate_prompt: Model["estimate"]["prompt"]
   /** Tokens of hidden reasoning, added if the client cut its stream. */
   readonly hidden_output_tokens?: number | undefined

@@ -15,7 +15,6 @@ import { OWN_TIERS_SERVED } from "../wire/fields.ts"
 import type { Buckets, Usage } from "../wire/usage.ts"
 import type { Verdict } from "./decide.ts"
 
-/** The charge of a call, and the tokens that it is for. */
 export interface Priced {
   readonly charge_nano: bigint
   /** Reported plus estimated tokens, as charged; null when nothing is. */

@@ -18,7 +18,6 @@ export interface Settlement {
   readonly durable: Promise<void>
 }
 
-/** Told of every call that ended. */
 export type OnSettled = (call: Call, end: End) => void
 
 /** Settles a call by what was delivered (rules 1-6). A call ends once: a second settlement is a broken invariant. */

@@ -35,7 +35,6 @@ export class Reloads {
   #current: Loaded
   #last: Promise<void> = Promise.resolve()
   #looking: Promise<void> | null = null
-  /** By path. */
   readonly #changes = new Map<string, Change>()
 
   constructor(options: ReloadsOptions) {

@@ -30,7 +30,6 @@ function serverOf(upstream: Upstream): SpanAttributes {
   return server
 }
 
-/** Attributes of a call that holds money. */
 export function callOf(
   { stream, account_id, key_id, amount_nano }: Hold,
   model: string,
@@ -59,7 +58,6 @@ export function settlementOf({ outcome, basis, charge_nano, ending, failure, not
   }
 }
 
-/** The upstream that answered, and the charged tokens. */
 export function tokensOf({ usage }: End, upstream: string | null): SpanAttributes {
   return {
     "gen_ai.provider.name": upstream,

@@ -40,7 +40,6 @@ const SAMPLED = 0x001
 const HAS_IS_REMOTE = 0x100
 const IS_REMOTE = 0x200
 
-/** The resource of all spans of a process. */
 export interface SpanOrigin {
   readonly resource: SpanAttributes
   readonly scope: { readonly name: string; readonly version: string }

@@ -3,9 +3,7 @@ import type { End, Hold } from "../ledger/entries.ts"
 import type { OperationName } from "../wire/call.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "../wire/trace-context.ts"
 
-/** The response to a request. */
 export interface Answered {
-  /** The pattern of the route. */
   readonly route: string
   readonly method: string
   readonly status: number
@@ -20,7 +18,6 @@ export interface Answered {
 export interface Trace {
   /** 32 hex digits. */
   readonly id: string
-  /** The hold begins. */
   holding(): void
   held(hold: Hold, model: string, operation: OperationName): void
   /** An upstream attempt begins, with the operation in the words of the GenAI conventions. Returns the trace headers of its request. */
@@ -33,7 +30,6 @@ export interface Trace {
   durable(): void
 }
 
-/** Records the traces of a process. */
 export interface Tracer {
   /** A request begins, in the trace of its headers if they name one. */
   begin(request: Request, request_id: string, context: TraceContext | null): Trace

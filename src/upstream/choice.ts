@@ -1,6 +1,5 @@
 import type { Credential, Model, Route } from "../config/config.ts"
 
-/** An upstream for a call, and the key to ask it with. */
 export interface Candidate {
   readonly route: Route
   readonly key: Credential
@@ -68,7 +67,6 @@ export class KeyRests {
 /** Bounded because it is hashed for every upstream and key, and a client may send one of 20 MiB. */
 const MAX_AFFINITY_CHARACTERS = 1_024
 
-/** The candidates of models that leave no choice. */
 const only = new WeakMap<Model["routes"], readonly Candidate[]>()
 
 /**

@@ -12,7 +12,6 @@ const OPEN_MS = 10_000
  */
 export type AttemptResult = "answered" | "unreachable" | "failed" | "abandoned"
 
-/** The status of an upstream's circuit breaker. */
 export interface BreakerStatus {
   /** `open`: calls are refused. `trying`: one call tests whether the upstream works again. */
   readonly state: "ready" | "open" | "trying"

@@ -24,7 +24,6 @@ export class ClientDeadline {
   #is_listening = false
   #drain: Timer | undefined
   #reason: AbandonReason | null = null
-  /** The time at which the client left. */
   #left_ms: number | null = null
 
   constructor(client: Signal, stopped: Signal, drain_ms: number | null) {
@@ -37,7 +36,6 @@ export class ClientDeadline {
     if (stopped.aborted) this.#stop()
   }
 
-  /** Aborted when the wait is over. */
   get signal(): Signal {
     return this.#over
   }

@@ -115,7 +115,6 @@ function attemptResultOf({ outcome, of_key }: FailedAttempt): AttemptResult {
   return outcome < 500 ? "answered" : "failed"
 }
 
-/** The request of a call, before an upstream is chosen. */
 export interface Outgoing {
   readonly request_id: string
   /** The account of the request, for the circuit breaker (D33). */
@@ -237,7 +236,6 @@ function judge(
   return refused(route.upstream, key, head, body, request_id, outgoing.refusals)
 }
 
-/** The status that says what a refusal means. */
 const MEANT: Readonly<Record<ErrorMeaning, number>> = { account: 402, rate: 429, content: 400 }
 
 /**

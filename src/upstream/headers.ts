@@ -39,7 +39,6 @@ function commonHeaders(upstream: Upstream, key: Credential, stream: boolean): He
   }
 }
 
-/** Those of one request. */
 function ownHeaders(common: HeaderFields, request_id: string, further: HeaderFields | null): HeaderFields {
   const own: Record<string, string> = {}
   for (const name in further) if (!Object.hasOwn(common, name)) own[name] = further[name] ?? ""
@@ -47,7 +46,6 @@ function ownHeaders(common: HeaderFields, request_id: string, further: HeaderFie
   return own
 }
 
-/** Common headers, and as lines. */
 interface Common {
   readonly headers: HeaderFields
   readonly lines: FieldLines

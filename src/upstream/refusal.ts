@@ -15,12 +15,10 @@ export interface ProviderRefusal {
 
 /** A provider's refusal, as the client sees it (D17). */
 export interface RefusalForm {
-  /** True if the body of an answer with this status is read. */
   isRead(status: number): boolean
   errorOf(refusal: ProviderRefusal): GatewayError
 }
 
-/** The error for a client of the chat family. */
 export function refusalError(refusal: ProviderRefusal): GatewayError {
   const code = codeForStatus(refusal.status)
   switch (code) {
@@ -71,7 +69,6 @@ export function isSpoken(status: number): boolean {
   return codeForStatus(status) in OWN_MESSAGE
 }
 
-/** The messages for bodies without one. */
 const OWN_MESSAGE = {
   invalid_request:
     "The provider refused the request as invalid. Compare it with the provider's API reference.",

@@ -3,7 +3,6 @@ import type { ProviderIds } from "../wire/call.ts"
 
 /** The body of an answer, read either part by part or as a whole. */
 export interface Body {
-  /** True if all of it has come. */
   readonly arrived: boolean
   /** The next part, without waiting if it has come already; null at the end. Rejects when the body does not arrive whole. */
   read(): Uint8Array | null | Promise<Uint8Array | null>

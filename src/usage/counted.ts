@@ -107,7 +107,6 @@ export function count(usage: unknown, { rest }: UsageReader): Counted | null {
 class UsageVisit {
   readonly counted = new Counted()
   is_invalid = false
-  /** The place that decided each count. */
   readonly #places: Partial<Record<CountName | "cost", UsagePath>> = {}
   #values = 0
 

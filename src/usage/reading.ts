@@ -113,7 +113,6 @@ function hasUsage(choice: unknown): boolean {
 /** The counts of a usage; why there are none otherwise. */
 export type ReportedUsage = Counted | "missing" | "invalid"
 
-/** The counts of the first valid usage. */
 export function firstCounted(usages: readonly unknown[], { reader }: UsageRules): ReportedUsage {
   for (const usage of usages) {
     const counted = count(usage, reader)

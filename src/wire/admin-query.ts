@@ -52,7 +52,6 @@ export const AccountsQuery = query({
   ...page,
 })
 
-/** The filters and the page of a list of calls. */
 export const CallsQuery = query({
   account: Type.Optional(id("Only calls of this account.")),
   key: Type.Optional(id("Only calls made with this key.")),
@@ -81,7 +80,6 @@ export const BalanceQuery = query({
   ),
 })
 
-/** The page of a query, in the form of the ledger. */
 export function pageOf({ limit = DEFAULT_PAGE, after }: Static<typeof PageQuery>) {
   return { limit, after: after ?? null }
 }

@@ -224,7 +224,6 @@ const keyFields = {
   created_at: titled("Created", Time),
 }
 
-/** The fields that a new key and a listed one have in common. */
 export const CommonKeyBody = Type.Object(keyFields)
 
 export const KeyBody = Type.Object({

@@ -3,7 +3,6 @@ import type { BudgetLogBody } from "./events.ts"
 
 /** The words of budgets (D97), for the ledger's schema, the routes and the command line. */
 
-/** The calls of the account that a budget counts. */
 export const budgetSelectors = ["all", "key", "group", "model", "end_user", "tag"] as const
 export type BudgetSelector = (typeof budgetSelectors)[number]
 
@@ -17,10 +16,8 @@ export type BudgetPeriod = (typeof budgetPeriods)[number]
 export const budgetChanges = ["created", "changed", "raised", "reset", "deleted"] as const
 export type BudgetChange = (typeof budgetChanges)[number]
 
-/** The beginning of the types of events of budgets. */
 export const BUDGET_EVENT = "tollgate.budget."
 
-/** The calls that a budget counts, in words. */
 export function printSelected({
   selector,
   selected,

@@ -17,7 +17,6 @@ const asking = {
   ),
 }
 
-/** The status of an attempt, or the reason for a missing one. */
 export const attemptOutcome = {
   status: nullable(Type.Integer()),
   failure: titled(

@@ -141,7 +141,6 @@ export function wantsUsage(request: ChatRequest): boolean {
   return request.stream_options?.include_usage === true || wantsCost(request)
 }
 
-/** The field of a request that asks for its cost. */
 interface Costed {
   readonly usage?: { readonly include?: boolean | null } | null
 }

@@ -18,7 +18,6 @@ export const MAX_PRIORITY = 100
 
 /** Parts of the amounts of grants. What was spent is not among them. */
 export const grantParts = ["left", "expired", "voided"] as const
-/** The sums of all grants of a shard. */
 export interface GrantSums {
   /** Grants with money left; some may not be effective yet. */
   readonly open: number

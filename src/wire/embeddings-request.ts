@@ -52,7 +52,6 @@ export function parseEmbeddings(body: unknown): EmbeddingsRequest {
   return body
 }
 
-/** The number of tokens of an input that is given in tokens; null for text. */
 export function countedTokens(input: unknown): number | null {
   if (!Array.isArray(input)) return null
   let tokens = 0

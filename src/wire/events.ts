@@ -57,7 +57,6 @@ export const EventsQuery = query({
   ),
 })
 
-/** The query, in the form of the ledger. */
 export function askedEvents(asked: Static<typeof EventsQuery>) {
   const { limit = DEFAULT_EVENTS, types = eventTypes, after, from } = asked
   return { limit, types, after: after ?? null, from: from ?? null }

@@ -5,7 +5,6 @@
  * A field that is not here passes, and counts as text (D18).
  */
 
-/** The possible meanings of a field. */
 export type Means =
   /** No part of the prompt, and no effect on a price. */
   | "none"
@@ -47,11 +46,9 @@ export type Means =
   | "ttl"
   /** Bounds the output of a choice. */
   | "limit"
-  /** Multiplies the output. */
   | "times"
   /** Bounds the rounds of the provider's tools. */
   | "rounds"
-  /** Asks for reasoning. */
   | "reasons"
   /** No price can say what it costs (D61). */
   | "refused"
@@ -220,7 +217,6 @@ export const OWN_TIERS_SERVED: ReadonlySet<unknown> = new Set([OWN_TIER, "standa
 export const OWN_TIERS: ReadonlySet<unknown> = new Set([...OWN_TIERS_SERVED, "standard_only"])
 /** Values of a field that have a meaning of their own: 5 minutes is what every model charges as `cache_write`. */
 export const TTLS: Readonly<Record<string, string>> = { "5m": "", "30m": "", "1h": "cache_write_1h" }
-/** Kinds of output. */
 export const MODALITIES: Readonly<Record<string, string>> = {
   text: "",
   audio: "audio_output",
@@ -240,7 +236,6 @@ export interface Switch {
 
 /** A price that no model can have. */
 export const NONE = ""
-/** The prefix of a switch for a tool with a fee for each run. */
 export const TOOL_RUN = "tool_run:"
 
 /** Things that a request can ask for besides plain tokens, and their needs (D61, D89). */

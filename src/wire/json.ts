@@ -182,7 +182,6 @@ export class FieldTexts {
   }
 }
 
-/** A field that no change names. */
 const KEPT = Symbol("kept")
 
 /**

@@ -2,7 +2,6 @@ import { FIELDS, type FieldPlace, type FieldRow, type Means } from "./fields.ts"
 import { folded } from "./paths.ts"
 import { isObject } from "./usage.ts"
 
-/** The meaning of a field, and the table's form of it. */
 export interface FieldMeaning {
   readonly means: Means
   /** Empty for none. */
@@ -11,7 +10,6 @@ export interface FieldMeaning {
   readonly idle: readonly string[]
 }
 
-/** The known fields of a place. */
 export interface Known {
   readonly meanings: ReadonlyMap<string, FieldMeaning>
   /** The known spelling of each name, by the name folded (D18). */
@@ -33,7 +31,6 @@ function knownIn(rows: readonly FieldRow[]): Known {
   return { meanings, spellings: new Map([...meanings.keys()].map((name) => [folded(name), name])) }
 }
 
-/** The fields of a place that the argument of a row names. */
 export function placeNamed(name: string): Known {
   const known = PLACES.get(name)
   if (known === undefined) throw new Error(`the table of fields has no place ${name}`)

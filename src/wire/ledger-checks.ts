@@ -149,7 +149,6 @@ export const CheckedSealBody = Type.Object({
   next: nullable(Id, "The lowest id of the next hour to check. Null after the last one."),
 })
 
-/** The part of a month's dump that is read. */
 export const DumpQuestion = Type.Object(
   {
     month: SealCheck.properties.month,
@@ -173,7 +172,6 @@ export const DumpBody = Type.Object({
   next: nullable(Id, "Where the next part begins. Null after the last one."),
 })
 
-/** A dump that was made and compared with its seal. */
 export const DumpNote = Type.Object(
   {
     month: SealCheck.properties.month,
@@ -224,7 +222,6 @@ function dayOf(text: string): Date {
 /** The day whose sums are compared with the journal (D72). */
 export const SumsCheck = Type.Object({ day: Type.Optional(Day) }, closed)
 
-/** The result of that comparison. */
 export const CheckedSumsBody = Type.Object({
   day: DayOrNull("The day, in UTC. Null if it has no sums yet."),
   sums: count("The number of sums of this day and its hours."),

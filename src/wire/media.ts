@@ -65,7 +65,6 @@ function agrees(kind: MediaKind, declared: string): boolean {
   return declared === "" || kindOf(declared) === kind
 }
 
-/** A known beginning of a file. */
 interface FileForm {
   readonly kind: MediaKind
   tokens(data: Base64Data): number | null
@@ -218,7 +217,6 @@ class Base64Data {
     this.#from = from
   }
 
-  /** The most bytes that it decodes to. */
   get bytes(): number {
     return Math.ceil(((this.#text.length - this.#from) * 3) / 4)
   }

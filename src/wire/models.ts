@@ -66,7 +66,6 @@ export function modelEntry({ name, operations }: ListedModel): ModelEntry {
   }
 }
 
-/** The list of these models, in their order. */
 export function modelList(models: readonly ListedModel[]): ModelList {
   const data = models.map(modelEntry)
   return {

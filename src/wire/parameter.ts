@@ -177,7 +177,6 @@ export function query<Properties extends TProperties>(properties: Properties) {
   return Type.Object(properties, { additionalProperties: false })
 }
 
-/** The path of an operation on one resource. */
 export function pathId(description: string) {
   return Type.Object({ id: id(description) })
 }

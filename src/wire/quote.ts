@@ -11,7 +11,6 @@ export type QuotedOperation = (typeof quotedOperations)[number]
 
 const EXPECTED_OPERATION = `one of ${quotedOperations.join(", ")}`
 
-/** The request of a quote: the body of a call, and its operation. */
 export const QuoteRequest = Type.Object(
   {
     model: ModelName,

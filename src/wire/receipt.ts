@@ -49,7 +49,6 @@ export const Receipt = Type.Object({
 })
 export type Receipt = Static<typeof Receipt>
 
-/** The account and the key of the request. */
 export const OwnAccount = Type.Object({
   id: account.id,
   name: account.name,

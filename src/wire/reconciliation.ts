@@ -10,7 +10,6 @@ import { model, moment, query, word } from "./parameter.ts"
 export const steps = ["hour", "day"] as const
 export type ReportStep = (typeof steps)[number]
 export const STEP_MS: Readonly<Record<ReportStep, number>> = { hour: 3_600_000, day: 86_400_000 }
-/** The most days of one answer. */
 export const MAX_DAYS = 31
 
 export const ReconciliationQuery = query({

@@ -147,7 +147,6 @@ function orNull<Schema extends TSchema>(schema: Schema, description: string, exp
   return Type.Optional(Type.Union([schema, Type.Null()], { description, [EXPECTED]: expected }))
 }
 
-/** A field that the gateway does not read. */
 function passed(description: string, example: unknown) {
   return Type.Optional(Type.Unknown({ description, examples: [example] }))
 }

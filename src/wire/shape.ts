@@ -184,7 +184,6 @@ class Marks {
 /** Bytes to read before the event loop gets a turn. */
 export const SLICE_BYTES = 1 << 20
 
-/** Resolves when the event loop has had a turn. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }

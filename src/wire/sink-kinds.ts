@@ -17,5 +17,4 @@ export interface SkippedEvent {
   readonly reason: string
 }
 
-/** The most skipped events that a sink shows. */
 export const MAX_SKIPPED = 20

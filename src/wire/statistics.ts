@@ -7,17 +7,13 @@ import { id, ids, model, moment, query, wholeNumber, word } from "./parameter.ts
 
 /** The query strings of the operators' statistics (D51). */
 
-/** The groups of a timeline. */
 export const splits = ["model", "key", "account"] as const
 export type Split = (typeof splits)[number]
 
 const DAY_MS = 86_400_000
 const DEFAULT_HOURS = 24
-/** The most days of one answer. */
 const MAX_DAYS = 92
-/** The most accounts of one filter. */
 const MAX_ACCOUNTS = 100
-/** The number of groups that a timeline shows one by one. */
 export const DEFAULT_GROUPS = 6
 const MAX_GROUPS = 100
 
@@ -36,10 +32,8 @@ const filters = {
   model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
 }
 
-/** The time range and the filters of statistics. */
 export const StatisticsQuery = query(filters)
 
-/** The time range, the filters and the split of a timeline. */
 export const TimelineQuery = query({
   ...filters,
   by: Type.Optional(word(splits, "What to group by. Default: `model`.")),

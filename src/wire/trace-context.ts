@@ -5,7 +5,6 @@ export interface TraceContext {
   readonly trace_id: string
   /** The id of the span that made the request: 16 hex digits. */
   readonly span_id: string
-  /** True if the sender records the trace. */
   readonly sampled: boolean
   /** Data of other tracing systems; null for none. */
   readonly tracestate: string | null
@@ -22,7 +21,6 @@ const MAX_STATE_MEMBERS = 32
 const STATE_MEMBER =
   /^(?:[a-z0-9][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
 
-/** Reads the trace headers; null if they are missing or invalid. */
 export function readTraceContext(headers: Headers): TraceContext | null {
   const traceparent = headers.get("traceparent")
   if (traceparent === null) return null

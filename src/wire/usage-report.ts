@@ -18,7 +18,6 @@ const DEFAULT_DAYS = 30
 /** The most days of one report: a leap year, or a month by hour. */
 const MAX_DAYS = 366
 const MAX_DAYS_BY_HOUR = 31
-/** The most dimensions of one report. */
 const MAX_DIMENSIONS = 4
 
 function range<Word extends (typeof operatorGroupings)[number]>(words: readonly Word[], most: string) {

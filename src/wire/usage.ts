@@ -12,7 +12,6 @@ export interface Usage {
   readonly tool_runs?: Readonly<Record<string, number>> | undefined
 }
 
-/** Reported values that are not charged. */
 export interface UnchargedUsage {
   /** Paths of positive numbers that no reader knows: at most 8, each of at most 64 characters. */
   readonly unread: readonly string[]
@@ -50,12 +49,10 @@ export const NO_LIMITS: UsageLimits = { prompt_tokens: MAX_TOKENS, completion_to
 
 const NOTHING: JsonObject = {}
 
-/** The value if it is an object, otherwise an empty object. */
 export function objectOf(value: unknown): JsonObject {
   return isObject(value) ? value : NOTHING
 }
 
-/** Absent or null. */
 export function isMissing(value: unknown): boolean {
   return value === undefined || value === null
 }

@@ -10,7 +10,6 @@ const Failed = Type.Object({ number: Type.Integer(), failure: Type.String() })
 const Message = Type.Union([Asked, Answered, Failed])
 
 interface ChannelOptions {
-  /** Sends a message to the other process. May throw when that has exited. */
   send(message: Static<typeof Message>): void
   /** Answers a question of the other process. An error is sent back to it. */
   answer(asked: unknown): Promise<string>
@@ -109,7 +108,6 @@ export const WorkerQuestion = Type.Union([
 ])
 export type WorkerQuestion = Static<typeof WorkerQuestion>
 
-/** The messages of the parent to a worker. */
 export const Command = Type.Union([
   /** Answered when the worker listens, or with the sentence that says why it cannot. */
   Type.Object({ what: Type.Literal("begin"), assignment: Assignment }),

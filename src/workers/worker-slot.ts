@@ -8,7 +8,6 @@ const START = join(import.meta.dir, "main.ts")
 /** The wait for a worker's metrics or statuses before answering without them. */
 const ASK_MS = 1_000
 
-/** A worker's process, as its parent sees it. */
 export class WorkerProcess {
   /** Resolves when the worker accepts requests. Rejects with the sentence that says why it cannot. */
   readonly listening: Promise<void>

@@ -30,15 +30,12 @@ import { type Key, type KeyStatements, lockAccount, noteLimits } from "./keys.ts
  * the sums of all of them.
  */
 export interface Budget extends Omit<typeof budgets.$inferSelect, "scope" | keyof BudgetUse>, BudgetUse {
-  /** The amount without a raise. */
   readonly usual_amount: bigint
   /** `spent` and `held` together; of a budget of each, those of the member that has used most. */
   readonly most_used: bigint
-  /** The beginning of the window. */
   readonly since: Date
 }
 
-/** Who changes a budget, and why. */
 export interface Author {
   readonly actor: string
   readonly reason: string | null
@@ -60,7 +57,6 @@ export type BudgetUpdate = Author &
     | ({ readonly change: "changed" } & { readonly [Name in keyof Settable]?: Settable[Name] | undefined })
     /** Null ends the raise. */
     | { readonly change: "raised"; readonly raise: { readonly amount: bigint; readonly until: Date } | null }
-    /** Begins the window anew. */
     | { readonly change: "reset" }
     | { readonly change: "deleted" }
   )
@@ -68,7 +64,6 @@ export type BudgetUpdate = Author &
 export type BudgetResult =
   | { readonly outcome: "created" | "known"; readonly budget: Budget }
   | { readonly outcome: "no_account" }
-  /** The account has no key with the selected id. */
   | { readonly outcome: "no_key" }
   /** The id belongs to a budget of another account. */
   | { readonly outcome: "conflict" }
@@ -283,10 +278,8 @@ export function budgetsOf(
   return read(database, and(eq(b.account_id, account_id), is_concerned))
 }
 
-/** The parts of a call that decide in which budgets it counts. */
 export interface CallFacts extends Pick<Key, "account_id" | "id" | "group_path"> {
   readonly model: string
-  /** The name of the end user. */
   readonly end_user: string | null
   readonly tags: Tags
 }

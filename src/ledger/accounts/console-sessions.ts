@@ -18,7 +18,6 @@ export async function isOpenSession(database: PostgresJsDatabase, hash: string):
   return found.length > 0
 }
 
-/** Ends a session; does nothing if there is none. */
 export async function endSession(database: PostgresJsDatabase, hash: string): Promise<void> {
   await database.execute(sql`DELETE FROM ${sessions} WHERE hash = ${hash}`)
 }

@@ -65,7 +65,6 @@ export async function credit(database: PostgresJsDatabase, order: CreditOrder): 
   return { outcome: outcome === "credited" ? outcome : "known", ...(await standingOf(database, known)) }
 }
 
-/** A credit with its account. */
 async function standingOf(database: PostgresJsDatabase, credit: Credit) {
   const account = await getAccountRow(database, credit.account_id)
   const [standing] = await withRemaining(database, credit.account_id, [credit])
@@ -190,7 +189,6 @@ interface Remaining extends EndedGrant {
 
 export type CreditStanding = Credit & Remaining
 
-/** Adds these parts to credits of one account. */
 export async function withRemaining<Found extends Credit>(
   database: PostgresJsDatabase,
   account_id: string,

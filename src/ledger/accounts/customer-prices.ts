@@ -15,7 +15,6 @@ type Columns = typeof customer_prices.$inferSelect
 /** A customer price of an account (D100), as it stands now. */
 export interface CustomerPriceRecord extends Omit<Columns, "ended_id"> {
   readonly state: CustomerPriceState
-  /** Its end by an operator; null if none has ended it. */
   readonly end: CustomerPriceEnd | null
 }
 
@@ -44,11 +43,9 @@ const p = alias(customer_prices, "p")
 const q = alias(customer_prices, "q")
 const n = alias(customer_prices, "n")
 
-/** Maximum number of prices of an account that are not over. */
 export const MAX_CUSTOMER_PRICES = 1_000
 
 const NOW = sql`statement_timestamp()`
-/** True for a price that calls have now or can have later. */
 const isNotOver = sql`${p.ended_id} IS NULL AND coalesce(${p.until_at} > ${NOW}, true) AND ${isOpenAt(p, sql`greatest(${p.from_at}, ${NOW})`)}`
 
 /** Sets a price for calls that are held from a moment on. The same `id` again sets no other price. */

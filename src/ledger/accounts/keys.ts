@@ -141,7 +141,6 @@ export async function lockAccount(transaction: KeyStatements, id: string): Promi
   return account !== undefined
 }
 
-/** The account of a key, locked; null without such a key. */
 async function lockOwner(transaction: KeyStatements, key_id: string): Promise<string | null> {
   const [key] = await transaction
     .select({ account_id: keys.account_id })

@@ -20,7 +20,6 @@ const m = alias(months, "m")
 const n = alias(grant_entries, "n")
 const s = alias(seals, "s")
 
-/** A difference between the row of an account or key and its entries. */
 export interface Difference {
   readonly kind: "balance" | "held" | "spent" | "budget"
   /** The key for `spent`, the budget for `budget`, in its unit; otherwise the account. */

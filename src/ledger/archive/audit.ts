@@ -37,7 +37,6 @@ export interface Audit {
 export interface AuditProgress {
   /** The month of the calls that were read last, such as `2026-11`. */
   readonly month: string
-  /** Numbers of calls that were read, and of accounts that were compared. */
   readonly calls: number
   readonly accounts: number
   /** The name of the shard; absent where there is one (D74). */
@@ -133,7 +132,6 @@ class Auditing {
   readonly #pace: WorkPace
   /** Balance and held amount of each account, by the entries before the moment. */
   readonly #sums = new Map<string, [bigint, bigint]>()
-  /** Spending of each key with a limit, by the same entries. */
   readonly #spent = new Map<string, [bigint, bigint]>()
   /** The spending and the holds of each counter of a budget, by the same entries. */
   readonly #budgets = new Map<string, [bigint, bigint]>()

@@ -51,7 +51,6 @@ export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => 
         AND ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL OFFSET 0) counted
   GROUP BY counted.id`
 
-/** Counters that seem to differ from what was found before a moment and the entries since. */
 export const budgetsThatMayDiffer = (sums: FoundSums, open_month: string | null, since: EntriesBeside) => sql`
   SELECT ${counter} AS id FROM ${budget_windows} ${w} LEFT JOIN (${budgetsIn(since, open_month)}) later ON later.id = ${counter}
     LEFT JOIN ${found("f", sums, "id, spent, held", "text")} ON f.id = ${counter}

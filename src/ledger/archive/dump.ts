@@ -61,7 +61,6 @@ export interface CheckedDump {
   readonly fault: string | null
 }
 
-/** Computes every hash of a dump's seal from the dump. */
 export async function checkDump(lines: AsyncIterable<string>): Promise<CheckedDump> {
   const check = new DumpCheck()
   for await (const line of lines) if (line !== "") check.take(line)

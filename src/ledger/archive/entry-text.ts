@@ -29,5 +29,4 @@ export function entriesIn(month: string, ids: Ids): SQL {
   return sql.join(parts, sql` UNION ALL `)
 }
 
-/** The order in which entries are hashed and dumped: that of their calls. */
 export const ENTRY_ORDER = sql`x.id, x.kind, x.ordinal`

@@ -10,7 +10,6 @@ const AHEAD = 2
 /** Longest wait for one lock. Calls do not wait behind it, because their locks do not conflict with it. */
 const LOCK_MS = 2_000
 
-/** The tables of the journal that have a partition for each month. */
 export const JOURNAL_TABLES = ["holds", "ends", "corrections", "attempts"] as const
 const TABLES = sql.raw(JOURNAL_TABLES.map((table) => `'${table}'`).join(", "))
 
@@ -27,7 +26,6 @@ export async function addMonths(database: PostgresJsDatabase, ahead = AHEAD): Pr
   while (await addMonth(database, ahead)) {}
 }
 
-/** Adds the next month. False if there was none to add. */
 function addMonth(database: PostgresJsDatabase, ahead: number): Promise<boolean> {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
@@ -82,7 +80,6 @@ async function addPartition(transaction: Transaction, added: Partition): Promise
   await transaction.execute(sql`ALTER TABLE ${whole} ATTACH PARTITION ${partition} FOR VALUES ${range}`)
 }
 
-/** Makes the partition of a sealed month refuse entries. */
 export const refusingEntries = (table: string, month: string): SQL =>
   sql.raw(`CREATE TRIGGER month_is_sealed BEFORE INSERT ON ${partitionOf(table, month)}
     FOR EACH ROW EXECUTE FUNCTION tollgate.refuse_entry()`)

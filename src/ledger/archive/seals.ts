@@ -21,7 +21,6 @@ const STATEMENT_MS = 60_000
 const SHARE = 0.25
 const CHUNK = 5_000
 
-/** A month, by its first day. */
 interface SealedMonth extends Ids {
   readonly month: string
 }
@@ -269,7 +268,6 @@ function hourOf(id: string, ahead: number): string {
   return floorId(new Date((Math.floor(made_ms / HOUR_MS) + ahead) * HOUR_MS))
 }
 
-/** Hashes all entries of calls, in their order. */
 async function hashOfEntries(transaction: Transaction, month: string, ids: Ids) {
   const [row] = await transaction.execute<{ entries: string; hash: string }>(sql`
     SELECT count(*)::text AS entries, ${digestOf(sql`x.entry`, ENTRY_ORDER)} AS hash FROM (${entriesIn(month, ids)}) x`)
@@ -277,7 +275,6 @@ async function hashOfEntries(transaction: Transaction, month: string, ids: Ids) 
   return row
 }
 
-/** Hashes the hours and the sums of a month. */
 const hashOfSeal = (month: string): SQL => sql`(
   SELECT ${digestOf(sql`x.line`, sql`x.kind, x.line`)} FROM (
     SELECT 1 AS kind, ${textOf("s")} COLLATE "C" AS line FROM ${seal_hours} s WHERE s.month = ${month}::date

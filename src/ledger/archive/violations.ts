@@ -61,7 +61,6 @@ function nano(text: string | null): bigint | null {
 /** The account of a settlement whose hold is unknown. */
 const UNKNOWN_ACCOUNT = NIL_ID
 
-/** A settlement without a hold, as the audit shows it. */
 export function unheldViolation({ account_id, end }: SpooledEnd): Violation {
   return {
     kind: "unheld",
@@ -72,7 +71,6 @@ export function unheldViolation({ account_id, end }: SpooledEnd): Violation {
   }
 }
 
-/** Finds the settlements without a hold. */
 export async function findUnheld(
   database: PostgresJsDatabase,
   spooled: readonly SpooledEnd[],

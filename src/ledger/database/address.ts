@@ -15,7 +15,6 @@ export type Address = ({ readonly url: string } | SocketAddress) & {
   readonly names_clash?: boolean
 }
 
-/** A database behind the file of a unix socket. */
 export interface SocketAddress {
   readonly socket_path: string
   readonly user: string

@@ -18,7 +18,6 @@ export class Availability {
     return this.#answering
   }
 
-  /** Number of times the database has stopped answering. */
   get outages(): number {
     return this.#outages
   }

@@ -5,7 +5,6 @@ import { FairQueue, takeAlike } from "./fair-queue.ts"
 import { isWithinShare } from "./fair-share.ts"
 import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
 
-/** A queue's work for its items. */
 export interface Work<Item, Result> {
   /** The account whose lock the item needs. Accounts take turns (D78). */
   accountOf(item: Item): string

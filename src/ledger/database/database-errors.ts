@@ -11,7 +11,6 @@ import postgres from "postgres"
  */
 export type ErrorKind = "locked" | "incomplete" | "refused" | "undone" | "unknown"
 
-/** The database did not answer in time. */
 export class Overdue extends Error {
   override readonly name = "Overdue"
 
@@ -91,7 +90,6 @@ export function isForExact(error: unknown): boolean {
   return kind === "refused" || kind === "incomplete" || isNotSupported(error)
 }
 
-/** True if the server does not support this form of a statement. */
 export function isNotSupported(error: unknown): boolean {
   return errorCode(error) === NOT_SUPPORTED
 }

@@ -6,7 +6,6 @@ const SSL_MODES: readonly string[] = ["disable", "allow", "prefer", "require", "
 /** Parameters of libpq that the drivers ignore. */
 const SSL_FILES = ["sslrootcert", "sslcert", "sslkey"] as const
 
-/** The fault of a database URL, as an expectation; null for a valid one. */
 export function databaseUrlFault(url: string): string | null {
   const urls = hostUrls(url)
   if (urls.length === 0 || /\s/.test(url) || !urls.every((text) => URL.canParse(text))) {

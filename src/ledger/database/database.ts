@@ -134,7 +134,6 @@ export async function databaseAnswer<Answer>(asked: Promise<Answer>): Promise<An
   }
 }
 
-/** The driver's reason that the database cannot be used. */
 export function databaseReason(error: unknown): string {
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
   if (errorCode(reason) === "CONNECT_TIMEOUT") return `it did not answer within ${FIRST_ANSWER_S} s`

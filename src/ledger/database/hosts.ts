@@ -10,11 +10,9 @@ const ASK_MS = 2_000
 const OTHERS_MS = 500
 const USUAL_PORT = 5432
 
-/** One host of a URL that names several. */
 export interface Host {
   readonly host: string
   readonly port: number
-  /** The URL with this host alone. */
   readonly url: string
 }
 

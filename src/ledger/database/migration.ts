@@ -5,7 +5,6 @@ import { type Address, connect, inSchema, USUAL_SCHEMA } from "./address.ts"
 
 /** Key of the advisory lock; the same in every gateway. */
 const MIGRATION_LOCK = 7_061_980
-/** The migrations that come with this code. */
 export const MIGRATIONS = fileURLToPath(new URL("../../../drizzle", import.meta.url))
 /** Deadline of a start for a server that accepts the connection but does not answer. */
 export const FIRST_ANSWER_S = 4

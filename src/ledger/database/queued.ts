@@ -14,14 +14,12 @@ export interface Waiter<Item, Result> {
   reject(entry: Queued<Item, Result>, error: unknown): void
 }
 
-/** An item in a queue, until it is done or withdrawn. */
 export class Queued<Item, Result> {
   readonly item: Item
   readonly account: string
   /** The time of its withdrawal, by `performance.now`. */
   readonly until_ms: number
   readonly added_ms = performance.now()
-  /** True while a statement with it runs. */
   sent = false
   /** True if a statement has ended without telling whether it was done. */
   doubtful: boolean

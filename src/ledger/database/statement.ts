@@ -161,14 +161,12 @@ export function jsonOf(items: readonly object[]): string {
   return JSON.stringify(items, (_, value) => (typeof value === "bigint" ? value.toString() : value))
 }
 
-/** A text column that is not null. */
 export function textOf(row: Row, column: string): string {
   const value = row[column]
   if (typeof value !== "string") throw new Error(`${column} is not a text`)
   return value
 }
 
-/** A text column. */
 export function textOrNull(row: Row, column: string): string | null {
   return row[column] === null ? null : textOf(row, column)
 }
@@ -187,7 +185,6 @@ export function nanoOf(row: Row, column: string): bigint {
   return BigInt(value)
 }
 
-/** A boolean column that is not null. */
 export function booleanOf(row: Row, column: string): boolean {
   const value = row[column]
   if (typeof value !== "boolean") throw new Error(`${column} is not a boolean`)

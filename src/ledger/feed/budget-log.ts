@@ -7,7 +7,6 @@ import { accounts } from "../schema/tables.ts"
 import { crossingId } from "./feed-entries.ts"
 import { crossingFields, type FeedEvent } from "./feed-events.ts"
 
-/** The event of a change of a budget, or of a threshold that it reached. */
 export interface BudgetLogEvent {
   /** Its place in the log: its time in microseconds, and the id of its entry. */
   readonly id: string

@@ -16,7 +16,6 @@ import type { FeedState } from "./place.ts"
 
 /** The entries of the journal in the order of the feed (D96). */
 
-/** An entry of the journal as a place in the feed. */
 export interface Entry extends Record<string, unknown> {
   readonly type: EventType
   /** Of the entry; derived from its key where that is no id. */
@@ -26,7 +25,6 @@ export interface Entry extends Record<string, unknown> {
 }
 
 export interface EntryQuery {
-  /** Only entries of this time or later. */
   readonly from: Date | null
   readonly types: readonly EventType[]
   readonly limit: number

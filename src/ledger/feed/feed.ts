@@ -34,11 +34,9 @@ interface PlacedEvent {
   readonly at: Date
   /** The account's external id, or its id; the name of an upstream. */
   readonly subject: string
-  /** The place of a reader who has read it. */
   readonly place: FeedPlace
 }
 
-/** The next events of one database. */
 export interface FeedPart {
   readonly start: FeedPlace
   readonly events: readonly PlacedEvent[]
@@ -46,7 +44,6 @@ export interface FeedPart {
   readonly next: FeedPlace
 }
 
-/** The next events of the ledger. */
 export interface FeedPage {
   readonly events: readonly (Omit<PlacedEvent, "place"> & { readonly cursor: FeedCursor })[]
   readonly next: FeedCursor

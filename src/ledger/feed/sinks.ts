@@ -17,7 +17,6 @@ import { type FeedState, feedState } from "./place.ts"
 
 export type SinkRow = typeof sinks.$inferSelect
 
-/** A sink as operators see it. */
 export interface Sink extends SinkRow {
   /** Seconds since the time of the oldest event that is not delivered; 0 if there is none, null if the feed cannot be read. */
   readonly lag_s: number | null
@@ -43,7 +42,6 @@ export type SinkResult =
 
 export interface SinkChange {
   readonly url?: string | undefined
-  /** The vendor's token. */
   readonly token?: string | undefined
   readonly types?: readonly EventType[] | null | undefined
   readonly paused?: boolean | undefined
@@ -64,7 +62,6 @@ export async function createSink(database: PostgresJsDatabase, asked: NewSink): 
   return same ? { outcome: "known", sink: known } : { outcome: "conflict" }
 }
 
-/** All sinks by their names. */
 export async function listSinks(database: PostgresJsDatabase): Promise<Sink[]> {
   const rows = await database.select().from(sinks).orderBy(asc(sinks.name))
   return Promise.all(rows.map((row) => withLag(database, row)))
@@ -85,7 +82,6 @@ async function withLag(database: PostgresJsDatabase, row: SinkRow): Promise<Sink
   }
 }
 
-/** The lag of a sink whose next events these are. */
 function lagOf([first]: FeedPart["events"]): number {
   return first === undefined ? 0 : Math.max(0, (Date.now() - first.at.getTime()) / 1_000)
 }
@@ -155,12 +151,10 @@ function nowIn({ current, horizon }: FeedState): FeedPlace {
   return { epoch: current.id, is_restored: false, xid: horizon, id: NIL_ID }
 }
 
-/** The columns of a sink that hold a place in the feed. */
 export function columnsOf({ epoch, is_restored, xid, id }: FeedPlace) {
   return { epoch, is_restored, xid, event_id: id }
 }
 
-/** The place in the feed of the last event that a sink has taken. */
 export function placeOf({ epoch, is_restored, xid, event_id }: SinkRow): FeedPlace {
   return { epoch, is_restored, xid, id: event_id }
 }
@@ -201,7 +195,6 @@ function isWorse(one: Sink, other: Sink): boolean {
 
 /** The sinks of one database that this process delivers to. */
 export class SinkQueue {
-  /** The name of the shard. */
   readonly shard: string
   readonly #database: PostgresJsDatabase
   readonly #gatewayId: () => string
@@ -300,7 +293,6 @@ export class SinkQueue {
     return noteTroubles(this.#database, this.#gatewayId(), seen)
   }
 
-  /** Leaves the sinks to other gateways. */
   async leave(): Promise<void> {
     await this.#database
       .update(sinks)

@@ -213,7 +213,6 @@ export function concerns({ key_id, group_path, labels }: KeyFacts): SQL {
 export interface CountedChange {
   readonly group_path: SQL
   readonly labels_id: SQL
-  /** The terms of the hold. */
   readonly held_terms_id: SQL
   readonly paid_tokens: SQL
   readonly freed_tokens: SQL
@@ -350,7 +349,6 @@ WHERE ${w.id} = old.id AND ${w.member} = old.member
 RETURNING 1`,
 )
 
-/** Deletes the counters of members that have not called for long. */
 export async function forgetMembers(connection: Runner): Promise<void> {
   for (;;) {
     const gone = await connection.run(forget, [], STATEMENT_MS)

@@ -12,7 +12,6 @@ export function listTermsOf(terms_id: SQL | PgColumn): SQL {
   return sql`(SELECT coalesce(${listed.list_terms_id}, ${listed.id}) FROM ${terms} ${listed} WHERE ${listed.id} = ${terms_id})`
 }
 
-/** True for terms of a customer price. */
 export function areCustomerTerms(terms_id: SQL | PgColumn): SQL {
   return sql`EXISTS (SELECT FROM ${terms} ${listed} WHERE ${listed.id} = ${terms_id} AND ${listed.customer_price_id} IS NOT NULL)`
 }

@@ -73,7 +73,6 @@ export function bucketsOf(usage: Usage | null): string | null {
 /** Read as text, like `notes`. */
 export const bucketField: ArrayColumn<End> = [ends.buckets, (end) => bucketsOf(end.usage), "text"]
 
-/** The end's details as JSON; null if there are none. */
 export const detailsText = ({ details }: End): string | null =>
   details === undefined ? null : JSON.stringify(details)
 

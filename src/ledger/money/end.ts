@@ -191,7 +191,6 @@ function isLean(one: EndOfHold): one is LeanEnd {
   return one.hold !== null && one.hold.is_rated !== true && one.end.freed_key_hash === null
 }
 
-/** The accounts for which the lean statements have ended everything. */
 function endedAccounts(connection: Runner, lean: readonly LeanEnd[], lock_ms: number): Promise<DoneAccounts> {
   const whole = () => ({ statement: endLean, values: leanValues(lean, lock_ms) })
   return runLean(connection, lean.length, STATEMENT_MS, shortForm(lean, lock_ms), whole)

@@ -66,7 +66,6 @@ export function isImmediate({ effective_at, created_at }: DatedCredit): SQL {
   return sql`(${effective_at} > ${created_at}) IS NOT TRUE`
 }
 
-/** The change of the balance by a grant entry. */
 export function effectOf({ change, amount_nano }: Readonly<Record<"change" | "amount_nano", PgColumn>>): SQL {
   return sql`CASE ${change} WHEN 'started' THEN ${amount_nano} WHEN 'drawn' THEN 0 WHEN 'moved' THEN 0 ELSE -${amount_nano} END`
 }
@@ -142,7 +141,6 @@ const sums = statement(
     WHERE ${n.change} IN ('expired', 'voided') GROUP BY ${n.change}`,
 )
 
-/** Sums of all grants of the shard. */
 export async function grantSums(connection: Runner): Promise<GrantSums> {
   const rows = await connection.run(sums, [], SWEEP_MS)
   const of = (part: string) => rows.find((row) => row.part === part) ?? { grants: "0", amount_nano: "0" }

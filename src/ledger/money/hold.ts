@@ -221,7 +221,6 @@ function heldAs({ sold: { price_multiplier_bp }, form }: AskedHold): HoldAttempt
 }
 
 const CONFLICT: HoldAttempt = { outcome: "conflict" }
-/** The accounts for which the lean statements have held everything. */
 function heldAccounts(connection: Runner, gateway_id: string, lean: readonly Hold[], lock_ms: number) {
   const [first] = lean
   const short =

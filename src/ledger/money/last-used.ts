@@ -20,7 +20,6 @@ WITH locked AS MATERIALIZED (
 UPDATE ${keys} ${k} SET ${names(keys.last_used_at)} = now() WHERE ${k.id} = ANY (ARRAY(SELECT id FROM locked))`,
 )
 
-/** The keys that were used since the last write, once each. */
 export class LastUsed {
   #keys = new Set<string>()
 

@@ -10,7 +10,6 @@ const b = alias(budgets, "b")
 /** Seconds for which room is kept for a refused call from the time at which it fits. */
 const KEPT_S = sql.raw("5")
 
-/** The columns with the state of such a budget. */
 export const stepColumns = [budget_windows.steps, budget_windows.step_at] as const
 export const rateColumns = [
   ...stepColumns,

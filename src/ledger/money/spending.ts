@@ -104,7 +104,6 @@ export function idsSince(since: SQL): SQL {
     || '00000000000000000000')::uuid`
 }
 
-/** A column with the period of a spending limit. */
 export function periodOf(row: Row, column: string): Period {
   const value = row[column]
   if (!isPeriod(value)) throw new Error(`${column} is not a period`)

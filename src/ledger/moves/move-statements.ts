@@ -28,7 +28,6 @@ import {
 export interface Move {
   readonly account_id: string
   readonly move_id: string
-  /** The names of the shards. */
   readonly from: string
   readonly to: string
 }
@@ -156,7 +155,6 @@ export const picture = (account_id: string, at: string) => {
     EXISTS (SELECT FROM ${accounts} ${a} WHERE ${a.id} = ${id} AND ${a.moved_to} IS NULL) AS is_here`
 }
 
-/** The rows of an account as a JSON array, without some columns. */
 function rowsOf(table: PgTable, account_id: SQL, order: string, without: readonly string[] = []): SQL {
   const less = sql.raw(without.map((name) => ` - '${name}'`).join(""))
   return sql`(SELECT coalesce(jsonb_agg(to_jsonb(x)${less} ORDER BY ${sql.raw(order)}), '[]') FROM ${table} x WHERE x.account_id = ${account_id})`

@@ -27,7 +27,6 @@ export type MoveResult =
   /** Also if it was moved before. `differences`: the differences that both audits of the account found. */
   | { readonly outcome: "moved"; readonly differences: readonly Difference[] }
   | { readonly outcome: "no_account" }
-  /** It is in another shard, or is being moved to another one. */
   | { readonly outcome: "elsewhere"; readonly shard: string }
   /** Another account of the new shard has its id. */
   | { readonly outcome: "taken" }
@@ -234,7 +233,6 @@ interface Picture {
   readonly used: string
   /** True if the account is there; otherwise no hash finds its keys. */
   readonly is_here: boolean
-  /** The time of the state. */
   readonly at: string
 }
 

@@ -17,7 +17,6 @@ export type MoveState =
   | { readonly outcome: "cancelled" }
   /** The account is in that shard, and was not moved there. */
   | { readonly outcome: "same_shard" }
-  /** The ledger is in one database. */
   | { readonly outcome: "one_shard" }
   /** There is no shard of this name. `known`: the names of the shards. */
   | { readonly outcome: "no_shard"; readonly known: readonly string[] }
@@ -32,7 +31,6 @@ interface AccountLocation extends MoveRow {
   readonly place: MoveShard
 }
 
-/** Longest wait of a request for a move, before it gets the progress. */
 const WAIT_MS = 2_000
 
 const AT_FIRST: MoveProgress = { step: "draining", held_nano: 0n }
@@ -46,7 +44,6 @@ export class Moves {
     this.#places = places
   }
 
-  /** True if some shard has, or had, the account. */
   async isKnown(account_id: string): Promise<boolean> {
     return (await this.#find(account_id)).length > 0
   }

@@ -97,7 +97,6 @@ export class AttemptQueue {
     })
   }
 
-  /** Resolves when nothing is being written. */
   written(): Promise<void> {
     return this.#writing.done()
   }

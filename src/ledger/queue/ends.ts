@@ -93,7 +93,6 @@ export class EndQueue {
     }
   }
 
-  /** Resolves when no end is being written. */
   written(): Promise<void> {
     return this.#writing.done()
   }

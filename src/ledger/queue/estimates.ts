@@ -21,7 +21,6 @@ const counts = [
 ] as const
 type EstimateCount = (typeof counts)[number]
 
-/** Sums over the calls of one model and operation. */
 export interface EstimateSums
   extends Readonly<Record<EstimateCount, number>>,
     Pick<EstimateMeasure, "model" | "operation" | "bytes_per_token" | "hidden_output"> {}
@@ -102,7 +101,6 @@ interface EstimateRow extends Record<string, unknown>, Readonly<Record<EstimateC
   readonly hidden_output: number
 }
 
-/** The sums of one shard, and the day of the settings in them. */
 export interface DatedSums extends EstimateSums {
   readonly day: string
 }

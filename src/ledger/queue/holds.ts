@@ -82,7 +82,6 @@ export class HoldQueue {
     return this.#holds.depth
   }
 
-  /** Resolves when all ids of refused calls are closed. */
   async closed(): Promise<void> {
     await Promise.all(this.#closing.values())
   }

@@ -104,7 +104,6 @@ SELECT r.id, r.account_id, r.end_user_id, r.tags FROM asked r ORDER BY r.account
 ON CONFLICT DO NOTHING`,
 )
 
-/** A combination that was found. */
 interface Interned {
   readonly labels: Labels
   readonly content: Content
@@ -141,7 +140,6 @@ export class LabelQueue {
     return this.#knownOf(contentOf(labelled))?.labels ?? this.#read(labelled)
   }
 
-  /** Forgets what it knows of an end user. */
   forget(end_user_id: string): void {
     for (const [name, { labels }] of this.#known) if (labels.end_user_id === end_user_id) this.#drop(name)
   }

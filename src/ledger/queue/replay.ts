@@ -52,7 +52,6 @@ export class Replay {
     }
   }
 
-  /** True if all of the file is in the ledger. */
   async #replay({ path, digest, unreadable, ends, attempts }: SpoolFile): Promise<boolean> {
     const before = this.#replayed.get(path)
     if (before?.digest === digest) return before.whole

@@ -212,7 +212,6 @@ export class Spool {
     while (this.#writing !== null) await this.#writing
   }
 
-  /** The files of other processes. */
   async others(): Promise<SpoolFile[]> {
     const names = await readdir(this.#folder).catch(() => [])
     const files: SpoolFile[] = []
@@ -246,7 +245,6 @@ export class Spool {
     return join(this.#folder, this.#gateway_id + SUFFIX)
   }
 
-  /** Writes one batch of lines at a time, while there are any. */
   async #write(): Promise<void> {
     try {
       // Lines that come while the file is being removed are written before this ends.
@@ -368,7 +366,6 @@ function spooledHold({
   }
 }
 
-/** Makes the missing folders of a path. */
 async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true })
   if (first === undefined) return

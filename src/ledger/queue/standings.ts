@@ -189,7 +189,6 @@ export class Standings {
   }
 }
 
-/** The caller's error for a standing that could not be read. */
 function refusalOf(error: unknown): unknown {
   return error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
 }

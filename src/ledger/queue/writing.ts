@@ -33,7 +33,6 @@ export class Writing<Item extends { readonly since_ms: number }> {
     for (const resolve of idle) resolve()
   }
 
-  /** Resolves when nothing is being written. */
   done(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#items.size === 0) resolve()

@@ -7,7 +7,6 @@ import type { EndDetails } from "../entries.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds, terms } from "../schema/tables.ts"
 
-/** The most rows of a report. */
 const MAX_ROWS = 1_000
 
 interface AttemptedCall {
@@ -65,7 +64,6 @@ export interface AttemptFilter {
   readonly model?: string | undefined
 }
 
-/** Attempts at an upstream with one outcome. */
 export interface AttemptSum {
   readonly upstream: string
   readonly upstream_key: string | null

@@ -57,7 +57,6 @@ export interface CallFilter {
   readonly to?: Date | undefined
 }
 
-/** The call with its attempts. */
 export async function getCall(database: PostgresJsDatabase, id: string): Promise<CallRecord | null> {
   const [call] = await withAttempts(database, await withListTerms(database, await find(database, id)))
   return call ?? null
@@ -67,7 +66,6 @@ function find(database: PostgresJsDatabase, id: string) {
   return database.select().from(calls).where(eq(calls.id, id))
 }
 
-/** The call, or null when the account has none of this id. */
 export async function getCallOf(
   database: PostgresJsDatabase,
   account_id: string,

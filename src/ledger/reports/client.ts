@@ -12,13 +12,11 @@ import { type CallRecord, getCallOf } from "./calls.ts"
 import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, nameUsage } from "./merge.ts"
 import { type GroupedSpan, groupNames, sumUsage, type UsageSummary } from "./usage-sums.ts"
 
-/** Usage reports that may wait for their turn. */
 const WAITING_REPORTS = 32
 /** The same for one account, so that no account takes the turns of all others. */
 const WAITING_OF_ACCOUNT = 4
 const DEADLINE_MS = 10_000
 
-/** An account, and its key that reads. */
 export interface Holder {
   readonly account: Account
   readonly key: Key
@@ -30,7 +28,6 @@ export interface Holder {
 
 /** The reports that clients may read about their own account (D47). Rejects with `NoAnswer` if the database is late. */
 export interface ClientReports {
-  /** The call, or null when the account has none of this id. */
   call(account_id: string, id: string): Promise<CallRecord | null>
   /** The refunds of a call (D106); null while one of several shards does not answer. */
   refunded(id: string): Promise<bigint | null>
@@ -46,7 +43,6 @@ export interface ClientReports {
 export interface ShardReports extends ClientReports {
   /** With `most` groups at most. */
   usage(account_id: string, range: GroupedSpan, most?: number): Promise<UsageSummary>
-  /** The names of groups of such a report. */
   names(by: Grouping, ids: readonly string[]): Promise<ReadonlyMap<string, string>>
 }
 

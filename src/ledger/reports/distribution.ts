@@ -1,4 +1,3 @@
-/** Counts of values, in any order. */
 export type CallsByDuration = readonly (readonly [ms: number, calls: number])[]
 
 export interface Distribution {

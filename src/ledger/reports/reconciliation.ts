@@ -31,7 +31,6 @@ export interface ReconciledSum extends Doubtful {
   readonly upstream_key: string | null
   readonly cached_tokens: number
   readonly cost_nano: bigint
-  /** The highest of the calls. */
   readonly input_pico: bigint
   readonly cached_input_pico: bigint
   readonly output_pico: bigint

@@ -96,14 +96,11 @@ async function firstHour(transaction: Transaction): Promise<Date | null> {
   return new Date(Math.floor(made_ms / HOUR_MS) * HOUR_MS - DAY_MS)
 }
 
-/** Result of the comparison of a day's sums with its entries. */
 export interface CheckedDay {
   readonly day: Date
-  /** Sums of the day, and of its hours. */
   readonly sums: number
   /** Number of sums that were missing, wrong or surplus. All were corrected. */
   readonly differed: number
-  /** The following day, if it has sums. */
   readonly next: Date | null
 }
 

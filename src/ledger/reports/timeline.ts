@@ -9,7 +9,6 @@ import { changesOf } from "./changes.ts"
 export const stepCounts = ["calls", "prompt_tokens", "cached_tokens", "completion_tokens"] as const
 type StepCount = (typeof stepCounts)[number]
 
-/** Charges and usage of the calls in one step of time. */
 export interface Step extends Readonly<Record<StepCount, number>> {
   readonly charge_nano: bigint
 }

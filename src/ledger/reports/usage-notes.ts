@@ -15,11 +15,9 @@ export interface NotedUsage {
   readonly calls: number
   readonly notes: Readonly<Record<UsageNote, number>>
   readonly below_cost_calls: number
-  /** Paths of numbers that are not read. */
   readonly unread: readonly string[]
 }
 
-/** The most models, and the most names of each. */
 const MAX_MODELS = 100
 const MAX_NAMES = 20
 

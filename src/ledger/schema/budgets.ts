@@ -59,7 +59,6 @@ export const budgets = ledger.table(
 export const budget_windows = ledger.table(
   "budget_windows",
   {
-    /** The budget's id. */
     id: uuid("id").notNull(),
     /** The id of the end user or the value of the tag, in a budget of each; empty otherwise. */
     member: text("member").notNull().default(""),
@@ -76,7 +75,6 @@ export const budget_windows = ledger.table(
      * the calls were held. The last is that of `step_at`, and the first also has what is older. `since` is its creation or last reset.
      */
     steps: bigint("steps", { mode: "bigint" }).array(),
-    /** The beginning of the last step. */
     step_at: moment("step_at"),
     /** The amount of a refused call for which room is kept until then (D99). */
     waiting_amount: amount("waiting_amount"),
@@ -91,7 +89,6 @@ export const budget_windows = ledger.table(
   ],
 )
 
-/** Changes of budgets by operators: journal entries. */
 export const budget_entries = ledger.table(
   "budget_entries",
   {

@@ -41,7 +41,6 @@ export const sinks = ledger.table(
     reason: text("reason"),
     /** The last events that it refused for ever and that were skipped, the newest first. */
     skipped: jsonb("skipped").$type<readonly SkippedEvent[]>().notNull().default([]),
-    /** Events that were skipped since one was taken. */
     skips: integer("skips").notNull().default(0),
     /** The gateway that delivers, as long as its lease lasts (D35). */
     gateway_id: uuid("gateway_id"),

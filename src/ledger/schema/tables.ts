@@ -156,7 +156,6 @@ export const keys = ledger.table(
     labels: jsonb("labels").$type<Tags>(),
     /** Names of tags without which a call is refused; null for none. */
     required_tags: text("required_tags").array(),
-    /** True if the end user and the tags of clients are ignored. */
     ignores_client_tags: boolean("ignores_client_tags").notNull().default(false),
     /** Counts the changes of these three, so that the statement that holds can refuse a call that obeys older ones. */
     labels_version: integer("labels_version").notNull().default(0),
@@ -275,7 +274,6 @@ export const ends = ledger.table(
     account_id: uuid("account_id").notNull(),
     key_id: uuid("key_id").notNull(),
     charge_nano: nano("charge_nano").notNull(),
-    /** The freed amount of the hold. */
     freed_nano: nano("freed_nano").notNull(),
     ended_at: moment("ended_at").notNull().defaultNow(),
     /** Of the upstream that answered. */

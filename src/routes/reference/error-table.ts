@@ -1,6 +1,5 @@
 import { catalogue, type ErrorCode } from "../../errors.ts"
 
-/** Why an error occurs, and what the reader can do about it. */
 interface Advice {
   readonly cause: string
   readonly cure: string

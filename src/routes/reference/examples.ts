@@ -32,12 +32,10 @@ export function unknownOutcome(id: string): ErrorExample {
   return { ...LEDGER_UNAVAILABLE, fields: { id } }
 }
 
-/** The error of a key that reads too often. */
 export const OFTEN: ErrorExample = {
   code: "rate_limited",
   message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
 }
-/** Errors of every route that reads something for a key. */
 export const READER_ERRORS: readonly ErrorExample[] = ["invalid_api_key", OFTEN, "ledger_unavailable"]
 
 const notFound = (message: string) => ({ code: "not_found", message }) as const satisfies ErrorExample
@@ -274,7 +272,6 @@ export const TAG_ERRORS: readonly ErrorExample[] = [
   },
 ]
 
-/** The errors of a call besides those of its body. */
 export function callErrors({ needed, available, remaining, fitting }: Lacking): readonly ErrorExample[] {
   const advice = fitting === null ? "" : `, or set ${fitting.limit_field} to at most ${fitting.max_tokens}`
   const fields = fitting === null ? {} : { max_tokens: fitting.max_tokens }

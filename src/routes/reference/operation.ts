@@ -87,7 +87,6 @@ export type ErrorExample =
   | ErrorCode
   | ({ readonly code: ErrorCode } & Pick<Detail, "message" | "param" | "fields">)
 
-/** The error that an example shows. */
 export function errorOf({ code, ...detail }: Exclude<ErrorExample, ErrorCode>): GatewayError {
   return new GatewayError(code, detail)
 }
@@ -116,7 +115,6 @@ export function described<Route extends RouteDescription & Schemas>(route: Route
   return { ...schemas, detail: operation(route) }
 }
 
-/** The hooks of a route for another path of it. */
 export function compatible<Hooks extends { readonly detail: DocumentDecoration }>(
   hooks: Hooks,
   operationId: string,
@@ -175,7 +173,6 @@ function faultsOf({
 
 const BODY_ERRORS = ["request_timeout", "request_too_large", "unsupported_media_type"] as const
 
-/** The fault of an invalid field, or of an unknown parameter. */
 function invalidFault(schema: TSchema, field: string | undefined): ErrorExample {
   const { message, detail } =
     field === undefined ? unknownParameter(schema) : invalidField(field, schema.properties[field][EXPECTED])
@@ -302,7 +299,6 @@ export const REQUEST_ID = "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13"
 /** The `param` of faults that always have the same one. */
 const params: Partial<Record<ErrorCode, string>> = { model_not_allowed: "model", model_not_found: "model" }
 
-/** The body of a fault, as an example. */
 function errorExample(code: ErrorCode, { message, param = params[code], fields }: Detail) {
   const detail = { ...(message && { message }), ...(param && { param }), ...(fields && { fields }) }
   return errorBody(new GatewayError(code, detail), REQUEST_ID)
@@ -381,7 +377,6 @@ const ErrorBody: TSchema = Type.Object(
   { description: "The shape of all errors. Both SDK families can read it." },
 )
 
-/** The schemas that operations refer to. */
 export const components: Components = {
   securitySchemes,
   headers: {

@@ -20,7 +20,6 @@ import { answer, BODY, components, type Documentation, operation, tags } from ".
 
 const POLICY = pagePolicy("img-src 'self' data:")
 
-/** The models that the examples name, by their operations. */
 const EXAMPLES: readonly (readonly [operation: OperationName, name: string])[] = [
   ["chat", "gpt-5-mini"],
   ["embeddings", "text-embedding-3-small"],

@@ -1,4 +1,3 @@
-/** The most fields that the header section of an answer may have. */
 export const MAX_FIELDS = 256
 
 /** The answer is not valid HTTP/1.1, or ambiguous. */
@@ -48,7 +47,6 @@ const LOWER_CASE = 32
 const COLON = 58
 
 const STATUS = /^HTTP\/1\.[01] \d{3}(?: [\t\x20-\x7e\x80-\xff]*)?(?=\r\n|$)/
-/** The position of the three digits of a status. */
 const STATUS_AT = "HTTP/1.1 ".length
 const FIELD = /\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*/y
 

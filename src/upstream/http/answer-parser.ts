@@ -11,7 +11,6 @@ import {
 } from "./answer-head.ts"
 import { type AnswerHead, MAX_HEAD_BYTES } from "./transport.ts"
 
-/** Receives what the parser finds. */
 export interface AnswerSink {
   head(head: AnswerHead): void
   /**
@@ -28,7 +27,6 @@ export interface AnswerSink {
 
 /** Parts up to this size are copied. */
 const SMALL_BYTES = 1_024
-/** The most bytes of a line between two chunks. */
 const MAX_LINE_BYTES = 4_096
 const MAX_CHUNK_BYTES = 2 ** 48
 
@@ -64,7 +62,6 @@ export class AnswerParser {
     this.#sink = sink
   }
 
-  /** A request is sent: its answer comes next. */
   expect(): void {
     this.#is_expecting = true
   }

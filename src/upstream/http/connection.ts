@@ -22,7 +22,6 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
   /** Called when it closes while a request waits for it. */
   onLost: (() => void) | null = null
 
-  /** Takes over an open socket. */
   constructor(socket: Socket<SocketOwner>, pool: ConnectionPool) {
     this.#socket = socket
     this.#pool = pool
@@ -97,7 +96,6 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
     this.#unsent = written < unsent.byteLength ? unsent.subarray(written) : null
   }
 
-  /** The provider sends no more. */
   onEnd(): void {
     if (this.#exchange !== null && !this.#parser.close())
       this.#exchange?.fail(new ConnectionClosed("the connection was closed before the answer ended"))
@@ -142,7 +140,6 @@ function bytesOf(part: string | Uint8Array): Uint8Array {
   return typeof part === "string" ? Buffer.from(part) : part
 }
 
-/** A request as it is sent. */
 export interface HttpMessage {
   readonly parts: readonly (string | Uint8Array)[]
   readonly bytes: number

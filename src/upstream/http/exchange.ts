@@ -1,10 +1,8 @@
 import type { AnswerHead } from "./transport.ts"
 
-/** The connection, as an exchange may use it. */
 export interface ExchangeConnection {
   pause(): void
   resume(): void
-  /** Closes it immediately. */
   destroy(): void
 }
 
@@ -16,7 +14,6 @@ interface ReadWaiter<Value> {
   reject(error: Error): void
 }
 
-/** The gateway cancelled the exchange. */
 export class Cancelled extends Error {
   override readonly name = "Cancelled"
   readonly code = "CANCELLED"
@@ -46,7 +43,6 @@ export class Exchange {
     return this.#ended || this.#error !== null
   }
 
-  /** True if all of the body has come. */
   get arrived(): boolean {
     return this.#ended
   }
@@ -95,7 +91,6 @@ export class Exchange {
     this.#head.resolve(head)
   }
 
-  /** A part of the body has come. */
   push(bytes: Uint8Array): void {
     const reader = this.#reader
     if (reader !== null) {

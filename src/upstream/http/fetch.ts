@@ -26,7 +26,6 @@ export const postByFetch: Post = (place, path, model, common, own, body) => {
   return exchange
 }
 
-/** Reads one answer into its exchange. */
 class Reading implements ExchangeConnection {
   readonly #exchange: Exchange
   readonly #place: TransportSettings

@@ -6,7 +6,6 @@ import { hostOf } from "../../wire/host.ts"
 import { ConnectionClosed, plain_events, type SocketOwner, secured_events } from "./socket.ts"
 import { ConnectFailed, codeOf, type Tls } from "./transport.ts"
 
-/** The address of a server, and how to connect to it. */
 export interface ServerOrigin {
   readonly hostname: string
   readonly port: number
@@ -29,7 +28,6 @@ const NO_TLS: Tls = { ca: null, cert: null, key: null }
 /** The time after which the next address of a name is tried as well (RFC 8305 section 8). */
 const STAGGER_MS = 250
 
-/** The addresses of a name. */
 export type Lookup = (hostname: string) => Promise<readonly string[]>
 
 /** Asked for each connection, so that changes of its addresses take effect. */
@@ -106,7 +104,6 @@ export class Opening {
   }
 }
 
-/** Told of the result of opening a connection. */
 interface Done {
   open(socket: Socket<SocketOwner>): void
   fail(error: ConnectFailed): void

@@ -20,7 +20,6 @@ interface Idle {
  */
 export const PROOF_MS = 20
 
-/** A connection for the next request. */
 export interface Taken {
   readonly connection: Connection
   /** True if the server may have closed it unnoticed, so that what has arrived must be read first. */

@@ -7,7 +7,6 @@ import type { Socket } from "bun"
 export interface SocketOwner {
   /** TCP is connected; TLS is not yet. */
   onStart(socket: Socket<SocketOwner>): void
-  /** The connection can be used. */
   onOpen(socket: Socket<SocketOwner>): void
   onData(bytes: Uint8Array): void
   onDrain(): void

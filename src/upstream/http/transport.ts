@@ -19,7 +19,6 @@ export type Post = (
   body: readonly string[],
 ) => Exchange
 
-/** The settings of an upstream that a transport needs. */
 export interface TransportSettings {
   /** `{model}` in it is replaced by the upstream's name of the model. */
   readonly base_url: string
@@ -57,7 +56,6 @@ export interface AnswerHead {
   readonly fault: string | null
 }
 
-/** The most bytes the header section of an answer may take. */
 export const MAX_HEAD_BYTES = 65_536
 
 /** Header fields, looked up by their names in lower case. */
@@ -122,7 +120,6 @@ export function refuse(exchange: Exchange, common: FieldLines, own: FieldLines):
 
 const MODEL = "{model}"
 
-/** True if the address depends on the model. */
 export function namesModel({ base_url }: Pick<TransportSettings, "base_url">): boolean {
   return base_url.includes(MODEL)
 }
