@@ -52,7 +52,6 @@ export class Admin {
     return this.#ask(Balance, "GET", `/accounts/${account_id}`)
   }
 
-  /** Every call of an account, newest first. */
   async *calls(account_id: string): AsyncGenerator<CallLine> {
     let after: string | null = ""
     while (after !== null) {
@@ -64,7 +63,6 @@ export class Admin {
     }
   }
 
-  /** The gateway's own audit of its ledger. */
   audit(): Promise<Static<typeof GatewayAudit>> {
     return this.#ask(GatewayAudit, "GET", "/audit")
   }

@@ -83,7 +83,6 @@ export class Child {
   }
 }
 
-/** What a child process does. */
 export interface Handler {
   /** Answers a question of the parent. What it throws rejects the parent's question. */
   answer(asked: unknown): Promise<object>

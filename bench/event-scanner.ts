@@ -4,7 +4,6 @@ const CR = 13
 const LOOKED_AT_BYTES = 1024
 const DATA = Buffer.from("data:")
 const DONE = Buffer.from("[DONE]")
-/** The last event of a messages stream. */
 const MESSAGE_STOP = Buffer.from('{"type":"message_stop"')
 const SPACE = 32
 /** A field of a chunk that holds output (text, reasoning, refusals, arguments of a tool call), and is not empty. */
@@ -38,7 +37,6 @@ export class EventScanner {
     this.#last_to = 0
   }
 
-  /** The number of events that the bytes have completed. */
   feed(part: Uint8Array): number {
     const bytes = Buffer.from(part.buffer, part.byteOffset, part.byteLength)
     let events = 0

@@ -47,7 +47,6 @@ export type Job = Static<typeof Job>
 
 const Encoded = Type.String({ description: "A distribution, as `Latencies` encodes it." })
 
-/** What the load generator measured. */
 export const JobReport = Type.Object({
   /** The measured time, and what ended within it. */
   measured_ms: Type.Number(),

@@ -17,7 +17,6 @@ import { Latencies } from "./latencies.ts"
 import { OwnPostgres, quietLog } from "./own-postgres.ts"
 import { cpuTimes, postgresPid, spent } from "./process-status.ts"
 
-/** The questions to a process with a ledger. */
 export const LedgerQuestion = Type.Union([
   /** The first question to a ledger with several shards. */
   Type.Object({ what: Type.Literal("open"), shards: Type.Integer() }),

@@ -1,7 +1,6 @@
 import { cpus, release, totalmem } from "node:os"
 import manifest from "../package.json" with { type: "json" }
 
-/** The machine of a run, without its name. */
 export interface Machine {
   readonly processor: string
   readonly cores: number

@@ -28,7 +28,6 @@ export function cpuTimes({ pid, postgres_pid, load_pid = process.pid }: Processe
   }
 }
 
-/** CPU time between two readings. */
 export function spent(before: CpuTimes, after: CpuTimes): CpuTimes {
   return {
     load: after.load - before.load,
@@ -45,7 +44,6 @@ export function postgresPid(folder: string): number | null {
   return Number(readFileSync(path, "latin1").split("\n")[0])
 }
 
-/** Resident memory of a process. */
 export function residentBytes(pid: number): number {
   return parseResidentBytes(readFileSync(`/proc/${pid}/status`, "latin1"))
 }

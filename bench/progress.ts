@@ -30,7 +30,6 @@ export class Progress {
     else this.#write(`[${this.#step}/${this.#steps}] ${seconds} s  ${text}\n`)
   }
 
-  /** Removes the bar. */
   end(): void {
     if (this.#is_terminal) this.#write("\r\x1b[K")
   }

@@ -8,7 +8,6 @@ import {
   type Write,
 } from "./answer-spec.ts"
 
-/** What the provider generated for one call of the gateway. */
 export interface Generated extends Tokens {
   /** The gateway's id of the call. */
   readonly id: string
@@ -23,7 +22,6 @@ export type AnswerSpecs = Readonly<Record<string, AnswerSpec>>
 const JSON_HEADERS = { "content-type": "application/json" }
 const SSE_HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" }
 
-/** The path prefix of a spec at the provider. */
 export function pathOf(spec_name: string): string {
   return `/${spec_name}`
 }

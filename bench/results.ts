@@ -15,7 +15,6 @@ export interface Results extends RunFacts {
   readonly faults: readonly string[]
 }
 
-/** What the audit of every account found. */
 export interface AuditResult {
   readonly calls: number
   /** USD, all accounts together. */
@@ -27,7 +26,6 @@ export interface AuditResult {
 export interface ScenarioResult {
   readonly name: string
   readonly title: string
-  /** A description of the load. */
   readonly load: string
   readonly rounds: number
   readonly figures: readonly FigureResult[]
@@ -45,7 +43,6 @@ export interface FigureResult extends Spread {
   readonly unit: "times" | "ms" | "KiB"
   readonly goal: Goal
   readonly by_round: readonly number[]
-  /** Whether the median reaches the goal. */
   readonly reached: boolean
 }
 

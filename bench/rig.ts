@@ -80,7 +80,6 @@ export class Rig {
     await this.#startGateways(this.target("direct"), purpose)
   }
 
-  /** Restarts the gateway with this many workers. */
   async restartTollgate(workers: number): Promise<void> {
     const [direct, bare] = [this.target("direct"), this.target("bare")]
     this.#targets = { direct, bare, tollgate: await this.#startTollgate(`workers-${workers}`, workers) }
@@ -108,7 +107,6 @@ export class Rig {
     await Promise.all(this.#shards.splice(0).map((child) => child.stop()))
   }
 
-  /** Puts a load on a target. */
   load(job: Job): Promise<JobReport> {
     return this.load_process.ask(JobReport, job, JOB_MS)
   }

@@ -1,4 +1,3 @@
-/** The spread of repeated rounds. */
 export interface Spread {
   readonly median: number
   readonly min: number

@@ -67,7 +67,6 @@ function workersRounds({ rounds }: Size): number {
   return Math.ceil(rounds / 2)
 }
 
-/** One load of a scenario, for any target. */
 interface Load {
   readonly name: string
   readonly spec: AnswerSpec

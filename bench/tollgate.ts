@@ -5,7 +5,6 @@ import { type Static, Type } from "@sinclair/typebox"
 import type { Subprocess } from "bun"
 import { postgresPid } from "./process-status.ts"
 
-/** How to start the gateway. */
 export const StartTollgate = Type.Object({
   /** A configuration file's content. */
   config: Type.String(),

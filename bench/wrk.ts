@@ -32,7 +32,6 @@ export interface WrkScenarioResult {
   readonly tollgate: WrkTargetResult
 }
 
-/** Medians of the rounds. */
 export interface WrkTargetResult {
   readonly calls_per_s: number
   readonly p50_ms: number

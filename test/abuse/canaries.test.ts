@@ -284,7 +284,6 @@ describe("D16 canaries that were planted are nowhere", () => {
   })
 })
 
-/** The texts of all files below a folder, one after the other. */
 function filesBelow(folder: string): string {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .map((name) => join(folder, name))

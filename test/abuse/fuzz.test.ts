@@ -42,7 +42,6 @@ function rightly(exchange: Exchange): Promise<void> | void {
   return json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
 }
 
-/** A call of a model of either family. */
 function callOf(model: string, fields: object) {
   return {
     method: "POST",

@@ -30,7 +30,6 @@ function gate(harness: Harness) {
   return resolve
 }
 
-/** How many answers had which status. */
 function tally(answers: readonly Answer[]): Record<number, number> {
   const counts: Record<number, number> = {}
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1

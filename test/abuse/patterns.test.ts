@@ -55,7 +55,6 @@ function attacks(pattern: RegExp): fc.Arbitrary<(length: number) => string> {
     })
 }
 
-/** The length at which a pattern is slow, or null. */
 function slowAt(pattern: RegExp): number | null {
   for (const attack of fc.sample(attacks(pattern), { seed: SEED, numRuns: ATTEMPTS })) {
     for (const length of LENGTHS) if (time_ms(pattern, attack(length)) > SLOW_MS) return length

@@ -115,7 +115,6 @@ function bearer(token: string): RequestInit {
   return { headers: { authorization: `Bearer ${token}` } }
 }
 
-/** The texts of all files below a folder. */
 function filesBelow(folder: string): string[] {
   mkdirSync(folder, { recursive: true })
   return readdirSync(folder, { recursive: true, encoding: "utf8" })

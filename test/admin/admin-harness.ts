@@ -190,7 +190,6 @@ export async function plantCall(database: PostgresJsDatabase, planted: Planted):
   return id
 }
 
-/** The same for many calls at once. */
 export async function plantCalls(
   database: PostgresJsDatabase,
   planted: readonly (Planted & { readonly id: string })[],

@@ -36,7 +36,6 @@ export async function readEvents(admin: AdminHarness, query: FeedQuery = {}): Pr
   return askEvents(admin, query)
 }
 
-/** Asks for the events that the feed has. */
 export async function askEvents({ app }: AdminHarness, query: FeedQuery): Promise<FeedAnswer> {
   const asked = new URLSearchParams(
     Object.entries(query).map(([name, value]): [string, string] => [name, String(value)]),

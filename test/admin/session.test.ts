@@ -11,7 +11,6 @@ const SAME = { "sec-fetch-site": "same-origin" }
 const adminApi = await openAdminHarness()
 afterAll(() => adminApi.close())
 
-/** Another gateway on the same database. */
 const another = (operators: Parameters<typeof mount>[0] | object = {}) =>
   mount({ database: adminApi.database, deadline_ms: 10_000, ...operators })
 

@@ -227,7 +227,6 @@ const sums = (asked: string): readonly string[] => [
   `/outcomes?${asked}`,
 ]
 
-/** An error without the id of its request. */
 function told({ status, text }: Awaited<ReturnType<typeof ask>>) {
   return { status, body: plain(text.replace(/"request_id":"[^"]*"/, '"request_id":""')) }
 }

@@ -122,7 +122,6 @@ describe("what is understood", () => {
   })
 })
 
-/** Every command. */
 function commands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(commands)]
 }

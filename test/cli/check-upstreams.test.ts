@@ -25,7 +25,6 @@ interface Changes {
   readonly model?: object
 }
 
-/** An upstream at the provider, and a model at it. */
 function configOf({ upstream = {}, model = {} }: Changes) {
   const family = "family" in upstream ? upstream.family : "chat"
   return loadConfig(

@@ -73,7 +73,6 @@ const portOf = (server: Server) => {
   return typeof address === "object" && address !== null ? address.port : 0
 }
 
-/** Two upstreams, one of each family, with these keys. */
 function upstreams(chat_key: string, messages_key: string) {
   const base = `http://127.0.0.1:${upstream.port}`
   return {

@@ -9,7 +9,6 @@ import { painter } from "../../src/start/paint.ts"
 
 const MAIN = join(import.meta.dir, "../../src/cli/main.ts")
 
-/** What a process said and how it ended. */
 export interface Ended {
   readonly code: number | null
   readonly out: string
@@ -26,7 +25,6 @@ export const silent: Runtime = {
   printError() {},
 }
 
-/** Every command that does something. */
 export function leaves(command: Leaf | Group): Leaf[] {
   return "commands" in command ? Object.values(command.commands).flatMap(leaves) : [command]
 }

@@ -70,7 +70,6 @@ function here(): Record<string, string> {
   return { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN, TOLLGATE_DATA_DIR: gateway.data_dir }
 }
 
-/** The value in a line of a card. */
 function field(card: string, name: string): string {
   return new RegExp(`^${name} +(.*)$`, "m").exec(card)?.[1] ?? ""
 }

@@ -38,7 +38,6 @@ export interface StreamOptions extends CallOptions {
 export const FIELDS = ["status", "code", "type", "message", "request id"] as const
 export type FieldName = (typeof FIELDS)[number]
 
-/** Differences to a client as it comes. */
 export interface Changes {
   readonly key?: string
   readonly model?: string

@@ -203,7 +203,6 @@ async function occupy(cell: Cell): Promise<void> {
   await cell.exchange(PLACES)
 }
 
-/** What is told on the page. */
 interface Suffered {
   readonly again: string
   readonly class_name: string

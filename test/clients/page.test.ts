@@ -22,7 +22,6 @@ function isMissing(title: string): boolean {
   return (title === "curl" && Bun.which("curl") === null) || (title === "Codex" && !has_codex)
 }
 
-/** The packages of the examples. */
 const INSTALLED = [
   "@anthropic-ai/sdk",
   "openai",

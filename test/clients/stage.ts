@@ -26,7 +26,6 @@ export interface Cell {
   answers(...scripts: Script[]): void
   /** The gateway itself, for whatever is not the client's doing. */
   readonly gateway: TestGateway
-  /** What reached the provider. */
   readonly exchanges: readonly Exchange[]
   /** The n-th of them (from 1), as soon as it has begun. */
   exchange(number: number): Promise<Exchange>

@@ -53,7 +53,6 @@ export const CALL_CHUNKS = [
   chatChunk({}, "tool_calls"),
 ]
 
-/** The two answers as streams. */
 export const IN_STREAMS = [
   sse(CALL_CHUNKS, { usage: usage(10, 5) }),
   sse(

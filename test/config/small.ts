@@ -50,12 +50,9 @@ const aModel = {
 /** The smallest configuration with an upstream and a model. JSON is YAML. */
 export const small = { upstreams: { openai: anUpstream }, models: [aModel] }
 
-/** The small configuration with other sections. */
 export const and = (sections: object): string => JSON.stringify({ ...small, ...sections })
 
-/** The small configuration with other fields in its upstream. */
 export const upstream = (fields: object): string =>
   and({ upstreams: { openai: { ...anUpstream, ...fields } } })
 
-/** The small configuration with other fields in its model. */
 export const model = (fields: object): string => and({ models: [{ ...aModel, ...fields }] })

@@ -9,7 +9,6 @@ export interface Instruction {
   readonly rest: string
 }
 
-/** What a Dockerfile says, without its comments. */
 export function parseDockerfile(text: string): Instruction[] {
   return text
     .split("\n")

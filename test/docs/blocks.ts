@@ -3,7 +3,6 @@ import { join } from "node:path"
 
 const ROOT = join(import.meta.dir, "../..")
 
-/** One fenced block of a page. */
 export interface Block {
   /** `docs/billing.md` */
   readonly page: string
@@ -15,7 +14,6 @@ export interface Block {
   readonly section: string
 }
 
-/** The pages for people: the README and everything in docs/. */
 export const pages: readonly string[] = [
   "README.md",
   ...readdirSync(join(ROOT, "docs"))
@@ -37,7 +35,6 @@ export function exampleConfiguration(): string {
   return block.text
 }
 
-/** The fenced blocks of a page that have a language. */
 export function blocksOf(page: string): Block[] {
   const blocks: Block[] = []
   let section = ""
@@ -57,7 +54,6 @@ export function blocksOf(page: string): Block[] {
   return blocks
 }
 
-/** The blocks of one section, in their order. */
 export function blocksUnder(page: string, section: string, language: string): Block[] {
   return blocksOf(page).filter((block) => block.section === section && block.language === language)
 }

@@ -5,7 +5,6 @@ export function pythonHas(name: string): boolean {
   return spawnSync("python3", ["-c", `import ${name}`]).status === 0
 }
 
-/** The package that a program of the pages imports. */
 export function packageOf(program: string): string {
   return /^from (\w+) import/m.exec(program)?.[1] ?? "none"
 }

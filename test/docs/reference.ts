@@ -45,7 +45,6 @@ export interface Document {
   }
 }
 
-/** An operation and where it is. */
 export interface Entry {
   /** `POST /v1/chat/completions` */
   readonly name: string

@@ -10,7 +10,6 @@ import { exampleConfiguration } from "./blocks.ts"
 import { isObject } from "./json-schema.ts"
 import { type Document, type Entry, entriesOf } from "./reference.ts"
 
-/** What an answer was, read to its end. */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -97,7 +96,6 @@ export async function openStage() {
     return read(await fetch(gateway.url + url, init))
   }
 
-  /** Makes a sink; its id. */
   async function sink(): Promise<string> {
     const made = { name: `sink-${crypto.randomUUID()}`, url: "https://billing.example.com/tollgate" }
     return (await gateway.admin<{ id: string }>("POST", "/sinks", made)).id

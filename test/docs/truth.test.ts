@@ -60,7 +60,6 @@ function untrueEvents(media: Media, example: string, real: string): string | nul
   return missing === undefined ? null : `not in the answer: ${missing}`
 }
 
-/** The data of the events of a stream. */
 function dataOf(stream: string): string[] {
   return stream
     .split("\n")
@@ -75,7 +74,6 @@ function untrueLines(example: string, real: string): string | null {
   return missing === undefined ? null : `not in the answer: ${missing}`
 }
 
-/** The examples of one media type, by name. */
 function examplesOf({ example, examples = {} }: Media): [name: string, value: unknown][] {
   const named = Object.entries(examples).map(([name, { value }]): [string, unknown] => [name, value])
   return example === undefined ? named : [...named, ["example", example]]

@@ -67,7 +67,6 @@ function receiver(): Receiver {
   return made
 }
 
-/** A gateway that delivers, with a lease. */
 async function gateway(retries_ms: readonly number[] = [50]) {
   const made = await deliveringGateway(admin.database, lines, { retries_ms })
   open.push(made.deliveries)

@@ -17,7 +17,6 @@ import { fault as faultOf, type Story } from "./witness.ts"
 export interface ChaosOptions {
   readonly seed: number
   readonly kills: number
-  /** Gateways that faults happen to. */
   readonly gateways: number
   /** Told of each fault as it begins. */
   report(line: string): void
@@ -38,7 +37,6 @@ export interface ChaosResult {
   readonly violations: readonly string[]
 }
 
-/** How many clients the gateways have. */
 const CUSTOMERS = 8
 /** How long a client waits that was not served. */
 const REFUSED_MS = 20

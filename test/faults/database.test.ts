@@ -362,7 +362,6 @@ describe("D27 the database refuses", () => {
     await expectServed()
   })
 
-  /** The partitions of a table stay where they are when it is moved. */
   async function moveEntries(tablespace: string): Promise<void> {
     const tables = await sql<{ name: string }[]>`
       SELECT relid::text AS name FROM pg_partition_tree('tollgate.holds') WHERE isleaf

@@ -33,7 +33,6 @@ export class Disk {
     return disk !== null
   }
 
-  /** Leaves no byte free. */
   fill(): void {
     for (let bytes = 65_536; bytes >= 1; ) {
       try {

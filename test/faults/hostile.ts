@@ -77,7 +77,6 @@ export function flood(thousands: number, event: (n: number) => string): Script {
   }
 }
 
-/** The one call of an account, once it has ended. */
 export async function callOf(scene: Scene, account_id: string) {
   await until(
     () => scene.steady.balance(account_id),
@@ -107,7 +106,6 @@ export function allowedBytes(name: string): number {
   return LIMIT_BYTES + SPARE_BYTES + garbage_bytes
 }
 
-/** Mends the way to the provider. */
 export function mend({ upstream }: Victim): void {
   upstream.weather = FAIR
   if (upstream.stalled) upstream.heal()

@@ -34,11 +34,8 @@ beforeAll(async () => {
 }, 300_000)
 afterAll(() => scene.close())
 
-/** One call under way. */
 interface Scenery extends Pick<Victim, "database"> {
-  /** A stream, or a JSON call. */
   ask(stream: boolean): Promise<RawClient>
-  /** What the provider was asked. */
   readonly asked: Promise<Exchange>
   /** The stream after its headers, and as many words of output as there are. */
   say(...words: readonly string[]): Promise<Exchange>

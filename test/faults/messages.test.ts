@@ -72,7 +72,6 @@ async function ask(stream: boolean) {
 const LOST = { state: "settled", basis: "partial", ending: "upstream_lost" }
 const START = namedEvent(messageStart())
 
-/** The start of a message, and so many thousand events. */
 function startAndFlood(thousands: number, event: (n: number) => { readonly type: string }): Script {
   return flood(thousands, (n) => (n === 0 ? START : "") + namedEvent(event(n)))
 }

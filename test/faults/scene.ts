@@ -110,7 +110,6 @@ export class Victim {
   }
 }
 
-/** One shard of a scene's ledger. */
 export interface SceneShard extends ShardAddress {
   readonly witness: Witness
   /** A server of its own, which can crash; null for a database of the test run's. */

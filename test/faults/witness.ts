@@ -20,7 +20,6 @@ const LIVES: ReadonlySet<string> = new Set([
   "held expired corrected",
 ])
 
-/** The statement that writes checkpoints. */
 export const CHECKPOINT = /INSERT INTO "tollgate"\."checkpoints"/
 
 /** Sits in the database and notes every entry of the journal, whoever makes it. */
@@ -38,7 +37,6 @@ export class Witness {
     return new Witness(connect(address, { max: 1, onnotice: () => {} }))
   }
 
-  /** On a database that has its tables. */
   static async of(address: Address): Promise<Witness> {
     const sql = connect(address, { max: 1, onnotice: () => {} })
     await sql.unsafe(`

@@ -4,7 +4,6 @@ import type { Answer, Piece } from "./provider.ts"
 
 /** The answers of a provider as JSON, in the shape of each operation. */
 
-/** The answer of a call, with the usage of all its work. */
 export function jsonAnswer(answer: Answer, work: Work, dialect: Dialect, variant: number): string {
   const usage = dialect.usage(work, variant)
   const text = JSON.stringify(SHAPES[dialect.operation](answer, usage, dialect, work))

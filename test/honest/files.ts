@@ -2,7 +2,6 @@ import { deflateSync } from "node:zlib"
 
 /** Makes the pictures, sounds and documents that the tests send. All are small, whatever they hold. */
 
-/** A PNG with the header of one of this size. */
 export function png(width: number, height: number): Buffer {
   const header = Buffer.alloc(33)
   header.write("\x89PNG\r\n\x1a\n", "latin1")
@@ -39,7 +38,6 @@ export function jpeg(width: number, height: number, metadata_bytes = 200): Buffe
   return Buffer.concat([Buffer.from([0xff, 0xd8]), metadata, frame, Buffer.from([0xff, 0xd9])])
 }
 
-/** A WebP of the extended form. */
 export function webp(width: number, height: number): Buffer {
   const file = Buffer.alloc(30)
   file.write("RIFF", 0, "latin1")

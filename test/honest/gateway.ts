@@ -150,7 +150,6 @@ export interface Snapshot {
 
 const EVENT_BYTES = 8_388_608
 
-/** Reads a stream event by event. */
 export function readStream(
   { operation, rules, choices }: Admitted,
   events: readonly string[],

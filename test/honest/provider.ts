@@ -214,7 +214,6 @@ function choicePieces(body: Body, plan: Plan, { tells, operation }: Dialect, cho
   ]
 }
 
-/** Whether only thinking was generated. */
 export function isOnlyThinking(work: Work): boolean {
   return work.reasoning > 0 && outputOf(work) === work.reasoning
 }

@@ -95,7 +95,6 @@ export interface CaseCall {
   readonly usd?: string
 }
 
-/** Makes one call, on an account of its own. */
 export function callOf({ operation = "chat", model = "default", body, script, usd = "100" }: CaseCall) {
   return {
     ...(script !== undefined && { script }),
@@ -118,7 +117,6 @@ export function cost(tokens: Readonly<Partial<Record<keyof typeof NANO, number>>
   return printUsd(BigInt(nano))
 }
 
-/** The charge and the notes of a call, as the journal has them. */
 export function recordOf({ call, answer }: Sides): object {
   const { charge, notes, state } = call
   return answer.status === 200 ? { charge, notes, state } : { status: answer.status, charge, notes, state }

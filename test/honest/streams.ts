@@ -74,7 +74,6 @@ interface Chunk {
   readonly choices: readonly object[]
 }
 
-/** The last chunks of a stream, by where its usage stands. */
 const ENDS: Readonly<Record<Place, (finish: Chunk, empty: Chunk, usage: object) => readonly object[]>> = {
   "own chunk": (finish, _, usage) => [finish, { choices: [], usage }],
   finish: (finish, _, usage) => [{ ...finish, usage }],
@@ -237,7 +236,6 @@ function dataEvent(data: object): string {
 /** Of data that is no text, 64 bytes count as one (D7). */
 const DATA_BYTES = 64
 
-/** Bytes of what the client was shown. */
 export function shownBytes({ pieces }: Answer, generated: number): number {
   let bytes = 0
   for (const { kind, text, shown } of pieces.slice(0, generated)) {

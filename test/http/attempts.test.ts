@@ -72,7 +72,6 @@ async function detailsOf(id: string): Promise<unknown> {
   return row?.details
 }
 
-/** An attempt that is not the answer. */
 const lost = (upstream: string, said: object) => ({
   upstream,
   upstream_key: null,

@@ -26,7 +26,6 @@ const MAX_OUTPUT_TOKENS = 1_000
 /** An answer that costs nothing, so that a call tells whether it was admitted and leaves the balance as it was. */
 const blank = json(200, "")
 
-/** Whether a call with these fields is admitted. */
 async function isAdmitted(key: string, fields: object): Promise<boolean> {
   const requests = harness.provider.requests.length
   harness.provider.reply(blank)

@@ -39,7 +39,6 @@ async function read<T>(path: string, key: string): Promise<T> {
   return JSON.parse(await answer.text())
 }
 
-/** What a call at a gateway is charged. */
 async function charged(at: TestGateway, key: string): Promise<string | null> {
   const answer = await chat(at, key)
   expect(answer.status).toBe(200)

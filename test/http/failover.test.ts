@@ -23,7 +23,6 @@ afterEach(async () => {
 })
 afterAll(() => harness.close())
 
-/** Models named after the upstreams that they are tried at. */
 function configuration(url: string) {
   const upstream = (name: string, key: string, timeouts: object = {}) => ({
     [name]: { family: "chat", base_url: `${url}/${name}`, api_key: key, timeouts },

@@ -30,7 +30,6 @@ interface Fault {
   readonly name: string
   readonly code: Code
   readonly said?: Said
-  /** What it changes. */
   spoil(parts: Parts): Partial<Parts>
 }
 

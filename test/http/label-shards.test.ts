@@ -12,7 +12,6 @@ const CHARGE = "0.00003"
 
 const databases: FreshDatabase[] = []
 const gateways: TestGateway[] = []
-/** One account in each shard. */
 const accounts: { readonly id: string; readonly key: string }[] = []
 
 const provider = await startProvider()

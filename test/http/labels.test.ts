@@ -63,7 +63,6 @@ async function labelStatements(): Promise<number> {
   return Number(found?.[1] ?? 0)
 }
 
-/** A key of a new account with these labels and rules. */
 async function keyWith(rules: object) {
   const { id } = await gateway.account("10")
   const made = await gateway.admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, rules)

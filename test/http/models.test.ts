@@ -50,7 +50,6 @@ function entry(id: string) {
   }
 }
 
-/** The one page of these models. */
 function page(...ids: readonly string[]) {
   return {
     object: "list",

@@ -61,7 +61,6 @@ async function moveToEnd(id: string, to: string): Promise<void> {
   expect(violations).toEqual([])
 }
 
-/** What a shard has of an account that has left it. */
 async function leftIn({ address }: TestGateway, id: string) {
   const sql = connect(address, { max: 1 })
   try {

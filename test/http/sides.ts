@@ -46,7 +46,6 @@ export interface Trial {
 export interface Sides {
   readonly answer: Answer
   readonly id: string
-  /** What the provider was sent, of this call only. */
   readonly requests: readonly RecordedRequest[]
   readonly call: CallRecord
   /** Of the account before the call, and now. */
@@ -127,7 +126,6 @@ export async function openStage(changesFor: (provider_url: string) => ConfigChan
   }
 }
 
-/** How a call stands in the ledger. */
 export interface LedgerCall {
   readonly state: string
   readonly basis: string
@@ -175,7 +173,6 @@ export function estimated(completion: number, failure: string, rest: Partial<Led
   })
 }
 
-/** Released at no charge. */
 export function released(failure: string, rest: Partial<LedgerCall> = {}): LedgerCall {
   return {
     state: "released",

@@ -3,7 +3,6 @@ import type { EndResult } from "../../src/ledger/money/end-exact.ts"
 import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import type { Closed } from "../../src/ledger/money/tombstone.ts"
 
-/** The entries of one call. */
 export interface AuditedCall {
   readonly account_id: string
   readonly amount_nano: bigint

@@ -43,7 +43,6 @@ export class WoundSession {
     await this.database.execute(sql`SELECT set_config('ahead.ms', ${String(ahead_ms)}, false)`)
   }
 
-  /** An id of a call that begins now. */
   nextId(): string {
     return `${floorId(new Date(Date.now() + this.ahead_ms)).slice(0, 14)}7${nextId().slice(15)}`
   }

@@ -122,7 +122,6 @@ export class Model {
     return this.calls.reduce((left, { nano, end }) => left - (end === null ? nano : end.nano), this.balance)
   }
 
-  /** The hard budgets in which the call does not fit. */
   exceeded(call: ModelCall, now: number): ModelBudget[] {
     return [...this.budgets.values()].filter((budget) => {
       if (!budget.is_hard || !counts(budget, call)) return false

@@ -150,7 +150,6 @@ const history = fc.record({
   steps: fc.array(step, { minLength: 1, maxLength: 12 }),
 })
 
-/** Plays one history on the ledger and on the model. */
 class Player {
   readonly #session: WoundSession
   readonly #gateway_id: string
@@ -360,7 +359,6 @@ class Player {
     this.#groups[key] = group_path
   }
 
-  /** Compares all counters. */
   async check(): Promise<void> {
     const now = this.#now
     const [key] = this.#keys

@@ -13,7 +13,6 @@ import { freshDatabase } from "../support/database.ts"
 import { falsify, nth } from "./test-database.ts"
 
 /** Over one connection, which therefore knows what all statements have read. */
-/** The numbers of the terms of two models. */
 const terms = new Map<string, number>()
 
 const account_ids = [nextId(), nextId()]

@@ -31,7 +31,6 @@ function checkpoint(id: string, charge_nano: bigint, changes: Partial<Checkpoint
   return { id, charge_nano, basis: "estimate", usage: null, terms_id: null, ...changes }
 }
 
-/** All checkpoints of a gateway, by the id of the call. */
 async function written(gateway_id: string): Promise<Record<string, bigint>> {
   const rows = await db.sql`SELECT id, charge_nano FROM tollgate.checkpoints WHERE gateway_id = ${gateway_id}`
   return Object.fromEntries(rows.map((row) => [String(row.id), BigInt(row.charge_nano)]))

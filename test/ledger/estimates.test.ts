@@ -29,7 +29,6 @@ async function read(days = KEPT_DAYS, model?: string) {
   return addEstimates([await readEstimates(db.database.operators, days, model)])
 }
 
-/** What the sums must be, call by call. */
 function summed(measures: readonly EstimateMeasure[]) {
   const sum = (
     name: "prompt_bytes" | "prompt_tokens" | "output_bytes" | "output_tokens" | "reasoning_tokens",

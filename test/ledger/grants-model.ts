@@ -40,7 +40,6 @@ export class GrantsModel {
   readonly limit: number
   #now_h = 0
   debt = 0
-  /** Counts the steps of a history. */
   step = 0
 
   constructor(limit: number) {
@@ -156,7 +155,6 @@ export class GrantsModel {
     }
   }
 
-  /** Money of the grant that is left, also pinned by calls. */
   leftOf(grant: ModelGrant): number {
     const pins = this.calls.flatMap((call) => call.pins)
     return grant.left + pins.filter((pin) => pin.grant === grant).reduce((sum, { amount }) => sum + amount, 0)

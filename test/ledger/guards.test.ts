@@ -86,13 +86,11 @@ async function endAsLimited(statement: Statement, holds: readonly Hold[], by = c
   await by.run(statement, endLimitedValues(ends, LOCK_MS), WITHIN_MS)
 }
 
-/** One call by the lean statement: whether it is held. */
 async function isHeld(statement: Statement, hold: Hold, { by = connections[0], under = gateway_id } = {}) {
   const rows = await by.run(statement, oneKeyValues(hold, [hold], under, LOCK_MS), WITHIN_MS)
   return rows.length === 1
 }
 
-/** One call by the lean statement: whether it is ended by this. */
 async function isEnded(statement: Statement, end: End): Promise<boolean> {
   const rows = await connections[0].run(statement, endOneValues(end, LOCK_MS), WITHIN_MS)
   return rows.length === 1

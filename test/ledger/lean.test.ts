@@ -54,7 +54,6 @@ interface Way {
   end(end: End, hold: Hold): Promise<EndResult | undefined>
 }
 
-/** By the lean statement for one call. */
 function alone(connection: DatabaseConnection): Way {
   return {
     connection,
@@ -63,7 +62,6 @@ function alone(connection: DatabaseConnection): Way {
   }
 }
 
-/** By the statement for limited accounts. */
 function asLimited(connection: DatabaseConnection): Way {
   return {
     connection,

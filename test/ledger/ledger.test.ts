@@ -29,7 +29,6 @@ afterEach(async () => {
   expect(await violations(db.sql)).toEqual([])
 })
 
-/** A ledger whose statements the proxy counts. */
 async function counted(options: Partial<DatabaseLedgerOptions> = {}) {
   const database = await openDatabase(proxy.address)
   const told: { kind: StatementKind; size: number }[] = []

@@ -87,7 +87,6 @@ const history = fc.record({
 type History = typeof history extends fc.Arbitrary<infer Value> ? Value : never
 type Step = History["steps"][number]
 
-/** Plays one history on the ledger and on the model. */
 class Player {
   readonly #session: WoundSession
   readonly #keys: readonly Account[]

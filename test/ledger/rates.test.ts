@@ -14,7 +14,6 @@ import { type Account, holdOf, openTestDatabase, released, settled } from "./tes
 /** D99: budgets per minute, on a real Postgres whose clock the tests wind. */
 
 const AUTHOR = { actor: "test", reason: null }
-/** The beginning of a step. */
 const BEGINS = Math.floor(Date.now() / 60_000) * 60_000
 
 let calls = 0

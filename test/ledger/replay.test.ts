@@ -28,7 +28,6 @@ afterEach(async () => {
 
 const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
 
-/** What a log is told. */
 function listening() {
   const errors: string[] = []
   return { errors, log: { ...silent, error: (_: object, message: string) => void errors.push(message) } }

@@ -14,7 +14,6 @@ import { openTestDatabase, settled, silent } from "./test-database.ts"
 const db = await openTestDatabase()
 afterAll(() => db.close())
 
-/** What a log is told. */
 function listening() {
   const errors: string[] = []
   return { errors, log: { ...silent, error: (_: object, message: string) => void errors.push(message) } }

@@ -227,7 +227,6 @@ export async function falsify(sql: Sql, change: (tx: TransactionSql) => Promise<
   })
 }
 
-/** Another key of the account, changed like this. */
 export async function keyOf(sql: Sql, { account_id }: Account, change: string): Promise<Account> {
   const key_id = crypto.randomUUID()
   await sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix) VALUES (${key_id}, ${account_id}, ${key_id}, 'tg')`

@@ -24,7 +24,6 @@ const FREED = `coalesce(sum(freed_nano), 0) = (SELECT coalesce(sum(freed_nano), 
 const CHARGED = `coalesce(sum(charge_nano), 0) = (SELECT coalesce(sum(charge_nano), 0) FROM ended)`
 const MOVED = "1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM"
 
-/** The exact statements. */
 export const exact = {
   /** What is available is read without a lock, so that nobody waits and everybody sees the same balance. */
   holdRowLock: without(holdExact, `  ${SORTED}\n), offered`, "), offered"),
@@ -54,7 +53,6 @@ export const exact = {
   expireWhole: without(expire, `${MOVED} changed))::int AS whole`, "1 AS whole"),
 }
 
-/** The lean statements of a batch. */
 export const lean = {
   holdNewestVersion: without(holdLean, AVAILABLE, SEEN),
   holdLockOrder: without(holdLean, `${SORTED}\n), moved`, `${inOrderOf("$3")}\n), moved`),
@@ -76,7 +74,6 @@ export const lean = {
   endCharged: without(endLean, CHARGED, "true"),
 }
 
-/** The statements for limited accounts. */
 export const limited = {
   holdRowLock: without(holdLimited, `  ${SORTED}\n), offered`, "), offered"),
   holdLockOrder: without(holdLimited, `${SORTED}\n), offered`, `${inOrderOf("$4")}\n), offered`),

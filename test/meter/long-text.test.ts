@@ -23,7 +23,6 @@ function eventOf(text: string, cuts: readonly number[] = []): SseEvent {
   return event
 }
 
-/** What an event is read as: as it is, and with all of it decoded. */
 function bothWays(open: () => EventReading, event: SseEvent) {
   const decoded = { parts: [], data: event.data, tail: false, recurring_bytes: null }
   return [event, decoded].map((either) => {

@@ -141,7 +141,6 @@ function chunksOf(events: readonly string[]): Uint8Array[] {
   })
 }
 
-/** What has come of the body of an answer. */
 function bodyOf(received: string): string {
   return parseAnswer(Buffer.from(received))?.answer.body ?? ""
 }

@@ -26,7 +26,6 @@ const harness = await openHarness()
 const key = (await harness.account("100")).key
 afterAll(() => harness.close())
 
-/** A word that nobody has said before. */
 let said = 0
 const word = () => `made-up-${said++}-${crypto.randomUUID()}`
 const picked = <T>(all: readonly [T, ...T[]]): T => all[said % all.length] ?? all[0]

@@ -20,7 +20,6 @@ const BODY = Buffer.from(
   `{"model":"${CHAT}","messages":[{"role":"user","content":"${"x".repeat(BODY_MIB * MIB - 1_000)}"}]}`,
 )
 
-/** The most memory that a process has had so far, in MiB. */
 function peakMib(pid: number): number {
   const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? []
   return Number(kib) / 1024

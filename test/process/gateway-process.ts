@@ -6,7 +6,6 @@ import { join } from "node:path"
 const MAIN = join(import.meta.dir, "../../src/main.ts")
 const WORKER = join(import.meta.dir, "../../src/workers/main.ts")
 
-/** Variables of a process' environment. */
 export type Variables = Readonly<Record<string, string>>
 
 /**
@@ -63,13 +62,11 @@ export class GatewayProcess {
     return Number(ran_ns) / 1e6
   }
 
-  /** The pids of its workers. */
   get workers(): number[] {
     const children = spawnSync("pgrep", ["-P", String(this.pid), "-f", WORKER], { encoding: "utf8" }).stdout
     return children.split("\n").filter(Boolean).map(Number)
   }
 
-  /** Where it listens, as it printed it. */
   get url(): string {
     const url = /^tollgate listening on (http:\S+) \(pid \d+\)$/m.exec(this.#printed)?.[1]
     if (url === undefined) throw new Error("the gateway did not say where it listens")

@@ -11,7 +11,6 @@ import {
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
 
-/** One event of output. */
 export const text = (content: string) => sseEvent(chatChunk({ content }))
 
 /** A stream whose first word the client has; the test writes the rest, by its exchange with the provider. */

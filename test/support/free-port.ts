@@ -8,7 +8,6 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-/** Whether somebody listens on a port of the loopback. */
 export function listens(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1")

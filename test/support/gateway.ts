@@ -17,7 +17,6 @@ export const CHAT = "chat-model"
 export const MESSAGES = "messages-model"
 /** Prices of `CHAT` in nano-USD per token: input 1,000, cached input 100, output 4,000. */
 export const PRICE = { input: "1.00", cached_input: "0.10", output: "4.00" }
-/** The credential that the gateway shows the provider. */
 export const PROVIDER_KEY = "sk-provider-canary"
 
 /** Comments as by default: after 50 ms of a stream without output, so that a client has its headers. */

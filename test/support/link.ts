@@ -70,7 +70,6 @@ export class Link {
     return `http://127.0.0.1:${this.port}`
   }
 
-  /** Connections that stand now. */
   get connections(): number {
     return this.#connections.size
   }
@@ -178,7 +177,6 @@ class LinkConnection {
   }
 }
 
-/** One direction of a connection. */
 class Flow {
   readonly #link: Link
   readonly #from: Socket

@@ -54,7 +54,6 @@ export function messageDelta(usage: unknown, stop_reason: string | null = "end_t
 
 export const MESSAGE_STOP = { type: "message_stop" }
 
-/** The events of one block of text, a delta for each word. */
 export function textBlock(index: number, ...words: readonly string[]) {
   return [
     blockStart(index, { type: "text", text: "" }),
@@ -68,7 +67,6 @@ export function messageWords(...words: readonly string[]) {
   return [messageStart(), ...textBlock(0, ...words), messageDelta({ output_tokens: 5 }), MESSAGE_STOP]
 }
 
-/** One named event. */
 export function namedEvent(data: { readonly type: string }): string {
   return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
 }

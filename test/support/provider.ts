@@ -448,7 +448,6 @@ export function chatChunk(
   }
 }
 
-/** The usage-only chunk: no choices. */
 export function usageChunk(usage: unknown) {
   return { ...COMMON, object: "chat.completion.chunk", choices: [], usage }
 }

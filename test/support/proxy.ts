@@ -137,7 +137,6 @@ interface Message {
   readonly body: Buffer
 }
 
-/** The messages in one direction of a connection. */
 class Messages {
   #rest = Buffer.alloc(0)
   #startup: boolean

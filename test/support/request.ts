@@ -30,7 +30,6 @@ export function chatBody(fields: object = {}): object {
   return { model: CHAT, messages: [{ role: "user", content: "hello" }], ...fields }
 }
 
-/** The text of a chat completion request. */
 export function chatRequest(key: string, fields: object = {}, headers: readonly string[] = []): string {
   return requestBytes({
     method: "POST",

@@ -2,7 +2,6 @@ import { json, READ_MS, type Script } from "./provider.ts"
 
 /** What a provider of the responses operation sends, written by hand. */
 
-/** A usage of this operation. */
 export function responseUsage(input_tokens: number, output_tokens: number, cached_tokens = 0) {
   return {
     input_tokens,
@@ -47,7 +46,6 @@ export function reasoningItem(text: string, id = "rs_1") {
   }
 }
 
-/** One event as its provider frames it. */
 export function responseEvent(type: string, fields: object = {}): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`
 }
@@ -75,7 +73,6 @@ export function textEvents(pieces: readonly string[], output_index = 0, id = "ms
   ]
 }
 
-/** The events of a call of a function. */
 export function callEvents(name: string, pieces: readonly string[], output_index = 0, id = "fc_1"): string[] {
   const item = callItem(name, pieces.join(""), id)
   const place = { item_id: id, output_index }
@@ -94,7 +91,6 @@ export function callEvents(name: string, pieces: readonly string[], output_index
   ]
 }
 
-/** The events of reasoning that is summed up in these pieces. */
 export function reasoningEvents(pieces: readonly string[], output_index = 0, id = "rs_1"): string[] {
   const item = reasoningItem(pieces.join(""), id)
   const place = { item_id: id, output_index, summary_index: 0 }
@@ -112,7 +108,6 @@ export function reasoningEvents(pieces: readonly string[], output_index = 0, id 
   ]
 }
 
-/** The last event of a stream. */
 export function last(
   output: readonly object[],
   overrides: Record<string, unknown> = {},

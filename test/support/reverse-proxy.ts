@@ -56,7 +56,6 @@ export function proxyless({ program }: Kind, what_is_not_shown: string): boolean
   return is_absent
 }
 
-/** A running reverse proxy. */
 export class ReverseProxy {
   readonly url: string
   readonly #child: ChildProcess

@@ -98,7 +98,6 @@ interface Traced {
   readonly children: readonly CollectedSpan[]
 }
 
-/** The trace of a request, as it came to the collector. */
 async function traceOf(request_id: string): Promise<Traced> {
   const found = await until(
     () => collector.spans.find(({ attributes }) => attributes["tollgate.request_id"] === request_id),

@@ -31,7 +31,6 @@ function exporting(env: Readonly<Record<string, string>> = {}, url = collector.u
   return { exporter, counts, told }
 }
 
-/** A trace of so many spans. */
 function spans(count = 4): TraceSpan[] {
   const trace_id = newTraceId()
   return Array.from({ length: count }, () => ({

@@ -81,7 +81,6 @@ export function raw(text: string): Script {
   }
 }
 
-/** The error of the catalogue that the call throws. */
 export async function failure(call: Promise<unknown>): Promise<GatewayError> {
   const error = await thrown(call)
   if (!(error instanceof GatewayError)) throw error

@@ -16,7 +16,6 @@ afterEach(async () => {
   await second.stop()
 })
 
-/** The upstream of the second provider. */
 const other = (overrides = {}) => upstream(second.url, { name: "second", api_key: "sk-second", ...overrides })
 
 describe("D33 the breakers", () => {

@@ -30,7 +30,6 @@ afterEach(async () => {
   await second.stop()
 })
 
-/** The upstream of the second provider. */
 const other = (overrides = {}) => upstream(second.url, { name: "second", api_key: "sk-second", ...overrides })
 
 describeBoth("what the provider sees (D25)", (transport) => {
