@@ -10,16 +10,10 @@ import { connectDatabase, databaseReason } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/migration.ts"
 import { Spool } from "../ledger/queue/spool.ts"
 import { operatorLedger } from "../ledger/sharded-operators.ts"
-import {
-  allOrNone,
-  dataDirOf,
-  MAIN,
-  oneOrMore,
-  type ShardAddress,
-  type ShardDatabase,
-} from "../ledger/shards.ts"
+import { allOrNone, dataDirOf, MAIN, type ShardAddress, type ShardDatabase } from "../ledger/shards.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
 import { faultOf, ROUTING } from "../routes/routing.ts"
+import { oneOrMore } from "../wire/list.ts"
 import type { Send } from "./admin-client.ts"
 import { CliError } from "./cli-error.ts"
 import type { Target } from "./target.ts"

@@ -5,12 +5,13 @@ import { placeOf, type SinkQueue, type SinkRow } from "../ledger/feed/sinks.ts"
 import { eventBody } from "../routes/event-body.ts"
 import type { FeedPlace } from "../wire/cursor.ts"
 import type { EventBody } from "../wire/events.ts"
+import type { OneOrMore } from "../wire/list.ts"
 import type { SinkKind, SkippedEvent } from "../wire/sink-kinds.ts"
 import { printTime } from "../wire/time.ts"
 import { lago } from "./lago.ts"
 import { openmeter } from "./openmeter.ts"
 import { post, type SinkAnswer } from "./post.ts"
-import type { Meaning, SinkKindOf, Some } from "./sink-kind.ts"
+import type { Meaning, SinkKindOf } from "./sink-kind.ts"
 import { stripe } from "./stripe.ts"
 import { webhook } from "./webhook.ts"
 
@@ -54,8 +55,6 @@ interface DeliveriesOptions {
   readonly look_ms?: number
 }
 
-type Placed = FeedPart["events"][number]
-
 const kinds: Readonly<Record<SinkKind, SinkKindOf>> = { webhook, openmeter, stripe, lago }
 
 /** A refusal of the event after the place `before`; `after` is the place after it. */
@@ -79,6 +78,7 @@ const STOPPED = "a sink of events was stopped: no event is delivered to it"
 interface OutgoingEvent {
   readonly event: EventBody
   readonly at: number
+  readonly place: FeedPlace
 }
 
 /** Delivers events to the sinks that this process has claimed. Each sink is served by itself, so that none delays another. */
@@ -215,11 +215,10 @@ export class Deliveries {
   }
 
   /** Sends some events at a time, and records up to where all were taken. The sink then; null if one was not. */
-  async #deliverSome(queue: SinkQueue, sink: SinkRow, events: readonly Placed[]): Promise<SinkRow | null> {
+  async #deliverSome(queue: SinkQueue, sink: SinkRow, placed: FeedPart["events"]): Promise<SinkRow | null> {
     const kind = kinds[sink.kind]
-    const outgoing = events
-      .map((event, at) => ({ event: eventBody(event), at }))
-      .filter(({ event }) => kind.is_for(event))
+    const events = placed.map((event, at) => ({ event: eventBody(event), at, place: event.place }))
+    const outgoing = events.filter(({ event }) => kind.is_for(event))
     const requests = groupsOf(outgoing, kind.most_events)
     const turns = Map.groupBy(requests, ([first]) => (kind.in_turn ? first.event.subject : first.at))
     const found = await Promise.all(turns.values().map((each) => this.#sendInTurn(kind, sink, each)))
@@ -232,12 +231,13 @@ export class Deliveries {
     const has_taken = outgoing.some((one) => one.at < at)
     const reached = at > 0 ? await taken(at, !has_taken) : sink
     if (reached === null || refusal.is_unsent) return null
+    const { reason, meaning } = refusal
     await this.#refused(queue, reached, {
-      event: refusal.refused.event,
+      ...refusal.refused,
       before: upTo(at),
       after: upTo(at + 1),
-      reason: refusal.reason,
-      meaning: refusal.meaning,
+      reason,
+      meaning,
     })
     return null
   }
@@ -246,11 +246,10 @@ export class Deliveries {
   async #taken(
     queue: SinkQueue,
     sink: SinkRow,
-    events: readonly Placed[],
+    events: readonly OutgoingEvent[],
     is_idle: boolean,
   ): Promise<SinkRow | null> {
-    const passed = events.flatMap((placed) => {
-      const event = eventBody(placed)
+    const passed = events.flatMap(({ event }) => {
       const reason = kinds[sink.kind].faultOf?.(event) ?? null
       return reason === null ? [] : [skippedEvent(event, reason)]
     })
@@ -269,7 +268,7 @@ export class Deliveries {
   async #sendInTurn(
     kind: SinkKindOf,
     sink: SinkRow,
-    requests: readonly Some<OutgoingEvent>[],
+    requests: readonly OneOrMore<OutgoingEvent>[],
   ): Promise<Unsent | null> {
     for (const each of requests) {
       const unsent = this.#is_stopping ? notSent(each) : await this.#send(kind, sink, each)
@@ -279,17 +278,17 @@ export class Deliveries {
   }
 
   /** Sends events as one request; one by one, if they are refused for ever together. Null if all were taken. */
-  async #send(kind: SinkKindOf, sink: SinkRow, outgoing: Some<OutgoingEvent>): Promise<Unsent | null> {
+  async #send(kind: SinkKindOf, sink: SinkRow, outgoing: OneOrMore<OutgoingEvent>): Promise<Unsent | null> {
     const [first, ...others] = outgoing
-    const events: Some<EventBody> = [first.event, ...others.map(({ event }) => event)]
+    const events: OneOrMore<EventBody> = [first.event, ...others.map(({ event }) => event)]
     const is_old_valid = sink.old_until !== null && sink.old_until.getTime() > Date.now()
     const { url, allow_private, secret, old_secret, meter } = sink
-    const secrets: Some<string> = [secret, ...(is_old_valid && old_secret !== null ? [old_secret] : [])]
+    const secrets: OneOrMore<string> = [secret, ...(is_old_valid && old_secret !== null ? [old_secret] : [])]
     const options = { allow_private, reads: kind.reads }
     const answer = await post(kind.request(events, { url, secrets, meter }), options, this.#aborting.signal)
     const { meaning, reason } = meaningOf(kind, answer, events)
     if (meaning === "never" && others.length > 0) {
-      const alone = outgoing.map((one): Some<OutgoingEvent> => [one])
+      const alone = outgoing.map((one): OneOrMore<OutgoingEvent> => [one])
       return this.#sendInTurn(kind, sink, alone)
     }
     const is_taken = meaning === "taken"
@@ -340,7 +339,7 @@ export class Deliveries {
 
 const keyOf = (queue: SinkQueue, { id }: SinkRow) => `${queue.shard} ${id}`
 
-const notSent = ([refused]: Some<OutgoingEvent>): Unsent => ({
+const notSent = ([refused]: OneOrMore<OutgoingEvent>): Unsent => ({
   refused,
   reason: "the gateway stops",
   meaning: "again",
@@ -371,8 +370,8 @@ function meaningOf(
   return { meaning: is_taken ? "taken" : kind.meaning(answer, sent), reason: `status ${answer.status}` }
 }
 
-function groupsOf(outgoing: readonly OutgoingEvent[], most: number): Some<OutgoingEvent>[] {
-  const groups: Some<OutgoingEvent>[] = []
+function groupsOf(outgoing: readonly OutgoingEvent[], most: number): OneOrMore<OutgoingEvent>[] {
+  const groups: OneOrMore<OutgoingEvent>[] = []
   for (let first = 0; first < outgoing.length; first += most) {
     const [one, ...others] = outgoing.slice(first, first + most)
     if (one !== undefined) groups.push([one, ...others])

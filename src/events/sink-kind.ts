@@ -1,8 +1,6 @@
 import type { EventBody } from "../wire/events.ts"
+import type { OneOrMore } from "../wire/list.ts"
 import type { SinkRequest } from "./post.ts"
-
-/** One or more of them. */
-export type Some<Item> = readonly [Item, ...Item[]]
 
 /** A kind of sinks (D96): events as requests, and the meaning of answers. */
 export interface SinkKindOf {
@@ -14,7 +12,7 @@ export interface SinkKindOf {
   is_for(event: EventBody): boolean
   /** Why an event is skipped that the sink would always refuse; null if it is not. Those of an account have one reason. */
   faultOf?(event: EventBody): string | null
-  request(events: Some<EventBody>, sink: SinkTarget): SinkRequest
+  request(events: OneOrMore<EventBody>, sink: SinkTarget): SinkRequest
   /** True if the meaning of a refusal is in its body. */
   readonly reads: boolean
   /** The meaning of an answer that is no 2xx. */
@@ -29,7 +27,7 @@ export type Meaning = "taken" | "again" | "never" | "gone"
 export interface SinkTarget {
   readonly url: string
   /** The current one; during the rotation of a webhook's also the one before. */
-  readonly secrets: Some<string>
+  readonly secrets: OneOrMore<string>
   readonly meter: string | null
 }
 

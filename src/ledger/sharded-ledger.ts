@@ -1,4 +1,5 @@
 import { inArray } from "drizzle-orm"
+import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import { DatabaseLedger, type DatabaseLedgerOptions } from "./database-ledger.ts"
 import type {
   AttemptEntry,
@@ -21,7 +22,7 @@ import { type ClientReports, shardedReports } from "./reports/client.ts"
 import { firstFound } from "./reports/merge.ts"
 import { gateways } from "./schema/tables.ts"
 import { shardedOperators } from "./sharded-operators.ts"
-import { allOrNone, dataDirOf, type OneOrMore, oneOrMore, type ShardDatabase } from "./shards.ts"
+import { allOrNone, dataDirOf, type ShardDatabase } from "./shards.ts"
 
 export type LedgerOptions = Omit<
   DatabaseLedgerOptions,

@@ -1,4 +1,5 @@
 import { nextId } from "../id.ts"
+import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import { type Account, findAccount, getAccount, mergeAccounts } from "./accounts/accounts.ts"
 import { getBudget } from "./accounts/budgets.ts"
 import {
@@ -52,7 +53,6 @@ import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hour
 import { timeline, timelineNames } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
 import { type GroupedSpan, groupNames, type UsageSummary } from "./reports/usage-sums.ts"
-import { type OneOrMore, oneOrMore } from "./shards.ts"
 
 interface OperatorShard extends Pick<OperatedDatabase, "name" | "open" | "database"> {
   readonly operators: DatabaseOperators

@@ -1,12 +1,10 @@
 import { join } from "node:path"
+import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import type { Address } from "./database/address.ts"
 import { type Database, openLedgerDatabase } from "./database/database.ts"
 
 /** The name of the only shard, where the configuration lists none (D74). */
 export const MAIN = "main"
-
-/** A list with at least one shard. A shard's place in it is how owners and calls name it. */
-export type OneOrMore<Item> = readonly [Item, ...Item[]]
 
 export interface ShardAddress {
   readonly name: string
@@ -59,9 +57,4 @@ export async function allOrNone<Opened>(
   if (failed === undefined) return Promise.all(opening)
   await Promise.all(results.map((result) => (result.status === "fulfilled" ? close(result.value) : null)))
   throw failed.reason
-}
-
-export function oneOrMore<Item>([first, ...others]: readonly Item[]): OneOrMore<Item> {
-  if (first === undefined) throw new Error("there is no shard")
-  return [first, ...others]
 }

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import { describe as describeRequest } from "../../src/admission/describe.ts"
 import type { Described } from "../../src/admission/described.ts"
-import { GatewayError } from "../../src/errors.ts"
 import type { OperationName } from "../../src/wire/call.ts"
 import { FIELDS, type Means, PARTS, TOOLS } from "../../src/wire/fields.ts"
 import { FieldTexts } from "../../src/wire/json.ts"
+import { refusalOf } from "../support/refusal.ts"
 import { png } from "./files.ts"
 
 const BASE: Readonly<Record<OperationName, object>> = {
@@ -22,15 +22,7 @@ function described(operation: OperationName, fields: object, headers?: Record<st
 const asked = (operation: OperationName, fields: object): object =>
   Object.fromEntries(described(operation, fields).asks)
 
-function faultOf(operation: OperationName, fields: object): GatewayError {
-  try {
-    described(operation, fields)
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
-  throw new Error("the request was described")
-}
+const faultOf = (operation: OperationName, fields: object) => refusalOf(() => described(operation, fields))
 
 describe("D88 every row of the table changes exactly one entry of what is collected", () => {
   type Row = readonly [names: string, means: Means, argument?: string, idle?: string]

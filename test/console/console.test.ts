@@ -7,7 +7,7 @@ import type { AccountBody } from "../../src/wire/admin.ts"
 import { plantCall } from "../admin/admin-harness.ts"
 import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
 import { within } from "../support/fair-clock.ts"
-import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { ADMIN_TOKEN, CHAT, chat, endSound, startGateway, type TestGateway } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -39,11 +39,7 @@ beforeAll(async () => {
   provider = await startProvider()
   gateway = await startGateway(provider)
 })
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromium (${BROWSER})`, () => {
   let browser: Browser

@@ -1,4 +1,4 @@
-import { oneOrMore } from "../../src/ledger/shards.ts"
+import { oneOrMore } from "../../src/wire/list.ts"
 import { within } from "../support/fair-clock.ts"
 import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"

@@ -1,6 +1,6 @@
 import { once } from "node:events"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
-import type { OneOrMore } from "../../src/ledger/shards.ts"
+import type { OneOrMore } from "../../src/wire/list.ts"
 import type { Random } from "./random.ts"
 
 /** A receiver of events that fails now and then: it refuses, hangs up, or does not answer (D96). */

@@ -1,4 +1,4 @@
-import type { OneOrMore } from "../../src/ledger/shards.ts"
+import type { OneOrMore } from "../../src/wire/list.ts"
 import { within } from "../support/fair-clock.ts"
 import type { Plan } from "./author.ts"
 import { type Conduct, call, type Seen } from "./customer.ts"

@@ -1,5 +1,6 @@
 import { expect } from "bun:test"
-import { MAIN, type OneOrMore, oneOrMore, type ShardAddress } from "../../src/ledger/shards.ts"
+import { MAIN, type ShardAddress } from "../../src/ledger/shards.ts"
+import { type OneOrMore, oneOrMore } from "../../src/wire/list.ts"
 import type { GatewayProcess, Variables } from "../process/gateway-process.ts"
 import { databaseVariables, Workplace } from "../process/workplace.ts"
 import { freshDatabase } from "../support/database.ts"

@@ -1,6 +1,6 @@
 import { nextId } from "../../src/id.ts"
 import type { CallRecord } from "../../src/ledger/reports/calls.ts"
-import { type OneOrMore, oneOrMore } from "../../src/ledger/shards.ts"
+import { type OneOrMore, oneOrMore } from "../../src/wire/list.ts"
 import { nanoOf } from "./judge.ts"
 import type { Random } from "./random.ts"
 import type { Scene, SceneAccount } from "./scene.ts"

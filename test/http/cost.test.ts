@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import { CHAT, chat, startGateway } from "../support/gateway.ts"
+import { CHAT, chat, endSound, startGateway } from "../support/gateway.ts"
 import {
   chatChunk,
   chatCompletion,
@@ -14,11 +14,7 @@ import {
 
 const provider = await startProvider()
 const gateway = await startGateway(provider)
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 const ask = { usage: { include: true } }
 

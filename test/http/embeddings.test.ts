@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { CHAT, chat, MESSAGES, PRICE, PROVIDER_KEY, startGateway } from "../support/gateway.ts"
+import { CHAT, chat, endSound, MESSAGES, PRICE, PROVIDER_KEY, startGateway } from "../support/gateway.ts"
 import { chatCompletion, embeddingList, json, startProvider, usage } from "../support/provider.ts"
 
 /** D67: embeddings, from the provider's bytes to the receipt. D63: everything else is the same as for chat. */
@@ -27,11 +27,7 @@ const gateway = await startGateway(provider, {
   limits: { response: "64KiB" },
   idempotency: { keep_answers: "1h" },
 })
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 function post(path: string, key: string, body: object, headers: Record<string, string> = {}) {
   return fetch(`${gateway.url}${path}`, {

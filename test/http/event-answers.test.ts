@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { CHAT, MESSAGES, startGateway } from "../support/gateway.ts"
+import { CHAT, endSound, MESSAGES, startGateway } from "../support/gateway.ts"
 import { aMessage, messageDelta, messageStart, messageWords, namedEvents } from "../support/messages.ts"
 import {
   chatChunk,
@@ -20,11 +20,7 @@ const gateway = await startGateway(provider, {
   limits: { response: "64KiB", response_read: "256KiB" },
   idempotency: { keep_answers: "1h" },
 })
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 /** 44 bytes: 11 tokens when they must be estimated. */
 const SENTENCE = "The quick brown fox jumps over the lazy dog."

@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { dataUrl, pdf } from "../honest/files.ts"
 import { within } from "../support/fair-clock.ts"
-import { type CallRecord, PRICE, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import {
+  type CallRecord,
+  endSound,
+  PRICE,
+  startGateway,
+  type TestGateway,
+  until,
+} from "../support/gateway.ts"
 import { messageWords, namedEvent } from "../support/messages.ts"
 import {
   chatChunk,
@@ -58,11 +65,7 @@ beforeAll(async () => {
   })
 })
 
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 interface Begun {
   readonly account_id: string

@@ -3,7 +3,7 @@ import type { AccountBody } from "../../src/wire/admin.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
-import { CHAT, chat, startGateway, until } from "../support/gateway.ts"
+import { CHAT, chat, endSound, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 
@@ -11,11 +11,7 @@ import { thrown } from "../support/thrown.ts"
 
 const provider = await startProvider()
 const gateway = await startGateway(provider)
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 async function accountAt(price_multiplier: string, balance = "1") {
   const made = await gateway.account(balance)

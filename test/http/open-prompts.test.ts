@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { compressed } from "../admission/files.ts"
-import { PRICE, startGateway, until } from "../support/gateway.ts"
+import { endSound, PRICE, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /** D89: each way to open a prompt in each family, as a quote and a call of a real gateway see it. */
@@ -28,11 +28,7 @@ const models = (["chat", "messages"] as const).flatMap((family) =>
 )
 const gateway = await startGateway(provider, { models })
 const account = await gateway.account("1000")
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 const BASE: Readonly<Record<Operation, object>> = {
   chat: { messages: [{ role: "user", content: "hi" }] },

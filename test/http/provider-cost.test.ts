@@ -1,15 +1,11 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { chat, startGateway } from "../support/gateway.ts"
+import { chat, endSound, startGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 const provider = await startProvider()
 const gateway = await startGateway(provider)
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 /** One call that the provider answers with this usage; its record for operators, and the receipt for the customer. */
 async function call(reported: object | undefined) {

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { QuoteBody } from "../../src/wire/quote.ts"
-import { CHAT, chat, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
+import { CHAT, chat, endSound, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 const model = (name: string, fields: object = {}) => ({
@@ -23,11 +23,7 @@ const gateway = await startGateway(provider, {
     { ...model(MESSAGES), family: "messages", upstreams: [{ use: "counter", model: "counting" }] },
   ],
 })
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 const ASK = { model: CHAT, messages: [{ role: "user", content: "hello" }] }
 

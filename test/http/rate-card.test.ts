@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { CHAT, chat, PRICE, startGateway, until } from "../support/gateway.ts"
+import { CHAT, chat, endSound, PRICE, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider } from "../support/provider.ts"
 
 /** D60: every kind of token at its own price, from the provider's bytes to the receipt. */
@@ -59,11 +59,7 @@ const gateway = await startGateway(provider, {
     }),
   ],
 })
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 const USAGE = {
   prompt_tokens: 100,

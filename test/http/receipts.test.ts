@@ -4,16 +4,12 @@ import { nextId } from "../../src/id.ts"
 import { parseUsd } from "../../src/money.ts"
 import type { OwnAccount, Receipt } from "../../src/wire/receipt.ts"
 import type { UsageReport } from "../../src/wire/usage-report.ts"
-import { CHAT, chat, startGateway, until } from "../support/gateway.ts"
+import { CHAT, chat, endSound, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 
 const provider = await startProvider()
 const gateway = await startGateway(provider)
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 /** How a key is sent: as the chat family does, and as the messages family does. */
 const families = {

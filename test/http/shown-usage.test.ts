@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import { CHAT, chat, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
+import { CHAT, chat, endSound, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
 import {
   aMessage,
   MESSAGE_STOP,
@@ -28,11 +28,7 @@ const gateway = await startGateway(provider, {
     { ...model, name: MESSAGES, family: "messages", upstreams: [{ use: "messages" }] },
   ],
 })
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await gateway.stop()
-  await provider.stop()
-})
+afterAll(() => endSound(gateway, provider))
 
 const DONE = "data: [DONE]\n\n"
 const own = { cost: 0.5, cost_details: { upstream_inference_cost: 0.4 }, is_byok: false }

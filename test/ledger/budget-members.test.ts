@@ -1,11 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import {
-  type Budget,
   type BudgetOrder,
   budgetsOfCall,
   changeBudget,
-  createBudget,
   getBudget,
 } from "../../src/ledger/accounts/budgets.ts"
 import { forgetEndUser } from "../../src/ledger/accounts/end-users.ts"
@@ -20,6 +18,7 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import type { Tags } from "../../src/wire/call.ts"
+import { budgetOf } from "./budget-order.ts"
 import {
   type Account,
   falsify,
@@ -41,25 +40,8 @@ afterAll(() => db.close())
 const first = () => nth(connections, 0)
 const AUTHOR = { actor: "test", reason: null }
 
-async function budget(account: Account, changes: Partial<BudgetOrder> = {}): Promise<Budget> {
-  const made = await createBudget(db.database.operators, {
-    id: nextId(),
-    account_id: account.account_id,
-    name: "Each",
-    selector: "end_user",
-    selected: null,
-    unit: "usd",
-    amount: 100n,
-    period: "month",
-    timezone: "UTC",
-    is_hard: true,
-    thresholds: [],
-    ...AUTHOR,
-    ...changes,
-  })
-  if (!("budget" in made)) throw new Error(made.outcome)
-  return made.budget
-}
+const budget = (account: Account, changes: Partial<BudgetOrder> = {}) =>
+  budgetOf(db.database.operators, account, { name: "Each", selector: "end_user", ...changes })
 
 let last_label = 0
 /** Labels as a call's have been written before its hold. */
@@ -106,7 +88,7 @@ async function exact({ account_id }: Account) {
   expect(await differences(db.database.operators, account_id)).toEqual([])
 }
 
-const budgetOf = (result: HoldResult | HoldAttempt | undefined) =>
+const reachedIn = (result: HoldResult | HoldAttempt | undefined) =>
   result?.outcome === "budget_reached" ? result.budget : null
 
 describe("D97 a budget of each", () => {
@@ -139,9 +121,9 @@ describe("D97 a budget of each", () => {
       "held",
       "held",
     ])
-    expect(budgetOf(results[0])).toMatchObject({ id: users.id, selected: ann.end_user_id, held: 60n })
-    expect(budgetOf(results[1])).toMatchObject({ id: search.id, selected: "team=search", held: 120n })
-    expect(budgetOf(results[3])).toMatchObject({ id: teams.id, selected: "team=chat", held: 200n })
+    expect(reachedIn(results[0])).toMatchObject({ id: users.id, selected: ann.end_user_id, held: 60n })
+    expect(reachedIn(results[1])).toMatchObject({ id: search.id, selected: "team=search", held: 120n })
+    expect(reachedIn(results[3])).toMatchObject({ id: teams.id, selected: "team=chat", held: 200n })
     expect([await used(users.id), await used(teams.id)]).toEqual([
       [0n, 120n, 40n],
       [0n, 320n, 0n],
@@ -193,7 +175,7 @@ describe("D97 a budget of each", () => {
     await full(hard.id)
     const results = await hold(first(), ...[ann, bob, cid].map((labels) => holdOf(account, 0n, { labels })))
     expect(results.map(({ outcome }) => outcome).toSorted()).toEqual(["budget_reached", "held", "held"])
-    expect(budgetOf(results.find(({ outcome }) => outcome === "budget_reached"))).toMatchObject({
+    expect(reachedIn(results.find(({ outcome }) => outcome === "budget_reached"))).toMatchObject({
       amount: 0n,
       held: 0n,
     })

@@ -1,11 +1,8 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { nextId } from "../../src/id.ts"
 import {
-  type Budget,
   type BudgetOrder,
   type BudgetUpdate,
   changeBudget,
-  createBudget,
   getBudget,
 } from "../../src/ledger/accounts/budgets.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
@@ -17,6 +14,7 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { makeClock, WoundSession } from "./budget-clock.ts"
+import { budgetOf } from "./budget-order.ts"
 import {
   type Account,
   falsify,
@@ -42,25 +40,8 @@ afterAll(() => db.close())
 const first = () => connections[0] ?? db.connection()
 const AUTHOR = { actor: "test", reason: "because" }
 
-async function budget(account: Account, changes: Partial<BudgetOrder> = {}): Promise<Budget> {
-  const made = await createBudget(db.database.operators, {
-    id: nextId(),
-    account_id: account.account_id,
-    name: "Everything",
-    selector: "all",
-    selected: null,
-    unit: "usd",
-    amount: 100n,
-    period: "month",
-    timezone: "UTC",
-    is_hard: true,
-    thresholds: [],
-    ...AUTHOR,
-    ...changes,
-  })
-  if (!("budget" in made)) throw new Error(made.outcome)
-  return made.budget
-}
+const budget = (account: Account, changes: Partial<BudgetOrder> = {}) =>
+  budgetOf(db.database.operators, account, { name: "Everything", ...AUTHOR, ...changes })
 
 const hold = (...holds: Hold[]) => holdBatch(first(), gateway_id, holds, 300)
 const outcomes = async (...holds: Hold[]) => (await hold(...holds)).map(({ outcome }) => outcome)

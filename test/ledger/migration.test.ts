@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readMigrationFiles } from "drizzle-orm/migrator"
 import { nextId } from "../../src/id.ts"
 import { buckets } from "../../src/kinds.ts"
-import { createBudget } from "../../src/ledger/accounts/budgets.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -14,6 +13,7 @@ import { Lease } from "../../src/ledger/money/lease.ts"
 import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import type { BudgetUnit } from "../../src/wire/budget.ts"
 import { emptyDatabase } from "../support/database.ts"
+import { budgetOf } from "./budget-order.ts"
 import { createOldLedger } from "./old-ledger.ts"
 import { call, holdOf, LONG_LEASE, nth } from "./test-database.ts"
 
@@ -319,25 +319,9 @@ describe("D55 the ledger of version 0.1, migrated", () => {
 
   test("D97 budgets count its calls of their period, those that are open too, and go on counting", async () => {
     const account_id = account_ids[2] ?? ""
-    const order = {
-      account_id,
-      name: "All",
-      selector: "all",
-      selected: null,
-      amount: 10n ** 15n,
-      timezone: "UTC",
-    } as const
-    const rest = { period: "month", is_hard: true, actor: "test", reason: null } as const
     const make = async (unit: BudgetUnit) => {
-      const made = await createBudget(database.operators, {
-        id: nextId(),
-        ...order,
-        unit,
-        ...rest,
-        thresholds: [],
-      })
-      if (!("budget" in made)) throw new Error(made.outcome)
-      return [made.budget.spent, made.budget.held]
+      const { spent, held } = await budgetOf(database.operators, { account_id }, { unit, amount: 10n ** 15n })
+      return [spent, held]
     }
     const made = [await make("usd"), await make("tokens"), await make("requests")]
     const [sums] =
@@ -401,25 +385,8 @@ describe("D55 the ledger of version 0.1, migrated", () => {
   test("D99 a budget per minute counts the calls that are held from then on", async () => {
     const connection = new DatabaseConnection(fresh.address)
     const [account_id, key_id] = [account_ids[2] ?? "", keys[4]?.id ?? ""]
-    const order = {
-      account_id,
-      name: "tokens",
-      selector: "all",
-      selected: null,
-      unit: "tokens",
-      amount: 100n,
-    } as const
-    const made = await createBudget(database.operators, {
-      ...order,
-      id: nextId(),
-      period: "minute",
-      timezone: "UTC",
-      is_hard: true,
-      thresholds: [],
-      actor: "test",
-      reason: null,
-    })
-    expect(made).toMatchObject({ outcome: "created", budget: { spent: 0n, held: 0n } })
+    const made = await budgetOf(database.operators, { account_id }, { unit: "tokens", period: "minute" })
+    expect(made).toMatchObject({ spent: 0n, held: 0n })
     const calls = [90, 90].map((tokens) => holdOf({ account_id, key_id }, 1n, { tokens }))
     const outcomes = (await holdBatch(connection, living_id, calls, 300)).map(({ outcome }) => outcome)
     expect(outcomes.sort()).toEqual(["budget_reached", "held"])

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { eq } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { changeAccount, listAccounts } from "../../src/ledger/accounts/accounts.ts"
-import { changeBudget, createBudget, getBudget } from "../../src/ledger/accounts/budgets.ts"
+import { changeBudget, getBudget } from "../../src/ledger/accounts/budgets.ts"
 import { credit } from "../../src/ledger/accounts/credits.ts"
 import { openGrants } from "../../src/ledger/accounts/grants.ts"
 import { changeKey, createKey, getKey, revokeKey } from "../../src/ledger/accounts/keys.ts"
@@ -14,6 +14,7 @@ import { cancelMove, carry, type MoveShard, moveAccount } from "../../src/ledger
 import { readStandings } from "../../src/ledger/queue/standings.ts"
 import { accounts } from "../../src/ledger/schema/tables.ts"
 import { thrown } from "../support/thrown.ts"
+import { budgetOf } from "./budget-order.ts"
 import {
   type Account,
   holdOf,
@@ -346,23 +347,10 @@ describe("D76 a move", () => {
 
 test("D97 its budgets move with what they have spent, their entries and thresholds, and count on, there and back", async () => {
   const account = await a.db.account(1_000_000n)
-  const made = await createBudget(a.db.database.operators, {
-    id: nextId(),
-    account_id: account.account_id,
-    name: "all",
-    selector: "all",
-    selected: null,
-    unit: "usd",
+  const { id } = await budgetOf(a.db.database.operators, account, {
     amount: 5n * COST,
-    period: "month",
-    timezone: "UTC",
-    is_hard: true,
     thresholds: [20, 40, 60],
-    actor: "test",
-    reason: null,
   })
-  if (!("budget" in made)) throw new Error(made.outcome)
-  const { id } = made.budget
   await spend(a, account)
   await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
   expect(await getBudget(a.db.database.operators, id)).toBeNull()
@@ -391,24 +379,12 @@ test("D97 its budgets move with what they have spent, their entries and threshol
 
 test("D99 a budget per minute moves with what has not refilled, and room is kept on", async () => {
   const account = await a.db.account(1_000_000n)
-  const order = { account_id: account.account_id, name: "tokens", selector: "all", selected: null } as const
-  const made = await createBudget(a.db.database.operators, {
-    ...order,
-    id: nextId(),
-    unit: "tokens",
-    amount: 1_000_000n,
-    period: "minute",
-    timezone: "UTC",
-    is_hard: true,
-    thresholds: [],
-    actor: "test",
-    reason: null,
-  })
-  if (!("budget" in made)) throw new Error(made.outcome)
+  const minute = { unit: "tokens", amount: 1_000_000n, period: "minute" } as const
+  const { id } = await budgetOf(a.db.database.operators, account, minute)
   const rowIn = async ({ db }: Side) =>
     (
       await db.sql`SELECT steps::text, step_at, waiting_amount, waiting_until FROM tollgate.budget_windows
-      WHERE id = ${made.budget.id}`
+      WHERE id = ${id}`
     )[0]
   await spend(a, account, { tokens: 1_000_000 })
   const { hold, outcome } = await ask(a, account, { tokens: 900_000 })

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
-import { type BudgetOrder, changeBudget, createBudget, getBudget } from "../../src/ledger/accounts/budgets.ts"
+import { type BudgetOrder, changeBudget, getBudget } from "../../src/ledger/accounts/budgets.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
@@ -9,6 +9,7 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { makeClock, stopClock, WoundSession } from "./budget-clock.ts"
+import { budgetOf } from "./budget-order.ts"
 import { type Account, holdOf, openTestDatabase, released, settled } from "./test-database.ts"
 
 /** D99: budgets per minute, on a real Postgres whose clock the tests wind. */
@@ -31,24 +32,11 @@ afterAll(async () => {
 
 const at = (s: number) => session.wind(BEGINS + s * 1_000)
 
+const TOKENS = { name: "Tokens", unit: "tokens", period: "minute" } as const
+
 async function rate(account: Account, changes: Partial<BudgetOrder> = {}): Promise<string> {
-  const made = await createBudget(session.database, {
-    id: nextId(),
-    account_id: account.account_id,
-    name: "Tokens",
-    selector: "all",
-    selected: null,
-    unit: "tokens",
-    amount: 100_000n,
-    period: "minute",
-    timezone: "UTC",
-    is_hard: true,
-    thresholds: [],
-    ...AUTHOR,
-    ...changes,
-  })
-  if (!("budget" in made)) throw new Error(made.outcome)
-  return made.budget.id
+  const order = { ...TOKENS, amount: 100_000n, ...changes }
+  return (await budgetOf(session.database, account, order)).id
 }
 
 /** Its id has the wound clock's time, and follows those before it. */
@@ -225,20 +213,7 @@ describe("D99 a budget per minute", () => {
 test("D99 four connections never let more than the limit through, and the audit agrees", async () => {
   const account = await db.account(1_000_000_000n)
   const limit = 1_000
-  await createBudget(db.database.operators, {
-    id: nextId(),
-    account_id: account.account_id,
-    name: "Tokens",
-    selector: "all",
-    selected: null,
-    unit: "tokens",
-    amount: BigInt(limit),
-    period: "minute",
-    timezone: "UTC",
-    is_hard: true,
-    thresholds: [],
-    ...AUTHOR,
-  })
+  await budgetOf(db.database.operators, account, { ...TOKENS, amount: BigInt(limit) })
   let held = 0
   await Promise.all(
     [1, 2, 3, 4].map(async (worker) => {

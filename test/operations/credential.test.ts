@@ -7,6 +7,7 @@ import {
   messagesCredential,
   modelListCredential,
 } from "../../src/operations/request-headers.ts"
+import { refusalOf } from "../support/refusal.ts"
 
 const key = makeKey()
 const other = makeKey()
@@ -18,15 +19,7 @@ const messages: Read = messagesCredential
 const list: Read = (headers) => modelListCredential(headers, false)
 const versionedList: Read = (headers) => modelListCredential(headers, true)
 
-function refusal(read: Read, headers: Headers): GatewayError {
-  try {
-    read(headers)
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
-  throw new Error("a credential was found")
-}
+const refusal = (read: Read, headers: Headers) => refusalOf(() => read(headers))
 
 describe("D20 which header carries the key", () => {
   const found: [string, Read, Record<string, string>, string][] = [

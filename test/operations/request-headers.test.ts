@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import { GatewayError } from "../../src/errors.ts"
 import {
   hasVersionHeader,
   passedHeaders,
@@ -7,18 +6,12 @@ import {
   type VendorVersion,
   vendorVersion,
 } from "../../src/operations/request-headers.ts"
+import { refusalOf } from "../support/refusal.ts"
 
 const vendors = ["anthropic", "acme"]
 
-function refusal(headers: Record<string, string>, pathVendor: string | null, known = vendors): GatewayError {
-  try {
-    vendorVersion(new Headers(headers), known, pathVendor)
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
-  throw new Error("a version was found")
-}
+const refusal = (headers: Record<string, string>, pathVendor: string | null, known = vendors) =>
+  refusalOf(() => vendorVersion(new Headers(headers), known, pathVendor))
 
 const accepted: [string, Record<string, string>, string | null, VendorVersion][] = [
   [

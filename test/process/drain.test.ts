@@ -20,11 +20,7 @@ beforeEach(async () => {
   provider = await startProvider()
   fresh = await freshDatabase()
 })
-afterEach(async () => {
-  await place.clear()
-  await provider.stop()
-  await fresh.drop()
-})
+afterEach(() => place.clear(provider, fresh))
 
 const READY_DELAY_MS = 600
 /** Two signals that are less than half a second apart are one that came twice. */

@@ -19,11 +19,7 @@ beforeEach(async () => {
   fresh = await freshDatabase()
   place.configure(configFor(provider.url, { lease: { renew: "200ms", expire: "1s" } }))
 })
-afterEach(async () => {
-  await place.clear()
-  await provider.stop()
-  await fresh.drop()
-})
+afterEach(() => place.clear(provider, fresh))
 
 const start = (name: string): Promise<GatewayProcess> =>
   place.start({ ...databaseVariables(fresh.address), TOLLGATE_DATA_DIR: join(place.folder, name) })

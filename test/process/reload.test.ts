@@ -28,11 +28,7 @@ describe("SIGHUP reads the configuration again", () => {
     gateway = await place.start(databaseVariables(fresh.address))
     operator = operatorOf(gateway.url)
   })
-  afterAll(async () => {
-    await place.clear()
-    await provider.stop()
-    await fresh.drop()
-  })
+  afterAll(() => place.clear(provider, fresh))
 
   /** Sends the signal and waits until the log says this of it; all that it said. */
   async function reload(said: string): Promise<string> {

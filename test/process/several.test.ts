@@ -46,11 +46,7 @@ describe("two gateways over one database", () => {
       })
     ;[one, other] = await Promise.all([start("one"), start("other")])
   })
-  afterEach(async () => {
-    await place.clear()
-    await provider.stop()
-    await fresh.drop()
-  })
+  afterEach(() => place.clear(provider, fresh))
 
   test("serve one account, which is never oversold: of 40 calls at once the 5 that it pays for reach the provider", async () => {
     const { id, key } = await operatorOf(one.url).account("0.020175")

@@ -20,11 +20,7 @@ describe.each([1, 2])("D74 a gateway of %d processes on the shards of its config
     provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
     fresh = await emptyDatabase()
   })
-  afterAll(async () => {
-    await place.clear()
-    await provider.stop()
-    await fresh.drop()
-  })
+  afterAll(() => place.clear(provider, fresh))
 
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the file
   const shard = { name: "eu", url: "${SHARD_URL}", schema: "books" }

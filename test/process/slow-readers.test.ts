@@ -23,11 +23,7 @@ describe("D8 clients that read nothing", () => {
     provider = await startProvider()
     fresh = await freshDatabase()
   })
-  afterAll(async () => {
-    await place.clear()
-    await provider.stop()
-    await fresh.drop()
-  })
+  afterAll(() => place.clear(provider, fresh))
 
   test("cost the gateway a bounded amount of memory each, and are cut after stream.stall", async () => {
     place.configure(configFor(provider.url, { stream: { stall: "1s" } }))

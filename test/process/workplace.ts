@@ -80,14 +80,16 @@ export class Workplace {
     await Promise.all(this.#gateways.splice(0).map((gateway) => gateway.kill()))
   }
 
-  /** Kills what runs, and removes everything. */
-  async clear(): Promise<void> {
+  /** Kills what runs, and removes everything: also the provider and the database that were used. */
+  async clear(provider?: { stop(): Promise<void> }, database?: { drop(): Promise<void> }): Promise<void> {
     await this.killGateways()
     while (this.postgres().length > 0) {
       for (const pid of this.postgres()) kill(pid)
       await Bun.sleep(20)
     }
     rmSync(this.folder, { recursive: true, force: true })
+    await provider?.stop()
+    await database?.drop()
   }
 }
 

@@ -3,9 +3,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
 import type { Tracing } from "../../src/config/tracing.ts"
-import { MAIN, type OneOrMore, openShards, type ShardAddress } from "../../src/ledger/shards.ts"
+import { MAIN, openShards, type ShardAddress } from "../../src/ledger/shards.ts"
 import { openLog } from "../../src/log.ts"
 import { Service } from "../../src/service/service.ts"
+import type { OneOrMore } from "../../src/wire/list.ts"
 import { freshDatabase } from "./database.ts"
 import { undocumentedIn } from "./documented.ts"
 import { ADMIN_TOKEN, operatorOf } from "./operator.ts"
@@ -117,6 +118,14 @@ export async function startGateway(
 }
 
 export type TestGateway = Awaited<ReturnType<typeof startGateway>>
+
+/** Ends a gateway whose ledger is sound and has no open call, and its provider. */
+export async function endSound(gateway: TestGateway, provider: { stop(): Promise<void> }): Promise<void> {
+  const { open_holds, violations } = await gateway.audit()
+  await gateway.stop()
+  await provider.stop()
+  if (open_holds + violations.length > 0) throw new Error(JSON.stringify({ open_holds, violations }))
+}
 
 async function oneFresh() {
   const { address, drop } = await freshDatabase()

@@ -1,20 +1,12 @@
 import { describe, expect, test } from "bun:test"
-import { GatewayError } from "../../src/errors.ts"
 import { MAX_MESSAGES, parseChat, wantsUsage } from "../../src/wire/chat-request.ts"
+import { refusalOf } from "../support/refusal.ts"
 
 const message = { role: "user", content: "hello" }
 const chat = { model: "m", messages: [message] }
 const messages = (count: number) => Array.from({ length: count }, () => message)
 
-function fault(body: unknown) {
-  try {
-    parseChat(body)
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
-  throw new Error("the request was accepted")
-}
+const fault = (body: unknown) => refusalOf(() => parseChat(body))
 
 describe("spec 2, D12, D15, D18: a request at fault is a 400 that names the field", () => {
   const refused: [string, unknown, string][] = [

@@ -1,24 +1,14 @@
 import { describe, expect, test } from "bun:test"
-import { GatewayError } from "../../src/errors.ts"
 import {
   checkTokenCount,
   forCounting,
   generationFields,
   parseCountTokens,
 } from "../../src/wire/count-tokens.ts"
+import { refusalOf } from "../support/refusal.ts"
 
 const request = { model: "m", messages: [{ role: "user", content: "hello" }] }
 const bytes = (text: string) => new TextEncoder().encode(text)
-
-function thrown(work: () => unknown): GatewayError {
-  try {
-    work()
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
-  throw new Error("nothing was thrown")
-}
 
 describe("spec 2: a token count at fault is a 400 that names the field", () => {
   test.each([
@@ -31,7 +21,10 @@ describe("spec 2: a token count at fault is a 400 that names the field", () => {
     ["a message without a role", { ...request, messages: [{}] }, "messages[0].role"],
     ["a message that is text", { ...request, messages: ["hello"] }, "messages[0]"],
   ])("%s", (_, body, param) => {
-    expect(thrown(() => parseCountTokens(body))).toMatchObject({ code: "invalid_request", detail: { param } })
+    expect(refusalOf(() => parseCountTokens(body))).toMatchObject({
+      code: "invalid_request",
+      detail: { param },
+    })
   })
 
   test("the fields of generation are not looked at, whatever they hold", () => {
@@ -92,14 +85,14 @@ describe("D22 the answer must carry a count, otherwise 502", () => {
     ["over 2^53", '{"input_tokens":9007199254740993}'],
     ["an error", '{"error":{"message":"secret"}}'],
   ])("%s", (_, text) => {
-    const error = thrown(() => checkTokenCount(bytes(text)))
+    const error = refusalOf(() => checkTokenCount(bytes(text)))
     expect(error).toMatchObject({ code: "upstream_error", status: 502 })
     expect(error.message).toBe("The provider's response contains no token count. Retry the request.")
   })
 
   test("bad UTF-8", () => {
     const body = Uint8Array.of(...bytes('{"input_tokens":1,"x":"'), 0xff, ...bytes('"}'))
-    expect(thrown(() => checkTokenCount(body)).code).toBe("upstream_error")
+    expect(refusalOf(() => checkTokenCount(body)).code).toBe("upstream_error")
   })
 
   test.each(['{"input_tokens":0}', '{"input_tokens":11,"cache":{"x":1}}', ' {"input_tokens": 1e3}\n'])(

@@ -1,8 +1,8 @@
 import { describe, expect, spyOn, test } from "bun:test"
 import fc from "fast-check"
-import { GatewayError } from "../../src/errors.ts"
 import { MAX_DEPTH, readJsonBody, readLargeBody } from "../../src/wire/json.ts"
 import { Shape } from "../../src/wire/shape.ts"
+import { refusalOf } from "../support/refusal.ts"
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const read = (text: string) => readJsonBody(bytes(text))
@@ -10,15 +10,7 @@ const nested = (open: string, close: string, levels: number) => open.repeat(leve
 /** An object whose deepest container is at level `depth`. */
 const deep = (depth: number) => `{"a":${nested("[", "]", depth - 1)}}`
 
-function refusal(body: Uint8Array): GatewayError {
-  try {
-    readJsonBody(body)
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
-  throw new Error("the body was accepted")
-}
+const refusal = (body: Uint8Array) => refusalOf(() => readJsonBody(body))
 
 describe("D15 what is no JSON object is a 400", () => {
   const refused: [string, Uint8Array, string][] = [

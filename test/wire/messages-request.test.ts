@@ -1,18 +1,10 @@
 import { describe, expect, test } from "bun:test"
-import { GatewayError } from "../../src/errors.ts"
 import { parseMessages } from "../../src/wire/messages-request.ts"
+import { refusalOf } from "../support/refusal.ts"
 
 const request = { model: "m", max_tokens: 9, messages: [{ role: "user", content: "hello" }] }
 
-function thrown(body: unknown): GatewayError {
-  try {
-    parseMessages(body)
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
-  throw new Error("nothing was thrown")
-}
+const thrown = (body: unknown) => refusalOf(() => parseMessages(body))
 
 describe("D18 a messages request at fault is a 400 that names the field", () => {
   const { max_tokens, ...without_limit } = request

@@ -1,21 +1,13 @@
 import { describe, expect, test } from "bun:test"
-import { GatewayError } from "../../src/errors.ts"
 import { MAX_ITEMS, parseResponses } from "../../src/wire/responses-request.ts"
+import { refusalOf } from "../support/refusal.ts"
 
 const message = { role: "user", content: "hello" }
 const request = { model: "m", input: "hello" }
 const tool = { type: "function", name: "f" }
 const items = (count: number) => Array.from({ length: count }, () => message)
 
-function fault(body: unknown) {
-  try {
-    parseResponses(body)
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
-  throw new Error("the request was accepted")
-}
+const fault = (body: unknown) => refusalOf(() => parseResponses(body))
 
 describe("D18, D66: a request at fault is a 400 that names the field", () => {
   const refused: [string, unknown, string][] = [

@@ -6,6 +6,7 @@ import { accounts, ends, keys } from "../schema/tables.ts"
 import { amountAt, inUnit, lockWindows, member, windowStart, withBudgets, writeWindows } from "./budgets.ts"
 import { bucketField, detailsField, endFields, holdOfEnd, insertEnds, soldAt } from "./end-exact.ts"
 import { hasNoChange } from "./grants.ts"
+import { countedWhole, writeSpending } from "./spending.ts"
 
 const a = alias(accounts, "a")
 const v = alias(accounts, "v")
@@ -58,16 +59,12 @@ WITH asked AS MATERIALIZED (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - f.charge_nano, ${a.held_nano} - f.freed_nano)
   FROM fitting f WHERE ${a.id} = f.id AND ${a.id} = ANY (ARRAY(SELECT id FROM fitting)) RETURNING ${a.id}, f.calls
-), ${writeWindows}, spent AS (
-  UPDATE ${keys} ${k} SET ${names(keys.spent_nano)} = ${k.spent_nano} + s.spent_nano FROM spending s
-  WHERE ${k.id} = s.id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits)) AND s.account_id IN (SELECT id FROM fitting) RETURNING 1
-)
+), ${writeWindows}, ${writeSpending}
 SELECT count(*)::int AS accounts,
   CASE WHEN count(*) < (SELECT count(DISTINCT account_id) FROM asked) THEN array_agg(id)::text END AS only,
   1 / ((SELECT count(*) FROM asked) = cardinality($4::uuid[]) AND count(*) = (SELECT count(*) FROM fitting)
     AND coalesce(sum(calls), 0) = (SELECT count(*) FROM ended))::int AS whole,
-  1 / ((SELECT count(*) FROM counted) = (SELECT count(*) FROM windows WHERE (account_id IN (SELECT id FROM fitting)) IS TRUE)
-    AND (SELECT count(*) FROM spent) = (SELECT count(*) FROM spending WHERE account_id IN (SELECT id FROM fitting)))::int AS counted_whole
+  ${countedWhole}
 FROM moved`,
   true,
 )

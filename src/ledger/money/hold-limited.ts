@@ -10,7 +10,7 @@ import { availableOf, hasNoChange } from "./grants.ts"
 import { holdFields, namedFields, tokenField } from "./hold-exact.ts"
 import { isAlive, mayUse } from "./hold-rules.ts"
 import { par } from "./multiplier.ts"
-import { locked_key, periodStart } from "./spending.ts"
+import { countedWhole, locked_key, periodStart, writeSpending } from "./spending.ts"
 
 const a = alias(accounts, "a")
 const v = alias(accounts, "v")
@@ -70,7 +70,7 @@ WITH asked AS MATERIALIZED (
   FROM ${keys} ${k} WHERE ${k.id} = ANY (ARRAY(SELECT key_id FROM sold)) AND (SELECT count(*) FROM counters) >= 0
   ORDER BY ${k.id} FOR NO KEY UPDATE
 ), spending AS MATERIALIZED (
-  SELECT r.id, r.account_id, sum(s.amount_nano)::bigint AS amount_nano, r.spent_since <= now() AND ${periodStart(locked_key)} = r.spent_since
+  SELECT r.id, r.account_id, sum(s.amount_nano)::bigint AS spent_nano, r.spent_since <= now() AND ${periodStart(locked_key)} = r.spent_since
     AND r.spend_limit_nano - r.spent_nano >= sum(s.amount_nano) AS fits
   FROM limits r JOIN sold s ON s.key_id = r.id WHERE r.spend_limit_nano IS NOT NULL
   GROUP BY r.id, r.account_id, r.spend_period, r.spend_limit_nano, r.spent_since, r.spent_nano
@@ -85,15 +85,11 @@ WITH asked AS MATERIALIZED (
 ), moved AS (
   UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + f.amount_nano FROM fitting f
   WHERE ${a.id} = f.id AND ${a.id} = ANY (ARRAY(SELECT id FROM fitting)) RETURNING ${a.id}, f.amount_nano
-), ${writeWindows}, spent AS (
-  UPDATE ${keys} ${k} SET ${names(keys.spent_nano)} = ${k.spent_nano} + s.amount_nano FROM spending s
-  WHERE ${k.id} = s.id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits)) AND s.account_id IN (SELECT id FROM fitting) RETURNING 1
-)
+), ${writeWindows}, ${writeSpending}
 SELECT count(*)::int AS accounts,
   CASE WHEN count(*) < (SELECT count(DISTINCT account_id) FROM asked) THEN array_agg(id)::text END AS only,
   1 / (count(*) = (SELECT count(*) FROM fitting) AND coalesce(sum(amount_nano), 0) = (SELECT coalesce(sum(amount_nano), 0) FROM inserted))::int AS whole,
-  1 / ((SELECT count(*) FROM counted) = (SELECT count(*) FROM windows WHERE (account_id IN (SELECT id FROM fitting)) IS TRUE)
-    AND (SELECT count(*) FROM spent) = (SELECT count(*) FROM spending WHERE account_id IN (SELECT id FROM fitting)))::int AS counted_whole
+  ${countedWhole}
 FROM moved`,
   true,
 )

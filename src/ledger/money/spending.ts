@@ -67,6 +67,16 @@ export const countSpending = sql`limits AS MATERIALIZED (
   WHERE ${k.id} = s.id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits))
 )`
 
+/** Adds the `spent_nano` of `spending` to the keys of `limits`, for the accounts in `fitting`. */
+export const writeSpending = sql`spent AS (
+  UPDATE ${keys} ${k} SET ${names(keys.spent_nano)} = ${k.spent_nano} + s.spent_nano FROM spending s
+  WHERE ${k.id} = s.id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits)) AND s.account_id IN (SELECT id FROM fitting) RETURNING 1
+)`
+
+/** Fails unless each window of `writeWindows` and each key of `writeSpending` was written. */
+export const countedWhole = sql`1 / ((SELECT count(*) FROM counted) = (SELECT count(*) FROM windows WHERE (account_id IN (SELECT id FROM fitting)) IS TRUE)
+    AND (SELECT count(*) FROM spent) = (SELECT count(*) FROM spending WHERE account_id IN (SELECT id FROM fitting)))::int AS counted_whole`
+
 /** A key's period: its beginning and its name. */
 interface KeyPeriod {
   readonly id: SQL
