@@ -189,9 +189,9 @@ export class LedgerLoad {
         const payer = await this.#payer(begun++ % accounts)
         const hold = holdOf(payer, payer.terms_id)
         if (how === "batch_queues") {
-          const { outcome } = await this.#ledger.hold(hold, payer.shard)
+          const { outcome } = await this.#ledger.shard(payer.shard).hold(hold)
           if (outcome !== "held") throw new Error(`a hold was refused: ${outcome}`)
-          await this.#ledger.end(endOf(hold), payer.shard)
+          await this.#ledger.shard(payer.shard).end(endOf(hold))
         } else {
           await this.#holdOne(worker, hold)
           await this.#endOne(worker, hold)

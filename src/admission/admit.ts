@@ -78,8 +78,8 @@ export async function admit<Request extends NamedModel>(
       const is_listed = price === undefined || price.prices === null
       const { model, terms_ids } = is_listed
         ? catalog.listed(found, operation.name, by.shard)
-        : await catalog.sold(found, operation.name, by.shard, price, (...terms) =>
-            ledger.customerTerms(...terms),
+        : await catalog.sold(found, operation.name, by.shard, price, (terms) =>
+            ledger.shard(by.shard).customerTerms(terms),
           )
       const bounds = is_listed ? quoted : quote(operation, asked, model)
       const hold: Hold = {
@@ -97,7 +97,7 @@ export async function admit<Request extends NamedModel>(
         ...(!is_listed && { is_limited: true }),
         ...(by.tag_rules !== undefined && { labels_version: by.tag_rules.version }),
       }
-      const result = await ledger.hold(hold, by.shard)
+      const result = await ledger.shard(by.shard).hold(hold)
       if (result.outcome === "prices_changed" && !is_listed)
         catalog.forgetSold(operation.name, by.shard, price)
       return { owner: by, model, terms_ids, bounds, hold, result }
@@ -150,7 +150,7 @@ async function labelsFor(
     by = await usableKey(ledger, key_hash)
     labelled = labelledOf(by, client, config.tags)
   }
-  return [by, labelled === null ? null : await ledger.labels(labelled, by.shard)]
+  return [by, labelled === null ? null : await ledger.shard(by.shard).labels(labelled)]
 }
 
 /** Outcomes of a hold that obeys what was true before (D94, D100), and how often it is tried again by what is true now. */

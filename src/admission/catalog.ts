@@ -103,7 +103,7 @@ export class Catalog {
       customer_price_id: price.id,
       list_terms_id: list_ids[at] ?? list_ids[0],
     }))
-    const ids = await register(terms, shard)
+    const ids = await register(terms)
     return { model: sold, terms_ids: someOf(ids, 0, ids.length) }
   }
 
@@ -123,7 +123,7 @@ export class Catalog {
   }
 }
 
-type Register = (terms: readonly PriceTerms[], shard: number) => Promise<readonly number[]>
+type Register = (terms: readonly PriceTerms[]) => Promise<readonly number[]>
 
 type TermsIds = readonly [number, ...number[]]
 

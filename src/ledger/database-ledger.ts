@@ -21,6 +21,7 @@ import {
   type Owner,
   type PriceTerms,
   type RefusedCall,
+  type ShardLedger,
   type Standing,
 } from "./entries.ts"
 import type { LedgerEvents, LedgerLog } from "./events.ts"
@@ -83,7 +84,7 @@ export interface DatabaseLedgerOptions {
  * The ledger in one database: all of it, or one shard (D74). All holds and ends use one connection. On two, those of one
  * account would wait for each other's commit at its row, and those of many accounts would make smaller batches.
  */
-export class DatabaseLedger implements Ledger {
+export class DatabaseLedger implements Ledger, ShardLedger {
   readonly operators: DatabaseOperators
   readonly reports: ShardReports
   readonly sinks: readonly [SinkQueue]
@@ -194,6 +195,10 @@ export class DatabaseLedger implements Ledger {
 
   elsewhere(): null {
     return null
+  }
+
+  shard(): this {
+    return this
   }
 
   labels(labelled: Labelled): Labels | Promise<Labels> {

@@ -380,7 +380,7 @@ export class FeedGap extends Error {
   }
 }
 
-/** The ledger as calls see it. Every method may reject with `LedgerUnavailable`, those that queue with `LedgerBusy`. */
+/** The ledger as calls see it, as far as it knows no shard. Every method may reject with `LedgerUnavailable`. */
 export interface CallLedger {
   /** The standing of the key with this SHA-256 (hex), or null when there is no such key. */
   standing(key_hash: string): Promise<Standing | null>
@@ -392,32 +392,36 @@ export interface CallLedger {
   forget(key_hash: string): void
   /** The shard of a key that its former shard no longer has, because accounts can move (D74); null if no shard has it. */
   elsewhere(key_hash: string, owner: Owner): Promise<Owner | null> | null
-  /**
-   * The labels of a call in its shard (D94). A promise only for a combination that this process does not know yet.
-   */
-  labels(labelled: Labelled, shard: number): Labels | Promise<Labels>
-  /** The ids of terms in a shard, which are made if they are new (D56). All are of one customer price (D100). */
-  customerTerms(wanted: readonly PriceTerms[], shard: number): Promise<readonly number[]>
+  /** The shard of an owner, by its place. */
+  shard(place: number): ShardLedger
+}
+
+/** One shard as calls see it. Every method may reject with `LedgerUnavailable`, those that queue with `LedgerBusy`. */
+export interface ShardLedger {
+  /** The labels of a call (D94). A promise only for a combination that this process does not know yet. */
+  labels(labelled: Labelled): Labels | Promise<Labels>
+  /** The ids of terms, which are made if they are new (D56). All are of one customer price (D100). */
+  customerTerms(wanted: readonly PriceTerms[]): Promise<readonly number[]>
   /**
    * Holds or says why not, within 2 s. If a hold may have been made although its caller was refused, its id is closed
-   * afterwards (D27). `shard` is that of the owner, here and below.
+   * afterwards (D27).
    */
-  hold(hold: Hold, shard: number): Promise<HoldResult>
+  hold(hold: Hold): Promise<HoldResult>
   /**
    * Resolves once the end is durable in the ledger. Until then it is spooled and retried (D27). Never rejects. If the ledger
    * refuses the end for its data, or the process stops first, the end is only in the spool. Only the ledger itself uses the
    * result.
    */
-  end(end: End, shard: number): Promise<unknown>
+  end(end: End): Promise<unknown>
   /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */
-  spooled(call_id: string, shard: number): Promise<void>
+  spooled(call_id: string): Promise<void>
   /** Adds an attempt to the journal in the background, retried and spooled like an end (D93). */
-  attempted(attempt: AttemptEntry, shard: number): void
+  attempted(attempt: AttemptEntry): void
   /** Adds the call to the sums about estimates, which are written once a minute (D92). */
-  measure(measure: EstimateMeasure, shard: number): void
+  measure(measure: EstimateMeasure): void
   /** Counts a call that was refused (D80). Counts are written once a minute. */
-  refused(refusal: RefusedCall, shard: number): void
+  refused(refusal: RefusedCall): void
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
-  keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void>
-  keptAnswer(call_id: string, shard: number): Promise<string | null>
+  keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void>
+  keptAnswer(call_id: string): Promise<string | null>
 }

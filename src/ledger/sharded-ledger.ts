@@ -1,19 +1,7 @@
 import { inArray } from "drizzle-orm"
 import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import { DatabaseLedger, type DatabaseLedgerOptions } from "./database-ledger.ts"
-import type {
-  AttemptEntry,
-  End,
-  EstimateMeasure,
-  Hold,
-  HoldResult,
-  Labelled,
-  Labels,
-  Owner,
-  PriceTerms,
-  RefusedCall,
-  Standing,
-} from "./entries.ts"
+import type { Owner, PriceTerms, Standing } from "./entries.ts"
 import type { LedgerLog } from "./events.ts"
 import type { Ledger } from "./ledger.ts"
 import type { OperatorLedger } from "./operators.ts"
@@ -102,7 +90,7 @@ class ShardedLedger implements Ledger {
   async standing(key_hash: string): Promise<Standing | null> {
     const known = this.#owners.get(key_hash)
     if (known !== null) {
-      const standing = await this.#ledgerOf(known.shard).standing(key_hash)
+      const standing = await this.shard(known.shard).standing(key_hash)
       if (standing !== null) return standing
       this.#owners.forget(key_hash)
     }
@@ -123,44 +111,10 @@ class ShardedLedger implements Ledger {
     return standing === null || standing.shard === shard ? null : standing
   }
 
-  labels(labelled: Labelled, shard: number): Labels | Promise<Labels> {
-    return this.#ledgerOf(shard).labels(labelled)
-  }
-
-  customerTerms(wanted: readonly PriceTerms[], shard: number): Promise<readonly number[]> {
-    return this.#ledgerOf(shard).customerTerms(wanted)
-  }
-
-  hold(hold: Hold, shard: number): Promise<HoldResult> {
-    return this.#ledgerOf(shard).hold(hold)
-  }
-
-  end(end: End, shard: number): Promise<unknown> {
-    return this.#ledgerOf(shard).end(end)
-  }
-
-  spooled(call_id: string, shard: number): Promise<void> {
-    return this.#ledgerOf(shard).spooled(call_id)
-  }
-
-  attempted(attempt: AttemptEntry, shard: number): void {
-    this.#ledgerOf(shard).attempted(attempt)
-  }
-
-  measure(measure: EstimateMeasure, shard: number): void {
-    this.#ledgerOf(shard).measure(measure)
-  }
-
-  refused(refusal: RefusedCall, shard: number): void {
-    this.#ledgerOf(shard).refused(refusal)
-  }
-
-  keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void> {
-    return this.#ledgerOf(shard).keepAnswer(call_id, body, keep_ms)
-  }
-
-  keptAnswer(call_id: string, shard: number): Promise<string | null> {
-    return this.#ledgerOf(shard).keptAnswer(call_id)
+  shard(place: number): DatabaseLedger {
+    const shard = this.#list[place]
+    if (shard === undefined) throw new Error("there is no shard at this place")
+    return shard.ledger
   }
 
   async terms(wanted: readonly PriceTerms[]): Promise<readonly (readonly number[])[]> {
@@ -193,12 +147,6 @@ class ShardedLedger implements Ledger {
 
   #find(key_hash: string): Promise<Standing | null> {
     return firstFound(this.#list.map(({ ledger }) => ledger.standing(key_hash)))
-  }
-
-  #ledgerOf(place: number): DatabaseLedger {
-    const shard = this.#list[place]
-    if (shard === undefined) throw new Error("there is no shard at this place")
-    return shard.ledger
   }
 }
 

@@ -52,12 +52,8 @@ export async function keepAnswer({ ledger, config, log }: Gateway, call: Call, b
   const { id, idempotency } = call.hold
   if (idempotency === null || keep_answers_ms === null || body.byteLength > MAX_KEPT_BYTES) return
   try {
-    await ledger.keepAnswer(
-      id,
-      new TextDecoder("utf-8", { fatal: true }).decode(body),
-      keep_answers_ms,
-      call.shard,
-    )
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(body)
+    await ledger.shard(call.shard).keepAnswer(id, text, keep_answers_ms)
   } catch {
     log.warn({ request_id: id }, "the response could not be stored for its Idempotency-Key")
   }
@@ -76,7 +72,7 @@ export async function replayAnswer(
   metrics.repeated()
   const call_id = error.detail.fields?.call
   if (typeof call_id !== "string" || config.idempotency.keep_answers_ms === null) return null
-  const body = await ledger.keptAnswer(call_id, owner.shard)
+  const body = await ledger.shard(owner.shard).keptAnswer(call_id)
   if (body === null) return null
   return new Response(body, { headers: { ...jsonHeaders(call_id), "idempotent-replayed": "true" } })
 }

@@ -9,6 +9,6 @@ import { faultOf } from "./routing.ts"
 export function refused({ ledger }: Pick<Gateway, "ledger">, owner: Owner | null, error: unknown): unknown {
   const { code, detail } = faultOf(error)
   const whose = detail.owner ?? owner
-  ledger.refused({ owner: whose, code }, whose?.shard ?? 0)
+  ledger.shard(whose?.shard ?? 0).refused({ owner: whose, code })
   return error
 }

@@ -110,20 +110,17 @@ export function checkpoint(call: Call): Checkpoint | null {
 /** Adds what a call says about estimates to the sums of this process (D92). */
 function measure(ledger: CallLedger, { model, operation, asked, shard }: Call, reported: Reported | null) {
   if (reported === null) return
-  ledger.measure(
-    {
-      prompt_tokens: reported.prompt_tokens,
-      output_bytes: reported.output_bytes,
-      output_tokens: reported.output_tokens,
-      reasoning_tokens: reported.reasoning_tokens,
-      model: model.name,
-      operation: operation.name,
-      prompt_bytes: Math.round(asked.estimate_bytes),
-      bytes_per_token: model.bytes_per_token,
-      hidden_output: model.estimate.hidden_output ?? 0,
-    },
-    shard,
-  )
+  ledger.shard(shard).measure({
+    prompt_tokens: reported.prompt_tokens,
+    output_bytes: reported.output_bytes,
+    output_tokens: reported.output_tokens,
+    reasoning_tokens: reported.reasoning_tokens,
+    model: model.name,
+    operation: operation.name,
+    prompt_bytes: Math.round(asked.estimate_bytes),
+    bytes_per_token: model.bytes_per_token,
+    hidden_output: model.estimate.hidden_output ?? 0,
+  })
 }
 
 interface PricedAtTerms extends Priced, Pick<End, "terms_id"> {
@@ -185,9 +182,10 @@ function termsOf({ model, asked, operation }: Call): EstimateTerms {
 
 function close(ledger: CallLedger, call: Call, onSettled: OnSettled, end: End): Settlement {
   if (!call.close()) throw new Error(`call ${end.id} was closed twice`)
+  const shard = ledger.shard(call.shard)
   const durable = new Promise<void>((resolve) => {
-    const timeout = startTimeout(SETTLE_WAIT_MS, () => void ledger.spooled(end.id, call.shard).then(resolve))
-    void ledger.end(end, call.shard).then(() => {
+    const timeout = startTimeout(SETTLE_WAIT_MS, () => void shard.spooled(end.id).then(resolve))
+    void shard.end(end).then(() => {
       timeout.clear()
       call.leave()
       resolve()

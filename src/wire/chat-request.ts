@@ -1,6 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { EXPECTED, invalidBody } from "./fault.ts"
+import { open } from "./field.ts"
 
 /** The most messages of a request (D18). */
 export const MAX_MESSAGES = 4096
@@ -44,21 +45,18 @@ export const Messages = Type.Array(Message, {
   [EXPECTED]: `an array of 1 to ${MAX_MESSAGES} messages`,
 })
 
+function flag(description: string) {
+  const options = { description, [EXPECTED]: "true, false or null" }
+  return Type.Optional(Type.Union([Type.Boolean(), Type.Null()], options))
+}
+
+export const StreamFlag = flag("Whether to stream the response as server-sent events.")
+
 /** The request for the cost of a call (D49). */
 export const UsageOption = Type.Optional(
   Type.Union(
     [
-      Type.Object(
-        {
-          include: Type.Optional(
-            Type.Union([Type.Boolean(), Type.Null()], {
-              description: "Whether the usage in the response has a `cost`: what the call was charged.",
-              [EXPECTED]: "true, false or null",
-            }),
-          ),
-        },
-        { additionalProperties: true },
-      ),
+      open({ include: flag("Whether the usage in the response has a `cost`: what the call was charged.") }),
       Type.Null(),
     ],
     {
@@ -75,28 +73,10 @@ export const ChatRequest = Type.Object(
   {
     model: ModelName,
     messages: Messages,
-    stream: Type.Optional(
-      Type.Union([Type.Boolean(), Type.Null()], {
-        description: "Whether to stream the response as server-sent events.",
-        [EXPECTED]: "true, false or null",
-      }),
-    ),
+    stream: StreamFlag,
     stream_options: Type.Optional(
       Type.Union(
-        [
-          Type.Object(
-            {
-              include_usage: Type.Optional(
-                Type.Union([Type.Boolean(), Type.Null()], {
-                  description: "Whether the stream ends with a usage chunk.",
-                  [EXPECTED]: "true, false or null",
-                }),
-              ),
-            },
-            { additionalProperties: true },
-          ),
-          Type.Null(),
-        ],
+        [open({ include_usage: flag("Whether the stream ends with a usage chunk.") }), Type.Null()],
         {
           description: "Options for streaming.",
           [EXPECTED]: "an object whose include_usage is true, false or null",

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { Messages, ModelName } from "./chat-request.ts"
+import { Messages, ModelName, StreamFlag } from "./chat-request.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
 
 /** The body of a messages call: what the gateway reads of it; every other field passes upstream (D18). */
@@ -29,12 +29,7 @@ export const MessagesRequest = Type.Object(
         [EXPECTED]: "an array or null",
       }),
     ),
-    stream: Type.Optional(
-      Type.Union([Type.Boolean(), Type.Null()], {
-        description: "Whether to stream the response as server-sent events.",
-        [EXPECTED]: "true, false or null",
-      }),
-    ),
+    stream: StreamFlag,
     service_tier: Type.Optional(
       Type.Unknown({
         description:

@@ -3,7 +3,7 @@ import { CallBody } from "./admin.ts"
 import { OwnBudget } from "./budget-bodies.ts"
 import { ModelName } from "./chat-request.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { nullable } from "./field.ts"
+import { nullable, open } from "./field.ts"
 
 /** The operations that can be quoted: all. */
 const quotedOperations = ["chat", "messages", "embeddings", "responses"] as const
@@ -11,7 +11,7 @@ export type QuotedOperation = (typeof quotedOperations)[number]
 
 const EXPECTED_OPERATION = `one of ${quotedOperations.join(", ")}`
 
-export const QuoteRequest = Type.Object(
+export const QuoteRequest = open(
   {
     model: ModelName,
     operation: Type.Optional(
@@ -23,7 +23,7 @@ export const QuoteRequest = Type.Object(
       }),
     ),
   },
-  { additionalProperties: true, description: "The body of a call, as its operation describes it." },
+  "The body of a call, as its operation describes it.",
 )
 
 /** Parses the request of a quote. The default operation is chat. */

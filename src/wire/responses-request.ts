@@ -3,6 +3,7 @@ import { TypeCompiler } from "@sinclair/typebox/compiler"
 import type { GatewayError } from "../errors.ts"
 import { ModelName, tokenLimit } from "./chat-request.ts"
 import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
+import { open } from "./field.ts"
 import { isObject } from "./usage.ts"
 
 /** The most items in the input of a request (D18). */
@@ -94,12 +95,12 @@ export const ResponsesRequest = Type.Object(
       "a string or null",
     ),
     conversation: orNull(
-      Type.Union([Type.String(), Type.Object({}, { additionalProperties: true })]),
+      Type.Union([Type.String(), open({})]),
       "A stored conversation that is part of the prompt. It is held at the model's `context_tokens`.",
       "a string, an object or null",
     ),
     prompt: orNull(
-      Type.Object({}, { additionalProperties: true }),
+      open({}),
       "A stored prompt template. It is held at the model's `context_tokens`.",
       "an object or null",
     ),

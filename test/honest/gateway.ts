@@ -1,7 +1,7 @@
 import { InFlight } from "../../src/admission/in-flight.ts"
 import { Call } from "../../src/call/call.ts"
 import type { Model } from "../../src/config/config.ts"
-import type { CallLedger, End, Hold } from "../../src/ledger/entries.ts"
+import type { CallLedger, End, Hold, ShardLedger } from "../../src/ledger/entries.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
 import type { Evidence, StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
@@ -109,6 +109,9 @@ const LEDGER: CallLedger = {
   owner: unused,
   forget: unused,
   elsewhere: unused,
+  shard: () => SHARD,
+}
+const SHARD: ShardLedger = {
   labels: unused,
   customerTerms: unused,
   hold: unused,

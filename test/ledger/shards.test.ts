@@ -123,8 +123,8 @@ describe("D74 two schemas of one database", () => {
     expect(await shards.standing("h")).toMatchObject({ ...account, shard: 1 })
     expect(shards.owner("h")).toEqual({ ...account, shard: 1 })
     const hold = { ...holdOf(account, 70n), terms_id: 2 }
-    expect(await shards.hold(hold, 1)).toEqual({ outcome: "held" })
-    await shards.end(settled(hold.id, 5n, { terms_id: null }), 1)
+    expect(await shards.shard(1).hold(hold)).toEqual({ outcome: "held" })
+    await shards.shard(1).end(settled(hold.id, 5n, { terms_id: null }))
     expect(await shards.standing("h")).toMatchObject({ shard: 1, available_nano: 95n })
     expect(shards.depths()).toEqual({ hold: 0, end: 0, standing: 0, spool: 0 })
     await shards.stop()

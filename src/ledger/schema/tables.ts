@@ -266,38 +266,43 @@ export const holds = ledger.table(
   ],
 )
 
+/** The columns that ends and corrections have in common. */
+const settlement = () => ({
+  id: uuid("id").primaryKey(),
+  account_id: uuid("account_id").notNull(),
+  key_id: uuid("key_id").notNull(),
+  charge_nano: nano("charge_nano").notNull(),
+  /** Of the upstream that answered. */
+  terms_id: integer("terms_id").notNull(),
+  prompt_tokens: integer("prompt_tokens"),
+  cached_tokens: integer("cached_tokens"),
+  completion_tokens: integer("completion_tokens"),
+  ttft_ms: integer("ttft_ms"),
+  duration_ms: integer("duration_ms"),
+  basis: basis("basis").notNull(),
+  ending: ending("ending"),
+  failure: failure("failure"),
+  notes: text("notes").array(),
+  /**
+   * Counts charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms. Null
+   * for none.
+   */
+  buckets: integer("buckets").array(),
+  /** That of the hold, which is in the charge (D69); null for 1. */
+  price_multiplier_bp: integer("margin_bp"),
+  /** Details besides the charge (D86, D87, D90); null if there are none. */
+  details: details(),
+  xid: xid(),
+})
+
 /** Ends of holds, each exactly once, because the primary key is the call's id (D13). */
 export const ends = ledger.table(
   "ends",
   {
-    id: uuid("id").primaryKey(),
-    account_id: uuid("account_id").notNull(),
-    key_id: uuid("key_id").notNull(),
-    charge_nano: nano("charge_nano").notNull(),
+    ...settlement(),
     freed_nano: nano("freed_nano").notNull(),
     ended_at: moment("ended_at").notNull().defaultNow(),
-    /** Of the upstream that answered. */
-    terms_id: integer("terms_id").notNull(),
-    prompt_tokens: integer("prompt_tokens"),
-    cached_tokens: integer("cached_tokens"),
-    completion_tokens: integer("completion_tokens"),
-    ttft_ms: integer("ttft_ms"),
-    duration_ms: integer("duration_ms"),
     outcome: endOutcome("outcome").notNull(),
-    basis: basis("basis").notNull(),
-    ending: ending("ending"),
-    failure: failure("failure"),
-    notes: text("notes").array(),
-    /**
-     * Counts charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms. Null
-     * for none.
-     */
-    buckets: integer("buckets").array(),
-    /** That of the hold, which is in the charge (D69); null for 1. */
-    price_multiplier_bp: integer("margin_bp"),
-    /** Details besides the charge (D86, D87, D90); null if there are none. */
-    details: details(),
-    xid: xid(),
   },
   (end) => [
     index("ends_by_time").using("brin", end.ended_at),
@@ -310,32 +315,10 @@ export const ends = ledger.table(
 export const corrections = ledger.table(
   "corrections",
   {
-    id: uuid("id").primaryKey(),
-    account_id: uuid("account_id").notNull(),
-    key_id: uuid("key_id").notNull(),
-    charge_nano: nano("charge_nano").notNull(),
+    ...settlement(),
     /** `charge_nano` less the expiry's charge: the change of the balance. */
     difference_nano: nano("difference_nano").notNull(),
     corrected_at: moment("corrected_at").notNull().defaultNow(),
-    terms_id: integer("terms_id").notNull(),
-    prompt_tokens: integer("prompt_tokens"),
-    cached_tokens: integer("cached_tokens"),
-    completion_tokens: integer("completion_tokens"),
-    ttft_ms: integer("ttft_ms"),
-    duration_ms: integer("duration_ms"),
-    basis: basis("basis").notNull(),
-    ending: ending("ending"),
-    failure: failure("failure"),
-    notes: text("notes").array(),
-    /**
-     * Counts charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms. Null
-     * for none.
-     */
-    buckets: integer("buckets").array(),
-    /** That of the hold, which is in the charge (D69); null for 1. */
-    price_multiplier_bp: integer("margin_bp"),
-    details: details(),
-    xid: xid(),
   },
   (correction) => [
     index("corrections_by_time").on(correction.corrected_at),
