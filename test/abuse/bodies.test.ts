@@ -1,30 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import { CANARY, type Harness, openHarness } from "../http/harness.ts"
+import { CANARY, openHarness } from "../http/harness.ts"
 import { CHAT, PRICE } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
 
 /** A second model, a thousand times as dear, under which the same provider is asked. */
 const DEAR = "dear-model"
 
-let harness: Harness
-let account: { id: string; key: string }
-beforeAll(async () => {
-  harness = await openHarness((url) => {
-    const model = (name: string, price: object) => ({
-      name,
-      family: "chat",
-      upstreams: [{ use: "first", model: `upstream-${name}` }],
-      price,
-      max_output_tokens: 1000,
-    })
-    return {
-      upstreams: { first: { family: "chat", base_url: `${url}/v1` } },
-      models: [model(CHAT, PRICE), model(DEAR, { input: "1000", output: "4000" })],
-    }
+const harness = await openHarness((url) => {
+  const model = (name: string, price: object) => ({
+    name,
+    family: "chat",
+    upstreams: [{ use: "first", model: `upstream-${name}` }],
+    price,
+    max_output_tokens: 1000,
   })
-  account = await harness.account("100")
+  return {
+    upstreams: { first: { family: "chat", base_url: `${url}/v1` } },
+    models: [model(CHAT, PRICE), model(DEAR, { input: "1000", output: "4000" })],
+  }
 })
+const account = await harness.account("100")
 afterAll(() => harness.close())
 
 function sendText(body: string | Uint8Array) {

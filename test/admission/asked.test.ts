@@ -198,6 +198,8 @@ describe("D61 what has no price is refused, by its field and the price that is m
   })
 })
 
+const ROUNDS = { hold_rounds: 4, max_rounds: 8 }
+
 describe("D89 an open prompt holds contexts", () => {
   const CONTEXT = 1_000_000
   const mcp = { tools: [{ type: "mcp", server_url: "https://mcp.example" }] }
@@ -210,17 +212,11 @@ describe("D89 an open prompt holds contexts", () => {
 
   test.each<[string, object, { hold_rounds: number; max_rounds: number }, held: number, plausible: number]>([
     ["by default", mcp, { hold_rounds: 1, max_rounds: 32 }, 1, 32],
-    ["rounds of the operator", mcp, { hold_rounds: 4, max_rounds: 8 }, 4, 8],
-    ["fewer by the request", { ...mcp, max_tool_calls: 2 }, { hold_rounds: 4, max_rounds: 8 }, 3, 3],
-    ["more by the request", { ...mcp, max_tool_calls: 90 }, { hold_rounds: 4, max_rounds: 8 }, 4, 8],
-    [
-      "by the uses of a tool",
-      { tools: [{ type: "web_fetch", max_uses: 1 }] },
-      { hold_rounds: 4, max_rounds: 8 },
-      2,
-      2,
-    ],
-    ["what is only hidden", { previous_response_id: "r" }, { hold_rounds: 4, max_rounds: 8 }, 1, 1],
+    ["rounds of the operator", mcp, ROUNDS, 4, 8],
+    ["fewer by the request", { ...mcp, max_tool_calls: 2 }, ROUNDS, 3, 3],
+    ["more by the request", { ...mcp, max_tool_calls: 90 }, ROUNDS, 4, 8],
+    ["by the uses of a tool", { tools: [{ type: "web_fetch", max_uses: 1 }] }, ROUNDS, 2, 2],
+    ["what is only hidden", { previous_response_id: "r" }, ROUNDS, 1, 1],
   ])("%s", (_, fields, open, held, plausible) => {
     const { prompt_tokens_bound, limits, prompt_bytes } = ask(fields, { open })
     expect(prompt_tokens_bound).toBe(held * CONTEXT)

@@ -116,6 +116,8 @@ function changedEntries(one: Described, other: Described): string[] {
 
 const parts = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })
 
+const FOR_AN_HOUR = { cache_control: { ttl: "1h" } }
+
 describe("D60 what a request asks for besides text", () => {
   const rows: [string, OperationName, object, object][] = [
     ["text", "chat", {}, {}],
@@ -150,7 +152,7 @@ describe("D60 what a request asks for besides text", () => {
       { extra_body: { google: { cached_content: "c" } } },
       { hidden: "extra_body.google.cached_content" },
     ],
-    ["a cache of an hour", "chat", { cache_control: { ttl: "1h" } }, { cache_write_1h: "cache_control" }],
+    ["a cache of an hour", "chat", FOR_AN_HOUR, { cache_write_1h: "cache_control" }],
     [
       "of a part",
       "chat",
@@ -163,12 +165,7 @@ describe("D60 what a request asks for besides text", () => {
       { input: [{ role: "user", content: [{ prompt_cache_breakpoint: { ttl: "1h" } }] }] },
       { cache_write_1h: "input" },
     ],
-    [
-      "of a tool's function",
-      "chat",
-      { tools: [{ function: { cache_control: { ttl: "1h" } } }] },
-      { cache_write_1h: "tools" },
-    ],
+    ["of a tool's function", "chat", { tools: [{ function: FOR_AN_HOUR }] }, { cache_write_1h: "tools" }],
     [
       "of the advisor",
       "messages",
@@ -182,12 +179,7 @@ describe("D60 what a request asks for besides text", () => {
       { cache_ttl: "prompt_cache_options" },
     ],
     ["a cache of five minutes", "messages", { cache_control: { type: "ephemeral", ttl: "5m" } }, {}],
-    [
-      "what a tool was called with",
-      "messages",
-      parts({ type: "tool_use", input: { cache_control: { ttl: "1h" } } }),
-      {},
-    ],
+    ["what a tool was called with", "messages", parts({ type: "tool_use", input: FOR_AN_HOUR }), {}],
     ["a service tier", "chat", { service_tier: "flex" }, { service_tier: "service_tier" }],
     ["the model's own", "chat", { service_tier: "on_demand" }, {}],
     ["more than a client should say", "chat", { chat_template: "x" }, { refused: "chat_template" }],
@@ -215,6 +207,8 @@ describe("D60 what a request asks for besides text", () => {
   })
 })
 
+const SEARCHES = { web_search: "tools" }
+
 describe("D61 tools by their type without its date", () => {
   const FUNCTION = { type: "function", function: { name: "f" } }
   const rows: [string, OperationName, object, object][] = [
@@ -222,22 +216,12 @@ describe("D61 tools by their type without its date", () => {
     ["a function without a type", "chat", { function: { name: "f" } }, {}],
     ["a function by its name", "chat", { name: "f" }, {}],
     ["functions in Gemini's form", "chat", { functionDeclarations: [{ name: "f" }] }, {}],
-    ["a search", "chat", { type: "web_search_20250305" }, { web_search: "tools" }],
-    ["a search without a type", "chat", { google_search: {} }, { web_search: "tools" }],
-    ["a search in its own spelling", "chat", { googleSearch: {} }, { web_search: "tools" }],
-    [
-      "a search beside functions",
-      "chat",
-      { function_declarations: [], google_search: {} },
-      { web_search: "tools" },
-    ],
-    ["a search in a function", "chat", { ...FUNCTION, google_search: {} }, { web_search: "tools" }],
-    [
-      "a search in a function without a type",
-      "chat",
-      { name: "f", googleSearch: {} },
-      { web_search: "tools" },
-    ],
+    ["a search", "chat", { type: "web_search_20250305" }, SEARCHES],
+    ["a search without a type", "chat", { google_search: {} }, SEARCHES],
+    ["a search in its own spelling", "chat", { googleSearch: {} }, SEARCHES],
+    ["a search beside functions", "chat", { function_declarations: [], google_search: {} }, SEARCHES],
+    ["a search in a function", "chat", { ...FUNCTION, google_search: {} }, SEARCHES],
+    ["a search in a function without a type", "chat", { name: "f", googleSearch: {} }, SEARCHES],
     ["a search in a tool", "messages", { name: "f", web_search: {} }, { web_search: "tools[0]" }],
     ["no search in a function", "chat", { ...FUNCTION, google_search: null }, {}],
     ["tokens alone", "chat", { url_context: {} }, { work: "tools" }],

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -19,32 +19,26 @@ import { SinksBody } from "../../src/wire/sinks.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
 import { emptyDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, CHAT, chat, startGateway } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { type Ended, Shell, type, wordsOf } from "./command.ts"
 
-let provider: Provider
-let gateway: TestGateway
-let shell: Shell
 /** To its database, by a URL. */
 let way: DatabaseProxy
 /** An account with a balance, a key and one call. */
-let known: { id: string; key: string; key_id: string; name: string; call: string }
 
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(1_200, 5, 200) })))
-  gateway = await startGateway(provider)
-  way = await DatabaseProxy.start(gateway.address)
-  shell = new Shell(here())
-  const account = await gateway.account("10")
-  const name = `Known ${account.id}`
-  await gateway.admin("PATCH", `/accounts/${account.id}`, { name })
-  const answer = await chat(gateway, account.key)
-  known = { ...account, name, call: answer.headers.get("x-request-id") ?? "" }
-  knowFormats()
-})
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hello", { usage: usage(1_200, 5, 200) })))
+const gateway = await startGateway(provider)
+way = await DatabaseProxy.start(gateway.address)
+const shell = new Shell(here())
+const account = await gateway.account("10")
+const name = `Known ${account.id}`
+await gateway.admin("PATCH", `/accounts/${account.id}`, { name })
+const answer = await chat(gateway, account.key)
+const known = { ...account, name, call: answer.headers.get("x-request-id") ?? "" }
+knowFormats()
 afterAll(async () => {
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await way.stop()

@@ -245,6 +245,8 @@ const sums = (changes: Partial<ReconciledSums> = {}): ReconciledSums => ({
   ...changes,
 })
 
+const SIX_HUNDRED = { output_tokens: 600 }
+
 describe("D98 a difference is explained", () => {
   const agreed = { input_tokens: 1_000, output_tokens: 500, num_model_requests: 10 }
   const one = { calls: 1, prompt_tokens: 100, completion_tokens: 50 }
@@ -266,21 +268,9 @@ describe("D98 a difference is explained", () => {
       { attempts: "0.0001" },
       "0",
     ],
-    [
-      "by attempts, up to a call for each",
-      { output_tokens: 600 },
-      { attempts: 1 },
-      { attempts: "0.0003" },
-      "0.0001",
-    ],
+    ["by attempts, up to a call for each", SIX_HUNDRED, { attempts: 1 }, { attempts: "0.0003" }, "0.0001"],
     ["not by attempts, where ours is more", { input_tokens: 900 }, { attempts: 1 }, {}, "-0.0001"],
-    [
-      "by estimates, up to their tokens",
-      { output_tokens: 600 },
-      { estimated: one },
-      { estimates: "0.0003" },
-      "0.0001",
-    ],
+    ["by estimates, up to their tokens", SIX_HUNDRED, { estimated: one }, { estimates: "0.0003" }, "0.0001"],
     [
       "by estimates, where ours is more",
       { output_tokens: 460 },
@@ -290,7 +280,7 @@ describe("D98 a difference is explained", () => {
     ],
     [
       "by attempts before estimates",
-      { output_tokens: 600 },
+      SIX_HUNDRED,
       { attempts: 1, estimated: one },
       { attempts: "0.0003", estimates: "0.0001" },
       "0",

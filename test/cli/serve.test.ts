@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { type ChildProcess, spawn } from "node:child_process"
+import { afterAll, describe, expect, test } from "bun:test"
+import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -10,29 +10,26 @@ import { Shell, type } from "./command.ts"
 const place = new Workplace()
 const shell = new Shell()
 const access_path = join(place.data_dir, "demo-access")
-let child: ChildProcess
 let printed = ""
 /** The variables of somebody in another terminal, who was told where the data is and nothing else. */
 const there = { TOLLGATE_DATA_DIR: place.data_dir }
 
-beforeAll(async () => {
-  // What a demo that was killed left, for everybody to read.
-  mkdirSync(place.data_dir)
-  writeFileSync(access_path, JSON.stringify({ url: "http://127.0.0.1:1", admin_token: "of yesterday" }))
-  const { PATH = "", HOME = "/" } = process.env
-  child = spawn(join(shell.folder, "tollgate"), ["serve", "--port", "0", "--data-dir", place.data_dir], {
-    cwd: place.folder,
-    env: { PATH: `${shell.folder}:${PATH}`, HOME, PORT: "1" },
-    stdio: ["ignore", "pipe", "inherit"],
-  })
-  const listens = Promise.withResolvers<void>()
-  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
-    printed += text
-    if (printed.includes("To use real providers")) listens.resolve()
-  })
-  child.on("exit", () => listens.reject(new Error(`the demo ended: ${printed}`)))
-  await listens.promise
+// What a demo that was killed left, for everybody to read.
+mkdirSync(place.data_dir)
+writeFileSync(access_path, JSON.stringify({ url: "http://127.0.0.1:1", admin_token: "of yesterday" }))
+const { PATH = "", HOME = "/" } = process.env
+const child = spawn(join(shell.folder, "tollgate"), ["serve", "--port", "0", "--data-dir", place.data_dir], {
+  cwd: place.folder,
+  env: { PATH: `${shell.folder}:${PATH}`, HOME, PORT: "1" },
+  stdio: ["ignore", "pipe", "inherit"],
 })
+const listens = Promise.withResolvers<void>()
+child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+  printed += text
+  if (printed.includes("To use real providers")) listens.resolve()
+})
+child.on("exit", () => listens.reject(new Error(`the demo ended: ${printed}`)))
+await listens.promise
 afterAll(async () => {
   child.kill("SIGKILL")
   shell.remove()

@@ -86,7 +86,7 @@ export function describeMemory({ scene, victim, ask }: Hostile, end: string, row
 
 /** `begun`: a stream up to "eight by"; `lost`: the record of a call whose provider was lost then. */
 export function describeWay(
-  { scene, victim, begin, ask, events, whole }: Hostile,
+  { scene, victim, begin, events, whole }: Hostile,
   end: string,
   begun: readonly string[],
   lost: object,
@@ -119,18 +119,21 @@ export function describeWay(
         expect(await callOf(scene, id)).toMatchObject(recorded)
       },
     )
+  })
+}
 
-    test("swallows the end of the body: the last event has come, and the stream is whole", async () => {
-      scene.provider.replyOnce(
-        sends(events, async (exchange) => {
-          await Bun.sleep(READ_MS)
-          victim.upstream.stall()
-          await exchange.end()
-        }),
-      )
-      const { received, call } = await ask(true)
-      expect(received).toContain(events.at(-1) ?? "")
-      expect(call).toMatchObject({ ...CHARGED, ending: "completed", failure: null })
-    })
+/** Comes last: the way keeps a connection that swallows everything. */
+export function testSwallowedEnd({ scene, victim, ask, events }: Hostile) {
+  test("the way swallows the end of the body: the last event has come, and the stream is whole", async () => {
+    scene.provider.replyOnce(
+      sends(events, async (exchange) => {
+        await Bun.sleep(READ_MS)
+        victim.upstream.stall()
+        await exchange.end()
+      }),
+    )
+    const { received, call } = await ask(true)
+    expect(received).toContain(events.at(-1) ?? "")
+    expect(call).toMatchObject({ ...CHARGED, ending: "completed", failure: null })
   })
 }

@@ -11,7 +11,14 @@ import {
 } from "../support/messages.ts"
 import type { Script } from "../support/provider.ts"
 import { callOf, EVENT_STREAM, endless, flood, JSON_BODY, RELEASED } from "./hostile.ts"
-import { describeMemory, describeWay, openHostile, resets, sends } from "./hostile-family.ts"
+import {
+  describeMemory,
+  describeWay,
+  openHostile,
+  resets,
+  sends,
+  testSwallowedEnd,
+} from "./hostile-family.ts"
 
 /** The faults of provider.test.ts, as far as messages are read in their own way (D64). */
 
@@ -136,3 +143,5 @@ test("the way breaks within the last event: the usage was final, and the event i
   expect(received).toContain("event: error\n")
   expect(call).toMatchObject({ ...LOST, basis: "usage", charge: "0.00003" })
 })
+
+testSwallowedEnd(hostile)

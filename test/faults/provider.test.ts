@@ -49,6 +49,8 @@ function compressed(encoding: string, body: Uint8Array, type: string): Script {
   }
 }
 
+const NO_OUTPUT = { ...RELEASED, failure: "no_output" }
+
 describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the limits", () => {
   const rows: readonly [
     name: string,
@@ -71,27 +73,15 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
       "HTTP/1.1 200",
       { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
     ],
-    [
-      "a million empty events",
-      true,
-      () => flood(1_000, () => "data:\n\n"),
-      "HTTP/1.1 200",
-      { ...RELEASED, failure: "no_output" },
-    ],
-    [
-      "a million empty objects",
-      true,
-      () => flood(1_000, () => "data: {}\n\n"),
-      "HTTP/1.1 200",
-      { ...RELEASED, failure: "no_output" },
-    ],
+    ["a million empty events", true, () => flood(1_000, () => "data:\n\n"), "HTTP/1.1 200", NO_OUTPUT],
+    ["a million empty objects", true, () => flood(1_000, () => "data: {}\n\n"), "HTTP/1.1 200", NO_OUTPUT],
     ["a million heartbeats", true, () => flood(1_000, () => ": beat\n\n"), "HTTP/1.1 200", RELEASED],
     [
       "300,000 events, each of them new",
       true,
       () => flood(300, (n) => `data: {"n":${n},"nothing":"to say"}\n\n`),
       "HTTP/1.1 200",
-      { ...RELEASED, failure: "no_output" },
+      NO_OUTPUT,
     ],
     [
       "100,000 words, each of them new",

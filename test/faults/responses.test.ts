@@ -8,7 +8,14 @@ import {
   textStream,
 } from "../support/responses.ts"
 import { EVENT_STREAM, endless, flood, JSON_BODY, RELEASED } from "./hostile.ts"
-import { describeMemory, describeWay, openHostile, resets, sends } from "./hostile-family.ts"
+import {
+  describeMemory,
+  describeWay,
+  openHostile,
+  resets,
+  sends,
+  testSwallowedEnd,
+} from "./hostile-family.ts"
 
 /** The faults of provider.test.ts, as far as responses are read in their own way (D66). */
 
@@ -114,3 +121,5 @@ test("the way breaks within the last event: what was observed is charged, and th
   expect(received).toContain("event: error\n")
   expect(call).toMatchObject({ ...OBSERVED, charge: "0.000016" })
 })
+
+testSwallowedEnd(hostile)

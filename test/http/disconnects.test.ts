@@ -136,6 +136,8 @@ async function expectDrained({ exchange }: Begun, left_ms: number): Promise<void
 const RELEASED = { state: "released", basis: "none", charge: "0", usage: null }
 const LEFT = { ending: "client_left", failure: "client_left" }
 
+const BY_USAGE = { state: "settled", basis: "usage", charge: USAGE_CHARGE, ...LEFT }
+
 describe("D9 the client leaves before the provider's headers", () => {
   const kinds = [
     ["a stream", { stream: true }],
@@ -172,12 +174,7 @@ describe("D9 the client leaves before the provider's headers", () => {
     await Bun.sleep(CLOSED_MS)
     expect(begun.exchange.closed_by).toBeNull()
     await sse(chatWords("one", " two"), { usage: usage(10, 5) })(begun.exchange)
-    expect(await closed(begun)).toMatchObject({
-      state: "settled",
-      basis: "usage",
-      charge: USAGE_CHARGE,
-      ...LEFT,
-    })
+    expect(await closed(begun)).toMatchObject(BY_USAGE)
   })
 
   test("drain: a JSON call is settled from the usage that arrives, and its connection is used again", async () => {
@@ -185,12 +182,7 @@ describe("D9 the client leaves before the provider's headers", () => {
     begun.client.leave()
     await Bun.sleep(CLOSED_MS)
     await json(200, chatCompletion("one two", { usage: usage(10, 5) }))(begun.exchange)
-    expect(await closed(begun)).toMatchObject({
-      state: "settled",
-      basis: "usage",
-      charge: USAGE_CHARGE,
-      ...LEFT,
-    })
+    expect(await closed(begun)).toMatchObject(BY_USAGE)
     expect(begun.exchange.closed_by).toBeNull()
     const next = await begin("draining")
     expect(next.exchange.request.connection).toBe(begun.exchange.request.connection)
@@ -319,12 +311,7 @@ describe("D9 the client leaves during a stream", () => {
     }
     expect(begun.exchange.closed_by).toBeNull()
     await begun.exchange.chunk(FINAL_USAGE + DONE)
-    expect(await closed(begun)).toMatchObject({
-      state: "settled",
-      basis: "usage",
-      charge: USAGE_CHARGE,
-      ...LEFT,
-    })
+    expect(await closed(begun)).toMatchObject(BY_USAGE)
   })
 
   test("drain: a provider that ends without usage is estimated from all it said", async () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatChunk,
@@ -25,7 +25,6 @@ import {
   openStage,
   released,
   type Sees,
-  type Stage,
   seesError,
   seesStream,
   settled,
@@ -52,32 +51,29 @@ const EVENT_LIMIT = 4_096
 const IDLE_MS = 300
 const TOTAL_MS = 300
 
-let stage: Stage
-beforeAll(async () => {
-  const upstream = (url: string, timeouts: object) => ({
-    family: "chat",
-    base_url: `${url}/v1`,
-    api_key: PROVIDER_KEY,
-    timeouts,
-  })
-  const upstreams = (use: string) => ({ upstreams: [{ use, model: "upstream-model" }] })
-  stage = await openStage((url) => ({
-    ...NO_COMMENTS,
-    limits: { event: `${EVENT_LIMIT / 1024}KiB` },
-    upstreams: {
-      first: upstream(url, {}),
-      idle: upstream(url, { idle: `${IDLE_MS}ms` }),
-      total: upstream(url, { total: `${TOTAL_MS}ms` }),
-      first_byte: upstream(url, { first_byte: `${IDLE_MS}ms` }),
-    },
-    models: [
-      model("chat-model"),
-      model("idle", upstreams("idle")),
-      model("total", upstreams("total")),
-      model("first-byte", upstreams("first_byte")),
-    ],
-  }))
+const upstream = (url: string, timeouts: object) => ({
+  family: "chat",
+  base_url: `${url}/v1`,
+  api_key: PROVIDER_KEY,
+  timeouts,
 })
+const upstreams = (use: string) => ({ upstreams: [{ use, model: "upstream-model" }] })
+const stage = await openStage((url) => ({
+  ...NO_COMMENTS,
+  limits: { event: `${EVENT_LIMIT / 1024}KiB` },
+  upstreams: {
+    first: upstream(url, {}),
+    idle: upstream(url, { idle: `${IDLE_MS}ms` }),
+    total: upstream(url, { total: `${TOTAL_MS}ms` }),
+    first_byte: upstream(url, { first_byte: `${IDLE_MS}ms` }),
+  },
+  models: [
+    model("chat-model"),
+    model("idle", upstreams("idle")),
+    model("total", upstreams("total")),
+    model("first-byte", upstreams("first_byte")),
+  ],
+}))
 afterAll(() => stage.close())
 
 type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
@@ -123,29 +119,21 @@ const choice = (index: number, finish_reason: string | null = null) => ({
   choices: [{ index, delta: { content: "12345678" }, finish_reason }],
 })
 
+const ESTIMATED = estimated(11, "usage_missing")
+
 describe("D8 completed: [DONE], or a clean end when everything was said; a missing [DONE] is added", () => {
   const whole = seesStream(streamText(word, stop, DONE))
   holds([
     ["[DONE]", sse([word, stop, counted]), whole, CHARGED],
-    [
-      "[DONE] though no choice finished",
-      sse([word]),
-      seesStream(streamText(word, DONE)),
-      estimated(11, "usage_missing"),
-    ],
+    ["[DONE] though no choice finished", sse([word]), seesStream(streamText(word, DONE)), ESTIMATED],
     [
       "[DONE] after usage that is not final",
       sse([partial, word]),
       seesStream(streamText(dot, word, DONE)),
       settled("0.000074", [10, 0, 16], { basis: "partial", failure: "usage_missing" }),
     ],
-    ["a clean end after the finish_reason", plain(word, stop), whole, estimated(11, "usage_missing")],
-    [
-      "a clean end of a body that its connection ends",
-      connected(word, stop),
-      whole,
-      estimated(11, "usage_missing"),
-    ],
+    ["a clean end after the finish_reason", plain(word, stop), whole, ESTIMATED],
+    ["a clean end of a body that its connection ends", connected(word, stop), whole, ESTIMATED],
     ["a clean end after both", plain(word, stop, counted), whole, CHARGED],
   ])
   holds(
@@ -303,7 +291,7 @@ describe("D10 an error event", () => {
       "error: null is none",
       sse([{ ...word, error: null }, stop]),
       seesStream(streamText({ ...word, error: null }, stop, DONE)),
-      estimated(11, "usage_missing"),
+      ESTIMATED,
     ],
     [
       "after [DONE] it is not read",
@@ -506,13 +494,13 @@ describe("D36 an unterminated last event", () => {
       "is completed and forwarded at a clean end",
       plain(word, open(stop)),
       seesStream(streamText(word, stop, DONE)),
-      estimated(11, "usage_missing"),
+      ESTIMATED,
     ],
     [
       "its line was ended",
       plain(word, open(stop, "\n")),
       seesStream(streamText(word, stop, DONE)),
-      estimated(11, "usage_missing"),
+      ESTIMATED,
     ],
     [
       "usage in it is charged",

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { EARLY_COMMENTS, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatCompletion,
@@ -27,7 +27,6 @@ import {
   openStage,
   released,
   type Sees,
-  type Stage,
   seesError,
   seesJson,
   seesStream,
@@ -45,24 +44,21 @@ const DEEP = `{"choices":[{"message":{"content":${"[".repeat(30_000)}${"]".repea
 const RESPONSE_LIMIT = 65_536
 const READ_LIMIT = 4 * RESPONSE_LIMIT
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openStage((url) => ({
-    ...NO_COMMENTS,
-    limits: { response: `${RESPONSE_LIMIT / 1024}KiB`, response_read: `${READ_LIMIT / 1024}KiB` },
-    upstreams: {
-      first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
-      hasty: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY, timeouts: { total: "200ms" } },
-    },
-    models: [
-      model("chat-model"),
-      model("two-bytes", { bytes_per_token: 2 }),
-      model("half-bytes", { bytes_per_token: 1.5 }),
-      model("prompting", { estimate: { prompt: "always" } }),
-      model("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
-    ],
-  }))
-})
+const stage = await openStage((url) => ({
+  ...NO_COMMENTS,
+  limits: { response: `${RESPONSE_LIMIT / 1024}KiB`, response_read: `${READ_LIMIT / 1024}KiB` },
+  upstreams: {
+    first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
+    hasty: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY, timeouts: { total: "200ms" } },
+  },
+  models: [
+    model("chat-model"),
+    model("two-bytes", { bytes_per_token: 2 }),
+    model("half-bytes", { bytes_per_token: 1.5 }),
+    model("prompting", { estimate: { prompt: "always" } }),
+    model("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
+  ],
+}))
 afterAll(() => stage.close())
 
 type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]

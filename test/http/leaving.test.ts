@@ -1,19 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { dataUrl, pdf } from "../honest/files.ts"
 import { within } from "../support/fair-clock.ts"
-import {
-  type CallRecord,
-  endSound,
-  PRICE,
-  startGateway,
-  type TestGateway,
-  until,
-} from "../support/gateway.ts"
+import { type CallRecord, endSound, PRICE, startGateway, until } from "../support/gateway.ts"
 import { messageWords, namedEvent } from "../support/messages.ts"
 import {
   chatChunk,
   type Exchange,
-  type Provider,
   silent,
   sseEvent,
   startProvider,
@@ -31,38 +23,33 @@ const CUT_MS = 250
 const DONE = "data: [DONE]\n\n"
 const LEFT = { state: "settled", ending: "client_left", failure: "client_left" }
 
-let provider: Provider
-let gateway: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  const chat = { family: "chat", base_url: `${provider.url}/v1` }
-  const model = (name: string, more: object = {}) => ({
-    name,
-    family: "chat",
-    upstreams: [{ use: "usual" }],
-    price: PRICE,
-    max_output_tokens: 1000,
-    ...more,
-  })
-  gateway = await startGateway(provider, {
-    stream: { leave_wait: `${LEAVE_WAIT_MS}ms` },
-    upstreams: {
-      usual: chat,
-      aborting: { ...chat, on_disconnect: { stream: "abort" } },
-      hasty: { ...chat, on_disconnect: { drain_for: "50ms" } },
-      messages: { family: "messages", base_url: provider.url },
-    },
-    models: [
-      model("plain"),
-      model("learns"),
-      model("wide", { context_tokens: 100_000 }),
-      model("priced", { price: { ...PRICE, reasoning: "4.00" } }),
-      model("aborting", { upstreams: [{ use: "aborting" }] }),
-      model("hasty", { upstreams: [{ use: "hasty" }], price: { ...PRICE, reasoning: "4.00" } }),
-      model("message", { family: "messages", upstreams: [{ use: "messages" }] }),
-    ],
-  })
+const provider = await startProvider()
+const chat = { family: "chat", base_url: `${provider.url}/v1` }
+const model = (name: string, more: object = {}) => ({
+  name,
+  family: "chat",
+  upstreams: [{ use: "usual" }],
+  price: PRICE,
+  max_output_tokens: 1000,
+  ...more,
+})
+const gateway = await startGateway(provider, {
+  stream: { leave_wait: `${LEAVE_WAIT_MS}ms` },
+  upstreams: {
+    usual: chat,
+    aborting: { ...chat, on_disconnect: { stream: "abort" } },
+    hasty: { ...chat, on_disconnect: { drain_for: "50ms" } },
+    messages: { family: "messages", base_url: provider.url },
+  },
+  models: [
+    model("plain"),
+    model("learns"),
+    model("wide", { context_tokens: 100_000 }),
+    model("priced", { price: { ...PRICE, reasoning: "4.00" } }),
+    model("aborting", { upstreams: [{ use: "aborting" }] }),
+    model("hasty", { upstreams: [{ use: "hasty" }], price: { ...PRICE, reasoning: "4.00" } }),
+    model("message", { family: "messages", upstreams: [{ use: "messages" }] }),
+  ],
 })
 
 afterAll(() => endSound(gateway, provider))

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { png } from "../admission/files.ts"
 import { CHAT, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { json, type Script, sse } from "../support/provider.ts"
@@ -15,30 +15,27 @@ import {
   textItem,
   textStream,
 } from "../support/responses.ts"
-import { CANARY, type Harness, openHarness } from "./harness.ts"
+import { CANARY, openHarness } from "./harness.ts"
 
 /** The responses operation through a whole gateway: what the client and the provider saw, and what the journal says (D66). */
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await openHarness((url) => ({
-    upstreams: {
-      first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
-      second: { family: "chat", base_url: `${url}/second`, api_key: PROVIDER_KEY },
-    },
-    models: [
-      model(CHAT, {}),
-      model("small-context", { context_tokens: 5_000 }),
-      model("searching", {
-        price: { input: "1.00", output: "4.00", web_search: "0.01" },
-        context_tokens: 5_000,
-      }),
-      model("chat-only", { operations: ["chat"] }),
-      model("free", { price: undefined, free: true }),
-      model("twice", { upstreams: [{ use: "second" }, { use: "first" }] }),
-    ],
-  }))
-})
+const harness = await openHarness((url) => ({
+  upstreams: {
+    first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
+    second: { family: "chat", base_url: `${url}/second`, api_key: PROVIDER_KEY },
+  },
+  models: [
+    model(CHAT, {}),
+    model("small-context", { context_tokens: 5_000 }),
+    model("searching", {
+      price: { input: "1.00", output: "4.00", web_search: "0.01" },
+      context_tokens: 5_000,
+    }),
+    model("chat-only", { operations: ["chat"] }),
+    model("free", { price: undefined, free: true }),
+    model("twice", { upstreams: [{ use: "second" }, { use: "first" }] }),
+  ],
+}))
 afterAll(() => harness.close())
 
 function model(name: string, changes: object) {
@@ -154,6 +151,8 @@ describe("a JSON answer", () => {
   })
 })
 
+const NO_OUTPUT = { state: "released", charge: "0", failure: "no_output" }
+
 describe("a stream", () => {
   test("passes unchanged, and its last event waits for the charge (D32)", async () => {
     const events = textStream(["Hel", "lo"], USAGE)
@@ -268,26 +267,11 @@ describe("a stream", () => {
       "completed without output or usage",
       responseStream([created, last([], { usage: null })]),
       /response\.created.*response\.completed/s,
-      { state: "released", charge: "0", failure: "no_output" },
+      NO_OUTPUT,
     ],
-    [
-      "nothing but its beginning (rule 6)",
-      responseStream([created]),
-      "",
-      { state: "released", charge: "0", failure: "no_output" },
-    ],
-    [
-      "nothing but [DONE] (rule 6)",
-      responseStream(["data: [DONE]\n\n"]),
-      "",
-      { state: "released", charge: "0", failure: "no_output" },
-    ],
-    [
-      "blank (rule 6)",
-      responseStream(["\n\n"]),
-      "",
-      { state: "released", charge: "0", failure: "no_output" },
-    ],
+    ["nothing but its beginning (rule 6)", responseStream([created]), "", NO_OUTPUT],
+    ["nothing but [DONE] (rule 6)", responseStream(["data: [DONE]\n\n"]), "", NO_OUTPUT],
+    ["blank (rule 6)", responseStream(["\n\n"]), "", NO_OUTPUT],
     [
       "chunks of the other operation (rule 5)",
       sse([{ object: "chat.completion.chunk", choices: [{ index: 0, delta: { content: "x".repeat(40) } }] }]),
@@ -365,7 +349,7 @@ describe("a stream", () => {
   test("D29 an object that is no response is rule 6", async () => {
     const { answer, call } = await ask({ stream: true }, json(200, {}))
     expect(answer.body).toBe("")
-    expect(call).toMatchObject({ state: "released", charge: "0", failure: "no_output" })
+    expect(call).toMatchObject(NO_OUTPUT)
   })
   test("D5 a response over the limit is charged, and shown as an error", async () => {
     const body = JSON.stringify(responseObject([textItem("x".repeat(33 << 20))], { usage: USAGE }))

@@ -49,24 +49,21 @@ const BROKEN = errorEvent(
   "The provider failed to complete the request. Retry the request.",
 )
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openStage((url) => ({
-    stream: { ...NO_COMMENTS.stream, stall: "1s" },
-    upstreams: {
-      first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
-      draining: { family: "chat", base_url: `${url}/v1`, on_disconnect: { stream: "drain" } },
-      counter: { family: "messages", base_url: url },
-      closed: { family: "chat", base_url: "http://127.0.0.1:1/v1" },
-    },
-    models: [
-      model("chat-model"),
-      model("draining-model", { upstreams: [{ use: "draining" }] }),
-      model("unavailable-model", { upstreams: [{ use: "closed" }] }),
-      model("messages-model", { family: "messages", upstreams: [{ use: "counter" }] }),
-    ],
-  }))
-})
+const stage = await openStage((url) => ({
+  stream: { ...NO_COMMENTS.stream, stall: "1s" },
+  upstreams: {
+    first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
+    draining: { family: "chat", base_url: `${url}/v1`, on_disconnect: { stream: "drain" } },
+    counter: { family: "messages", base_url: url },
+    closed: { family: "chat", base_url: "http://127.0.0.1:1/v1" },
+  },
+  models: [
+    model("chat-model"),
+    model("draining-model", { upstreams: [{ use: "draining" }] }),
+    model("unavailable-model", { upstreams: [{ use: "closed" }] }),
+    model("messages-model", { family: "messages", upstreams: [{ use: "counter" }] }),
+  ],
+}))
 afterAll(() => stage.close())
 
 function noContent(headers = {}): Script {

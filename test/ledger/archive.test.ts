@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
 import { archiveOf, detachMonth, dropMonth, noteDump } from "../../src/ledger/archive/archive.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { checkDump, dumpPart } from "../../src/ledger/archive/dump.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { checkSeal, listMonths, sealMonth } from "../../src/ledger/archive/seals.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { DAY_MS, HOUR_MS } from "../../src/ledger/database/span.ts"
 import { EntriesArchived } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -16,17 +15,7 @@ import { getCall, listCalls } from "../../src/ledger/reports/calls.ts"
 import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { thrown } from "../support/thrown.ts"
-import {
-  type Account,
-  failureOf,
-  falsify,
-  holdOf,
-  lockWaiters,
-  nth,
-  openTestDatabase,
-  settled,
-  type TestDatabase,
-} from "./test-database.ts"
+import { failureOf, falsify, holdOf, lockWaiters, nth, openTestDatabase, settled } from "./test-database.ts"
 
 /** D75: months that are detached. One month goes all the way, so the tests are in its order. */
 
@@ -37,10 +26,6 @@ const running = () => false
 const NOW = -1
 const FOR_EVER = 1_200
 
-let db: TestDatabase
-let connection: DatabaseConnection
-let gateway_id: string
-let account: Account
 let month: string
 const ids: string[] = []
 const made_at = new Date(Math.floor((Date.now() - 3 * DAY_MS) / DAY_MS) * DAY_MS + HOUR_MS)
@@ -48,26 +33,24 @@ const range = () => ({ from: new Date(made_at.getTime() - 2 * DAY_MS), to: new D
 const wholeDays = () => ({ ...range(), from: floorOf(range().from), to: floorOf(range().to) })
 const floorOf = (at: Date) => new Date(Math.floor(at.getTime() / DAY_MS) * DAY_MS)
 
-beforeAll(async () => {
-  db = await openTestDatabase()
-  connection = db.connection()
-  gateway_id = await db.gateway()
-  account = await db.account(1_000_000n)
-  await addMonths(db.database.upkeep)
-  const [row] = await db.sql`SELECT min(month)::text AS month FROM tollgate.months`
-  month = String(row?.month)
-  for (let at = 0; at < CALLS; at++) await settledAt(new Date(made_at.getTime() + at * HOUR_MS))
-  for (const [table, time] of [
-    ["holds", "held_at"],
-    ["ends", "ended_at"],
-  ] as const)
-    await falsify(db.sql, (tx) =>
-      tx.unsafe(`UPDATE tollgate.${table} SET ${time} = '${made_at.toISOString()}'`),
-    )
-  await db.sql`UPDATE tollgate.accounts SET created_at = '2020-01-01'`
-  await falsify(db.sql, (tx) => tx`UPDATE tollgate.credits SET created_at = '2020-01-01'`)
-  await sumHours(db.database.upkeep, running)
-})
+const db = await openTestDatabase()
+const connection = db.connection()
+const gateway_id = await db.gateway()
+const account = await db.account(1_000_000n)
+await addMonths(db.database.upkeep)
+const [row] = await db.sql`SELECT min(month)::text AS month FROM tollgate.months`
+month = String(row?.month)
+for (let at = 0; at < CALLS; at++) await settledAt(new Date(made_at.getTime() + at * HOUR_MS))
+for (const [table, time] of [
+  ["holds", "held_at"],
+  ["ends", "ended_at"],
+] as const)
+  await falsify(db.sql, (tx) =>
+    tx.unsafe(`UPDATE tollgate.${table} SET ${time} = '${made_at.toISOString()}'`),
+  )
+await db.sql`UPDATE tollgate.accounts SET created_at = '2020-01-01'`
+await falsify(db.sql, (tx) => tx`UPDATE tollgate.credits SET created_at = '2020-01-01'`)
+await sumHours(db.database.upkeep, running)
 afterAll(() => db.close())
 
 async function settledAt(at: Date): Promise<void> {

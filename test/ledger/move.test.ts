@@ -184,13 +184,12 @@ function killing(place: MoveShard, count: { left: number }): MoveShard {
   return { name: place.name, database: wrapped(place.database) }
 }
 
+const MOVED = { outcome: "moved" as const, differences: [] }
+
 describe("D76 a move", () => {
   test("takes the account with its money, keys, limits, claims and answers, there and back", async () => {
     const account = await rich(a)
-    expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toEqual({
-      outcome: "moved",
-      differences: [],
-    })
+    expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toEqual(MOVED)
     await expectMoved(a, b, account)
     expect(await moveAccount(b.place, a.place, account.account_id, AT_ONCE)).toMatchObject({
       differences: [],
@@ -222,9 +221,9 @@ describe("D76 a move", () => {
         killed += 1
         const living = await Promise.all([live(a, account), live(b, account)])
         expect(living.filter(Boolean).length).toBeLessThan(2)
-      } else expect(ended).toEqual({ outcome: "moved", differences: [] })
+      } else expect(ended).toEqual(MOVED)
       const again = await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
-      expect(again).toEqual({ outcome: "moved", differences: [] })
+      expect(again).toEqual(MOVED)
       await expectMoved(a, b, account)
       return !(ended instanceof Killed)
     }
@@ -239,7 +238,7 @@ describe("D76 a move", () => {
     const account = await rich(a)
     const run = () => moveAccount(a.place, b.place, account.account_id, AT_ONCE).catch(() => null)
     await Promise.all([run(), run(), run()])
-    expect(await run()).toEqual({ outcome: "moved", differences: [] })
+    expect(await run()).toEqual(MOVED)
     await expectMoved(a, b, account)
   })
 
@@ -362,10 +361,7 @@ test("D97 its budgets move with what they have spent, their entries and threshol
     actor: "test",
     reason: null,
   })
-  expect(await moveAccount(b.place, a.place, account.account_id)).toEqual({
-    outcome: "moved",
-    differences: [],
-  })
+  expect(await moveAccount(b.place, a.place, account.account_id)).toEqual(MOVED)
   await spend(a, account)
   expect(await getBudget(a.db.database.operators, id)).toMatchObject({ name: "every", spent: 3n * COST })
   const [counts] = await a.db.sql`SELECT
@@ -393,10 +389,7 @@ test("D99 a budget per minute moves with what has not refilled, and room is kept
   await settle(a, hold.id)
   const before = await rowIn(a)
   expect(before).toMatchObject({ waiting_amount: "500000" })
-  expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toMatchObject({
-    outcome: "moved",
-    differences: [],
-  })
+  expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toMatchObject(MOVED)
   expect(await rowIn(b)).toEqual(before)
   expect((await audit(b.db.database.operators, { settle_ms: 0 })).violations).toEqual([])
   expect((await ask(b, account, { tokens: 500_000 })).outcome).toBe("held")
@@ -428,24 +421,15 @@ test("D95: grants move with what is left of them, and are drawn, begin and expir
     [8_000n, false, true],
   ]
   expect(await left(a)).toEqual(before)
-  expect(await moveAccount(a.place, b.place, account_id, AT_ONCE)).toEqual({
-    outcome: "moved",
-    differences: [],
-  })
+  expect(await moveAccount(a.place, b.place, account_id, AT_ONCE)).toEqual(MOVED)
   expect([await left(a), await left(b)]).toEqual([[], before])
   expect(await rowOf(b, account)).toMatchObject({ credit_limit_nano: 7n, balance_nano: 41_000n - 2n * COST })
   await spend(b, account)
   expect((await left(b))[0]).toEqual([30_000n - (3n * COST - 11_000n), true, true])
   // Back again, with a grant in debt: all that is left is spent, and more.
-  expect(await moveAccount(b.place, a.place, account_id, AT_ONCE)).toEqual({
-    outcome: "moved",
-    differences: [],
-  })
+  expect(await moveAccount(b.place, a.place, account_id, AT_ONCE)).toEqual(MOVED)
   await credit(operators, { id: nextId(), account_id, amount_nano: -30_000n, reason: null })
-  expect(await moveAccount(a.place, b.place, account_id, AT_ONCE)).toEqual({
-    outcome: "moved",
-    differences: [],
-  })
+  expect(await moveAccount(a.place, b.place, account_id, AT_ONCE)).toEqual(MOVED)
   expect(await left(b)).toEqual([[8_000n, false, true]])
   expect(await rowOf(b, account)).toMatchObject({ balance_nano: 41_000n - 3n * COST - 30_000n })
 })

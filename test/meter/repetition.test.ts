@@ -43,6 +43,9 @@ function each(events: readonly string[]): Uint8Array[] {
   return [...FIRST, ...events].map(bytesOf)
 }
 
+const SAID_A = said({ content: "a" })
+const SAID_B = said({ content: "b" })
+
 describe("D7 events that differ from one before in nothing but their text", () => {
   const rows: [string, string[], number][] = [
     ["plain text", ["a", "bc", " d ", "~"].map((content) => said({ content })), 3],
@@ -74,21 +77,18 @@ describe("D7 events that differ from one before in nothing but their text", () =
   const unlike: [string, string[]][] = [
     ["a quote", ["a", 'b"c', '"'].map((content) => said({ content }))],
     ["a backslash", ["a", "b\\", "\\u0061"].map((content) => said({ content }))],
-    [
-      "an escaped quote before the end",
-      [said({ content: "a" }), said({ content: "b" }).replace('"b"', '"b\\"')],
-    ],
-    ["a control character", [said({ content: "a" }), said({ content: "b" }).replace("b", "\u0001")]],
+    ["an escaped quote before the end", [SAID_A, SAID_B.replace('"b"', '"b\\"')]],
+    ["a control character", [SAID_A, SAID_B.replace("b", "\u0001")]],
     ["more than a byte a character", ["a", "é", "日本", "😀"].map((content) => said({ content }))],
     [
       "another text when the first one is empty",
       [said({ reasoning_content: "a", reasoning: "bc" }), said({ reasoning_content: "", reasoning: "bc" })],
     ],
-    ["another choice", [said({ content: "a" }), said({ content: "b" }, {}, { index: 1 })]],
-    ["a finish", [said({ content: "a" }), said({ content: "b" }, {}, { finish_reason: "stop" })]],
+    ["another choice", [SAID_A, said({ content: "b" }, {}, { index: 1 })]],
+    ["a finish", [SAID_A, said({ content: "b" }, {}, { finish_reason: "stop" })]],
     ["a usage in every event", ["a", "b"].map((content) => said({ content }, { usage }))],
-    ["a usage at the end", [said({ content: "a" }), said({ content: "b" }, { usage })]],
-    ["an error", [said({ content: "a" }), said({ content: "b" }, { error: {} })]],
+    ["a usage at the end", [SAID_A, said({ content: "b" }, { usage })]],
+    ["an error", [SAID_A, said({ content: "b" }, { error: {} })]],
     [
       "a second key of the same name",
       ["a", "b"].map((x) => said({ content: x }).replace('"delta"', '"delta":{},"delta"')),
@@ -180,7 +180,7 @@ describe("D7 events that differ from one before in nothing but their text", () =
   test("an event over the limit is refused, also one that recurs", () => {
     const reading = new ChatReading()
     const framer = new Framer(200, reading.recurring)
-    for (const event of framer.feed(bytesOf(FIRST.join("") + said({ content: "a" })))) reading.take(event)
+    for (const event of framer.feed(bytesOf(FIRST.join("") + SAID_A))) reading.take(event)
     expect(() => [...framer.feed(bytesOf(said({ content: "b".repeat(300) })))]).toThrow(
       "larger than the limit",
     )
@@ -201,13 +201,7 @@ describe("D7 events that differ from one before in nothing but their text", () =
     ["a blank line of CR", ": ping\r\r", 0],
   ]
   test.each(idle)("rule 4 what proves nothing proves nothing again: %s", (_, event, recurred) => {
-    const events = [
-      ": first\n\n",
-      event,
-      said({ content: "a" }),
-      event + event + event,
-      said({ content: "b" }),
-    ]
+    const events = [": first\n\n", event, SAID_A, event + event + event, SAID_B]
     const known = read(each(events), true)
     // The second text is known as well.
     expect(known.recurred - 1).toBe(recurred)
@@ -215,7 +209,7 @@ describe("D7 events that differ from one before in nothing but their text", () =
   })
 
   test("a byte order mark is a blank line only where a stream begins", () => {
-    const chunks = ["\ufeff\n", "\ufeff\n", "\ufeff\n", said({ content: "a" })].map(bytesOf)
+    const chunks = ["\ufeff\n", "\ufeff\n", "\ufeff\n", SAID_A].map(bytesOf)
     expect(read(chunks, true)).toEqual(read(chunks, false))
   })
 

@@ -151,7 +151,8 @@ interface Row {
   wants_usage?: boolean
   wants_cost?: boolean
   shown: string
-  ending: Ending
+  /** Default: `completed`. */
+  ending?: Ending
 }
 
 describe("what the client sees", () => {
@@ -159,42 +160,32 @@ describe("what the client sees", () => {
     "D36 whole events pass unchanged": {
       sent: [role + text("a") + text("b") + finish + done],
       shown: role + text("a") + text("b") + finish + done,
-      ending: "completed",
     },
     "D36 an event in pieces is forwarded whole": {
       sent: [role + text("a").slice(0, 9), text("a").slice(9) + done],
       shown: role + text("a") + done,
-      ending: "completed",
     },
-    "D24 usage nobody asked for is stripped": {
-      sent: [text("a"), usage, done],
-      shown: text("a") + done,
-      ending: "completed",
-    },
+    "D24 usage nobody asked for is stripped": { sent: [text("a"), usage, done], shown: text("a") + done },
     "D24 usage that was asked for passes": {
       sent: [text("a"), usage, done],
       wants_usage: true,
       shown: text("a") + usage + done,
-      ending: "completed",
     },
     "D49 usage tells the cost to a client that asked": {
       sent: [text("a"), finish, usage, done],
       wants_cost: true,
       shown: text("a") + finish + usageWithCost + done,
-      ending: "completed",
     },
     "D49 the cost is told when the provider leaves [DONE] out": {
       sent: [text("a"), finish, usage.trimEnd()],
       end: "close",
       wants_cost: true,
       shown: text("a") + finish + usageWithCost + done,
-      ending: "completed",
     },
     "D49 usage that comes with the last output is told in a chunk of its own": {
       sent: [text("a"), last, done],
       wants_cost: true,
       shown: text("a") + lastWithoutUsage + usageWithCost + done,
-      ending: "completed",
     },
     "D49 usage that comes with a finish is told in a chunk of its own": {
       sent: [text("a"), finishUsing, done],
@@ -204,7 +195,6 @@ describe("what the client sees", () => {
         chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: null }) +
         usageWithCost +
         done,
-      ending: "completed",
     },
     "D49 of several final usages the last is told, comments and chunks pass at once": {
       sent: [text("a"), finishUsing, ": hi\n\n", usage, chunk({ choices: [] }), done],
@@ -216,14 +206,12 @@ describe("what the client sees", () => {
         chunk({ choices: [] }) +
         usageWithCost +
         done,
-      ending: "completed",
     },
     "D49 usage in the midst of a stream passes unchanged": {
       sent: [textUsing, finish, usage, done],
       wants_usage: true,
       wants_cost: true,
       shown: textUsing + finish + usageWithCost + done,
-      ending: "completed",
     },
     "D49 an event of several lines, with CRLF, is told as one of several lines": {
       sent: [
@@ -233,7 +221,6 @@ describe("what the client sees", () => {
       ],
       wants_cost: true,
       shown: `${text("a")}data: {"choices":[],\ndata: "usage":{"prompt_tokens":9,"completion_tokens":2,"cost":0.00031}}\n\n${done}`,
-      ending: "completed",
     },
     "D49 a stream that breaks after its usage tells no cost": {
       sent: [text("a"), usage, broken],
@@ -246,30 +233,22 @@ describe("what the client sees", () => {
       wants_usage: true,
       wants_cost: true,
       shown: text("a") + finish + invalidUsage + done,
-      ending: "completed",
     },
     "D49, rule 6 nothing is told of a stream without usage and output": {
       sent: [role, finish, done],
       wants_cost: true,
       shown: "",
-      ending: "completed",
     },
     "D49 a stream of nothing but usage tells its cost": {
       sent: [role, usage, done],
       wants_cost: true,
       shown: role + usageWithCost + done,
-      ending: "completed",
     },
-    "D24 nothing after [DONE]": {
-      sent: [text("a") + done + text("b") + done],
-      shown: text("a") + done,
-      ending: "completed",
-    },
+    "D24 nothing after [DONE]": { sent: [text("a") + done + text("b") + done], shown: text("a") + done },
     "D8 the missing [DONE] is added after finish_reason": {
       sent: [text("a"), finish],
       end: "close",
       shown: text("a") + finish + done,
-      ending: "completed",
     },
     "D8 a clean end after final usage alone is never shown as one": {
       sent: [text("a"), usage],
@@ -281,13 +260,11 @@ describe("what the client sees", () => {
       sent: [text("a"), finish.trimEnd()],
       end: "close",
       shown: text("a") + finish + done,
-      ending: "completed",
     },
     "D36 an unterminated [DONE] counts": {
       sent: [text("a"), done.trimEnd()],
       end: "close",
       shown: text("a") + done,
-      ending: "completed",
     },
     "D8 any other clean end is never shown as one": {
       sent: [text("a")],
@@ -305,12 +282,8 @@ describe("what the client sees", () => {
       shown: "",
       ending: "upstream_lost",
     },
-    "rule 6 role only": { sent: [role, done], shown: "", ending: "completed" },
-    "rule 6 heartbeats and a bare [DONE]": {
-      sent: [": hi\n\n", "data:\n\n", done],
-      shown: "",
-      ending: "completed",
-    },
+    "rule 6 role only": { sent: [role, done], shown: "" },
+    "rule 6 heartbeats and a bare [DONE]": { sent: [": hi\n\n", "data:\n\n", done], shown: "" },
     "rule 6 nothing at all": { sent: [], end: "close", shown: "", ending: "upstream_lost" },
     "rule 6 a reset before output ends cleanly": {
       sent: [],
@@ -321,7 +294,6 @@ describe("what the client sees", () => {
     "rule 4 what was held back comes before the first output": {
       sent: [`: hi\n\n${role}`, text("a"), done],
       shown: `: hi\n\n${role}${text("a")}${done}`,
-      ending: "completed",
     },
     "D31 an event over the limit cuts the stream": {
       sent: [text("a"), `data: ${"x".repeat(2_000)}`],
@@ -331,31 +303,25 @@ describe("what the client sees", () => {
     "D36 what is held back is bounded: beyond the limit it is dropped": {
       sent: [...Array.from({ length: 30 }, () => role), text("a"), done],
       shown: role.repeat(30 % HELD_ROLES) + text("a") + done,
-      ending: "completed",
     },
     "D36 what is held back is bounded, in one chunk too": {
       sent: [role.repeat(30), text("a"), done],
       shown: text("a") + done,
-      ending: "completed",
     },
-    "D7 output under a name that nobody knows passes at once": {
-      sent: [images, done],
-      shown: images + done,
-      ending: "completed",
-    },
+    "D7 output under a name that nobody knows passes at once": { sent: [images, done], shown: images + done },
   }
-  for (const [name, row] of Object.entries(rows)) {
+  for (const [
+    name,
+    { wants_usage = false, wants_cost = false, ending = "completed", ...row },
+  ] of Object.entries(rows)) {
     test(name, async () => {
-      const { provider, client, settled, seen } = relay({
-        wants_usage: row.wants_usage ?? false,
-        wants_cost: row.wants_cost ?? false,
-      })
+      const { provider, client, settled, seen } = relay({ wants_usage, wants_cost })
       const answer = client()
       provider.send(...row.sent)
       if (row.end === "close") provider.close()
       if (row.end === "reset") provider.reset()
       expect(await answer).toBe(row.shown)
-      expect((await settled).ending).toBe(row.ending)
+      expect((await settled).ending).toBe(ending)
       expect(seen).toMatchObject({ settlements: 1, faults: 0, cut: 0 })
       expect(seen.finished + seen.cancelled).toBe(1)
     })
@@ -363,10 +329,10 @@ describe("what the client sees", () => {
     test(`${name}; D32 in one piece, if all has come`, async () => {
       const charge = Promise.withResolvers<bigint>()
       const { tap, provider, seen } = relay({
-        wants_usage: row.wants_usage ?? false,
-        wants_cost: row.wants_cost ?? false,
-        settle: ({ ending }) => {
-          expect(ending).toBe(row.ending)
+        wants_usage,
+        wants_cost,
+        settle: (evidence) => {
+          expect(evidence.ending).toBe(ending)
           seen.settlements += 1
           return charge.promise
         },

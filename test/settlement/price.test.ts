@@ -39,6 +39,8 @@ function settled(
   }
 }
 
+const THREE_SEARCHES = settled([9, 0, 2], 0, 3)
+
 describe("a verdict is priced exactly, and rounded up once", () => {
   const rows: [string, Verdict, Price, amount_nano: bigint, charge_nano: bigint, Triple, Note[]][] = [
     ["prompt and completion", settled([9, 0, 2]), price, 10_000n, 6_250n, [9, 0, 2], []],
@@ -66,7 +68,7 @@ describe("a verdict is priced exactly, and rounded up once", () => {
     ],
     ["D6 an estimate", settled(null, 0, 3), price, 10_000n, 6_000n, [0, 0, 3], []],
     ["D6 an estimate with the prompt's", settled(null, 50, 3), price, 20_000n, 18_500n, [50, 0, 3], []],
-    ["D8 usage and later text", settled([9, 0, 2], 0, 3), price, 20_000n, 12_250n, [9, 0, 5], []],
+    ["D8 usage and later text", THREE_SEARCHES, price, 20_000n, 12_250n, [9, 0, 5], []],
     [
       "notes are kept",
       settled([9, 0, 2], 0, 0, ["cached_clamped"]),
@@ -83,8 +85,8 @@ describe("a verdict is priced exactly, and rounded up once", () => {
     ["D6 an estimate for which there is no room", settled(null, 0, 3), price, 1_999n, 0n, [0, 0, 0], []],
     ["D6 the prompt's estimate first", settled(null, 50, 3), price, 15_000n, 14_500n, [50, 0, 1], []],
     ["D6 of the prompt's as much as fits", settled(null, 50, 3), price, 1_000n, 1_000n, [4, 0, 0], []],
-    ["D6 later text as far as it fits", settled([9, 0, 2], 0, 3), price, 11_000n, 10_250n, [9, 0, 4], []],
-    ["D6 no room is left for later text", settled([9, 0, 2], 0, 3), price, 6_250n, 6_250n, [9, 0, 2], []],
+    ["D6 later text as far as it fits", THREE_SEARCHES, price, 11_000n, 10_250n, [9, 0, 4], []],
+    ["D6 no room is left for later text", THREE_SEARCHES, price, 6_250n, 6_250n, [9, 0, 2], []],
     [
       "D6 a free model has room for any estimate",
       settled(null, 50, 1_000_000),
@@ -105,15 +107,7 @@ describe("a verdict is priced exactly, and rounded up once", () => {
       ["overage"],
     ],
     ["D11 just the reservation is no overage", settled([9, 0, 2]), price, 6_250n, 6_250n, [9, 0, 2], []],
-    [
-      "D11 nothing is estimated on top",
-      settled([9, 0, 2], 0, 3),
-      price,
-      1_000n,
-      6_250n,
-      [9, 0, 2],
-      ["overage"],
-    ],
+    ["D11 nothing is estimated on top", THREE_SEARCHES, price, 1_000n, 6_250n, [9, 0, 2], ["overage"]],
     [
       "D11 beside other notes",
       settled([9, 0, 2], 0, 0, ["cached_malformed"]),
