@@ -1,11 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { sentTo } from "../../src/upstream/edits.ts"
-import { forward } from "../../src/upstream/forward.ts"
 import { FieldTexts } from "../../src/wire/json.ts"
 import { load, upstream as written } from "../config/small.ts"
 import { type RecordedRequest, startProvider } from "../support/provider.ts"
-import { answers, outgoing, textOf } from "./calling.ts"
+import { answers, send, textOf } from "./calling.ts"
 
 const provider = await startProvider()
 provider.reply(answers)
@@ -20,16 +18,12 @@ async function asked(keys: Record<string, unknown>, path = "/chat/completions"):
   const [upstream] = config.upstreams
   if (upstream === undefined) throw new Error("no upstream")
   const texts = new FieldTexts(BODY)
-  const reply = await forward(
-    [{ upstream, model: "their/name", priority: 0, weight: 1 }],
-    outgoing({
-      path,
-      stream: true,
-      body: ({ upstream, model }) =>
-        sentTo(upstream, texts, { stream_options: { include_usage: true }, model }),
-    }),
-    new CircuitBreakers(),
-  )
+  const reply = await send([{ upstream, model: "their/name", priority: 0, weight: 1 }], {
+    path,
+    stream: true,
+    body: ({ upstream, model }) =>
+      sentTo(upstream, texts, { stream_options: { include_usage: true }, model }),
+  })
   await textOf(reply.body)
   const request = provider.requests.at(-1)
   if (request === undefined) throw new Error("no request")

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe } from "bun:test"
 import type { Route, Upstream } from "../../src/config/config.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { chat } from "../../src/operations/chat.ts"
-import type { Outgoing } from "../../src/upstream/forward.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
+import { type Attempts, forward, type Outgoing } from "../../src/upstream/forward.ts"
 import type { Body } from "../../src/upstream/reply.ts"
 import { chatCompletion, json, type Script } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
@@ -64,6 +65,16 @@ export function outgoing(overrides: Partial<Outgoing> = {}): Outgoing {
     signal: new AbortController().signal,
     ...overrides,
   }
+}
+
+/** A call over these routes: with circuit breakers of its own, unless a test has some. */
+export function send(
+  over: [Route, ...Route[]],
+  call: Partial<Outgoing> = {},
+  breakers = new CircuitBreakers(),
+  attempts?: Attempts,
+) {
+  return forward(over, outgoing(call), breakers, attempts)
 }
 
 /** Deadlines that a test may wait for. */

@@ -2,12 +2,12 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
 import type { Upstream } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { type Attempts, forward } from "../../src/upstream/forward.ts"
+import type { Attempts } from "../../src/upstream/forward.ts"
 import { Opening } from "../../src/upstream/http/opening.ts"
 import type { ConnectFailed } from "../../src/upstream/http/transport.ts"
 import { takes } from "../support/fair-clock.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
-import { answers, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
+import { answers, failure, routes, send, textOf, upstream } from "./calling.ts"
 
 const CONNECT_MS = 300
 /** Besides `connect`, for the call itself, on a machine that does other things. */
@@ -71,7 +71,7 @@ describe("D31 an upstream that cannot be connected to costs no more than `connec
       const seen: (string | null)[] = []
       const attempts: Attempts = { attempted: (_upstream, _outcome, _ms, fault) => void seen.push(fault) }
       const both = routes(place(await url()), upstream(second.url, { name: "second" }))
-      const call = forward(both, outgoing({ stream }), new CircuitBreakers(), attempts)
+      const call = send(both, { stream }, new CircuitBreakers(), attempts)
       const reply = await takes(0, CONNECT_MS + MARGIN_MS, call)
       expect(reply.route.upstream.name).toBe("second")
       expect(seen).toEqual(["unreachable (CONNECT_TIMEOUT)", null])
@@ -80,7 +80,7 @@ describe("D31 an upstream that cannot be connected to costs no more than `connec
   )
 
   test("alone, it is a 503", async () => {
-    const call = forward(routes(place(await silent())), outgoing(), new CircuitBreakers())
+    const call = send(routes(place(await silent())))
     expect((await failure(call)).code).toBe("upstream_unavailable")
   })
 

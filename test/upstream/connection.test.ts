@@ -2,8 +2,7 @@ import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import { randomBytes } from "node:crypto"
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
 import type { Upstream } from "../../src/config/config.ts"
-import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { forward, type Outgoing } from "../../src/upstream/forward.ts"
+import type { Outgoing } from "../../src/upstream/forward.ts"
 import { sessionOf } from "../../src/upstream/http/fetch.ts"
 import { finish } from "../../src/upstream/reply.ts"
 import { within } from "../support/fair-clock.ts"
@@ -18,7 +17,7 @@ import {
   startProvider,
 } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
-import { answers, describeBoth, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
+import { answers, describeBoth, failure, routes, send, textOf, upstream } from "./calling.ts"
 
 let provider: Provider
 beforeEach(async () => {
@@ -27,11 +26,7 @@ beforeEach(async () => {
 afterEach(() => provider.stop())
 
 function call(overrides: Partial<Outgoing> = {}, place: Partial<Upstream> = {}) {
-  return forward(
-    routes(upstream(provider.url, place)),
-    outgoing({ stream: true, ...overrides }),
-    new CircuitBreakers(),
-  )
+  return send(routes(upstream(provider.url, place)), { stream: true, ...overrides })
 }
 
 /** What was sent over loopback is read in the next turn of the event loop. */
@@ -108,7 +103,7 @@ describeBoth("a connection is used again", () => {
     const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
     for (const n of [1, 2, 3]) {
       provider.replyOnce(slowly(503))
-      await textOf((await forward(both, outgoing(), new CircuitBreakers())).body)
+      await textOf((await send(both)).body)
       await (await provider.exchange(n)).ended
       await arrival()
     }
@@ -187,7 +182,7 @@ describeBoth("a refusal whose body does not end is cut", () => {
     provider.reply(endless(500))
     second.reply(answers)
     const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
-    await textOf((await forward(both, outgoing(), new CircuitBreakers())).body)
+    await textOf((await send(both)).body)
     const exchange = await provider.exchange(1)
     expect(await within(600, exchange.closed)).toBe(true)
     expect(exchange.closed_by).toBe("gateway")
@@ -232,9 +227,7 @@ describeBoth("an abandoned call closes its connection within 250 ms and throws i
     provider.reply(silent())
     const leaving = new AbortController()
     const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
-    const outcome = forward(both, outgoing({ signal: leaving.signal }), new CircuitBreakers()).catch(
-      (error: unknown) => error,
-    )
+    const outcome = send(both, { signal: leaving.signal }).catch((error: unknown) => error)
     await provider.exchange(1)
     leaving.abort(reason)
     expect(await outcome).toBe(reason)
@@ -333,7 +326,7 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
     provider.reply(answers)
     provider.replyOnce(answers, (exchange) => exchange.reset())
     const place = routes(upstream(provider.url, { transport: "fetch" }))
-    const once = async () => await textOf((await forward(place, outgoing(), new CircuitBreakers())).body)
+    const once = async () => await textOf((await send(place)).body)
     await once()
     expect(await thrown(once())).toMatchObject({ code: "upstream_error" })
     for (let n = 0; n < 2; n++) await once()
@@ -343,7 +336,7 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
   test("by fetch, and one that the server has closed is not used", async () => {
     provider.reply(answers)
     const place = routes(upstream(provider.url, { transport: "fetch" }))
-    const once = async () => await textOf((await forward(place, outgoing(), new CircuitBreakers())).body)
+    const once = async () => await textOf((await send(place)).body)
     for (let n = 0; n < 2; n++) {
       await once()
       await once()
@@ -450,7 +443,7 @@ test("D59 an answer that came before the body was read, and a reset behind it: t
   })
   const place = upstream(`http://127.0.0.1:${early.port}`)
   const body = () => ["x".repeat(4_000_000)]
-  const error = await failure(forward(routes(place), outgoing({ body }), new CircuitBreakers()))
+  const error = await failure(send(routes(place), { body }))
   expect(error).toMatchObject({ code: "request_too_large", message: "Too big" })
   early.stop(true)
 })

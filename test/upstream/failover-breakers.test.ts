@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { forward } from "../../src/upstream/forward.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
-import { answers, failure, hasty, outgoing, resets, routes, textOf, upstream } from "./calling.ts"
+import { answers, failure, hasty, outgoing, resets, routes, send, textOf, upstream } from "./calling.ts"
 
 let first: Provider
 let second: Provider
@@ -36,9 +35,7 @@ describe("D33 the breakers", () => {
       first.reply(script)
       const breakers = new CircuitBreakers()
       const call = () =>
-        failure(
-          forward(routes(upstream(first.url, opens ? hasty : {})), outgoing({ stream: true }), breakers),
-        )
+        failure(send(routes(upstream(first.url, opens ? hasty : {})), { stream: true }, breakers))
       await Promise.all(Array.from({ length: 5 }, call))
       expect(breakers.admits("first", outgoing().account_id)).toBe(!opens)
       expect(breakers.admits("first", "another")).toBe(true)
@@ -53,9 +50,7 @@ describe("D33 the breakers", () => {
     const breakers = new CircuitBreakers()
     for (let n = 0; n < 5; n++) {
       expect(breakers.admits("first")).toBe(true)
-      await failure(
-        forward(routes(upstream(first.url)), outgoing({ account_id: `account-${n % 2}` }), breakers),
-      )
+      await failure(send(routes(upstream(first.url)), { account_id: `account-${n % 2}` }, breakers))
     }
     expect(breakers.admits("first")).toBe(false)
   })
@@ -64,7 +59,7 @@ describe("D33 the breakers", () => {
     first.reply(sse(["data: {}\n\n"], { ending: "reset" }))
     const breakers = new CircuitBreakers()
     for (let n = 0; n < 6; n++) {
-      const { body } = await forward(routes(upstream(first.url)), outgoing({ stream: true }), breakers)
+      const { body } = await send(routes(upstream(first.url)), { stream: true }, breakers)
       expect(await thrown(textOf(body))).toBeInstanceOf(Error)
     }
     expect(first.requests).toHaveLength(6)
@@ -75,9 +70,7 @@ describe("D33 the breakers", () => {
     const breakers = new CircuitBreakers()
     for (let n = 1; n <= 6; n++) {
       const leaving = new AbortController()
-      const call = thrown(
-        forward(routes(upstream(first.url)), outgoing({ signal: leaving.signal }), breakers),
-      )
+      const call = thrown(send(routes(upstream(first.url)), { signal: leaving.signal }, breakers))
       await first.exchange(n)
       leaving.abort()
       await call
@@ -89,7 +82,7 @@ describe("D33 the breakers", () => {
     const breakers = new CircuitBreakers()
     for (let n = 0; n < 5; n++) breakers.enter("first", "key")?.("unreachable")
     second.reply(answers)
-    const reply = await forward(routes(upstream(first.url), other()), outgoing(), breakers)
+    const reply = await send(routes(upstream(first.url), other()), {}, breakers)
     expect(reply.route.upstream.name).toBe("second")
     reply.body.cancel()
     expect(first.connections.opened).toBe(0)
@@ -105,7 +98,7 @@ describe("D33 the breakers", () => {
       await answer.promise
       await answers(exchange)
     })
-    const call = () => forward(routes(upstream(first.url)), outgoing(), breakers)
+    const call = () => send(routes(upstream(first.url)), {}, breakers)
     const calls = Promise.allSettled(Array.from({ length: 50 }, call))
     await first.exchange(1)
     answer.resolve()

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { createServer } from "node:net"
 import { errorBody } from "../../src/errors.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { type Attempts, forward } from "../../src/upstream/forward.ts"
+import type { Attempts } from "../../src/upstream/forward.ts"
 import { json, type Provider, type Script, silent, startProvider } from "../support/provider.ts"
 import {
   API_KEY,
@@ -10,10 +10,10 @@ import {
   describeBoth,
   failure,
   hasty,
-  outgoing,
   raw,
   resets,
   routes,
+  send,
   upstream,
 } from "./calling.ts"
 
@@ -37,7 +37,7 @@ describeBoth("D17 what a client is told", (transport) => {
       type: "bad",
     }
     first.reply(json(400, { error: said, organization: "org-secret" }))
-    const error = await failure(forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers()))
+    const error = await failure(send(routes(upstream(first.url))))
     expect(error.status).toBe(400)
     expect(errorBody(error, "id-1").error).toEqual({ ...said, message: "Too long. [redacted]" })
   })
@@ -59,7 +59,7 @@ describeBoth("D17 what a client is told", (transport) => {
   ]
   test.each(unread)("our own words where its body is %s", async (_name, script) => {
     first.reply(script)
-    const error = await failure(forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers()))
+    const error = await failure(send(routes(upstream(first.url))))
     expect(error.status).toBe(400)
     expect(error.message).toBe(
       "The provider refused the request as invalid. Compare it with the provider's API reference.",
@@ -77,7 +77,7 @@ describeBoth("D17 what a client is told", (transport) => {
   ])("the provider's own words %s", async (_form, type, body, message) => {
     for (const status of [400, 404]) {
       first.replyOnce(json(status, body, { "content-type": type }))
-      const call = forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers())
+      const call = send(routes(upstream(first.url)))
       expect(await failure(call)).toMatchObject({ status, message })
     }
   })
@@ -85,13 +85,11 @@ describeBoth("D17 what a client is told", (transport) => {
   test("a redirect is not followed, and its target learns nothing", async () => {
     for (const status of [301, 302, 303, 307, 308]) {
       first.replyOnce(json(status, {}, { location: `${second.url}/stolen` }))
-      const chat = failure(forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers()))
+      const chat = failure(send(routes(upstream(first.url))))
       expect((await chat).code).toBe("upstream_error")
       first.replyOnce(json(status, {}, { location: `${second.url}/stolen` }))
       const messages = routes(upstream(first.url, { family: "messages" }))
-      expect((await failure(forward(messages, outgoing(), new CircuitBreakers()))).code).toBe(
-        "upstream_error",
-      )
+      expect((await failure(send(messages))).code).toBe("upstream_error")
     }
     expect(first.requests).toHaveLength(10)
     expect(second.connections.opened).toBe(0)
@@ -142,7 +140,7 @@ describeBoth("D17 what a client is told", (transport) => {
     first.reply(script)
     const place = upstream(first.url, code === "upstream_timeout" ? hasty : {})
     for (const stream of [true, false]) {
-      const error = await failure(forward(routes(place), outgoing({ stream }), new CircuitBreakers()))
+      const error = await failure(send(routes(place), { stream }))
       expect(error.code).toBe(code as typeof error.code)
     }
   })
@@ -155,7 +153,7 @@ describeBoth("D17 what a client is told", (transport) => {
     )
     await new Promise<void>((resolve) => plain.listen(first.port, "127.0.0.2", resolve))
     for (const url of [gone.url, "http://no-such-host.invalid", `https://127.0.0.2:${first.port}`]) {
-      const error = await failure(forward(routes(upstream(url)), outgoing(), new CircuitBreakers()))
+      const error = await failure(send(routes(upstream(url))))
       expect(error.code).toBe("upstream_unavailable")
     }
     plain.close()
@@ -182,9 +180,7 @@ describeBoth("D17 what a client is told", (transport) => {
       tls: { key: made, cert: made },
       fetch: () => new Response("{}"),
     })
-    const error = await failure(
-      forward(routes(upstream(`https://127.0.0.1:${server.port}`)), outgoing(), new CircuitBreakers()),
-    )
+    const error = await failure(send(routes(upstream(`https://127.0.0.1:${server.port}`))))
     expect(error.code).toBe("upstream_unavailable")
     await server.stop(true)
   })
@@ -205,11 +201,11 @@ describeBoth("D17 what a client is told", (transport) => {
       const attempts: Attempts = {
         attempted: ({ name }, _outcome, _duration_ms, fault) => void seen.push([name, fault]),
       }
-      await failure(forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers(), attempts))
+      await failure(send(routes(upstream(first.url)), {}, new CircuitBreakers(), attempts))
       expect(seen).toEqual([["first", expected]])
     }
     const unsendable = routes(upstream(first.url, { api_key: `${API_KEY}\nx` }))
-    const error = await failure(forward(unsendable, outgoing(), new CircuitBreakers()))
+    const error = await failure(send(unsendable))
     expect(`${error.stack} ${Bun.inspect(error)}`).not.toContain(API_KEY)
   })
 })

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import type { Route } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { forward, type Outcome } from "../../src/upstream/forward.ts"
+import type { Outcome } from "../../src/upstream/forward.ts"
 import { within } from "../support/fair-clock.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
@@ -11,10 +12,10 @@ import {
   describeBoth,
   failure,
   hasty,
-  outgoing,
   raw,
   resets,
   routes,
+  send,
   textOf,
   upstream,
 } from "./calling.ts"
@@ -35,7 +36,7 @@ const other = (overrides = {}) => upstream(second.url, { name: "second", api_key
 describeBoth("what the provider sees (D25)", (transport) => {
   test("a chat call: path, body with its own model name, and these headers only", async () => {
     first.reply(answers)
-    const reply = await forward(routes(upstream(`${first.url}/v1`)), outgoing(), new CircuitBreakers())
+    const reply = await send(routes(upstream(`${first.url}/v1`)))
     expect(JSON.parse(await textOf(reply.body))).toMatchObject({ object: "chat.completion" })
     const [request] = first.requests
     expect(request).toMatchObject({ method: "POST", path: "/v1/chat/completions" })
@@ -56,12 +57,8 @@ describeBoth("what the provider sees (D25)", (transport) => {
   test("a messages-style call: x-api-key and the version headers", async () => {
     first.reply(json(200, { input_tokens: 7 }))
     const headers = { "anthropic-version": "2023-06-01", "anthropic-beta": "a,b" }
-    const call = outgoing({ path: "/v1/messages/count_tokens", headers })
-    const reply = await forward(
-      routes(upstream(first.url, { family: "messages" })),
-      call,
-      new CircuitBreakers(),
-    )
+    const call = { path: "/v1/messages/count_tokens", headers }
+    const reply = await send(routes(upstream(first.url, { family: "messages" })), call)
     await textOf(reply.body)
     expect(first.requests[0]?.headers).toMatchObject({ ...headers, "x-api-key": API_KEY })
     expect(first.requests[0]?.headers).not.toHaveProperty("authorization")
@@ -69,16 +66,16 @@ describeBoth("what the provider sees (D25)", (transport) => {
 
   test("a body that is not ASCII arrives whole", async () => {
     first.reply(answers)
-    const call = outgoing({ body: ({ model }) => [JSON.stringify({ model, text: "é€😀\ud800" })] })
-    await textOf((await forward(routes(upstream(first.url)), call, new CircuitBreakers())).body)
+    const call = { body: ({ model }: Route) => [JSON.stringify({ model, text: "é€😀\ud800" })] }
+    await textOf((await send(routes(upstream(first.url)), call)).body)
     expect(first.requests[0]?.json).toEqual({ model: "model-of-first", text: "é€😀\ud800" })
   })
 
   test("a body in parts, more than the socket takes at once, arrives whole", async () => {
     first.reply(answers)
     const [a, b, c] = ["a", "é", "c"].map((letter) => letter.repeat(8 << 20))
-    const call = outgoing({ body: () => ["{", `"a":"${a}"`, `,"b":"${b}"`, `,"c":"${c}"`, "}"] })
-    await textOf((await forward(routes(upstream(first.url)), call, new CircuitBreakers())).body)
+    const call = { body: () => ["{", `"a":"${a}"`, `,"b":"${b}"`, `,"c":"${c}"`, "}"] }
+    await textOf((await send(routes(upstream(first.url)), call)).body)
     expect(Bun.deepEquals(first.requests[0]?.json, { a, b, c })).toBeTrue()
   })
 })
@@ -102,11 +99,7 @@ describeBoth("a 2xx is a reply, whatever its body", () => {
   test.each(rows)("%s", async (_name, script, expected) => {
     first.reply(script)
     const before_ms = performance.now()
-    const reply = await forward(
-      routes(upstream(first.url)),
-      outgoing({ stream: true }),
-      new CircuitBreakers(),
-    )
+    const reply = await send(routes(upstream(first.url)), { stream: true })
     expect(reply).toMatchObject({ route: { upstream: { name: "first" } }, ...expected })
     expect(reply.began_ms).toBeWithin(before_ms, performance.now())
     reply.body.cancel()
@@ -130,11 +123,7 @@ describeBoth("D14 which answers are passed on to the next upstream", () => {
     first.reply(script)
     second.reply(answers)
     for (const stream of [true, false]) {
-      const reply = await forward(
-        routes(upstream(first.url), other()),
-        outgoing({ stream }),
-        new CircuitBreakers(),
-      )
+      const reply = await send(routes(upstream(first.url), other()), { stream })
       await textOf(reply.body)
       expect(reply.route.upstream.name).toBe("second")
     }
@@ -147,7 +136,7 @@ describeBoth("D14 which answers are passed on to the next upstream", () => {
     second.reply(answers)
     const gone = await startProvider()
     await gone.stop()
-    const reply = await forward(routes(upstream(gone.url), other()), outgoing(), new CircuitBreakers())
+    const reply = await send(routes(upstream(gone.url), other()))
     expect(reply.route.upstream.name).toBe("second")
     reply.body.cancel()
   })
@@ -169,9 +158,7 @@ describeBoth("D14 which answers are passed on to the next upstream", () => {
   test.each(kept)("%s: no", async (_name, script) => {
     first.reply(script)
     for (const stream of [true, false]) {
-      await failure(
-        forward(routes(upstream(first.url), other()), outgoing({ stream }), new CircuitBreakers()),
-      )
+      await failure(send(routes(upstream(first.url), other()), { stream }))
     }
     expect(first.requests).toHaveLength(2)
     expect(second.requests).toHaveLength(0)
@@ -180,13 +167,8 @@ describeBoth("D14 which answers are passed on to the next upstream", () => {
   test("a stream without headers within first_byte (D31): yes, and the silent connection is closed", async () => {
     first.reply(silent())
     second.reply(answers)
-    const call = outgoing({ stream: true })
     const timeouts = { connect_ms: 5_000, first_byte_ms: 60, idle_ms: 60_000, total_ms: 60_000 }
-    const reply = await forward(
-      routes(upstream(first.url, { timeouts }), other()),
-      call,
-      new CircuitBreakers(),
-    )
+    const reply = await send(routes(upstream(first.url, { timeouts }), other()), { stream: true })
     expect(reply.route.upstream.name).toBe("second")
     reply.body.cancel()
     const [exchange] = first.exchanges
@@ -202,14 +184,13 @@ describeBoth("D14 which answers are passed on to the next upstream", () => {
       await exchange.chunk("whole")
       await exchange.end()
     })
-    const reply = await forward(
+    const reply = await send(
       routes(
         upstream(first.url, {
           timeouts: { connect_ms: 5_000, first_byte_ms: 400, idle_ms: 5_000, total_ms: 5_000 },
         }),
       ),
-      outgoing({ stream: true }),
-      new CircuitBreakers(),
+      { stream: true },
     )
     expect(await textOf(reply.body)).toBe("half whole")
   })
@@ -220,9 +201,9 @@ describeBoth("D14 which answers are passed on to the next upstream", () => {
       await answers(exchange)
     })
     const slow = routes(upstream(first.url, { timeouts: { ...hasty.timeouts, total_ms: 2_000 } }), other())
-    expect((await forward(slow, outgoing(), new CircuitBreakers())).status).toBe(200)
+    expect((await send(slow)).status).toBe(200)
     first.reply(silent())
-    const late = forward(routes(upstream(first.url, hasty), other()), outgoing(), new CircuitBreakers())
+    const late = send(routes(upstream(first.url, hasty), other()))
     expect((await failure(late)).code).toBe("upstream_timeout")
     expect(second.requests).toHaveLength(0)
   })
@@ -232,7 +213,7 @@ describe("D31, D46 the total timeout is over all attempts", () => {
   test("it runs from the first one", async () => {
     first.reply(json(503, {}))
     second.reply(answers)
-    const reply = await forward(routes(upstream(first.url), other()), outgoing(), new CircuitBreakers())
+    const reply = await send(routes(upstream(first.url), other()))
     expect(reply.route.upstream.name).toBe("second")
     expect(reply.began_ms).toBeLessThanOrEqual((await first.exchange(1)).request.arrived_ms)
     reply.body.cancel()
@@ -244,7 +225,7 @@ describe("D31, D46 the total timeout is over all attempts", () => {
       await json(503, {})(exchange)
     })
     const both = routes(upstream(first.url), other(hasty))
-    const error = await failure(forward(both, outgoing({ stream }), new CircuitBreakers()))
+    const error = await failure(send(both, { stream }))
     expect(error.code).toBe("upstream_unavailable")
     expect(second.requests).toHaveLength(0)
   })
@@ -257,7 +238,7 @@ describe("D31, D46 the total timeout is over all attempts", () => {
     second.reply(silent())
     const timeouts = { connect_ms: 5_000, first_byte_ms: 5_000, idle_ms: 5_000, total_ms: 1_500 }
     const both = routes(upstream(first.url), other({ timeouts }))
-    const call = failure(forward(both, outgoing(), new CircuitBreakers()))
+    const call = failure(send(both))
     await second.exchange(1)
     expect(await within(1_250, call)).toBe(true)
     expect((await call).code).toBe("upstream_timeout")
@@ -277,9 +258,7 @@ describeBoth("D14 when all failed, the answer is that of the last one tried", ()
   test.each(rows)("%s", async (_name, one, two, status, code) => {
     first.reply(one)
     second.reply(two)
-    const error = await failure(
-      forward(routes(upstream(first.url), other()), outgoing(), new CircuitBreakers()),
-    )
+    const error = await failure(send(routes(upstream(first.url), other())))
     expect({ status: error.status, code: error.code }).toEqual({ status, code: code as typeof error.code })
     expect(second.requests).toHaveLength(1)
   })
@@ -288,7 +267,7 @@ describeBoth("D14 when all failed, the answer is that of the last one tried", ()
     const breakers = new CircuitBreakers()
     for (let n = 0; n < 5; n++) breakers.enter("second", "key")?.("unreachable")
     first.replyOnce(json(429, {}, { "retry-after": "20" }))
-    const error = await failure(forward(routes(upstream(first.url), other()), outgoing(), breakers))
+    const error = await failure(send(routes(upstream(first.url), other()), {}, breakers))
     expect(error.code).toBe("rate_limited")
     expect(error.detail.headers).toEqual({ "retry-after": "20" })
     expect(second.requests).toHaveLength(0)
@@ -308,16 +287,16 @@ describeBoth("outcomes", () => {
     first.replyOnce(json(503, {}), resets, silent())
     second.reply(answers)
     for (let n = 0; n < 3; n++) {
-      ;(await forward(both(), outgoing({ stream: true }), breakers, attempts)).body.cancel()
+      ;(await send(both(), { stream: true }, breakers, attempts)).body.cancel()
     }
     const leaving = new AbortController()
     first.replyOnce(silent())
-    const call = thrown(forward(both(), outgoing({ signal: leaving.signal }), breakers, attempts))
+    const call = thrown(send(both(), { signal: leaving.signal }, breakers, attempts))
     await first.exchange(4)
     leaving.abort()
     await call
     const gone = routes(upstream("http://no-such-host.invalid"))
-    await failure(forward(gone, outgoing(), breakers, attempts))
+    await failure(send(gone, {}, breakers, attempts))
     expect(seen).toEqual([
       ["first", 503, true],
       ["second", 200, true],

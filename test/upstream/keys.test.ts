@@ -4,10 +4,10 @@ import { anyErrors } from "../../src/presets/presets.ts"
 import { meaningOf } from "../../src/upstream/account-errors.ts"
 import { candidatesOf, KeyRests } from "../../src/upstream/choice.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { type Attempts, forward } from "../../src/upstream/forward.ts"
+import type { Attempts } from "../../src/upstream/forward.ts"
 import { json, type Provider, type Script, startProvider } from "../support/provider.ts"
 import { anUpstream } from "../support/upstream.ts"
-import { answers, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
+import { answers, failure, routes, send, textOf, upstream } from "./calling.ts"
 
 let provider: Provider
 let second: Provider
@@ -44,7 +44,7 @@ const backup = () => upstream(second.url, { name: "second" })
 
 async function call(to: readonly [Route, ...Route[]] = two(), seen: (string | null)[] = []): Promise<string> {
   const attempts: Attempts = { attempted: (_upstream, _outcome, _ms, fault) => void seen.push(fault) }
-  const reply = await forward(to, outgoing({ affinity: AFFINITY }), breakers, attempts)
+  const reply = await send(to, { affinity: AFFINITY }, breakers, attempts)
   await textOf(reply.body)
   return reply.route.upstream.name
 }

@@ -4,10 +4,10 @@ import { createServer as createTlsServer } from "node:tls"
 import type { Upstream } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { type Attempts, forward } from "../../src/upstream/forward.ts"
+import type { Attempts } from "../../src/upstream/forward.ts"
 import { and, sources } from "../config/small.ts"
 import { chatWords, json, sse, startProvider } from "../support/provider.ts"
-import { answers, failure, hasty, outgoing, routes, textOf, upstream } from "./calling.ts"
+import { answers, failure, hasty, routes, send, textOf, upstream } from "./calling.ts"
 import { certificates } from "./certificates.ts"
 
 const PASSWORD = "proxy-canary/5e1"
@@ -87,8 +87,7 @@ function behind(scheme: string, overrides: Partial<Upstream> = {}): Upstream {
   })
 }
 
-const call = (place: Upstream, stream = false) =>
-  forward(routes(place), outgoing({ stream }), new CircuitBreakers())
+const call = (place: Upstream, stream = false) => send(routes(place), { stream })
 
 describe.each(["http", "https"])("D59 an upstream behind a proxy (%s)", (scheme) => {
   test("JSON and a stream pass it; only the proxy gets its credentials", async () => {
@@ -122,7 +121,7 @@ describe.each(["http", "https"])("D59 an upstream behind a proxy (%s)", (scheme)
       for (const url of [down, refusing.url]) {
         const place = behind(scheme, { proxy: url })
         const both = routes(place, upstream(second.url, { name: "second" }))
-        const reply = await forward(both, outgoing({ stream }), new CircuitBreakers(), attempts)
+        const reply = await send(both, { stream }, new CircuitBreakers(), attempts)
         expect(reply.route.upstream.name).toBe("second")
         await textOf(reply.body)
         const alone = await failure(call(place, stream))
@@ -142,10 +141,10 @@ describe.each(["http", "https"])("D59 an upstream behind a proxy (%s)", (scheme)
     const silent = `http://127.0.0.1:${await listen(createServer())}`
     const both = () =>
       routes(behind(scheme, { proxy: silent, ...hasty }), upstream(second.url, { name: "second" }))
-    const reply = await forward(both(), outgoing({ stream: true }), new CircuitBreakers())
+    const reply = await send(both(), { stream: true })
     expect(reply.route.upstream.name).toBe("second")
     await textOf(reply.body)
-    const json_call = forward(both(), outgoing(), new CircuitBreakers())
+    const json_call = send(both())
     expect((await failure(json_call)).code).toBe("upstream_timeout")
   })
 })

@@ -5,14 +5,12 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createServer as createTlsServer, type TLSSocket, type TlsOptions } from "node:tls"
 import type { Upstream } from "../../src/config/config.ts"
-import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { forward } from "../../src/upstream/forward.ts"
 import { postByFetch } from "../../src/upstream/http/fetch.ts"
 import { Opening } from "../../src/upstream/http/opening.ts"
 import { codeOf, FieldLines } from "../../src/upstream/http/transport.ts"
 import { load, upstream as written } from "../config/small.ts"
 import { thrown } from "../support/thrown.ts"
-import { describeBoth, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
+import { describeBoth, failure, routes, send, textOf, upstream } from "./calling.ts"
 import { certificates, type Pair } from "./certificates.ts"
 
 const opened: Server[] = []
@@ -61,7 +59,7 @@ async function secured(options: TlsOptions = made.server, answer = WHOLE) {
   return { port: await listen(server), seen }
 }
 
-const call = (place: Upstream) => forward(routes(place), outgoing(), new CircuitBreakers())
+const call = (place: Upstream) => send(routes(place))
 const ask = async (base_url: string, tls: Upstream["tls"] = trusted) =>
   await textOf((await call(upstream(base_url, { tls }))).body)
 
