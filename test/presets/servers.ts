@@ -33,12 +33,14 @@ export interface Server {
 
 const BEARER = ["authorization", "Bearer "] as const
 const SUMS = { prompt_tokens: 20, completion_tokens: 10, total_tokens: 30 }
-const INSIDE = {
-  ...SUMS,
-  prompt_tokens_details: { cached_tokens: 5 },
-  completion_tokens_details: { reasoning_tokens: 4 },
-}
+const CACHED = { ...SUMS, prompt_tokens_details: { cached_tokens: 5 } }
+const INSIDE = { ...CACHED, completion_tokens_details: { reasoning_tokens: 4 } }
 const WORDS = "max_tokens is too large"
+const INVALID_ARGUMENT = [
+  400,
+  [{ error: { code: 400, message: WORDS, status: "INVALID_ARGUMENT" } }],
+  WORDS,
+] as const
 /** `{ error: … }`, as OpenAI says it. */
 const told = (message: string, more: object = {}) => ({
   error: { message, type: "invalid_request_error", param: null, code: null, ...more },
@@ -47,6 +49,7 @@ const TOO_LARGE = [400, told(WORDS), WORDS] as const
 const NO_KEY = [401, told("Incorrect API key provided", { code: "invalid_api_key" })] as const
 const chat = {
   operation: "chat",
+  path: "/v1/chat/completions",
   credential: BEARER,
   refusal: TOO_LARGE,
   account: NO_KEY,
@@ -76,14 +79,7 @@ const QUOTA = [
 
 /** By the name of the upstream on the page. */
 export const servers: Readonly<Record<string, Server>> = {
-  openai: {
-    ...chat,
-    path: "/v1/chat/completions",
-    model: "gpt-5-mini",
-    usage: INSIDE,
-    cached: true,
-    account: QUOTA,
-  },
+  openai: { ...chat, model: "gpt-5-mini", usage: INSIDE, cached: true, account: QUOTA },
   azure: {
     ...chat,
     path: "/openai/deployments/MODEL/chat/completions?api-version=2024-10-21",
@@ -153,7 +149,7 @@ export const servers: Readonly<Record<string, Server>> = {
     path: "/v1/projects/PROJECT/locations/LOCATION/endpoints/openapi/chat/completions",
     model: "google/gemini-2.5-flash",
     usage: { prompt_tokens: 20, completion_tokens: 6, total_tokens: 30 },
-    refusal: [400, [{ error: { code: 400, message: WORDS, status: "INVALID_ARGUMENT" } }], WORDS],
+    refusal: INVALID_ARGUMENT,
     account: [
       401,
       [
@@ -174,7 +170,7 @@ export const servers: Readonly<Record<string, Server>> = {
     refuses: ["store"],
     sent: { store: false },
     usage: { prompt_tokens: 20, completion_tokens: 6, total_tokens: 30 },
-    refusal: [400, [{ error: { code: 400, message: WORDS, status: "INVALID_ARGUMENT" } }], WORDS],
+    refusal: INVALID_ARGUMENT,
     account: [
       400,
       [
@@ -191,7 +187,6 @@ export const servers: Readonly<Record<string, Server>> = {
   },
   xai: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "grok-4",
     usage: {
       prompt_tokens: 20,
@@ -224,7 +219,6 @@ export const servers: Readonly<Record<string, Server>> = {
   },
   moonshot: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "kimi-k3",
     usage: { ...SUMS, cached_tokens: 5 },
     cached: true,
@@ -241,11 +235,10 @@ export const servers: Readonly<Record<string, Server>> = {
   },
   mistral: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "mistral-small-latest",
     asks: false,
     refuses: ["stream_options"],
-    usage: { ...SUMS, prompt_tokens_details: { cached_tokens: 5 } },
+    usage: CACHED,
     cached: true,
     place: "finish",
     refusal: [
@@ -266,7 +259,6 @@ export const servers: Readonly<Record<string, Server>> = {
   },
   together: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "meta-llama/Llama-3.3-70B",
     usage: { ...SUMS, cached_tokens: 0 },
     place: "finish",
@@ -277,7 +269,7 @@ export const servers: Readonly<Record<string, Server>> = {
     ...chat,
     path: "/inference/v1/chat/completions",
     model: "accounts/fireworks/models/kimi-k3",
-    usage: { ...SUMS, prompt_tokens_details: { cached_tokens: 5 } },
+    usage: CACHED,
     cached: true,
     refusal: [
       412,
@@ -387,7 +379,6 @@ export const servers: Readonly<Record<string, Server>> = {
   },
   minimax: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "MiniMax-M3",
     usage: INSIDE,
     cached: true,
@@ -406,7 +397,6 @@ export const servers: Readonly<Record<string, Server>> = {
   },
   nvidia: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "meta/llama-3.1-8b-instruct",
     asks: false,
     refuses: ["stream_options"],
@@ -417,14 +407,12 @@ export const servers: Readonly<Record<string, Server>> = {
   },
   huggingface: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "meta-llama/Llama-3.3-70B-Instruct:together",
     usage: { ...SUMS, cached_tokens: 0 },
     place: "finish",
   },
   litellm: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "gpt-5-mini",
     usage: { ...INSIDE, cost: 0.00001 },
     cached: true,
@@ -432,31 +420,28 @@ export const servers: Readonly<Record<string, Server>> = {
   },
   vllm: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "qwen3",
-    usage: { ...SUMS, prompt_tokens_details: { cached_tokens: 5 }, completion_tokens_details: null },
+    usage: { ...CACHED, completion_tokens_details: null },
     cached: true,
     refusal: [400, { error: { message: WORDS, type: "BadRequestError", param: null, code: 400 } }, WORDS],
     account: [401, { error: "Unauthorized" }],
   },
   sglang: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "qwen3",
-    usage: { ...SUMS, prompt_tokens_details: { cached_tokens: 5 }, reasoning_tokens: 4 },
+    usage: { ...CACHED, reasoning_tokens: 4 },
     cached: true,
     refusal: [400, { object: "error", message: WORDS, type: "BadRequest", code: 400 }, WORDS],
   },
-  ollama: { ...chat, path: "/v1/chat/completions", model: "llama3.2", usage: SUMS },
+  ollama: { ...chat, model: "llama3.2", usage: SUMS },
   llamacpp: {
     ...chat,
-    path: "/v1/chat/completions",
     model: "local",
-    usage: { ...SUMS, prompt_tokens_details: { cached_tokens: 5 } },
+    usage: CACHED,
     cached: true,
     account: [401, { error: { code: 401, message: "Invalid API Key", type: "authentication_error" } }],
   },
-  lmstudio: { ...chat, path: "/v1/chat/completions", model: "openai/gpt-oss-20b", usage: SUMS },
+  lmstudio: { ...chat, model: "openai/gpt-oss-20b", usage: SUMS },
 }
 
 /** The messages endpoints that the page only marks: `family: messages` in the same lines. */

@@ -69,7 +69,7 @@ export function outgoing(overrides: Partial<Outgoing> = {}): Outgoing {
 
 /** A call over these routes: with circuit breakers of its own, unless a test has some. */
 export function send(
-  over: [Route, ...Route[]],
+  over: readonly [Route, ...Route[]],
   call: Partial<Outgoing> = {},
   breakers = new CircuitBreakers(),
   attempts?: Attempts,
