@@ -80,6 +80,11 @@ export const catalogue = {
     type: "permission_error",
     message: "This API key cannot use this model. GET /v1/models lists the models that it can use.",
   },
+  role_required: {
+    status: 403,
+    type: "permission_error",
+    message: "Your role does not allow this. Ask an operator with the role admin.",
+  },
   not_found: {
     status: 404,
     type: "not_found_error",

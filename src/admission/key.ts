@@ -1,21 +1,24 @@
 /** Gateway keys (D26): `tg_live_`, 30 random base62 characters (178 bits), 6 characters of checksum over all before them. */
 
 const PREFIX = "tg_live_"
+/** Of the tokens of operators (D101), which have the same form. */
+export const OPERATOR_PREFIX = "tgo_"
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 const RANDOM_CHARS = 30
 const CHECKSUM_CHARS = 6
 const SHOWN_CHARS = 12
-const FORM = /^tg_live_[0-9A-Za-z]{36}$/
+const REST = /^[0-9A-Za-z]{36}$/
 
 /** A new key. It is shown once; the ledger keeps only its hash. */
-export function makeKey(): string {
-  const body = PREFIX + randomBase62(RANDOM_CHARS)
+export function makeKey(prefix = PREFIX): string {
+  const body = prefix + randomBase62(RANDOM_CHARS)
   return body + checksum(body)
 }
 
 /** True if `key` has the form of a key and its checksum: a mistyped key is refused without the database. */
-export function checksumHolds(key: string): boolean {
-  return FORM.test(key) && key.endsWith(checksum(key.slice(0, -CHECKSUM_CHARS)))
+export function checksumHolds(key: string, prefix = PREFIX): boolean {
+  if (!key.startsWith(prefix) || !REST.test(key.slice(prefix.length))) return false
+  return key.endsWith(checksum(key.slice(0, -CHECKSUM_CHARS)))
 }
 
 /** SHA-256 in hex: how the ledger identifies keys, and other values that it must recognise but not store. */

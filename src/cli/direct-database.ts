@@ -12,6 +12,7 @@ import { Spool } from "../ledger/queue/spool.ts"
 import { operatorLedger } from "../ledger/sharded-operators.ts"
 import { allOrNone, dataDirOf, MAIN, type ShardAddress, type ShardDatabase } from "../ledger/shards.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
+import { endRefused } from "../routes/admin/change-log.ts"
 import { faultOf, ROUTING } from "../routes/routing.ts"
 import { oneOrMore } from "../wire/list.ts"
 import type { Send } from "./admin-client.ts"
@@ -35,13 +36,15 @@ export async function openDirectDatabase(target: Direct) {
     unheld: () => unheldIn(dataDirOf(target.data_dir, name), operators),
   })
   const app = new Elysia({ name: "direct-database", ...ROUTING })
-    .onError(({ error, code }) => {
+    .onError(async ({ error, code, request }) => {
       const fault = code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error)
+      await endRefused(request, fault.status)
       return errorResponse(fault, nextId())
     })
     .use(
       adminRoutes({
         admin_token: token,
+        actor: "database",
         ledger: operatorLedger(oneOrMore(shards.map(operated)), {
           deadline_ms: DEADLINE_MS,
           sums_deadline_ms: DEADLINE_MS,

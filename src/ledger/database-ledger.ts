@@ -1,3 +1,4 @@
+import { endLostChanges } from "./accounts/operator-log.ts"
 import { detachMonth } from "./archive/archive.ts"
 import { addMonths } from "./archive/months.ts"
 import { sealMonth } from "./archive/seals.ts"
@@ -326,6 +327,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
       { name: "refusals", every_ms: UPKEEP_MS, run: () => this.#writeRefusals() },
       { name: "seals", every_ms: SEAL_MS, run: () => this.#sealMonths() },
       { name: "alerts kept", every_ms: SEAL_MS, run: () => forgetAlerts(this.#options.database.upkeep) },
+      { name: "lost changes", every_ms: SEAL_MS, run: () => endLostChanges(this.#options.database.upkeep) },
       { name: "archive", every_ms: SEAL_MS, run: () => this.#detachMonths() },
     ]
   }

@@ -12,11 +12,11 @@ import {
   type NewAccount,
 } from "./accounts/accounts.ts"
 import { type BudgetOrder, changeBudget, createBudget, getBudget, listBudgets } from "./accounts/budgets.ts"
-import { endSession, isOpenSession, openSession } from "./accounts/console-sessions.ts"
 import {
   type CreditOrder,
   credit,
   creditsBefore,
+  getCredit,
   getTimedCredit,
   pageOfCredits,
   refundedCall,
@@ -30,7 +30,20 @@ import {
   setCustomerPrice,
 } from "./accounts/customer-prices.ts"
 import { type ForgottenUser, forgetEndUser } from "./accounts/end-users.ts"
-import { changeKey, createKey, listKeys, type NewKey, revokeKey } from "./accounts/keys.ts"
+import { changeKey, createKey, getKey, listKeys, type NewKey, revokeKey } from "./accounts/keys.ts"
+import { beginChange, endChange, listChanges } from "./accounts/operator-log.ts"
+import {
+  actorOfSession,
+  createOperator,
+  endSession,
+  getOperator,
+  listOperators,
+  type OperatorOrder,
+  openSession,
+  operatorOfToken,
+  revokeOperator,
+  rotateOperator,
+} from "./accounts/operators.ts"
 import { archiveOf, dropMonth, noteDump } from "./archive/archive.ts"
 import { type Audit, type AuditOptions, audit } from "./archive/audit.ts"
 import { dumpPart } from "./archive/dump.ts"
@@ -159,6 +172,7 @@ export function databaseOperators(
     /** Null for an unknown account; also for its credits. */
     listKeys: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listKeys)(account_id, page)),
+    getKey: soon(getKey),
     changeKey: sums(changeKey),
     revokeKey: soon(revokeKey),
     /** Null for an unknown end user or account (D94). */
@@ -182,6 +196,7 @@ export function databaseOperators(
     endCustomerPrice: soon(endCustomerPrice),
     credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
       answerOf(credit(database, { id, ...order }), deadline_ms, id),
+    getCredit: soon(getCredit),
     voidCredit: soon(voidCredit),
     /** The refunds of a call (D106); null while one of several shards does not answer. */
     refundedOf: async (call_id: string): Promise<bigint | null> =>
@@ -245,8 +260,18 @@ export function databaseOperators(
       soon(noteDump)(monthOf(month), dump),
     dropMonth: async (month: MonthOfShard) => sums(dropMonth)(monthOf(month)),
     openSession: soon(openSession),
-    isOpenSession: soon(isOpenSession),
+    actorOfSession: soon(actorOfSession),
     endSession: soon(endSession),
+    createOperator: ({ id = nextId(), ...order }: Order<OperatorOrder>) =>
+      answerOf(createOperator(database, { id, ...order }), deadline_ms, id),
+    getOperator: soon(getOperator),
+    listOperators: soon(listOperators),
+    rotateOperator: soon(rotateOperator),
+    revokeOperator: soon(revokeOperator),
+    operatorOfToken: soon(operatorOfToken),
+    beginChange: soon(beginChange),
+    endChange: soon(endChange),
+    listChanges: sums(listChanges),
     /** Begins or continues to move an account to a shard (D76). */
     move: async (id: string, _shard: string): Promise<MoveState> =>
       (await soon(getAccount)(id)) === null ? { outcome: "no_account" } : { outcome: "one_shard" },

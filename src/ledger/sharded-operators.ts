@@ -79,7 +79,7 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
   const names = shards.map(({ name }) => name)
   const moves = new Moves(shards)
   const [home] = oneOrMore(shards)
-  const sessions = asking(home)
+  const atHome = asking(home)
 
   const all = <Answer>(question: OperatorQuestion<Answer>) =>
     Promise.all(shards.map((shard) => asking(shard)(question)))
@@ -219,6 +219,8 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
       return asking(found.shard)((operators) => operators.createBudget({ id, ...budget }))
     },
+    getKey: async (id) => (await keyed(id))?.answer ?? null,
+    getCredit: async (id) => (await first(({ soon }) => soon(getCredit)(id)))?.answer ?? null,
     getBudget: async (id) => (await budgeted(id))?.answer ?? null,
     listBudgetLog: async (...asked) =>
       (await first(({ sums }) => sums(listBudgetLog)(...asked)))?.answer ?? null,
@@ -368,9 +370,18 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     dumpPart: async (month, from) => ofShard(month.shard)((operators) => operators.dumpPart(month, from)),
     noteDump: async (month, dump) => ofShard(month.shard)((operators) => operators.noteDump(month, dump)),
     dropMonth: async (month) => ofShard(month.shard)((operators) => operators.dropMonth(month)),
-    openSession: (...asked) => sessions((operators) => operators.openSession(...asked)),
-    isOpenSession: (...asked) => sessions((operators) => operators.isOpenSession(...asked)),
-    endSession: (...asked) => sessions((operators) => operators.endSession(...asked)),
+    openSession: (...asked) => atHome((operators) => operators.openSession(...asked)),
+    actorOfSession: (...asked) => atHome((operators) => operators.actorOfSession(...asked)),
+    endSession: (...asked) => atHome((operators) => operators.endSession(...asked)),
+    createOperator: (...asked) => atHome((operators) => operators.createOperator(...asked)),
+    getOperator: (...asked) => atHome((operators) => operators.getOperator(...asked)),
+    listOperators: (...asked) => atHome((operators) => operators.listOperators(...asked)),
+    rotateOperator: (...asked) => atHome((operators) => operators.rotateOperator(...asked)),
+    revokeOperator: (...asked) => atHome((operators) => operators.revokeOperator(...asked)),
+    operatorOfToken: (...asked) => atHome((operators) => operators.operatorOfToken(...asked)),
+    beginChange: (...asked) => atHome((operators) => operators.beginChange(...asked)),
+    endChange: (...asked) => atHome((operators) => operators.endChange(...asked)),
+    listChanges: (...asked) => atHome((operators) => operators.listChanges(...asked)),
     async move(id, shard) {
       if (!(await home.operators.soon(() => moves.isKnown(id))())) return { outcome: "no_account" }
       const to = shards.find(({ name }) => name === shard)

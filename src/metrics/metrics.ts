@@ -1,6 +1,8 @@
 import type { Upstream } from "../config/config.ts"
 import type { BudgetUse } from "../ledger/entries.ts"
 import { type GrantSums, grantParts } from "../wire/credits.ts"
+import type { ChangeBody } from "../wire/operators.ts"
+import type { Role } from "../wire/roles.ts"
 import { callMetrics, OPERATION_S } from "./call-metrics.ts"
 import { processMetrics } from "./process-metrics.ts"
 import { type MetricFamily, Registry } from "./registry.ts"
@@ -40,6 +42,7 @@ export function createMetrics(worker?: number) {
       registry.gauges("tollgate_shard_writable{shard}", help, () => flags(read()))
     },
     ...sinkMetrics(registry),
+    changed: changeMetrics(registry),
     content_type: CONTENT_TYPE,
     print: async (): Promise<string> => registry.print(),
     /** The same, as values. */
@@ -247,6 +250,15 @@ function grantMetrics(registry: Registry): (shard: string, sums: GrantSums) => v
       grantParts.map((part) => [sum(({ nano }) => Number(nano[part])), part]),
     )
   }
+}
+
+/** Changes by operators (D102). */
+function changeMetrics(registry: Registry): (role: Role, outcome: ChangeBody["outcome"]) => void {
+  const changes = registry.counter(
+    "tollgate_operator_changes_total{role,outcome}",
+    "Changes by operators, by role and outcome: done, refused or unknown.",
+  )
+  return (role, outcome) => changes.of(role, outcome).add()
 }
 
 /** The result of the last audit. Absent before the first one: a 0 would claim that the ledger is consistent. */

@@ -13,7 +13,7 @@ import {
 } from "../wire/events.ts"
 import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
-import { callBody, creditBody } from "./record-bodies.ts"
+import { callBody, changeBody, creditBody } from "./record-bodies.ts"
 
 /** An event of the feed as CloudEvents 1.0 (D96). */
 export function eventBody({ event, at, subject }: Omit<FeedPage["events"][number], "cursor">): EventBody {
@@ -23,7 +23,7 @@ export function eventBody({ event, at, subject }: Omit<FeedPage["events"][number
     id,
     source:
       event.account_id === null
-        ? `/upstreams/${encodeURIComponent(subject)}`
+        ? `/${"changed" in event ? "operators" : "upstreams"}/${encodeURIComponent(subject)}`
         : `/accounts/${event.account_id}`,
     type: event.type,
     subject,
@@ -41,6 +41,7 @@ export function budgetLogBody({ event, at }: BudgetLogEvent): BudgetLogBody {
 
 function contentOf(event: FeedEvent, at: Date): Pick<EventBody, "id" | "data"> {
   if ("alert" in event) return alertOf(event.alert)
+  if ("changed" in event) return { id: event.changed.change.id, data: changeBody(event.changed) }
   const account_id = event.account_id ?? ""
   if ("call" in event) {
     const { id } = event.call

@@ -3,7 +3,7 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
 import type { Metrics } from "../metrics/metrics.ts"
 import type { Gateway } from "../service/gateway.ts"
-import { operatorsOnly } from "./admin/authorize.ts"
+import type { operatorsOnly } from "./admin/authorize.ts"
 import { NO_TOKEN } from "./reference/examples.ts"
 import {
   answer,
@@ -53,15 +53,13 @@ const HIDDEN = { detail: { hide: true } }
  * `GET /metrics`: the metrics of this process or of all workers, for Prometheus. They show prices and revenue, so they
  * need the admin token; null where the admin listener is configured to show them without one (D39).
  */
-export function metrics({ content_type, print }: Metrics, admin_token: string | null) {
+export function metrics({ content_type, print }: Metrics, guard: ReturnType<typeof operatorsOnly> | null) {
   const routes = new Elysia({ name: "metrics" })
-  if (admin_token !== null) routes.onTransform(operatorsOnly(admin_token))
+  if (guard !== null) routes.onTransform(guard)
   return routes.get(
     "/metrics",
     async () => new Response(await print(), { headers: { "content-type": content_type } }),
-    described(
-      admin_token === null ? reading : { ...reading, credentials: ["adminToken"], errors: [NO_TOKEN] },
-    ),
+    described(guard === null ? reading : { ...reading, credentials: ["adminToken"], errors: [NO_TOKEN] }),
   )
 }
 

@@ -4,6 +4,8 @@ import type { Budget } from "../ledger/accounts/budgets.ts"
 import type { Credit, CreditStanding } from "../ledger/accounts/credits.ts"
 import type { CustomerPriceRecord } from "../ledger/accounts/customer-prices.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
+import type { ChangeRecord } from "../ledger/accounts/operator-log.ts"
+import type { OperatorRecord } from "../ledger/accounts/operators.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import {
   dimensionsOf,
@@ -30,6 +32,7 @@ import type { ProviderIds } from "../wire/call.ts"
 import type { callDetails } from "../wire/call-details.ts"
 import { CreditBody, type GrantBody } from "../wire/credit-bodies.ts"
 import { CustomerPriceBody } from "../wire/customer-prices.ts"
+import { type ChangeBody, changeOutcome, type OperatorBody } from "../wire/operators.ts"
 import type { Prices } from "../wire/prices.ts"
 import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
@@ -395,5 +398,31 @@ function lineBody({ price_pico, cost_pico, ...line }: ChargeLine, price_multipli
     ...line,
     price: printPriceOf(line.kind, price_pico, price_multiplier_bp),
     cost: printPico(cost_pico, price_multiplier_bp),
+  }
+}
+
+export function operatorBody(operator: OperatorRecord): OperatorBody {
+  const { expires_at, last_used_at, created_at, revoked_at } = operator
+  return {
+    ...operator,
+    expires_at: expires_at && printTime(expires_at),
+    last_used_at: last_used_at && printTime(last_used_at),
+    created_at: printTime(created_at),
+    revoked_at: revoked_at && printTime(revoked_at),
+  }
+}
+
+/** An entry of the log as operators see it. */
+export function changeBody({ change, end }: ChangeRecord): ChangeBody {
+  const { request, before, at, ...fields } = change
+  return {
+    ...fields,
+    at: printTime(at),
+    made_id: end?.made_id ?? null,
+    request,
+    before,
+    after: end?.after ?? null,
+    status: end?.status ?? null,
+    outcome: changeOutcome(end?.status ?? null),
   }
 }

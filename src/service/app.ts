@@ -2,6 +2,8 @@ import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from "elysia"
 import { GatewayError, idHeaders } from "../errors.ts"
 import { requestId } from "../id.ts"
 import { adminRoutes, type Operators } from "../routes/admin/admin.ts"
+import { operatorsOnly } from "../routes/admin/authorize.ts"
+import { endRefused } from "../routes/admin/change-log.ts"
 import { chatCompletions } from "../routes/chat-completions.ts"
 import { operatorsConsole } from "../routes/console.ts"
 import { isForOperators, preflightAnswer, showTo } from "../routes/cors.ts"
@@ -43,6 +45,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
       const answer =
         preflightAnswer(request, fault, origins, requestId(request)) ??
         (await refusal(request, fault, gateway))
+      await endRefused(request, answer.status)
       if (origins.length > 0) showTo(request, answer.headers, origins)
       const is_unknown = code === "NOT_FOUND" || fault.code === "method_not_allowed"
       answered(request, is_unknown ? "unknown" : route, answer.status, fault.code)
@@ -69,7 +72,8 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
   const { admin_token } = operators
   const is_open = audience === "operators" && gateway.config.admin?.open_metrics === true
   if (audience !== "clients") {
-    if (is_open || admin_token !== null) others.use(metrics(gateway.metrics, is_open ? null : admin_token))
+    if (is_open) others.use(metrics(gateway.metrics, null))
+    else if (admin_token !== null) others.use(metrics(gateway.metrics, operatorsOnly(operators, admin_token)))
     if (admin_token !== null) others.use(operatorsConsole())
     others.use(adminRoutes(operators))
   }

@@ -94,6 +94,11 @@ export class Server {
     address: (request) => networkOf(this.#server.requestIP(request)?.address ?? ""),
   }
 
+  /** The IP address that sends a request; null if the connection is over, or another server's. */
+  addressOf(request: Request): string | null {
+    return this.#server.requestIP(request)?.address ?? null
+  }
+
   /**
    * Sends `connection: close` with every answer from now on, so that no client uses a connection that is about to
    * close.

@@ -161,6 +161,8 @@ export class Service {
       upstreams: async () =>
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
       draining: () => this.shutdown.begun,
+      addressOf: (request: Request) => (this.admin_server ?? this.server).addressOf(request),
+      onChange: metrics.changed,
       onAudit: metrics.audited,
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)

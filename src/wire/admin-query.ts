@@ -10,7 +10,7 @@ const DEFAULT_PAGE = 100
 
 const AFTER = "The `next` value of the previous page."
 
-const page = {
+export const page = {
   limit: Type.Optional(wholeNumber(MAX_PAGE, DEFAULT_PAGE, "The maximum number of entries in a page.")),
   after: Type.Optional(id(AFTER, "the `next` value of an earlier page")),
 }

@@ -7,6 +7,7 @@ import { attemptOutcome, callDetails } from "./call-details.ts"
 import { CreditBody } from "./credit-bodies.ts"
 import { grantChanges } from "./credits.ts"
 import { count, nullable, text, titled } from "./field.ts"
+import { ChangeBody } from "./operators.ts"
 import { cursor, moment, query, wholeNumber, words } from "./parameter.ts"
 
 /** Events about entries of the journal, as CloudEvents 1.0 (D96). */
@@ -24,8 +25,12 @@ export const eventTypes = [
   ...budgetLogEvents,
   "tollgate.end_user.forgotten",
   ...alertEvents,
+  "tollgate.operator.changed",
 ] as const
 export type EventType = (typeof eventTypes)[number]
+
+/** The types that a reader or a sink gets who names none: what operators do is not for every receiver of charges (D102). */
+export const usualEvents = eventTypes.filter((type) => type !== "tollgate.operator.changed")
 
 export const MAX_EVENTS = 1_000
 const DEFAULT_EVENTS = 100
@@ -46,7 +51,12 @@ export const EventsQuery = query({
       "Without `after`: only events from this time on. Later pages need only `after`. An RFC 3339 time, or a day in UTC.",
     ),
   ),
-  types: Type.Optional(words(eventTypes, "Only events of these types, separated by commas.")),
+  types: Type.Optional(
+    words(
+      eventTypes,
+      "Only events of these types, separated by commas. Default: all but `tollgate.operator.changed`.",
+    ),
+  ),
   limit: Type.Optional(wholeNumber(MAX_EVENTS, DEFAULT_EVENTS, "The maximum number of events.")),
   wait: Type.Optional(
     wholeNumber(
@@ -58,7 +68,7 @@ export const EventsQuery = query({
 })
 
 export function askedEvents(asked: Static<typeof EventsQuery>) {
-  const { limit = DEFAULT_EVENTS, types = eventTypes, after, from } = asked
+  const { limit = DEFAULT_EVENTS, types = usualEvents, after, from } = asked
   return { limit, types, after: after ?? null, from: from ?? null }
 }
 
@@ -146,11 +156,11 @@ export const EventBody = Type.Object({
     ),
   ),
   source: text(
-    "`/accounts/` and the account's id; `/upstreams/` and the name for an alert about an upstream.",
+    "`/accounts/` and the account's id; `/upstreams/` and the name for an alert about an upstream; `/operators/` and the name for a change by an operator.",
   ),
   type: titled("Type", Type.String({ enum: [...eventTypes] })),
   subject: text(
-    "The account's `external_id`; its id if it has none. The upstream's name for an alert about one.",
+    "The account's `external_id`; its id if it has none. The name of the upstream or of the operator.",
   ),
   time: titled("Time", Time),
   datacontenttype: Type.Literal("application/json"),
@@ -165,6 +175,7 @@ export const EventBody = Type.Object({
     ForgottenEventBody,
     LowBalanceEventBody,
     UpstreamEventBody,
+    ChangeBody,
   ]),
 })
 export type EventBody = Static<typeof EventBody>

@@ -21,7 +21,11 @@ const fields = {
       text("The `event_name` of Stripe's meter, or the `code` of Lago's metric; null for the other kinds."),
     ),
   ),
-  types: nullable(Type.Array(Type.String(), { description: "The types of its events; null: all." })),
+  types: nullable(
+    Type.Array(Type.String(), {
+      description: "The types of its events; null: all but `tollgate.operator.changed`.",
+    }),
+  ),
   allow_private: Type.Boolean({ description: "Whether its address may be in a private network." }),
   state: titled(
     "State",
@@ -85,7 +89,10 @@ const Token = Type.String({
 })
 const Types = Type.Union(
   [Type.Array(Type.Union(eventTypes.map((type) => Type.Literal(type))), { minItems: 1 }), Type.Null()],
-  { description: "Only events of these types; null: all.", [EXPECTED]: `${TYPES}, or null` },
+  {
+    description: "Only events of these types; null: all but `tollgate.operator.changed`.",
+    [EXPECTED]: `${TYPES}, or null`,
+  },
 )
 const From = timeField(
   "from",

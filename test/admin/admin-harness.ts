@@ -11,6 +11,7 @@ import type { OperatedDatabase } from "../../src/ledger/operators.ts"
 import { type calls, checkpoints, corrections, ends, holds } from "../../src/ledger/schema/tables.ts"
 import { operatorLedger } from "../../src/ledger/sharded-operators.ts"
 import { adminRoutes, type Operators } from "../../src/routes/admin/admin.ts"
+import { endRefused } from "../../src/routes/admin/change-log.ts"
 import { faultOf, ROUTING } from "../../src/routes/routing.ts"
 import { bases, endings, failures } from "../../src/wire/call.ts"
 import type { OneOrMore } from "../../src/wire/list.ts"
@@ -141,9 +142,11 @@ export function mount({
 }) {
   const deadlines = { deadline_ms, sums_deadline_ms: deadline_ms, audit_deadline_ms: deadline_ms }
   return new Elysia(ROUTING)
-    .onError(({ error, code }) =>
-      errorResponse(code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error), nextId()),
-    )
+    .onError(async ({ error, code, request }) => {
+      const fault = code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error)
+      await endRefused(request, fault.status)
+      return errorResponse(fault, nextId())
+    })
     .use(
       adminRoutes({
         admin_token: TOKEN,
@@ -159,7 +162,8 @@ export function mount({
 export async function read(response: Response): Promise<Reply> {
   const text = await response.text()
   const { status, headers } = response
-  return { status, headers, text, body: text === "" ? null : JSON.parse(text) }
+  const is_lines = headers.get("content-type") === "application/x-ndjson"
+  return { status, headers, text, body: text === "" || is_lines ? null : JSON.parse(text) }
 }
 
 /** The error object of a refused request, without what differs from case to case. */
@@ -302,4 +306,27 @@ export async function falsify(database: PostgresJsDatabase, ...statements: reado
     await transaction.execute(sql`SET LOCAL session_replication_role = replica`)
     for (const statement of statements) await transaction.execute(statement)
   })
+}
+
+/** A valid body for the operation at a path. */
+export function bodyFor(path: string): object {
+  if (path.endsWith("forget-end-user")) return { end_user: "ann" }
+  if (path.endsWith("credits")) return { amount: "1" }
+  if (path.endsWith("move")) return { to: "b" }
+  if (path.endsWith("journal/dumped")) return { month: "2026-10", hash: "0".repeat(64), archive: "x" }
+  if (path.includes("journal/")) return { month: "2026-10" }
+  if (path.endsWith("/operators")) return { name: "x", role: "read" }
+  if (path.endsWith("/sinks")) return { name: "x", url: "https://billing.example.com/" }
+  if (path.endsWith("/rotate")) return {}
+  if (path.includes("/sinks/") && !path.endsWith("/replay")) return { paused: true }
+  if (path.endsWith("/replay")) return { from: "2026-03-01T00:00:00Z" }
+  if (path.endsWith("/budgets")) return { name: "x", selector: "all", amount: "1", per: "day" }
+  if (path.endsWith("/prices")) return { price_multiplier: "0.9" }
+  return /keys$|check$|reset$|void$|end$/.test(path) ? {} : { name: "x" }
+}
+
+/** A valid query string. */
+export function queryFor(path: string): string {
+  if (path.endsWith("/balance")) return "?at=2026-03-01"
+  return path.endsWith("/reconciliation") ? "?upstream=u&from=2026-03-01&to=2026-03-02" : ""
 }

@@ -182,7 +182,7 @@ test("docs/budgets.md: an organisation with a team, and a budget that is changed
   expect(said).toMatch(/900 USD until/)
   expect(said).toContain("Deleted the budget")
   expect(said).toMatch(/"admitted":true,.*"budgets":\[\]/)
-  expect(said).toMatch(/ changed +api +Agreed with finance +All calls: 750 usd per month; hard/)
+  expect(said).toMatch(/ changed +configured +Agreed with finance +All calls: 750 usd per month; hard/)
 })
 
 describe("programs with an SDK", () => {

@@ -86,6 +86,12 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
       yield await stage.ask(entry, await limited(stage, { required_tags: ["team"] }), plain(entry))
     },
   },
+  role_required: {
+    async *attempts(stage, entry) {
+      const { token: credential } = await stage.operator("read")
+      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), credential })
+    },
+  },
   model_not_allowed: {
     async *attempts(stage, entry) {
       yield await stage.ask(entry, await limited(stage, { models: ["another"] }), plain(entry))
@@ -94,7 +100,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   not_found: {
     async *attempts(stage, entry) {
       const world = await sharedWorld(stage)
-      if (/\/(?:accounts|keys|budgets|prices|calls|sinks)\/\{/.test(entry.path)) {
+      if (/\/(?:accounts|keys|budgets|prices|calls|sinks|operators)\/\{/.test(entry.path)) {
         yield await stage.ask(entry, world, { ...plain(entry), id: NO_ID })
       }
       const lost = { ...entry, path: entry.path.replace(/\{\w+\}$/, "lost") }
@@ -342,7 +348,11 @@ let shared: World | null = null
 
 /** For requests that leave it as it is, or that come while no other can be made. */
 async function sharedWorld(stage: Stage): Promise<World> {
-  shared ??= { ...(await stage.world()), sink_id: await stage.sink() }
+  shared ??= {
+    ...(await stage.world()),
+    sink_id: await stage.sink(),
+    operator_id: (await stage.operator("read")).id,
+  }
   return shared
 }
 

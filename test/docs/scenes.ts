@@ -94,6 +94,20 @@ export const scenes: Readonly<Record<string, Scene>> = {
     return [await stage.ask(entry, world, { body })]
   },
   "createAccount 200": twice({ name: "Acme" }),
+  "createOperator 200": twice({ name: "Bob", role: "read" }),
+  "listChanges 200": async (stage, entry) => {
+    const [{ key_id }, { name, token }] = [await stage.world(), await stage.operator("support")]
+    await fetch(`${stage.gateway.url}/admin/keys/${key_id}`, {
+      method: "PATCH",
+      headers: {
+        authorization: `Bearer ${token}`,
+        "content-type": "application/json",
+        "x-tollgate-reason": "Ticket 4711",
+      },
+      body: JSON.stringify({ suspended: true }),
+    })
+    return [await stage.ask(entry, await stage.world(), { query: { actor: name } })]
+  },
   "createKey 200": twice({
     name: "production",
     models: ["gpt-5-mini"],

@@ -4,6 +4,7 @@ import { completeMessage, messagesModel } from "../../src/demo/messages.ts"
 import { respond } from "../../src/demo/responses.ts"
 import { PrefixCache, promptTokens } from "../../src/demo/tokens.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
+import type { Role } from "../../src/wire/roles.ts"
 import { ADMIN_TOKEN, type ConfigChanges, startGateway } from "../support/gateway.ts"
 import { type Exchange, json, startProvider } from "../support/provider.ts"
 import { exampleConfiguration } from "./blocks.ts"
@@ -31,6 +32,7 @@ export interface World {
   readonly call_id: string
   /** Made for a request that names one: the gateway serves every sink. */
   readonly sink_id?: string
+  readonly operator_id?: string
 }
 
 /** How one request differs from the operation's own. */
@@ -91,7 +93,12 @@ export async function openStage() {
 
   async function ask(entry: Entry, world: World, asking: Asking = {}): Promise<Answer> {
     const needs_sink = world.sink_id === undefined && entry.path.includes("/sinks/{")
-    const whole = needs_sink ? { ...world, sink_id: await sink() } : world
+    const needs_operator = world.operator_id === undefined && entry.path.includes("/operators/{")
+    const whole = {
+      ...world,
+      ...(needs_sink && { sink_id: await sink() }),
+      ...(needs_operator && { operator_id: (await operator("read")).id }),
+    }
     const { url, init } = requestOf(entry, whole, asking)
     return read(await fetch(gateway.url + url, init))
   }
@@ -99,6 +106,14 @@ export async function openStage() {
   async function sink(): Promise<string> {
     const made = { name: `sink-${crypto.randomUUID()}`, url: "https://billing.example.com/tollgate" }
     return (await gateway.admin<{ id: string }>("POST", "/sinks", made)).id
+  }
+
+  /** Makes an operator with a token of its own (D101). */
+  function operator(role: Role) {
+    return gateway.admin<{ id: string; name: string; token: string }>("POST", "/operators", {
+      name: crypto.randomUUID(),
+      role,
+    })
   }
 
   /** A new account with a key and one finished call, streamed. */
@@ -156,6 +171,7 @@ export async function openStage() {
     ask,
     world,
     sink,
+    operator,
     call,
     /** Runs `work` while the configuration has these sections. */
     async configured<Result>(changes: ConfigChanges, work: () => Promise<Result>): Promise<Result> {
@@ -243,6 +259,7 @@ function pathOf({ name, path, operation }: Entry, world: World, id?: string): st
     ...(world.budget_id !== undefined && { budgets: world.budget_id }),
     ...(world.price_id !== undefined && { prices: world.price_id }),
     ...(world.sink_id !== undefined && { sinks: world.sink_id }),
+    ...(world.operator_id !== undefined && { operators: world.operator_id }),
   }
   return path.replaceAll(/(\w*)\/\{(\w+)\}/g, (_, before: string, parameter: string) => {
     const example = operation.parameters?.find((one) => one.name === parameter)?.example

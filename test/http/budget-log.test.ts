@@ -73,7 +73,7 @@ test("D97 a budget's log has its changes, their actors and reasons, and its thre
   const raise = { amount: "9", until: "2099-01-01T00:00:00.000Z" }
   const made = (reason: string | null, amount: string, raised: typeof raise | null) => ({
     ...{ budget_id: id, account_id: account, name: "All", unit: "requests", per: "day", mode: "hard" },
-    ...{ thresholds: [50], actor: "api", reason, amount, raise: raised },
+    ...{ thresholds: [50], actor: "configured", reason, amount, raise: raised },
   })
   expect(data.map((entry) => entry.data)).toMatchObject([
     made(null, "3", raise),

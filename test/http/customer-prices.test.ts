@@ -54,7 +54,7 @@ describe("D100 prices by kind", () => {
     expect(await charged(gateway, key)).toBe(LIST)
     expect(await setPrice(account, { model: CHAT, prices, reason: "Contract" })).toMatchObject({
       state: "current",
-      set_by: "api",
+      set_by: "configured",
       reason: "Contract",
     })
     const answer = await chat(gateway, key, { usage: { include: true } })
@@ -165,7 +165,7 @@ describe("D100 a price holds by the database's clock, at every gateway", () => {
     expect(await charged(other, key)).toBe("0.0000524")
     for (const at of [gateway, other]) expect(await charged(at, key)).toBe(LIST)
     const { data } = await gateway.admin<{ data: CustomerPriceBody[] }>("GET", `/accounts/${account}/prices`)
-    expect(data).toMatchObject([{ id: set?.id, state: "over", ended: { by: "api", reason: "Cancelled" } }])
+    expect(data).toMatchObject([{ id: set?.id, state: "over", ended: { by: "configured", reason: "Cancelled" } }])
   })
 
   test("at the instants of from and until, and between prices that follow each other", async () => {

@@ -12,6 +12,7 @@ import * as estimates from "../../src/ledger/schema/estimates.ts"
 import * as feed from "../../src/ledger/schema/feed.ts"
 import * as grants from "../../src/ledger/schema/grants.ts"
 import * as labels from "../../src/ledger/schema/labels.ts"
+import * as operators from "../../src/ledger/schema/operators.ts"
 import * as refusals from "../../src/ledger/schema/refusals.ts"
 import * as sessions from "../../src/ledger/schema/sessions.ts"
 import * as sinks from "../../src/ledger/schema/sinks.ts"
@@ -87,6 +88,7 @@ const tables = [
   feed,
   grants,
   labels,
+  operators,
   refusals,
   sessions,
   sinks,

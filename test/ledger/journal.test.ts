@@ -44,6 +44,8 @@ describe("D55 the database itself refuses to change entries", () => {
     attempts: "id, ordinal",
     budget_entries: "id",
     customer_prices: "id",
+    operator_changes: "id",
+    operator_change_ends: "id",
     budget_crossings: "budget_id, member, since, percent",
   }
   const entries = Object.keys(keys)
@@ -64,7 +66,12 @@ describe("D55 the database itself refuses to change entries", () => {
     return keys[table] ?? "id"
   }
   function same(table: string): string {
-    const column = table === "terms" ? "model" : "account_id"
+    const others: Readonly<Record<string, string>> = {
+      terms: "model",
+      operator_changes: "actor",
+      operator_change_ends: "status",
+    }
+    const column = others[table] ?? "account_id"
     return `${column} = ${table}.${column}`
   }
   const rows = entries.flatMap((table) => changes.map(([change, of]) => [table, change, of(table)] as const))
@@ -80,6 +87,8 @@ describe("D55 the database itself refuses to change entries", () => {
       VALUES (${id}, ${account_id}, 9000, now(), 'api', now())`
     await db.sql`INSERT INTO tollgate.budget_crossings (budget_id, member, since, percent, account_id, spent, amount)
       VALUES (${id}, '', now(), 80, ${account_id}, 80, 100)`
+    await db.sql`INSERT INTO tollgate.operator_changes (id, actor, role, method, route) VALUES (${id}, 'Ann', 'admin', 'POST', '/')`
+    await db.sql`INSERT INTO tollgate.operator_change_ends (id, status) VALUES (${id}, 200)`
     await db.sql`INSERT INTO tollgate.labels (id, account_id, tags) VALUES (1, ${crypto.randomUUID()}, '{}')`
     const attempt = {
       id,

@@ -6,6 +6,8 @@ import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 const VERSION_0_1 = 4
 /** Those before end users, budgets, events and grants. */
 export const BEFORE_LABELS = 21
+/** Those before operators and the log of their changes. */
+export const BEFORE_OPERATORS = 32
 
 /** The tables after so many migrations: as the migrator would make them, but not to the end. */
 export async function createOldLedger(sql: Sql, count = VERSION_0_1): Promise<void> {

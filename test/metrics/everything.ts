@@ -69,6 +69,7 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.audited({ checked_at: new Date(), violations: [] })
   metrics.watchSinks(() => [["billing", 2]])
   metrics.eventSent("billing", "taken", 1)
+  metrics.changed("billing", "done")
   metrics.spansExported(1)
   metrics.spansDropped(1, "queue_full")
   return metrics

@@ -11,6 +11,7 @@ import { budget_crossings, budget_entries } from "../schema/budgets.ts"
 import { isNative } from "../schema/feed.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { end_users } from "../schema/labels.ts"
+import { operator_change_ends } from "../schema/operators.ts"
 import { corrections, credits, ends } from "../schema/tables.ts"
 import type { FeedState } from "./place.ts"
 
@@ -72,6 +73,11 @@ const sources: readonly Source[] = [
     id: crossingId("x"),
   },
   { table: end_users, time: end_users.forgotten_at, types: ["tollgate.end_user.forgotten"] },
+  {
+    table: operator_change_ends,
+    time: operator_change_ends.ended_at,
+    types: ["tollgate.operator.changed"],
+  },
   { table: alerts, time: alerts.at, types: alertEvents, type: sql`x.type` },
 ]
 

@@ -5,6 +5,7 @@ import type { BudgetSettings } from "../../wire/budget.ts"
 import type { AttemptFailure } from "../../wire/call.ts"
 import { budgetEvents, type EventType, grantEvents } from "../../wire/events.ts"
 import type { Credit } from "../accounts/credits.ts"
+import { type ChangeRecord, changesWith } from "../accounts/operator-log.ts"
 import { arrayOf } from "../database/statement.ts"
 import { failureOf } from "../reports/attempts.ts"
 import { type CallRecord, withListTerms } from "../reports/calls.ts"
@@ -28,8 +29,9 @@ type EventContent =
   | { readonly type: "tollgate.budget.threshold_reached"; readonly crossing: Crossing }
   | { readonly type: AlertType; readonly alert: typeof alerts.$inferSelect }
   | { readonly type: "tollgate.end_user.forgotten"; readonly end_user_id: string }
+  | { readonly type: "tollgate.operator.changed"; readonly changed: ChangeRecord }
 
-/** Without an account for an alert about an upstream. */
+/** Without an account for an alert about an upstream and a change by an operator. */
 export type FeedEvent = EventContent & { readonly account_id: string | null }
 
 export interface AttemptOfEvent extends Omit<typeof attempts.$inferSelect, "failure"> {
@@ -62,6 +64,7 @@ export async function recordsOf(
     addCrossings(database, of("tollgate.budget.threshold_reached"), add),
     addAttempts(database, of("tollgate.attempt.failed"), add),
     addAlerts(database, idsOf(...alertEvents), add),
+    addOperatorChanges(database, idsOf("tollgate.operator.changed"), add),
     addForgotten(database, idsOf("tollgate.end_user.forgotten"), add),
   ])
   return records
@@ -198,6 +201,16 @@ async function addAlerts(database: PostgresJsDatabase, ids: readonly string[], a
     .from(alerts)
     .where(inArray(alerts.id, [...ids]))
   for (const alert of rows) add(alert.id, alert.account_id, { type: alert.type, alert })
+}
+
+async function addOperatorChanges(
+  database: PostgresJsDatabase,
+  ids: readonly string[],
+  add: Add,
+): Promise<void> {
+  if (ids.length === 0) return
+  for (const { id, ...changed } of await changesWith(database, ids))
+    add(id, null, { type: "tollgate.operator.changed", changed })
 }
 
 async function addForgotten(database: PostgresJsDatabase, ids: readonly string[], add: Add): Promise<void> {

@@ -32,7 +32,7 @@ export interface FeedQuery {
 interface PlacedEvent {
   readonly event: FeedEvent
   readonly at: Date
-  /** The account's external id, or its id; the name of an upstream. */
+  /** The account's external id, or its id; the name of an upstream or an operator. */
   readonly subject: string
   readonly place: FeedPlace
 }
@@ -126,6 +126,7 @@ async function partAfter(database: PostgresJsDatabase, state: FeedState, place: 
 
 function subjectIn(event: FeedEvent, subjects: ReadonlyMap<string, string>): string {
   if (event.account_id !== null) return subjects.get(event.account_id) ?? event.account_id
+  if ("changed" in event) return event.changed.change.actor
   return "alert" in event && "upstream" in event.alert.details ? event.alert.details.upstream : ""
 }
 

@@ -3,7 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { Trouble } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
-import { type EventType, eventTypes } from "../../wire/events.ts"
+import { type EventType, eventTypes, usualEvents } from "../../wire/events.ts"
 import { MAX_SKIPPED, type SinkKind, type SkippedEvent } from "../../wire/sink-kinds.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { FeedGap } from "../entries.ts"
@@ -164,7 +164,7 @@ const HERE = "here"
 /** The next events of a sink. Throws `FeedGap` if some are archived. */
 function eventsOf(database: PostgresJsDatabase, sink: SinkRow, limit: number): Promise<FeedPart> {
   const after = new Map([[HERE, placeOf(sink)]])
-  const types = eventTypes.filter((type) => sink.types?.includes(type) ?? true)
+  const types = eventTypes.filter((type) => (sink.types ?? usualEvents).includes(type))
   // Stripe counts an event again that it has forgotten.
   const is_once = sink.kind === "stripe"
   return readFeed(database, HERE, { after, from: null, types, limit, is_once })

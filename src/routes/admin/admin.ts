@@ -7,8 +7,10 @@ import { accountRoutes } from "./accounts.ts"
 import { archiveRoutes } from "./archive.ts"
 import { attemptRoutes } from "./attempts.ts"
 import { auditRoutes } from "./audit.ts"
+import { checkRole } from "./authorize.ts"
 import { budgetRoutes } from "./budgets.ts"
 import { callRoutes } from "./calls.ts"
+import { beginning, ending, keepBody } from "./change-log.ts"
 import { creditRoutes } from "./credits.ts"
 import { customerPriceRoutes } from "./customer-prices.ts"
 import { endUserRoutes } from "./end-users.ts"
@@ -17,10 +19,13 @@ import { eventRoutes } from "./events.ts"
 import { keyRoutes } from "./keys.ts"
 import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import { moveRoutes } from "./moves.ts"
+import { operatorRoutes } from "./named-operators.ts"
+import { operatorLogRoutes } from "./operator-log.ts"
 import type { Operators } from "./operators.ts"
 import { reconciliationRoutes } from "./reconciliation.ts"
 import { refusalRoutes } from "./refusals.ts"
 import { reportRoutes } from "./reports.ts"
+import { rightsFor } from "./roles.ts"
 import { operatorsOrConsole, sessionRoutes } from "./session.ts"
 import { sinkRoutes } from "./sinks.ts"
 import { upstreamRoutes } from "./upstreams.ts"
@@ -29,21 +34,33 @@ import { usageNoteRoutes } from "./usage-notes.ts"
 export type { Operators }
 
 /**
- * `/admin`, for operators. The token, or the console's cookie, is checked before the body and the parameters (D30). Without a configured token
+ * `/admin`, for operators. The token, or the console's cookie, and the role are checked before the body and the parameters (D30). Without a configured token
  * these routes do not exist.
  */
 export function adminRoutes(operators: Operators) {
   const admin = new Elysia({ name: "admin", prefix: "/admin" })
   const { admin_token } = operators
   if (admin_token === null) return admin
-  const guard = operatorsOrConsole(operators, admin_token)
+  const known = operatorsOrConsole(operators, admin_token)
+  const guard = async ({ request, route }: { readonly request: Request; readonly route: string }) => {
+    await known({ request })
+    checkRole(request, rightsFor(request.method, route).role)
+  }
   return admin
     .use(sessionRoutes(operators, admin_token))
     .onParse(guard)
-    .onParse(({ request, params: { id } = {} }) => jsonBody(request, id, operators))
+    .onParse(async ({ request, params: { id } = {} }) => {
+      const body = await jsonBody(request, id, operators)
+      keepBody(request, body, admin_token)
+      return body
+    })
     .onTransform(guard)
     .derive(readQuery)
+    .onBeforeHandle(beginning(operators, admin_token))
+    .onAfterHandle(ending)
     .onAfterHandle(forbidStoring)
+    .use(operatorRoutes(operators))
+    .use(operatorLogRoutes(operators))
     .use(accountRoutes(operators))
     .use(moveRoutes(operators))
     .use(creditRoutes(operators))

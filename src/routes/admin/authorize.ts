@@ -1,17 +1,90 @@
 import { timingSafeEqual } from "node:crypto"
+import { checksumHolds, hashOf, OPERATOR_PREFIX } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
+import type { Actor } from "../../ledger/accounts/operators.ts"
+import { includesRole, type Role } from "../../wire/roles.ts"
+import type { Operators } from "./operators.ts"
 
-/** A hook that throws unless the request has `Authorization: Bearer` with the admin token (D15). */
-export function operatorsOnly(admin_token: string) {
-  const expected = digest(admin_token)
-  return ({ request: { headers } }: { readonly request: Request }): void => {
-    const [, given] = /^Bearer +(\S+) *$/i.exec(headers.get("authorization") ?? "") ?? []
-    if (given === undefined || !timingSafeEqual(digest(given), expected)) {
-      throw new GatewayError("invalid_api_key", {
-        message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
-      })
-    }
+export type SessionRequest = { readonly request: Request }
+
+/** Names of the holder of the configured token: of the gateway's, and of a command that uses the database directly. */
+export const NAMES: readonly string[] = ["configured", "database"]
+
+const actors = new WeakMap<Request, Actor>()
+
+/** Who a request comes from. Only after a hook below has let it in. */
+export function actorOf(request: Request): Actor {
+  const actor = actors.get(request)
+  if (actor === undefined) throw new Error("the request was not authorized")
+  return actor
+}
+
+/** True if a hook has let the request in before: hooks run before the body is read and after. */
+export function isAuthorized(request: Request): boolean {
+  return actors.has(request)
+}
+
+export function authorized(request: Request, actor: Actor): void {
+  actors.set(request, actor)
+}
+
+const REASON_HEADER = "x-tollgate-reason"
+/** In the log's column, as in the bodies that have a reason. */
+const REASON_CHARACTERS = 500
+
+/** The reason in the header of a request, percent-encoded UTF-8 or plain; null for none. */
+export function reasonOf({ headers }: Request): string | null {
+  const given = headers.get(REASON_HEADER)
+  if (given === null || given === "") return null
+  const is_encoded = /^(?:[^%]|%[2-9A-Fa-f][0-9A-Fa-f])*$/.test(given)
+  return [...(is_encoded ? decoded(given) : given)].slice(0, REASON_CHARACTERS).join("")
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
   }
+}
+
+/** The actor and the reason of an entry of the journal. */
+export function authorOf(request: Request, reason: string | undefined) {
+  return { actor: actorOf(request).name, reason: reason ?? reasonOf(request) }
+}
+
+/**
+ * A hook that throws unless the request has `Authorization: Bearer` with the configured admin token (D15), or with the token of an
+ * operator. The latter is looked up for each request, so that a revocation holds from the next one on (D101).
+ */
+export function operatorsOnly(operators: Operators, admin_token: string) {
+  const expected = digest(admin_token)
+  const configured: Actor = { name: operators.actor ?? "configured", role: "admin", operator_id: null }
+  return async ({ request }: SessionRequest): Promise<void> => {
+    const [, given] = /^Bearer +(\S+) *$/i.exec(request.headers.get("authorization") ?? "") ?? []
+    if (given === undefined) throw noToken()
+    if (timingSafeEqual(digest(given), expected)) return authorized(request, configured)
+    const actor = checksumHolds(given, OPERATOR_PREFIX)
+      ? await operators.ledger.operatorOfToken(hashOf(given))
+      : null
+    if (actor === null) throw noToken()
+    authorized(request, actor)
+  }
+}
+
+/** Throws unless the operator of the request has a role that includes `least`. */
+export function checkRole(request: Request, least: Role): void {
+  const { role } = actorOf(request)
+  if (!includesRole(role, least)) throw new GatewayError("role_required", { message: roleWords(least, role) })
+}
+
+export const roleWords = (least: Role, role: Role) =>
+  `This needs the role ${least}. Your role is ${role}. Ask an operator with the role admin.`
+
+function noToken(): GatewayError {
+  return new GatewayError("invalid_api_key", {
+    message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
+  })
 }
 
 /** A comparison in constant time needs equal lengths. Digests have one, and hide the length of the secret. */

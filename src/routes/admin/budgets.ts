@@ -14,8 +14,9 @@ import { isTagName, isTagValue } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { budgetLogBody } from "../event-body.ts"
 import { budgetBody } from "../record-bodies.ts"
-import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOperators, unknownOutcome } from "../reference/examples.ts"
+import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOperators } from "../reference/examples.ts"
 import { answer, errorOf, shown } from "../reference/operation.ts"
+import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 import { pageBody } from "./page-body.ts"
 
@@ -117,11 +118,6 @@ function inOrder(thresholds: readonly number[]): number[] {
   return [...new Set(thresholds)].sort((one, other) => one - other)
 }
 
-/** As far as it is known: the admin token and the console's session belong to no person. */
-export function authorOf({ headers }: Request, reason: string | undefined) {
-  return { actor: headers.has("authorization") ? "api" : "console", reason: reason ?? null }
-}
-
 function selectedOf({ selector, selected }: Pick<NewBudget, "selector" | "selected">): string | null {
   if (selector === "all") {
     if (selected !== undefined) throw invalidField("selected", "no such field with the selector all")
@@ -219,7 +215,7 @@ const created: BudgetLogBody = {
     amount,
     raise,
     thresholds,
-    actor: "api",
+    actor: "Ann",
     reason: null,
     made_at: budgetExample.created_at,
   },
@@ -288,7 +284,7 @@ const creating = ofOperators({
   description:
     "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. A budget of each end user, or of each value of a tag, gives each the amount by itself. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` and a `minute` count from its creation. A budget per `minute` is a rate limit of tokens or requests: a call that does not fit now gets a 429 `rate_limited`. It is always `hard` and has no thresholds. Selector, unit, period and time zone cannot be changed later.",
   invalid: "amount",
-  errors: [NO_ACCOUNT, unknownOutcome(budgetExample.id)],
+  errors: [NO_ACCOUNT],
 })
 
 const listing = ofOperators({

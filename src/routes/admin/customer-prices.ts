@@ -11,15 +11,9 @@ import { CustomerPriceBody, CustomerPriceEnd, NewCustomerPrice } from "../../wir
 import { invalidField } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { customerPriceBody } from "../record-bodies.ts"
-import {
-  customerPriceExample,
-  NO_ACCOUNT,
-  NO_CUSTOMER_PRICE,
-  ofOperators,
-  unknownOutcome,
-} from "../reference/examples.ts"
+import { customerPriceExample, NO_ACCOUNT, NO_CUSTOMER_PRICE, ofOperators } from "../reference/examples.ts"
 import { answer, errorOf, shown } from "../reference/operation.ts"
-import { authorOf } from "./budgets.ts"
+import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 import { pageBody } from "./page-body.ts"
 
@@ -159,7 +153,7 @@ const setting = ofOperators({
   description:
     "Sets the price of the account for a model or for all models: a multiplier of the configured prices, or prices by kind. It holds for calls that are held from `from` on and before `until`, by the database's clock; it replaces the account's `price_multiplier`. A price of a model comes before one of all models, and of two for the same model the one that was set later. Calls in progress keep the price that they were held at. The change is an entry of the journal.",
   invalid: "price_multiplier",
-  errors: [NO_ACCOUNT, unknownOutcome(customerPriceExample.id)],
+  errors: [NO_ACCOUNT],
 })
 
 const listing = ofOperators({
@@ -192,7 +186,7 @@ const ending = ofOperators({
         state: "over",
         ended: {
           at: "2026-12-01T00:00:00.000Z",
-          by: "api",
+          by: "Ann",
           reason: "Contract cancelled",
           made_at: "2026-12-01T00:00:00.000Z",
         },
@@ -202,7 +196,7 @@ const ending = ofOperators({
         until: "2100-01-01T00:00:00.000Z",
         ended: {
           at: "2099-01-01T00:00:00.000Z",
-          by: "api",
+          by: "Ann",
           reason: "Contract cancelled",
           made_at: "2026-12-01T00:00:00.000Z",
         },

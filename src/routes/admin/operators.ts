@@ -1,12 +1,16 @@
 import type { Config } from "../../config/config.ts"
 import type { Audit } from "../../ledger/archive/audit.ts"
 import type { OperatorLedger } from "../../ledger/operators.ts"
+import type { ChangeBody } from "../../wire/operators.ts"
+import type { Role } from "../../wire/roles.ts"
 import type { UpstreamBody } from "../../wire/statistics.ts"
 
 /** The dependencies of the operators' routes. */
 export interface Operators {
   /** The bearer token of `/admin`; null: there is no `/admin`. */
   readonly admin_token: string | null
+  /** The name of who has that token, in the log. Default: configured. */
+  readonly actor?: string
   readonly ledger: OperatorLedger
   readonly limits: Config["limits"]
   /** Of the configuration; null where it is not read, so that the names of models are not checked. */
@@ -15,6 +19,10 @@ export interface Operators {
   upstreams(): Promise<readonly UpstreamBody[]>
   /** True once the gateway drains: nothing waits any longer. */
   draining?(): boolean
+  /** The address that sent a request; null if the connection is over. */
+  addressOf?(request: Request): string | null
+  /** Called with the outcome of each change in the log. */
+  onChange?(role: Role, outcome: ChangeBody["outcome"]): void
   /** Called with the result of each audit. */
   onAudit?(audit: Audit): void
 }

@@ -1,10 +1,12 @@
 import { timingSafeEqual } from "node:crypto"
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import { SessionBody } from "../../wire/operators.ts"
 import { ofOperators } from "../reference/examples.ts"
 import { answer, SESSION_COOKIE } from "../reference/operation.ts"
 import { forbidStoring } from "../routing.ts"
-import { operatorsOnly } from "./authorize.ts"
+import { actorOf, authorized, isAuthorized, operatorsOnly, type SessionRequest } from "./authorize.ts"
+import { beginning, ending } from "./change-log.ts"
 import type { Operators } from "./operators.ts"
 
 /** The lifetime of a session of the console. */
@@ -13,23 +15,32 @@ const SECRET_BYTES = 32
 /** The length of `SECRET_BYTES` bytes in Base64url. */
 const RANDOM_CHARACTERS = 43
 
-type SessionRequest = { readonly request: Request }
-
 /** `/admin/session`: the console signs in with the admin token and gets a session cookie (D50). */
 export function sessionRoutes(operators: Operators, admin_token: string) {
   const { ledger } = operators
+  const guard = operatorsOrConsole(operators, admin_token)
   return new Elysia({ name: "admin-session" })
     .onAfterHandle(forbidStoring)
+    .onBeforeHandle(beginning(operators, admin_token))
+    .onAfterHandle(ending)
+    .get(
+      "/session",
+      ({ request }) => {
+        const { name: actor, role } = actorOf(request)
+        return { actor, role }
+      },
+      { ...reading, transform: guard },
+    )
     .post(
       "/session",
       async ({ request, set, status }) => {
         const secret = newSecret(admin_token)
         const hash = hashOf(secret, admin_token)
-        await ledger.openSession(hash, SESSION_S)
+        await ledger.openSession(hash, SESSION_S, actorOf(request))
         set.headers["set-cookie"] = cookie(secret, SESSION_S, request.headers)
         return status(204, undefined)
       },
-      { ...signingIn, transform: operatorsOnly(admin_token) },
+      { ...signingIn, transform: operatorsOnly(operators, admin_token) },
     )
     .delete(
       "/session",
@@ -39,17 +50,19 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
         set.headers["set-cookie"] = cookie("", 0, request.headers)
         return status(204, undefined)
       },
-      { ...signingOut, transform: operatorsOrConsole(operators, admin_token) },
+      { ...signingOut, transform: guard },
     )
 }
 
 /** A hook that throws unless the request has the admin token, or the cookie of an open session from the same origin. */
-export function operatorsOrConsole({ ledger }: Operators, admin_token: string) {
-  const tokenOnly = operatorsOnly(admin_token)
+export function operatorsOrConsole(operators: Operators, admin_token: string) {
+  const tokenOnly = operatorsOnly(operators, admin_token)
   return async ({ request }: SessionRequest): Promise<void> => {
+    if (isAuthorized(request)) return
     const secret = request.headers.has("authorization") ? null : secretOf(request, admin_token)
-    if (secret !== null && (await ledger.isOpenSession(hashOf(secret, admin_token)))) return
-    tokenOnly({ request })
+    const actor = secret === null ? null : await operators.ledger.actorOfSession(hashOf(secret, admin_token))
+    if (actor === null) await tokenOnly({ request })
+    else authorized(request, actor)
   }
 }
 
@@ -99,9 +112,24 @@ function cookie(secret: string, last_s: number, headers: Headers): string {
   return `${SESSION_COOKIE}=${secret}; Path=/admin; Max-Age=${last_s}; HttpOnly; SameSite=Strict${secure}`
 }
 
+/** With the roles' prefix, so that a gateway from before the roles, to which each session is one with all rights, finds no session. */
 function hashOf(secret: string, admin_token: string): string {
-  return new Bun.CryptoHasher("sha256", admin_token).update(secret).digest("hex")
+  return new Bun.CryptoHasher("sha256", admin_token).update(`role ${secret}`).digest("hex")
 }
+
+const reading = ofOperators({
+  response: {
+    200: answer("Who the request comes from.", SessionBody, {
+      configured: { actor: "configured", role: "admin" },
+    }),
+  },
+
+  operationId: "getSession",
+  tag: "Service",
+  summary: "Show who is signed in",
+  description: "Returns the name and the role of the operator whose token or session the request has.",
+  credentials: ["adminToken", "adminSession"],
+})
 
 const signingIn = ofOperators({
   response: { 204: answer("A session was opened. `Set-Cookie` has its cookie.", Type.Void()) },

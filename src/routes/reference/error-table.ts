@@ -57,6 +57,10 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
     cause: "The operator suspended the key.",
     cure: "Contact the operator, or use another key of the account.",
   },
+  role_required: {
+    cause: "The role of the operator's token does not include the operation.",
+    cure: "Ask an operator with the role `admin` to do it, or for a token with the role that the message names.",
+  },
   model_not_allowed: {
     cause: "The key is restricted to other models, or the model does not support this operation.",
     cure: "Use a model from `GET /v1/models`, or ask the operator to allow this model for the key.",

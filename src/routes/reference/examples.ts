@@ -27,11 +27,6 @@ export function ofOperators<Route extends RouteDescription & Schemas>(route: Rou
   return described({ credentials: ["adminToken"], ...route, errors })
 }
 
-/** The error of an operation that creates something under an id: the client can repeat it with that id. */
-export function unknownOutcome(id: string): ErrorExample {
-  return { ...LEDGER_UNAVAILABLE, fields: { id } }
-}
-
 export const OFTEN: ErrorExample = {
   code: "rate_limited",
   message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
@@ -127,7 +122,7 @@ export const customerPriceExample: CustomerPriceBody = {
   from: "2027-01-01T00:00:00.000Z",
   until: "2028-01-01T00:00:00.000Z",
   state: "scheduled",
-  set_by: "api",
+  set_by: "Ann",
   reason: "Contract 118",
   created_at: "2026-11-21T09:33:00.000Z",
   ended: null,

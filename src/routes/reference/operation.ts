@@ -39,7 +39,8 @@ const securitySchemes: Record<CredentialScheme, NonNullable<Components["security
   adminToken: {
     type: "http",
     scheme: "bearer",
-    description: "The admin token: the value of `TOLLGATE_ADMIN_TOKEN`.",
+    description:
+      "The admin token: the value of `TOLLGATE_ADMIN_TOKEN`, or the token of an operator: `tgo_…`.",
   },
   adminSession: {
     type: "apiKey",
@@ -103,6 +104,7 @@ export const tags = [
   { name: "Models", description: "The models that a key can call." },
   { name: "Token count", description: "Token counts of the messages API. Free of charge." },
   { name: "Accounts", description: "For operators: accounts, credits and keys." },
+  { name: "Operators", description: "For operators: tokens with roles, and the log of changes." },
   { name: "Ledger", description: "For operators: calls, usage, statistics and the audit." },
   { name: "Service", description: "Health, metrics and this reference." },
 ] as const
@@ -259,7 +261,7 @@ const RELAYED = {
 }
 
 /** One response per status, with an example for each code in the shape of D16. */
-function errorAnswers(errors: readonly ErrorExample[]): Responses {
+export function errorAnswers(errors: readonly ErrorExample[]): Responses {
   const details = new Map(
     errors.map((fault) => (typeof fault === "string" ? [fault, {}] : [fault.code, fault])),
   )
@@ -364,6 +366,9 @@ const ErrorBody: TSchema = Type.Object(
       ),
       resets_at: Type.Optional(
         orNull("When the budget's next period begins; null for a total and a minute (`budget_reached`)."),
+      ),
+      id: someText(
+        "The id under which the request may have created something (`ledger_unavailable`). Without it, nothing was created. Repeat the request with it as `id`.",
       ),
       retryable: Type.Optional(
         Type.Boolean({

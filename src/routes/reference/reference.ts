@@ -4,7 +4,10 @@ import { Elysia } from "elysia"
 import manifest from "../../../package.json" with { type: "json" }
 import type { Model } from "../../config/config.ts"
 import type { OperationName } from "../../wire/call.ts"
-import { isObject, type JsonObject } from "../../wire/usage.ts"
+import type { Role } from "../../wire/roles.ts"
+import { isObject, type JsonObject, objectOf } from "../../wire/usage.ts"
+import { roleWords } from "../admin/authorize.ts"
+import { rights } from "../admin/roles.ts"
 import {
   fingerprinted,
   loadFile,
@@ -16,7 +19,16 @@ import {
 } from "../served-file.ts"
 import { inDialect } from "./dialect.ts"
 import { errorTable } from "./error-table.ts"
-import { answer, BODY, components, type Documentation, operation, tags } from "./operation.ts"
+import {
+  answer,
+  BODY,
+  components,
+  type Documentation,
+  type ErrorExample,
+  errorAnswers,
+  operation,
+  tags,
+} from "./operation.ts"
 
 const POLICY = pagePolicy("img-src 'self' data:")
 
@@ -88,12 +100,38 @@ function modelFor(operation: OperationName, models: readonly Model[]): Model | u
   return own ?? models.find(({ operations }) => operations.includes(operation))
 }
 
+/** Adds to the operations of operators the role that each needs (D101). Every role may do what needs `read`. */
+function withRoles({ paths, ...document }: JsonObject): JsonObject {
+  const described: Record<string, unknown> = { ...objectOf(paths) }
+  for (const [operation, { role, others = role }] of Object.entries(rights)) {
+    if (role === "read") continue
+    const [method = "", path = ""] = operation.toLowerCase().split(" ")
+    const place = path.replace(/:(\w+)/g, "{$1}")
+    const operations = objectOf(described[place])
+    const { description, responses, ...rest } = objectOf(operations[method])
+    if (description === undefined) continue
+    const needed = others === role ? `\`${role}\`` : `\`${others}\`, or only \`${role}\` to suspend or resume`
+    described[place] = {
+      ...operations,
+      [method]: {
+        ...rest,
+        description: `${description} Needs the role ${needed}.`,
+        responses: { ...objectOf(responses), ...errorAnswers([noRole(role)]) },
+      },
+    }
+  }
+  return { ...document, paths: described }
+}
+
+const noRole = (least: Role) =>
+  ({ code: "role_required", message: roleWords(least, "read") }) satisfies ErrorExample
+
 /** The document as text. Examples name configured models, and a request has the body that its route describes. */
 function printed(document: JsonObject, models: readonly Model[]): string {
   const names = new Map(
     EXAMPLES.map(([operation, name]) => [name, modelFor(operation, models)?.name ?? name]),
   )
-  return JSON.stringify(document, (key, value: unknown) => {
+  return JSON.stringify(withRoles(document), (key, value: unknown) => {
     if (typeof value === "string" && names.has(value)) return names.get(value)
     if (!isObject(value) || !(BODY in value)) return inDialect(key, value)
     const { [BODY]: requestBody, ...operation } = value

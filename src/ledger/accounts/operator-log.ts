@@ -1,0 +1,99 @@
+import { and, desc, eq, getTableColumns, gte, inArray, lt, or, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { floorId } from "../../id.ts"
+import { type Page, type PageOf, paged } from "../database/page.ts"
+import { operator_changes as changes, operator_change_ends as ends } from "../schema/operators.ts"
+
+/** The log of operators' changes (D102), in the first shard. */
+
+export type NewChange = Omit<typeof changes.$inferSelect, "at">
+export type ChangeEnd = Pick<typeof ends.$inferSelect, "id" | "status" | "made_id" | "after">
+
+/** A change with its outcome; null as long as there is none. */
+export interface ChangeRecord {
+  readonly change: typeof changes.$inferSelect
+  readonly end: Omit<typeof ends.$inferSelect, "xid"> | null
+}
+
+/** Absent: all. */
+export interface LogFilter {
+  readonly actor?: string | undefined
+  readonly resource_id?: string | undefined
+  readonly from?: Date | undefined
+}
+
+/** A change that has no outcome after this time has lost its gateway: no request takes as long. */
+const LOST = sql.raw("interval '10 minutes'")
+const SEARCHED_MS = 7 * 86_400_000
+
+export async function beginChange(database: PostgresJsDatabase, change: NewChange): Promise<void> {
+  await database.insert(changes).values({
+    ...change,
+    request: asJson(change.request),
+    before: asJson(change.before),
+  })
+}
+
+export async function endChange(database: PostgresJsDatabase, end: ChangeEnd): Promise<void> {
+  await database
+    .insert(ends)
+    .values({ ...end, after: asJson(end.after) })
+    .onConflictDoNothing()
+}
+
+/** A parameter of type text, because the driver encodes one of type JSON itself. */
+const asJson = (value: unknown) => (value === null ? null : sql`${JSON.stringify(value)}::text::json`)
+
+type IdentifiedChange = ChangeRecord & { readonly id: string }
+
+/** Changes with their outcomes, in no order. */
+export function changesWith(
+  database: PostgresJsDatabase,
+  ids: readonly string[],
+): Promise<readonly IdentifiedChange[]> {
+  return read(database).where(inArray(changes.id, [...ids]))
+}
+
+const { xid: _, ...outcome } = getTableColumns(ends)
+
+function read(database: PostgresJsDatabase) {
+  return database
+    .select({ id: changes.id, change: changes, end: outcome })
+    .from(changes)
+    .leftJoin(ends, eq(ends.id, changes.id))
+}
+
+/** Newest first. */
+export async function listChanges(
+  database: PostgresJsDatabase,
+  { actor, resource_id, from }: LogFilter,
+  page: Page,
+): Promise<PageOf<IdentifiedChange>> {
+  const made = database
+    .select({ id: ends.id })
+    .from(ends)
+    .where(eq(ends.made_id, sql`${resource_id}::uuid`))
+  const rows = await read(database)
+    .where(
+      and(
+        actor === undefined ? undefined : eq(changes.actor, actor),
+        resource_id === undefined
+          ? undefined
+          : or(eq(changes.resource_id, resource_id), sql`${changes.id} IN ${made}`),
+        from === undefined ? undefined : gte(changes.id, floorId(from)),
+        page.after === null ? undefined : lt(changes.id, page.after),
+      ),
+    )
+    .orderBy(desc(changes.id))
+    .limit(page.limit + 1)
+  return paged(rows, page)
+}
+
+/** Notes that the outcome of changes is unknown whose gateway has died, so that the event feed has each of them. */
+export async function endLostChanges(database: PostgresJsDatabase): Promise<void> {
+  await database.execute(sql`
+    INSERT INTO ${ends} (id) SELECT c.id FROM ${changes} c
+    WHERE c.id >= ${floorId(new Date(Date.now() - SEARCHED_MS))}::uuid AND c.at < now() - ${LOST}
+      AND NOT EXISTS (SELECT FROM ${ends} e WHERE e.id = c.id)
+    ON CONFLICT DO NOTHING`)
+}

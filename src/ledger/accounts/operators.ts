@@ -1,0 +1,140 @@
+import { and, desc, eq, isNull, lt, or, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Role } from "../../wire/roles.ts"
+import { type Page, type PageOf, paged } from "../database/page.ts"
+import { operators } from "../schema/operators.ts"
+import { console_sessions } from "../schema/sessions.ts"
+
+/** Operators with tokens of their own (D101), in the first shard. */
+
+/** An operator without the hash of its token. */
+export type OperatorRecord = Omit<typeof operators.$inferSelect, "token_hash">
+
+export type OperatorOrder = Pick<
+  typeof operators.$inferSelect,
+  "id" | "name" | "role" | "token_hash" | "expires_at"
+>
+
+export type OperatorResult =
+  | { readonly outcome: "created" | "known"; readonly operator: OperatorRecord }
+  /** Another operator that is not revoked has the name. */
+  | { readonly outcome: "conflict" }
+
+/** Who asks. */
+export interface Actor {
+  readonly name: string
+  readonly role: Role
+  /** Null for the configured token and for a sign-in without a token. */
+  readonly operator_id: string | null
+}
+
+const { id, name, role, expires_at, last_used_at, created_at, revoked_at } = operators
+const shown = { id, name, role, expires_at, last_used_at, created_at, revoked_at }
+const isValid = sql`${revoked_at} IS NULL AND coalesce(${expires_at} > now(), true)`
+
+/** Adds an operator. The same `id` again makes no other one. */
+export async function createOperator(
+  database: PostgresJsDatabase,
+  order: OperatorOrder,
+): Promise<OperatorResult> {
+  const [made] = await database.insert(operators).values(order).onConflictDoNothing().returning(shown)
+  if (made !== undefined) return { outcome: "created", operator: made }
+  const known = await getOperator(database, order.id)
+  return known === null ? { outcome: "conflict" } : { outcome: "known", operator: known }
+}
+
+export async function getOperator(
+  database: PostgresJsDatabase,
+  own_id: string,
+): Promise<OperatorRecord | null> {
+  const [found = null] = await database.select(shown).from(operators).where(eq(id, own_id))
+  return found
+}
+
+/** Newest first, the revoked ones too. */
+export async function listOperators(
+  database: PostgresJsDatabase,
+  page: Page,
+): Promise<PageOf<OperatorRecord>> {
+  const rows = await database
+    .select(shown)
+    .from(operators)
+    .where(page.after === null ? undefined : lt(id, page.after))
+    .orderBy(desc(id))
+    .limit(page.limit + 1)
+  return paged(rows, page)
+}
+
+/**
+ * Replaces the token of an operator, and its expiry unless that is undefined, and ends the sessions that the token before opened. Null without such an operator, or if it is
+ * revoked.
+ */
+export function rotateOperator(
+  database: PostgresJsDatabase,
+  own_id: string,
+  token: { readonly token_hash: string; readonly expires_at: Date | null | undefined },
+): Promise<OperatorRecord | null> {
+  return database.transaction(async (transaction) => {
+    const [found = null] = await transaction
+      .update(operators)
+      .set(token)
+      .where(and(eq(id, own_id), isNull(revoked_at)))
+      .returning(shown)
+    await transaction.delete(console_sessions).where(eq(console_sessions.operator_id, own_id))
+    return found
+  })
+}
+
+/** Revokes an operator for every request that arrives from now on; a second time changes nothing. False without such an operator. */
+export async function revokeOperator(database: PostgresJsDatabase, own_id: string): Promise<boolean> {
+  const found = await database
+    .update(operators)
+    .set({ revoked_at: sql`coalesce(${revoked_at}, statement_timestamp())` })
+    .where(eq(id, own_id))
+    .returning({ id })
+  return found.length > 0
+}
+
+/** The operator of a token, and notes its use once a minute. Null for a token that is unknown, expired or revoked. */
+export async function operatorOfToken(
+  database: PostgresJsDatabase,
+  token_hash: string,
+): Promise<Actor | null> {
+  const [found] = await database.execute<{ id: string; name: string; role: Role }>(sql`
+    WITH found AS (SELECT ${id}, ${name}, ${role} FROM ${operators} WHERE ${operators.token_hash} = ${token_hash} AND ${isValid}),
+    used AS (UPDATE ${operators} SET last_used_at = now() FROM found
+      WHERE ${id} = found.id AND coalesce(${last_used_at} < now() - interval '1 minute', true))
+    SELECT id, name, role FROM found`)
+  return found === undefined ? null : { name: found.name, role: found.role, operator_id: found.id }
+}
+
+/** The open sessions of the console (D50), by the hash of their secret. The ledger's clock ends them. */
+
+/** Opens a session for `last_s` seconds, and deletes those that have expired. */
+export async function openSession(
+  database: PostgresJsDatabase,
+  hash: string,
+  last_s: number,
+  { name: actor, role, operator_id }: Actor,
+): Promise<void> {
+  await database.execute(sql`
+    WITH forgotten AS (DELETE FROM ${console_sessions} WHERE expires_at <= now())
+    INSERT INTO ${console_sessions} (hash, expires_at, actor, role, operator_id)
+    VALUES (${hash}, now() + make_interval(secs => ${last_s}), ${actor}, ${role}, ${operator_id}::uuid)`)
+}
+
+/** Who opened a session; null if it is over, or if the operator's token is. */
+export async function actorOfSession(database: PostgresJsDatabase, hash: string): Promise<Actor | null> {
+  const s = console_sessions
+  const [found = null] = await database
+    .select({ name: s.actor, role: sql<Role>`coalesce(${role}, ${s.role})`, operator_id: s.operator_id })
+    .from(s)
+    .leftJoin(operators, eq(id, s.operator_id))
+    .where(and(eq(s.hash, hash), sql`${s.expires_at} > now()`, or(isNull(s.operator_id), isValid)))
+  return found
+}
+
+/** Ends a session; does nothing if there is none. */
+export async function endSession(database: PostgresJsDatabase, hash: string): Promise<void> {
+  await database.delete(console_sessions).where(eq(console_sessions.hash, hash))
+}

@@ -1,0 +1,161 @@
+import { ElysiaCustomStatusResponse } from "elysia"
+import { isId, nextId } from "../../id.ts"
+import { changeOutcome } from "../../wire/operators.ts"
+import { objectOf } from "../../wire/usage.ts"
+import {
+  accountBody,
+  budgetBody,
+  creditBody,
+  customerPriceBody,
+  keyBody,
+  operatorBody,
+} from "../record-bodies.ts"
+import { actorOf, checkRole, reasonOf } from "./authorize.ts"
+import type { Operators } from "./operators.ts"
+import { rightsFor, roleFor } from "./roles.ts"
+import { sinkBody } from "./sinks.ts"
+
+/** The hooks that write the log of operators' changes (D102): an entry before each change, and its outcome after it. */
+
+interface ChangeRequest {
+  readonly request: Request
+  readonly route: string
+  readonly params?: { readonly id?: string | null }
+}
+
+/** Bodies as they were sent, without secrets; a validated body has amounts and times, not their texts. */
+const bodies = new WeakMap<Request, unknown>()
+/** Functions that end the entry of a request whose change runs. */
+const running = new WeakMap<Request, (status: number, answer: unknown) => Promise<void>>()
+
+const FORWARDED_CHARACTERS = 200
+/** Longer texts of JSON are left out. */
+const MAX_CHARACTERS = 64 * 1024
+
+/** Keeps the body of a request for the log. */
+export function keepBody(request: Request, body: object, admin_token: string): void {
+  bodies.set(request, withoutSecrets(body, admin_token))
+}
+
+/** A hook before the handler of a valid request: checks the role for its body (D101), and writes the entry. */
+export function beginning({ ledger, addressOf, onChange }: Operators, admin_token: string) {
+  return async ({
+    request,
+    route,
+    params: { id: resource_id = null } = {},
+  }: ChangeRequest): Promise<void> => {
+    const { headers, method } = request
+    const body = bodies.get(request) ?? null
+    const rights = rightsFor(method, route)
+    checkRole(request, roleFor(rights, body))
+    if (rights.is_change === false) return
+    const id = nextId()
+    const { name, role, operator_id } = actorOf(request)
+    const shown = (value: unknown) => limited(withoutSecrets(value, admin_token))
+    const resource = async () =>
+      resource_id === null ? null : shown(await readResource(ledger, route, resource_id))
+    const { reason: own_reason } = objectOf(body)
+    const reason = typeof own_reason === "string" ? own_reason : reasonOf(request)
+    await ledger.beginChange({
+      id,
+      ...{ actor: name, role, operator_id },
+      ...{ method, route, resource_id },
+      address: addressOf?.(request) ?? null,
+      forwarded_for: headers.get("x-forwarded-for")?.slice(0, FORWARDED_CHARACTERS) ?? null,
+      reason: reason && textWithout(reason, admin_token),
+      request: limited(body),
+      before: await resource(),
+    })
+    running.set(request, async (status, answer) => {
+      const { id: made } = objectOf(answer)
+      const made_id = typeof made === "string" && isId(made) ? made : null
+      const after = status >= 400 ? null : answer === undefined ? await resource() : shown(answer)
+      await ledger.endChange({ id, status, made_id, after })
+      onChange?.(role, changeOutcome(status))
+    })
+  }
+}
+
+/** A hook after the handler: writes the outcome. The change is made, so a failure here leaves it unknown, and the answer as it is. */
+export async function ending({
+  request,
+  responseValue,
+}: {
+  readonly request: Request
+  readonly responseValue: unknown
+}): Promise<void> {
+  const [status, answer] =
+    responseValue instanceof ElysiaCustomStatusResponse
+      ? [Number(responseValue.code), responseValue.response]
+      : [200, responseValue]
+  await running
+    .get(request)?.(status, answer)
+    .catch(() => undefined)
+}
+
+/** Writes the outcome of a change that the handler has refused, or in which it has failed. */
+export async function endRefused(request: Request, status: number): Promise<void> {
+  await running
+    .get(request)?.(status, null)
+    .catch(() => undefined)
+}
+
+/** The resource with the id in the path, in the form of its GET request. */
+async function readResource(ledger: Operators["ledger"], route: string, id: string): Promise<unknown> {
+  switch (route.split("/")[2]) {
+    case "accounts":
+      return shownBy(accountBody, await ledger.getAccount(id))
+    case "keys":
+      return shownBy(keyBody, await ledger.getKey(id))
+    case "credits":
+      return shownBy(creditBody, await ledger.getCredit(id))
+    case "budgets":
+      return shownBy(budgetBody, await ledger.getBudget(id))
+    case "prices":
+      return shownBy(customerPriceBody, await ledger.getCustomerPrice(id))
+    case "sinks":
+      return shownBy(sinkBody, (await ledger.listSinks()).find((sink) => sink.id === id) ?? null)
+    case "operators":
+      return shownBy(operatorBody, await ledger.getOperator(id))
+    default:
+      return null
+  }
+}
+
+const shownBy = <Row, Body>(bodyOf: (row: Row) => Body, row: Row | null) => row && bodyOf(row)
+
+function limited(value: unknown): unknown {
+  const characters = JSON.stringify(value)?.length ?? 0
+  return characters > MAX_CHARACTERS ? { left_out_characters: characters } : value
+}
+
+/** Fields whose values are secret, or the name of an end user, which must be forgettable (D94). */
+const HIDDEN_FIELDS = ["key", "token", "secret", "end_user"]
+const SECRETS = /\b(tg_live_|tgo_|whsec_)[\w+/=-]+/g
+const HIDDEN = "…"
+
+/** A copy of a JSON value in which secrets are replaced. */
+function withoutSecrets(value: unknown, admin_token: string): unknown {
+  if (typeof value === "string") return textWithout(value, admin_token)
+  if (Array.isArray(value)) return value.map((one) => withoutSecrets(one, admin_token))
+  if (typeof value !== "object" || value === null) return value
+  const is_end_user = "selector" in value && value.selector === "end_user"
+  const fields = Object.entries(value).map(([name, field]) => {
+    if (typeof field !== "string") return [name, withoutSecrets(field, admin_token)]
+    if (HIDDEN_FIELDS.includes(name) || (is_end_user && name === "selected" && !isId(field)))
+      return [name, HIDDEN]
+    if (name === "url") return [name, shownUrl(field)]
+    return [name, withoutSecrets(field, admin_token)]
+  })
+  return Object.fromEntries(fields)
+}
+
+function textWithout(text: string, admin_token: string): string {
+  return text.replaceAll(SECRETS, `$1${HIDDEN}`).replaceAll(admin_token, HIDDEN)
+}
+
+/** The origin, because the path of a webhook's address can be its secret, and a hash that shows whether it changed. */
+function shownUrl(url: string): string {
+  const hash = new Bun.CryptoHasher("sha256").update(url).digest("hex").slice(0, 12)
+  return `${URL.canParse(url) ? new URL(url).origin : ""}/${HIDDEN} (${hash})`
+}

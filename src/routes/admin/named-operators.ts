@@ -1,0 +1,150 @@
+import { Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { hashOf, makeKey, OPERATOR_PREFIX } from "../../admission/key.ts"
+import { GatewayError } from "../../errors.ts"
+import { checkExpiry, listOf } from "../../wire/admin.ts"
+import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { invalidField } from "../../wire/fault.ts"
+import { NewOperator, OperatorBody, OperatorRotation, OperatorWithTokenBody } from "../../wire/operators.ts"
+import { pathId } from "../../wire/parameter.ts"
+import { operatorBody } from "../record-bodies.ts"
+import { ofOperators } from "../reference/examples.ts"
+import { answer, type ErrorExample, errorOf, shown } from "../reference/operation.ts"
+import { NAMES } from "./authorize.ts"
+import type { Operators } from "./operators.ts"
+
+/** `/admin/operators`: people and programs with tokens of their own (D101). */
+export function operatorRoutes({ ledger }: Operators) {
+  return new Elysia({ name: "admin-operators" })
+    .post(
+      "/operators",
+      async ({ body: { expires_at = null, ...order }, status }) => {
+        checkExpiry(expires_at, Date.now())
+        if (NAMES.includes(order.name)) throw invalidField("name", `a name other than ${NAMES.join(" and ")}`)
+        const token = makeKey(OPERATOR_PREFIX)
+        const made = await ledger.createOperator({ ...order, expires_at, token_hash: hashOf(token) })
+        if (made.outcome === "conflict")
+          throw new GatewayError("invalid_request", {
+            message: "Another operator has this name. Nothing was changed.",
+            param: "name",
+          })
+        return made.outcome === "created"
+          ? status(201, { ...operatorBody(made.operator), token })
+          : status(200, operatorBody(made.operator))
+      },
+      creating,
+    )
+    .get(
+      "/operators",
+      async ({ query }) => {
+        const { data, next } = await ledger.listOperators(pageOf(query))
+        return { data: data.map(operatorBody), next }
+      },
+      listing,
+    )
+    .post(
+      "/operators/:id/rotate",
+      async ({ params: { id }, body: { expires_at } }) => {
+        checkExpiry(expires_at, Date.now())
+        const token = makeKey(OPERATOR_PREFIX)
+        const operator = await ledger.rotateOperator(id, { token_hash: hashOf(token), expires_at })
+        if (operator === null) throw errorOf(NO_OPERATOR)
+        return { ...operatorBody(operator), token }
+      },
+      rotating,
+    )
+    .delete(
+      "/operators/:id",
+      async ({ params: { id }, status }) => {
+        if (!(await ledger.revokeOperator(id))) throw errorOf(NO_OPERATOR)
+        return status(204, undefined)
+      },
+      revoking,
+    )
+}
+
+const NO_OPERATOR = {
+  code: "not_found",
+  message: "No operator has this id, or its token is revoked.",
+} as const satisfies ErrorExample
+
+const example: OperatorBody = {
+  id: "019f8b1c-9999-7000-8d21-6b0f4a9c3e17",
+  name: "Ann",
+  role: "billing",
+  expires_at: "2027-06-30T23:59:59.000Z",
+  last_used_at: "2026-11-26T09:30:00.000Z",
+  created_at: "2026-11-21T09:30:00.000Z",
+  revoked_at: null,
+}
+const program: OperatorBody = { ...example, name: "prometheus", role: "read", expires_at: null }
+const token = "tgo_8Fq2…"
+const EXPIRES = "2027-06-30T23:59:59Z"
+
+const creating = ofOperators({
+  body: shown(NewOperator, {
+    person: { name: "Ann", role: "billing", expires_at: EXPIRES },
+    program: { name: "prometheus", role: "read" },
+  }),
+  response: {
+    200: answer("An operator with this id already exists. Nothing was changed.", OperatorBody, {
+      operator: program,
+    }),
+    201: answer("The operator. Store the token: it is not shown again.", OperatorWithTokenBody, {
+      person: { ...example, token },
+      program: { ...program, token },
+    }),
+  },
+
+  operationId: "createOperator",
+  tag: "Operators",
+  summary: "Create an operator",
+  description:
+    "Makes a token for a person or a program. It is sent like the admin token, and opens sessions of the console. Only this response shows it: the database stores its SHA-256 hash. The name stands in the log beside each change.",
+  invalid: "role",
+})
+
+const listing = ofOperators({
+  query: PageQuery,
+  response: {
+    200: answer("A page of operators.", listOf(OperatorBody), {
+      operators: { data: [example, program], next: null },
+    }),
+  },
+
+  operationId: "listOperators",
+  tag: "Operators",
+  summary: "List operators",
+  description: "Lists operators, newest first, including those whose token is revoked or expired.",
+})
+
+const rotating = ofOperators({
+  params: pathId("The operator's id."),
+  body: shown(OperatorRotation, { rotate: {}, longer: { expires_at: EXPIRES } }),
+  response: {
+    200: answer("The operator with the new token.", OperatorWithTokenBody, {
+      rotate: { ...program, token },
+      longer: { ...program, expires_at: "2027-06-30T23:59:59.000Z", token },
+    }),
+  },
+
+  operationId: "rotateOperator",
+  tag: "Operators",
+  summary: "Make a new token for an operator",
+  description:
+    "From then on the token before gets a 401, and sessions of the console that it opened have ended. The role stays; so does the expiry, unless the request has one.",
+  invalid: "expires_at",
+  errors: [NO_OPERATOR],
+})
+
+const revoking = ofOperators({
+  params: pathId("The operator's id."),
+  response: { 204: answer("The token is revoked.", Type.Void()) },
+
+  operationId: "revokeOperator",
+  tag: "Operators",
+  summary: "Revoke the token of an operator",
+  description:
+    "Every request that arrives after this response gets a 401, also in a session of the console. The operator stays in the list and in the log. Revoking a revoked token changes nothing.",
+  errors: [NO_OPERATOR],
+})

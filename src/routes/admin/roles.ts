@@ -1,0 +1,67 @@
+import type { Role } from "../../wire/roles.ts"
+
+/**
+ * The least role for each route below `/admin` that is not a GET, which needs `read` (D101). With fields, a body that has no others
+ * needs only `role`.
+ */
+interface Rights {
+  readonly role: Role
+  readonly fields?: readonly string[]
+  /** The role for other fields. */
+  readonly others?: Role
+  /** False for a route that only reads; it is not in the log (D102). */
+  readonly is_change?: boolean
+}
+
+const SUSPEND = { role: "support", fields: ["suspended", "reason"], others: "billing" } as const
+const BILLING = { role: "billing" } as const
+const ADMIN = { role: "admin" } as const
+
+export const rights: Readonly<Record<string, Rights>> = {
+  "POST /admin/session": { role: "read" },
+  "DELETE /admin/session": { role: "read" },
+  "POST /admin/accounts": BILLING,
+  "PATCH /admin/accounts/:id": SUSPEND,
+  "POST /admin/accounts/:id/keys": BILLING,
+  "PATCH /admin/keys/:id": SUSPEND,
+  "DELETE /admin/keys/:id": { role: "support" },
+  "POST /admin/accounts/:id/credits": BILLING,
+  "POST /admin/credits/:id/void": BILLING,
+  "POST /admin/accounts/:id/budgets": BILLING,
+  "PATCH /admin/budgets/:id": BILLING,
+  "POST /admin/budgets/:id/reset": BILLING,
+  "DELETE /admin/budgets/:id": BILLING,
+  "POST /admin/accounts/:id/prices": BILLING,
+  "POST /admin/prices/:id/end": BILLING,
+  "POST /admin/accounts/:id/move": ADMIN,
+  "POST /admin/accounts/:id/forget-end-user": ADMIN,
+  "POST /admin/sinks": ADMIN,
+  "PATCH /admin/sinks/:id": ADMIN,
+  "POST /admin/sinks/:id/rotate": ADMIN,
+  "POST /admin/sinks/:id/replay": ADMIN,
+  "DELETE /admin/sinks/:id": ADMIN,
+  "POST /admin/operators": ADMIN,
+  "POST /admin/operators/:id/rotate": ADMIN,
+  "DELETE /admin/operators/:id": ADMIN,
+  "POST /admin/sums/check": ADMIN,
+  "POST /admin/journal/check": { role: "read", is_change: false },
+  "POST /admin/journal/dump": { role: "admin", is_change: false },
+  "POST /admin/journal/dumped": ADMIN,
+  "POST /admin/journal/drop": ADMIN,
+}
+
+const READING: Rights = { role: "read", is_change: false }
+
+/** The rights that a route needs. Throws for one that is not in the table, so that none is open by mistake. */
+export function rightsFor(method: string, route: string): Rights {
+  if (method === "GET" || method === "HEAD") return READING
+  const found = rights[`${method} ${route}`]
+  if (found === undefined) throw new Error(`no role is set for ${method} ${route}`)
+  return found
+}
+
+/** The role that a request with this body needs. */
+export function roleFor({ role, fields, others }: Rights, body: unknown): Role {
+  if (fields === undefined || others === undefined || typeof body !== "object" || body === null) return role
+  return Object.keys(body).every((name) => fields.includes(name)) ? role : others
+}
