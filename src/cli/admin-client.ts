@@ -31,8 +31,12 @@ export class AdminClient {
   readonly #connection: AdminConnection
   readonly #base: string
 
-  constructor(target: Target, connection: AdminConnection) {
+  /** The reason for changes, which the log shows (D102). */
+  readonly #reason: string | undefined
+
+  constructor(target: Target, connection: AdminConnection, reason?: string) {
     knowFormats()
+    this.#reason = reason
     this.#target = target
     this.#connection = connection
     this.#base = withoutSlashes(connection.base)
@@ -83,6 +87,7 @@ export class AdminClient {
     const headers = {
       authorization: `Bearer ${this.#connection.token}`,
       "content-type": "application/json",
+      ...(this.#reason !== undefined && { "x-tollgate-reason": encodeURIComponent(this.#reason) }),
     }
     const url = `${this.#base}/admin${path}`
     const response = await this.#send(new Request(url, { method, headers, redirect: "manual", ...more }))
@@ -130,14 +135,14 @@ export class AdminClient {
   }
 }
 
-export async function openAdminClient(target: Target): Promise<AdminClient> {
+export async function openAdminClient(target: Target, reason?: string): Promise<AdminClient> {
   if (target.kind === "gateway") {
     const { url, token } = target
-    return new AdminClient(target, { base: url, token, send: fetch, close: async () => {} })
+    return new AdminClient(target, { base: url, token, send: fetch, close: async () => {} }, reason)
   }
   // Loaded on demand: a command that uses HTTP starts faster without the database driver and the routes.
   const { openDirectDatabase } = await import("./direct-database.ts")
-  return new AdminClient(target, await openDirectDatabase(target))
+  return new AdminClient(target, await openDirectDatabase(target), reason)
 }
 
 /** Registers the string formats of the API. TypeBox knows none by itself and rejects values with an unknown format. */

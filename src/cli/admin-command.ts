@@ -47,7 +47,7 @@ export function adminCommand<const W extends CommandWords>(definition: AdminDefi
     async run(given, screen) {
       const { json, url = null, database, "data-dir": data_dir = null } = typed(ADMIN_WORDS, given)
       const target = findTarget({ url, database: database === true, data_dir }, sourcesWith(screen.env))
-      const client = await openAdminClient(target)
+      const client = await openAdminClient(target, screen.env.TOLLGATE_REASON || undefined)
       const show = (answer: unknown, text: () => string) =>
         screen.print(json ? JSON.stringify(answer, null, 2) : text())
       try {

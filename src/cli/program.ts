@@ -11,6 +11,7 @@ import { customerPrice } from "./customer-prices.ts"
 import { events } from "./events.ts"
 import { keys } from "./keys.ts"
 import { audit, journal, sums } from "./ledger-checks.ts"
+import { log, operators } from "./operators.ts"
 import { prices } from "./prices.ts"
 import { reconcile } from "./reconcile.ts"
 import { attempts, estimates, refusals, usage } from "./reports.ts"
@@ -43,6 +44,8 @@ export const root: Group = {
     receipt,
     events,
     sinks,
+    operators,
+    log,
     prices,
     usage,
     refusals,

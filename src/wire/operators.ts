@@ -1,20 +1,16 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { closed, EXPIRY, Id, line, nullable, orNull, ownId, Time, timeField, word } from "./admin.ts"
+import { closed, EXPIRY, Id, line, orNull, ownId, Time, timeField, word } from "./admin.ts"
 import { page } from "./admin-query.ts"
 import { EXPECTED } from "./fault.ts"
-import { titled } from "./field.ts"
+import { nullable, oneOf, text, titled } from "./field.ts"
 import { id, model, moment, query } from "./parameter.ts"
-import { type Role, roles } from "./roles.ts"
+import { roles } from "./roles.ts"
 
 /** Operators with tokens of their own (D101), and the log of their changes (D102): requests and answers. */
 
-const RoleField = Type.Unsafe<Role>(
-  Type.String({
-    enum: [...roles],
-    description:
-      "`read`: all GET requests. `support`: also suspend and revoke. `billing`: also accounts, keys, credits, budgets and prices. `admin`: everything.",
-    [EXPECTED]: `one of ${roles.join(", ")}`,
-  }),
+const RoleField = oneOf(
+  roles,
+  "`read`: all GET requests. `support`: also suspend and revoke. `billing`: also accounts, keys, credits, budgets and prices. `admin`: everything.",
 )
 
 const operatorFields = {
@@ -24,7 +20,7 @@ const operatorFields = {
   expires_at: titled("Expires", nullable(Time)),
   last_used_at: titled(
     "Last used",
-    nullable({ ...Time, description: "The last use of the token, to the minute. Null for none." }),
+    nullable(Time, "The last use of the token, to the minute. Null for none."),
   ),
   created_at: titled("Created", Time),
   revoked_at: titled("Revoked", nullable(Time)),
@@ -35,9 +31,8 @@ export type OperatorBody = Static<typeof OperatorBody>
 
 export const OperatorWithTokenBody = Type.Object({
   ...operatorFields,
-  token: titled("Token", Type.String({ description: "The token itself. It is shown only once." })),
+  token: titled("Token", text("The token itself. It is shown only once.")),
 })
-export type OperatorWithTokenBody = Static<typeof OperatorWithTokenBody>
 
 const TokenExpiry = timeField("expires_at", "When the token expires, as an RFC 3339 time.", EXPIRY)
 
@@ -60,9 +55,7 @@ export const OperatorRotation = Type.Object({ expires_at: Type.Optional(orNull(T
 
 /** Who a request comes from. */
 export const SessionBody = Type.Object({ actor: Type.String(), role: RoleField })
-export type SessionBody = Static<typeof SessionBody>
 
-/** `unknown`: the gateway died before it wrote one, or the change may have been made although the request failed. */
 const changeOutcomes = ["done", "refused", "unknown"] as const
 
 /** By the status of the answer; null without one. */
@@ -78,30 +71,25 @@ export const ChangeBody = Type.Object({
   at: titled("Time", Time),
   actor: titled(
     "Actor",
-    Type.String({
-      description:
-        "The operator's name; `configured` for the token of the configuration; `database` for a command with `--database`.",
-    }),
+    text(
+      "The operator's name; `configured` for the token of the configuration; `database` for a command with `--database`.",
+    ),
   ),
   operator_id: nullable(Type.String({ format: "uuid" })),
   role: titled("Role", RoleField),
-  address: titled("From", nullable(Type.String({ description: "The address that sent the request." }))),
+  address: titled("From", nullable(text("The address that sent the request."))),
   forwarded_for: nullable(
-    Type.String({
-      description: "The request's `X-Forwarded-For`. True only if a proxy that you trust sets it.",
-    }),
+    text("The request's `X-Forwarded-For`. True only if a proxy that you trust sets it."),
   ),
   method: titled("Method", Type.String()),
-  route: titled("Route", Type.String({ description: "The path with the names of its parameters." })),
-  resource_id: titled("Resource", nullable(Id, { description: "The id in the path." })),
-  made_id: nullable(Id, {
-    description: "The id in the answer: of a new resource, or again that in the path.",
-  }),
+  route: titled("Route", text("The path with the names of its parameters.")),
+  resource_id: titled("Resource", nullable(Id, "The id in the path.")),
+  made_id: nullable(Id, "The id in the answer: of a new resource, or again that in the path."),
   reason: titled("Reason", nullable(Type.String())),
   request: json("The body, without secrets and names of end users."),
   before: json("The resource before the change; null if there was none."),
   after: json("The answer, or the resource after the change, without secrets."),
-  status: titled("Status", nullable(Type.Integer(), { description: "Of the answer." })),
+  status: titled("Status", nullable(Type.Integer(), "Of the answer.")),
   outcome: titled(
     "Outcome",
     Type.Unsafe<(typeof changeOutcomes)[number]>({

@@ -14,6 +14,7 @@ import { CreditBody, CreditedBody } from "../../src/wire/credit-bodies.ts"
 import { EstimatesBody } from "../../src/wire/estimates.ts"
 import { FeedLine } from "../../src/wire/events.ts"
 import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"
+import { OperatorBody } from "../../src/wire/operators.ts"
 import { RefusalsBody } from "../../src/wire/refusals.ts"
 import { SinksBody } from "../../src/wire/sinks.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
@@ -69,6 +70,25 @@ function field(card: string, name: string): string {
 }
 
 describe("what people read", () => {
+  test("D101, D102 an operator, a change with a reason, and the log of both", async () => {
+    const made = await run("tollgate operators create Ann --role billing --expires 90d")
+    expect(made).toMatchObject({ code: 0, err: "Store the token now: it is not shown again.\n" })
+    const own = { TOLLGATE_ADMIN_TOKEN: field(made.out, "token"), TOLLGATE_REASON: "Müller called" }
+    const id = field(await printed("tollgate accounts create Theirs", own), "id")
+    expect(await run("tollgate operators", own)).toMatchObject({ code: 0 })
+    expect(await run("tollgate operators revoke Ann", own)).toMatchObject({
+      code: 1,
+      err: "tollgate: This needs the role admin. Your role is billing. Ask an operator with the role admin.\n",
+    })
+    const direct = { DATABASE_URL: way.address.url, TOLLGATE_ADMIN_TOKEN: "" }
+    await printed(`tollgate accounts rename ${id} 'Theirs too' --database`, direct)
+    const log = await printed(`tollgate log --resource ${id}`)
+    expect(log).toMatch(/database +admin +- +PATCH +\/accounts\/:id +\S+ +done/)
+    expect(log).toMatch(/Ann +billing +127\.0\.0\.1 +POST +\/accounts +\S+ +done +Müller called/)
+    expect((await run("tollgate operators revoke Ann")).out).toBe("Revoked the token of Ann.\n")
+    expect((await run("tollgate accounts", own)).code).toBe(1)
+  })
+
   test("an account of one's own, its money, its key, a call and its receipt", async () => {
     const opened = await printed("tollgate accounts create 'Wile E. Coyote'")
     const account = field(opened, "id")
@@ -213,6 +233,7 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
     ],
     ["events --from 24h", Type.Object({ data: Type.Array(FeedLine), next: Type.String() })],
     ["sinks", SinksBody, "/sinks"],
+    ["operators", listOf(OperatorBody), "/operators"],
     ["audit", AuditBody],
     ["journal --verify", MonthsBody],
     ["estimates --days 30", EstimatesBody, "/estimates?days=30"],

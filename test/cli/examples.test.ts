@@ -103,6 +103,7 @@ async function prepared(line: string): Promise<string> {
     await (await chat(gateway, own_key, { user: "ann@example.com" })).bytes()
   }
   if (line.startsWith("tollgate sinks")) return withSink(line)
+  if (line.startsWith("tollgate operators")) return withOperator(line)
   const own_call = line.includes("--call ")
     ? (await chat(gateway, own_key)).headers.get("x-request-id")
     : null
@@ -122,6 +123,13 @@ async function prepared(line: string): Promise<string> {
     .replace("data.json --map fast=", `${join(shell.folder, "genai.json")} --map ${CHAT}=`)
     .replace("--to 2024-10.gz", `--to ${join(shell.folder, "2024-10.gz")}`)
     .replace("--config tollgate.yaml", `--config ${join(shell.folder, "tollgate.yaml")}`)
+}
+
+/** An operator for each example alone, unless it makes one. */
+async function withOperator(line: string): Promise<string> {
+  const name = `operator-${crypto.randomUUID()}`
+  if (!line.includes("create")) await gateway.admin("POST", "/operators", { name, role: "read" })
+  return line.replace(/(?<=create )\S+|\bAnn\b/, name)
 }
 
 /** A sink for each example alone, unless it makes one. */

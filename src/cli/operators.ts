@@ -1,0 +1,137 @@
+import { parseId } from "../id.ts"
+import { ChangeBody, OperatorBody, OperatorWithTokenBody } from "../wire/operators.ts"
+import { roles } from "../wire/roles.ts"
+import { type AdminContext, adminCommand, listAll, listCommand, timeAhead, timeOf } from "./admin-command.ts"
+import { UsageError } from "./cli-error.ts"
+import type { Group } from "./command.ts"
+import { briefMoment } from "./moment.ts"
+import { columnsOf, linesOf } from "./screen.ts"
+
+/** `tollgate operators`, people and programs with tokens of their own (D101), and `tollgate log`, their changes (D102). */
+
+const OPERATOR = { "<operator>": "the name of the operator, or its id" } as const
+const EXPIRES = {
+  "--expires <TIME>": "when the token expires: 2027-12-31, an RFC 3339 time, or 90d",
+} as const
+
+const column = columnsOf(OperatorBody)
+
+const list = listCommand({
+  summary: "List operators, newest first",
+  words: {},
+  examples: [["tollgate operators", "with those that are revoked, and when each was last used"]],
+  entry: OperatorBody,
+  columns: [
+    column("name"),
+    column("role"),
+    column("expires_at"),
+    column("last_used_at"),
+    column("revoked_at"),
+    column("id", { spare: 1 }),
+  ],
+  empty: "No operators yet. Create one: tollgate operators create NAME --role read",
+  path: async () => ["/operators"],
+})
+
+const create = adminCommand({
+  summary: "Create an operator and show its token once",
+  words: {
+    "<name>": "a person, or a program",
+    "--role <ROLE>": ["what it may do; each role includes those before it (default: read)", roles],
+    ...EXPIRES,
+  },
+  examples: [
+    ["tollgate operators create Ann --role billing --expires 90d", "for a person"],
+    ["tollgate operators create prometheus", "for a program that only reads"],
+  ],
+  async run({ name, role = "read", expires }, context) {
+    const body = {
+      name,
+      role,
+      ...(expires !== undefined && { expires_at: timeAhead("--expires", expires) }),
+    }
+    await showToken(context, "/operators", body)
+  },
+})
+
+const rotate = adminCommand({
+  summary: "Make a new token for an operator and show it once",
+  details: "The token before, and the console's sessions that it opened, end immediately.",
+  words: { ...OPERATOR, ...EXPIRES },
+  examples: [["tollgate operators rotate Ann --expires 90d", "then give Ann the new token"]],
+  async run({ operator, expires }, context) {
+    const id = await operatorId(context, operator)
+    const expires_at = expires === undefined ? undefined : timeAhead("--expires", expires)
+    await showToken(context, `/operators/${id}/rotate`, { expires_at })
+  },
+})
+
+const revoke = adminCommand({
+  summary: "Revoke the token of an operator",
+  words: OPERATOR,
+  examples: [["tollgate operators revoke Ann", "from the next request on"]],
+  async run({ operator }, context) {
+    await context.client.delete(`/operators/${await operatorId(context, operator)}`)
+    context.show(null, () => `Revoked the token of ${operator}.`)
+  },
+})
+
+export const operators: Group = {
+  summary: "Create, list, rotate and revoke the tokens of operators",
+  commands: { list, create, rotate, revoke },
+  standard: "list",
+}
+
+async function operatorId(context: AdminContext, word: string): Promise<string> {
+  const id = parseId(word)
+  if (id !== null) return id
+  const all = { limit: Number.POSITIVE_INFINITY, after: null }
+  const { data } = await listAll(context, "/operators", {}, OperatorBody, all)
+  const found = data.find(({ name, revoked_at }) => name === word && revoked_at === null)
+  if (found === undefined)
+    throw new UsageError(`no operator has the name ${word}: "tollgate operators" lists them`)
+  return found.id
+}
+
+async function showToken(context: AdminContext, path: string, body: object): Promise<void> {
+  const made = await context.client.post(path, body, OperatorWithTokenBody)
+  const line = linesOf(OperatorWithTokenBody, made)
+  context.showCard(made, () => [line("token"), line("id"), line("name"), line("role"), line("expires_at")])
+  context.remark("Store the token now: it is not shown again.")
+}
+
+const changed = columnsOf(ChangeBody)
+
+export const log = listCommand({
+  summary: "List what operators changed, newest first",
+  details: "--json has the request, and the resource before and after.",
+  words: {
+    "--actor <NAME>": "only changes by this operator",
+    "--resource <ID>": "only changes of this account, key, budget, ...",
+    "--since <TIME>": "only changes from this time on: 2026-11-21, an RFC 3339 time, or 24h (ago)",
+  },
+  examples: [
+    ["tollgate log --since 24h", "the changes of the last day"],
+    ["tollgate log --actor Ann --all --json", "everything that Ann changed, with before and after"],
+  ],
+  entry: ChangeBody,
+  columns: [
+    changed("at", { of: ({ at }) => briefMoment(at, Date.now()) }),
+    changed("actor", { least: 8 }),
+    changed("role", { spare: 3 }),
+    changed("address", { spare: 4 }),
+    changed("method"),
+    changed("route", { of: ({ route }) => route.replace("/admin", ""), least: 12 }),
+    changed("resource_id", { of: ({ resource_id, made_id }) => resource_id ?? made_id ?? "", spare: 1 }),
+    changed("outcome"),
+    changed("reason", { of: ({ reason }) => reason ?? "", spare: 2 }),
+  ],
+  empty: "No changes.",
+  path: async ({ actor, resource, since }) => {
+    const query = { actor, resource, from: since && timeOf("--since", since) }
+    const given = Object.entries(query).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, value]],
+    )
+    return ["/log", Object.fromEntries(given)]
+  },
+})
