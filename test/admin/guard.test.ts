@@ -80,7 +80,7 @@ test("D16 a parameter that is not known is reported before the others, and not r
   expect([status, body.error.param, body.error.message]).toEqual([
     400,
     null,
-    "Unknown query parameter. This endpoint accepts: external_id, limit, after.",
+    "Unknown query parameter. This endpoint accepts: external_id, search, sort, limit, after.",
   ])
   expect(text).not.toContain("canary")
 })

@@ -165,7 +165,9 @@ describe("D100 a price holds by the database's clock, at every gateway", () => {
     expect(await charged(other, key)).toBe("0.0000524")
     for (const at of [gateway, other]) expect(await charged(at, key)).toBe(LIST)
     const { data } = await gateway.admin<{ data: CustomerPriceBody[] }>("GET", `/accounts/${account}/prices`)
-    expect(data).toMatchObject([{ id: set?.id, state: "over", ended: { by: "configured", reason: "Cancelled" } }])
+    expect(data).toMatchObject([
+      { id: set?.id, state: "over", ended: { by: "configured", reason: "Cancelled" } },
+    ])
   })
 
   test("at the instants of from and until, and between prices that follow each other", async () => {
