@@ -389,4 +389,4 @@ export async function accountId(context: AdminContext, word: string): Promise<st
   )
 }
 
-const EVERY = { limit: Number.POSITIVE_INFINITY, after: null }
+export const EVERY = { limit: Number.POSITIVE_INFINITY, after: null }

@@ -26,8 +26,9 @@ const list = listCommand({
     column("from", { of: ({ from }) => moment(from) }),
     column("until", { of: ({ until }) => (until === null ? "" : moment(until)) }),
     column("state"),
-    column("set_by", { spare: 1 }),
-    column("reason", { of: ({ reason }) => reason ?? "", spare: 2 }),
+    column("price_list_id", { spare: 1 }),
+    column("set_by", { spare: 2 }),
+    column("reason", { of: ({ reason }) => reason ?? "", spare: 3 }),
   ],
   empty:
     "This account has no prices of its own. Set one: tollgate customer-price set ACCOUNT --multiplier 0.9",
@@ -126,7 +127,10 @@ function linesOf(price: CustomerPriceBody): CardLine[] {
   ]
 }
 
-function priceOf({ price_multiplier, prices }: CustomerPriceBody): string {
+export function priceOf({
+  price_multiplier,
+  prices,
+}: Pick<CustomerPriceBody, "price_multiplier" | "prices">): string {
   const { tool_run = {}, ...kinds } = prices ?? {}
   const runs = Object.entries(tool_run).map(([tool, price]) => [`tool_run.${tool}`, price])
   return price_multiplier === null

@@ -12,6 +12,7 @@ import { events } from "./events.ts"
 import { keys } from "./keys.ts"
 import { audit, journal, sums } from "./ledger-checks.ts"
 import { log, operators } from "./operators.ts"
+import { priceLists } from "./price-lists.ts"
 import { prices } from "./prices.ts"
 import { reconcile } from "./reconcile.ts"
 import { attempts, estimates, refusals, usage } from "./reports.ts"
@@ -40,6 +41,7 @@ export const root: Group = {
     keys,
     budget,
     "customer-price": customerPrice,
+    "price-lists": priceLists,
     calls,
     receipt,
     events,

@@ -216,6 +216,10 @@ export interface CustomerPrice {
   readonly prices: CustomerPriceTexts | null
 }
 
+/** A price of a price list (D110). */
+export type PriceOfList = Omit<CustomerPrice, "id">
+
+/** Prices of the kinds that they name. */
 export type CustomerPriceTexts = Partial<PriceTexts>
 
 /** Data about estimates from a call with final usage (D92). */

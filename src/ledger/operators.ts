@@ -44,6 +44,22 @@ import {
   revokeOperator,
   rotateOperator,
 } from "./accounts/operators.ts"
+import {
+  type AssignmentOrder,
+  assignPriceList,
+  changePriceList,
+  countAssignments,
+  createPriceList,
+  endAssignment,
+  getAssignment,
+  getPriceList,
+  listAssignments,
+  listPriceLists,
+  type PriceListOrder,
+  type PriceListRecord,
+  type PriceListUpdate,
+  updateAssignments,
+} from "./accounts/price-lists.ts"
 import { archiveOf, dropMonth, noteDump } from "./archive/archive.ts"
 import { type Audit, type AuditOptions, audit } from "./archive/audit.ts"
 import { dumpPart } from "./archive/dump.ts"
@@ -194,6 +210,19 @@ export function databaseOperators(
     listCustomerPrices: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listCustomerPrices)(account_id, page)),
     endCustomerPrice: soon(endCustomerPrice),
+    createPriceList: ({ id = nextId(), ...list }: Order<PriceListOrder>) =>
+      answerOf(createPriceList(database, { id, ...list }), deadline_ms, id),
+    changePriceList: ({ id = nextId(), ...change }: Order<PriceListUpdate>) =>
+      answerOf(changePriceList(database, { id, ...change }), deadline_ms, id),
+    getPriceList: soon(getPriceList),
+    listPriceLists: soon(listPriceLists),
+    assignPriceList: (list: PriceListRecord, { id = nextId(), ...order }: Order<AssignmentOrder>) =>
+      answerOf(assignPriceList(database, list, { id, ...order }), deadline_ms, id),
+    getAssignment: soon(getAssignment),
+    endAssignment: soon(endAssignment),
+    listAssignments: sums(listAssignments),
+    countAssignments: sums(countAssignments),
+    updateAssignments: sums(updateAssignments),
     credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
       answerOf(credit(database, { id, ...order }), deadline_ms, id),
     getCredit: soon(getCredit),

@@ -17,6 +17,7 @@ import {
 import { getCustomerPrice } from "./accounts/customer-prices.ts"
 import { findEndUser, removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
+import { findPriceLists, getAssignment, getPriceList } from "./accounts/price-lists.ts"
 import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
 import { NoAnswer, UnknownShard } from "./entries.ts"
 import { listBudgetLog } from "./feed/budget-log.ts"
@@ -94,6 +95,8 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
   const live = (id: string) => first(({ soon }) => soon(getAccount)(id))
   const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
   const priced = (id: string) => first(({ soon }) => soon(getCustomerPrice)(id))
+  const listed = (id: string) => first(({ soon }) => soon(getPriceList)(id))
+  const assigned = (id: string) => first(({ soon }) => soon(getAssignment)(id))
   const budgeted = (id: string) => first(({ soon }) => soon(getBudget)(id))
   /** The facts about a call from the other shards, which have it if its account has moved since (D106). */
   const refundsBeside = async (
@@ -248,6 +251,53 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const found = await priced(id)
       return found && asking(found.shard)((operators) => operators.endCustomerPrice(id, end))
     },
+    /** Each list is in one shard, and new ones in the first, whose index keeps names unique. */
+    async createPriceList({ id = nextId(), ...list }) {
+      const same = await all(({ soon }) => soon(findPriceLists)({ id, name: list.name }))
+      const found = same.flat().sort((one) => (one.id === id ? -1 : 1))[0]
+      if (found !== undefined)
+        return found.id === id ? { outcome: "known", list: found } : { outcome: "name_taken" }
+      return asking(home)((operators) => operators.createPriceList({ id, ...list }))
+    },
+    async changePriceList(change) {
+      const found = await listed(change.list_id)
+      return found === null
+        ? { outcome: "no_list" }
+        : asking(found.shard)((operators) => operators.changePriceList(change))
+    },
+    getPriceList: async (id) => (await listed(id))?.answer ?? null,
+    listPriceLists: async (page) =>
+      mergePages(await all((operators) => operators.listPriceLists(page)), page),
+    async assignPriceList(list, { id = nextId(), ...order }) {
+      const found = await live(order.account_id)
+      if (found === null) return { outcome: "no_account" }
+      const known = await assigned(id)
+      if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
+      return asking(found.shard)((operators) => operators.assignPriceList(list, { id, ...order }))
+    },
+    getAssignment: async (id) => (await assigned(id))?.answer ?? null,
+    async endAssignment(id, end) {
+      const found = await assigned(id)
+      return found && asking(found.shard)((operators) => operators.endAssignment(id, end))
+    },
+    listAssignments: async (list, page) =>
+      mergePages(await all((operators) => operators.listAssignments(list, page)), page),
+    async countAssignments(list) {
+      const counts = await all((operators) => operators.countAssignments(list))
+      return {
+        assigned: sumOf(counts.map((each) => each.assigned)),
+        pending: sumOf(counts.map((each) => each.pending)),
+      }
+    },
+    /** Goes on where the shard with most assignments does. A repetition in the others changes nothing. */
+    async updateAssignments(list, after) {
+      const parts = await all((operators) => operators.updateAssignments(list, after))
+      const [next = null] = parts
+        .flatMap(({ next }) => next ?? [])
+        .sort()
+        .reverse()
+      return { left: sumOf(parts.map(({ left }) => left)), next }
+    },
     async credit({ id, ...order }) {
       // The id or the reference may be that of a credit of another account, or of this one before it moved.
       const asked = { id, source_ref: order.source_ref }
@@ -391,6 +441,8 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     },
   }
 }
+
+const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0)
 
 /** Asks a shard. An error names it. */
 function asking({ name, operators }: OperatorShard) {

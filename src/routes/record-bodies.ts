@@ -6,6 +6,7 @@ import type { CustomerPriceRecord } from "../ledger/accounts/customer-prices.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { ChangeRecord } from "../ledger/accounts/operator-log.ts"
 import type { OperatorRecord } from "../ledger/accounts/operators.ts"
+import type { AssignedList, PriceListRecord } from "../ledger/accounts/price-lists.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import {
   dimensionsOf,
@@ -33,6 +34,7 @@ import type { callDetails } from "../wire/call-details.ts"
 import { CreditBody, type GrantBody } from "../wire/credit-bodies.ts"
 import { CustomerPriceBody } from "../wire/customer-prices.ts"
 import { type ChangeBody, changeOutcome, type OperatorBody } from "../wire/operators.ts"
+import { AssignmentBody, PriceListBody } from "../wire/price-lists.ts"
 import type { Prices } from "../wire/prices.ts"
 import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
@@ -149,14 +151,11 @@ export function ownBudget(budget: Budget): OwnBudget {
 
 /** A customer price as operators see it (D100). */
 export function customerPriceBody(price: CustomerPriceRecord): CustomerPriceBody {
-  const { price_multiplier_bp, from_at, until_at, actor, made_at, end } = price
+  const { price_multiplier_bp, end } = price
   return bodyOf(CustomerPriceBody, {
     ...price,
-    price_multiplier: price_multiplier_bp === null ? null : printMultiplier(price_multiplier_bp),
-    from: printTime(from_at),
-    until: until_at && printTime(until_at),
-    set_by: actor,
-    created_at: printTime(made_at),
+    ...setBody(price),
+    price_multiplier: printOwn(price_multiplier_bp),
     ended: end && {
       at: printTime(end.at),
       by: end.actor,
@@ -170,6 +169,41 @@ export function customerPriceBody(price: CustomerPriceRecord): CustomerPriceBody
 export function refundedCallBody(call: CallRecord, refunded_nano: bigint | null): CallBody {
   return { ...callBody(call), refunded: refunded_nano === null ? null : printUsd(refunded_nano) }
 }
+
+/** A price list as operators see it (D110). */
+export function priceListBody(list: PriceListRecord): PriceListBody {
+  return bodyOf(PriceListBody, {
+    ...list,
+    prices: list.prices.map(({ model, price_multiplier_bp, prices }) => ({
+      model,
+      price_multiplier: printOwn(price_multiplier_bp),
+      prices,
+    })),
+    set_by: list.actor,
+    changed_at: printTime(list.made_at),
+  })
+}
+
+export function assignmentBody(assignment: AssignedList): AssignmentBody {
+  return bodyOf(AssignmentBody, { ...assignment, ...setBody(assignment) })
+}
+
+function setBody({
+  from_at,
+  until_at,
+  actor,
+  made_at,
+}: Pick<AssignedList, "from_at" | "until_at" | "actor" | "made_at">) {
+  return {
+    from: printTime(from_at),
+    until: until_at && printTime(until_at),
+    set_by: actor,
+    created_at: printTime(made_at),
+  }
+}
+
+const printOwn = (price_multiplier_bp: number | null) =>
+  price_multiplier_bp === null ? null : printMultiplier(price_multiplier_bp)
 
 /** A call as shown to operators; with `price_multiplier_bp`, its prices and lines are multiplied by that (D69). */
 export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP): CallBody {

@@ -34,7 +34,7 @@ const fee = (unit: string) =>
   })
 const PER_1M = "USD per 1M tokens."
 
-const CustomerPrices = Type.Object(
+export const CustomerPrices = Type.Object(
   {
     input: Type.Optional(price(PER_1M)),
     cached_input: Type.Optional(
@@ -69,8 +69,13 @@ export const CustomerPriceBody = Type.Object({
   state: titled(
     "State",
     word(customerPriceStates),
-    "`replaced`: a price that was set later for the same model holds in its place.",
+    "`replaced`: another price for the same model holds in its place: one that was set later, or the own one of the account.",
   ),
+  price_list_id: titled(
+    "Price list",
+    nullable({ ...Id, description: "The price list that it is of; null for a price of the account itself." }),
+  ),
+  assignment_id: nullable({ ...Id, description: "The assignment of the price list to the account." }),
   set_by: titled("Set by", Type.String()),
   reason: titled("Reason", nullable(Type.String())),
   created_at: titled("Created", Time),
@@ -88,25 +93,34 @@ export const CustomerPriceBody = Type.Object({
 })
 export type CustomerPriceBody = Static<typeof CustomerPriceBody>
 
-const reason = Type.Optional(line(500, "The reason, recorded in the journal."))
+export const reason = Type.Optional(line(500, "The reason, recorded in the journal."))
+
+/** A price as requests write it. */
+export const priceFields = {
+  model: Type.Optional(
+    line(256, "The model, as clients name it. Left out: all models; only for a multiplier."),
+  ),
+  price_multiplier: Type.Optional(OwnMultiplier),
+  prices: Type.Optional(CustomerPrices),
+}
+
+export const spanFields = {
+  from: Type.Optional(timeField("from", "The first moment at which it holds. Default: now.", EXPIRY)),
+  until: Type.Optional(
+    timeField(
+      "until",
+      "The first moment at which it no longer holds. Default: it holds until it is ended.",
+      EXPIRY,
+    ),
+  ),
+  reason,
+}
 
 export const NewCustomerPrice = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never sets two prices."),
-    model: Type.Optional(
-      line(256, "The model, as clients name it. Left out: all models; only for a multiplier."),
-    ),
-    price_multiplier: Type.Optional(OwnMultiplier),
-    prices: Type.Optional(CustomerPrices),
-    from: Type.Optional(timeField("from", "The first moment at which it holds. Default: now.", EXPIRY)),
-    until: Type.Optional(
-      timeField(
-        "until",
-        "The first moment at which it no longer holds. Default: it holds until it is ended.",
-        EXPIRY,
-      ),
-    ),
-    reason,
+    ...priceFields,
+    ...spanFields,
   },
   closed,
 )

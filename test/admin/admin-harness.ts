@@ -321,6 +321,9 @@ export function bodyFor(path: string): object {
   if (path.includes("/sinks/") && !path.endsWith("/replay")) return { paused: true }
   if (path.endsWith("/replay")) return { from: "2026-03-01T00:00:00Z" }
   if (path.endsWith("/budgets")) return { name: "x", selector: "all", amount: "1", per: "day" }
+  if (path.endsWith("/price-lists")) return { name: "x", prices: [{ price_multiplier: "0.9" }] }
+  if (path.endsWith("/assignments")) return { account_id: "00000000-0000-0000-0000-000000000000" }
+  if (path.includes("/price-lists/")) return { prices: [{ price_multiplier: "0.9" }] }
   if (path.endsWith("/prices")) return { price_multiplier: "0.9" }
   return /keys$|check$|reset$|void$|end$/.test(path) ? {} : { name: "x" }
 }

@@ -45,6 +45,8 @@ const LEAST: Record<Exclude<Role, "read">, readonly string[]> = {
     ...["PATCH /admin/keys/:id", "POST /admin/accounts/:id/credits", "POST /admin/credits/:id/void"],
     ...["POST /admin/accounts/:id/budgets", "PATCH /admin/budgets/:id", "POST /admin/budgets/:id/reset"],
     ...["DELETE /admin/budgets/:id", "POST /admin/accounts/:id/prices", "POST /admin/prices/:id/end"],
+    ...["POST /admin/price-lists", "PATCH /admin/price-lists/:id", "POST /admin/price-lists/:id/assignments"],
+    ...["POST /admin/assignments/:id/end"],
   ],
   admin: [
     ...["POST /admin/accounts/:id/move", "POST /admin/accounts/:id/forget-end-user"],

@@ -19,6 +19,10 @@ const shell = new Shell({ TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN
 writeFileSync(join(shell.folder, "tollgate.yaml"), JSON.stringify(configFor(provider.url)))
 writeFileSync(join(shell.folder, "litellm.json"), JSON.stringify(liteLlm()))
 writeFileSync(join(shell.folder, "genai.json"), JSON.stringify(genaiPrices()))
+writeFileSync(
+  join(shell.folder, "prices.json"),
+  JSON.stringify([{ model: CHAT, prices: { input: "0.2", output: "1.6" } }]),
+)
 writeFileSync(join(shell.folder, "usage.json"), JSON.stringify(openAiUsage()))
 await detachedMonth()
 const account = await gateway.account("10")
@@ -107,6 +111,7 @@ async function prepared(line: string): Promise<string> {
   const own_call = line.includes("--call ")
     ? (await chat(gateway, own_key)).headers.get("x-request-id")
     : null
+  if (line.startsWith("tollgate price-lists")) return withList(line, id)
   const grant = { amount: "1" }
   const { id: credit_id } = await gateway.admin<{ id: string }>("POST", `/accounts/${id}/credits`, grant)
   return line
@@ -130,6 +135,22 @@ async function withOperator(line: string): Promise<string> {
   const name = `operator-${crypto.randomUUID()}`
   if (!line.includes("create")) await gateway.admin("POST", "/operators", { name, role: "read" })
   return line.replace(/(?<=create )\S+|\bAnn\b/, name)
+}
+
+/** A price list that the account has, for each example alone, unless it makes one. */
+async function withList(line: string, account_id: string): Promise<string> {
+  const name = `list-${crypto.randomUUID()}`
+  const prices = [{ price_multiplier: "0.9" }]
+  const made = line.includes("create")
+    ? null
+    : await gateway.admin<{ id: string }>("POST", "/price-lists", { name, prices })
+  const path = `/price-lists/${made?.id}/assignments`
+  const assigned = made && (await gateway.admin<{ id: string }>("POST", path, { account_id }))
+  return line
+    .replace(/Partners|Resellers/, name)
+    .replace("Acme", account_id)
+    .replace(/019f8b1c-9999\S+/, assigned?.id ?? "")
+    .replace("prices.json", join(shell.folder, "prices.json"))
 }
 
 /** A sink for each example alone, unless it makes one. */

@@ -251,6 +251,13 @@ describe("the other blocks", () => {
     expect(said).toContain("Contract 118")
   })
 
+  test("docs/billing.md: accounts share a price list", async () => {
+    const said = await play(take("docs/billing.md", "sh", "Price lists"), here(await exampleIds()))
+    expect(said).toContain("input 0.2, output 1.6")
+    expect(said).toContain("× 0.85")
+    expect(said).toContain("Contract 118")
+  })
+
   test("docs/billing.md: a client looks up what its calls cost, and what one would hold", async () => {
     const { CALL } = await exampleIds()
     const demo = here({ CALL })

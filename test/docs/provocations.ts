@@ -100,7 +100,11 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   not_found: {
     async *attempts(stage, entry) {
       const world = await sharedWorld(stage)
-      if (/\/(?:accounts|keys|budgets|prices|calls|sinks|operators)\/\{/.test(entry.path)) {
+      if (
+        /\/(?:accounts|keys|budgets|prices|calls|sinks|operators|price-lists|assignments)\/\{/.test(
+          entry.path,
+        )
+      ) {
         yield await stage.ask(entry, world, { ...plain(entry), id: NO_ID })
       }
       const lost = { ...entry, path: entry.path.replace(/\{\w+\}$/, "lost") }
@@ -291,10 +295,12 @@ async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
 async function limited(stage: Stage, limits: object): Promise<World> {
   const { id, key, key_id } = await stage.gateway.account("10")
   if (Object.keys(limits).length === 0)
-    return { account_id: id, credit_id: NO_ID, key, key_id, call_id: NO_ID, sink_id: NO_ID }
+    return { account_id: id, credit_id: NO_ID, key, key_id, call_id: NO_ID, ...NONE }
   const made = await stage.gateway.admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, limits)
-  return { account_id: id, credit_id: NO_ID, key: made.key, key_id: made.id, call_id: NO_ID, sink_id: NO_ID }
+  return { account_id: id, credit_id: NO_ID, key: made.key, key_id: made.id, call_id: NO_ID, ...NONE }
 }
+
+const NONE = { sink_id: NO_ID, list_id: NO_ID, assignment_id: NO_ID }
 
 /** The head of a request whose body never comes. */
 async function* unfinished(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
@@ -348,8 +354,10 @@ let shared: World | null = null
 
 /** For requests that leave it as it is, or that come while no other can be made. */
 async function sharedWorld(stage: Stage): Promise<World> {
+  const world = await stage.world()
   shared ??= {
-    ...(await stage.world()),
+    ...world,
+    ...(await stage.list(world)),
     sink_id: await stage.sink(),
     operator_id: (await stage.operator("read")).id,
   }

@@ -123,6 +123,22 @@ export const scenes: Readonly<Record<string, Scene>> = {
     thresholds: [80, 100],
   }),
   "setCustomerPrice 200": twice(SCHEDULED_PRICE),
+  "createPriceList 200": twice({
+    name: "Twice",
+    prices: [{ model: "gpt-5-mini", prices: { input: "0.2", output: "1.6" } }, { price_multiplier: "0.9" }],
+    reason: "Partner programme",
+  }),
+  "assignPriceList 200": async (stage, entry) => {
+    const { from, until, reason } = SCHEDULED_PRICE
+    const world = await stage.world()
+    const { id: list_id } = await stage.gateway.admin<{ id: string }>("POST", "/price-lists", {
+      name: "Assigned twice",
+      prices: [{ price_multiplier: "0.9" }],
+    })
+    const repeated = { body: { id: crypto.randomUUID(), account_id: world.account_id, from, until, reason } }
+    await stage.ask(entry, { ...world, list_id }, repeated)
+    return [await stage.ask(entry, { ...world, list_id }, repeated)]
+  },
   "endCustomerPrice 200": async (stage, entry) => {
     const world = await stage.world()
     const { from: _, ...current } = SCHEDULED_PRICE

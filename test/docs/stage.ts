@@ -33,6 +33,9 @@ export interface World {
   /** Made for a request that names one: the gateway serves every sink. */
   readonly sink_id?: string
   readonly operator_id?: string
+  /** The same, with an assignment to the account. */
+  readonly list_id?: string
+  readonly assignment_id?: string
 }
 
 /** How one request differs from the operation's own. */
@@ -93,10 +96,12 @@ export async function openStage() {
 
   async function ask(entry: Entry, world: World, asking: Asking = {}): Promise<Answer> {
     const needs_sink = world.sink_id === undefined && entry.path.includes("/sinks/{")
+    const needs_list = world.list_id === undefined && /\/(?:price-lists|assignments)\/\{/.test(entry.path)
     const needs_operator = world.operator_id === undefined && entry.path.includes("/operators/{")
     const whole = {
       ...world,
       ...(needs_sink && { sink_id: await sink() }),
+      ...(needs_list && (await list(world))),
       ...(needs_operator && { operator_id: (await operator("read")).id }),
     }
     const { url, init } = requestOf(entry, whole, asking)
@@ -106,6 +111,20 @@ export async function openStage() {
   async function sink(): Promise<string> {
     const made = { name: `sink-${crypto.randomUUID()}`, url: "https://billing.example.com/tollgate" }
     return (await gateway.admin<{ id: string }>("POST", "/sinks", made)).id
+  }
+
+  /** Makes a price list that the account will have. */
+  async function list({ account_id }: World) {
+    const { model, prices, from, until, reason } = SCHEDULED_PRICE
+    const made = {
+      name: `list-${crypto.randomUUID()}`,
+      prices: [{ model, prices }, { price_multiplier: "0.9" }],
+      reason,
+    }
+    const { id: list_id } = await gateway.admin<{ id: string }>("POST", "/price-lists", made)
+    const assignment = { account_id, from, until, reason }
+    const path = `/price-lists/${list_id}/assignments`
+    return { list_id, assignment_id: (await gateway.admin<{ id: string }>("POST", path, assignment)).id }
   }
 
   /** Makes an operator with a token of its own (D101). */
@@ -173,6 +192,7 @@ export async function openStage() {
     sink,
     operator,
     call,
+    list,
     /** Runs `work` while the configuration has these sections. */
     async configured<Result>(changes: ConfigChanges, work: () => Promise<Result>): Promise<Result> {
       await gateway.reload({ ...config, ...changes })
@@ -226,9 +246,16 @@ export function requestOf(entry: Entry, world: World, { body, headers, credentia
         ...shown,
         ...headers,
       },
-      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === "string" ? body : JSON.stringify(ofWorld(body, world)) }),
     },
   }
+}
+
+/** A request that names an account names this one. */
+function ofWorld(body: unknown, { account_id }: World): unknown {
+  return isObject(body) && typeof body.account_id === "string" ? { ...body, account_id } : body
 }
 
 function search(query: Readonly<Record<string, string>>): string {
@@ -260,8 +287,10 @@ function pathOf({ name, path, operation }: Entry, world: World, id?: string): st
     ...(world.price_id !== undefined && { prices: world.price_id }),
     ...(world.sink_id !== undefined && { sinks: world.sink_id }),
     ...(world.operator_id !== undefined && { operators: world.operator_id }),
+    ...(world.list_id !== undefined && { "price-lists": world.list_id }),
+    ...(world.assignment_id !== undefined && { assignments: world.assignment_id }),
   }
-  return path.replaceAll(/(\w*)\/\{(\w+)\}/g, (_, before: string, parameter: string) => {
+  return path.replaceAll(/([\w-]*)\/\{(\w+)\}/g, (_, before: string, parameter: string) => {
     const example = operation.parameters?.find((one) => one.name === parameter)?.example
     const value = (before in ids ? id : undefined) ?? ids[before] ?? example
     if (value === undefined) throw new Error(`${name}: give the parameter ${parameter} an example`)

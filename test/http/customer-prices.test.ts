@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
 import type { CustomerPriceBody } from "../../src/wire/customer-prices.ts"
+import type { AssignedPriceList, PriceListBody } from "../../src/wire/price-lists.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
@@ -45,6 +46,25 @@ async function charged(at: TestGateway, key: string): Promise<string | null> {
   await answer.text()
   return (await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)).charge
 }
+
+test("D110 calls at both gateways cost the price of the account's list, before and after a change of it", async () => {
+  const { id: account_id, key } = await gateway.account("1")
+  const prices = [{ model: CHAT, prices: { input: "0.8", output: "3.0001" } }, { price_multiplier: "0.9" }]
+  const list = await gateway.admin<PriceListBody>("POST", "/price-lists", { name: "Partners", prices })
+  const path = `/price-lists/${list.id}`
+  const assignment = { account_id, reason: "Contract" }
+  const { id } = await gateway.admin<{ id: string }>("POST", `${path}/assignments`, assignment)
+  for (const at of [gateway, other]) expect(await charged(at, key)).toBe("0.000020201")
+  const change = { prices: [{ model: CHAT, price_multiplier: "2" }], reason: "Terms" }
+  expect(await gateway.admin<AssignedPriceList>("PATCH", path, change)).toMatchObject({
+    version: 2,
+    assigned: 1,
+    pending: 0,
+  })
+  for (const at of [other, gateway]) expect(await charged(at, key)).toBe("0.0000528")
+  await gateway.admin("POST", `/assignments/${id}/end`, {})
+  for (const at of [other, gateway]) expect(await charged(at, key)).toBe(LIST)
+})
 
 describe("D100 prices by kind", () => {
   const prices = { input: "0.8", output: "3.0001" }

@@ -44,6 +44,7 @@ describe("D55 the database itself refuses to change entries", () => {
     attempts: "id, ordinal",
     budget_entries: "id",
     customer_prices: "id",
+    price_lists: "id",
     operator_changes: "id",
     operator_change_ends: "id",
     budget_crossings: "budget_id, member, since, percent",
@@ -68,6 +69,7 @@ describe("D55 the database itself refuses to change entries", () => {
   function same(table: string): string {
     const others: Readonly<Record<string, string>> = {
       terms: "model",
+      price_lists: "name",
       operator_changes: "actor",
       operator_change_ends: "status",
     }
@@ -85,6 +87,8 @@ describe("D55 the database itself refuses to change entries", () => {
       VALUES (${id}, ${id}, ${account_id}, 'reset', '{}', 'operator')`
     await db.sql`INSERT INTO tollgate.customer_prices (id, account_id, price_multiplier_bp, from_at, actor, made_at)
       VALUES (${id}, ${account_id}, 9000, now(), 'api', now())`
+    await db.sql`INSERT INTO tollgate.price_lists (id, list_id, version, name, prices, actor, made_at)
+      VALUES (${id}, ${id}, 1, 'list', '[]', 'api', now())`
     await db.sql`INSERT INTO tollgate.budget_crossings (budget_id, member, since, percent, account_id, spent, amount)
       VALUES (${id}, '', now(), 80, ${account_id}, 80, 100)`
     await db.sql`INSERT INTO tollgate.operator_changes (id, actor, role, method, route) VALUES (${id}, 'Ann', 'admin', 'POST', '/')`

@@ -3,6 +3,7 @@ import { readMigrationFiles } from "drizzle-orm/migrator"
 import { nextId } from "../../src/id.ts"
 import { buckets } from "../../src/kinds.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
+import { assignPriceList, createPriceList } from "../../src/ledger/accounts/price-lists.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { DatabaseConnection } from "../../src/ledger/database/connection.ts"
@@ -344,6 +345,22 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     ])
     await connection.end()
     expect((await audit(database.operators, { settle_ms: 0 })).violations).toEqual([])
+  })
+
+  test("D110 an old account gets a price list, and its calls are held at it", async () => {
+    const by = { actor: "test", reason: null }
+    const prices = [{ model: null, price_multiplier_bp: 9_000, prices: null }]
+    const made = await createPriceList(database.operators, { id: nextId(), name: "list", prices, ...by })
+    if (!("list" in made)) throw new Error(made.outcome)
+    const [account_id, key_id] = [account_ids[2] ?? "", keys.find(({ account }) => account === 2)?.id ?? ""]
+    const order = { id: nextId(), account_id, from_at: null, until_at: null, ...by }
+    expect(await assignPriceList(database.operators, made.list, order)).toMatchObject({ outcome: "created" })
+    const connection = new DatabaseConnection(fresh.address)
+    const hold = holdOf({ account_id, key_id }, 10n)
+    expect(await holdBatch(connection, living_id, [hold], 300)).toMatchObject([
+      { price_multiplier_bp: 9_000 },
+    ])
+    await connection.end()
   })
 
   test("open holds stay open until they are swept, and are charged what their checkpoints had seen", async () => {

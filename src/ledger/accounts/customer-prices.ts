@@ -39,14 +39,15 @@ export type CustomerPriceResult =
   | { readonly outcome: "past" }
   | { readonly outcome: "too_many" }
 
-const p = alias(customer_prices, "p")
+export const p = alias(customer_prices, "p")
 const q = alias(customer_prices, "q")
 const n = alias(customer_prices, "n")
 
 export const MAX_CUSTOMER_PRICES = 1_000
 
-const NOW = sql`statement_timestamp()`
-const isNotOver = sql`${p.ended_id} IS NULL AND coalesce(${p.until_at} > ${NOW}, true) AND ${isOpenAt(p, sql`greatest(${p.from_at}, ${NOW})`)}`
+export const NOW = sql`statement_timestamp()`
+/** True for a price that calls have now or can have later. */
+export const isNotOver = sql`${p.ended_id} IS NULL AND coalesce(${p.until_at} > ${NOW}, true) AND ${isOpenAt(p, sql`greatest(${p.from_at}, ${NOW})`)}`
 
 /** Sets a price for calls that are held from a moment on. The same `id` again sets no other price. */
 export async function setCustomerPrice(
@@ -59,11 +60,7 @@ export async function setCustomerPrice(
     const known = await getCustomerPrice(transaction, id)
     if (known !== null)
       return known.account_id === account_id ? { outcome: "known", price: known } : { outcome: "conflict" }
-    const open = await transaction.$count(
-      sql`${customer_prices} ${p}`,
-      and(eq(p.account_id, account_id), isNotOver),
-    )
-    if (open >= MAX_CUSTOMER_PRICES) return { outcome: "too_many" }
+    if (!(await hasRoom(transaction, account_id, 1))) return { outcome: "too_many" }
     if (await isPast(transaction, from_at, until_at)) return { outcome: "past" }
     const made = { ...order, from_at: from_at ?? NOW, until_at, made_at: NOW }
     await transaction.insert(customer_prices).values(made).onConflictDoNothing()
@@ -74,26 +71,38 @@ export async function setCustomerPrice(
   })
 }
 
-/** Ends a price from a moment on; null: from now on. Changes nothing if it is over by then. Null when there is no such price. */
+/** Ends a price of the account itself. Null when there is no such price. */
 export async function endCustomerPrice(
   database: PostgresJsDatabase,
   id: string,
-  { at, actor, reason }: Author & { readonly at: Date | null },
-): Promise<CustomerPriceRecord | "past" | null> {
+  end: Author & { readonly at: Date | null },
+): Promise<CustomerPriceRecord | "past" | "of_list" | null> {
   const found = await getCustomerPrice(database, id)
   if (found === null) return null
-  const { account_id } = found
+  if (found.price_list_id !== null) return "of_list"
+  const ended = await endPrices(database, found.account_id, eq(p.id, id), end)
+  return ended === "past" ? ended : getCustomerPrice(database, id)
+}
+
+/** Ends prices of an account from a moment on; null: from now on. Changes nothing for those that are over by then. */
+export async function endPrices(
+  database: PostgresJsDatabase,
+  account_id: string,
+  prices: SQL,
+  { at, actor, reason }: Author & { readonly at: Date | null },
+): Promise<"past" | undefined> {
   return database.transaction(async (transaction) => {
-    if (!(await lockAccount(transaction, account_id))) return null
+    if (!(await lockAccount(transaction, account_id))) return undefined
     if (await isPast(transaction, at, null)) return "past"
     const from_at = moment(at) ?? NOW
     const ends_later = sql`coalesce(${p.until_at} > ${from_at}, true) AND ${isOpenAt(p, from_at)}`
     const open = await transaction
       .select({ id: p.id })
       .from(p)
-      .where(and(eq(p.id, id), ends_later))
-    if (open.length > 0) {
-      await transaction.insert(customer_prices).values({
+      .where(and(prices, isNull(p.ended_id), ends_later))
+    if (open.length === 0) return undefined
+    await transaction.insert(customer_prices).values(
+      open.map(({ id }) => ({
         id: nextId(),
         account_id,
         ended_id: id,
@@ -101,10 +110,10 @@ export async function endCustomerPrice(
         actor,
         reason,
         made_at: NOW,
-      })
-      await note(transaction, account_id)
-    }
-    return getCustomerPrice(transaction, id)
+      })),
+    )
+    await note(transaction, account_id)
+    return undefined
   })
 }
 
@@ -130,21 +139,41 @@ export async function listCustomerPrices(
 
 const moment = (at: Date | null) => at && sql`${at.toISOString()}::timestamptz`
 
+/** True if the account can have as many more prices. Needs its lock. */
+export async function hasRoom(
+  transaction: Pick<PostgresJsDatabase, "$count">,
+  account_id: string,
+  more: number,
+): Promise<boolean> {
+  const of_account = and(eq(p.account_id, account_id), isNotOver)
+  return (await transaction.$count(sql`${customer_prices} ${p}`, of_account)) + more <= MAX_CUSTOMER_PRICES
+}
+
 /** True for a time before now, and for an end that is not after the beginning. */
-async function isPast(transaction: KeyStatements, from: Date | null, until: Date | null): Promise<boolean> {
+export async function isPast(
+  transaction: KeyStatements,
+  from: Date | null,
+  until: Date | null,
+): Promise<boolean> {
   const rows = await transaction.execute<{ is_past: boolean }>(sql`
     SELECT coalesce(${moment(from) ?? NOW} < ${NOW} OR ${moment(until)} <= ${moment(from) ?? NOW}, false) AS is_past`)
   return rows[0]?.is_past === true
 }
 
 /** Tells the statements that hold. Needs the account's lock. */
-async function note(transaction: KeyStatements, account_id: string): Promise<void> {
+export async function note(transaction: KeyStatements, account_id: string): Promise<void> {
   await transaction
     .update(accounts)
     .set({ budgets_version: sql`${accounts.budgets_version} + 1` })
     .where(eq(accounts.id, account_id))
   await noteLimits(transaction, account_id)
 }
+
+/** The time at which a price ends, by itself or by an operator; null for never. */
+export const endsAt =
+  sql<Date | null>`least(${p.until_at}, (SELECT min(${q.from_at}) FROM ${customer_prices} ${q} WHERE ${q.ended_id} = ${p.id}))`.mapWith(
+    p.from_at,
+  )
 
 const { ended_id: _, ...columns } = getTableColumns(p)
 const end = sql<
@@ -153,7 +182,7 @@ const end = sql<
   FROM ${customer_prices} ${q} WHERE ${q.ended_id} = ${p.id} ORDER BY ${q.from_at}, ${q.id} LIMIT 1)`
 const state = sql<CustomerPriceState>`CASE WHEN NOT (${isNotOver}) THEN 'over' WHEN ${p.from_at} > ${NOW} THEN 'scheduled'
   WHEN EXISTS (SELECT FROM ${customer_prices} ${n} WHERE ${n.account_id} = ${p.account_id} AND ${n.model} IS NOT DISTINCT FROM ${p.model}
-    AND (${n.made_at}, ${n.id}) > (${p.made_at}, ${p.id}) AND ${holdsAt(n, NOW)}) THEN 'replaced' ELSE 'current' END`
+    AND (${n.price_list_id} IS NULL, ${n.made_at}, ${n.id}) > (${p.price_list_id} IS NULL, ${p.made_at}, ${p.id}) AND ${holdsAt(n, NOW)}) THEN 'replaced' ELSE 'current' END`
 
 function recordOf({ end, ...price }: Awaited<ReturnType<typeof read>>[number]): CustomerPriceRecord {
   if (end === null) return { ...price, end }

@@ -23,8 +23,8 @@ export function isOpenAt(price: TimedColumns, moment: SQL): SQL {
 }
 
 /**
- * The customer price of a call that is held now (D100): that of its model before that of all models, and of several the one that was
- * made last. Also tells whether the call's terms are those of that price, or of the configuration where it is a multiplier or
+ * The customer price of a call that is held now (D100): that of its model before that of all models, its own before that of a price
+ * list (D110), and of several the one that was made last. Also tells whether the call's terms are those of that price, or of the configuration where it is a multiplier or
  * there is none.
  */
 export function priceOfCall(account_id: SQL, terms_id: SQL): SQL {
@@ -34,17 +34,17 @@ export function priceOfCall(account_id: SQL, terms_id: SQL): SQL {
       SELECT CASE WHEN ${p.prices} IS NULL THEN ${p.price_multiplier_bp} ELSE ${sql.raw(String(PAR_BP))} END AS price_multiplier_bp,
         CASE WHEN ${p.prices} IS NOT NULL THEN ${p.id} END AS own_id
       FROM ${customer_prices} ${p} WHERE ${p.account_id} = ${account_id} AND coalesce(${p.model} = ${own.model}, true) AND ${holdsAt(p, sql`now()`)}
-      ORDER BY ${p.model} IS NULL, ${p.made_at} DESC, ${p.id} DESC LIMIT 1) best ON true
+      ORDER BY ${p.model} IS NULL, ${p.price_list_id} IS NOT NULL, ${p.made_at} DESC, ${p.id} DESC LIMIT 1) best ON true
     WHERE ${own.id} = ${terms_id}`
 }
 
-/** The prices of an account that hold now, as a JSON array: for each model, and for all models, the one that was made last. */
+/** The prices of an account that hold now, as a JSON array: for each model, and for all models, the one that `priceOfCall` takes. */
 export function pricesOfAccount(account_id: SQL): SQL {
   return sql`(SELECT json_agg(json_build_object('id', x.id, 'model', x.model, 'price_multiplier_bp', x.price_multiplier_bp,
       'prices', x.prices))
     FROM (SELECT DISTINCT ON (${p.model}) ${p.id}, ${p.model}, ${p.price_multiplier_bp}, ${p.prices} FROM ${customer_prices} ${p}
       WHERE ${p.account_id} = ${account_id} AND ${holdsAt(p, sql`now()`)}
-      ORDER BY ${p.model}, ${p.made_at} DESC, ${p.id} DESC) x)`
+      ORDER BY ${p.model}, ${p.price_list_id} IS NOT NULL, ${p.made_at} DESC, ${p.id} DESC) x)`
 }
 
 /** The prices in an answer of `pricesOfAccount`. */

@@ -22,6 +22,7 @@ import { moveRoutes } from "./moves.ts"
 import { operatorRoutes } from "./named-operators.ts"
 import { operatorLogRoutes } from "./operator-log.ts"
 import type { Operators } from "./operators.ts"
+import { priceListRoutes } from "./price-lists.ts"
 import { reconciliationRoutes } from "./reconciliation.ts"
 import { refusalRoutes } from "./refusals.ts"
 import { reportRoutes } from "./reports.ts"
@@ -68,6 +69,7 @@ export function adminRoutes(operators: Operators) {
     .use(endUserRoutes(operators))
     .use(budgetRoutes(operators))
     .use(customerPriceRoutes(operators))
+    .use(priceListRoutes(operators))
     .use(callRoutes(operators))
     .use(eventRoutes(operators))
     .use(sinkRoutes(operators))

@@ -4,11 +4,13 @@ import { changeOutcome } from "../../wire/operators.ts"
 import { objectOf } from "../../wire/usage.ts"
 import {
   accountBody,
+  assignmentBody,
   budgetBody,
   creditBody,
   customerPriceBody,
   keyBody,
   operatorBody,
+  priceListBody,
 } from "../record-bodies.ts"
 import { actorOf, checkRole, reasonOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
@@ -113,6 +115,10 @@ async function readResource(ledger: Operators["ledger"], route: string, id: stri
       return shownBy(budgetBody, await ledger.getBudget(id))
     case "prices":
       return shownBy(customerPriceBody, await ledger.getCustomerPrice(id))
+    case "price-lists":
+      return shownBy(priceListBody, await ledger.getPriceList(id))
+    case "assignments":
+      return shownBy(assignmentBody, await ledger.getAssignment(id))
     case "sinks":
       return shownBy(sinkBody, (await ledger.listSinks()).find((sink) => sink.id === id) ?? null)
     case "operators":

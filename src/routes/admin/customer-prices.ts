@@ -53,6 +53,11 @@ export function customerPriceRoutes(operators: Operators) {
         const price = await ledger.endCustomerPrice(id, { at, ...authorOf(request, reason) })
         if (price === null) throw errorOf(NO_CUSTOMER_PRICE)
         if (price === "past") throw invalidField("at", EXPIRY)
+        if (price === "of_list")
+          throw new GatewayError("invalid_request", {
+            message:
+              "This price is of a price list. Nothing was changed. End the list's assignment to the account.",
+          })
         return customerPriceBody(price)
       },
       ending,
@@ -60,8 +65,8 @@ export function customerPriceRoutes(operators: Operators) {
 }
 
 /** Throws for a model that is not configured, and for prices that it cannot have. */
-function checkPrice(
-  { model, price_multiplier, prices }: NewCustomerPrice,
+export function checkPrice(
+  { model, price_multiplier, prices }: Pick<NewCustomerPrice, "model" | "price_multiplier" | "prices">,
   models: Operators["models"],
 ): void {
   if ((price_multiplier === undefined) === (prices === undefined))
@@ -90,6 +95,20 @@ function checkKinds(model: Model, prices: CustomerPriceTexts): void {
   if (isFree(sold.price)) throw invalidField("prices", "at least one price above zero")
 }
 
+/** Errors of a price of an account, or of several (D110). */
+export const PRICE_ERRORS = {
+  past: () =>
+    new GatewayError("invalid_request", {
+      message:
+        "from: a price cannot begin before now, or end before it begins. Calls keep the price that they were held at.",
+      param: "from",
+    }),
+  too_many: () =>
+    new GatewayError("invalid_request", {
+      message: `An account can have at most ${MAX_CUSTOMER_PRICES} prices that are not over. Nothing was changed.`,
+    }),
+}
+
 /** The price in the ledger, or the error if none was set. */
 function priceSet(result: CustomerPriceResult) {
   switch (result.outcome) {
@@ -99,15 +118,8 @@ function priceSet(result: CustomerPriceResult) {
     case "no_account":
       throw errorOf(NO_ACCOUNT)
     case "past":
-      throw new GatewayError("invalid_request", {
-        message:
-          "from: a price cannot begin before now, or end before it begins. Calls keep the price that they were held at.",
-        param: "from",
-      })
     case "too_many":
-      throw new GatewayError("invalid_request", {
-        message: `This account has ${MAX_CUSTOMER_PRICES} prices that are not over, the most that one can have. Nothing was changed.`,
-      })
+      throw PRICE_ERRORS[result.outcome]()
     case "conflict":
       throw new GatewayError("invalid_request", {
         message:

@@ -38,6 +38,8 @@ export const NO_ACCOUNT = notFound("No account has this id.")
 export const NO_KEY = notFound("No key has this id.")
 export const NO_BUDGET = notFound("No budget has this id.")
 export const NO_CUSTOMER_PRICE = notFound("No customer price has this id.")
+export const NO_PRICE_LIST = notFound("No price list has this id.")
+export const NO_ASSIGNMENT = notFound("No assignment of a price list has this id.")
 export const NO_CREDIT = notFound("No credit has this id.")
 export const NO_CALL = notFound("No call has this id.")
 
@@ -121,6 +123,8 @@ export const customerPriceExample: CustomerPriceBody = {
   prices: { input: "0.2", output: "1.6" },
   from: "2027-01-01T00:00:00.000Z",
   until: "2028-01-01T00:00:00.000Z",
+  price_list_id: null,
+  assignment_id: null,
   state: "scheduled",
   set_by: "Ann",
   reason: "Contract 118",

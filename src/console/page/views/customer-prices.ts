@@ -1,7 +1,8 @@
 import { CustomerPriceBody } from "../../../wire/customer-prices.ts"
+import type { PriceListBody } from "../../../wire/price-lists.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
-import { type FormField, openDialog } from "../form.ts"
+import { type FormField, filled, openDialog, REASON } from "../form.ts"
 import { brief, chip, none } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
@@ -9,7 +10,7 @@ import { columnsOf, list } from "../table.ts"
 const STATES: Readonly<Record<string, string>> = {
   scheduled: "Begins later.",
   current: "New calls have it.",
-  replaced: "A price that was set later holds in its place.",
+  replaced: "Another price holds in its place: one that was set later, or the account's own.",
   over: "New calls no longer have it.",
 }
 
@@ -19,7 +20,11 @@ export function customerPrices(visit: Visit, account_id: string): ViewPart {
   const column = columnsOf(CustomerPriceBody)
   const made = list(visit, {
     title: "Customer prices",
-    tools: button("New price", () => setPrice(account_id, reload)),
+    tools: el(
+      "div.actions",
+      button("New price", () => setPrice(account_id, reload)),
+      button("Assign price list", () => void assignList(account_id, reload)),
+    ),
     label: "Customer prices",
     key: ({ id }: CustomerPriceBody) => id,
     columns: [
@@ -30,6 +35,7 @@ export function customerPrices(visit: Visit, account_id: string): ViewPart {
         const end = ended?.at ?? until
         return brief(end)
       }),
+      column("price_list_id", ({ price_list_id }) => price_list_id ?? none()),
       column("state", ({ state }) => chip(state, STATES[state])),
       column("set_by"),
       column("reason"),
@@ -49,26 +55,50 @@ function priceOf({ price_multiplier, prices }: CustomerPriceBody): Child {
     .join(", ")
 }
 
-const REASON: FormField = { name: "reason", label: "Reason", hint: "Optional. Recorded in the journal." }
-
-function ending({ id, model, state }: CustomerPriceBody, done: () => void): Child {
+/** A price of a list ends with the others of its assignment. */
+function ending({ id, model, state, assignment_id }: CustomerPriceBody, done: () => void): Child {
   if (state === "over") return none()
+  const [path, what] =
+    assignment_id === null
+      ? [`/prices/${id}/end`, [model === null ? "all models" : named(model), " no longer have this price."]]
+      : [`/assignments/${assignment_id}/end`, ["all models no longer have the prices of this list."]]
   const open = () =>
     openDialog({
       title: "End price",
-      text: el(
-        "p",
-        "New calls to ",
-        model === null ? "all models" : named(model),
-        " no longer have this price.",
-      ),
+      text: el("p", "New calls to ", ...what),
       fields: [REASON],
       submit: "End now",
-      act: ({ reason }) => tell("POST", `/prices/${id}/end`, reason ? { reason } : {}),
+      act: ({ reason }) => tell("POST", path, reason ? { reason } : {}),
       done,
     })
   return button("End", open)
 }
+
+async function assignList(account_id: string, done: () => void): Promise<void> {
+  const { data } = await ask<ListBody<PriceListBody>>("/price-lists?limit=1000")
+  const id = ownId()
+  openDialog({
+    title: "Assign price list",
+    text: el(
+      "p",
+      "The account gets the prices of the list. Make and change lists with tollgate price-lists.",
+    ),
+    fields: [
+      { name: "list", label: "Price list", kind: data.map((list) => [list.id, list.name] as const) },
+      ...SPAN,
+      REASON,
+    ],
+    submit: "Assign",
+    act: ({ list, ...fields }) =>
+      tell("POST", `/price-lists/${list}/assignments`, { id, account_id, ...filled(fields) }),
+    done,
+  })
+}
+
+const SPAN: readonly FormField[] = [
+  { name: "from", label: "From", hint: "Optional. A time such as 2027-01-01T00:00:00Z." },
+  { name: "until", label: "Until", hint: "Optional." },
+]
 
 function setPrice(account_id: string, done: () => void): void {
   const id = ownId()
@@ -80,18 +110,15 @@ function setPrice(account_id: string, done: () => void): void {
       { name: "price_multiplier", label: "Price multiplier", hint: "For example 0.9. Empty with prices." },
       { name: "input", label: "Input, USD per 1M tokens", hint: "Empty: the configured price." },
       { name: "output", label: "Output, USD per 1M tokens", hint: "Other kinds: use the command line." },
-      { name: "from", label: "From", hint: "Optional. A time such as 2027-01-01T00:00:00Z." },
-      { name: "until", label: "Until", hint: "Optional." },
+      ...SPAN,
       REASON,
     ],
     submit: "Set",
     act: ({ input, output, ...fields }) => {
-      const given = (values: Readonly<Record<string, string | undefined>>) =>
-        Object.fromEntries(Object.entries(values).filter(([, value]) => value))
-      const prices = given({ input, output })
+      const prices = filled({ input: input ?? "", output: output ?? "" })
       return tell("POST", `/accounts/${account_id}/prices`, {
         id,
-        ...given(fields),
+        ...filled(fields),
         ...(Object.keys(prices).length > 0 && { prices }),
       })
     },

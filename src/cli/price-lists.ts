@@ -1,0 +1,213 @@
+import { readFileSync } from "node:fs"
+import { nextId, parseId } from "../id.ts"
+import { AssignedPriceList, AssignmentBody, PriceListBody } from "../wire/price-lists.ts"
+import { parseJson } from "../wire/usage.ts"
+import { accountId, EVERY } from "./accounts.ts"
+import { type AdminContext, adminCommand, listAll, listCommand, timeAhead } from "./admin-command.ts"
+import { CliError, orFail, UsageError, withRetryHint } from "./cli-error.ts"
+import type { Given, Group } from "./command.ts"
+import { priceOf } from "./customer-prices.ts"
+import { moment } from "./moment.ts"
+import { columnsOf, linesOf } from "./screen.ts"
+
+/** `tollgate price-lists`: prices that accounts share (D110). */
+
+const LIST = { "<list>": "the name of the price list, or its id" } as const
+const PRICES = {
+  "--multiplier <FACTOR>": "the factor for the configured prices of all models, such as 0.9",
+  "--file <FILE>":
+    'a JSON file with prices of models: [{"model": "NAME", "prices": {"input": "0.2"}}, {"model": "NAME", "price_multiplier": "0.8"}]',
+  "--reason <TEXT>": "the reason, recorded in the journal",
+  "--id <UUID>": "an id of your own: a retry with the same id changes nothing more",
+} as const
+
+const column = columnsOf(PriceListBody)
+const assignmentColumn = columnsOf(AssignmentBody)
+
+const list = listCommand({
+  summary: "List price lists, newest first",
+  words: {},
+  examples: [["tollgate price-lists", "their names, and who changed them last"]],
+  entry: PriceListBody,
+  columns: [
+    column("id"),
+    column("name"),
+    { title: "PRICES", of: ({ prices }) => prices.length, as: "count" },
+    column("version", { spare: 1 }),
+    column("changed_at"),
+    column("set_by", { spare: 2 }),
+    column("reason", { of: ({ reason }) => reason ?? "", spare: 3 }),
+  ],
+  empty: "No price lists yet. Create one: tollgate price-lists create NAME --multiplier 0.9",
+  path: async () => ["/price-lists"],
+})
+
+const show = adminCommand({
+  summary: "Show a price list, and how many accounts have it",
+  words: LIST,
+  examples: [["tollgate price-lists show Partners", "its prices as they are now"]],
+  run: async ({ list: word }, context) =>
+    showList(
+      context,
+      await context.client.get(`/price-lists/${await listId(context, word)}`, AssignedPriceList),
+    ),
+})
+
+const create = adminCommand({
+  summary: "Create a price list",
+  words: { "<name>": "a name for the list", ...PRICES },
+  examples: [
+    ["tollgate price-lists create Partners --multiplier 0.9", "10 % off the configured prices of all models"],
+    ["tollgate price-lists create Resellers --file prices.json", "prices of some models"],
+  ],
+  async run({ name, reason, id = nextId(), ...given }, context) {
+    const body = { id, name, reason, prices: pricesIn(given) }
+    const made = await withRetryHint(id, () => context.client.post("/price-lists", body, PriceListBody))
+    showList(context, made)
+  },
+})
+
+const change = adminCommand({
+  summary: "Replace the prices of a list, from now on, for all accounts that have it",
+  words: { ...LIST, ...PRICES },
+  examples: [
+    ["tollgate price-lists change Partners --multiplier 0.85", "calls in progress keep their price"],
+  ],
+  async run({ list: word, reason, id = nextId(), ...given }, context) {
+    const path = `/price-lists/${await listId(context, word)}`
+    const body = { id, reason, prices: pricesIn(given) }
+    const ask = () => withRetryHint(id, () => context.client.patch(path, body, AssignedPriceList))
+    let made = await ask()
+    for (let before = Number.POSITIVE_INFINITY; made.pending > 0 && made.pending < before; made = await ask())
+      before = made.pending
+    showList(context, made)
+    if (made.pending > 0)
+      throw new CliError(
+        `${made.pending} accounts keep the former prices. Repeat the command with --id ${id}.`,
+      )
+  },
+})
+
+const assign = adminCommand({
+  summary: "Give an account the prices of a list",
+  words: {
+    ...LIST,
+    "<account>": "the account's id, or its name if no other account has it",
+    "--from <TIME>": "when they begin: 2027-01-01, an RFC 3339 time, or 48h (default: now)",
+    "--until <TIME>": "when they end (default: when you end it)",
+    "--reason <TEXT>": "the reason, recorded in the journal",
+    "--id <UUID>": "an id of your own: a retry with the same id changes nothing more",
+  },
+  examples: [
+    ["tollgate price-lists assign Partners Acme", "from now on"],
+    [
+      'tollgate price-lists assign Partners Acme --from 24h --until 72h --reason "Contract 118"',
+      "for two days",
+    ],
+  ],
+  async run({ list: word, account, from, until, reason, id = nextId() }, context) {
+    const path = `/price-lists/${await listId(context, word)}/assignments`
+    const body = {
+      id,
+      account_id: await accountId(context, account),
+      from: from === undefined ? undefined : timeAhead("--from", from),
+      until: until === undefined ? undefined : timeAhead("--until", until),
+      reason,
+    }
+    showAssignment(context, await withRetryHint(id, () => context.client.post(path, body, AssignmentBody)))
+  },
+})
+
+const accounts = listCommand({
+  summary: "List the accounts to which a price list is assigned, newest first",
+  words: LIST,
+  examples: [["tollgate price-lists accounts Partners", "from when and until when"]],
+  entry: AssignmentBody,
+  columns: [
+    assignmentColumn("id"),
+    assignmentColumn("account_id"),
+    assignmentColumn("from", { of: ({ from }) => moment(from) }),
+    assignmentColumn("until", { of: ({ until }) => (until === null ? "" : moment(until)) }),
+    assignmentColumn("state"),
+    assignmentColumn("set_by", { spare: 1 }),
+    assignmentColumn("reason", { of: ({ reason }) => reason ?? "", spare: 2 }),
+  ],
+  empty: "No account has this list. Assign it: tollgate price-lists assign LIST ACCOUNT",
+  path: async ({ list: word }, context) => [`/price-lists/${await listId(context, word)}/assignments`],
+})
+
+const end = adminCommand({
+  summary: "End an assignment of a price list",
+  words: {
+    "<assignment>": 'the id of the assignment, as shown by "tollgate price-lists accounts"',
+    "--at <TIME>": "when it ends (default: now)",
+    "--reason <TEXT>": "the reason, recorded in the journal",
+  },
+  examples: [
+    [
+      'tollgate price-lists end 019f8b1c-9999-7000-9d4e-1a6b8c0f7e32 --reason "Contract cancelled"',
+      "from now on",
+    ],
+  ],
+  async run({ assignment, at, reason }, context) {
+    const id = parseId(assignment)
+    if (id === null)
+      throw new UsageError(
+        `"${assignment}" is no assignment id: "tollgate price-lists accounts LIST" lists them`,
+      )
+    const fields = { at: at === undefined ? undefined : timeAhead("--at", at), reason }
+    showAssignment(context, await context.client.post(`/assignments/${id}/end`, fields, AssignmentBody))
+  },
+})
+
+export const priceLists: Group = {
+  summary: "Create, change and assign prices that accounts share",
+  commands: { list, show, create, change, assign, accounts, end },
+  standard: "list",
+}
+
+async function listId(context: AdminContext, word: string): Promise<string> {
+  const id = parseId(word)
+  if (id !== null) return id
+  const { data } = await listAll(context, "/price-lists", {}, PriceListBody, EVERY)
+  const found = data.find(({ name }) => name === word)
+  if (found === undefined)
+    throw new CliError(`no price list is named "${word}": "tollgate price-lists" lists all price lists`)
+  return found.id
+}
+
+/** The gateway checks them. */
+function pricesIn({ multiplier, file }: Pick<Given<typeof PRICES>, "multiplier" | "file">): unknown[] {
+  const of_all = multiplier === undefined ? [] : [{ price_multiplier: multiplier }]
+  if (file === undefined) return of_all
+  const read = parseJson(orFail(() => readFileSync(file, "utf8"), `cannot read ${file}: `))
+  if (!Array.isArray(read)) throw new CliError(`${file} is no JSON array of prices`)
+  return [...read, ...of_all]
+}
+
+function showList(context: AdminContext, body: PriceListBody | AssignedPriceList): void {
+  const line = linesOf(PriceListBody, body)
+  context.showCard(body, () => [
+    line("id"),
+    line("name"),
+    line("version"),
+    ...body.prices.map((price) => [price.model ?? "all models", priceOf(price)] as const),
+    line("set_by"),
+    line("reason"),
+    line("changed_at"),
+    ...("assigned" in body ? [linesOf(AssignedPriceList, body)("assigned")] : []),
+  ])
+}
+
+function showAssignment(context: AdminContext, body: AssignmentBody): void {
+  const line = linesOf(AssignmentBody, body)
+  context.showCard(body, () => [
+    line("id"),
+    line("account_id"),
+    line("from"),
+    line("until", body.until === null ? "until it is ended" : moment(body.until)),
+    line("state"),
+    line("set_by"),
+    line("reason"),
+  ])
+}

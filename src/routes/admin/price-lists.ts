@@ -1,0 +1,321 @@
+import { Elysia } from "elysia"
+import { GatewayError } from "../../errors.ts"
+import type { PriceListRecord, PriceListResult } from "../../ledger/accounts/price-lists.ts"
+import { EXPIRY, listOf } from "../../wire/admin.ts"
+import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { CustomerPriceEnd, type NewCustomerPrice } from "../../wire/customer-prices.ts"
+import { invalidField } from "../../wire/fault.ts"
+import { pathId } from "../../wire/parameter.ts"
+import {
+  AssignedPriceList,
+  AssignmentBody,
+  NewAssignment,
+  NewPriceList,
+  PriceListBody,
+  PriceListChange,
+} from "../../wire/price-lists.ts"
+import { assignmentBody, priceListBody } from "../record-bodies.ts"
+import { accountExample, NO_ASSIGNMENT, NO_PRICE_LIST, ofOperators } from "../reference/examples.ts"
+import { answer, errorOf, shown } from "../reference/operation.ts"
+import { authorOf } from "./authorize.ts"
+import { checkPrice, PRICE_ERRORS } from "./customer-prices.ts"
+import type { Operators } from "./operators.ts"
+import { pageBody } from "./page-body.ts"
+
+/** Less than the deadline of the command line. What is left then is done when the change is sent again. */
+const UPDATING_MS = 40_000
+
+/** `/admin/price-lists`: prices that accounts share (D110). */
+export function priceListRoutes({ ledger, models }: Operators) {
+  const found = async (id: string) => {
+    const list = await ledger.getPriceList(id)
+    if (list === null) throw errorOf(NO_PRICE_LIST)
+    return list
+  }
+  /** Gives the accounts the list as it is now, also if it is changed again meanwhile. */
+  const update = async (list: PriceListRecord): Promise<void> => {
+    const until_ms = performance.now() + UPDATING_MS
+    let after: string | null = null
+    do after = (await ledger.updateAssignments(list, after)).next
+    while (after !== null && performance.now() < until_ms)
+    const now = await found(list.id)
+    if (now.version !== list.version && performance.now() < until_ms) await update(now)
+  }
+  const counted = async (list: PriceListRecord) => ({
+    ...priceListBody(list),
+    ...(await ledger.countAssignments(list)),
+  })
+  return new Elysia({ name: "admin-price-lists" })
+    .post(
+      "/price-lists",
+      async ({ body, request, status }) => {
+        const { id, name, prices } = body
+        const author = authorOf(request, body.reason)
+        const made = listMade(
+          await ledger.createPriceList({ id, name, prices: pricesOf(prices, models), ...author }),
+        )
+        return status(made.outcome === "created" ? 201 : 200, priceListBody(made.list))
+      },
+      creating,
+    )
+    .get(
+      "/price-lists",
+      async ({ query }) => pageBody(await ledger.listPriceLists(pageOf(query)), priceListBody, NO_PRICE_LIST),
+      listing,
+    )
+    .get("/price-lists/:id", async ({ params }) => counted(await found(params.id)), reading)
+    .patch(
+      "/price-lists/:id",
+      async ({ params, body, request }) => {
+        const change = { id: body.id, list_id: params.id, prices: pricesOf(body.prices, models) }
+        const { list } = listMade(
+          await ledger.changePriceList({ ...change, ...authorOf(request, body.reason) }),
+        )
+        await update(list)
+        return counted(await found(list.id))
+      },
+      changing,
+    )
+    .post(
+      "/price-lists/:id/assignments",
+      async ({ params, body, request, status }) => {
+        const list = await found(params.id)
+        const { id, account_id, from: from_at = null, until: until_at = null } = body
+        const author = authorOf(request, body.reason)
+        const made = await ledger.assignPriceList(list, { id, account_id, from_at, until_at, ...author })
+        if (!("assignment" in made)) throw assignmentError(made.outcome)
+        if ((await found(list.id)).version !== list.version) await update(await found(list.id))
+        return status(made.outcome === "created" ? 201 : 200, assignmentBody(made.assignment))
+      },
+      assigning,
+    )
+    .get(
+      "/price-lists/:id/assignments",
+      async ({ params, query }) => {
+        const page = await ledger.listAssignments(await found(params.id), pageOf(query))
+        return pageBody(page, assignmentBody, NO_PRICE_LIST)
+      },
+      listingAssignments,
+    )
+    .post(
+      "/assignments/:id/end",
+      async ({ params: { id }, body: { at = null, reason }, request }) => {
+        const assignment = await ledger.endAssignment(id, { at, ...authorOf(request, reason) })
+        if (assignment === null) throw errorOf(NO_ASSIGNMENT)
+        if (assignment === "past") throw invalidField("at", EXPIRY)
+        return assignmentBody(assignment)
+      },
+      ending,
+    )
+}
+
+type RequestedPrice = Pick<NewCustomerPrice, "model" | "price_multiplier" | "prices">
+
+/** The prices of a list as the ledger has them. Throws for a model that is there twice. */
+function pricesOf(requested: readonly RequestedPrice[], models: Operators["models"]) {
+  const seen = new Set<string | undefined>()
+  return requested.map((price) => {
+    checkPrice(price, models)
+    if (seen.has(price.model))
+      throw invalidField("prices", "one price for each model, and one for all models")
+    seen.add(price.model)
+    const { model = null, price_multiplier: price_multiplier_bp = null, prices = null } = price
+    return { model, price_multiplier_bp, prices }
+  })
+}
+
+function listMade(result: PriceListResult) {
+  switch (result.outcome) {
+    case "created":
+    case "known":
+      return result
+    case "no_list":
+      throw errorOf(NO_PRICE_LIST)
+    case "name_taken":
+      throw new GatewayError("invalid_request", {
+        message: "Another price list has this name. Nothing was changed.",
+        param: "name",
+      })
+    case "conflict":
+      throw idTaken("Another price list has this id.")
+  }
+}
+
+function assignmentError(outcome: "no_account" | "conflict" | "past" | "too_many"): Error {
+  switch (outcome) {
+    case "no_account":
+      return invalidField("account_id", "the id of an account")
+    case "conflict":
+      return idTaken("Another assignment has this id.")
+    default:
+      return PRICE_ERRORS[outcome]()
+  }
+}
+
+function idTaken(fact: string): GatewayError {
+  return new GatewayError("invalid_request", {
+    message: `${fact} Nothing was changed. Use a new id.`,
+    param: "id",
+  })
+}
+
+const LIST_ID = "019f8b1c-8888-7000-9d4e-1a6b8c0f7e32"
+const listExample: PriceListBody = {
+  id: LIST_ID,
+  name: "Partners",
+  version: 1,
+  prices: [
+    { model: "gpt-5-mini", price_multiplier: null, prices: { input: "0.2", output: "1.6" } },
+    { model: null, price_multiplier: "0.9", prices: null },
+  ],
+  set_by: "api",
+  reason: "Partner programme",
+  changed_at: "2026-11-21T09:33:00.000Z",
+}
+const changedExample: AssignedPriceList = {
+  ...listExample,
+  version: 2,
+  prices: [{ model: null, price_multiplier: "0.85", prices: null }],
+  reason: "Terms of 2027",
+  assigned: 0,
+  pending: 0,
+}
+const assignmentExample: AssignmentBody = {
+  id: "019f8b1c-9999-7000-9d4e-1a6b8c0f7e32",
+  price_list_id: LIST_ID,
+  account_id: accountExample.id,
+  from: "2027-01-01T00:00:00.000Z",
+  until: "2028-01-01T00:00:00.000Z",
+  state: "scheduled",
+  set_by: "api",
+  reason: "Contract 118",
+  created_at: "2026-11-21T09:33:00.000Z",
+}
+const requested = [
+  { model: "gpt-5-mini", prices: { input: "0.2", output: "1.6" } },
+  { price_multiplier: "0.9" },
+] as const
+
+const creating = ofOperators({
+  body: shown(NewPriceList, {
+    list: { name: "Partners", prices: [...requested], reason: "Partner programme" },
+  }),
+  response: {
+    200: answer("A price list with this id already exists. Nothing was changed.", PriceListBody, {
+      list: listExample,
+    }),
+    201: answer("The price list.", PriceListBody, { list: listExample }),
+  },
+
+  operationId: "createPriceList",
+  tag: "Accounts",
+  summary: "Create a price list",
+  description:
+    "Makes a named list of prices for accounts to share: for a model or for all models, a multiplier of the configured prices or prices by kind. It holds for the accounts to which it is assigned.",
+  invalid: "name",
+  errors: [],
+})
+
+const listing = ofOperators({
+  query: PageQuery,
+  response: {
+    200: answer("A page of price lists.", listOf(PriceListBody), {
+      lists: { data: [listExample], next: null },
+    }),
+  },
+
+  operationId: "listPriceLists",
+  tag: "Accounts",
+  summary: "List price lists",
+  description: "Lists all price lists as they are now, newest first.",
+  errors: [],
+})
+
+const reading = ofOperators({
+  params: pathId("The price list's id."),
+  response: {
+    200: answer("The price list.", AssignedPriceList, { list: { ...listExample, assigned: 0, pending: 0 } }),
+  },
+
+  operationId: "getPriceList",
+  tag: "Accounts",
+  summary: "Read a price list",
+  description: "Returns the list as it is now, and how many accounts have it.",
+  errors: [NO_PRICE_LIST],
+})
+
+const changing = ofOperators({
+  params: pathId("The price list's id."),
+  body: shown(PriceListChange, {
+    change: { prices: [{ price_multiplier: "0.85" }], reason: "Terms of 2027" },
+  }),
+  response: { 200: answer("The price list.", AssignedPriceList, { list: changedExample }) },
+
+  operationId: "changePriceList",
+  tag: "Accounts",
+  summary: "Change a price list",
+  description:
+    "Replaces the prices of the list, from now on, for all accounts that have it now or later. Each account changes in a transaction of its own; what is the same stays. If `pending` in the answer is not 0, or there is no answer, send the change again with the same `id`. Calls in progress keep the price that they were held at. Each change is an entry of the journal.",
+  invalid: "prices",
+  errors: [NO_PRICE_LIST],
+})
+
+const assigning = ofOperators({
+  params: pathId("The price list's id."),
+  body: shown(NewAssignment, {
+    assignment: {
+      account_id: accountExample.id,
+      from: "2027-01-01T00:00:00Z",
+      until: "2028-01-01T00:00:00Z",
+      reason: "Contract 118",
+    },
+  }),
+  response: {
+    200: answer("An assignment with this id already exists. Nothing was changed.", AssignmentBody, {
+      assignment: assignmentExample,
+    }),
+    201: answer("The assignment.", AssignmentBody, { assignment: assignmentExample }),
+  },
+
+  operationId: "assignPriceList",
+  tag: "Accounts",
+  summary: "Assign a price list",
+  description:
+    "Gives an account the prices of the list for calls that are held from `from` on and before `until`: a customer price for each price of the list. A customer price of the account itself comes before one of a list for the same model, and of two lists the one that was assigned later.",
+  invalid: "from",
+  errors: [NO_PRICE_LIST],
+})
+
+const listingAssignments = ofOperators({
+  params: pathId("The price list's id."),
+  query: PageQuery,
+  response: {
+    200: answer("A page of assignments.", listOf(AssignmentBody), {
+      assignments: { data: [assignmentExample], next: null },
+    }),
+  },
+
+  operationId: "listAssignments",
+  tag: "Accounts",
+  summary: "List the accounts of a price list",
+  description: "Lists all assignments of the list, newest first, also those that are over.",
+  errors: [NO_PRICE_LIST],
+})
+
+const ending = ofOperators({
+  params: pathId("The assignment's id."),
+  body: shown(CustomerPriceEnd, { now: { reason: "Contract cancelled" } }),
+  response: {
+    200: answer("The assignment. Nothing was changed if it was over by then.", AssignmentBody, {
+      assignment: { ...assignmentExample, until: "2026-12-01T00:00:00.000Z", state: "over" },
+    }),
+  },
+
+  operationId: "endAssignment",
+  tag: "Accounts",
+  summary: "End an assignment of a price list",
+  description:
+    "Ends all prices of the assignment from `at` on, which cannot be in the past. The end is an entry of the journal.",
+  invalid: "at",
+  errors: [NO_ASSIGNMENT],
+})
