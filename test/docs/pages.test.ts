@@ -20,6 +20,7 @@ const ROOT = join(import.meta.dir, "../..")
 /** Pages whose blocks have a test of their own, which names the page. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/clients.md": "test/clients/page.ts",
+  "docs/load-testing.md": "test/docs/load-testing.test.ts",
   "docs/metrics.md": "test/metrics/exposition.test.ts",
   "docs/providers.md": "test/presets/page.ts",
   "docs/operating.md": "test/docs/operating.test.ts",

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { Workplace } from "../process/workplace.ts"
+import { startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { type Block, blocksOf } from "./blocks.ts"
+import { play } from "./shell.ts"
+
+/** docs/load-testing.md: each tool that this machine has is run as the page says, for a second; the ledger has its calls. */
+
+const PAGE = "docs/load-testing.md"
+const [prepare, ...commands] = blocksOf(PAGE)
+if (prepare === undefined) throw new Error(`${PAGE} has no block`)
+
+/** The program of a block, and what its report says if a call failed. */
+const FAILED: Readonly<Record<string, RegExp>> = {
+  hey: /Error distribution|\[[345]\d\d\]/,
+  ab: /Failed requests: +[1-9]|Non-2xx/,
+  wrk: /Non-2xx/,
+  oha: /\[[345]\d\d\]/,
+  vegeta: /\b[345]\d\d:\d/,
+  k6: /charged[^\n]*\n[^\n]*✗/,
+  guidellm: /Traceback|ERROR/,
+  aiperf: /Traceback|ERROR/,
+}
+const toolOf = ({ text }: Block): string =>
+  Object.keys(FAILED).find((name) => new Set(text.split(/\s+/)).has(name)) ?? "none"
+
+let provider: Provider
+let gateway: TestGateway
+const place = new Workplace()
+
+beforeAll(async () => {
+  provider = await startProvider()
+  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+  const model = { family: "chat", price: { input: "1", output: "1" }, max_output_tokens: 100 }
+  gateway = await startGateway(provider, {
+    models: [{ ...model, name: "demo-small", upstreams: [{ use: "first", model: "upstream-model" }] }],
+  })
+})
+afterAll(async () => {
+  const { violations } = await gateway.audit()
+  await gateway.stop()
+  await provider.stop()
+  await place.clear()
+  expect(violations).toEqual([])
+})
+
+describe("docs/load-testing.md", () => {
+  test("has one command for each tool", () => {
+    expect(commands.map(toolOf)).toEqual(Object.keys(FAILED))
+  })
+
+  for (const block of commands) {
+    const tool = toolOf(block)
+    // The last two fetch a tokenizer from the network, which tests do not use.
+    const is_here = Bun.which(tool) !== null && tool !== "guidellm" && tool !== "aiperf"
+    test.skipIf(!is_here)(`${tool} runs as it stands, and no call fails`, async () => {
+      const { id, key } = await gateway.account("1")
+      const words = { "tg_live_…": key, "10s": "1s", "-t 10 ": "-t 1 " }
+      const said = await play([prepare, block], { folder: place.folder, url: gateway.url, words })
+      expect(said).not.toMatch(FAILED[tool] ?? /./)
+      const made = await gateway.calls(`?account=${id}`)
+      expect(made.length).toBeGreaterThan(0)
+    })
+  }
+
+  test("names only parts of the program that there are, and its request is a call", async () => {
+    const body = /'(\{.*\})'/.exec(prepare.text)?.[1] ?? "none"
+    const { key } = await gateway.account("1")
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }
+    const asked = [
+      fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers, body }),
+      // As guidellm asks, first without and then with a key.
+      fetch(`${gateway.url}/health`),
+      fetch(`${gateway.url}/v1/models`, { headers }),
+    ]
+    expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200])
+    const script = /call\.js <<'END'\n([\s\S]*?)\nEND/.exec(
+      readFileSync(join(import.meta.dir, "../..", PAGE), "utf8"),
+    )
+    const { exports, imports } = new Bun.Transpiler({ loader: "js" }).scan(script?.[1] ?? "")
+    expect([exports, imports.map(({ path }) => path)]).toEqual([
+      ["default", "options"],
+      ["k6", "k6/http"],
+    ])
+  })
+})
