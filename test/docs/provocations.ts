@@ -354,8 +354,9 @@ let shared: World | null = null
 
 /** For requests that leave it as it is, or that come while no other can be made. */
 async function sharedWorld(stage: Stage): Promise<World> {
+  if (shared !== null) return shared
   const world = await stage.world()
-  shared ??= {
+  shared = {
     ...world,
     ...(await stage.list(world)),
     sink_id: await stage.sink(),
