@@ -215,6 +215,9 @@ describe("deploy/kubernetes.yaml", () => {
 describe("docs/deploying.md", () => {
   /** Blocks that nothing here runs, by a word of theirs: what would be needed, and what is checked in its place. */
   const UNRUN: Readonly<Record<string, string>> = {
+    "helm upgrade": "needs a cluster; test/docs/helm.test.ts renders the chart with the values above it",
+    "terraform -chdir": "test/docs/terraform.test.ts runs it where terraform is",
+    "accounts = {": "the same",
     "CREATE ROLE": "test/ledger/fitness.test.ts runs it",
     "systemctl daemon-reload": "changes this machine; its paths are those of the unit, below",
     "docker run":
