@@ -145,8 +145,9 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
 
       const go_on = Promise.withResolvers<void>()
       provider.replyOnce(async (exchange) => {
-        const [first, ...rest] = chatWords("Hello", " there")
+        const [role, first, ...rest] = chatWords("Hello", " there")
         await exchange.head(200, { "content-type": "text/event-stream" })
+        await exchange.chunk(sseEvent(role))
         await exchange.chunk(sseEvent(first))
         await go_on.promise
         await sse(rest, { usage: usage(10, 20) })({ ...exchange, head: async () => true })
@@ -419,6 +420,36 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       const cells = await row.first().locator("td").allInnerTexts()
       expect([cells[0], cells[1], cells[3], cells[4]]).toEqual([HOSTILE, "a", "timeout", "1"])
       await client.end()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "D102 the log shows who changed what, and is narrowed to an actor",
+    async () => {
+      const { token } = await gateway.admin<{ token: string }>("POST", "/operators", {
+        name: "Ann <b>",
+        role: "billing",
+      })
+      const [account] = (await gateway.admin<{ data: { id: string }[] }>("GET", "/accounts")).data
+      const changed = await fetch(`${gateway.url}/admin/accounts/${account?.id}`, {
+        method: "PATCH",
+        headers: {
+          authorization: `Bearer ${token}`,
+          "content-type": "application/json",
+          "x-tollgate-reason": "Contract 118",
+        },
+        body: JSON.stringify({ price_multiplier: "1.25" }),
+      })
+      expect(changed.status).toBe(200)
+      await visit("#/log")
+      await page.getByLabel("Actor").fill("Ann <b>")
+      await page.getByRole("button", { name: "Show" }).click()
+      await page.waitForURL(/actor=Ann/)
+      const row = page.getByRole("table", { name: "Log" }).locator("tbody tr")
+      await row.getByText("Contract 118").waitFor()
+      expect(await row.count()).toBe(1)
+      expect(await row.textContent()).toContain('price_multiplier: "1" → "1.25"')
     },
     TEST_MS,
   )

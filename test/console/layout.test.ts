@@ -74,6 +74,7 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
     ["receipt", () => `#/calls/${crowd.call_id}`],
     ["upstreams", () => "#/upstreams"],
     ["events", () => "#/events"],
+    ["log", () => "#/log"],
     ["audit", () => "#/audit"],
   ])(
     "D50 nothing of %s leaves its card or the window, or is unreadable",

@@ -9,6 +9,7 @@ import { audit } from "./views/audit.ts"
 import { budgetLog } from "./views/budgets.ts"
 import { calls } from "./views/calls.ts"
 import { live } from "./views/live.ts"
+import { log } from "./views/log.ts"
 import { overview } from "./views/overview.ts"
 import { receipt } from "./views/receipt.ts"
 import { sinks } from "./views/sinks.ts"
@@ -31,6 +32,7 @@ const places: Readonly<Record<string, MenuEntry>> = {
   calls: { name: "Calls", view: calls, one: receipt },
   upstreams: { name: "Upstreams", view: upstreams },
   events: { name: "Events", view: sinks },
+  log: { name: "Log", view: log },
   audit: { name: "Audit", view: audit },
 }
 

@@ -13,7 +13,7 @@ interface Rights {
   readonly is_change?: boolean
 }
 
-const SUSPEND = { role: "support", fields: ["suspended", "reason"], others: "billing" } as const
+const SUSPEND = { role: "support", fields: ["suspended"], others: "billing" } as const
 const BILLING = { role: "billing" } as const
 const ADMIN = { role: "admin" } as const
 
