@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Answer } from "../support/answer.ts"
 import { MESSAGES, PRICE, until } from "../support/gateway.ts"
@@ -14,15 +14,8 @@ const OPEN_MS = 10_000
 
 const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
 
-/** When the breaker of `fragile` opened: 10 s later the last test looks what it does. */
-let opened_ms = 0
 const harness = await openHarness(configuration)
 const account = await harness.account()
-for (let call = 0; call < FAILURES; call++) {
-  harness.provider.replyOnce(json(503, {}))
-  expectError(await ask("fragile"), "upstream_unavailable")
-}
-opened_ms = performance.now()
 afterAll(() => harness.close())
 
 function configuration(url: string) {
@@ -110,6 +103,16 @@ describe("D33 limits.in_flight", () => {
 })
 
 describe("D33 five failures in a row open an upstream's breaker", () => {
+  /** When the breaker of `fragile` opened: 10 s later the last test looks what it does. */
+  let opened_ms = 0
+  beforeAll(async () => {
+    for (let call = 0; call < FAILURES; call++) {
+      harness.provider.replyOnce(json(503, {}))
+      expectError(await ask("fragile"), "upstream_unavailable")
+    }
+    opened_ms = performance.now()
+  })
+
   test("503 at once, before any hold; the key is still judged", async () => {
     await harness.untouched(account.id, async () => {
       expectError(await ask("fragile"), "upstream_unavailable")
