@@ -170,7 +170,7 @@ describe("/metrics", () => {
     expect(seen("upstream")).toEqual(["counter", "first"])
     expect(seen("gen_ai_request_model")).toEqual([CHAT])
     expect(seen("gen_ai_provider_name")).toEqual(["first"])
-    expect(seen("outcome")).toEqual(["200", "400"])
+    expect(seen("outcome")).toEqual(["200", "400", "done"])
     expect(seen("failure")).toEqual(["upstream_error", "usage_missing"])
     expect(seen("route")).toEqual(
       [
