@@ -4,16 +4,14 @@ import { buckets, unitOf } from "../../src/kinds.ts"
 import type { CustomerPrice, CustomerPriceTexts } from "../../src/ledger/entries.ts"
 import type { Price } from "../../src/money.ts"
 import { costPico } from "../../src/settlement/price.ts"
+import { priceOf } from "../support/price.ts"
 import { aModel } from "./model.ts"
 
 /** D100: a model at the prices of one customer. */
 
 const named = Object.fromEntries(buckets.map((bucket, at) => [bucket, BigInt(7 + at) * 100_000n]))
 const price: Price = {
-  input_pico: 300_000n,
-  cached_input_pico: 30_000n,
-  output_pico: 2_000_000n,
-  per_call_nano: 5n,
+  ...priceOf(300_000n, 30_000n, 2_000_000n, 5n),
   buckets: named,
   tool_runs: { browser: 9_000_000n, shell: 1_000_000n },
 }

@@ -5,10 +5,11 @@ import type { Model } from "../../src/config/config.ts"
 import { ceilToNano, heldFor, type Price } from "../../src/money.ts"
 import { chat as operation } from "../../src/operations/chat.ts"
 import { type ChatRequest, parseChat } from "../../src/wire/chat-request.ts"
+import { priceOf } from "../support/price.ts"
 import { png } from "./files.ts"
 import { aModel, quoteOf } from "./model.ts"
 
-const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
+const price = priceOf(250_000n, 25_000n, 2_000_000n)
 const model = aModel({ price, max_output_tokens: 1_000, hold_output_tokens: 300, part_tokens: 4_096 })
 
 const chat = (fields: object = {}) =>
@@ -132,24 +133,9 @@ describe("D12 the amount", () => {
       { ...price, cached_input_pico: 300_000n },
       30_500n,
     ],
-    [
-      "one rounding, up",
-      { max_tokens: 1 },
-      { input_pico: 1n, cached_input_pico: 0n, output_pico: 966n, per_call_nano: 0n },
-      2n,
-    ],
-    [
-      "what divides is not rounded",
-      { max_tokens: 1 },
-      { input_pico: 1n, cached_input_pico: 0n, output_pico: 965n, per_call_nano: 0n },
-      1n,
-    ],
-    [
-      "at least 1 nano-USD",
-      { max_tokens: 1 },
-      { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n },
-      1n,
-    ],
+    ["one rounding, up", { max_tokens: 1 }, priceOf(1n, 0n, 966n), 2n],
+    ["what divides is not rounded", { max_tokens: 1 }, priceOf(1n, 0n, 965n), 1n],
+    ["at least 1 nano-USD", { max_tokens: 1 }, priceOf(0n, 0n, 0n), 1n],
   ]
   test.each(rows)("%s", (_, fields, price, amount_nano) => {
     const { input_pico, cached_input_pico, output_pico } = price
@@ -160,12 +146,7 @@ describe("D12 the amount", () => {
 
   test("an amount that the ledger could not write becomes the largest that it can", () => {
     const dear = aModel({
-      price: {
-        input_pico: 999_999_999_999n,
-        cached_input_pico: 0n,
-        output_pico: 999_999_999_999n,
-        per_call_nano: 0n,
-      },
+      price: priceOf(999_999_999_999n, 0n, 999_999_999_999n),
       max_output_tokens: 10_000_000,
       part_tokens: 10_000_000,
     })
@@ -306,11 +287,7 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
 
   test.each([
     ["free output", { ...price, output_pico: 0n }, 1n],
-    [
-      "a free model, which still holds 1 nano-USD",
-      { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n },
-      0n,
-    ],
+    ["a free model, which still holds 1 nano-USD", priceOf(0n, 0n, 0n), 0n],
   ])("%s: no max_tokens would help", (_, price, available_nano) => {
     const free = aModel({ price })
     expect(

@@ -2,13 +2,9 @@ import { describe, expect, test } from "bun:test"
 import type { CallLine } from "../../bench/admin.ts"
 import { faultOf } from "../../bench/audit.ts"
 import type { Generated } from "../../bench/provider.ts"
+import { priceOf } from "../support/price.ts"
 
-const price = {
-  input_pico: 1_000_000n,
-  cached_input_pico: 100_000n,
-  output_pico: 4_000_000n,
-  per_call_nano: 0n,
-}
+const price = priceOf(1_000_000n, 100_000n, 4_000_000n)
 const terms = { price, bytes_per_token: 4, received_bytes: null }
 /** 16 uncached, 4 cached and 50 output tokens: 16,000 + 400 + 200,000 nano-USD. */
 const whole: Generated = {

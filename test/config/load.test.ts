@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Config } from "../../src/config/config.ts"
 import { anyErrors, presets } from "../../src/presets/presets.ts"
+import { priceOf } from "../support/price.ts"
 import { anUpstream } from "../support/upstream.ts"
 import { and, contract, load, small, upstream } from "./small.ts"
 
@@ -36,12 +37,7 @@ describe("the example of docs/configuration.md", () => {
           family: "chat",
           operations: ["chat", "embeddings", "responses"],
           routes: [{ upstream: openai, model: "gpt-5-mini-2025-08-07", priority: 0, weight: 1 }],
-          price: {
-            input_pico: 250_000n,
-            cached_input_pico: 25_000n,
-            output_pico: 2_000_000n,
-            per_call_nano: 0n,
-          },
+          price: priceOf(250_000n, 25_000n, 2_000_000n),
           tiers: [],
           service_tiers: [],
           max_output_tokens: 128_000,
@@ -61,12 +57,7 @@ describe("the example of docs/configuration.md", () => {
           family: "messages",
           operations: ["messages"],
           routes: [{ upstream: anthropic, model: "claude-sonnet-4-5", priority: 0, weight: 1 }],
-          price: {
-            input_pico: 3_000_000n,
-            cached_input_pico: 3_000_000n,
-            output_pico: 15_000_000n,
-            per_call_nano: 0n,
-          },
+          price: priceOf(3_000_000n, 3_000_000n, 15_000_000n),
           tiers: [],
           service_tiers: [],
           max_output_tokens: 64_000,
@@ -144,12 +135,7 @@ describe("what may be left out", () => {
     const [model] = load(JSON.stringify(small)).models
     expect(model).toMatchObject({
       hold_output_tokens: 100,
-      price: {
-        input_pico: 1_000_000n,
-        cached_input_pico: 1_000_000n,
-        output_pico: 2_000_000n,
-        per_call_nano: 0n,
-      },
+      price: priceOf(1_000_000n, 1_000_000n, 2_000_000n),
       routes: [{ model: "m" }],
     })
   })
@@ -157,18 +143,10 @@ describe("what may be left out", () => {
   test("D44 a call's price is exact to the nano; a price of a call alone is one; free is a price of nothing", () => {
     const priced = (model: object) =>
       load(and({ models: [{ ...small.models[0], ...model }] })).models[0]?.price
-    expect(priced({ price: { input: "0", output: "0", per_call: "0.000000001" } })).toEqual({
-      input_pico: 0n,
-      cached_input_pico: 0n,
-      output_pico: 0n,
-      per_call_nano: 1n,
-    })
-    expect(priced({ price: undefined, free: true })).toEqual({
-      input_pico: 0n,
-      cached_input_pico: 0n,
-      output_pico: 0n,
-      per_call_nano: 0n,
-    })
+    expect(priced({ price: { input: "0", output: "0", per_call: "0.000000001" } })).toEqual(
+      priceOf(0n, 0n, 0n, 1n),
+    )
+    expect(priced({ price: undefined, free: true })).toEqual(priceOf(0n, 0n, 0n))
   })
 
   test("D43 how long answers are kept", () => {

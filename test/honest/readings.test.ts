@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { printUsd } from "../../src/money.ts"
+import { chatSums, sums } from "../usage/sums.ts"
 import { type CaseCall, callOf, cost, openCases, recordOf, scriptOf } from "./stage.ts"
 
 /** D1, D3, D4, D6, D64, D66, D87: more of each kind of wrong quantity in an answer, through a real gateway. */
@@ -54,38 +55,22 @@ const thought = (reasoning_tokens: number) => ({ completion_tokens_details: { re
 
 const ROWS: Readonly<Record<string, Row>> = {
   "Q1 all of the output is reasoning, beside 0": {
-    stream: [
-      role,
-      says("hi"),
-      finish,
-      tells({ prompt_tokens: 7, completion_tokens: 0, total_tokens: 519, ...thought(512) }),
-      "[DONE]",
-    ],
+    stream: [role, says("hi"), finish, tells({ ...chatSums(7, 0, 519), ...thought(512) }), "[DONE]"],
     charge: cost({ input: 7, output: 512 }),
   },
   "Q1 reasoning beside, cached inside": {
-    usage: {
-      prompt_tokens: 216,
-      completion_tokens: 3,
-      total_tokens: 559,
-      prompt_tokens_details: { cached_tokens: 100 },
-      ...thought(340),
-    },
+    usage: { ...chatSums(216, 3, 559), prompt_tokens_details: { cached_tokens: 100 }, ...thought(340) },
     charge: cost({ input: 116, cached: 100, output: 343 }),
   },
   "Q2 thinking only in the total of a stream": {
     model: "gemini",
-    stream: [
-      says("hi"),
-      { ...finish, usage: { prompt_tokens: 1200, completion_tokens: 40, total_tokens: 2048 } },
-      "[DONE]",
-    ],
+    stream: [says("hi"), { ...finish, usage: chatSums(1200, 40, 2048) }, "[DONE]"],
     charge: cost({ input: 1200, output: 848 }),
   },
   "Q2 prompts of tools that only the total has": {
     operation: "responses",
     body: INPUT,
-    answer: response({ input_tokens: 100, output_tokens: 20, total_tokens: 500 }),
+    answer: response(sums(100, 20, 500)),
     charge: cost({ input: 100, output: 20 }),
     notes: ["total_unexplained"],
     aside: { unexplained_tokens: 380 },
@@ -101,13 +86,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     charge: cost({ output: 1 }),
   },
   "Q4 cached tokens of Databricks inside the prompt": {
-    usage: {
-      prompt_tokens: 5000,
-      completion_tokens: 12,
-      total_tokens: 5012,
-      cache_read_input_tokens: 4096,
-      cache_creation_input_tokens: 512,
-    },
+    usage: { ...chatSums(5000, 12, 5012), cache_read_input_tokens: 4096, cache_creation_input_tokens: 512 },
     charge: cost({ input: 392, cached: 4096, written: 512, output: 12 }),
   },
   "Q4 cached tokens at the top level without a total": {
@@ -120,14 +99,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     charge: cost({ input: 128, cached: 512, output: 2 }),
   },
   "Q5 usage only in x_groq": {
-    stream: [
-      says("hi"),
-      {
-        ...finish,
-        x_groq: { id: "r", usage: { prompt_tokens: 31, completion_tokens: 2, total_tokens: 33 } },
-      },
-      "[DONE]",
-    ],
+    stream: [says("hi"), { ...finish, x_groq: { id: "r", usage: chatSums(31, 2, 33) } }, "[DONE]"],
     charge: cost({ input: 31, output: 2 }),
   },
   "Q5 the words of another family": {
@@ -139,9 +111,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       says("hi"),
       finish,
       tells({
-        prompt_tokens: 20,
-        completion_tokens: 1500,
-        total_tokens: 1520,
+        ...chatSums(20, 1500, 1520),
         completion_tokens_details: { image_tokens: 1290, reasoning_tokens: 200 },
       }),
       "[DONE]",
@@ -153,9 +123,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     model: "without-images",
     body: INPUT,
     answer: response({
-      input_tokens: 20,
-      output_tokens: 1300,
-      total_tokens: 1320,
+      ...sums(20, 1300, 1320),
       output_tokens_details: { image_tokens: 1290 },
     }),
     charge: cost({ input: 20, output: 1300 }),
@@ -215,20 +183,12 @@ const ROWS: Readonly<Record<string, Row>> = {
     notes: ["cached_clamped"],
   },
   "Q9 reads and writes beside the prompt, as the total says": {
-    usage: {
-      prompt_tokens: 10,
-      completion_tokens: 5,
-      total_tokens: 1115,
-      cache_read_input_tokens: 900,
-      cache_creation_input_tokens: 200,
-    },
+    usage: { ...chatSums(10, 5, 1115), cache_read_input_tokens: 900, cache_creation_input_tokens: 200 },
     charge: cost({ input: 10, cached: 900, written: 200, output: 5 }),
   },
   "Q10 writes under another name": {
     usage: {
-      prompt_tokens: 3000,
-      completion_tokens: 5,
-      total_tokens: 3005,
+      ...chatSums(3000, 5, 3005),
       prompt_tokens_details: { cached_tokens: 100, cache_creation_tokens: 2800 },
     },
     charge: cost({ input: 100, cached: 100, written: 2800, output: 5 }),
@@ -236,9 +196,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   "Q10 audio from the cache": {
     model: "with-tools",
     usage: {
-      prompt_tokens: 1_000,
-      completion_tokens: 5,
-      total_tokens: 1_005,
+      ...chatSums(1_000, 5, 1_005),
       prompt_tokens_details: {
         cached_tokens: 700,
         audio_tokens: 600,
@@ -252,24 +210,20 @@ const ROWS: Readonly<Record<string, Row>> = {
     operation: "responses",
     body: INPUT,
     answer: response({
-      input_tokens: 3300,
-      output_tokens: 50,
-      total_tokens: 3350,
+      ...sums(3300, 50, 3350),
       input_tokens_details: { cached_tokens: 0, cache_write_tokens: 3207 },
     }),
     charge: cost({ input: 93, written: 3207, output: 50 }),
   },
   "Q11 citations": {
-    usage: { prompt_tokens: 33, completion_tokens: 9, total_tokens: 42, citation_tokens: 20_016 },
+    usage: { ...chatSums(33, 9, 42), citation_tokens: 20_016 },
     charge: cost({ input: 33, output: 9 }),
     notes: ["usage_unread"],
     aside: { unread: ["citation_tokens"] },
   },
   "Q11 seconds of audio, deep in a list": {
     usage: {
-      prompt_tokens: 33,
-      completion_tokens: 9,
-      total_tokens: 42,
+      ...chatSums(33, 9, 42),
       media: { clips: [{ seconds: 0 }, { seconds: 30 }] },
     },
     charge: cost({ input: 33, output: 9 }),
@@ -281,9 +235,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       says("hi"),
       finish,
       tells({
-        prompt_tokens: 12,
-        completion_tokens: 2,
-        total_tokens: 354,
+        ...chatSums(12, 2, 354),
         ...thought(340),
         cost_in_usd_ticks: 1_721_250,
       }),
@@ -296,9 +248,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     operation: "responses",
     body: INPUT,
     answer: response({
-      input_tokens: 8,
-      output_tokens: 4,
-      total_tokens: 12,
+      ...sums(8, 4, 12),
       cost: { input_tokens_cost: 1e-6, total_cost: 2.5e-6 },
     }),
     charge: cost({ input: 8, output: 4 }),

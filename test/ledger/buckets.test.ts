@@ -10,15 +10,13 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { priceOf } from "../support/price.ts"
 import { type Account, call, falsify, holdOf, openTestDatabase, settled } from "./test-database.ts"
 
 /** D60: ends count their buckets, and the audit computes the charge from them. */
 
 const PRICE = {
-  input_pico: 1_000n,
-  cached_input_pico: 100n,
-  output_pico: 4_000n,
-  per_call_nano: 0n,
+  ...priceOf(1_000n, 100n, 4_000n),
   buckets: {
     cache_write: 1_250n,
     cache_write_1h: 2_000n,

@@ -13,11 +13,12 @@ import type { End, Hold, PriceTerms } from "../../src/ledger/entries.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { freshDatabase, setUp } from "../support/database.ts"
+import { priceOf } from "../support/price.ts"
 
 export const HASH = "0".repeat(64)
 /** A lease that nothing in a test waits for. */
 export const LONG_LEASE = { renew_ms: 60_000, expire_ms: 240_000 }
-const PRICE = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
+const PRICE = priceOf(250_000n, 25_000n, 2_000_000n)
 /** What `openTestDatabase` registers first on its fresh database, so that their numbers are 1, 2 and 3. */
 const TERMS: readonly PriceTerms[] = [
   { family: "chat", model: "model", upstream: "first", price: PRICE },

@@ -4,10 +4,11 @@ import type { Verdict } from "../../src/settlement/decide.ts"
 import { linesOf, priceVerdict } from "../../src/settlement/price.ts"
 import { readUsage } from "../../src/usage/reading.ts"
 import type { Note } from "../../src/wire/call.ts"
+import { priceOf } from "../support/price.ts"
 
 /** D60: every kind of token at its own price, none of them twice, and none in silence. */
 
-const plain: Price = { input_pico: 1_000n, cached_input_pico: 100n, output_pico: 4_000n, per_call_nano: 0n }
+const plain: Price = priceOf(1_000n, 100n, 4_000n)
 const card: Price = {
   ...plain,
   buckets: {
@@ -86,13 +87,7 @@ describe("D60 a usage is charged bucket by bucket", () => {
     ["images without a price are noted", prompt({ image_tokens: 10 }), plain, 300n, ["unpriced"]],
     ["searches without a price are noted", { num_search_queries: 1 }, plain, 300n, ["unpriced"]],
     ["no searches without a price are nothing", { num_search_queries: 0 }, plain, 300n, []],
-    [
-      "a free model is free of everything",
-      prompt({ audio_tokens: 10 }),
-      { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n },
-      0n,
-      [],
-    ],
+    ["a free model is free of everything", prompt({ audio_tokens: 10 }), priceOf(0n, 0n, 0n), 0n, []],
   ]
   test.each(rows)("%s", (_, fields, price, charge_nano, notes) => {
     const priced = priceVerdict(verdict(fields), price, AMOUNT)

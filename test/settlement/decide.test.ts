@@ -3,13 +3,7 @@ import type { JsonEvidence, StreamEvidence } from "../../src/meter/reading.ts"
 import { decide, type EstimateTerms, type Verdict } from "../../src/settlement/decide.ts"
 import { type Ending, endings, type Failure, type Note } from "../../src/wire/call.ts"
 import type { UsageReading } from "../../src/wire/usage.ts"
-
-const terms = {
-  bytes_per_token: 4,
-  prompt_tokens_estimate: 0,
-  estimate_prompt: "client_cut",
-  estimate_output: true,
-} as const
+import { terms } from "./terms.ts"
 
 const missing: UsageReading = { state: "missing" }
 const invalid: UsageReading = { state: "invalid" }

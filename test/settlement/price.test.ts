@@ -5,16 +5,12 @@ import type { Verdict } from "../../src/settlement/decide.ts"
 import { costPico, priceVerdict } from "../../src/settlement/price.ts"
 import type { Note } from "../../src/wire/call.ts"
 import { MAX_TOKENS, type Usage } from "../../src/wire/usage.ts"
+import { priceOf } from "../support/price.ts"
 
 /** USD 0.25, 0.025 and 2 per 1M tokens: 0.25, 0.025 and 2 nano a thousand tokens. */
-const price: Price = {
-  input_pico: 250_000n,
-  cached_input_pico: 25_000n,
-  output_pico: 2_000_000n,
-  per_call_nano: 0n,
-}
-const free: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
-const tiny: Price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n }
+const price: Price = priceOf(250_000n, 25_000n, 2_000_000n)
+const free: Price = priceOf(0n, 0n, 0n)
+const tiny: Price = priceOf(1n, 1n, 1n)
 
 type Triple = [prompt: number, cached: number, completion: number]
 const usageOf = ([prompt_tokens, cached_tokens, completion_tokens]: Triple): Usage => ({
@@ -55,12 +51,7 @@ describe("a verdict is priced exactly, and rounded up once", () => {
     [
       "the most usage at the highest price, exactly",
       settled([MAX_TOKENS, 0, MAX_TOKENS]),
-      {
-        input_pico: 999_999_999_999n,
-        cached_input_pico: 0n,
-        output_pico: 999_999_999_999n,
-        per_call_nano: 0n,
-      },
+      priceOf(999_999_999_999n, 0n, 999_999_999_999n),
       10n ** 20n,
       199_999_999_999_800_000n,
       [MAX_TOKENS, 0, MAX_TOKENS],

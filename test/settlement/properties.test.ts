@@ -13,16 +13,12 @@ import { reportedStreams } from "../fixtures/reported-streams.ts"
 import { brokenStreams, silentStreams, unreportedStreams } from "../fixtures/unreported-streams.ts"
 import { bytesOf } from "../meter/cuts.ts"
 import { follow } from "../meter/follow.ts"
+import { priceOf } from "../support/price.ts"
+import { terms } from "./terms.ts"
 
 /** What holds from a provider's bytes to the charge, whatever the bytes. */
 
-const terms = {
-  bytes_per_token: 4,
-  prompt_tokens_estimate: 0,
-  estimate_prompt: "client_cut",
-  estimate_output: true,
-} as const
-const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
+const price = priceOf(250_000n, 25_000n, 2_000_000n)
 const AMOUNT_NANO = 1_000_000n
 
 const streams = [...reportedStreams, ...unreportedStreams, ...brokenStreams, ...silentStreams]

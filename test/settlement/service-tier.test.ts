@@ -5,12 +5,13 @@ import { Framer } from "../../src/meter/sse.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { servedTier } from "../../src/settlement/price.ts"
 import { aModel } from "../admission/model.ts"
+import { priceOf } from "../support/price.ts"
 
 const { price } = aModel({})
 const flex = { name: "flex", price, tiers: [] }
 const priority = { name: "priority", price, tiers: [] }
 const model = aModel({ service_tiers: [flex, priority] })
-const free = aModel({ price: { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n } })
+const free = aModel({ price: priceOf(0n, 0n, 0n) })
 
 describe("D70 the price is that of the tier that was served", () => {
   test.each([

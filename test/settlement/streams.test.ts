@@ -7,14 +7,10 @@ import type { Outcome } from "../fixtures/stream.ts"
 import { brokenStreams, silentStreams, unreportedStreams } from "../fixtures/unreported-streams.ts"
 import { everyCut } from "../meter/cuts.ts"
 import { follow } from "../meter/follow.ts"
+import { priceOf } from "../support/price.ts"
+import { terms } from "./terms.ts"
 
-const terms = {
-  bytes_per_token: 4,
-  prompt_tokens_estimate: 0,
-  estimate_prompt: "client_cut",
-  estimate_output: true,
-} as const
-const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
+const price = priceOf(250_000n, 25_000n, 2_000_000n)
 const AMOUNT_NANO = 10_000_000n
 
 /** In the words of the fixtures. */

@@ -10,6 +10,7 @@ import {
   WITH_OUTPUT,
 } from "../../src/usage/reading.ts"
 import type { JsonObject, Usage } from "../../src/wire/usage.ts"
+import { chatSums, sums } from "./sums.ts"
 
 /** D87: one usage in the words of each provider that docs/billing.md lists, and what is charged for it. */
 
@@ -41,9 +42,7 @@ describe("D87 the words of each provider", () => {
     [
       "openai chat: writes and reads are inside the prompt",
       {
-        prompt_tokens: 2600,
-        completion_tokens: 300,
-        total_tokens: 2900,
+        ...chatSums(2600, 300, 2900),
         prompt_tokens_details: {
           cached_tokens: 2000,
           cache_write_tokens: 400,
@@ -66,9 +65,7 @@ describe("D87 the words of each provider", () => {
     [
       "openai responses",
       {
-        input_tokens: 3300,
-        output_tokens: 50,
-        total_tokens: 3350,
+        ...sums(3300, 50, 3350),
         input_tokens_details: { cached_tokens: 0, cache_write_tokens: 3207 },
         output_tokens_details: { reasoning_tokens: 20 },
       },
@@ -96,9 +93,7 @@ describe("D87 the words of each provider", () => {
     [
       "xai chat: reasoning is beside the output, and the ticks agree",
       {
-        prompt_tokens: 12,
-        completion_tokens: 2,
-        total_tokens: 354,
+        ...chatSums(12, 2, 354),
         prompt_tokens_details: { text_tokens: 12, audio_tokens: 0, image_tokens: 0, cached_tokens: 11 },
         completion_tokens_details: { reasoning_tokens: 340, audio_tokens: 0 },
         num_sources_used: 0,
@@ -115,9 +110,7 @@ describe("D87 the words of each provider", () => {
     [
       "xai responses: reasoning is inside, tools are counted by their names",
       {
-        input_tokens: 216,
-        output_tokens: 863,
-        total_tokens: 1079,
+        ...sums(216, 863, 1079),
         output_tokens_details: { reasoning_tokens: 237 },
         num_server_side_tools_used: 5,
         server_side_tool_usage_details: {
@@ -138,7 +131,7 @@ describe("D87 the words of each provider", () => {
     ],
     [
       "gemini: the rest of the total is output",
-      { prompt_tokens: 758, completion_tokens: 102, total_tokens: 1725 },
+      chatSums(758, 102, 1725),
       { prompt_tokens: 758, completion_tokens: 967, buckets: { reasoning: 865 } },
       GEMINI,
     ],
@@ -151,9 +144,7 @@ describe("D87 the words of each provider", () => {
     [
       "deepseek",
       {
-        prompt_tokens: 495,
-        completion_tokens: 20,
-        total_tokens: 515,
+        ...chatSums(495, 20, 515),
         prompt_cache_hit_tokens: 320,
         prompt_cache_miss_tokens: 175,
         prompt_tokens_details: { cached_tokens: 320 },
@@ -162,37 +153,28 @@ describe("D87 the words of each provider", () => {
     ],
     [
       "moonshot",
-      { prompt_tokens: 2989, completion_tokens: 4, total_tokens: 2993, cached_tokens: 2989 },
+      { ...chatSums(2989, 4, 2993), cached_tokens: 2989 },
       { prompt_tokens: 2989, cached_tokens: 2989, completion_tokens: 4 },
     ],
     [
       "mistral",
-      { prompt_tokens: 171, completion_tokens: 9, total_tokens: 180, num_cached_tokens: 128 },
+      { ...chatSums(171, 9, 180), num_cached_tokens: 128 },
       { prompt_tokens: 171, cached_tokens: 128, completion_tokens: 9 },
     ],
     [
       "mistral: seconds of audio are named",
-      { prompt_tokens: 171, completion_tokens: 9, total_tokens: 180, prompt_audio_seconds: 30 },
+      { ...chatSums(171, 9, 180), prompt_audio_seconds: 30 },
       { prompt_tokens: 171, completion_tokens: 9, unread: ["prompt_audio_seconds"], notes: ["usage_unread"] },
     ],
     [
       "groq: its times cost nothing",
-      {
-        prompt_tokens: 10,
-        completion_tokens: 5,
-        total_tokens: 15,
-        queue_time: 0.1,
-        prompt_time: 0.2,
-        total_time: 0.4,
-      },
+      { ...chatSums(10, 5, 15), queue_time: 0.1, prompt_time: 0.2, total_time: 0.4 },
       { prompt_tokens: 10, completion_tokens: 5 },
     ],
     [
       "dashscope",
       {
-        prompt_tokens: 3019,
-        completion_tokens: 104,
-        total_tokens: 3123,
+        ...chatSums(3019, 104, 3123),
         prompt_tokens_details: {
           cached_tokens: 2048,
           cache_creation_input_tokens: 900,
@@ -203,26 +185,18 @@ describe("D87 the words of each provider", () => {
     ],
     [
       "databricks: inside, by the total",
-      { prompt_tokens: 1000, completion_tokens: 10, total_tokens: 1010, cache_read_input_tokens: 800 },
+      { ...chatSums(1000, 10, 1010), cache_read_input_tokens: 800 },
       { prompt_tokens: 1000, cached_tokens: 800, completion_tokens: 10 },
     ],
     [
       "databricks: beside, by the total",
-      {
-        prompt_tokens: 200,
-        completion_tokens: 10,
-        total_tokens: 1060,
-        cache_read_input_tokens: 800,
-        cache_creation_input_tokens: 50,
-      },
+      { ...chatSums(200, 10, 1060), cache_read_input_tokens: 800, cache_creation_input_tokens: 50 },
       { prompt_tokens: 1050, cached_tokens: 800, completion_tokens: 10, buckets: { cache_write: 50 } },
     ],
     [
       "openrouter",
       {
-        prompt_tokens: 194,
-        completion_tokens: 2,
-        total_tokens: 196,
+        ...chatSums(194, 2, 196),
         is_byok: false,
         cost: 0.0160614,
         cost_details: { upstream_inference_cost: 0.0001764 },
@@ -233,9 +207,7 @@ describe("D87 the words of each provider", () => {
     [
       "perplexity: an object of costs, its parts known, its citations named",
       {
-        prompt_tokens: 33,
-        completion_tokens: 7163,
-        total_tokens: 7196,
+        ...chatSums(33, 7163, 7196),
         reasoning_tokens: 100,
         citation_tokens: 20_016,
         num_search_queries: 18,
@@ -253,7 +225,7 @@ describe("D87 the words of each provider", () => {
     ],
     [
       "deepinfra",
-      { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, estimated_cost: 0.00000225 },
+      { ...chatSums(10, 5, 15), estimated_cost: 0.00000225 },
       { prompt_tokens: 10, completion_tokens: 5, cost_nano: 2_250n },
     ],
   ]
@@ -266,12 +238,12 @@ describe("D87 the total decides what is inside and what is beside", () => {
   const rows: [what: string, usage: JsonObject, expected: Expectation][] = [
     [
       "reasoning beside",
-      { prompt_tokens: 32, completion_tokens: 9, total_tokens: 14_041, ...details(14_000) },
+      { ...chatSums(32, 9, 14_041), ...details(14_000) },
       { prompt_tokens: 32, completion_tokens: 14_009, buckets: { reasoning: 14_000 } },
     ],
     [
       "reasoning inside",
-      { prompt_tokens: 32, completion_tokens: 14_009, total_tokens: 14_041, ...details(14_000) },
+      { ...chatSums(32, 14_009, 14_041), ...details(14_000) },
       { prompt_tokens: 32, completion_tokens: 14_009, buckets: { reasoning: 14_000 } },
     ],
     [
@@ -279,29 +251,20 @@ describe("D87 the total decides what is inside and what is beside", () => {
       { prompt_tokens: 32, completion_tokens: 100, ...details(60) },
       { prompt_tokens: 32, completion_tokens: 100, buckets: { reasoning: 60 } },
     ],
-    [
-      "a total of 0 is none",
-      { prompt_tokens: 32, completion_tokens: 100, total_tokens: 0 },
-      { prompt_tokens: 32, completion_tokens: 100 },
-    ],
+    ["a total of 0 is none", chatSums(32, 100, 0), { prompt_tokens: 32, completion_tokens: 100 }],
     [
       "cached beside",
-      {
-        prompt_tokens: 8,
-        completion_tokens: 20,
-        total_tokens: 18_929,
-        prompt_tokens_details: { cached_tokens: 18_901 },
-      },
+      { ...chatSums(8, 20, 18_929), prompt_tokens_details: { cached_tokens: 18_901 } },
       { prompt_tokens: 18_909, cached_tokens: 18_901, completion_tokens: 20 },
     ],
     [
       "cached and reasoning beside",
-      { prompt_tokens: 8, completion_tokens: 20, total_tokens: 133, cached_tokens: 100, ...details(5) },
+      { ...chatSums(8, 20, 133), cached_tokens: 100, ...details(5) },
       { prompt_tokens: 108, cached_tokens: 100, completion_tokens: 25, buckets: { reasoning: 5 } },
     ],
     [
       "Anthropic's words inside",
-      { input_tokens: 1000, output_tokens: 10, total_tokens: 1010, cache_read_input_tokens: 800 },
+      { ...sums(1000, 10, 1010), cache_read_input_tokens: 800 },
       { prompt_tokens: 1000, cached_tokens: 800, completion_tokens: 10 },
     ],
     [
@@ -321,12 +284,12 @@ describe("D87 the total decides what is inside and what is beside", () => {
     ],
     [
       "more than all parts",
-      { prompt_tokens: 758, completion_tokens: 102, total_tokens: 1725 },
+      chatSums(758, 102, 1725),
       { prompt_tokens: 758, completion_tokens: 102, unexplained: 865, notes: ["total_unexplained"] },
     ],
     [
       "less than all parts",
-      { prompt_tokens: 758, completion_tokens: 102, total_tokens: 800 },
+      chatSums(758, 102, 800),
       { prompt_tokens: 758, completion_tokens: 102, unexplained: -60, notes: ["total_unexplained"] },
     ],
     [
@@ -345,7 +308,7 @@ describe("D87 the total decides what is inside and what is beside", () => {
 })
 
 describe("D87 places of the usage object", () => {
-  const usage = { prompt_tokens: 1000, completion_tokens: 10, total_tokens: 1010, cached_tokens: 800 }
+  const usage = { ...chatSums(1000, 10, 1010), cached_tokens: 800 }
   const read = {
     state: "valid",
     usage: { prompt_tokens: 1000, cached_tokens: 800, completion_tokens: 10 },

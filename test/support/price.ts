@@ -1,0 +1,11 @@
+import type { Price } from "../../src/money.ts"
+
+/** Pico-USD for each token, and nano-USD for each call. */
+export function priceOf(
+  input_pico: bigint,
+  cached_input_pico: bigint,
+  output_pico: bigint,
+  per_call_nano = 0n,
+) {
+  return { input_pico, cached_input_pico, output_pico, per_call_nano } satisfies Price
+}
