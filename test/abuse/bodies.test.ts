@@ -1,20 +1,15 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
 import { CANARY, openHarness } from "../http/harness.ts"
-import { CHAT, PRICE } from "../support/gateway.ts"
+import { CHAT, chatModel, PRICE } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
 
 /** A second model, a thousand times as dear, under which the same provider is asked. */
 const DEAR = "dear-model"
 
 const harness = await openHarness((url) => {
-  const model = (name: string, price: object) => ({
-    name,
-    family: "chat",
-    upstreams: [{ use: "first", model: `upstream-${name}` }],
-    price,
-    max_output_tokens: 1000,
-  })
+  const model = (name: string, price: object) =>
+    chatModel(name, { upstreams: [{ use: "first", model: `upstream-${name}` }], price })
   return {
     upstreams: { first: { family: "chat", base_url: `${url}/v1` } },
     models: [model(CHAT, PRICE), model(DEAR, { input: "1000", output: "4000" })],

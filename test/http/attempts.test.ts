@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
 import type { AttemptsBody } from "../../src/wire/attempts.ts"
-import { PRICE, until } from "../support/gateway.ts"
+import { chatModel, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { chatDraft, openHarness } from "./harness.ts"
@@ -35,13 +35,9 @@ function configuration(url: string) {
       ...upstream("leaving", { on_disconnect: { json: "abort" } }),
       nowhere: { family: "chat", base_url: "http://127.0.0.1:1" },
     },
-    models: ["first", "pair", "many", "hurried", "leaving", "first+second", "nowhere+second"].map((name) => ({
-      name,
-      family: "chat",
-      upstreams: name.split("+").map((use) => ({ use })),
-      price: PRICE,
-      max_output_tokens: 1000,
-    })),
+    models: ["first", "pair", "many", "hurried", "leaving", "first+second", "nowhere+second"].map((name) =>
+      chatModel(name, { upstreams: name.split("+").map((use) => ({ use })) }),
+    ),
   }
 }
 

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { within } from "../support/fair-clock.ts"
-import { CHAT, MESSAGES, PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { CHAT, chatModel, MESSAGES, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { json, type Script, silent } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
@@ -23,13 +23,8 @@ function configuration(url: string) {
     hurried: { family: "messages", base_url: url, timeouts: { total: "100ms" } },
     down: { family: "messages", base_url: NOWHERE },
   }
-  const model = (name: string, family: string, ...uses: string[]) => ({
-    name,
-    family,
-    upstreams: uses.map((use) => ({ use, model: `upstream-${name}` })),
-    price: PRICE,
-    max_output_tokens: 1000,
-  })
+  const model = (name: string, family: string, ...uses: string[]) =>
+    chatModel(name, { family, upstreams: uses.map((use) => ({ use, model: `upstream-${name}` })) })
   const models = [
     model(CHAT, "chat", "chats"),
     model(MESSAGES, "messages", "counter"),

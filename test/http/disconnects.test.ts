@@ -4,8 +4,8 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { within } from "../support/fair-clock.ts"
 import {
   type CallRecord,
+  chatModel,
   EARLY_COMMENTS,
-  PRICE,
   startGateway,
   type TestGateway,
   until,
@@ -55,13 +55,7 @@ function policies(url: string) {
     upstreams: Object.fromEntries(
       names.map(([name, policy]) => [name, { family: "chat", base_url: `${url}/v1`, on_disconnect: policy }]),
     ),
-    models: names.map(([name]) => ({
-      name,
-      family: "chat",
-      upstreams: [{ use: name }],
-      price: PRICE,
-      max_output_tokens: 1000,
-    })),
+    models: names.map(([name]) => chatModel(name, { upstreams: [{ use: name }] })),
   }
 }
 
@@ -415,15 +409,7 @@ describe("D9 a client that is gone before a provider is asked", () => {
       upstreams: Object.fromEntries(
         ["one", "two"].map((name) => [name, { family: "chat", base_url: `${provider.url}/v1` }]),
       ),
-      models: [
-        {
-          name: "twofold",
-          family: "chat",
-          upstreams: [{ use: "one" }, { use: "two" }],
-          price: PRICE,
-          max_output_tokens: 1000,
-        },
-      ],
+      models: [chatModel("twofold", { upstreams: [{ use: "one" }, { use: "two" }] })],
     })
     const { id, key } = await two.account()
     const client = await rawClient(two)

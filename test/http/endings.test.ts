@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { PROVIDER_KEY } from "../support/gateway.ts"
+import { chatModel, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatChunk,
   READ_MS,
@@ -20,7 +20,6 @@ import {
   expectSent,
   expectSides,
   type LedgerCall,
-  model,
   NO_COMMENTS,
   openStage,
   released,
@@ -68,10 +67,10 @@ const stage = await openStage((url) => ({
     first_byte: upstream(url, { first_byte: `${IDLE_MS}ms` }),
   },
   models: [
-    model("chat-model"),
-    model("idle", upstreams("idle")),
-    model("total", upstreams("total")),
-    model("first-byte", upstreams("first_byte")),
+    chatModel("chat-model"),
+    chatModel("idle", upstreams("idle")),
+    chatModel("total", upstreams("total")),
+    chatModel("first-byte", upstreams("first_byte")),
   ],
 }))
 afterAll(() => stage.close())

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import type { Answer } from "../support/answer.ts"
-import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import { chatModel, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, type Said } from "./errors.ts"
 import { HELD, openHarness } from "./harness.ts"
@@ -27,13 +27,8 @@ function configuration(url: string) {
   const upstream = (name: string, key: string, timeouts: object = {}) => ({
     [name]: { family: "chat", base_url: `${url}/${name}`, api_key: key, timeouts },
   })
-  const model = (...uses: string[]) => ({
-    name: uses.join("+"),
-    family: "chat",
-    upstreams: uses.map((use) => ({ use, model: `model-of-${use}` })),
-    price: PRICE,
-    max_output_tokens: 1000,
-  })
+  const model = (...uses: string[]) =>
+    chatModel(uses.join("+"), { upstreams: uses.map((use) => ({ use, model: `model-of-${use}` })) })
   return {
     upstreams: {
       ...upstream("first", PROVIDER_KEY),

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { EARLY_COMMENTS, PROVIDER_KEY } from "../support/gateway.ts"
+import { chatModel, EARLY_COMMENTS, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -22,7 +22,6 @@ import {
   expectSent,
   expectSides,
   type LedgerCall,
-  model,
   NO_COMMENTS,
   openStage,
   released,
@@ -52,11 +51,11 @@ const stage = await openStage((url) => ({
     hasty: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY, timeouts: { total: "200ms" } },
   },
   models: [
-    model("chat-model"),
-    model("two-bytes", { bytes_per_token: 2 }),
-    model("half-bytes", { bytes_per_token: 1.5 }),
-    model("prompting", { estimate: { prompt: "always" } }),
-    model("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
+    chatModel("chat-model"),
+    chatModel("two-bytes", { bytes_per_token: 2 }),
+    chatModel("half-bytes", { bytes_per_token: 1.5 }),
+    chatModel("prompting", { estimate: { prompt: "always" } }),
+    chatModel("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
   ],
 }))
 afterAll(() => stage.close())

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { dataUrl, pdf } from "../honest/files.ts"
 import { within } from "../support/fair-clock.ts"
-import { type CallRecord, endSound, PRICE, startGateway, until } from "../support/gateway.ts"
+import { type CallRecord, chatModel, endSound, PRICE, startGateway, until } from "../support/gateway.ts"
 import { messageWords, namedEvent } from "../support/messages.ts"
 import {
   chatChunk,
@@ -25,14 +25,7 @@ const LEFT = { state: "settled", ending: "client_left", failure: "client_left" }
 
 const provider = await startProvider()
 const chat = { family: "chat", base_url: `${provider.url}/v1` }
-const model = (name: string, more: object = {}) => ({
-  name,
-  family: "chat",
-  upstreams: [{ use: "usual" }],
-  price: PRICE,
-  max_output_tokens: 1000,
-  ...more,
-})
+const model = (name: string, more: object = {}) => chatModel(name, { upstreams: [{ use: "usual" }], ...more })
 const gateway = await startGateway(provider, {
   stream: { leave_wait: `${LEAVE_WAIT_MS}ms` },
   upstreams: {

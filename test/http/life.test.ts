@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { CHAT, chat, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
+import { CHAT, chat, chatModel, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
 /** D42, D44: keys and accounts that are suspended and limited, and calls with a price of their own, as clients meet them. */
@@ -12,13 +12,7 @@ const gateway = await startGateway(provider, {
     { name: "per-call", ...model, price: { ...PRICE, per_call: "0.05" } },
     { name: "only-per-call", ...model, price: { input: "0", output: "0", per_call: "0.000000001" } },
     { name: "free", ...model, free: true },
-    {
-      name: MESSAGES,
-      family: "messages",
-      upstreams: [{ use: "counter" }],
-      price: PRICE,
-      max_output_tokens: 1000,
-    },
+    chatModel(MESSAGES, { family: "messages", upstreams: [{ use: "counter" }] }),
   ],
 })
 provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))

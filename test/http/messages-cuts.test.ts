@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "bun:test"
 import { parseUsd } from "../../src/money.ts"
-import { PROVIDER_KEY } from "../support/gateway.ts"
+import { chatModel, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   MESSAGE_STOP,
   messageDelta,
@@ -11,7 +11,7 @@ import {
 } from "../support/messages.ts"
 import { READ_MS } from "../support/provider.ts"
 import { send } from "./client.ts"
-import { model, NO_COMMENTS, openStage } from "./sides.ts"
+import { NO_COMMENTS, openStage } from "./sides.ts"
 
 /** A messages stream that ends after any of its bytes (D64): what its client is shown, and what it is charged. */
 
@@ -45,7 +45,7 @@ const PLACES = [...STREAM]
 const stage = await openStage((url) => ({
   ...NO_COMMENTS,
   upstreams: { first: { family: "messages", base_url: url, api_key: PROVIDER_KEY } },
-  models: [model("messages-model", { family: "messages" })],
+  models: [chatModel("messages-model", { family: "messages" })],
 }))
 afterAll(() => stage.close())
 

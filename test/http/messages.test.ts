@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import { chatModel, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   aMessage,
   blockDelta,
@@ -20,7 +20,6 @@ import {
   estimated,
   expectLedger,
   type LedgerCall,
-  model,
   openStage,
   released,
   type Sees,
@@ -52,7 +51,10 @@ const stage = await openStage((url) => {
   return {
     stream: { keepalive: "60s", commit_after: "60s", stall: "30s" },
     upstreams: { first: { family: "messages", base_url: url, api_key: PROVIDER_KEY } },
-    models: [model(MODEL, ways), model("rated-model", { ...ways, price: RATES, context_tokens: 200_000 })],
+    models: [
+      chatModel(MODEL, ways),
+      chatModel("rated-model", { ...ways, price: RATES, context_tokens: 200_000 }),
+    ],
   }
 })
 afterAll(() => stage.close())

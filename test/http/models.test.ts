@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
-import { PRICE } from "../support/gateway.ts"
+import { chatModel } from "../support/gateway.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
 import { CANARY, openHarness } from "./harness.ts"
 
@@ -14,13 +14,8 @@ const account = await harness.account("0")
 afterAll(() => harness.close())
 
 function configuration(url: string, chats = CHATS) {
-  const model = (family: string) => (name: string) => ({
-    name,
-    family,
-    upstreams: [{ use: family, model: `upstream-${CANARY}` }],
-    price: PRICE,
-    max_output_tokens: 1000,
-  })
+  const model = (family: string) => (name: string) =>
+    chatModel(name, { family, upstreams: [{ use: family, model: `upstream-${CANARY}` }] })
   return {
     vendors: ["anthropic", "acme-ai"],
     upstreams: {

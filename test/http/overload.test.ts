@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Answer } from "../support/answer.ts"
-import { MESSAGES, PRICE, until } from "../support/gateway.ts"
+import { chatModel, MESSAGES, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
@@ -20,13 +20,8 @@ afterAll(() => harness.close())
 
 function configuration(url: string) {
   const upstream = { family: "chat", base_url: `${url}/v1` }
-  const model = (name: string, ...uses: string[]) => ({
-    name,
-    family: "chat",
-    upstreams: uses.map((use) => ({ use, model: `model-of-${use}` })),
-    price: PRICE,
-    max_output_tokens: 1000,
-  })
+  const model = (name: string, ...uses: string[]) =>
+    chatModel(name, { upstreams: uses.map((use) => ({ use, model: `model-of-${use}` })) })
   return {
     limits: { in_flight: IN_FLIGHT },
     upstreams: {

@@ -1,24 +1,15 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { QuoteBody } from "../../src/wire/quote.ts"
-import { CHAT, chat, endSound, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
+import { CHAT, chat, chatModel, endSound, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
-
-const model = (name: string, fields: object = {}) => ({
-  name,
-  family: "chat",
-  upstreams: [{ use: "first", model: "upstream-model" }],
-  price: PRICE,
-  max_output_tokens: 1000,
-  ...fields,
-})
 
 const provider = await startProvider()
 provider.reply(json(200, chatCompletion("hi", { usage: usage(1, 1) })))
 const gateway = await startGateway(provider, {
   models: [
-    model(CHAT),
-    model("dear", { price: { ...PRICE, per_call: "0.01" } }),
+    chatModel(CHAT),
+    chatModel("dear", { price: { ...PRICE, per_call: "0.01" } }),
     { ...model("free"), price: undefined, free: true },
     { ...model(MESSAGES), family: "messages", upstreams: [{ use: "counter", model: "counting" }] },
   ],

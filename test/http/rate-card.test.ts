@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { CHAT, chat, endSound, PRICE, startGateway, until } from "../support/gateway.ts"
+import { CHAT, chat, chatModel, endSound, PRICE, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider } from "../support/provider.ts"
 
 /** D60: every kind of token at its own price, from the provider's bytes to the receipt. */
@@ -10,14 +10,8 @@ const CARD = "card-model"
 const WIDE = "wide-model"
 const TIERED = "tiered-model"
 const SERVED = "served-model"
-const model = (name: string, price: object) => ({
-  name,
-  family: "chat",
-  upstreams: [{ use: "first", model: "upstream-model" }],
-  price,
-  max_output_tokens: 1000,
-  ...(name === CARD && { context_tokens: 1000 }),
-})
+const model = (name: string, price: object) =>
+  chatModel(name, { price, ...(name === CARD && { context_tokens: 1000 }) })
 
 const provider = await startProvider()
 const gateway = await startGateway(provider, {

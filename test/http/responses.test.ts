@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { png } from "../admission/files.ts"
-import { CHAT, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { CHAT, chatModel, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { json, type Script, sse } from "../support/provider.ts"
 import {
   callItem,
@@ -25,29 +25,18 @@ const harness = await openHarness((url) => ({
     second: { family: "chat", base_url: `${url}/second`, api_key: PROVIDER_KEY },
   },
   models: [
-    model(CHAT, {}),
-    model("small-context", { context_tokens: 5_000 }),
-    model("searching", {
+    chatModel(CHAT),
+    chatModel("small-context", { context_tokens: 5_000 }),
+    chatModel("searching", {
       price: { input: "1.00", output: "4.00", web_search: "0.01" },
       context_tokens: 5_000,
     }),
-    model("chat-only", { operations: ["chat"] }),
-    model("free", { price: undefined, free: true }),
-    model("twice", { upstreams: [{ use: "second" }, { use: "first" }] }),
+    chatModel("chat-only", { operations: ["chat"] }),
+    chatModel("free", { price: undefined, free: true }),
+    chatModel("twice", { upstreams: [{ use: "second" }, { use: "first" }] }),
   ],
 }))
 afterAll(() => harness.close())
-
-function model(name: string, changes: object) {
-  return {
-    name,
-    family: "chat",
-    upstreams: [{ use: "first", model: "upstream-model" }],
-    price: { input: "1.00", cached_input: "0.10", output: "4.00" },
-    max_output_tokens: 1_000,
-    ...changes,
-  }
-}
 
 /** Asks once, on an account of its own, and what became of it. */
 async function ask(fields: object = {}, script?: Script, path = "/v1/responses") {

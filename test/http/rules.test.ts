@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { PROVIDER_KEY } from "../support/gateway.ts"
+import { chatModel, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatChunk,
   chatCompletion,
@@ -23,7 +23,6 @@ import {
   expectSent,
   expectSides,
   type LedgerCall,
-  model,
   NO_COMMENTS,
   openStage,
   RESERVED,
@@ -58,10 +57,10 @@ const stage = await openStage((url) => ({
     closed: { family: "chat", base_url: "http://127.0.0.1:1/v1" },
   },
   models: [
-    model("chat-model"),
-    model("draining-model", { upstreams: [{ use: "draining" }] }),
-    model("unavailable-model", { upstreams: [{ use: "closed" }] }),
-    model("messages-model", { family: "messages", upstreams: [{ use: "counter" }] }),
+    chatModel("chat-model"),
+    chatModel("draining-model", { upstreams: [{ use: "draining" }] }),
+    chatModel("unavailable-model", { upstreams: [{ use: "closed" }] }),
+    chatModel("messages-model", { family: "messages", upstreams: [{ use: "counter" }] }),
   ],
 }))
 afterAll(() => stage.close())

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
-import { ADMIN_TOKEN, CHAT, MESSAGES, PRICE, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, CHAT, chatModel, MESSAGES, until } from "../support/gateway.ts"
 import { chatCompletion, json, READ_MS, type Script, usage } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
@@ -43,15 +43,7 @@ describe("D33 what anybody may ask", () => {
 })
 
 test("the examples of /docs can be tried out: they name models of the configuration as last loaded", async () => {
-  const models = [
-    {
-      name: "another",
-      family: "chat",
-      upstreams: [{ use: "first" }],
-      price: PRICE,
-      max_output_tokens: 1000,
-    },
-  ]
+  const models = [chatModel("another", { upstreams: [{ use: "first" }] })]
   const document = async () => (await harness.ask({ target: "/docs/json" })).body
   expect(await document()).toContain(`"model":"${CHAT}"`)
   expect(await document()).toContain(`"model":"${MESSAGES}"`)
@@ -66,13 +58,7 @@ test("D44 the price is that of the configuration when the body is there", async 
   const { provider, gateway } = harness
   const { key } = await gateway.account()
   const reported = chatCompletion("hi", { usage: usage(10, 5) })
-  const dearer = {
-    name: CHAT,
-    family: "chat",
-    upstreams: [{ use: "first" }],
-    price: { input: "100", output: "400" },
-    max_output_tokens: 1000,
-  }
+  const dearer = chatModel(CHAT, { upstreams: [{ use: "first" }], price: { input: "100", output: "400" } })
   const request = chatRequest(key)
   const asked = await rawClient(gateway)
   asked.send(request.slice(0, -10))

@@ -5,7 +5,6 @@ import type { Answer } from "../support/answer.ts"
 import {
   type CallRecord,
   type ConfigChanges,
-  PRICE,
   PROVIDER_KEY,
   startGateway,
   type TestGateway,
@@ -20,12 +19,6 @@ import {
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { type Client, type Sending, send } from "./client.ts"
-
-/** A chat model of the configuration, for 1,000, 100 and 4,000 nano-USD a token; `fields` replaces what it says. */
-export function model(name: string, fields: object = {}): object {
-  const upstreams = [{ use: "first", model: "upstream-model" }]
-  return { name, family: "chat", upstreams, price: PRICE, max_output_tokens: 1000, ...fields }
-}
 
 /** Keeps the gateway's own comments out of streams whose bytes are compared. */
 export const NO_COMMENTS = { stream: { keepalive: "60s", commit_after: "60s", stall: "30s" } }

@@ -3,7 +3,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { Spool } from "../../src/ledger/queue/spool.ts"
 import { printUsd } from "../../src/money.ts"
 import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
-import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { chatModel, PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
 import {
   chatChunk,
   chatWords,
@@ -22,7 +22,6 @@ import {
   expectSent,
   expectSides,
   type LedgerCall,
-  model,
   NO_COMMENTS,
   openStage,
   released,
@@ -46,9 +45,9 @@ const CHARGED = settled("0.00003", [10, 0, 5])
 const stage = await openStage(() => ({
   ...NO_COMMENTS,
   models: [
-    model("chat-model"),
-    model("two-bytes", { bytes_per_token: 2 }),
-    model("prompting", { estimate: { prompt: "always" } }),
+    chatModel("chat-model"),
+    chatModel("two-bytes", { bytes_per_token: 2 }),
+    chatModel("prompting", { estimate: { prompt: "always" } }),
   ],
 }))
 afterAll(() => stage.close())
@@ -565,7 +564,7 @@ test("a call settles at the price it was admitted at: a reload changes the next 
   const priced = (price: object) => (url: string) => ({
     ...NO_COMMENTS,
     upstreams: { first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY } },
-    models: [model("chat-model", { price })],
+    models: [chatModel("chat-model", { price })],
   })
   const before = priced(PRICE)
   const after = priced({ input: "3.00", cached_input: "2.00", output: "5.00" })

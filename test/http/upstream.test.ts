@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test"
 import type { Answer } from "../support/answer.ts"
-import { CHAT, MESSAGES, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import { CHAT, chatModel, MESSAGES, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
 import { CANARY, chatBody, openHarness } from "./harness.ts"
@@ -17,13 +17,8 @@ afterAll(async () => {
 
 /** One upstream of each family, one without a credential, and one that is soon given up. */
 function configuration(url: string) {
-  const model = (name: string, family: string, use: string) => ({
-    name,
-    family,
-    upstreams: [{ use, model: `upstream-${name}` }],
-    price: PRICE,
-    max_output_tokens: 1000,
-  })
+  const model = (name: string, family: string, use: string) =>
+    chatModel(name, { family, upstreams: [{ use, model: `upstream-${name}` }] })
   return {
     upstreams: {
       chats: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },

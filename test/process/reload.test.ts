@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { connect } from "../../src/ledger/database/address.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { CHAT, chat, configFor, until } from "../support/gateway.ts"
+import { CHAT, chat, chatModel, configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -40,15 +40,7 @@ describe("SIGHUP reads the configuration again", () => {
   }
 
   const renamed = (name: string, input: string) => ({
-    models: [
-      {
-        name,
-        family: "chat",
-        upstreams: [{ use: "first" }],
-        price: { input, output: "4.00" },
-        max_output_tokens: 1000,
-      },
-    ],
+    models: [chatModel(name, { upstreams: [{ use: "first" }], price: { input, output: "4.00" } })],
   })
 
   test("a right one holds for new calls; those in flight keep the price they were admitted at", async () => {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { takes } from "../support/fair-clock.ts"
-import { type ConfigChanges, chat, configFor, until } from "../support/gateway.ts"
+import { type ConfigChanges, chat, chatModel, configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -232,15 +232,7 @@ describe("D34 a shutdown of all workers", () => {
 
 describe("the configuration of all workers", () => {
   const renamed = (name: string) => ({
-    models: [
-      {
-        name,
-        family: "chat",
-        upstreams: [{ use: "first" }],
-        price: { input: "1.00", output: "4.00" },
-        max_output_tokens: 1000,
-      },
-    ],
+    models: [chatModel(name, { upstreams: [{ use: "first" }], price: { input: "1.00", output: "4.00" } })],
   })
   const modelsSeen = async ({ url }: GatewayProcess, key: string) => {
     const seen = new Set<string>()

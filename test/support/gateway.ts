@@ -20,6 +20,12 @@ export const MESSAGES = "messages-model"
 export const PRICE = { input: "1.00", cached_input: "0.10", output: "4.00" }
 export const PROVIDER_KEY = "sk-provider-canary"
 
+/** A model at the prices of `CHAT` over the provider of `configFor`, unless `fields` say otherwise. */
+export function chatModel(name: string, fields: object = {}) {
+  const upstreams = [{ use: "first", model: "upstream-model" }]
+  return { name, family: "chat", upstreams, price: PRICE, max_output_tokens: 1000, ...fields }
+}
+
 /** Comments as by default: after 50 ms of a stream without output, so that a client has its headers. */
 export const EARLY_COMMENTS = { stream: {} }
 
@@ -37,20 +43,8 @@ export function configFor(provider_url: string, changes: ConfigChanges = {}): Re
       counter: { family: "messages", base_url: provider_url, api_key: PROVIDER_KEY },
     },
     models: [
-      {
-        name: CHAT,
-        family: "chat",
-        upstreams: [{ use: "first", model: "upstream-model" }],
-        price: PRICE,
-        max_output_tokens: 1000,
-      },
-      {
-        name: MESSAGES,
-        family: "messages",
-        upstreams: [{ use: "counter", model: "upstream-counter" }],
-        price: PRICE,
-        max_output_tokens: 1000,
-      },
+      chatModel(CHAT),
+      chatModel(MESSAGES, { family: "messages", upstreams: [{ use: "counter", model: "upstream-counter" }] }),
     ],
     ...changes,
   }

@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test"
 import type { CallBody } from "../../src/wire/admin.ts"
-import { CHAT, chat, MESSAGES, PROVIDER_KEY, startGateway, until } from "../support/gateway.ts"
+import { CHAT, chat, chatModel, MESSAGES, PROVIDER_KEY, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 import { type CollectedSpan, startCollector } from "./collector.ts"
 import { tracing } from "./tracing.ts"
@@ -24,23 +24,17 @@ const gateway = await startGateway(
       counter: { family: "messages", base_url: provider.url, api_key: PROVIDER_KEY },
     },
     models: [
-      {
-        name: CHAT,
-        family: "chat",
+      chatModel(CHAT, {
         upstreams: [
           { use: "first", model: "upstream-model" },
           { use: "second", model: "other-model" },
         ],
-        price: { input: "1.00", cached_input: "0.10", output: "4.00" },
-        max_output_tokens: 1000,
-      },
-      {
-        name: MESSAGES,
+      }),
+      chatModel(MESSAGES, {
         family: "messages",
         upstreams: [{ use: "counter", model: "upstream-counter" }],
         price: { input: "1.00", output: "4.00" },
-        max_output_tokens: 1000,
-      },
+      }),
     ],
   },
   tracing(collector),
