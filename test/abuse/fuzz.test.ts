@@ -7,7 +7,7 @@ import { CANARY, chatBody, openHarness } from "../http/harness.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, type Exchange, json, sse, usage } from "../support/provider.ts"
 import type { RawClient } from "../support/raw-client.ts"
-import { requestBytes } from "../support/request.ts"
+import { jsonDraft, requestBytes } from "../support/request.ts"
 import { FUZZ_MS, fuzzing } from "./fuzz-cases.ts"
 import { type HostileAnswer, hostileAnswer } from "./hostile-answers.ts"
 import { bodyLike, damaged, operatorsRequest, request } from "./noise.ts"
@@ -43,16 +43,12 @@ function rightly(exchange: Exchange): Promise<void> | void {
 }
 
 function callOf(model: string, fields: object) {
-  return {
-    method: "POST",
-    target: model === CHAT ? "/v1/chat/completions" : "/v1/messages",
-    headers: [
-      `authorization: Bearer ${account.key}`,
-      "content-type: application/json",
-      "anthropic-version: 2023-06-01",
-    ],
-    body: chatBody({ model, max_tokens: 100, ...fields }),
-  }
+  return jsonDraft(
+    account.key,
+    model === CHAT ? "/v1/chat/completions" : "/v1/messages",
+    chatBody({ model, max_tokens: 100, ...fields }),
+    ["anthropic-version: 2023-06-01"],
+  )
 }
 
 async function sends({ pieces, is_reset }: HostileAnswer, exchange: Exchange): Promise<void> {

@@ -7,6 +7,7 @@ import { parseUsd, printUsd } from "../../src/money.ts"
 import type { Role } from "../../src/wire/roles.ts"
 import { ADMIN_TOKEN, type ConfigChanges, startGateway } from "../support/gateway.ts"
 import { type Exchange, json, startProvider } from "../support/provider.ts"
+import { postJson } from "../support/request.ts"
 import { exampleConfiguration } from "./blocks.ts"
 import { isObject } from "./json-schema.ts"
 import { type Document, type Entry, entriesOf } from "./reference.ts"
@@ -168,14 +169,10 @@ export async function openStage() {
   /** Makes a call that succeeds; its id. */
   async function call(key: string): Promise<string> {
     const answer = await read(
-      await fetch(`${gateway.url}/v1/chat/completions`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-        body: JSON.stringify({
-          model: "gpt-5-mini",
-          stream: true,
-          messages: [{ role: "user", content: "Hello." }],
-        }),
+      await postJson(`${gateway.url}/v1/chat/completions`, key, {
+        model: "gpt-5-mini",
+        stream: true,
+        messages: [{ role: "user", content: "Hello." }],
       }),
     )
     return answer.headers.get("x-request-id") ?? "none"

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { until } from "../support/gateway.ts"
 import { json, type Script, sse, sseEvent } from "../support/provider.ts"
+import { postJson } from "../support/request.ts"
 import { dataUrl, png, wav } from "./files.ts"
 import { callOf, cost, openCases } from "./stage.ts"
 
@@ -130,10 +131,10 @@ describe("Q19 a hold with a margin is rounded once", () => {
     const { id, key } = await stage.gateway.account("1")
     await stage.gateway.admin("PATCH", `/accounts/${id}`, { price_multiplier: margin })
     stage.provider.replyOnce(json(200, completion({ usage: USAGE })))
-    const response = await fetch(`${stage.gateway.url}/v1/chat/completions`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: "odd-price", ...HELLO, max_tokens: 1 }),
+    const response = await postJson(`${stage.gateway.url}/v1/chat/completions`, key, {
+      model: "odd-price",
+      ...HELLO,
+      max_tokens: 1,
     })
     expect(response.status).toBe(200)
     const [call] = await until(

@@ -2,6 +2,7 @@ import { afterAll, expect, test } from "bun:test"
 import fixture from "../fixtures/request-cases.json"
 import type { Sides } from "../http/sides.ts"
 import { json, type Script, sseEvent } from "../support/provider.ts"
+import { postJson } from "../support/request.ts"
 import { dataUrl, pdf, png } from "./files.ts"
 import { type CaseCall, CONTEXT_TOKENS, callOf, cost, openCases } from "./stage.ts"
 
@@ -97,11 +98,7 @@ test("R4: the same 40 times at once on 0.02 USD", async () => {
   const { id, key } = await stage.gateway.account("0.02")
   const answers = await Promise.all(
     Array.from({ length: 40 }, () =>
-      fetch(`${stage.gateway.url}/v1/responses`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-        body: JSON.stringify({ model: "default", ...body }),
-      }),
+      postJson(`${stage.gateway.url}/v1/responses`, key, { model: "default", ...body }),
     ),
   )
   expect(answers.filter(({ status }) => status === 402)).toHaveLength(40)

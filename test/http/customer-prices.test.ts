@@ -10,6 +10,7 @@ import { falsify } from "../ledger/test-database.ts"
 import { freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chatBody, postJson } from "../support/request.ts"
 
 /** D100: the prices of one customer, over two gateways on one database. */
 
@@ -111,11 +112,7 @@ describe("D100 prices by kind", () => {
   test("are quoted, and refuse what they cannot hold", async () => {
     const { id: account, key } = await gateway.account("0.003")
     await setPrice(account, { model: CHAT, prices })
-    const answer = await fetch(`${gateway.url}/v1/quote`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }] }),
-    })
+    const answer = await postJson(`${gateway.url}/v1/quote`, key, chatBody())
     const quote: QuoteBody = JSON.parse(await answer.text())
     // The prompt's bound of 35 tokens and 1,000 of output; 0.004035 at the configured prices.
     expect(quote).toMatchObject({ amount: "0.0030281", refusal: "insufficient_balance" })
@@ -139,11 +136,7 @@ describe("D100 prices by kind", () => {
       [{ price_multiplier: "0.9", from: "2099-01-01T00:00:00Z", until: "2099-01-01T00:00:00Z" }, "from"],
     ] as const
     for (const [body, param] of refusals) {
-      const answer = await fetch(`${gateway.url}/admin/accounts/${account}/prices`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" },
-        body: JSON.stringify(body),
-      })
+      const answer = await postJson(`${gateway.url}/admin/accounts/${account}/prices`, ADMIN_TOKEN, body)
       expect([answer.status, await answer.json()]).toMatchObject([400, { error: { param } }])
     }
     expect(await gateway.admin("GET", `/accounts/${account}/prices`)).toEqual({ data: [], next: null })

@@ -3,6 +3,7 @@ import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import { CHAT, chat, endSound, MESSAGES, PRICE, PROVIDER_KEY, startGateway } from "../support/gateway.ts"
 import { chatCompletion, embeddingList, json, startProvider, usage } from "../support/provider.ts"
+import { postJson } from "../support/request.ts"
 
 /** D67: embeddings, from the provider's bytes to the receipt. D63: everything else is the same as for chat. */
 
@@ -30,11 +31,7 @@ const gateway = await startGateway(provider, {
 afterAll(() => endSound(gateway, provider))
 
 function post(path: string, key: string, body: object, headers: Record<string, string> = {}) {
-  return fetch(`${gateway.url}${path}`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
-    body: JSON.stringify(body),
-  })
+  return postJson(`${gateway.url}${path}`, key, body, headers)
 }
 
 const embed = (key: string, fields: object = {}, headers: Record<string, string> = {}) =>

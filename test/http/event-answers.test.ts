@@ -11,6 +11,7 @@ import {
   usage,
   usageChunk,
 } from "../support/provider.ts"
+import { postJson } from "../support/request.ts"
 import { responseEvent, responseObject, responseUsage, textItem } from "../support/responses.ts"
 
 /** D5: a JSON call that a provider answers with an event stream (quantities Q15). */
@@ -37,21 +38,22 @@ const asking: Readonly<Record<"chat" | "messages" | "responses", Asking>> = {
   responses: { path: "/v1/responses", body: { model: CHAT, input: "hello" } },
 }
 
-async function ask(family: keyof typeof asking, script: Script, more: object = {}, headers: object = {}) {
+async function ask(
+  family: keyof typeof asking,
+  script: Script,
+  more: object = {},
+  headers: Record<string, string> = {},
+) {
   const { id, key } = await gateway.account("1")
   const { path, body } = asking[family]
   provider.replyOnce(script)
   const request = () =>
-    fetch(`${gateway.url}${path}`, {
-      method: "POST",
-      headers: {
-        authorization: `Bearer ${key}`,
-        "content-type": "application/json",
-        "anthropic-version": "2023-06-01",
-        ...headers,
-      },
-      body: JSON.stringify({ ...body, ...more }),
-    })
+    postJson(
+      `${gateway.url}${path}`,
+      key,
+      { ...body, ...more },
+      { "anthropic-version": "2023-06-01", ...headers },
+    )
   const answer = await request()
   const said: unknown = await answer.json()
   const call = await gateway.callOf(answer)

@@ -11,7 +11,7 @@ import {
 } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { dial, type RawClient } from "../support/raw-client.ts"
-import { type Draft, requestBytes } from "../support/request.ts"
+import { type Draft, jsonDraft, requestBytes } from "../support/request.ts"
 
 /** Planted in prompts, names and headers: neither an answer nor a line of the log may hold it. */
 export const CANARY = "canary-2f9c41"
@@ -122,12 +122,7 @@ export const HELD = "0.004043"
 
 /** A chat request whose prompt holds the canary. */
 export function chatDraft(key: string, fields: object = {}, headers: readonly string[] = []): Draft {
-  return {
-    method: "POST",
-    target: "/v1/chat/completions",
-    headers: [`authorization: Bearer ${key}`, "content-type: application/json", ...headers],
-    body: chatBody(fields),
-  }
+  return jsonDraft(key, "/v1/chat/completions", chatBody(fields), headers)
 }
 
 /** A token count whose prompt holds the canary. */

@@ -2,8 +2,9 @@ import { afterAll, expect, test } from "bun:test"
 import type { ShardAddress } from "../../src/ledger/shards.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chat, startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chatBody } from "../support/request.ts"
 
 /** D94: calls with end users and tags of accounts in two shards, through one gateway. */
 
@@ -55,11 +56,7 @@ async function call(place: 0 | 1, end_user: string | null, tags: string | null):
         "content-type": "application/json",
         ...(tags !== null && { "x-tollgate-tags": tags }),
       },
-      body: JSON.stringify({
-        model: CHAT,
-        messages: [{ role: "user", content: "hello" }],
-        ...(end_user !== null && { user: end_user }),
-      }),
+      body: JSON.stringify(chatBody({ ...(end_user !== null && { user: end_user }) })),
     },
   )
   expect(answer.status).toBe(200)

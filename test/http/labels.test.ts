@@ -4,8 +4,9 @@ import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { type } from "../cli/command.ts"
 import { freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, CHAT, chat, MESSAGES, startGateway } from "../support/gateway.ts"
+import { ADMIN_TOKEN, chat, MESSAGES, startGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chatBody, postJson } from "../support/request.ts"
 
 /** D94: whose calls they are, and what for. The other gateway remembers keys that are changed at the first one. */
 
@@ -32,7 +33,7 @@ async function errorOf(answer: Response): Promise<{ readonly message: string; re
 async function call(key: string, headers: Record<string, string> = {}, body: object = {}, at = gateway) {
   provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
   const init = { headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers } }
-  const bytes = JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...body })
+  const bytes = JSON.stringify(chatBody(body))
   const answer = await chat(at, key, {}, { ...init, body: bytes })
   const error = answer.ok ? null : await errorOf(answer)
   return { answer, error }
@@ -48,11 +49,7 @@ async function labelsOf(key: string, headers: Record<string, string> = {}, body:
 
 /** The status and body of the answer to a quote for such a call. */
 async function quote(key: string, headers: Record<string, string>, body: object = {}, at = gateway) {
-  const answer = await fetch(`${at.url}/v1/quote`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
-    body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...body }),
-  })
+  const answer = await postJson(`${at.url}/v1/quote`, key, chatBody(body), headers)
   const read: QuoteBody & { readonly error?: object } = JSON.parse(await answer.text())
   return { status: answer.status, read }
 }

@@ -13,7 +13,7 @@ import {
   usageChunk,
 } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
-import { requestBytes } from "../support/request.ts"
+import { jsonDraft, requestBytes } from "../support/request.ts"
 import { responseEvent, responseObject, responseUsage, textEvents, textItem } from "../support/responses.ts"
 
 /** Ample time for an end that is on its way. */
@@ -104,16 +104,9 @@ async function begin({ target, model, body }: Kind, more: object = {}): Promise<
   const client = await rawClient(gateway)
   provider.replyOnce(silent())
   client.send(
-    requestBytes({
-      method: "POST",
-      target,
-      headers: [
-        `authorization: Bearer ${key}`,
-        "content-type: application/json",
-        "anthropic-version: 2023-06-01",
-      ],
-      body: { model, stream: true, ...body, ...more },
-    }),
+    requestBytes(
+      jsonDraft(key, target, { model, stream: true, ...body, ...more }, ["anthropic-version: 2023-06-01"]),
+    ),
   )
   return { account_id: id, client, exchange: await provider.exchange(provider.exchanges.length + 1) }
 }

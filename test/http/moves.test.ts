@@ -6,8 +6,9 @@ import type { OneOrMore } from "../../src/wire/list.ts"
 import type { MoveBody } from "../../src/wire/moves.ts"
 import { type } from "../cli/command.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatBody } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 
 /** D76: accounts move between the shards of two gateways, whose calls go on; each shard has an operator's gateway of its own. */
@@ -200,7 +201,7 @@ test("D97 budgets of each end user and each tag refuse alike after a move, and n
     ...[teams.id, 200, users.id],
   ])
   expect([await call("dan", "b"), await call("dan", "c")]).toEqual([teams.id, 200])
-  const body = JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }] })
+  const body = JSON.stringify(chatBody())
   const asked = { method: "POST", headers: headersOf("ann", "c"), body }
   for (const { url } of both)
     expect(await (await fetch(`${url}/v1/quote`, asked)).json()).toMatchObject({

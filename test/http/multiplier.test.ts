@@ -3,8 +3,9 @@ import type { AccountBody } from "../../src/wire/admin.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
-import { CHAT, chat, endSound, startGateway, until } from "../support/gateway.ts"
+import { chat, endSound, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
+import { chatBody, postJson } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 
 /** D69: what an account with a price multiplier holds, is charged and is shown. */
@@ -76,12 +77,8 @@ describe("D69 an account with a price multiplier of 1.2345", () => {
 
   test("is quoted and refused with it, and what would fit is held", async () => {
     const { key } = await accountAt("1.2345", "0.001")
-    const ask = { model: CHAT, messages: [{ role: "user", content: "hello" }] }
-    const answer = await fetch(`${gateway.url}/v1/quote`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      body: JSON.stringify(ask),
-    })
+    const ask = chatBody()
+    const answer = await postJson(`${gateway.url}/v1/quote`, key, ask)
     const quote: QuoteBody = JSON.parse(await answer.text())
     expect(quote).toMatchObject({ amount: "0.004981208", refusal: "insufficient_balance" })
     expect(quote.prices).toMatchObject({ input: "1.2345", output: "4.938" })

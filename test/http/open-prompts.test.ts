@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { compressed } from "../admission/files.ts"
 import { endSound, PRICE, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { postJson } from "../support/request.ts"
 
 /** D89: each way to open a prompt in each family, as a quote and a call of a real gateway see it. */
 
@@ -39,10 +40,11 @@ const BASE: Readonly<Record<Operation, object>> = {
 
 async function quote(operation: Operation, fields: object, suffix = "") {
   const model = `${operation === "messages" ? "messages" : "chat"}${suffix}`
-  const answer = await fetch(`${gateway.url}/v1/quote`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${account.key}`, "content-type": "application/json" },
-    body: JSON.stringify({ model, operation, ...BASE[operation], ...fields }),
+  const answer = await postJson(`${gateway.url}/v1/quote`, account.key, {
+    model,
+    operation,
+    ...BASE[operation],
+    ...fields,
   })
   return JSON.parse(await answer.text())
 }
@@ -180,10 +182,10 @@ describe("D89 what the provider reports is plausible up to max_rounds contexts",
     ["a plain call", { tools: undefined }, CONTEXT + 131_072, 32 + 131_072],
   ])("%s", async (_, fields, reported, charged) => {
     provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(reported, 1) })))
-    const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${account.key}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: "chat", ...body, ...fields }),
+    const answer = await postJson(`${gateway.url}/v1/chat/completions`, account.key, {
+      model: "chat",
+      ...body,
+      ...fields,
     })
     await answer.text()
     const id = answer.headers.get("x-request-id") ?? ""

@@ -3,6 +3,7 @@ import fc from "fast-check"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import { CHAT, chat, chatModel, endSound, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chatBody } from "../support/request.ts"
 
 const provider = await startProvider()
 provider.reply(json(200, chatCompletion("hi", { usage: usage(1, 1) })))
@@ -10,13 +11,13 @@ const gateway = await startGateway(provider, {
   models: [
     chatModel(CHAT),
     chatModel("dear", { price: { ...PRICE, per_call: "0.01" } }),
-    { ...model("free"), price: undefined, free: true },
-    { ...model(MESSAGES), family: "messages", upstreams: [{ use: "counter", model: "counting" }] },
+    { ...chatModel("free"), price: undefined, free: true },
+    { ...chatModel(MESSAGES), family: "messages", upstreams: [{ use: "counter", model: "counting" }] },
   ],
 })
 afterAll(() => endSound(gateway, provider))
 
-const ASK = { model: CHAT, messages: [{ role: "user", content: "hello" }] }
+const ASK = chatBody()
 
 async function quote(key: string, body: unknown = ASK, headers: Record<string, string> = {}) {
   const answer = await fetch(`${gateway.url}/v1/quote`, {

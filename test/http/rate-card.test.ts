@@ -3,6 +3,7 @@ import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import { CHAT, chat, chatModel, endSound, PRICE, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider } from "../support/provider.ts"
+import { chatBody } from "../support/request.ts"
 
 /** D60: every kind of token at its own price, from the provider's bytes to the receipt. */
 
@@ -212,7 +213,7 @@ describe("D61 what has no price", () => {
     const quoted = await fetch(`${gateway.url}/v1/quote`, {
       method: "POST",
       headers: authorized(key),
-      body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...fields }),
+      body: JSON.stringify(chatBody(fields)),
     })
     expect([quoted.status, await quoted.json()]).toMatchObject([400, { error: { param } }])
     expect(provider.requests.length).toBe(sent)

@@ -6,6 +6,7 @@ import type { ShardAddress } from "../../src/ledger/shards.ts"
 import { freshDatabase } from "../support/database.ts"
 import { CHAT, chat, MESSAGES, startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chatBody, postJson } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 
 /** D99: four gateways on two shards. */
@@ -61,11 +62,7 @@ async function errorOf(answer: Response) {
 
 /** What a call of the tests can use: its prompt in bytes, and its output. */
 async function bound(key: string, max_tokens: number): Promise<number> {
-  const answer = await fetch(`${first().url}/v1/quote`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], max_tokens }),
-  })
+  const answer = await postJson(`${first().url}/v1/quote`, key, chatBody({ max_tokens }))
   const { prompt_tokens }: { prompt_tokens: number } = JSON.parse(await answer.text())
   return prompt_tokens + max_tokens
 }
@@ -76,9 +73,7 @@ describe("D99 the OpenAI SDK", () => {
     const needed = await bound(key, 1_000)
     const client = new OpenAI({ apiKey: key, baseURL: `${first().url}/v1` })
     const ask = (max_tokens: number, maxRetries = 0) =>
-      client.chat.completions
-        .create({ model: CHAT, messages: [{ role: "user", content: "hello" }], max_tokens }, { maxRetries })
-        .withResponse()
+      client.chat.completions.create(chatBody({ max_tokens }), { maxRetries }).withResponse()
     provider.reply(json(200, chatCompletion("hi", { usage: usage(300, 700) })))
     const { response } = await ask(1_000)
     const read = (name: string) => response.headers.get(`x-ratelimit-${name}`)
@@ -113,13 +108,7 @@ describe("D99 the OpenAI SDK", () => {
     const { key } = await limited({ tokens: "100" }, "b")
     const client = new OpenAI({ apiKey: key, baseURL: `${first().url}/v1`, maxRetries: 2 })
     const sent = provider.requests.length
-    const refused = await thrown(
-      client.chat.completions.create({
-        model: CHAT,
-        messages: [{ role: "user", content: "hello" }],
-        max_tokens: 500,
-      }),
-    )
+    const refused = await thrown(client.chat.completions.create(chatBody({ max_tokens: 500 })))
     if (!(refused instanceof OpenAI.APIError)) throw new Error("it was not refused")
     expect([refused.status, refused.code, refused.headers?.get("retry-after")]).toEqual([
       402,

@@ -7,6 +7,7 @@ import type { Receipt } from "../../src/wire/receipt.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { postJson } from "../support/request.ts"
 
 /** D106: refunds of calls, over two gateways on two shards. */
 
@@ -47,10 +48,10 @@ async function called(key: string): Promise<string> {
 
 /** A refund of a call, by one of the gateways. */
 async function refund(account: string, call_id: string, amount: string, more: object = {}, at: 0 | 1 = 0) {
-  const response = await fetch(`${gateways[at].url}/admin/accounts/${account}/credits`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" },
-    body: JSON.stringify({ amount, call_id, ...more }),
+  const response = await postJson(`${gateways[at].url}/admin/accounts/${account}/credits`, ADMIN_TOKEN, {
+    amount,
+    call_id,
+    ...more,
   })
   const body: Partial<CreditedBody> & { error?: { param: string } } = JSON.parse(await response.text())
   return { status: response.status, param: body.error?.param, kind: body.kind, id: body.id, body }

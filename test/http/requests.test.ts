@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { CHAT, MESSAGES } from "../support/gateway.ts"
+import { jsonDraft } from "../support/request.ts"
 import { expectError } from "./errors.ts"
 import { CANARY, chatBody, openHarness } from "./harness.ts"
 
@@ -9,12 +10,7 @@ afterAll(() => harness.close())
 
 /** A chat request whose body is exactly this. */
 function sendText(body: string | Uint8Array) {
-  return harness.ask({
-    method: "POST",
-    target: "/v1/chat/completions",
-    headers: [`authorization: Bearer ${account.key}`, "content-type: application/json"],
-    body,
-  })
+  return harness.ask(jsonDraft(account.key, "/v1/chat/completions", body))
 }
 
 describe("D15 a field at fault is a 400 that names it, before any hold", () => {

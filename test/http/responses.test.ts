@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { png } from "../admission/files.ts"
 import { CHAT, chatModel, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { json, type Script, sse } from "../support/provider.ts"
+import { jsonDraft } from "../support/request.ts"
 import {
   callItem,
   created,
@@ -43,12 +44,9 @@ async function ask(fields: object = {}, script?: Script, path = "/v1/responses")
   const { id, key } = await harness.account("10")
   if (script !== undefined) harness.provider.replyOnce(script)
   const before = harness.provider.requests.length
-  const answer = await harness.ask({
-    method: "POST",
-    target: path,
-    headers: [`authorization: Bearer ${key}`, "content-type: application/json", "connection: close"],
-    body: { model: CHAT, input: CANARY, ...fields },
-  })
+  const answer = await harness.ask(
+    jsonDraft(key, path, { model: CHAT, input: CANARY, ...fields }, ["connection: close"]),
+  )
   await until(
     () => harness.gateway.balance(id),
     ({ held }) => held === "0",
@@ -597,23 +595,15 @@ describe("what is held and what is refused (D12, D61)", () => {
     expect(answer.status).toBe(200)
     expect(call?.held).toBe(usd(nano))
     const { key } = await harness.account("10")
-    const quote = await harness.ask({
-      method: "POST",
-      target: "/v1/quote",
-      headers: [`authorization: Bearer ${key}`, "content-type: application/json"],
-      body: { operation: "responses", model: CHAT, input: CANARY, ...fields },
-    })
+    const quote = await harness.ask(
+      jsonDraft(key, "/v1/quote", { operation: "responses", model: CHAT, input: CANARY, ...fields }),
+    )
     expect(JSON.parse(quote.body)).toMatchObject({ operation: "responses", amount: usd(nano) })
   })
 
   test("a 402 names the field that makes the hold smaller", async () => {
     const { key } = await harness.account("0.001")
-    const answer = await harness.ask({
-      method: "POST",
-      target: "/v1/responses",
-      headers: [`authorization: Bearer ${key}`, "content-type: application/json"],
-      body: { model: CHAT, input: CANARY },
-    })
+    const answer = await harness.ask(jsonDraft(key, "/v1/responses", { model: CHAT, input: CANARY }))
     expect(answer.status).toBe(402)
     expect(JSON.parse(answer.body).error).toMatchObject({
       code: "insufficient_balance",
@@ -670,12 +660,7 @@ describe("like every call", () => {
   })
   test("D43 an Idempotency-Key makes one call of two", async () => {
     const { key } = await harness.account("10")
-    const draft = {
-      method: "POST",
-      target: "/v1/responses",
-      headers: [`authorization: Bearer ${key}`, "content-type: application/json", "idempotency-key: once-1"],
-      body: { model: CHAT, input: CANARY },
-    }
+    const draft = jsonDraft(key, "/v1/responses", { model: CHAT, input: CANARY }, ["idempotency-key: once-1"])
     harness.provider.replyOnce(responseJson([textItem("x")], { usage: USAGE }))
     expect((await harness.ask(draft)).status).toBe(200)
     const again = await harness.ask(draft)

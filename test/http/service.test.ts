@@ -3,7 +3,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, chatModel, MESSAGES, until } from "../support/gateway.ts"
 import { chatCompletion, json, READ_MS, type Script, usage } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
-import { chatRequest } from "../support/request.ts"
+import { chatRequest, jsonDraft } from "../support/request.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
 import { CANARY, type Harness, openHarness } from "./harness.ts"
 
@@ -75,13 +75,7 @@ test("D44 the price is that of the configuration when the body is there", async 
 })
 
 test("a reload changes the limits of operators' bodies too", async () => {
-  const open = (name: string) =>
-    harness.ask({
-      method: "POST",
-      target: "/admin/accounts",
-      headers: [`authorization: Bearer ${ADMIN_TOKEN}`, "content-type: application/json"],
-      body: { name },
-    })
+  const open = (name: string) => harness.ask(jsonDraft(ADMIN_TOKEN, "/admin/accounts", { name }))
   const name = "a".repeat(200)
   expect((await open(name)).status).toBe(201)
   await harness.gateway.reload({ limits: { body: "100B" } })

@@ -11,6 +11,7 @@ import {
   textBlock,
 } from "../support/messages.ts"
 import { chatChunk, chatCompletion, json, sseEvent, startProvider, usage } from "../support/provider.ts"
+import { chatBody, postJson } from "../support/request.ts"
 import { responseEvent, responseObject, responseUsage, textEvents, textItem } from "../support/responses.ts"
 
 const provider = await startProvider()
@@ -135,10 +136,7 @@ describe("D24 usage that nobody asked for never passes", () => {
       DONE,
     ])
     const client = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1` })
-    const stream = client.chat.completions.stream({
-      model: CHAT,
-      messages: [{ role: "user", content: "hello" }],
-    })
+    const stream = client.chat.completions.stream(chatBody())
     expect((await stream.finalChatCompletion()).choices[0]?.message).toMatchObject({ content: "hi" })
   })
 
@@ -154,15 +152,12 @@ describe("D24 usage that nobody asked for never passes", () => {
 })
 
 async function ask(path: string, key: string, body: object): Promise<Response> {
-  return await fetch(gateway.url + path, {
-    method: "POST",
-    headers: {
-      authorization: `Bearer ${key}`,
-      "content-type": "application/json",
-      "anthropic-version": "2023-06-01",
-    },
-    body: JSON.stringify({ ...body, max_tokens: 100 }),
-  })
+  return await postJson(
+    gateway.url + path,
+    key,
+    { ...body, max_tokens: 100 },
+    { "anthropic-version": "2023-06-01" },
+  )
 }
 
 const message = { model: MESSAGES, messages: [{ role: "user", content: "hello" }] }

@@ -5,6 +5,7 @@ import { presetNames, presets } from "../../src/presets/presets.ts"
 import { PRICE, startGateway } from "../support/gateway.ts"
 import { aMessage } from "../support/messages.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { postJson } from "../support/request.ts"
 import { responseObject, textItem } from "../support/responses.ts"
 import { exampleFile, type Shown, shown, sources } from "./page.ts"
 import { scriptOf, WORDS } from "./scripted.ts"
@@ -86,15 +87,12 @@ function call(name: string, { operation, sent }: Server, stream: boolean): Promi
   const content =
     operation === "responses" ? { input: PROMPT } : { messages: [{ role: "user", content: PROMPT }] }
   const limit = operation === "messages" ? { max_tokens: 100 } : {}
-  return fetch(gateway.url + PATHS[operation], {
-    method: "POST",
-    headers: {
-      authorization: `Bearer ${key}`,
-      "content-type": "application/json",
-      "anthropic-version": "2023-06-01",
-    },
-    body: JSON.stringify({ model: name, stream, ...content, ...limit, ...sent }),
-  })
+  return postJson(
+    gateway.url + PATHS[operation],
+    key,
+    { model: name, stream, ...content, ...limit, ...sent },
+    { "anthropic-version": "2023-06-01" },
+  )
 }
 
 /** 20 tokens, of which 5 cached where the provider tells, and 10. */

@@ -25,26 +25,38 @@ function bodyBytes(body: Draft["body"]): Uint8Array {
   return Buffer.from(typeof body === "string" ? body : JSON.stringify(body))
 }
 
+/** A JSON body posted by the holder of `key`. */
+export function jsonDraft(
+  key: string,
+  target: string,
+  body: object | string,
+  headers: readonly string[] = [],
+) {
+  const own = [`authorization: Bearer ${key}`, "content-type: application/json"]
+  return { method: "POST", target, headers: [...own, ...headers], body }
+}
+
+/** The same by `fetch`. */
+export function postJson(url: string, key: string, body: unknown, headers: Record<string, string> = {}) {
+  return fetch(url, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  })
+}
+
 /** A chat request as a client writes it, with what most tests leave alone. */
-export function chatBody(fields: object = {}): object {
-  return { model: CHAT, messages: [{ role: "user", content: "hello" }], ...fields }
+export function chatBody<Fields extends object>(fields?: Fields) {
+  return { model: CHAT, messages: [{ role: "user" as const, content: "hello" }], ...fields }
 }
 
 export function chatRequest(key: string, fields: object = {}, headers: readonly string[] = []): string {
-  return requestBytes({
-    method: "POST",
-    target: "/v1/chat/completions",
-    headers: [`authorization: Bearer ${key}`, "content-type: application/json", ...headers],
-    body: chatBody(fields),
-  }).toString()
+  return requestBytes(jsonDraft(key, "/v1/chat/completions", chatBody(fields), headers)).toString()
 }
 
 /** An embeddings call of the default model. */
 export function embeddingsRequest(key: string, fields: object, headers: readonly string[] = []): string {
-  return requestBytes({
-    method: "POST",
-    target: "/v1/embeddings",
-    headers: [`authorization: Bearer ${key}`, "content-type: application/json", ...headers],
-    body: JSON.stringify({ model: CHAT, ...fields }),
-  }).toString()
+  return requestBytes(
+    jsonDraft(key, "/v1/embeddings", JSON.stringify({ model: CHAT, ...fields }), headers),
+  ).toString()
 }
