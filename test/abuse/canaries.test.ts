@@ -6,7 +6,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { expectIds } from "../http/errors.ts"
 import { openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
-import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until, untilIs } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -256,10 +256,7 @@ describe("D16 canaries that were planted are nowhere", () => {
     })
     await sql.end()
     const id = expectIds(await running)
-    await until(
-      () => harness.gateway.call(id),
-      ({ state }) => state === "settled",
-    )
+    await untilIs(() => harness.gateway.call(id), { state: "settled" })
   })
 
   test("not in any table of the ledger", async () => {

@@ -4,7 +4,7 @@ import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { CANARY, chatBody, openHarness } from "../http/harness.ts"
-import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, chatWords, type Exchange, json, sse, usage } from "../support/provider.ts"
 import type { RawClient } from "../support/raw-client.ts"
 import { jsonDraft, requestBytes } from "../support/request.ts"
@@ -128,13 +128,10 @@ const open_files = () => readdirSync("/proc/self/fd").length
 async function leavesNothing(work: () => Promise<void>): Promise<void> {
   const files = open_files()
   await work()
-  const { violations } = await until(harness.gateway.audit, ({ open_holds }) => open_holds === 0)
+  const { violations } = await untilIs(harness.gateway.audit, { open_holds: 0 })
   expect(violations).toEqual([])
   expect((await harness.gateway.balance(account.id)).held).toBe("0")
-  await until(
-    () => harness.gateway.service.server.pending,
-    (pending) => pending === 0,
-  )
+  await untilIs(() => harness.gateway.service.server.pending, 0)
   await until(open_files, (now) => now <= files + 4 * AT_ONCE)
   expect(harness.gateway.lines.filter((line) => /"level":(?:50|60)/.test(line))).toEqual([])
 }

@@ -4,7 +4,7 @@ import { type } from "../cli/command.ts"
 import { expectError } from "../http/errors.ts"
 import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
-import { ADMIN_TOKEN, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, untilIs } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -38,10 +38,7 @@ function tally(answers: readonly Answer[]): Record<number, number> {
 
 /** Waits until nothing is held for an account: the places of its calls are free again. */
 async function rest(harness: Harness, account_id: string): Promise<void> {
-  await until(
-    () => harness.gateway.balance(account_id),
-    ({ held }) => held === "0",
-  )
+  await untilIs(() => harness.gateway.balance(account_id), { held: "0" })
 }
 
 /** The answer of a refusal for want of a place. */
@@ -69,10 +66,7 @@ describe("D38 limits.per_key.in_flight", () => {
       const greedy = Array.from({ length: 4 * OTHERS }, async () => {
         answered.push(await harness.chat(hog.key))
       })
-      await until(
-        () => answered.length,
-        (count) => count === 4 * OTHERS - OF_A_KEY,
-      )
+      await untilIs(() => answered.length, 4 * OTHERS - OF_A_KEY)
       const modest = others.map(({ key }) => harness.chat(key))
       await harness.provider.exchange(asked + OF_A_KEY + OTHERS)
       release()

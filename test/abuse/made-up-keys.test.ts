@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
-import { until } from "../support/gateway.ts"
+import { untilIs } from "../support/gateway.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { type Draft, requestBytes } from "../support/request.ts"
 
@@ -69,10 +69,7 @@ describe("D77 a flood of large bodies with made-up keys", () => {
     const statuses = await flooding
     expect(statuses).toContain(401)
     expect(statuses).toContain(503)
-    await until(
-      () => harness.chat(next.key, HONEST),
-      ({ status }) => status === 200,
-    )
+    await untilIs(() => harness.chat(next.key, HONEST), { status: 200 })
   })
 })
 

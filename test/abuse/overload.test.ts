@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
 import { openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
-import { ADMIN_TOKEN, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, until, untilIs } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -36,10 +36,7 @@ async function openStreams() {
     exchanges.push(exchange)
   })
   const answers = Array.from({ length: STREAMS }, () => harness.chat(account.key, { stream: true }))
-  await until(
-    () => exchanges.length,
-    (count) => count === STREAMS,
-  )
+  await untilIs(() => exchanges.length, STREAMS)
   return {
     async say(word: string) {
       for (const exchange of exchanges)
@@ -57,7 +54,7 @@ async function openStreams() {
 
 /** No call of the account holds anything but the streams: their places are free. */
 async function rest(calls_open: number): Promise<void> {
-  await until(harness.gateway.audit, ({ open_holds }) => open_holds === calls_open)
+  await untilIs(harness.gateway.audit, { open_holds: calls_open })
 }
 
 /** As many calls at once as are offered; those that have a place are answered once all others have been refused. */

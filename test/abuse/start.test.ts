@@ -4,7 +4,7 @@ import { join } from "node:path"
 import type { Variables } from "../process/gateway-process.ts"
 import { databaseVariables, Workplace } from "../process/workplace.ts"
 import { freshDatabase } from "../support/database.ts"
-import { CHAT, chat, configFor, until } from "../support/gateway.ts"
+import { CHAT, chat, configFor, untilIs } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 
@@ -100,7 +100,7 @@ describe("secrets from files, and operators apart, in two workers", () => {
     expect((await fetch(`${gateway.url}/metrics`)).status).toBe(404)
     const metrics = await adminApi.metrics()
     expect(metrics).toContain('worker="2"')
-    const audit = await until(adminApi.audit, ({ open_holds }) => open_holds === 0)
+    const audit = await untilIs(adminApi.audit, { open_holds: 0 })
     expect(audit.violations).toEqual([])
 
     gateway.signal("SIGTERM")

@@ -4,7 +4,7 @@ import { arrivedBytes, type EndOfWait, UnreadBodies } from "../../src/admission/
 import { GatewayError } from "../../src/errors.ts"
 import { refusal } from "../../src/routes/request-body.ts"
 import { networkOf } from "../../src/service/server.ts"
-import { until } from "../support/gateway.ts"
+import { untilIs } from "../support/gateway.ts"
 
 const LARGE = new Headers({ "content-length": "20000000" })
 const ENDLESS = new Headers({ "transfer-encoding": "chunked" })
@@ -72,10 +72,7 @@ describe("D77 large bodies of keys that nobody has", () => {
   test("of which much arrives are limited by address, until a second has passed", async () => {
     expect(lookedUp("10.0.0.1", ARRIVED_BYTES, 99)).toBe(2 * PLACES - 2)
     expect(lookedUp("10.0.0.2", ARRIVED_BYTES, 99)).toBe(2)
-    await until(
-      () => lookedUp("10.0.0.1", 0, 1),
-      (count) => count === 1,
-    )
+    await untilIs(() => lookedUp("10.0.0.1", 0, 1), 1)
   })
 
   test("do not limit those of up to 1 MiB, nor those of remembered keys", () => {

@@ -1,6 +1,6 @@
 import { expect } from "bun:test"
 import { within } from "../support/fair-clock.ts"
-import { until } from "../support/gateway.ts"
+import { untilIs } from "../support/gateway.ts"
 import {
   chatChunk,
   chatCompletion,
@@ -223,10 +223,7 @@ export const PLAYS: readonly Play[] = [
       const exchange = await cell.exchange(1)
       leaving.abort()
       const error = await failed
-      await until(
-        () => cell.door.connections,
-        (count) => count === 0,
-      )
+      await untilIs(() => cell.door.connections, 0)
       await hears(cell)
       await json(200, chatCompletion("unheard", { usage: USAGE }))(exchange)
       expect(await cell.calls()).toMatchObject([

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../src/errors.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { ADMIN_TOKEN, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, silent } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { requestBytes } from "../support/request.ts"
@@ -387,6 +387,6 @@ async function withoutDatabase<Result>(stage: Stage, work: () => Promise<Result>
     await open(true)
     await client.end()
     const ready = () => fetch(`${stage.gateway.url}/readyz`).then(({ status }) => status)
-    await until(ready, (status) => status === 200)
+    await untilIs(ready, 200)
   }
 }

@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto"
 import { sql } from "drizzle-orm"
 import { NIL_ID, nextId } from "../../src/id.ts"
 import { type AdminHarness, openAdminHarness } from "../admin/admin-harness.ts"
-import { until } from "../support/gateway.ts"
+import { until, untilIs } from "../support/gateway.ts"
 import { feedReaches } from "../support/horizon.ts"
 import { deliveringGateway } from "./delivering-gateway.ts"
 
@@ -126,10 +126,7 @@ test("D96: a sink gets each event once, signed, also during a rotation, and what
     expect(got.headers.get("webhook-signature")).toBe(signature(secret, got))
     expect(JSON.parse(got.body)).toMatchObject({ specversion: "1.0", id: got.id, subject: account_id })
   }
-  await until(
-    () => shown("billing"),
-    ({ state, lag_seconds }) => state === "active" && lag_seconds === 0,
-  )
+  await untilIs(() => shown("billing"), { state: "active", lag_seconds: 0 })
   const rotated = await admin.ask("POST", `/admin/sinks/${id}/rotate`, {})
   const { secret: fresh }: { secret: string } = JSON.parse(rotated.text)
   await addCredits(1)
@@ -139,10 +136,7 @@ test("D96: a sink gets each event once, signed, also during a rotation, and what
   expect(last.headers.get("webhook-signature")).toBe(`${signature(fresh, last)} ${signature(secret, last)}`)
   await admin.ask("POST", `/admin/sinks/${id}/replay`, { from: "2020-01-01T00:00:00Z" })
   await reached(sink, 23)
-  await until(
-    async () => sink.got.length,
-    (count) => count === 21 + 23,
-  )
+  await untilIs(() => sink.got.length, 21 + 23)
   // The secret is shown by what makes it, and by nothing else.
   const told = [...admin.texts.filter((text) => !text.includes('"secret"')), ...lines].join()
   for (const one of [secret, fresh]) expect(told).not.toContain(one)
@@ -193,10 +187,7 @@ test("D96: an event that is refused is sent again until it is taken, and no othe
   await reached(sink, 30)
   expect([...new Set(sink.ids)].toSorted()).toEqual(ids.toSorted())
   expect(lines.some((line) => line.startsWith("warn an event was not delivered"))).toBeTrue()
-  await until(
-    async () => deliveries.lags().get("flaky"),
-    (lag) => lag === 0,
-  )
+  await untilIs(() => deliveries.lags().get("flaky"), 0)
 })
 
 test("D96: a failure after an event was taken is the first one again, also within one page", async () => {
@@ -237,10 +228,7 @@ test("D96: 410 stops a sink; resumed, it goes on where it was", async () => {
   const [first = ""] = await addCredits(1)
   await reached(sink, 1)
   const rest = await addCredits(3)
-  await until(
-    () => shown("gone"),
-    ({ state }) => state === "stopped",
-  )
+  await untilIs(() => shown("gone"), { state: "stopped" })
   const before = new Set(sink.ids)
   expect(before.has(first)).toBeTrue()
   await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: false })
@@ -273,19 +261,13 @@ test.each(["paused", "its gateway stops"])(
     sink.answers.push(taken.promise)
     const { deliveries } = await gateway()
     const [first = ""] = await addCredits(1)
-    await until(
-      async () => sink.answers.length,
-      (left) => left === 0,
-    )
+    await untilIs(() => sink.answers.length, 0)
     const paused = async () => void (await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: true }))
     const changing = what === "paused" ? paused() : deliveries.stop()
     if (what === "paused") await changing
     taken.resolve(200)
     await changing
-    await until(
-      () => shown("billing"),
-      ({ lag_seconds }) => lag_seconds === 0,
-    )
+    await untilIs(() => shown("billing"), { lag_seconds: 0 })
     if (what === "paused") await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: false })
     else await gateway()
     const [second = ""] = await addCredits(1)
@@ -310,10 +292,7 @@ test("D96: one gateway delivers; when its lease has lapsed, another one continue
   await admin.database.execute(
     sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 second' WHERE id = ${first.id}::uuid`,
   )
-  await until(
-    async () => second.deliveries.lags().size,
-    (size) => size === 1,
-  )
+  await untilIs(() => second.deliveries.lags().size, 1)
   const ids = await addCredits(5)
   await reached(sink, 11)
   expect(ids.every((id) => sink.ids.includes(id))).toBeTrue()
@@ -333,10 +312,7 @@ test("D96: a gap in the feed stops one sink, and hides neither others nor what i
   await gateway()
   const ids = await addCredits(5)
   await reached(well, 5)
-  await until(
-    () => shown("lost"),
-    ({ state }) => state === "stopped",
-  )
+  await untilIs(() => shown("lost"), { state: "stopped" })
   expect(await shown("paused")).toMatchObject({ state: "paused", lag_seconds: null, reason })
   const replayed = await admin.ask("POST", `/admin/sinks/${id}/replay`, { from: "2020-01-01T00:00:00Z" })
   expect(replayed.status).toBe(200)

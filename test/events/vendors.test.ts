@@ -3,7 +3,7 @@ import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { parseUsd } from "../../src/money.ts"
 import { type AdminHarness, openAdminHarness, plantCalls } from "../admin/admin-harness.ts"
-import { until } from "../support/gateway.ts"
+import { until, untilIs } from "../support/gateway.ts"
 import { deliveringGateway } from "./delivering-gateway.ts"
 import { Lago, OpenMeter, Stripe } from "./vendors.ts"
 
@@ -161,13 +161,13 @@ describe.each(vendors)("$kind", (kind) => {
     const planted = whose.map((each) => ({ id: nextId(), account_id: each, ...ended, charge_nano: 5n }))
     for (const each of planted) vendor.poison.add(each.id)
     await plantCalls(admin.database, planted)
-    await until(shown, ({ state }) => state === "stopped")
+    await untilIs(shown, { state: "stopped" })
     const { skipped, reason } = await shown()
     expect([skipped.length, reason]).toEqual([4, expect.stringContaining("4 events in a row were refused")])
     await calls(1, account_id, 10)
     const changed = await admin.ask("PATCH", `/admin/sinks/${id}`, { token: "wrong-token", paused: false })
     expect(changed.status).toBe(200)
-    await until(shown, ({ state }) => state === "failing")
+    await untilIs(shown, { state: "failing" })
     expect(await shown()).toMatchObject({ reason: "status 401" })
     expect((await admin.ask("POST", `/admin/sinks/${id}/rotate`, {})).status).toBe(400)
     const told = [...admin.texts, ...lines].join()
@@ -194,11 +194,11 @@ test("D96: Stripe gets nothing again that it may have counted and forgotten", as
   const { vendor, id } = await attached(vendors[1], [3_600_000])
   vendor.lost = 1
   await calls(1, account_id, 10)
-  await until(shown, ({ state }) => state === "failing")
+  await untilIs(shown, { state: "failing" })
   await admin.database.execute(
     sql`UPDATE tollgate.sinks SET failing_since = now() - interval '21 hours', retry_at = NULL`,
   )
-  await until(shown, ({ state }) => state === "stopped")
+  await untilIs(shown, { state: "stopped" })
   const { requests } = vendor
   expect(await shown()).toMatchObject({ reason: expect.stringContaining("it failed for too long") })
   const from = new Date(Date.now() - 21 * 3_600_000).toISOString()
@@ -213,14 +213,11 @@ test("D96: Stripe gets nothing again that it may have counted and forgotten", as
 test("D96: a sink for Stripe stops after a second restore, which forgets the order of events", async () => {
   const { vendor } = await attached(vendors[1])
   await calls(1, account_id, 10)
-  await until(
-    async () => vendor.counted.length,
-    (count) => count === 2,
-  )
+  await untilIs(() => vendor.counted.length, 2)
   const { requests } = vendor
   // A row that another transaction wrote than it names is one of a restored dump.
   await admin.database.execute(sql`UPDATE tollgate.feed_epochs SET series = 2`)
-  await until(shown, ({ state }) => state === "stopped")
+  await untilIs(shown, { state: "stopped" })
   expect(await shown()).toMatchObject({ reason: expect.stringContaining("was restored twice") })
   expect(vendor.requests).toBe(requests)
 })
@@ -229,10 +226,7 @@ test("D96: an account that is no customer of Stripe delays nobody, and is shown"
   const { body: wrong } = await admin.ask("POST", "/admin/accounts", { name: "B", external_id: "acme" })
   const { vendor } = await attached(vendors[1])
   const ids = [...(await calls(5, wrong.id, 10)), ...(await calls(2, account_id, 10))]
-  await until(
-    async () => vendor.counted.length,
-    (count) => count === 3,
-  )
+  await untilIs(() => vendor.counted.length, 3)
   expect(vendor.requests).toBe(3)
   await until(shown, ({ skipped }) => skipped.length > 0)
   expect(await shown()).toMatchObject({
@@ -271,10 +265,7 @@ test("D96: events that are too old for Stripe are skipped", async () => {
     { ...call, id: ids[0] ?? "", held_at: old, ended_at: old },
     { ...call, id: ids[1] ?? "" },
   ])
-  await until(
-    async () => vendor.counted.length,
-    (count) => count === 1,
-  )
+  await untilIs(() => vendor.counted.length, 1)
   expect(vendor.counted.map(({ id }) => id)).toEqual(ids.slice(1))
   await until(shown, ({ skipped }) => skipped.length === 1)
 })

@@ -10,7 +10,7 @@ import { tombstone } from "../../src/ledger/money/tombstone.ts"
 import { printUsd } from "../../src/money.ts"
 import { beginStream, finishStream } from "../process/stream.ts"
 import { takes } from "../support/fair-clock.ts"
-import { chat, until } from "../support/gateway.ts"
+import { chat, until, untilIs } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import { chatCompletion, json, type Provider, usage } from "../support/provider.ts"
 import { Disk } from "./disk.ts"
@@ -68,10 +68,7 @@ async function expectRefusals(count: number, key = account.key): Promise<void> {
 }
 
 async function expectServed(key = account.key): Promise<void> {
-  await until(
-    () => ask(key),
-    ({ status }) => status === 200,
-  )
+  await untilIs(() => ask(key), { status: 200 })
 }
 
 /** Streams of an account of their own, each with its first word delivered. */
@@ -92,10 +89,7 @@ async function streams(count: number, gateway = victim) {
     },
     /** Every settlement arrives, once. */
     async settled(as: object = SETTLED) {
-      await until(
-        () => scene.steady.balance(id),
-        ({ held }) => held === "0",
-      )
+      await untilIs(() => scene.steady.balance(id), { held: "0" })
       const calls = await scene.steady.calls(`?account=${id}`)
       expect(calls).toMatchObject(begun.map(() => as))
     },
@@ -118,10 +112,7 @@ describe("D27 the database is gone while streams end", () => {
     victim.database.admit()
     await settled()
     await expectServed()
-    await until(
-      () => spooled(victim).length,
-      (files) => files === 0,
-    )
+    await untilIs(() => spooled(victim).length, 0)
   })
 
   test("and SIGKILL comes: the next start settles what is in the spool", async () => {
@@ -129,10 +120,7 @@ describe("D27 the database is gone while streams end", () => {
     const { finish, settled } = await streams(20, other)
     other.database.refuse()
     await finish()
-    await until(
-      async () => (await spoolLines(other)).length,
-      (lines) => lines === 20,
-    )
+    await untilIs(async () => (await spoolLines(other)).length, 20)
     await other.kill()
     other.database.admit()
     await other.start()
@@ -169,10 +157,7 @@ describe("D27 the database is gone while streams end", () => {
     const later = await streams(5, other)
     other.database.refuse()
     await later.finish()
-    await until(
-      async () => (await spoolLines(other)).length,
-      (lines) => lines === 5,
-    )
+    await untilIs(async () => (await spoolLines(other)).length, 5)
     await other.kill()
     other.database.admit()
     await other.start()
@@ -200,10 +185,7 @@ describe("D27 the database does not answer", () => {
       other.database.heal()
       await other.start()
     }
-    await until(
-      () => scene.steady.balance(id),
-      ({ held }) => held === "0",
-    )
+    await untilIs(() => scene.steady.balance(id), { held: "0" })
     expect(await scene.steady.calls(`?account=${id}`)).toMatchObject(
       Array.from({ length: ROUNDS }, () => SETTLED),
     )
@@ -240,10 +222,7 @@ describe("D27 the database does not answer", () => {
       expect((await ask(key)).status).toBe(200)
       await Promise.all(lost)
     }
-    await until(
-      () => scene.steady.balance(id),
-      ({ held }) => held === "0",
-    )
+    await untilIs(() => scene.steady.balance(id), { held: "0" })
     const calls = await scene.steady.calls(`?account=${id}`)
     expect(calls).toHaveLength(LOST * 4)
     expect(calls).toMatchObject(calls.map(() => SETTLED))
@@ -277,10 +256,7 @@ describe("D43 a call with an Idempotency-Key that is refused because the databas
       async served(call: string | null) {
         expect(provider.requests.length).toBe(asked + 1)
         expect(await ask()).toMatchObject({ status: 400, code: "idempotency_key_used", call })
-        const { balance } = await until(
-          () => scene.steady.balance(id),
-          ({ held }) => held === "0",
-        )
+        const { balance } = await untilIs(() => scene.steady.balance(id), { held: "0" })
         expect(balance).toBe(printUsd(1_000_000_000n - 2n * CHARGE_NANO))
       },
     }
@@ -316,7 +292,7 @@ describe("D43 a call with an Idempotency-Key that is refused because the databas
     const meanwhile = await ask()
     pass()
     expect(meanwhile).toMatchObject(REFUSED)
-    const { id } = await until(ask, ({ status }) => status === 200)
+    const { id } = await untilIs(ask, { status: 200 })
     await served(id)
   })
 })
@@ -422,10 +398,7 @@ describe("D27 the database refuses", () => {
     await unlocked
     // Who waited for the lock would wait for most of its 5 s; a busy machine takes some of the rest.
     expect(waits_ms.sort((a, b) => a - b)[Math.floor(waits_ms.length * 0.9)]).toBeLessThan(2_000)
-    await until(
-      () => scene.steady.balance(locked.id),
-      ({ held }) => held === "0",
-    )
+    await untilIs(() => scene.steady.balance(locked.id), { held: "0" })
     expect((await scene.steady.calls(`?account=${locked.id}&state=settled`)).length).toBe(2)
     await expectServed(locked.key)
   })

@@ -5,7 +5,7 @@ import type { GatewayProcess } from "../process/gateway-process.ts"
 import { beginStream, finishStream } from "../process/stream.ts"
 import { readLedger, Workplace } from "../process/workplace.ts"
 import { takes } from "../support/fair-clock.ts"
-import { chat, configFor, until } from "../support/gateway.ts"
+import { chat, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -50,10 +50,9 @@ async function openPair(synchronous: boolean): Promise<Pair> {
   closing.defer(() => standby.clear())
   await primary.start()
   await standby.start()
-  await until(
-    () => primary.tell("SELECT FROM pg_stat_replication WHERE state = 'streaming'"),
-    ({ length }) => length === 1,
-  )
+  await untilIs(() => primary.tell("SELECT FROM pg_stat_replication WHERE state = 'streaming'"), {
+    length: 1,
+  })
   if (synchronous) await set(primary, "synchronous_standby_names", "*")
   const way = {
     primary: await DatabaseProxy.start(primary.address),
@@ -83,10 +82,7 @@ async function set(server: Postgres, name: string, value: string): Promise<void>
 /** Promotes, and waits until calls are served again. */
 async function promote({ standby, gateway, account }: Pair): Promise<void> {
   await standby.tell("SELECT pg_promote()")
-  const served = until(
-    async () => (await chat(gateway, account.key)).status,
-    (status) => status === 200,
-  )
+  const served = untilIs(async () => (await chat(gateway, account.key)).status, 200)
   await takes(0, SERVING_WITHIN_MS, served)
 }
 
@@ -171,10 +167,7 @@ describe("D73 an asynchronous standby that has not got the last commits", () => 
   /** What was committed from now on is lost with the primary. */
   async function fallBehind({ primary, standby }: Pair): Promise<void> {
     await set(standby, "primary_conninfo", "")
-    await until(
-      () => primary.tell("SELECT FROM pg_stat_replication"),
-      ({ length }) => length === 0,
-    )
+    await untilIs(() => primary.tell("SELECT FROM pg_stat_replication"), { length: 0 })
   }
 
   test("ends and holds that were lost are written again, and every call that was served is charged", async () => {
@@ -191,10 +184,9 @@ describe("D73 an asynchronous standby that has not got the last commits", () => 
     for (let done = 0; done < 20; done++) expect((await chat(gateway, account.key)).status).toBe(200)
     // The hold is lost, and the call ends after the failover.
     const held_later = await beginStream(gateway, provider, account.key)
-    await until(
-      () => pair.operator.balance(account.id),
-      ({ balance }) => balance === printUsd(CREDIT_NANO - 26n * CHARGE_NANO),
-    )
+    await untilIs(() => pair.operator.balance(account.id), {
+      balance: printUsd(CREDIT_NANO - 26n * CHARGE_NANO),
+    })
     await pair.primary.crash()
     await promote(pair)
     for (const { client, exchange } of [ends_after, held_later]) {

@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs"
-import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { PRICE, PROVIDER_KEY, untilIs } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import type { Exchange, Script } from "../support/provider.ts"
 import type { Scene, Victim } from "./scene.ts"
@@ -78,10 +78,7 @@ export function flood(thousands: number, event: (n: number) => string): Script {
 }
 
 export async function callOf(scene: Scene, account_id: string) {
-  await until(
-    () => scene.steady.balance(account_id),
-    ({ held }) => held === "0",
-  )
+  await untilIs(() => scene.steady.balance(account_id), { held: "0" })
   const [call] = await scene.steady.calls(`?account=${account_id}`)
   return call
 }

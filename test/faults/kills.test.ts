@@ -3,7 +3,7 @@ import { endOne } from "../../src/ledger/money/end.ts"
 import { holdOneKey } from "../../src/ledger/money/hold.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { text } from "../process/stream.ts"
-import { until } from "../support/gateway.ts"
+import { untilIs } from "../support/gateway.ts"
 import { chatCompletion, type Exchange, json, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
@@ -265,10 +265,7 @@ async function kill(name: string, lead: (call: Scenery) => Promise<void>): Promi
       else await answer(exchange)
     },
     async noted(nano) {
-      await until(
-        () => scene.witness.checkpoint(id),
-        (known) => known === nano,
-      )
+      await untilIs(() => scene.witness.checkpoint(id), nano)
     },
     kill: () => victim.kill(),
   })

@@ -4,7 +4,7 @@ import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { beginStream, finishStream, text } from "../process/stream.ts"
 import { databaseVariables } from "../process/workplace.ts"
-import { chat, until } from "../support/gateway.ts"
+import { chat, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
@@ -80,10 +80,7 @@ describe("D35 a gateway that is frozen past its lease and woken", () => {
     const { id, key } = await scene.steady.account("1")
     const { client, exchange } = await beginStream(victim, scene.provider, key)
     await exchange.chunk(text(" of all"))
-    await until(
-      () => scene.witness.checkpoint(id),
-      (known) => known === "12000",
-    )
+    await untilIs(() => scene.witness.checkpoint(id), "12000")
     victim.gateway.signal("SIGSTOP")
     const [call] = await until(
       () => scene.steady.calls(`?account=${id}`),
@@ -175,14 +172,10 @@ describe("too many at once", () => {
     for (const client of crowd) client.leave()
     limit(4_000)
     // Of chat calls the upstream's breaker may still refuse some: for want of a descriptor it could not be reached.
-    await until(
-      () => fetch(`${victim.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } }),
-      ({ status }) => status === 200,
-    )
-    await until(
-      () => scene.steady.balance(id),
-      ({ held }) => held === "0",
-    )
+    await untilIs(() => fetch(`${victim.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } }), {
+      status: 200,
+    })
+    await untilIs(() => scene.steady.balance(id), { held: "0" })
     const calls = await scene.steady.calls(`?account=${id}`)
     expect(calls.filter(({ stream }) => stream)).toMatchObject(begun.map(() => WHOLE))
     expect(await victim.stop()).toBe(0)

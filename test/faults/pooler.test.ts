@@ -7,7 +7,7 @@ import { statement } from "../../src/ledger/database/statement.ts"
 import { printUsd } from "../../src/money.ts"
 import { Workplace } from "../process/workplace.ts"
 import { emptyDatabase } from "../support/database.ts"
-import { chat, configFor, until } from "../support/gateway.ts"
+import { chat, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { PgBouncer, poolerless } from "../support/pgbouncer.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
@@ -106,11 +106,7 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     if (first === undefined) throw new Error("no gateway was started")
     const operator = operatorOf(first.url)
     // An answer leaves after 250 ms even if its settlement is still in the spool (D32).
-    const settledBalance = (id: string) =>
-      until(
-        () => operator.balance(id),
-        ({ held }) => held === "0",
-      )
+    const settledBalance = (id: string) => untilIs(() => operator.balance(id), { held: "0" })
     const receiver = await EventReceiver.open(new Random(1), false)
     closing.defer(() => receiver.stop())
     receiver.mend()

@@ -5,7 +5,7 @@ import type { GatewayProcess, Variables } from "../process/gateway-process.ts"
 import { databaseVariables, Workplace } from "../process/workplace.ts"
 import { freshDatabase } from "../support/database.ts"
 import { within } from "../support/fair-clock.ts"
-import { type ConfigChanges, configFor, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { type ConfigChanges, configFor, startGateway, type TestGateway, untilIs } from "../support/gateway.ts"
 import { Link } from "../support/link.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -186,7 +186,7 @@ export class Scene {
 
   /** Nothing is open any more, at the latest a lease and a sweep from now. */
   async quiet(): Promise<void> {
-    const quiet = until(this.steady.audit, ({ open_holds }) => open_holds === 0)
+    const quiet = untilIs(this.steady.audit, { open_holds: 0 })
     expect(await within(EXPIRE_MS + SWEEP_MS, quiet)).toBe(true)
   }
 

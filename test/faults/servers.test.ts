@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { beginStream, finishStream } from "../process/stream.ts"
 import { databaseVariables, readLedger, Workplace } from "../process/workplace.ts"
 import { takes } from "../support/fair-clock.ts"
-import { chat, configFor, until } from "../support/gateway.ts"
+import { chat, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -22,10 +22,7 @@ const primary = await Postgres.make()
 const standby = await primary.standby()
 await primary.start()
 await standby.start()
-await until(
-  () => primary.tell("SELECT FROM pg_stat_replication WHERE state = 'streaming'"),
-  ({ length }) => length === 1,
-)
+await untilIs(() => primary.tell("SELECT FROM pg_stat_replication WHERE state = 'streaming'"), { length: 1 })
 // Nothing counts as written before the standby has it, too.
 await primary.tell("ALTER SYSTEM SET synchronous_standby_names = '*'")
 await primary.tell("SELECT pg_reload_conf()")
@@ -64,10 +61,7 @@ async function expectRefusal(): Promise<void> {
 
 /** Calls are served again, and each of `count` that were before is settled once. */
 async function expectAllSettled(count: number): Promise<void> {
-  await until(
-    async () => (await chat(gateway, account.key)).status,
-    (status) => status === 200,
-  )
+  await untilIs(async () => (await chat(gateway, account.key)).status, 200)
   await until(
     () => operator.balance(account.id).catch(() => null),
     (answer) => answer?.held === "0",

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { printUsd } from "../../src/money.ts"
 import type { Answer } from "../support/answer.ts"
-import { CHAT, until } from "../support/gateway.ts"
+import { CHAT, untilIs } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -163,10 +163,7 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
         return answer
       })
       const reached = () => harness.provider.requests.length - before
-      await until(
-        () => refused.length + reached(),
-        (known) => known === 50,
-      )
+      await untilIs(() => refused.length + reached(), 50)
       expect([reached(), refused.length]).toEqual([3, 47])
       for (const answer of refused) expectError(answer, "insufficient_balance", { fields: fourth })
       expect(await harness.gateway.balance(id)).toMatchObject({
@@ -223,10 +220,7 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
     const { held, release } = gate(blank)
     harness.provider.replyOnce(held)
     const running = harness.chat(one.key, { model: CHAT })
-    await until(
-      () => harness.gateway.balance(one.id),
-      ({ available }) => available === "0",
-    )
+    await untilIs(() => harness.gateway.balance(one.id), { available: "0" })
     expect(await harness.gateway.balance(two.id)).toMatchObject({ held: "0", available: HELD })
     expect(await isAdmitted(two.key, {})).toBe(true)
     expect(await isAdmitted(one.key, {})).toBe(false)

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { within } from "../support/fair-clock.ts"
-import { CHAT, chatModel, MESSAGES, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { CHAT, chatModel, MESSAGES, PROVIDER_KEY, untilIs } from "../support/gateway.ts"
 import { json, type Script, silent } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
@@ -220,10 +220,7 @@ describe("spec 4.3 rule 2: the key, the balance, the model and the upstream are 
     expect(await harness.gateway.balance(id)).toMatchObject({ available: "0" })
     expectError(await harness.count(key), "insufficient_balance")
     running.leave()
-    await until(
-      () => harness.gateway.balance(id),
-      ({ held }) => held === "0",
-    )
+    await untilIs(() => harness.gateway.balance(id), { held: "0" })
     expect((await harness.count(key)).status).toBe(200)
   })
 
@@ -315,10 +312,7 @@ test("D25 a client that goes takes the provider's connection with it", async () 
   line.leave()
   expect(await within(250, exchange.closed)).toBe(true)
   expect(exchange.closed_by).toBe("gateway")
-  await until(
-    () => harness.gateway.service.server.pending,
-    (pending) => pending === 0,
-  )
+  await untilIs(() => harness.gateway.service.server.pending, 0)
   expect(harness.gateway.lines.filter((line) => line.includes('"level":50'))).toEqual([])
 })
 

@@ -9,6 +9,7 @@ import {
   startGateway,
   type TestGateway,
   until,
+  untilIs,
 } from "../support/gateway.ts"
 import {
   chatChunk,
@@ -61,10 +62,7 @@ function policies(url: string) {
 
 /** No reservation, no answer on its way, each call settled once, and no fault in the log. */
 async function expectNothingLeft({ audit, service, lines, metrics }: TestGateway): Promise<void> {
-  await until(
-    () => service.server.pending,
-    (pending) => pending === 0,
-  )
+  await untilIs(() => service.server.pending, 0)
   expect(await audit()).toMatchObject({ open_holds: 0, violations: [] })
   const said = lines.map((line): { msg: string; level: number; request_id?: string } => JSON.parse(line))
   const settled = said.filter(({ msg }) => msg === "call").map(({ request_id }) => request_id)
@@ -569,10 +567,7 @@ describe("D8 a slow reader", () => {
     // The kernel's buffers of both connections; the rest of what was offered never left the provider. What the gateway
     // itself keeps is asserted where it is a process of its own, in test/process/slow-readers.test.ts.
     expect(blocks * block.length).toBeLessThan(readers * 32_000_000)
-    await until(
-      () => slow.service.server.pending,
-      (pending) => pending === 0,
-    )
+    await untilIs(() => slow.service.server.pending, 0)
     for (const client of clients) {
       client.readOn()
       await client.closed
@@ -641,10 +636,7 @@ describe("many at once", () => {
             client[how === "reset" ? "reset" : "leave"]()
           }),
         )
-        await until(
-          () => gateway.audit(),
-          ({ open_holds }) => open_holds === 0,
-        )
+        await untilIs(() => gateway.audit(), { open_holds: 0 })
         const calls = await gateway.calls(`?account=${id}&limit=200`)
         const exchanges = new Map(
           provider.exchanges

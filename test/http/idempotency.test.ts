@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { chat, EARLY_COMMENTS, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { chat, EARLY_COMMENTS, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -255,10 +255,7 @@ describe("D43 with keep_answers", () => {
     left.abort()
     await first
     go.resolve()
-    const repeat = await until(
-      () => call(keeping, key, "order-9"),
-      ({ status }) => status === 200,
-    )
+    const repeat = await untilIs(() => call(keeping, key, "order-9"), { status: 200 })
     expect(await repeat.json()).toMatchObject(ANSWER)
   })
 

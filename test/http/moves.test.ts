@@ -6,7 +6,7 @@ import type { OneOrMore } from "../../src/wire/list.ts"
 import type { MoveBody } from "../../src/wire/moves.ts"
 import { type } from "../cli/command.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
@@ -56,10 +56,7 @@ const move = (id: string, to: string, gateway = both[0]) =>
   gateway.admin<Moved>("POST", `/accounts/${id}/move`, { to })
 
 async function moveToEnd(id: string, to: string): Promise<void> {
-  const { violations } = await until(
-    () => move(id, to),
-    ({ step }) => step === "done",
-  )
+  const { violations } = await untilIs(() => move(id, to), { step: "done" })
   expect(violations).toEqual([])
 }
 
@@ -118,10 +115,7 @@ test("no call is lost or charged twice while its account moves there and back, a
   await Promise.all(customers)
   expect(Object.keys(refused)).toEqual(["503 ledger_unavailable"])
   expect([...retry_afters]).toEqual(["2"])
-  const { balance } = await until(
-    () => first.balance(account.id),
-    ({ held }) => held === "0",
-  )
+  const { balance } = await untilIs(() => first.balance(account.id), { held: "0" })
   expect(nanoOf(balance)).toBe(100e9 - sold * CHARGE_NANO)
 })
 

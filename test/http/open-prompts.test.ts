@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { compressed } from "../admission/files.ts"
-import { endSound, PRICE, startGateway, until } from "../support/gateway.ts"
+import { endSound, PRICE, startGateway, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
 
@@ -189,10 +189,7 @@ describe("D89 what the provider reports is plausible up to max_rounds contexts",
     })
     await answer.text()
     const id = answer.headers.get("x-request-id") ?? ""
-    const call = await until(
-      () => gateway.call(id),
-      ({ state }) => state === "settled",
-    )
+    const call = await untilIs(() => gateway.call(id), { state: "settled" })
     expect(call.usage).toMatchObject({ prompt_tokens: charged })
     expect(call.notes).toEqual(
       reported > charged

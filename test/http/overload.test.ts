@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Answer } from "../support/answer.ts"
-import { chatModel, MESSAGES, until } from "../support/gateway.ts"
+import { chatModel, MESSAGES, untilIs } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
@@ -89,10 +89,7 @@ describe("D33 limits.in_flight", () => {
       line.leave()
       await exchange.closed
     }
-    await until(
-      () => harness.gateway.balance(account.id),
-      ({ held }) => held === "0",
-    )
+    await untilIs(() => harness.gateway.balance(account.id), { held: "0" })
     expect((await ask("steady")).status).toBe(200)
   })
 })

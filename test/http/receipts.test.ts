@@ -4,7 +4,7 @@ import { nextId } from "../../src/id.ts"
 import { parseUsd } from "../../src/money.ts"
 import type { OwnAccount, Receipt } from "../../src/wire/receipt.ts"
 import type { UsageReport } from "../../src/wire/usage-report.ts"
-import { CHAT, chat, endSound, startGateway, until } from "../support/gateway.ts"
+import { CHAT, chat, endSound, startGateway, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 
 const provider = await startProvider()
@@ -214,10 +214,7 @@ describe("D47 who may read", () => {
       const expired = await gateway.admin<{ key: string }>("POST", `/accounts/${id}/keys`, { expires_at })
       await gateway.admin("DELETE", `/keys/${key_id}`)
       expect((await read(path, key)).status).toBe(401)
-      await until(
-        () => read(path, expired.key),
-        ({ status }) => status === 401,
-      )
+      await untilIs(() => read(path, expired.key), { status: 401 })
     },
   )
 

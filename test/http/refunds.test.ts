@@ -5,7 +5,7 @@ import type { CreditedBody } from "../../src/wire/credit-bodies.ts"
 import type { MoveBody } from "../../src/wire/moves.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, chat, startGateway, type TestGateway, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
 
@@ -134,10 +134,7 @@ test("D106 a call of an account that has moved to another shard is refunded ther
   const { id: account, key } = await gateways[0].account("1")
   const call = await called(key)
   const moveTo = (to: string) =>
-    until(
-      () => gateways[0].admin<MoveBody>("POST", `/accounts/${account}/move`, { to }),
-      ({ step }) => step === "done",
-    )
+    untilIs(() => gateways[0].admin<MoveBody>("POST", `/accounts/${account}/move`, { to }), { step: "done" })
   expect(await refund(account, call, "0.00001")).toMatchObject({ status: 201 })
   await moveTo("b")
   expect(await refund(account, call, "0.000020001")).toMatchObject({ status: 400, param: "amount" })

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { png } from "../admission/files.ts"
-import { CHAT, chatModel, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { CHAT, chatModel, PROVIDER_KEY, until, untilIs } from "../support/gateway.ts"
 import { json, type Script, sse } from "../support/provider.ts"
 import { jsonDraft } from "../support/request.ts"
 import {
@@ -47,10 +47,7 @@ async function ask(fields: object = {}, script?: Script, path = "/v1/responses")
   const answer = await harness.ask(
     jsonDraft(key, path, { model: CHAT, input: CANARY, ...fields }, ["connection: close"]),
   )
-  await until(
-    () => harness.gateway.balance(id),
-    ({ held }) => held === "0",
-  )
+  await untilIs(() => harness.gateway.balance(id), { held: "0" })
   const [call] = await harness.gateway.calls(`?account=${id}`)
   return { answer, call, requests: harness.provider.requests.slice(before) }
 }
@@ -380,10 +377,7 @@ describe("a stream", () => {
       if (body !== bytes.toString()) expect({ at, body }).toEqual({ at, body: bytes.toString() })
     }
     line.leave()
-    const { balance } = await until(
-      () => harness.gateway.balance(id),
-      ({ held }) => held === "0",
-    )
+    const { balance } = await untilIs(() => harness.gateway.balance(id), { held: "0" })
     expect(Number(balance)).toBeCloseTo(10 - cuts.length * Number(CHARGE), 9)
   })
 })

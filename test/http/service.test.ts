@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
-import { ADMIN_TOKEN, CHAT, chatModel, MESSAGES, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, CHAT, chatModel, MESSAGES, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, READ_MS, type Script, usage } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest, jsonDraft } from "../support/request.ts"
@@ -182,10 +182,7 @@ describe("/metrics", () => {
     for (let call = 0; call < 3; call++) await harness.chat(key)
     harness.provider.replyOnce(json(200, "{"))
     await harness.chat(key)
-    const { balance } = await until(
-      () => harness.gateway.balance(id),
-      ({ held }) => held === "0",
-    )
+    const { balance } = await untilIs(() => harness.gateway.balance(id), { held: "0" })
     const after = await samples()
     const grown = (sample: string) => (after.get(sample) ?? 0) - (before.get(sample) ?? 0)
     expect(balance).toBe("0.99991")
@@ -254,15 +251,9 @@ describe("D27 the database is gone", () => {
     expect((await running).status).toBe(200)
 
     await database.open()
-    await until(
-      () => harness.ask({ target: "/readyz" }),
-      ({ status }) => status === 200,
-    )
+    await untilIs(() => harness.ask({ target: "/readyz" }), { status: 200 })
     const call = expectIds(await running)
-    await until(
-      () => harness.gateway.call(call),
-      ({ state }) => state === "settled",
-    )
+    await untilIs(() => harness.gateway.call(call), { state: "settled" })
     expect((await harness.chat(account.key)).status).toBe(200)
     expect(await harness.gateway.balance(account.id)).toMatchObject({ held: "0" })
   })

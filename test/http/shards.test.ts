@@ -5,7 +5,7 @@ import { makeKey } from "../../src/admission/key.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import type { ShardAddress } from "../../src/ledger/shards.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { chat, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { thrown } from "../support/thrown.ts"
@@ -116,12 +116,7 @@ describe.each(LAYOUTS)("D74 %s", (_, is_one_database) => {
       expect(await answerOf(await chat(both, unknown))).toEqual(unavailable)
       expect(await answerOf(await own("/v1/account", unknown))).toEqual(unavailable)
     })
-    expect(
-      await until(
-        async () => answerOf(await chat(both, unknown)),
-        ({ status }) => status === 401,
-      ),
-    ).toEqual(refused)
+    expect(await untilIs(async () => answerOf(await chat(both, unknown)), { status: 401 })).toEqual(refused)
   })
 
   test("a shard that is away refuses its own accounts, and no others", async () => {
@@ -134,10 +129,7 @@ describe.each(LAYOUTS)("D74 %s", (_, is_one_database) => {
         expect(await answerOf(await chat(both, key))).toEqual({ status: 200 })
       expect((await fetch(`${both.url}/readyz`)).status).toBe(200)
     })
-    const served = await until(
-      async () => answerOf(await chat(both, there.key)),
-      ({ status }) => status === 200,
-    )
+    const served = await untilIs(async () => answerOf(await chat(both, there.key)), { status: 200 })
     expect(served).toEqual({ status: 200 })
   })
 
@@ -156,10 +148,7 @@ describe.each(LAYOUTS)("D74 %s", (_, is_one_database) => {
       )
       expect(printed).toContain('tollgate_shard_writable{shard="a"} 1')
     })
-    await until(
-      async () => (await own("/v1/usage", key)).status,
-      (status) => status === 200,
-    )
+    await untilIs(async () => (await own("/v1/usage", key)).status, 200)
   })
 
   test("a settlement for a shard that is away waits in the spool of that shard", async () => {
@@ -181,10 +170,7 @@ describe.each(LAYOUTS)("D74 %s", (_, is_one_database) => {
         (names) => names.length > 0,
       )
     })
-    const { balance } = await until(
-      () => second.balance(account.id),
-      ({ held }) => held === "0",
-    )
+    const { balance } = await untilIs(() => second.balance(account.id), { held: "0" })
     expect(balance).toBe("9.99997")
   })
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { readLedger } from "../process/workplace.ts"
-import { startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { startGateway, type TestGateway, untilIs } from "../support/gateway.ts"
 import {
   chatCompletion,
   type Exchange,
@@ -62,10 +62,7 @@ describe("D34", () => {
     const late = await rawClient(gateway)
     const request = chatRequest(key)
     late.send(request.slice(0, -10))
-    await until(
-      () => gateway.service.server.pending,
-      (pending) => pending === 2,
-    )
+    await untilIs(() => gateway.service.server.pending, 2)
     gateway.service.shutdown.signal()
     await client.receives('"overloaded"')
     late.send(request.slice(-10))

@@ -3,7 +3,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { Spool } from "../../src/ledger/queue/spool.ts"
 import { printUsd } from "../../src/money.ts"
 import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
-import { chatModel, PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { chatModel, PRICE, PROVIDER_KEY, untilIs } from "../support/gateway.ts"
 import {
   chatChunk,
   chatWords,
@@ -424,10 +424,7 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
         read_at_once += 1
         expect(await gateway.balance(id)).toMatchObject(expected)
       } else {
-        await until(
-          () => gateway.balance(id),
-          ({ balance }) => balance === expected.balance,
-        )
+        await untilIs(() => gateway.balance(id), { balance: expected.balance })
       }
     }
     expect(read_at_once).toBeGreaterThan(0)

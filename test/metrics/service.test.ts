@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { chatDraft, countDraft, openHarness } from "../http/harness.ts"
-import { CHAT, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { CHAT, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
 import { parseExposition } from "./exposition.ts"
 
@@ -107,10 +107,7 @@ describe("D53 what only this gateway knows, as a scrape of a gateway that runs s
     const before = await read("tollgate_charged_nano_usd_total")
     harness.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(1_000, 500) })))
     await harness.chat(key)
-    const { balance } = await until(
-      () => harness.gateway.balance(id),
-      ({ held }) => held === "0",
-    )
+    const { balance } = await untilIs(() => harness.gateway.balance(id), { held: "0" })
     expect(balance).toBe("0.997")
     expect(Number(await read("tollgate_charged_nano_usd_total")) - Number(before)).toBe(3_000_000)
   })

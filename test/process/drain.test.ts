@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { takes } from "../support/fair-clock.ts"
-import { type ConfigChanges, configFor, until } from "../support/gateway.ts"
+import { type ConfigChanges, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, silent, startProvider } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -158,7 +158,7 @@ describe("D34 the first signal drains", () => {
       proxy.heal()
       const again = await place.start(variables)
       const { balance, audit } = operatorOf(again.url)
-      await until(audit, ({ open_holds }) => open_holds === 0)
+      await untilIs(audit, { open_holds: 0 })
       expect(await balance(id)).toMatchObject({ balance: "0.999996", held: "0" })
       const { calls } = await readLedger(fresh.address)
       expect(calls).toMatchObject([{ state: "settled", basis: "estimate", ending: "gateway_stopped" }])

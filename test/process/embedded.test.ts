@@ -5,7 +5,7 @@ import { createServer } from "node:net"
 import { join } from "node:path"
 import { connect } from "../../src/ledger/database/address.ts"
 import { within } from "../support/fair-clock.ts"
-import { configFor, until } from "../support/gateway.ts"
+import { configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import {
   chatCompletion,
@@ -163,7 +163,7 @@ describe("with a configuration", () => {
     const operator = operatorOf(gateway.url)
     expect(gateway.printed).toContain("embedded Postgres adopted")
 
-    const closed = until(operator.audit, ({ open_holds }) => open_holds === 0)
+    const closed = untilIs(operator.audit, { open_holds: 0 })
     expect(await within(3_000 + 2 * EXPIRE_MS, closed)).toBe(true)
     const [latest, ...left] = await operator.calls(`?account=${id}`)
     expect(latest).toMatchObject({ state: "settled", charge: "0.000057" })

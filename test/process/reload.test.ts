@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { connect } from "../../src/ledger/database/address.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { CHAT, chat, chatModel, configFor, until } from "../support/gateway.ts"
+import { CHAT, chat, chatModel, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -136,7 +136,7 @@ describe("SIGHUP reads the configuration again", () => {
   })
 
   test("the ledger is in order afterwards, and SIGTERM ends it", async () => {
-    await until(operator.audit, ({ open_holds }) => open_holds === 0)
+    await untilIs(operator.audit, { open_holds: 0 })
     expect((await operator.audit()).violations).toEqual([])
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)

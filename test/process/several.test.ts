@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { chat, configFor, until } from "../support/gateway.ts"
+import { chat, configFor, until, untilIs } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import {
   chatCompletion,
@@ -62,10 +62,7 @@ describe("two gateways over one database", () => {
         if (status === 402) refused += 1
       })
     }
-    await until(
-      () => refused,
-      (count) => count === 35,
-    )
+    await untilIs(() => refused, 35)
     expect(provider.requests).toHaveLength(5)
     all_asked.resolve()
     const statuses = (await Promise.all(answers)).map(({ status }) => status)
@@ -86,7 +83,7 @@ describe("two gateways over one database", () => {
     const { exchange: dead } = await beginStream(one, provider, key)
     const { exchange: living } = await beginStream(other, provider, key)
     one.signal("SIGKILL")
-    await until(operator.audit, ({ open_holds }) => open_holds === 1)
+    await untilIs(operator.audit, { open_holds: 1 })
     const callOf = ({ request }: Exchange) => operator.call(request.headers["x-request-id"] ?? "")
     expect(await callOf(dead)).toMatchObject({ state: "expired", ending: "gateway_lost" })
     expect(await callOf(living)).toMatchObject({ state: "open" })

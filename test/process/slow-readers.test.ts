@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { configFor, until } from "../support/gateway.ts"
+import { configFor, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
@@ -42,10 +42,7 @@ describe("D8 clients that read nothing", () => {
       client.stopReading()
       client.send(chatRequest(key, { stream: true }))
     }
-    await until(
-      () => calls(`?account=${id}&state=settled`),
-      ({ length }) => length === READERS,
-    )
+    await untilIs(() => calls(`?account=${id}&state=settled`), { length: READERS })
     expect(peakBytes(gateway.pid) - before_bytes).toBeLessThan(READERS * EACH_BYTES)
     for (const call of await calls(`?account=${id}`)) expect(call).toMatchObject({ ending: "client_stalled" })
     expect(await audit()).toMatchObject({ open_holds: 0, violations: [] })

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { execFileSync } from "node:child_process"
-import { configFor, until } from "../support/gateway.ts"
+import { configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
 import { finishStream, refuses } from "./stream.ts"
@@ -36,10 +36,7 @@ test("D37 the demo has one provider, one Postgres and one key for all workers, a
   )
 
   for (const worker of gateway.workers) process.kill(worker, "SIGKILL")
-  await until(
-    () => byWorker(gateway, "tollgate_open_holds").catch(() => new Map()),
-    ({ size }) => size === 2,
-  )
+  await untilIs(() => byWorker(gateway, "tollgate_open_holds").catch(() => new Map()), { size: 2 })
   expect(place.postgres()).toContain(postmaster ?? 0)
   expect(gateway.printed).not.toContain("embedded Postgres stopped unexpectedly")
   expect((await operatorOf(gateway.url).audit()).violations).toEqual([])
@@ -88,10 +85,7 @@ describe("with a configuration", () => {
       await finishStream(exchange)
       expect(await ending(client)).toBe("whole")
     }
-    await until(
-      () => workers.filter((pid) => lives(pid)),
-      ({ length }) => length === 0,
-    )
+    await untilIs(() => workers.filter((pid) => lives(pid)), { length: 0 })
     expect(await operator.audit()).toMatchObject({ open_holds: 0, violations: [] })
     const charged = 0.00003 * streams.length
     expect(Number((await operator.balance(id)).balance)).toBeCloseTo(1 - charged, 9)

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { takes } from "../support/fair-clock.ts"
-import { type ConfigChanges, chat, chatModel, configFor, until } from "../support/gateway.ts"
+import { type ConfigChanges, chat, chatModel, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -100,34 +100,27 @@ describe("two workers on one port", () => {
     const from = gateway.printed.length
     process.kill(victim, "SIGKILL")
     await gateway.prints('worker 1 exited with SIGKILL; starting a new one in 100 ms"', from)
-    const [, again = 0] = await until(
-      () => [...gateway.workers].sort((pid) => (pid === other ? -1 : 1)),
-      ({ length }) => length === 2,
-    )
+    const [, again = 0] = await untilIs(() => [...gateway.workers].sort((pid) => (pid === other ? -1 : 1)), {
+      length: 2,
+    })
     expect(again).not.toBe(victim)
 
     const { calls } = await readLedger(fresh.address)
     expect(calls).toHaveLength(streams.length)
     const lost = async () => (await operator.calls("?state=expired")).length
     const expired = await until(lost, (count) => count > 0)
-    await until(operator.audit, ({ open_holds }) => open_holds === streams.length - expired)
+    await untilIs(operator.audit, { open_holds: streams.length - expired })
     const finished = streams.map(async ({ client, exchange }) => {
       await finishStream(exchange)
       return await ending(client)
     })
     const ends = await Promise.all(finished)
     expect(ends.filter((end) => end === "cut")).toHaveLength(expired)
-    await until(
-      async () => (await byWorker(gateway, "tollgate_open_holds")).size,
-      (size) => size === 2,
-    )
+    await untilIs(async () => (await byWorker(gateway, "tollgate_open_holds")).size, 2)
 
     process.kill(again, "SIGKILL")
     await gateway.prints('worker 1 exited with SIGKILL; starting a new one in 200 ms"', from)
-    await until(
-      () => gateway.workers,
-      ({ length }) => length === 2,
-    )
+    await untilIs(() => gateway.workers, { length: 2 })
     const told = (await endTidily(gateway)).map(({ state, ending }) => `${state} ${ending}`)
     expect(told.filter((call) => call === "expired gateway_lost")).toHaveLength(expired)
     expect(told.filter((call) => call === "settled completed")).toHaveLength(streams.length - expired)
@@ -220,10 +213,7 @@ describe("D34 a shutdown of all workers", () => {
       await finishStream(exchange)
       expect(await ending(client)).toBe("whole")
     }
-    await until(
-      () => workers.filter(lives),
-      ({ length }) => length === 0,
-    )
+    await untilIs(() => workers.filter(lives), { length: 0 })
     const { calls, ...ledger } = await readLedger(fresh.address)
     expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls.map(({ ending }) => ending)).toEqual(streams.map(() => "completed"))
@@ -256,10 +246,7 @@ describe("the configuration of all workers", () => {
     gateway.signal("SIGHUP")
     await gateway.prints("limits.in_flight: expected an integer from 1 to 60000")
     for (const worker of gateway.workers) process.kill(worker, "SIGKILL")
-    await until(
-      () => byWorker(gateway, "process_start_time_seconds").catch(() => new Map()),
-      ({ size }) => size === 2,
-    )
+    await untilIs(() => byWorker(gateway, "process_start_time_seconds").catch(() => new Map()), { size: 2 })
     expect(await modelsSeen(gateway, key)).toEqual(["second"])
     expect((await endTidily(gateway)).length).toBe(0)
   })
@@ -364,10 +351,7 @@ test("a worker that is told to go by itself drains, and another takes its place"
     expect(await ending(client)).toBe("whole")
   }
   await gateway.prints("worker 1 exited with 0; starting a new one")
-  await until(
-    () => byWorker(gateway, "process_start_time_seconds"),
-    ({ size }) => size === 2,
-  )
+  await untilIs(() => byWorker(gateway, "process_start_time_seconds"), { size: 2 })
   const { client, exchange } = await beginStream(gateway, provider, key)
   await finishStream(exchange)
   expect(await ending(client)).toBe("whole")

@@ -154,3 +154,15 @@ export async function until<T>(read: () => Promise<T> | T, check: (value: T) => 
     await Bun.sleep(pause_ms)
   }
 }
+
+/** Of an array or a map the fields are `length` and `size`. */
+type Fields<T> = T extends object ? { readonly [Name in keyof T as Name]?: T[Name] } : T
+
+/** Waits until what is read is `wanted`, or has its fields. */
+export function untilIs<T>(read: () => Promise<T> | T, wanted: Fields<T>): Promise<T> {
+  return until(read, (value) => {
+    if (typeof wanted !== "object" || wanted === null) return Object.is(value, wanted)
+    if (typeof value !== "object" || value === null) return false
+    return Object.entries(wanted).every(([name, field]) => Reflect.get(value, name) === field)
+  })
+}

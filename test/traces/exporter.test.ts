@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { Exporter } from "../../src/traces/exporter.ts"
 import type { TraceSpan } from "../../src/traces/otlp.ts"
 import { newSpanId, newTraceId } from "../../src/traces/recorded.ts"
-import { until } from "../support/gateway.ts"
+import { untilIs } from "../support/gateway.ts"
 import { type Collector, startCollector } from "./collector.ts"
 import { tracing } from "./tracing.ts"
 
@@ -63,10 +63,7 @@ describe("D54 spans leave together", () => {
     const { exporter } = exporting()
     exporter.add(spans())
     exporter.add(spans())
-    await until(
-      () => collector.spans.length,
-      (count) => count === 8,
-    )
+    await untilIs(() => collector.spans.length, 8)
     expect(collector.posts).toHaveLength(1)
     expect(collector.posts[0]?.headers.get("content-type")).toBe("application/json")
     await exporter.stop()
@@ -75,10 +72,7 @@ describe("D54 spans leave together", () => {
   test("at once when there are enough, and no more than that in one request", async () => {
     const { exporter, counts } = exporting({ ...NEVER, OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "8" })
     for (let trace = 0; trace < 6; trace++) exporter.add(spans())
-    await until(
-      () => counts.exported,
-      (count) => count === 24,
-    )
+    await untilIs(() => counts.exported, 24)
     expect(collector.posts.map((post) => post.spans.length)).toEqual([8, 8, 8])
     await exporter.stop()
   })
@@ -109,10 +103,7 @@ test("D54 what comes while others are sent waits for company again", async () =>
   exporter.add(spans(4))
   exporter.add(spans(2))
   release()
-  await until(
-    () => counts.exported,
-    (count) => count === 4,
-  )
+  await untilIs(() => counts.exported, 4)
   exporter.add(spans(1))
   await exporter.stop()
   expect(collector.posts.map((post) => post.spans.length)).toEqual([4, 3])
@@ -126,17 +117,11 @@ describe("D54 a collector that does not take them", () => {
       OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "8",
     })
     exporter.add(spans(8))
-    await until(
-      () => collector.posts.length,
-      (count) => count === 1,
-    )
+    await untilIs(() => collector.posts.length, 1)
     for (let trace = 0; trace < 10; trace++) exporter.add(spans(6))
     expect(counts).toMatchObject({ exported: 0, queue_full: 42 })
     release()
-    await until(
-      () => counts.exported,
-      (count) => count === 26,
-    )
+    await untilIs(() => counts.exported, 26)
     expect(collector.most_at_once).toBe(1)
     const traces = Map.groupBy(collector.spans, ({ trace_id }) => trace_id)
     expect([...traces.values()].map((all) => all.length)).toEqual([8, 6, 6, 6])
@@ -147,10 +132,7 @@ describe("D54 a collector that does not take them", () => {
     collector.reply(() => new Response("no", { status: 401 }))
     const { exporter, counts, told } = exporting({ OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "4" })
     for (let trace = 0; trace < 3; trace++) exporter.add(spans())
-    await until(
-      () => counts.refused,
-      (count) => count === 12,
-    )
+    await untilIs(() => counts.refused, 12)
     expect(told).toEqual(["it answers 401"])
     collector.reply(() => new Response())
     exporter.add(spans())
@@ -166,10 +148,7 @@ describe("D54 a collector that does not take them", () => {
     )
     const { exporter, counts, told } = exporting()
     exporter.add(spans())
-    await until(
-      () => counts.exported,
-      (count) => count === 4,
-    )
+    await untilIs(() => counts.exported, 4)
     expect(collector.posts.map(({ bytes }) => Buffer.from(bytes).toString("hex"))).toEqual(
       Array.from({ length: 2 }, () => Buffer.from(collector.posts[0]?.bytes ?? []).toString("hex")),
     )
@@ -205,10 +184,7 @@ describe("D54 a collector that does not take them", () => {
     )
     const { exporter, counts } = exporting()
     exporter.add(spans())
-    await until(
-      () => counts.exported,
-      (count) => count === 4,
-    )
+    await untilIs(() => counts.exported, 4)
     await exporter.stop()
   })
 
@@ -244,10 +220,7 @@ describe("D54 a collector that does not take them", () => {
     const place = open()
     const { exporter, counts, told } = exporting({ OTEL_EXPORTER_OTLP_TIMEOUT: "300" }, place.url)
     exporter.add(spans())
-    await until(
-      () => told.length,
-      (count) => count === 1,
-    )
+    await untilIs(() => told.length, 1)
     exporter.add(spans())
     await exporter.stop()
     expect(counts).toEqual({ exported: 0, queue_full: 0, refused: 0, unreachable: 8 })
