@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import type { CallLine } from "../../bench/admin.ts"
 import { faultOf } from "../../bench/audit.ts"
 import type { Generated } from "../../bench/provider.ts"
@@ -25,28 +25,20 @@ const charged = (charge: string | null, basis = "usage"): CallLine => ({
 })
 const left = { ...terms, received_bytes: 40 }
 
-describe("a charge is judged by what the provider counted", () => {
-  test.each([
-    ["rule 1: the usage to the last unit", charged("0.0002164"), whole, terms, null],
-    ["rule 1: one unit less", charged("0.000216399"), whole, terms, "the provider counted 0.0002164"],
-    ["rule 1: one unit more", charged("0.000216401"), whole, terms, "the provider counted 0.0002164"],
-    ["an answer that is not charged", charged("0", "none"), whole, terms, "without the usage"],
-    ["a call that nobody answered", charged("0.0002164"), undefined, terms, "knows nothing"],
-    ["D13: a call that is not settled", charged(null), whole, terms, "not settled"],
-    ["an estimate where nobody left", charged("0.00004", "estimate"), cut, terms, "without the usage"],
-    ["rule 5: at least what the client had", charged("0.00004", "estimate"), cut, left, null],
-    ["rule 5: at most what was sent", charged("0.0001", "estimate"), cut, left, null],
-    [
-      "rule 5: less than the client had",
-      charged("0.000036", "estimate"),
-      cut,
-      left,
-      "for between 40 and 100",
-    ],
-    ["rule 5: more than was sent", charged("0.000104", "estimate"), cut, left, "for between 40 and 100"],
-  ] as const)("%s", (_name, call, answer, by, fault) => {
-    const found = faultOf(call, answer, by)
-    if (fault === null) expect(found).toBeNull()
-    else expect(found).toContain(fault)
-  })
+test.each([
+  ["rule 1: the usage to the last unit", charged("0.0002164"), whole, terms, null],
+  ["rule 1: one unit less", charged("0.000216399"), whole, terms, "the provider counted 0.0002164"],
+  ["rule 1: one unit more", charged("0.000216401"), whole, terms, "the provider counted 0.0002164"],
+  ["an answer that is not charged", charged("0", "none"), whole, terms, "without the usage"],
+  ["a call that nobody answered", charged("0.0002164"), undefined, terms, "knows nothing"],
+  ["D13: a call that is not settled", charged(null), whole, terms, "not settled"],
+  ["an estimate where nobody left", charged("0.00004", "estimate"), cut, terms, "without the usage"],
+  ["rule 5: at least what the client had", charged("0.00004", "estimate"), cut, left, null],
+  ["rule 5: at most what was sent", charged("0.0001", "estimate"), cut, left, null],
+  ["rule 5: less than the client had", charged("0.000036", "estimate"), cut, left, "for between 40 and 100"],
+  ["rule 5: more than was sent", charged("0.000104", "estimate"), cut, left, "for between 40 and 100"],
+] as const)("a charge is judged by what the provider counted: %s", (_name, call, answer, by, fault) => {
+  const found = faultOf(call, answer, by)
+  if (fault === null) expect(found).toBeNull()
+  else expect(found).toContain(fault)
 })

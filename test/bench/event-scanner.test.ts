@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { EventScanner } from "../../bench/event-scanner.ts"
 
 const role = 'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n'
@@ -52,14 +52,12 @@ const rows: readonly (readonly [name: string, text: string, scanned: Scanned])[]
   ],
 ]
 
-describe("the same is seen wherever the bytes are cut", () => {
-  test.each(rows)("%s", (_name, text, expected) => {
-    const bytes = Buffer.from(text)
-    for (let cut = 0; cut <= bytes.length; cut += bytes.length > 2000 ? 97 : 1) {
-      expect(scan([bytes.subarray(0, cut), bytes.subarray(cut)])).toEqual(expected)
-    }
-    expect(scan([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected)
-  })
+test.each(rows)("the same is seen wherever the bytes are cut: %s", (_name, text, expected) => {
+  const bytes = Buffer.from(text)
+  for (let cut = 0; cut <= bytes.length; cut += bytes.length > 2000 ? 97 : 1) {
+    expect(scan([bytes.subarray(0, cut), bytes.subarray(cut)])).toEqual(expected)
+  }
+  expect(scan([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected)
 })
 
 function scan(parts: readonly Buffer[]): Scanned {

@@ -35,19 +35,17 @@ describe("what rounds say together", () => {
   })
 })
 
-describe("a goal", () => {
-  test.each([
-    ["at least", { at_least: 0.6 }, 0.6, 1, true],
-    ["at least, missed", { at_least: 0.6 }, 0.59, 1, false],
-    ["at least, with slack", { at_least: 0.6 }, 0.2, 3, true],
-    ["at most", { at_most: 1.5 }, 1.5, 1, true],
-    ["at most, missed", { at_most: 1.5 }, 1.51, 1, false],
-    ["at most, with slack", { at_most: 1.5 }, 4.4, 3, true],
-    ["what was not measured reaches nothing", { at_most: 1.5 }, Number.NaN, 10, false],
-    ["what is only reported", null, 99, 1, true],
-  ])("%s", (_name, goal, value, slack, reached) => {
-    expect(reaches(value, goal, slack)).toBe(reached)
-  })
+test.each([
+  ["at least", { at_least: 0.6 }, 0.6, 1, true],
+  ["at least, missed", { at_least: 0.6 }, 0.59, 1, false],
+  ["at least, with slack", { at_least: 0.6 }, 0.2, 3, true],
+  ["at most", { at_most: 1.5 }, 1.5, 1, true],
+  ["at most, missed", { at_most: 1.5 }, 1.51, 1, false],
+  ["at most, with slack", { at_most: 1.5 }, 4.4, 3, true],
+  ["what was not measured reaches nothing", { at_most: 1.5 }, Number.NaN, 10, false],
+  ["what is only reported", null, 99, 1, true],
+])("a goal: %s", (_name, goal, value, slack, reached) => {
+  expect(reaches(value, goal, slack)).toBe(reached)
 })
 
 describe("what a call costs", () => {

@@ -44,19 +44,17 @@ describe("Q13 a cheaper service tier needs the provider's word", () => {
   })
 })
 
-describe("Q14 media among texts that are embedded", () => {
-  test.each([
-    ["a picture", dataUrl("image/png", Buffer.concat([png(64, 64), Buffer.alloc(300_000)]))],
-    ["a sound", dataUrl("audio/wav", wav(30))],
-  ])("%s", async (_, input) => {
-    const script = json(200, { object: "list", data: [{ object: "embedding", index: 0, embedding: [0.5] }] })
-    const { call } = await stage.run(callOf({ operation: "embeddings", body: { input }, script }))
-    // 4,096 tokens for the medium, and the text around its data.
-    const around = input.indexOf(",") + 3
-    expect({ charge: call.charge, basis: call.basis }).toEqual({
-      charge: cost({ input: Math.floor((4_096 + around) / 4) }),
-      basis: "estimate",
-    })
+test.each([
+  ["a picture", dataUrl("image/png", Buffer.concat([png(64, 64), Buffer.alloc(300_000)]))],
+  ["a sound", dataUrl("audio/wav", wav(30))],
+])("Q14 media among texts that are embedded: %s", async (_, input) => {
+  const script = json(200, { object: "list", data: [{ object: "embedding", index: 0, embedding: [0.5] }] })
+  const { call } = await stage.run(callOf({ operation: "embeddings", body: { input }, script }))
+  // 4,096 tokens for the medium, and the text around its data.
+  const around = input.indexOf(",") + 3
+  expect({ charge: call.charge, basis: call.basis }).toEqual({
+    charge: cost({ input: Math.floor((4_096 + around) / 4) }),
+    basis: "estimate",
   })
 })
 
@@ -92,19 +90,17 @@ describe("Q16 usage and costs that nobody asked for do not pass", () => {
   })
 })
 
-describe("Q17 final usage after all choices that began is the end", () => {
-  test.each<[what: string, n: number, events: readonly object[]]>([
-    ["one choice of two", 2, [says("hi"), finish(), usageChunk]],
-    ["two choices of three", 3, [says("hi"), says("ho", 1), finish(1), finish(), usageChunk]],
-  ])("%s", async (_, n, events) => {
-    const { answer, call } = await stage.run(
-      callOf({ body: { ...STREAM, n }, script: sse(events, { done: false }) }),
-    )
-    const { charge, ending, failure } = call
-    expect({ charge, ending, failure }).toEqual({ charge: CHARGE, ending: "completed", failure: null })
-    expect(answer.body).toEndWith("data: [DONE]\n\n")
-    expect(answer.body).not.toContain("error")
-  })
+test.each<[what: string, n: number, events: readonly object[]]>([
+  ["one choice of two", 2, [says("hi"), finish(), usageChunk]],
+  ["two choices of three", 3, [says("hi"), says("ho", 1), finish(1), finish(), usageChunk]],
+])("Q17 final usage after all choices that began is the end: %s", async (_, n, events) => {
+  const { answer, call } = await stage.run(
+    callOf({ body: { ...STREAM, n }, script: sse(events, { done: false }) }),
+  )
+  const { charge, ending, failure } = call
+  expect({ charge, ending, failure }).toEqual({ charge: CHARGE, ending: "completed", failure: null })
+  expect(answer.body).toEndWith("data: [DONE]\n\n")
+  expect(answer.body).not.toContain("error")
 })
 
 describe("Q18 answers over limits.response", () => {

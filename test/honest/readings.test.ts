@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { printUsd } from "../../src/money.ts"
 import { chatSums, sums } from "../usage/sums.ts"
 import { type CaseCall, callOf, cost, openCases, recordOf, scriptOf } from "./stage.ts"
@@ -268,14 +268,12 @@ async function make({ answer, usage, stream, body, operation, model }: Row) {
   return sides
 }
 
-describe("what an answer cost", () => {
-  test.each(Object.entries(ROWS))("%s", async (_, row) => {
-    const sides = await make(row)
-    expect(recordOf(sides)).toEqual({ charge: row.charge, notes: row.notes ?? [], state: "settled" })
-    const { unread, unexplained_tokens, provider_cost } = sides.call
-    const nothing = { unread: [], unexplained_tokens: 0, provider_cost: null }
-    expect({ unread, unexplained_tokens, provider_cost }).toEqual({ ...nothing, ...row.aside })
-    expect(sides.answer.status).toBe(200)
-    expect(sides.requests).toHaveLength(1)
-  })
+test.each(Object.entries(ROWS))("what an answer cost: %s", async (_, row) => {
+  const sides = await make(row)
+  expect(recordOf(sides)).toEqual({ charge: row.charge, notes: row.notes ?? [], state: "settled" })
+  const { unread, unexplained_tokens, provider_cost } = sides.call
+  const nothing = { unread: [], unexplained_tokens: 0, provider_cost: null }
+  expect({ unread, unexplained_tokens, provider_cost }).toEqual({ ...nothing, ...row.aside })
+  expect(sides.answer.status).toBe(200)
+  expect(sides.requests).toHaveLength(1)
 })

@@ -39,35 +39,33 @@ async function expectHeld(call: CaseCall, tokens: number): Promise<void> {
 }
 
 /** A prompt of the whole context of the model. */
-describe("R1 R9 what is compressed and not measured holds the context", () => {
-  test.each([
-    ["a PDF that is called a picture", picture(dataUrl("application/pdf", PDF))],
-    ["a PDF that says that it is a picture", picture(dataUrl("image/png", PDF))],
-    ["a PDF as a file", document(PDF)],
-    [
-      "a video that is called a picture",
-      picture(dataUrl("video/mp4", Buffer.from("AAAAIGZ0eXBpc29t", "base64"))),
-    ],
-    [
-      "a document of an office that is called a picture",
-      picture(dataUrl("image/webp", Buffer.from("PK\x03\x04 word/"))),
-    ],
-    ["an hour of silence", picture(dataUrl("audio/flac", flac(3_600)))],
-  ])("%s", async (what, part) => {
-    const model = what.includes("silence") ? "with-tools" : "default"
-    const sides = await run({
-      model,
-      body: user(part),
-      script: said({ prompt_tokens: 258_000, completion_tokens: 100 }),
-    })
-    expect({ charge: sides.call.charge, notes: sides.call.notes }).toEqual({
-      charge: cost({ input: 258_000, output: 100 }),
-      notes: [],
-    })
-    const price = model === "default" ? 3_125 : 40_000
-    const held_nano = price * CONTEXT_TOKENS + 30_000 * MAX_OUTPUT_TOKENS
-    expect(Number(sides.call.held) * 1e9).toBe(held_nano)
+test.each([
+  ["a PDF that is called a picture", picture(dataUrl("application/pdf", PDF))],
+  ["a PDF that says that it is a picture", picture(dataUrl("image/png", PDF))],
+  ["a PDF as a file", document(PDF)],
+  [
+    "a video that is called a picture",
+    picture(dataUrl("video/mp4", Buffer.from("AAAAIGZ0eXBpc29t", "base64"))),
+  ],
+  [
+    "a document of an office that is called a picture",
+    picture(dataUrl("image/webp", Buffer.from("PK\x03\x04 word/"))),
+  ],
+  ["an hour of silence", picture(dataUrl("audio/flac", flac(3_600)))],
+])("R1 R9 what is compressed and not measured holds the context: %s", async (what, part) => {
+  const model = what.includes("silence") ? "with-tools" : "default"
+  const sides = await run({
+    model,
+    body: user(part),
+    script: said({ prompt_tokens: 258_000, completion_tokens: 100 }),
   })
+  expect({ charge: sides.call.charge, notes: sides.call.notes }).toEqual({
+    charge: cost({ input: 258_000, output: 100 }),
+    notes: [],
+  })
+  const price = model === "default" ? 3_125 : 40_000
+  const held_nano = price * CONTEXT_TOKENS + 30_000 * MAX_OUTPUT_TOKENS
+  expect(Number(sides.call.held) * 1e9).toBe(held_nano)
 })
 
 describe("R9 pixels and seconds bound what a file holds", () => {
@@ -86,24 +84,17 @@ describe("R9 pixels and seconds bound what a file holds", () => {
   })
 })
 
-describe("R9 the seconds of a sound bound what it holds", () => {
-  test.each([
-    ["a WAV of 200 seconds, and its header", "wav", wav(200), 200 * 32 + 1],
-    [
-      "an MP3 of 10 minutes, by the lowest rate of its bits",
-      "mp3",
-      mp3(600),
-      Math.ceil(mp3(600).length / 16),
-    ],
-  ])("%s", async (_, format, bytes, tokens) => {
-    const input_audio = { data: bytes.toString("base64"), format }
-    const body = user({ type: "input_audio", input_audio })
-    const script = said({ prompt_tokens: 5, completion_tokens: 1 })
-    const { call } = await run({ model: "with-tools", body, script })
-    const text = Buffer.byteLength(JSON.stringify(body.messages)) - input_audio.data.length
-    const held_nano = 3_125 * text + 40_000 * Math.max(4_096, tokens) + 30_000 * MAX_OUTPUT_TOKENS
-    expect(Math.round(Number(call.held) * 1e9)).toBe(held_nano)
-  })
+test.each([
+  ["a WAV of 200 seconds, and its header", "wav", wav(200), 200 * 32 + 1],
+  ["an MP3 of 10 minutes, by the lowest rate of its bits", "mp3", mp3(600), Math.ceil(mp3(600).length / 16)],
+])("R9 the seconds of a sound bound what it holds: %s", async (_, format, bytes, tokens) => {
+  const input_audio = { data: bytes.toString("base64"), format }
+  const body = user({ type: "input_audio", input_audio })
+  const script = said({ prompt_tokens: 5, completion_tokens: 1 })
+  const { call } = await run({ model: "with-tools", body, script })
+  const text = Buffer.byteLength(JSON.stringify(body.messages)) - input_audio.data.length
+  const held_nano = 3_125 * text + 40_000 * Math.max(4_096, tokens) + 30_000 * MAX_OUTPUT_TOKENS
+  expect(Math.round(Number(call.held) * 1e9)).toBe(held_nano)
 })
 
 describe("R2 a string is text, unless its content is a medium", () => {

@@ -290,13 +290,11 @@ describe("D6, D7 what counts as output of a stream, and for how much", () => {
   })
 })
 
-describe("D11 usage larger than the hold is charged in full", () => {
-  test("and the balance goes negative", async () => {
-    const words = chatWords("hi")
-    const trial = { script: sse(words, { usage: usage(5_000, 1_000) }), body: STREAM, usd: "0.005" }
-    const recorded = settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] })
-    await expectSides(stage, trial, seesStream(streamText(...words, DONE)), recorded)
-  })
+test("D11 usage larger than the hold is charged in full: and the balance goes negative", async () => {
+  const words = chatWords("hi")
+  const trial = { script: sse(words, { usage: usage(5_000, 1_000) }), body: STREAM, usd: "0.005" }
+  const recorded = settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] })
+  await expectSides(stage, trial, seesStream(streamText(...words, DONE)), recorded)
 })
 
 describe("D24 usage is always asked for, and its chunk shown to who asked", () => {

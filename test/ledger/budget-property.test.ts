@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { changeBudget, createBudget, listBudgets } from "../../src/ledger/accounts/budgets.ts"
@@ -407,13 +407,11 @@ async function run(
   await player.check()
 }
 
-describe("D97 budgets", () => {
-  test("every verdict and every counter is that of the model", async () => {
-    const playing = workers.map(async (worker, at) => {
-      const property = fc.asyncProperty(history, (asked) => run(asked, worker))
-      await fc.assert(property, { numRuns: Math.ceil(HISTORIES / PARALLEL), seed: SEED + at })
-      expect(await violations(worker.db.sql, { overdrawn: true })).toEqual([])
-    })
-    await Promise.all(playing)
-  }, 86_400_000)
-})
+test("D97 budgets: every verdict and every counter is that of the model", async () => {
+  const playing = workers.map(async (worker, at) => {
+    const property = fc.asyncProperty(history, (asked) => run(asked, worker))
+    await fc.assert(property, { numRuns: Math.ceil(HISTORIES / PARALLEL), seed: SEED + at })
+    expect(await violations(worker.db.sql, { overdrawn: true })).toEqual([])
+  })
+  await Promise.all(playing)
+}, 86_400_000)

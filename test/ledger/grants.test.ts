@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { getAccount } from "../../src/ledger/accounts/accounts.ts"
 import { type CreditOrder, credit, voidCredit } from "../../src/ledger/accounts/credits.ts"
@@ -339,17 +339,15 @@ test("D95: the sweep changes other accounts although one is locked", async () =>
   expect(rows.map(({ balance_nano }) => balance_nano)).toEqual(["10", "0", "0"])
 })
 
-describe("D95: the credit line", () => {
-  test("calls may take the balance down to minus the credit limit", async () => {
-    const account = await db.account(10n)
-    await db.sql`UPDATE tollgate.accounts SET credit_limit_nano = 20 WHERE id = ${account.account_id}`
-    expect(await attempt(holdOf(account, 31n))).toBe("insufficient_balance")
-    await spend(account, 30n)
-    expect(await balance(account)).toBe(-20n)
-    expect(await attempt(holdOf(account, 1n))).toBe("insufficient_balance")
-    const [standing] = await readStandings(connection, [account.key_id], 0)
-    expect(standing).toMatchObject({ available_nano: 0n })
-  })
+test("D95: the credit line: calls may take the balance down to minus the credit limit", async () => {
+  const account = await db.account(10n)
+  await db.sql`UPDATE tollgate.accounts SET credit_limit_nano = 20 WHERE id = ${account.account_id}`
+  expect(await attempt(holdOf(account, 31n))).toBe("insufficient_balance")
+  await spend(account, 30n)
+  expect(await balance(account)).toBe(-20n)
+  expect(await attempt(holdOf(account, 1n))).toBe("insufficient_balance")
+  const [standing] = await readStandings(connection, [account.key_id], 0)
+  expect(standing).toMatchObject({ available_nano: 0n })
 })
 
 test("D95: accounts without a due change stay with the lean statements", async () => {

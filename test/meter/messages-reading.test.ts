@@ -47,30 +47,28 @@ const STREAM = EVENTS.map(namedEvent).join("")
 const OUTPUT_BYTES = 3 + 1 + Buffer.byteLength(SEVERAL.join("")) + 7 + 15
 const INPUT = { prompt_tokens: 17, cached_tokens: 4 }
 
-describe("D64 the cuts between chunks mean nothing", () => {
-  test.each([
-    ["LF", "\n"],
-    ["CRLF", "\r\n"],
-    ["CR", "\r"],
-  ])("%s", (_, end) => {
-    for (const chunks of everyCut(bytesOf(STREAM.replaceAll("\n", end)))) {
-      expect(follow(chunks)).toEqual({
-        shape: "stream",
-        ending: "completed",
-        usage: {
-          state: "valid",
-          usage: { ...INPUT, completion_tokens: 30, buckets: { cache_write: 3, web_search: 0 } },
-          notes: [],
-        },
-        usage_final: true,
-        output_bytes: OUTPUT_BYTES,
-        output_bytes_after_usage: 0,
-        error: false,
-        service_tier: "default",
-        done: true,
-      })
-    }
-  })
+test.each([
+  ["LF", "\n"],
+  ["CRLF", "\r\n"],
+  ["CR", "\r"],
+])("D64 the cuts between chunks mean nothing: %s", (_, end) => {
+  for (const chunks of everyCut(bytesOf(STREAM.replaceAll("\n", end)))) {
+    expect(follow(chunks)).toEqual({
+      shape: "stream",
+      ending: "completed",
+      usage: {
+        state: "valid",
+        usage: { ...INPUT, completion_tokens: 30, buckets: { cache_write: 3, web_search: 0 } },
+        notes: [],
+      },
+      usage_final: true,
+      output_bytes: OUTPUT_BYTES,
+      output_bytes_after_usage: 0,
+      error: false,
+      service_tier: "default",
+      done: true,
+    })
+  }
 })
 
 describe("D64 a stream that ends at any byte", () => {

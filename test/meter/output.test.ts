@@ -91,11 +91,9 @@ const messages: [string, object, number][] = [
   ["fields under __proto__", JSON.parse('{"__proto__":{"content":"abc"}}'), 3],
 ]
 
-describe("D7 the output of a delta, and of a message", () => {
-  test.each(messages)("%s", (_, message, bytes) => {
-    expect(outputBytes(choice({ delta: message }))).toBe(bytes)
-    expect(outputBytes(choice({ message }))).toBe(bytes)
-  })
+test.each(messages)("D7 the output of a delta, and of a message: %s", (_, message, bytes) => {
+  expect(outputBytes(choice({ delta: message }))).toBe(bytes)
+  expect(outputBytes(choice({ message }))).toBe(bytes)
 })
 
 describe("D7 the output of a payload", () => {

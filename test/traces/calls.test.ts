@@ -1,15 +1,6 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test"
 import type { CallBody } from "../../src/wire/admin.ts"
-import {
-  CHAT,
-  chat,
-  chatModel,
-  MESSAGES,
-  PROVIDER_KEY,
-  startGateway,
-  until,
-  untilIs,
-} from "../support/gateway.ts"
+import { CHAT, chat, chatModel, MESSAGES, PROVIDER_KEY, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 import { type CollectedSpan, startCollector } from "./collector.ts"
 import { tracing } from "./tracing.ts"
@@ -376,6 +367,6 @@ test("D54 what is exported is counted, and only one request at a time goes to th
     return Number(/^tollgate_trace_spans_exported_total (\d+)$/m.exec(text)?.[1])
   }
   await Promise.all(Array.from({ length: 50 }, async () => traceOf(await answered(await call()))))
-  await untilIs(read, collector.spans.length)
+  await until(read, (count) => count === collector.spans.length)
   expect(collector.most_at_once).toBe(1)
 })

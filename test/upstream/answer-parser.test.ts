@@ -156,33 +156,31 @@ describe("the end of a connection", () => {
   })
 })
 
-describe("what is not HTTP/1.1 is refused", () => {
-  test.each([
-    ["another protocol", `SSH-2.0-x${CRLF}${CRLF}`],
-    ["another version", `HTTP/2.0 200 OK${CRLF}${CRLF}`],
-    ["a status of four digits", `HTTP/1.1 1000 Odd${CRLF}${CRLF}`],
-    ["an upgrade", `HTTP/1.1 101 Switching${CRLF}${CRLF}`],
-    ["a field without a name", `${OK}: x${CRLF}${CRLF}`],
-    ["a field with a space before its colon", `${OK}content-length : 5${CRLF}${CRLF}`],
-    ["a folded field", `${OK}a: b${CRLF} c${CRLF}${CRLF}`],
-    ["NUL in a field", `${OK}a: \0${CRLF}${CRLF}`],
-    ["two lengths", `${OK}content-length: 2${CRLF}content-length: 3${CRLF}${CRLF}{}`],
-    ["a negative length", `${OK}content-length: -2${CRLF}${CRLF}{}`],
-    ["an unknown coding", `${OK}transfer-encoding: gzip, chunked${CRLF}${CRLF}`],
-    ["a chunk has no size", `${CHUNKED}${CRLF}x`],
-    ["a size that is no number", `${CHUNKED}5g${CRLF}hello`],
-    ["a size without end", `${CHUNKED}${"0".repeat(5_000)}`],
-    ["a size beyond all bodies", `${CHUNKED}${"1".repeat(13)}`],
-    ["a head with bare line feeds", `HTTP/1.1 200 OK\ncontent-length: 0\n\n`],
-    ["one bare line feed", `${OK}a: b\nc: d${CRLF}`],
-    ["a chunk that is longer than it says", `${CHUNKED}2${CRLF}hello`],
-    ["an endless extension", `${CHUNKED}1;${"x".repeat(5_000)}`],
-    ["an endless trailer", `${CHUNKED}0${CRLF}${`a: b${CRLF}`.repeat(12_000)}`],
-    ["an answer that nobody asked for", `${OK}content-length: 0${CRLF}${CRLF}${OK}`],
-  ])("%s", (_name, text) => {
-    expect(() => read([text], 1)).toThrow(NotHttp)
-    expect(() => read([...text], 1)).toThrow(NotHttp)
-  })
+test.each([
+  ["another protocol", `SSH-2.0-x${CRLF}${CRLF}`],
+  ["another version", `HTTP/2.0 200 OK${CRLF}${CRLF}`],
+  ["a status of four digits", `HTTP/1.1 1000 Odd${CRLF}${CRLF}`],
+  ["an upgrade", `HTTP/1.1 101 Switching${CRLF}${CRLF}`],
+  ["a field without a name", `${OK}: x${CRLF}${CRLF}`],
+  ["a field with a space before its colon", `${OK}content-length : 5${CRLF}${CRLF}`],
+  ["a folded field", `${OK}a: b${CRLF} c${CRLF}${CRLF}`],
+  ["NUL in a field", `${OK}a: \0${CRLF}${CRLF}`],
+  ["two lengths", `${OK}content-length: 2${CRLF}content-length: 3${CRLF}${CRLF}{}`],
+  ["a negative length", `${OK}content-length: -2${CRLF}${CRLF}{}`],
+  ["an unknown coding", `${OK}transfer-encoding: gzip, chunked${CRLF}${CRLF}`],
+  ["a chunk has no size", `${CHUNKED}${CRLF}x`],
+  ["a size that is no number", `${CHUNKED}5g${CRLF}hello`],
+  ["a size without end", `${CHUNKED}${"0".repeat(5_000)}`],
+  ["a size beyond all bodies", `${CHUNKED}${"1".repeat(13)}`],
+  ["a head with bare line feeds", `HTTP/1.1 200 OK\ncontent-length: 0\n\n`],
+  ["one bare line feed", `${OK}a: b\nc: d${CRLF}`],
+  ["a chunk that is longer than it says", `${CHUNKED}2${CRLF}hello`],
+  ["an endless extension", `${CHUNKED}1;${"x".repeat(5_000)}`],
+  ["an endless trailer", `${CHUNKED}0${CRLF}${`a: b${CRLF}`.repeat(12_000)}`],
+  ["an answer that nobody asked for", `${OK}content-length: 0${CRLF}${CRLF}${OK}`],
+])("what is not HTTP/1.1 is refused: %s", (_name, text) => {
+  expect(() => read([text], 1)).toThrow(NotHttp)
+  expect(() => read([...text], 1)).toThrow(NotHttp)
 })
 
 describe("D25 a head over its limits is told of, and nothing behind it is read", () => {

@@ -213,16 +213,14 @@ describe("D1 nothing is coerced", () => {
   })
 })
 
-describe("D64 the usage at the start of a stream says nothing of its output", () => {
-  test("input only", () => {
-    const start = { ...plain, output_tokens: 1, server_tool_use: { web_search_requests: 0 } }
-    expect(readUsage(start, ANY_USAGE, { output: false })).toEqual({
-      state: "valid",
-      usage: { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 0 },
-      notes: [],
-    })
-    expect(readUsage({ input_tokens: 10 }, ANY_USAGE, { output: false }).state).toBe("valid")
+test("D64 the usage at the start of a stream says nothing of its output: input only", () => {
+  const start = { ...plain, output_tokens: 1, server_tool_use: { web_search_requests: 0 } }
+  expect(readUsage(start, ANY_USAGE, { output: false })).toEqual({
+    state: "valid",
+    usage: { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 0 },
+    notes: [],
   })
+  expect(readUsage({ input_tokens: 10 }, ANY_USAGE, { output: false }).state).toBe("valid")
 })
 
 describe("D4, D64 a later number replaces, and what is absent, null or 0 erases nothing", () => {

@@ -112,16 +112,14 @@ describe("D18 what the gateway does not read passes", () => {
   })
 })
 
-describe("whether the client asked for usage", () => {
-  test.each([
-    ["with include_usage true", { ...chat, stream_options: { include_usage: true } }, true],
-    ["not with false", { ...chat, stream_options: { include_usage: false } }, false],
-    ["not with null", { ...chat, stream_options: { include_usage: null } }, false],
-    ["not with no include_usage", { ...chat, stream_options: {} }, false],
-    ["not with no options", { ...chat, stream_options: null }, false],
-    ["not without the field", chat, false],
-    ["not by a field beside it", { ...chat, include_usage: true }, false],
-  ])("%s", (_, body, wanted) => {
-    expect(wantsUsage(parseChat(body))).toBe(wanted)
-  })
+test.each([
+  ["with include_usage true", { ...chat, stream_options: { include_usage: true } }, true],
+  ["not with false", { ...chat, stream_options: { include_usage: false } }, false],
+  ["not with null", { ...chat, stream_options: { include_usage: null } }, false],
+  ["not with no include_usage", { ...chat, stream_options: {} }, false],
+  ["not with no options", { ...chat, stream_options: null }, false],
+  ["not without the field", chat, false],
+  ["not by a field beside it", { ...chat, include_usage: true }, false],
+])("whether the client asked for usage: %s", (_, body, wanted) => {
+  expect(wantsUsage(parseChat(body))).toBe(wanted)
 })
