@@ -208,3 +208,32 @@ test("D102 without the first shard nothing is changed", async () => {
   expect(await adminApi.database.execute(sql`SELECT FROM tollgate.accounts`)).toHaveLength(before.length)
   await nowhere.end()
 })
+
+test("D101, D102 with several shards, operators and the log are in the first one, whatever the account's shard", async () => {
+  const [a, b] = [await openAdminHarness(), await openAdminHarness()]
+  const app = mount({
+    database: a.database,
+    deadline_ms: 10_000,
+    shards: [
+      { name: "a", open: false, database: a.database },
+      { name: "b", open: true, database: b.database },
+    ],
+  })
+  const send = async (method: string, path: string, token: string, body?: object) => {
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
+    const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
+    return (await app.handle(new Request(`http://localhost/admin${path}`, init))).json()
+  }
+  const { token } = await send("POST", "/operators", TOKEN, { name: "Ann", role: "billing" })
+  const { id, shard } = await send("POST", "/accounts", token, { name: "x" })
+  await send("PATCH", `/accounts/${id}`, token, { name: "y" })
+  const { data } = await send("GET", `/log?resource=${id}`, token)
+  expect(shard).toBe("b")
+  expect(data).toMatchObject([
+    { actor: "Ann", method: "PATCH", before: { name: "x", shard: "b" }, after: { name: "y", shard: "b" } },
+    { actor: "Ann", method: "POST", before: null, made_id: id },
+  ])
+  expect(await b.database.execute(sql`SELECT FROM tollgate.operator_changes`)).toHaveLength(0)
+  await a.close()
+  await b.close()
+})
