@@ -4,6 +4,7 @@ import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
 import { endLostChanges } from "../../src/ledger/accounts/operator-log.ts"
 import { connect } from "../../src/ledger/database/address.ts"
+import { feedReaches } from "../support/horizon.ts"
 import { type AdminHarness, bodyFor, mount, openAdminHarness, queryFor, TOKEN } from "./admin-harness.ts"
 
 const KEPT = "sk_canary_4f1d9a"
@@ -50,6 +51,7 @@ test("D102 a change has an entry: who, from where, what, before, after and why",
     after: { id: key, suspended: true },
   })
   expect(told).toEqual(["support done"])
+  await feedReaches(adminApi.database)
   const [event] = (await adminApi.ask("GET", "/admin/events?types=tollgate.operator.changed")).text
     .trim()
     .split("\n")
@@ -158,6 +160,7 @@ test("D102 a change that lost its gateway becomes an event after ten minutes, on
       VALUES (${id}, now() - ${minutes}::int * interval '1 minute', 'Lost', 'admin', 'POST', '/admin/accounts')`)
   await endLostChanges(adminApi.database)
   await endLostChanges(adminApi.database)
+  await feedReaches(adminApi.database)
   const ids = (await adminApi.ask("GET", "/admin/events?types=tollgate.operator.changed&limit=1000")).text
     .trim()
     .split("\n")
