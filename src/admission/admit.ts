@@ -1,6 +1,7 @@
 import { Call } from "../call/call.ts"
 import type { Config, Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
+import type { Budget } from "../ledger/accounts/budgets.ts"
 import type {
   BudgetUse,
   CallLedger,
@@ -12,8 +13,10 @@ import type {
   Owner,
   Standing,
 } from "../ledger/entries.ts"
+import type { ClientReports } from "../ledger/reports/client.ts"
 import { atMultiplier, heldFor } from "../money.ts"
 import type { NamedModel, OperationOn, Passed } from "../operations/operation.ts"
+import type { BudgetUnit } from "../wire/budget.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import { askedOf } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
@@ -30,6 +33,7 @@ export interface Admitting extends Entering {
   /** True if any of these routes may be tried now (D33). */
   readonly breakers: { ready(routes: Model["routes"], account_id: string): boolean }
   readonly config: Pick<Config, "limits" | "tags">
+  readonly reports: Pick<ClientReports, "budgets">
   readonly metrics: { budgetReached(budget: BudgetUse): void }
 }
 
@@ -67,7 +71,7 @@ export async function admit<Request extends NamedModel>(
   try {
     const quoted = quote(operation, asked, found)
     if (!breakers.ready(found.routes, accepted.owner.account_id))
-      throw await refusalWithoutUpstream(gateway, key_hash, found, (model) =>
+      throw await refusalWithoutUpstream(gateway, key_hash, found, client_labels, (model) =>
         model === found ? quoted : quote(operation, asked, model),
       )
     const session = passed?.session ?? null
@@ -192,33 +196,47 @@ function refusalOf({ metrics }: Pick<Admitting, "metrics">, result: Refused, quo
 }
 
 /**
- * The error of a call that no upstream would take. What a hold would have said about its key and balance comes first
+ * The error of a call that no upstream would take. What a hold would have said about its key, budgets and balance comes first
  * (D30).
  */
 async function refusalWithoutUpstream(
   gateway: Admitting,
   key_hash: string,
   found: Model,
+  client_labels: ClientLabels | null,
   quotedFor: (model: Model) => Quote,
 ): Promise<GatewayError> {
   const { model, standing } = soldNow(found, await usableKey(gateway.ledger, key_hash))
   const quoted = quotedFor(model)
-  const refused = foreseen(standing, model.name, quoted)
+  const budgets = await budgetsFor(gateway, standing, model, client_labels)
+  const refused = foreseen(standing, budgets, model.name, quoted)
   return refused === null
     ? new GatewayError("upstream_unavailable")
     : refusalOf(gateway, refused, quoted, model)
 }
 
+/** The budgets in which a call with these labels would count (D97). Throws if the key's rules forbid the labels (D94). */
+export async function budgetsFor(
+  { reports, config }: Pick<Admitting, "reports" | "config">,
+  standing: Standing,
+  model: Model,
+  client_labels: ClientLabels | null,
+): Promise<readonly Budget[]> {
+  const labelled = labelledOf(standing, client_labels, config.tags)
+  return standing.is_limited ? reports.budgets(standing, model.name, labelled) : []
+}
+
 /**
- * The result of a hold for this cost according to this standing, checked in the order of the holding statement; null: it
- * would be held.
+ * The result of a hold for this cost according to this standing and the budgets in which it counts, checked in the order of the
+ * holding statement; null: it would be held.
  */
 export function foreseen(
   standing: Standing,
+  budgets: readonly Budget[],
   model: string,
   { cost_pico, tokens }: Pick<Quote, "cost_pico" | "tokens">,
 ): Exclude<Refused, { readonly outcome: "labels_changed" | "prices_changed" }> | null {
-  const { models, available_nano, spending, budgets, price_multiplier_bp } = standing
+  const { models, available_nano, spending, price_multiplier_bp } = standing
   const multiplied = price_multiplier_bp === undefined ? {} : { price_multiplier_bp }
   if (standing.key_suspended) return { outcome: "key_suspended" }
   if (models !== null && !models.includes(model)) return { outcome: "model_not_allowed" }
@@ -226,31 +244,48 @@ export function foreseen(
   const amount_nano = heldFor(cost_pico, price_multiplier_bp)
   if (spending !== null && spending.remaining_nano < amount_nano)
     return { outcome: "spending_limit_reached", ...spending, ...multiplied }
-  const needs = { usd: amount_nano, tokens: BigInt(tokens), requests: 1n }
-  const budget = budgets.find(
-    ({ selector, selected, unit, amount, spent, held }) =>
-      (selector !== "model" || selected === model) && amount - spent - held < needs[unit],
-  )
-  if (budget !== undefined) {
-    const { period, unit, amount, spent, held } = budget
-    const needed = needs[unit]
-    const is_rate = period === "minute" && needed <= amount
-    const wait_ms = Number(((needed + spent + held - amount) * 60_000n) / (amount || 1n))
-    return {
-      outcome: "budget_reached",
-      budget: { ...budget, needed },
-      ...multiplied,
-      ...(is_rate && { wait_ms }),
-    }
-  }
-  return available_nano < amount_nano
-    ? { outcome: "insufficient_balance", available_nano, ...multiplied }
-    : null
+  const reached = reachedOf(budgets, { usd: amount_nano, tokens: BigInt(tokens), requests: 1n })
+  if (available_nano < amount_nano && (reached === undefined || reached.wait_ms !== undefined))
+    return { outcome: "insufficient_balance", available_nano, ...multiplied }
+  return reached === undefined ? null : { outcome: "budget_reached", ...reached, ...multiplied }
+}
+
+/**
+ * The hard budget that refuses the call. Of several it is the one that the holding statement names (`exceeded`): for which waiting does not help,
+ * before one that has room when open calls end, before the budget per minute that has room last; of those the tightest.
+ */
+function reachedOf(budgets: readonly Budget[], needs: Readonly<Record<BudgetUnit, bigint>>) {
+  const ranked = budgets
+    .filter(({ is_hard, unit, amount, spent, held }) => is_hard && amount - spent - held < needs[unit])
+    .map((budget) => {
+      const { period, unit, amount, spent, held } = budget
+      const needed = needs[unit]
+      const left = amount - spent - held
+      const is_rate = period === "minute" && needed <= amount
+      const wait_ms = is_rate ? Number(((needed - left) * 60_000n) / (amount || 1n)) : undefined
+      return {
+        budget: { ...budget, needed },
+        wait_ms,
+        rank: is_rate ? 2 : amount - spent >= needed ? 1 : 0,
+        share: Number(left) / Math.max(Number(needed), 1),
+      }
+    })
+    .sort(
+      (one, other) =>
+        one.rank - other.rank ||
+        (other.wait_ms ?? 0) - (one.wait_ms ?? 0) ||
+        one.share - other.share ||
+        (one.budget.id < other.budget.id ? -1 : 1),
+    )
+  const [first] = ranked
+  if (first === undefined) return undefined
+  const { budget, wait_ms } = first
+  return { budget, ...(wait_ms !== undefined && { wait_ms }) }
 }
 
 /** Throws if the key of a call that holds nothing may not make it: suspended, or limited to other models (D15, D42). */
 export function checkAllowed(standing: Standing, { name }: Model): void {
-  const refused = foreseen({ ...standing, spending: null, budgets: [] }, name, { cost_pico: 0n, tokens: 0 })
+  const refused = foreseen({ ...standing, spending: null }, [], name, { cost_pico: 0n, tokens: 0 })
   if (refused?.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   if (refused !== null && refused.outcome !== "insufficient_balance") throw new GatewayError(refused.outcome)
 }

@@ -265,8 +265,6 @@ export interface Standing extends Multiplied {
   readonly prices?: readonly CustomerPrice[]
   /** True if the account has spending limits, groups, budgets or customer prices. */
   readonly is_limited: boolean
-  /** The hard budgets that calls of the key can count in (D97); those of models also if the call is for another model. */
-  readonly budgets: readonly BudgetUse[]
 }
 
 /**

@@ -1,10 +1,10 @@
 import { Elysia } from "elysia"
-import { activeKey, checkAllowed, foreseen } from "../admission/admit.ts"
+import { activeKey, budgetsFor, checkAllowed, foreseen } from "../admission/admit.ts"
 import { askedOf } from "../admission/asked.ts"
 import { soldNow } from "../admission/customer-prices.ts"
 import { describe } from "../admission/describe.ts"
 import { hashOf } from "../admission/key.ts"
-import { type ClientLabels, clientLabelsOf, labelledOf } from "../admission/labels.ts"
+import { type ClientLabels, clientLabelsOf } from "../admission/labels.ts"
 import { largestMaxTokens, type Quote, quote } from "../admission/quote.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
@@ -35,7 +35,7 @@ export function quotes(gateway: Gateway) {
 
 /** Checks in the order of a call (D30): key, body, model. The answer is what the ledger would decide. */
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
-  const { catalog, memory, config, reports } = gateway
+  const { catalog, memory, config } = gateway
   const key_hash = hashOf(chatCredential(request.headers))
   const standing = await activeKey(gateway, key_hash, request)
   const part = memory.of(standing.account_id, config.limits)
@@ -54,11 +54,8 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
       checkAllowed(standing, model)
       throw quoted
     }
-    const labelled = labelledOf(standing, client_labels, config.tags)
-    const budgets = standing.is_limited ? await reports.budgets(standing, model.name, labelled) : []
-    const hard = budgets.filter(({ is_hard }) => is_hard)
-    const { show_price_multiplier } = config.receipts
-    return quoteBody(name, quoted, model, { ...priced, budgets: hard }, budgets, show_price_multiplier)
+    const budgets = await budgetsFor(gateway, standing, model, client_labels)
+    return quoteBody(name, quoted, model, priced, budgets, config.receipts.show_price_multiplier)
   } finally {
     part.free()
   }
@@ -100,16 +97,18 @@ function quoteBody(
   bounds: Quote,
   model: Model,
   standing: Standing,
-  shown_budgets: readonly Budget[],
+  budgets: readonly Budget[],
   show_price_multiplier: boolean,
 ): QuoteBody {
   const { price } = model
-  const { available_nano, spending, budgets, price_multiplier_bp } = standing
+  const { available_nano, spending, price_multiplier_bp } = standing
   const shown_bp = show_price_multiplier ? PAR_BP : (price_multiplier_bp ?? PAR_BP)
-  const refusal = refusalOf(standing, model, bounds)
+  const refusal = refusalOf(standing, budgets, model, bounds)
   const rooms_nano = [
     ...(spending === null ? [] : [spending.remaining_nano]),
-    ...budgets.filter(({ unit }) => unit === "usd").map(({ amount, spent, held }) => amount - spent - held),
+    ...budgets
+      .filter(({ is_hard, unit }) => is_hard && unit === "usd")
+      .map(({ amount, spent, held }) => amount - spent - held),
   ]
   let room_nano = available_nano
   for (const rest_nano of rooms_nano) if (rest_nano < room_nano) room_nano = rest_nano
@@ -121,7 +120,7 @@ function quoteBody(
     refusal,
     available: printUsd(available_nano),
     remaining: spending === null ? null : printUsd(spending.remaining_nano),
-    budgets: shown_budgets.map(ownBudget),
+    budgets: budgets.map(ownBudget),
     prompt_tokens: bounds.prompt_tokens_bound,
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
@@ -149,8 +148,13 @@ function tiersBody({ tiers }: Rate, name: string | null, price_multiplier_bp: nu
 }
 
 /** Why the ledger would not hold for this cost. Throws if the key is limited to other models, like its calls. */
-function refusalOf(standing: Standing, model: Model, bounds: Quote): QuoteBody["refusal"] {
-  const refused = foreseen(standing, model.name, bounds)
+function refusalOf(
+  standing: Standing,
+  budgets: readonly Budget[],
+  model: Model,
+  bounds: Quote,
+): QuoteBody["refusal"] {
+  const refused = foreseen(standing, budgets, model.name, bounds)
   if (refused === null) return null
   if (refused.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   const is_rate = refused.outcome === "budget_reached" && refused.wait_ms !== undefined

@@ -67,7 +67,7 @@ describe("D100 each kind of price", () => {
 test("D100 a price of the model comes before one of all models, and both before the account's multiplier", () => {
   const standing = {
     ...{ shard: 0, account_id: "a", key_id: "k", active: true, models: null, available_nano: 1n },
-    ...{ account_suspended: false, key_suspended: false, spending: null, is_limited: true, budgets: [] },
+    ...{ account_suspended: false, key_suspended: false, spending: null, is_limited: true },
     price_multiplier_bp: 50_000,
   }
   const all = { id: "1", model: null, price_multiplier_bp: 9_000, prices: null }

@@ -128,6 +128,17 @@ describe("D33 five failures in a row open an upstream's breaker", () => {
     })
   })
 
+  test("D97 so is the budget of its end user", async () => {
+    const { id, key } = await harness.account()
+    const path = `/accounts/${id}/budgets`
+    const budget = { name: "Each user", selector: "end_user", amount: "0.000001", per: "total" }
+    const { id: budget_id } = await harness.gateway.admin<{ id: string }>("POST", path, budget)
+    const refused = await harness.chat(key, { model: "fragile", user: "ann" })
+    expect(refused.status).toBe(402)
+    expect(refused.json).toMatchObject({ error: { code: "budget_reached", budget: { id: budget_id } } })
+    expectError(await harness.chat(key, { model: "fragile" }), "upstream_unavailable")
+  })
+
   test("it is skipped where there is another", async () => {
     const answer = await ask("both")
     expect(await harness.gateway.call(answer.headers["x-request-id"] ?? "")).toMatchObject({

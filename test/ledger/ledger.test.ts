@@ -163,7 +163,6 @@ describe("owner and standing", () => {
       account_suspended: false,
       spending: null,
       is_limited: false,
-      budgets: [],
     })
     await ledger.hold(holdOf(account, 30n))
     expect(await standing()).toMatchObject({ available_nano: 70n })

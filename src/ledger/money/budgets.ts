@@ -185,14 +185,6 @@ export function usedAt(column: typeof w.spent | typeof w.held, moment: SQL): SQL
   return sql`CASE WHEN ${w.since} >= ${windowStart(moment)} THEN ${column} ELSE 0 END`
 }
 
-/** The hard budgets of a key, as a JSON array for `useOf`: also those of models that it may not call. */
-export function budgetsOfKey(account_id: SQL, key: KeyFacts): SQL {
-  const now = sql`now()`
-  const use = { amount: amountAt(now), spent: spentAt(now), held: usedAt(w.held, now), moment: now }
-  return sql`(SELECT json_agg(${budgetJson(use, sql`''`)}) FROM ${budgets} ${b} JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id}
-    WHERE ${b.account_id} = ${account_id} AND ${b.is_hard} AND ${concerns(key)})`
-}
-
 interface KeyFacts {
   readonly key_id: SQL
   readonly group_path: SQL

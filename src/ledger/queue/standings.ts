@@ -13,7 +13,6 @@ import {
   type Owner,
   type Standing,
 } from "../entries.ts"
-import { budgetsOfKey, useOf } from "../money/budgets.ts"
 import { customerPricesIn, pricesOfAccount } from "../money/customer-prices.ts"
 import { availableOf, changeDue, isDelayed, isDue } from "../money/grants.ts"
 import type { LastUsed } from "../money/last-used.ts"
@@ -99,8 +98,7 @@ SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text
   (${availableOf(a)})::text AS available_nano, CASE WHEN ${isDue(a)} THEN ${a.id} END AS due_account_id, ${a.price_multiplier_bp} AS price_multiplier_bp,
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
   ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano,
-  ${a.is_limited}, CASE WHEN ${a.is_limited} THEN ${budgetsOfKey(sql`${a.id}`, { key_id: sql`${k.id}`, group_path: sql`${k.group_path}`, labels: sql`${k.labels}` })}::text END AS budgets,
-  CASE WHEN ${a.is_limited} THEN ${pricesOfAccount(sql`${a.id}`)}::text END AS prices
+  ${a.is_limited}, CASE WHEN ${a.is_limited} THEN ${pricesOfAccount(sql`${a.id}`)}::text END AS prices
 FROM ${keys} ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}
 WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
 )
@@ -210,7 +208,6 @@ function standingOf(row: Row, shard: number): Standing {
         ? null
         : { remaining_nano: nanoOf(row, "remaining_nano"), period: periodOf(row, "period") },
     is_limited: booleanOf(row, "is_limited"),
-    budgets: row.budgets === null ? [] : JSON.parse(textOf(row, "budgets")).map(useOf),
     ...(row.prices !== null && { prices: customerPricesIn(textOf(row, "prices")) }),
   }
 }
