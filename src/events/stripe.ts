@@ -1,9 +1,7 @@
 import { parseUsd } from "../money.ts"
 import type { EventBody } from "../wire/events.ts"
+import { STRIPE_KNOWS_MS } from "../wire/sink-kinds.ts"
 import { bearer, below, externalId, isCharge, type SinkKindOf } from "./sink-kind.ts"
-
-/** Stripe forgets an identifier after 24 hours; a request that may have arrived must not be repeated then. */
-const GIVE_UP_MS = 20 * 3_600_000
 
 /**
  * Stripe's meter events (v1, whose answers say immediately if an event was refused). The value is a whole number of nano-USD, so
@@ -35,7 +33,7 @@ export const stripe: SinkKindOf = {
   reads: true,
   meaning: ({ status, text }) =>
     status !== 400 ? "again" : /already exists with identifier/i.test(text) ? "taken" : "never",
-  give_up_ms: GIVE_UP_MS,
+  give_up_ms: STRIPE_KNOWS_MS,
 }
 
 const CUSTOMER = /^cus_\w+$/

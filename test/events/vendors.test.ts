@@ -210,6 +210,40 @@ test("D96: Stripe gets nothing again that it may have counted and forgotten", as
   expect(vendor.requests).toBe(requests)
 })
 
+test("D96: a sink for Stripe stops if its gateway died 20 hours ago, and goes on when an operator resumes it", async () => {
+  const { vendor, id } = await attached(vendors[1])
+  const counted = (least: number) =>
+    until(
+      async () => vendor.counted.length,
+      (count) => count >= least,
+    )
+  /** As if the gateway had been killed that long ago, and another one began. */
+  const restarted = async (hours: number) => {
+    await open.pop()?.stop()
+    const dead = nextId()
+    await admin.database.execute(sql`INSERT INTO tollgate.gateways (id, floor_id, lease_until)
+      VALUES (${dead}, ${dead}, now() - ${hours}::int * interval '1 hour')`)
+    await admin.database.execute(sql`UPDATE tollgate.sinks SET gateway_id = ${dead}`)
+    const { deliveries } = await deliveringGateway(admin.database, lines)
+    open.push(deliveries)
+  }
+  await calls(1, account_id, 10)
+  await counted(2)
+  await restarted(19)
+  await calls(1, account_id, 20)
+  await counted(4)
+  const { requests } = vendor
+  await restarted(21)
+  await calls(1, account_id, 30)
+  await until(shown, ({ state }) => state === "stopped")
+  expect(await shown()).toMatchObject({
+    reason: expect.stringContaining("look for the last charges in Stripe"),
+  })
+  expect(vendor.requests).toBe(requests)
+  await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: false })
+  await counted(6)
+})
+
 test("D96: a sink for Stripe stops after a second restore, which forgets the order of events", async () => {
   const { vendor } = await attached(vendors[1])
   await calls(1, account_id, 10)

@@ -4,7 +4,7 @@ import { NIL_ID } from "../../id.ts"
 import type { Trouble } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { type EventType, eventTypes, usualEvents } from "../../wire/events.ts"
-import { MAX_SKIPPED, type SinkKind, type SkippedEvent } from "../../wire/sink-kinds.ts"
+import { MAX_SKIPPED, type SinkKind, type SkippedEvent, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { FeedGap } from "../entries.ts"
 import { sinks } from "../schema/sinks.ts"
@@ -101,6 +101,8 @@ export function changeSink(
     ...HEALTHY,
     // Only a decision to go on begins the time anew after which a sink that fails stops.
     ...(paused !== false && { failing_since: sinks.failing_since }),
+    // What its last gateway may have sent is now known to the operator.
+    ...(paused === false && { gateway_id: null }),
   })
 }
 
@@ -120,7 +122,7 @@ export function rotateSink(
 
 /** Delivers the events since a time, again or for the first time. Throws `FeedGap` if some are archived. */
 export async function replaySink(database: PostgresJsDatabase, id: string, from: Date): Promise<Sink | null> {
-  return change(database, id, { ...columnsOf(await startOf(database, from)), ...HEALTHY })
+  return change(database, id, { ...columnsOf(await startOf(database, from)), ...HEALTHY, gateway_id: null })
 }
 
 export async function deleteSink(database: PostgresJsDatabase, id: string): Promise<boolean> {
@@ -193,6 +195,9 @@ function isWorse(one: Sink, other: Sink): boolean {
   return (one.lag_s ?? Number.POSITIVE_INFINITY) > (other.lag_s ?? Number.POSITIVE_INFINITY)
 }
 
+const LOST =
+  "its gateway ended without recording what it sent, more than 20 hours ago: look for the last charges in Stripe, then resume"
+
 /** The sinks of one database that this process delivers to. */
 export class SinkQueue {
   readonly shard: string
@@ -205,12 +210,18 @@ export class SinkQueue {
     this.#gatewayId = gatewayId
   }
 
-  /** Takes the sinks that no living gateway delivers to, and returns those of this process. */
+  /**
+   * Takes the sinks that no living gateway delivers to, and returns those of this process. One for Stripe is stopped in its place if its last
+   * gateway died so long ago that Stripe does not know any more what that had sent and not recorded.
+   */
   async claim(): Promise<readonly (SinkRow & { readonly is_due: boolean })[]> {
     const own = this.#gatewayId()
     await this.#database.execute(sql`
-      UPDATE ${sinks} s SET gateway_id = ${own}::uuid
-      WHERE s.gateway_id IS DISTINCT FROM ${own}::uuid AND s.state = 'active'
+      UPDATE ${sinks} s SET gateway_id = CASE WHEN NOT x.is_lost THEN ${own}::uuid END, state = CASE WHEN x.is_lost THEN 'stopped' ELSE s.state END,
+        reason = CASE WHEN x.is_lost THEN ${LOST} ELSE s.reason END, revision = s.revision + x.is_lost::int
+      FROM (SELECT id, kind = 'stripe' AND gateway_id IS NOT NULL AND NOT EXISTS (SELECT FROM ${gateways} g WHERE g.id = gateway_id
+          AND g.lease_until > now() - ${STRIPE_KNOWS_MS}::float8 * interval '1 millisecond') AS is_lost FROM ${sinks}) x
+      WHERE x.id = s.id AND s.gateway_id IS DISTINCT FROM ${own}::uuid AND s.state = 'active'
         AND EXISTS (SELECT FROM ${gateways} g WHERE g.id = ${own}::uuid AND g.dead_at IS NULL AND g.lease_until > now())
         AND NOT EXISTS (SELECT FROM ${gateways} g WHERE g.id = s.gateway_id AND g.dead_at IS NULL AND g.lease_until > now())`)
     const rows = await this.#database

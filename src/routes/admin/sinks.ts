@@ -7,7 +7,7 @@ import type { Sink } from "../../ledger/feed/sinks.ts"
 import { invalidField } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { bodyOf } from "../../wire/record.ts"
-import { meteredKinds, type SinkKind } from "../../wire/sink-kinds.ts"
+import { meteredKinds, type SinkKind, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
 import {
   KEEP_HOURS,
   NewSink,
@@ -86,11 +86,8 @@ export function sinkRoutes({ ledger }: Operators) {
   }
 }
 
-/** Shorter than the 24 hours for which Stripe knows an identifier. */
-const FORGETS_MS = 20 * 3_600_000
-
 function checkFrom(kind: SinkKind, from: Date): void {
-  if (kind === "stripe" && Date.now() - from.getTime() > FORGETS_MS)
+  if (kind === "stripe" && Date.now() - from.getTime() > STRIPE_KNOWS_MS)
     throw invalidField("from", "a time in the last 20 hours, because Stripe would count older events again")
 }
 
