@@ -22,6 +22,7 @@ export const violationKinds = [
   "attempt",
   "abandoned",
   "labels",
+  "price",
   "unheld",
 ] as const
 
@@ -32,7 +33,7 @@ export const Violation = Type.Object({
     Type.String({
       enum: [...violationKinds],
       description:
-        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `budget_spent`, `budget_held`: a budget's counter differs from the sum over its calls, in the unit of the budget. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `attempt`: an attempt at a provider has no hold of its account. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
+        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `budget_spent`, `budget_held`: a budget's counter differs from the sum over its calls, in the unit of the budget. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `attempt`: an attempt at a provider has no hold of its account. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `price`: a call was held at another price than the customer price of that moment. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
     }),
   ),
   account_id: titled("Account", Id),

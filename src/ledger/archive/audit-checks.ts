@@ -2,9 +2,12 @@ import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
 import { chargeOf } from "../money/charge.ts"
+import { priceOfCall } from "../money/customer-prices.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
+import { par } from "../money/multiplier.ts"
 import { carriedOf, spentSince } from "../money/spending.ts"
 import { attempts } from "../schema/attempts.ts"
+import { customer_prices } from "../schema/customer-prices.ts"
 import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { labels } from "../schema/labels.ts"
 import { seal_sums } from "../schema/sums.ts"
@@ -57,6 +60,21 @@ export const withoutLabels = (ids: Ids) => sql`
   SELECT 'labels' AS kind, ${h.account_id}, ${h.id}, ${h.amount_nano}::text AS recorded, NULL AS expected
   FROM ${holds} ${h} WHERE ${within(h.id, ids)} AND ${h.labels_id} IS NOT NULL
     AND (SELECT ${l.account_id} FROM ${labels} ${l} WHERE ${l.id} = ${h.labels_id}) IS DISTINCT FROM ${h.account_id}`
+
+/**
+ * Calls that were held or ended at another price than the customer price of that moment (D100), for accounts that have any; recorded is what
+ * they held.
+ */
+export const atOtherPrices = (ids: Ids) => sql`
+  SELECT 'price' AS kind, ${h.account_id}, ${h.id}, ${h.amount_nano}::text AS recorded, NULL AS expected
+  FROM ${holds} ${h} LEFT JOIN ${terms} ${t} ON ${t.id} = ${h.terms_id}
+    LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} AND ${within(e.id, ids)} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id} AND ${within(c.id, ids)}
+    LEFT JOIN LATERAL (${priceOfCall(sql`${h.account_id}`, sql`${h.terms_id}`, sql`${h.held_at}`)}) x ON true
+  WHERE ${within(h.id, ids)}
+    AND (${t.customer_price_id} IS NOT NULL OR ${h.account_id} = ANY (ARRAY(SELECT account_id FROM ${customer_prices})))
+    AND (x.is_current IS NOT TRUE OR x.price_multiplier_bp <> coalesce(${h.price_multiplier_bp}, ${par})
+      OR ${t.customer_price_id} IS DISTINCT FROM (SELECT y.customer_price_id FROM ${terms} y
+        WHERE y.id = coalesce(${c.terms_id}, ${e.terms_id}, ${h.terms_id})))`
 
 type Charged = typeof e | typeof c
 

@@ -9,6 +9,7 @@ import {
   type AccountRange,
   abandoned,
   accountsThatDiffer,
+  atOtherPrices,
   attemptsWithoutHold,
   charges,
   counts,
@@ -147,6 +148,7 @@ class Auditing {
     abandoned: new Violations(),
     attempts: new Violations(),
     labels: new Violations(),
+    prices: new Violations(),
   }
   #open = 0
   #has_limits = false
@@ -210,6 +212,7 @@ class Auditing {
     await this.#collect(this.#calls.abandoned, abandoned(slice), readSlice)
     await this.#collect(this.#calls.attempts, attemptsWithoutHold(slice), readSlice)
     await this.#collect(this.#calls.labels, withoutLabels(slice), readSlice)
+    await this.#collect(this.#calls.prices, atOtherPrices(slice), readSlice)
     return sums.reduce((total, { calls }) => total + calls, 0)
   }
 

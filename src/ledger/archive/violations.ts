@@ -16,6 +16,7 @@ import { holds } from "../schema/tables.ts"
  * - `attempt`: an attempt without a hold of its account (D93). It has no amount: 0, and nothing is expected.
  * - `abandoned`: an open hold that no gateway can end (D73), and its amount.
  * - `labels`: a call whose labels are missing or another account's (D94), and what it held.
+ * - `price`: a call that was held or ended at another price than the customer price of its moment (D100), and what it held.
  * - `unheld`: a settlement without a hold, and its charge. It is in the spool, and not in the journal (D13).
  */
 export interface Violation {

@@ -23,17 +23,17 @@ export function isOpenAt(price: TimedColumns, moment: SQL): SQL {
 }
 
 /**
- * The customer price of a call that is held now (D100): that of its model before that of all models, its own before that of a price
+ * The customer price of a call that is held at a moment, by default now (D100): that of its model before that of all models, its own before that of a price
  * list (D110), and of several the one that was made last. Also tells whether the call's terms are those of that price, or of the configuration where it is a multiplier or
  * there is none.
  */
-export function priceOfCall(account_id: SQL, terms_id: SQL): SQL {
+export function priceOfCall(account_id: SQL, terms_id: SQL, moment = sql`now()`): SQL {
   return sql`
     SELECT best.price_multiplier_bp, own.customer_price_id IS NOT DISTINCT FROM best.own_id AS is_current
     FROM ${terms} ${own} LEFT JOIN LATERAL (
       SELECT CASE WHEN ${p.prices} IS NULL THEN ${p.price_multiplier_bp} ELSE ${sql.raw(String(PAR_BP))} END AS price_multiplier_bp,
         CASE WHEN ${p.prices} IS NOT NULL THEN ${p.id} END AS own_id
-      FROM ${customer_prices} ${p} WHERE ${p.account_id} = ${account_id} AND coalesce(${p.model} = ${own.model}, true) AND ${holdsAt(p, sql`now()`)}
+      FROM ${customer_prices} ${p} WHERE ${p.account_id} = ${account_id} AND coalesce(${p.model} = ${own.model}, true) AND ${holdsAt(p, moment)}
       ORDER BY ${p.model} IS NULL, ${p.price_list_id} IS NOT NULL, ${p.made_at} DESC, ${p.id} DESC LIMIT 1) best ON true
     WHERE ${own.id} = ${terms_id}`
 }
