@@ -136,7 +136,6 @@ describe("D33 five failures in a row open an upstream's breaker", () => {
     const refused = await harness.chat(key, { model: "fragile", user: "ann" })
     expect(refused.status).toBe(402)
     expect(refused.json).toMatchObject({ error: { code: "budget_reached", budget: { id: budget_id } } })
-    expectError(await harness.chat(key, { model: "fragile" }), "upstream_unavailable")
   })
 
   test("it is skipped where there is another", async () => {
