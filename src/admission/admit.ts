@@ -1,7 +1,6 @@
 import { Call } from "../call/call.ts"
 import type { Config, Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
-import type { Budget } from "../ledger/accounts/budgets.ts"
 import type {
   BudgetUse,
   CallLedger,
@@ -13,7 +12,6 @@ import type {
   Owner,
   Standing,
 } from "../ledger/entries.ts"
-import type { ClientReports } from "../ledger/reports/client.ts"
 import { atMultiplier, heldFor } from "../money.ts"
 import type { NamedModel, OperationOn, Passed } from "../operations/operation.ts"
 import type { BudgetUnit } from "../wire/budget.ts"
@@ -26,6 +24,15 @@ import { type Accepted, type Entering, standingOf, usableKey } from "./enter.ts"
 import { type ClientLabels, labelledOf } from "./labels.ts"
 import { budgetRefusal, moneyRefusal, type Quote, quote } from "./quote.ts"
 
+/** A budget in which a call counts. */
+interface CountedBudget extends BudgetUse {
+  readonly is_hard: boolean
+}
+
+interface BudgetReports<Counted> {
+  budgets(owner: Owner, model: string, labelled: Labelled | null): Promise<readonly Counted[]>
+}
+
 /** The parts of the gateway that admission uses. */
 export interface Admitting extends Entering {
   readonly ledger: CallLedger
@@ -33,7 +40,7 @@ export interface Admitting extends Entering {
   /** True if any of these routes may be tried now (D33). */
   readonly breakers: { ready(routes: Model["routes"], account_id: string): boolean }
   readonly config: Pick<Config, "limits" | "tags">
-  readonly reports: Pick<ClientReports, "budgets">
+  readonly reports: BudgetReports<CountedBudget>
   readonly metrics: { budgetReached(budget: BudgetUse): void }
 }
 
@@ -216,12 +223,12 @@ async function refusalWithoutUpstream(
 }
 
 /** The budgets in which a call with these labels would count (D97). Throws if the key's rules forbid the labels (D94). */
-export async function budgetsFor(
-  { reports, config }: Pick<Admitting, "reports" | "config">,
+export async function budgetsFor<Counted extends CountedBudget>(
+  { reports, config }: Pick<Admitting, "config"> & { readonly reports: BudgetReports<Counted> },
   standing: Standing,
   model: Model,
   client_labels: ClientLabels | null,
-): Promise<readonly Budget[]> {
+): Promise<readonly Counted[]> {
   const labelled = labelledOf(standing, client_labels, config.tags)
   return standing.is_limited ? reports.budgets(standing, model.name, labelled) : []
 }
@@ -232,7 +239,7 @@ export async function budgetsFor(
  */
 export function foreseen(
   standing: Standing,
-  budgets: readonly Budget[],
+  budgets: readonly CountedBudget[],
   model: string,
   { cost_pico, tokens }: Pick<Quote, "cost_pico" | "tokens">,
 ): Exclude<Refused, { readonly outcome: "labels_changed" | "prices_changed" }> | null {
@@ -254,7 +261,7 @@ export function foreseen(
  * The hard budget that refuses the call. Of several it is the one that the holding statement names (`exceeded`): for which waiting does not help,
  * before one that has room when open calls end, before the budget per minute that has room last; of those the tightest.
  */
-function reachedOf(budgets: readonly Budget[], needs: Readonly<Record<BudgetUnit, bigint>>) {
+function reachedOf(budgets: readonly CountedBudget[], needs: Readonly<Record<BudgetUnit, bigint>>) {
   const ranked = budgets
     .filter(({ is_hard, unit, amount, spent, held }) => is_hard && amount - spent - held < needs[unit])
     .map((budget) => {

@@ -101,7 +101,7 @@ export function changeSink(
     ...HEALTHY,
     // Only a decision to go on begins the time anew after which a sink that fails stops.
     ...(paused !== false && { failing_since: sinks.failing_since }),
-    // What its last gateway may have sent is now known to the operator.
+    // An operator who resumes it knows what its last gateway may have sent.
     ...(paused === false && { gateway_id: null }),
   })
 }
@@ -212,7 +212,7 @@ export class SinkQueue {
 
   /**
    * Takes the sinks that no living gateway delivers to, and returns those of this process. One for Stripe is stopped in its place if its last
-   * gateway died so long ago that Stripe does not know any more what that had sent and not recorded.
+   * gateway died so long ago that Stripe has forgotten what that gateway sent and did not record.
    */
   async claim(): Promise<readonly (SinkRow & { readonly is_due: boolean })[]> {
     const own = this.#gatewayId()
