@@ -9,6 +9,7 @@ import { commandOf, type Group, type Leaf, leaf } from "./command.ts"
 import { completionScript, shells } from "./completion.ts"
 import { customerPrice } from "./customer-prices.ts"
 import { events } from "./events.ts"
+import { statement, trialBalance } from "./finance.ts"
 import { keys } from "./keys.ts"
 import { audit, journal, sums } from "./ledger-checks.ts"
 import { log, operators } from "./operators.ts"
@@ -50,6 +51,8 @@ export const root: Group = {
     log,
     prices,
     usage,
+    statement,
+    "trial-balance": trialBalance,
     refusals,
     attempts,
     reconcile,

@@ -132,6 +132,17 @@ export function moment(
   return text(read, "an RFC 3339 time or a day such as 2026-11-21", { description, ...keywords })
 }
 
+const MONTH = /^\d{4}-(?:0[1-9]|1[0-2])$/
+
+/** A month of UTC, decoded to its start and its end. */
+export function month(description: string) {
+  const read = (given: string) => {
+    const from = MONTH.test(given) ? parseTime(`${given}-01T00:00:00Z`) : null
+    return from && { from, to: new Date(Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 1)) }
+  }
+  return text(read, "a month such as 2026-11", { description, examples: ["2026-11"] })
+}
+
 /** One of `words`. */
 export function word<Word extends string>(
   words: readonly Word[],

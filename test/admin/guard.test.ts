@@ -17,7 +17,7 @@ const operations: { method: string; path: string }[] = mount({
   deadline_ms: 1_000,
 }).routes.map(({ method, path }) => ({
   method,
-  path: path.replace(":id", id),
+  path: path.replace(":id", id).replace(":month", "2026-03"),
 }))
 afterAll(() => adminApi.close())
 

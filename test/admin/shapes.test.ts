@@ -5,6 +5,7 @@ import { isId, nextId } from "../../src/id.ts"
 import { AccountBody, BalanceBody, CallBody, CreatedKeyBody, KeyBody, listOf } from "../../src/wire/admin.ts"
 import { CreditedBody, GrantBody } from "../../src/wire/credit-bodies.ts"
 import { AuditBody } from "../../src/wire/ledger-checks.ts"
+import { StatementBody, TrialBalanceBody } from "../../src/wire/statement.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { openAdminHarness, plantCall } from "./admin-harness.ts"
 
@@ -34,6 +35,8 @@ test.each<[string, string, unknown, TSchema]>([
   ["GET", "/admin/accounts", undefined, listOf(AccountBody)],
   ["GET", "/admin/accounts/{id}", undefined, AccountBody],
   ["GET", "/admin/accounts/{id}/balance?at=2026-11-01", undefined, BalanceBody],
+  ["GET", "/admin/accounts/{id}/statements/2026-10", undefined, StatementBody],
+  ["GET", "/admin/trial-balance", undefined, TrialBalanceBody],
   ["POST", "/admin/accounts/{id}/credits", { amount: "1", reason: "x" }, CreditedBody],
   ["GET", "/admin/accounts/{id}/credits", undefined, listOf(GrantBody)],
   [

@@ -86,10 +86,10 @@ function genaiPrices() {
 }
 
 /**
- * These become or start another process, write a file, never end, or need two shards, and have tests of their own below, in
- * serve.test.ts, events.test.ts and in test/http/moves.test.ts.
+ * These become or start another process, write a file, never end, or need two shards or the sums of the archived month, and have tests
+ * of their own below, in serve.test.ts, finance.test.ts, events.test.ts and in test/http/moves.test.ts.
  */
-const ELSEWHERE = /^tollgate (?:serve|bench|completion|accounts move)\b|--follow/
+const ELSEWHERE = /^tollgate (?:serve|bench|completion|accounts move|trial-balance)\b|--follow/
 const all = leaves(root).flatMap(({ examples }) => examples.map(([line]) => line))
 
 const BUDGET = { name: "All calls", selector: "all", amount: "1", per: "day" }
@@ -126,6 +126,7 @@ async function prepared(line: string): Promise<string> {
     .replace("usage.json", join(shell.folder, "usage.json"))
     .replace("model_prices_and_context_window.json", join(shell.folder, "litellm.json"))
     .replace("data.json --map fast=", `${join(shell.folder, "genai.json")} --map ${CHAT}=`)
+    .replace("--html statement.html", `--html ${join(shell.folder, "statement.html")}`)
     .replace("--to 2024-10.gz", `--to ${join(shell.folder, "2024-10.gz")}`)
     .replace("--config tollgate.yaml", `--config ${join(shell.folder, "tollgate.yaml")}`)
 }

@@ -29,6 +29,7 @@ import { reportRoutes } from "./reports.ts"
 import { rightsFor } from "./roles.ts"
 import { operatorsOrConsole, sessionRoutes } from "./session.ts"
 import { sinkRoutes } from "./sinks.ts"
+import { statementRoutes } from "./statements.ts"
 import { upstreamRoutes } from "./upstreams.ts"
 import { usageNoteRoutes } from "./usage-notes.ts"
 
@@ -74,6 +75,7 @@ export function adminRoutes(operators: Operators) {
     .use(eventRoutes(operators))
     .use(sinkRoutes(operators))
     .use(reportRoutes(operators))
+    .use(statementRoutes(operators))
     .use(estimateRoutes(operators))
     .use(refusalRoutes(operators))
     .use(attemptRoutes(operators))

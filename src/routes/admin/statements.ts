@@ -1,0 +1,170 @@
+import { Elysia } from "elysia"
+import { ledgerTime } from "../../id.ts"
+import type { AccountStatement, TrialBalance } from "../../ledger/reports/statement.ts"
+import { printUsd } from "../../money.ts"
+import { checkPast } from "../../wire/admin-query.ts"
+import { StatementBody, StatementPath, TrialBalanceBody, TrialBalanceQuery } from "../../wire/statement.ts"
+import { printTime } from "../../wire/time.ts"
+import { accountExample, NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
+import { answer, errorOf } from "../reference/operation.ts"
+import type { Operators } from "./operators.ts"
+
+/** `/admin/accounts/{id}/statements/{month}` and `/admin/trial-balance` (D106). */
+export function statementRoutes({ ledger }: Operators) {
+  return new Elysia({ name: "admin-statements" })
+    .get(
+      "/accounts/:id/statements/:month",
+      async ({ params: { id, month } }) => {
+        const now = ledgerTime()
+        if (month.from > now) throw errorOf(NO_MONTH)
+        const is_final = month.to <= now
+        const to = is_final ? month.to : now
+        const account = await ledger.getAccount(id)
+        const found = account && (await ledger.statement(id, { from: month.from, to }))
+        if (account === null || found === null) throw errorOf(NO_ACCOUNT)
+        return statementBody(account, { from: month.from, to, is_final }, found)
+      },
+      stating,
+    )
+    .get(
+      "/trial-balance",
+      async ({ query }) => {
+        const now = ledgerTime()
+        const { at = now } = query
+        checkPast(at, now)
+        return trialBalanceBody(at, await ledger.trialBalance(at))
+      },
+      balancing,
+    )
+}
+
+const NO_MONTH = { code: "not_found", message: "This month has not begun." } as const
+
+const sumOf = (amounts: readonly bigint[]) => amounts.reduce((sum, nano) => sum + nano, 0n)
+
+function statementBody(
+  { id, name }: { readonly id: string; readonly name: string },
+  { from, to, is_final }: { readonly from: Date; readonly to: Date; readonly is_final: boolean },
+  { credits, charges, ...sums }: AccountStatement,
+): StatementBody {
+  return {
+    account_id: id,
+    account_name: name,
+    month: printTime(from).slice(0, "2026-11".length),
+    from: printTime(from),
+    to: printTime(to),
+    is_final,
+    opening: printUsd(sums.opening_nano),
+    credits: credits.map(({ amount_nano, ...line }) => ({ ...line, amount: printUsd(amount_nano) })),
+    charges: charges.map(({ charge_nano, ...line }) => ({ ...line, charge: printUsd(charge_nano) })),
+    credited: printUsd(sumOf(credits.map(({ amount_nano }) => amount_nano))),
+    charged: printUsd(sumOf(charges.map(({ charge_nano }) => charge_nano))),
+    expired: printUsd(sums.expired_nano),
+    voided: printUsd(sums.voided_nano),
+    closing: printUsd(sums.closing_nano),
+  }
+}
+
+/** Money that came to the balances is a debit, money that went or is left a credit; an amount below 0 is on the other side. */
+function trialBalanceBody(at: Date, found: TrialBalance): TrialBalanceBody {
+  const lines: readonly (readonly [line: string, debit_nano: bigint])[] = [
+    ...found.credits.map(({ kind, amount_nano }) => [kind, amount_nano] as const),
+    ["charges", -found.charged_nano],
+    ["expired", -found.expired_nano],
+    ["voided", -found.voided_nano],
+    ["balances", -found.positive_nano],
+    ["debts", -found.negative_nano],
+  ]
+  const debit_nano = sumOf(lines.map(([, nano]) => (nano > 0n ? nano : 0n)))
+  const credit_nano = sumOf(lines.map(([, nano]) => (nano < 0n ? -nano : 0n)))
+  return {
+    at: printTime(at),
+    accounts: found.accounts,
+    held: printUsd(found.held_nano),
+    data: lines.map(([line, nano]) => ({
+      line,
+      debit: printUsd(nano > 0n ? nano : 0n),
+      credit: printUsd(nano < 0n ? -nano : 0n),
+    })),
+    debit: printUsd(debit_nano),
+    credit: printUsd(credit_nano),
+    balance: printUsd(found.positive_nano + found.negative_nano),
+    difference: printUsd(debit_nano - credit_nano),
+  }
+}
+
+const statementExample: StatementBody = {
+  account_id: accountExample.id,
+  account_name: accountExample.name,
+  month: "2026-11",
+  from: "2026-11-01T00:00:00.000Z",
+  to: "2026-11-21T09:40:00.000Z",
+  is_final: false,
+  opening: "2.5",
+  credits: [
+    { kind: "payment", credits: 1, amount: "10" },
+    { kind: "refund", credits: 1, amount: "0.00031" },
+  ],
+  charges: [
+    {
+      model: "gpt-5-mini",
+      calls: 412,
+      prompt_tokens: 61_800,
+      cached_tokens: 10_240,
+      completion_tokens: 90_640,
+      charge: "0.194426",
+    },
+  ],
+  credited: "10.00031",
+  charged: "0.194426",
+  expired: "0",
+  voided: "0",
+  closing: "12.305884",
+}
+
+const stating = ofOperators({
+  params: StatementPath,
+  response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
+
+  operationId: "getStatement",
+  tag: "Accounts",
+  summary: "Get a monthly statement",
+  description:
+    "Shows the balance of an account at the start and at the end of a month of UTC, and everything between them: credits by kind, charges by model, what expired and was voided. It adds up exactly. For a month that is not over, it reaches to now.",
+  errors: [NO_ACCOUNT],
+})
+
+const line = (name: string, debit: string, credit: string) => ({ line: name, debit, credit })
+
+const balancing = ofOperators({
+  query: TrialBalanceQuery,
+  response: {
+    200: answer("The trial balance.", TrialBalanceBody, {
+      balance: {
+        at: "2026-11-01T00:00:00.000Z",
+        accounts: 3,
+        held: "0.02",
+        data: [
+          line("payment", "120", "0"),
+          line("promotion", "5", "0"),
+          line("charges", "0", "61.25"),
+          line("expired", "0", "1.5"),
+          line("voided", "0", "0"),
+          line("balances", "0", "62.5"),
+          line("debts", "0.25", "0"),
+        ],
+        debit: "125.25",
+        credit: "125.25",
+        balance: "62.25",
+        difference: "0",
+      },
+    }),
+  },
+
+  operationId: "getTrialBalance",
+  tag: "Ledger",
+  summary: "Get the trial balance",
+  description:
+    "Shows the sum of all balances at a moment, and all money that came and went before it. Balances are computed back from the current ones, what came and went is summed from the beginning: both sides are equal in a ledger that matches its journal.",
+  invalid: "at",
+})

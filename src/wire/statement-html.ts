@@ -1,0 +1,90 @@
+import type { StatementBody } from "./statement.ts"
+
+/** A statement as a page that can be printed, without scripts and without anything from elsewhere (D106). */
+
+const STYLE = `body{font:14px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
+h1{font-size:1.4rem;margin:0 0 .5rem}dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;margin:0 0 1.5rem}
+dt{color:#555}dd{margin:0;overflow-wrap:anywhere}table{width:100%;border-collapse:collapse;margin:0 0 1.5rem}
+caption{text-align:left;font-weight:600;padding:.3rem 0}th,td{text-align:right;padding:.25rem .4rem;border-bottom:1px solid #ccc}
+th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere}td{font-variant-numeric:tabular-nums}
+thead th{font-weight:500;color:#555}tfoot td,tfoot th{font-weight:600;border-top:2px solid #111}
+@media print{body{margin:0;max-width:none}tr{break-inside:avoid}thead{display:table-header-group}}`
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+}
+
+/** Text that no browser reads as markup, without control and bidirectional characters, which would show a false order. */
+function escaped(text: string): string {
+  return text
+    .replace(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, "\ufffd")
+    .replace(/[&<>"']/g, (char) => ESCAPES[char] ?? "")
+}
+
+type Cells = readonly string[]
+
+function table(caption: string, head: Cells, rows: readonly Cells[], foot: Cells): string {
+  const line = (cells: Cells, tag: "td" | "th") =>
+    `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join("")}</tr>`
+  return `<table><caption>${escaped(caption)}</caption><thead>${line(head, "th")}</thead>
+<tbody>${rows.map((row) => line(row, "td")).join("\n")}</tbody><tfoot>${line(foot, "td")}</tfoot></table>`
+}
+
+/** An amount to be subtracted. */
+const less = (amount: string) =>
+  amount.startsWith("-") ? amount.slice(1) : amount === "0" ? "0" : `-${amount}`
+
+export function statementHtml(statement: StatementBody): string {
+  const { account_id, account_name, month, from, to, is_final, credits, charges } = statement
+  const facts = [
+    ["Account", account_name],
+    ["Account id", account_id],
+    ["From", from],
+    ["To", `${to}${is_final ? "" : " (the month is not over)"}`],
+    ["Currency", "USD"],
+  ]
+  const sums = table(
+    "Summary",
+    ["", "USD"],
+    [
+      ["Opening balance", statement.opening],
+      ["Credits", statement.credited],
+      ["Charges", less(statement.charged)],
+      ["Expired credit", less(statement.expired)],
+      ["Credit taken back", less(statement.voided)],
+    ],
+    ["Closing balance", statement.closing],
+  )
+  const credited = table(
+    "Credits",
+    ["Kind", "Number", "USD"],
+    credits.map(({ kind, credits: number, amount }) => [kind, String(number), amount]),
+    ["Sum", "", statement.credited],
+  )
+  const charged = table(
+    "Charges",
+    ["Model", "Calls", "Prompt tokens", "Cached", "Output tokens", "USD"],
+    charges.map(({ model, charge, ...counts }) => [
+      ...[model, counts.calls, counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens].map(
+        String,
+      ),
+      charge,
+    ]),
+    ["Sum", "", "", "", "", statement.charged],
+  )
+  const title = escaped(`Statement ${month}: ${account_name}`)
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title><style>${STYLE}</style></head>
+<body><h1>Statement of account, ${escaped(month)}</h1>
+<dl>${facts.map(([name = "", value = ""]) => `<dt>${escaped(name)}</dt><dd>${escaped(value)}</dd>`).join("")}</dl>
+${sums}
+${credits.length === 0 ? "" : credited}
+${charges.length === 0 ? "" : charged}
+<p>All times are UTC. A charge counts in the month in which its call ended.</p>
+</body></html>
+`
+}

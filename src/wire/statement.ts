@@ -1,0 +1,93 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { Count, Id, Money, Time } from "./admin.ts"
+import { recordedKinds } from "./credits.ts"
+import { titled } from "./field.ts"
+import { id, moment, month, query } from "./parameter.ts"
+
+/** Statements of accounts, and the trial balance (D106). */
+
+export const StatementPath = Type.Object({
+  id: id("The account's id."),
+  month: month("A month of UTC that has begun, such as `2026-11`."),
+})
+
+export const TrialBalanceQuery = query({
+  at: Type.Optional(
+    moment(
+      "The time, by the clock of the ledger: an RFC 3339 time, or a day, which means midnight UTC. Default: now.",
+      {
+        examples: ["2026-12-01"],
+      },
+    ),
+  ),
+})
+
+const moneyOf = (title: string, description: string) => titled(title, Type.String({ ...Money, description }))
+
+const CreditLine = Type.Object({
+  kind: titled("Kind", Type.String({ enum: [...recordedKinds] })),
+  credits: titled("Credits", Count),
+  amount: titled("Amount", Money),
+})
+
+const ChargeLine = Type.Object({
+  model: titled("Model", Type.String()),
+  calls: titled("Calls", Type.Integer({ minimum: 0 })),
+  prompt_tokens: titled("Prompt", Type.Integer()),
+  cached_tokens: titled("Cached", Type.Integer()),
+  completion_tokens: titled("Output", Type.Integer()),
+  charge: titled("Charge", Money),
+})
+
+export const StatementBody = Type.Object({
+  account_id: titled("Account", Id),
+  account_name: titled("Name", Type.String()),
+  month: titled("Month", Type.String({ pattern: "^\\d{4}-\\d{2}$" })),
+  from: titled("From", Time),
+  to: titled(
+    "To",
+    Type.String({ ...Time, description: "The end of the month, or now if the month is not over." }),
+  ),
+  is_final: Type.Boolean({
+    description: "Whether the month is over, so that the statement no longer changes.",
+  }),
+  opening: moneyOf("Opening balance", "The balance at `from`."),
+  credits: Type.Array(CreditLine, {
+    description:
+      "Credits by kind; a credit that begins later counts at its start. `refund` gives money back, `correction` can be negative.",
+  }),
+  charges: Type.Array(ChargeLine, {
+    description:
+      "Charges of the calls that ended, by model, the highest first. A correction of an earlier charge counts with its difference.",
+  }),
+  credited: moneyOf("Credits", "The sum of `credits`."),
+  charged: moneyOf("Charges", "The sum of `charges`."),
+  expired: moneyOf("Expired", "Credit that expired."),
+  voided: moneyOf("Voided", "Credit that was taken back."),
+  closing: moneyOf(
+    "Closing balance",
+    "The balance at `to`: `opening` + `credited` - `charged` - `expired` - `voided`, exactly.",
+  ),
+})
+export type StatementBody = Static<typeof StatementBody>
+
+const TrialLine = Type.Object({
+  line: titled("Line", Type.String()),
+  debit: titled("Debit", Money),
+  credit: titled("Credit", Money),
+})
+
+export const TrialBalanceBody = Type.Object({
+  at: titled("At", Time),
+  accounts: titled("Accounts", Count),
+  held: moneyOf("Held", "The sum of what open calls held."),
+  data: Type.Array(TrialLine, {
+    description:
+      "Debits: credits by kind, and `debts`, the sum of the balances below 0. Credits: what was charged, has expired or was voided, and `balances`, the sum of the balances above 0. All from the beginning of the ledger to `at`.",
+  }),
+  debit: moneyOf("Debits", "The sum of the debits."),
+  credit: moneyOf("Credits", "The sum of the credits."),
+  balance: moneyOf("Balance", "The sum of all balances: what the seller owes to its customers."),
+  difference: moneyOf("Difference", "Debits less credits: 0 in a ledger that matches its journal."),
+})
+export type TrialBalanceBody = Static<typeof TrialBalanceBody>

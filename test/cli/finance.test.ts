@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { connect } from "../../src/ledger/database/address.ts"
+import type { StatementBody, TrialBalanceBody } from "../../src/wire/statement.ts"
+import { falsify } from "../ledger/test-database.ts"
+import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { type } from "./command.ts"
+
+/** What a person from finance types, at a gateway. */
+
+let provider: Provider
+let gateway: TestGateway
+let folder: string
+let account: { readonly id: string; readonly key: string }
+let call: string
+
+const NAME = '<script>alert("1")</script> & Söhne\u202e'
+const MONTH = new Date().toISOString().slice(0, 7)
+
+beforeAll(async () => {
+  provider = await startProvider()
+  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+  gateway = await startGateway(provider)
+  folder = mkdtempSync(join(tmpdir(), "tollgate-finance-"))
+  account = await gateway.account("10")
+  await gateway.admin("PATCH", `/accounts/${account.id}`, { name: NAME })
+  const answer = await chat(gateway, account.key)
+  await answer.bytes()
+  call = answer.headers.get("x-request-id") ?? ""
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+function run(...words: readonly string[]) {
+  const env = {
+    TOLLGATE_URL: gateway.url,
+    TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
+    TOLLGATE_DATA_DIR: gateway.data_dir,
+  }
+  return type(words, env)
+}
+
+test("D106 a statement of the month has the credits by kind, the charges by model and a page to print", async () => {
+  expect((await run("credit", account.id, "0.00001", "--call", call)).code).toBe(0)
+  expect((await run("credit", account.id, "-0.5", "--reason", "twice")).code).toBe(0)
+  const file = join(folder, "statement.html")
+  const { code, out } = await run("statement", account.id, MONTH, "--json", "--html", file)
+  expect(code).toBe(0)
+  const found: StatementBody = JSON.parse(out)
+  expect(found).toMatchObject({
+    ...{ account_name: NAME, month: MONTH, is_final: false, opening: "0", expired: "0", voided: "0" },
+    credits: [
+      { kind: "payment", credits: 1, amount: "10" },
+      { kind: "refund", credits: 1, amount: "0.00001" },
+      { kind: "correction", credits: 1, amount: "-0.5" },
+    ],
+    charges: [{ model: CHAT, calls: 1, prompt_tokens: 10, completion_tokens: 5, charge: "0.00003" }],
+    ...{ credited: "9.50001", charged: "0.00003", closing: "9.49998" },
+  })
+  const page = readFileSync(file, "utf8")
+  expect(page).toContain("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; Söhne\ufffd")
+  expect(page).not.toMatch(/<script|https?:|\u202e/)
+  for (const amount of ["9.50001", "-0.00003", "9.49998"]) expect(page).toContain(`<td>${amount}</td>`)
+  const text = (await run("statement", account.id, MONTH)).out
+  expect(text).toMatch(/^closing balance +9\.49998 USD$/m)
+  expect(text).toMatch(/^refund +1 +0\.00001$/m)
+})
+
+test("D106 there is no statement of a month that has not begun, and none of an unknown account", async () => {
+  const asked = [`/accounts/${account.id}/statements/2999-01`, `/accounts/${account.id}/statements/2026-13`]
+  for (const path of [...asked, `/accounts/${crypto.randomUUID()}/statements/2026-01`]) {
+    const { status } = await fetch(`${gateway.url}/admin${path}`, {
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    })
+    expect([path, status]).toEqual([path, 404])
+  }
+})
+
+test("D106 debits and credits are equal, unless a balance was changed without an entry", async () => {
+  const { code, out } = await run("trial-balance", "--json")
+  const found: TrialBalanceBody = JSON.parse(out)
+  expect({ code, ...found }).toMatchObject({
+    code: 0,
+    difference: "0",
+    debit: found.credit,
+    balance: "9.49998",
+  })
+  const sides = Object.fromEntries(found.data.map(({ line, debit, credit }) => [line, [debit, credit]]))
+  expect(sides).toEqual({
+    ...{ payment: ["10", "0"], refund: ["0.00001", "0"], correction: ["0", "0.5"] },
+    ...{ charges: ["0", "0.00003"], expired: ["0", "0"], voided: ["0", "0"] },
+    ...{ balances: ["0", "9.49998"], debts: ["0", "0"] },
+  })
+  const before = await run("trial-balance", "--at", "2026-01-01", "--json")
+  expect(JSON.parse(before.out)).toMatchObject({ accounts: 0, debit: "0", credit: "0", balance: "0" })
+  const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
+  const shift = (nano: number) =>
+    falsify(sql, (tx) => tx`UPDATE tollgate.accounts SET balance_nano = balance_nano + ${nano}`)
+  await shift(1)
+  const wrong = await run("trial-balance")
+  await shift(-1)
+  await sql.end()
+  expect(wrong).toMatchObject({ code: 1 })
+  expect(wrong.err).toContain("debits and credits differ")
+})
