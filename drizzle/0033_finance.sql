@@ -1,5 +1,19 @@
--- Finance (D106, D107): refunds of calls, and credits that came with a move. The new columns are null, so no table is rewritten.
+-- Finance (D106, D107): refunds of calls, credits that came with a move, and records of audits. The new columns are null, so no table is rewritten.
 SET LOCAL lock_timeout = '5s';--> statement-breakpoint
+CREATE TABLE "tollgate"."audits" (
+	"id" uuid PRIMARY KEY NOT NULL,
+	"actor" text NOT NULL,
+	"is_full" boolean NOT NULL,
+	"started_at" timestamp with time zone NOT NULL,
+	"checked_at" timestamp with time zone NOT NULL,
+	"accounts" bigint NOT NULL,
+	"open_holds" bigint NOT NULL,
+	"violations" bigint NOT NULL,
+	"hash" text NOT NULL,
+	"entries_until" timestamp with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TRIGGER "entries_stay" BEFORE UPDATE OR DELETE OR TRUNCATE ON "tollgate"."audits" FOR EACH STATEMENT EXECUTE FUNCTION "tollgate"."refuse_change"();--> statement-breakpoint
 ALTER TABLE "tollgate"."credits" ADD COLUMN "call_id" uuid;--> statement-breakpoint
 ALTER TABLE "tollgate"."credits" ADD COLUMN "moved_with" uuid;--> statement-breakpoint
 CREATE INDEX "credits_of_call" ON "tollgate"."credits" USING btree ("call_id") WHERE "tollgate"."credits"."call_id" IS NOT NULL;--> statement-breakpoint

@@ -1,13 +1,14 @@
 import {
   type AuditBody,
   AuditLine,
+  AuditRecordBody,
   CheckedSealBody,
   CheckedSumsBody,
   MonthBody,
   MonthsBody,
   Violation,
 } from "../wire/ledger-checks.ts"
-import { type AdminContext, adminCommand, partsOf } from "./admin-command.ts"
+import { type AdminContext, adminCommand, listCommand, partsOf } from "./admin-command.ts"
 import { CliError, UsageError } from "./cli-error.ts"
 import { drop, dump } from "./dump.ts"
 import { moment } from "./moment.ts"
@@ -81,6 +82,32 @@ function auditText({ checked_at, accounts, open_holds, violations }: AuditBody, 
   ]
   return `${table(columns, violations, screen)}\n\n${screen.paint("red", "✗")} Checked ${looked}.`
 }
+
+const auditColumn = columnsOf(AuditRecordBody)
+
+/** `tollgate audits`: the audits that ended, and what they found (D107). */
+export const audits = listCommand({
+  summary: "List audits, newest first: when, by whom, the result and a hash",
+  details: "Records cannot be changed. With several shards, an audit has a record in each.",
+  words: {},
+  examples: [
+    ["tollgate audits", "the latest 20"],
+    ["tollgate audits --all --json", "all of them with their whole hashes, as JSON"],
+  ],
+  entry: AuditRecordBody,
+  columns: [
+    auditColumn("checked_at"),
+    auditColumn("actor", { least: 8 }),
+    auditColumn("scope", { spare: 3 }),
+    auditColumn("accounts", { spare: 2 }),
+    auditColumn("open_holds", { spare: 4 }),
+    auditColumn("violations"),
+    auditColumn("shard", { of: ({ shard }) => shard ?? "", spare: 5 }),
+    auditColumn("hash", { spare: 1 }),
+  ],
+  empty: "No audit has ended yet. Run one: tollgate audit",
+  path: async () => ["/audits"],
+})
 
 /** `tollgate sums`: compares the sums of hours and days with the journal's entries, and replaces what differs (D72). */
 export const sums = adminCommand({

@@ -11,7 +11,7 @@ import { customerPrice } from "./customer-prices.ts"
 import { events } from "./events.ts"
 import { statement, trialBalance } from "./finance.ts"
 import { keys } from "./keys.ts"
-import { audit, journal, sums } from "./ledger-checks.ts"
+import { audit, audits, journal, sums } from "./ledger-checks.ts"
 import { log, operators } from "./operators.ts"
 import { priceLists } from "./price-lists.ts"
 import { prices } from "./prices.ts"
@@ -58,6 +58,7 @@ export const root: Group = {
     reconcile,
     estimates,
     audit,
+    audits,
     sums,
     journal,
     bench,

@@ -62,6 +62,7 @@ import {
 } from "./accounts/price-lists.ts"
 import { archiveOf, dropMonth, noteDump } from "./archive/archive.ts"
 import { type Audit, type AuditOptions, audit } from "./archive/audit.ts"
+import { listAudits, recordAudit } from "./archive/audit-records.ts"
 import { dumpPart } from "./archive/dump.ts"
 import { checkSeal, listMonths } from "./archive/seals.ts"
 import type { Violation } from "./archive/violations.ts"
@@ -275,8 +276,10 @@ export function databaseOperators(
       const found = await answerOf(running, null)
       const whole = { ...found, violations: [...found.violations, ...((await unheld?.()) ?? [])] }
       onAudit?.(whole)
+      await soon(recordAudit)(whole, options)
       return whole
     },
+    listAudits: soon(listAudits),
     /** Checks the sums of a day, by default the first one that has sums. Null if it has none. */
     checkSums: async (day: Date | null) => {
       const first = day ?? (await soon(firstDay)())

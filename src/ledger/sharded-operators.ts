@@ -404,6 +404,13 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       }
       return addAudits(found)
     },
+    async listAudits(page) {
+      const pages = shards.map(async (shard) => {
+        const { data, next } = await asking(shard)((operators) => operators.listAudits(page))
+        return { data: data.map((record) => ({ ...record, shard: shard.name })), next }
+      })
+      return mergePages(await Promise.all(pages), page)
+    },
     async checkSums(day) {
       const from = day ?? earliest(await all(({ soon }) => soon(firstDay)()))
       return from === null ? null : addCheckedDays(await all(({ audited }) => audited(checkDay)(from)))

@@ -61,6 +61,34 @@ export const AuditBody = Type.Object({
 })
 export type AuditBody = Static<typeof AuditBody>
 
+/** An audit that ended (D107). */
+export const AuditRecordBody = Type.Object({
+  shard: Shard,
+  id: titled("ID", Id),
+  checked_at: titled("Checked", Time),
+  started_at: titled("Started", Time),
+  actor: titled("By", Type.String({ description: "The name of the operator who asked for it." })),
+  scope: titled(
+    "Scope",
+    Type.String({
+      description: "`all` if the entries of sealed months were read too, `open` if their seals were.",
+    }),
+  ),
+  accounts: titled("Accounts", Count),
+  open_holds: titled("Open holds", Count),
+  violations: titled("Violations", Count),
+  entries_until: titled("Entries until", Time),
+  hash: titled(
+    "SHA-256",
+    Type.String({
+      pattern: "^[0-9a-f]{64}$",
+      description:
+        "SHA-256 over the seals of months, and the sums per account of the other entries before `entries_until`. Another audit of the same entries has the same hash.",
+    }),
+  ),
+})
+export type AuditRecordBody = Static<typeof AuditRecordBody>
+
 const full = Type.Optional(
   word(
     ["true", "false"],

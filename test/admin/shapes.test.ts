@@ -4,7 +4,7 @@ import { Value } from "@sinclair/typebox/value"
 import { isId, nextId } from "../../src/id.ts"
 import { AccountBody, BalanceBody, CallBody, CreatedKeyBody, KeyBody, listOf } from "../../src/wire/admin.ts"
 import { CreditedBody, GrantBody } from "../../src/wire/credit-bodies.ts"
-import { AuditBody } from "../../src/wire/ledger-checks.ts"
+import { AuditBody, AuditRecordBody } from "../../src/wire/ledger-checks.ts"
 import { StatementBody, TrialBalanceBody } from "../../src/wire/statement.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { openAdminHarness, plantCall } from "./admin-harness.ts"
@@ -49,6 +49,7 @@ test.each<[string, string, unknown, TSchema]>([
   ["GET", "/admin/calls", undefined, listOf(CallBody)],
   ["GET", "/admin/calls/{call}", undefined, CallBody],
   ["GET", "/admin/audit", undefined, AuditBody],
+  ["GET", "/admin/audits", undefined, listOf(AuditRecordBody)],
 ])("%s %s answers what the reference says, no field more or less", async (method, path, body, schema) => {
   const reply = await adminApi.ask(method, path.replace("{id}", account_id).replace("{call}", call_id), body)
   expect([...Value.Errors(schema, reply.body)].map(({ path, message }) => `${path}: ${message}`)).toEqual([])

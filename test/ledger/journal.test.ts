@@ -45,6 +45,7 @@ describe("D55 the database itself refuses to change entries", () => {
     budget_entries: "id",
     customer_prices: "id",
     price_lists: "id",
+    audits: "id",
     operator_changes: "id",
     operator_change_ends: "id",
     budget_crossings: "budget_id, member, since, percent",
@@ -70,6 +71,7 @@ describe("D55 the database itself refuses to change entries", () => {
     const others: Readonly<Record<string, string>> = {
       terms: "model",
       price_lists: "name",
+      audits: "actor",
       operator_changes: "actor",
       operator_change_ends: "status",
     }
@@ -92,6 +94,7 @@ describe("D55 the database itself refuses to change entries", () => {
     await db.sql`INSERT INTO tollgate.budget_crossings (budget_id, member, since, percent, account_id, spent, amount)
       VALUES (${id}, '', now(), 80, ${account_id}, 80, 100)`
     await db.sql`INSERT INTO tollgate.operator_changes (id, actor, role, method, route) VALUES (${id}, 'Ann', 'admin', 'POST', '/')`
+    await db.sql`INSERT INTO tollgate.audits VALUES (${id}, 'Ann', false, now(), now(), 1, 0, 0, 'x', now())`
     await db.sql`INSERT INTO tollgate.operator_change_ends (id, status) VALUES (${id}, 200)`
     await db.sql`INSERT INTO tollgate.labels (id, account_id, tags) VALUES (1, ${crypto.randomUUID()}, '{}')`
     const attempt = {

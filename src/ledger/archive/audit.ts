@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { NIL_ID } from "../../id.ts"
+import { ledgerTime, NIL_ID } from "../../id.ts"
 import { limitStatements } from "../database/transaction.ts"
 import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
@@ -23,6 +23,7 @@ import {
   sumsOfEntries,
   withoutLabels,
 } from "./audit-checks.ts"
+import { hashOfEntries } from "./audit-records.ts"
 import { budgetsIn, budgetsThatDiffer, budgetsThatMayDiffer } from "./budget-checks.ts"
 import { type Ids, readSlice, slicesOf, WorkPace } from "./slices.ts"
 import { type Violation, type ViolationRow, Violations } from "./violations.ts"
@@ -32,6 +33,16 @@ export interface Audit {
   readonly accounts: number
   readonly open_holds: number
   readonly violations: readonly Violation[]
+  /** Of one shard; absent in the sum of several. */
+  readonly evidence?: AuditEvidence
+}
+
+/** Proof of the entries that an audit read, for its record (D107). */
+export interface AuditEvidence {
+  readonly started_at: Date
+  /** Of the entries before this moment, which are final. */
+  readonly hash: string
+  readonly entries_until: Date
 }
 
 /** Progress of an audit: first it reads calls, then it compares accounts. */
@@ -45,6 +56,8 @@ export interface AuditProgress {
 }
 
 export interface AuditOptions {
+  /** The name of the operator who asks for it, for its record (D107). */
+  readonly actor?: string
   /** Reads the sealed months too, as far as they are attached, instead of their seals. */
   readonly full?: boolean
   /** Share of the time in which the audit works; it rests otherwise. Default: 1. */
@@ -165,6 +178,7 @@ class Auditing {
 
   async run(): Promise<Audit> {
     const { ids } = this.#parts
+    const started_at = ledgerTime()
     const moment = await this.#moment()
     const limited = await this.#read<{ id: string }>(sql`SELECT id FROM ${accounts} WHERE is_limited LIMIT 1`)
     this.#has_limits = limited.length > 0
@@ -177,6 +191,7 @@ class Auditing {
         month: monthOf(slice) ?? this.#progress.month,
       })
     }
+    const hash = await hashOfEntries(this.#database, this.#sums)
     const since: EntriesBeside = { ...ids, moment, side: "after" }
     await this.#compareKeys(since)
     if (this.#has_budgets) await this.#compareBudgets(since)
@@ -189,6 +204,7 @@ class Auditing {
       accounts: summary.accounts,
       open_holds: this.#open + summary.open,
       violations: Object.values({ ...found, entries, ...this.#calls }).flatMap(({ list }) => list),
+      evidence: { started_at, hash, entries_until: new Date(moment) },
     }
   }
 

@@ -1,11 +1,22 @@
 import { Elysia } from "elysia"
 import type { Audit, AuditOptions, AuditProgress } from "../../ledger/archive/audit.ts"
+import type { AuditRecord } from "../../ledger/archive/audit-records.ts"
 import { printUsd } from "../../money.ts"
-import { AuditBody, type AuditLine, AuditProgressQuery, AuditQuery } from "../../wire/ledger-checks.ts"
+import { listOf } from "../../wire/admin.ts"
+import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import {
+  AuditBody,
+  type AuditLine,
+  AuditProgressQuery,
+  AuditQuery,
+  AuditRecordBody,
+} from "../../wire/ledger-checks.ts"
+import { bodyOf } from "../../wire/record.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountExample, ofOperators } from "../reference/examples.ts"
 import { answer, text } from "../reference/operation.ts"
 import { faultOf } from "../routing.ts"
+import { actorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
 /** The shortest time between lines of progress. */
@@ -22,10 +33,11 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
   return new Elysia({ name: "admin-audit" })
     .get(
       "/audit",
-      async ({ query }) => {
+      async ({ query, request }) => {
         const controller = new AbortController()
+        const actor = actorOf(request).name
         try {
-          return await audited({ full: query.full === "true", signal: controller.signal })
+          return await audited({ actor, full: query.full === "true", signal: controller.signal })
         } finally {
           controller.abort()
         }
@@ -34,18 +46,27 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
     )
     .get(
       "/audit/progress",
-      async ({ query: { full, share = 10 } }) => {
-        const lines = await linesOf(audited, { full: full === "true", share: share / 100 })
+      async ({ query: { full, share = 10 }, request }) => {
+        const actor = actorOf(request).name
+        const lines = await linesOf(audited, { actor, full: full === "true", share: share / 100 })
         return new Response(lines, { headers: { "content-type": "application/x-ndjson" } })
       },
       following,
+    )
+    .get(
+      "/audits",
+      async ({ query }) => {
+        const { data, next } = await ledger.listAudits(pageOf(query))
+        return { data: data.map(recordBody), next }
+      },
+      listing,
     )
 }
 
 /** An audit as lines of JSON, from its first slice on. It ends when nobody reads them any longer. */
 async function linesOf(
   audited: (options: AuditOptions) => Promise<AuditBody>,
-  options: Pick<AuditOptions, "full" | "share">,
+  options: Pick<AuditOptions, "actor" | "full" | "share">,
 ): Promise<ReadableStream> {
   const controller = new AbortController()
   const { signal } = controller
@@ -98,6 +119,22 @@ function auditBody({ checked_at, accounts, open_holds, violations }: Audit): Aud
   return { checked_at: printTime(checked_at), accounts, open_holds, violations: found }
 }
 
+function recordBody({
+  checked_at,
+  started_at,
+  entries_until,
+  is_full,
+  ...record
+}: AuditRecord): AuditRecordBody {
+  return bodyOf(AuditRecordBody, {
+    ...record,
+    scope: is_full ? "all" : "open",
+    checked_at: printTime(checked_at),
+    started_at: printTime(started_at),
+    entries_until: printTime(entries_until),
+  })
+}
+
 const clean = {
   checked_at: "2026-11-21T09:40:00.000Z",
   accounts: 3,
@@ -146,4 +183,35 @@ const following = ofOperators({
   summary: "Audit the ledger, with its progress",
   description:
     "Runs the same audit for as long as it takes, in small pieces with pauses between them. It ends when the connection is closed.",
+})
+
+const listing = ofOperators({
+  query: PageQuery,
+  response: {
+    200: answer("A page of audits.", listOf(AuditRecordBody), {
+      audits: {
+        data: [
+          {
+            id: "019f8b1c-bbbb-7000-9c3e-5a7d1f0b2e48",
+            checked_at: "2026-11-21T09:40:00.000Z",
+            started_at: "2026-11-21T09:39:58.000Z",
+            actor: "Ann",
+            scope: "open",
+            accounts: 3,
+            open_holds: 12,
+            violations: 0,
+            entries_until: "2026-11-21T09:38:58.000Z",
+            hash: "9f2c1d0e".repeat(8),
+          },
+        ],
+        next: null,
+      },
+    }),
+  },
+
+  operationId: "listAudits",
+  tag: "Ledger",
+  summary: "List audits",
+  description:
+    "Lists the audits that ended, newest first: when, who asked for it, the result, and a hash of what was read. With several shards, an audit has a record in each. Records cannot be changed.",
 })

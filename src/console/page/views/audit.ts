@@ -1,11 +1,14 @@
-import { type AuditBody, Violation } from "../../../wire/ledger-checks.ts"
+import { type AuditBody, type AuditRecordBody, Violation } from "../../../wire/ledger-checks.ts"
 import { lessUsd, showCount } from "../../amount.ts"
 import { counted } from "../../words.ts"
-import { ask } from "../admin-api.ts"
+import { ask, type ListBody } from "../admin-api.ts"
 import { button, el } from "../element.ts"
 import { accountLink, moment, usd } from "../formats.ts"
 import { part, type ViewPart, type Visit, view } from "../part.ts"
 import { columnsOf, table } from "../table.ts"
+
+/** Records among which the last one of each shard is. */
+const RECORDS = 50
 
 /** The result of the last audit on this page. */
 let last: AuditBody | null = null
@@ -32,10 +35,44 @@ export function auditPart(visit: Visit): ViewPart {
     tools: run,
     async content(signal) {
       if (wanted) last = await ask<AuditBody>("/audit", signal)
-      return last === null ? el("p.empty", "No audit was run on this page yet.") : found(last)
+      wanted = false
+      const { data } = await ask<ListBody<AuditRecordBody>>(`/audits?limit=${RECORDS}`, signal)
+      return last === null ? recorded(data) : found(last)
     },
   })
   return made
+}
+
+/** The result of the last audit by any operator: with several shards, of the last one in each. */
+function recorded(records: readonly AuditRecordBody[]): HTMLElement {
+  const [first] = records
+  if (first === undefined) return el("p.empty", "No audit has ended yet.")
+  const latest = [...Map.groupBy(records, ({ shard }) => shard).values()].flatMap(([record]) => record ?? [])
+  const sum = (of: (record: AuditRecordBody) => number) => latest.reduce((total, one) => total + of(one), 0)
+  const violations = sum((record) => record.violations)
+  const checked = [
+    counted(
+      sum((record) => record.accounts),
+      "account",
+    ),
+    counted(
+      sum((record) => record.open_holds),
+      "open hold",
+    ),
+  ]
+  return el(
+    violations === 0 ? "div.audit.clean" : "div.audit.violated",
+    { role: "status" },
+    el("p.verdict", verdictOf(violations)),
+    el("p.quiet", `${checked.join(", ")}; checked `, moment(first.checked_at), ` by ${first.actor}`),
+    el("p.quiet", "SHA-256 ", el("code", first.hash)),
+  )
+}
+
+function verdictOf(violations: number): string {
+  return violations === 0
+    ? "The ledger matches its journal."
+    : `The ledger does not match its journal: ${counted(violations, "violation")}.`
 }
 
 function found({ checked_at, accounts, open_holds, violations }: AuditBody): HTMLElement {
@@ -54,9 +91,6 @@ function found({ checked_at, accounts, open_holds, violations }: AuditBody): HTM
     empty: "",
   })
   if (!clean) rows.show(violations)
-  const verdict = clean
-    ? "The ledger matches its journal."
-    : `The ledger does not match its journal: ${counted(violations.length, "violation")}.`
   const checked = [
     counted(accounts, "account", showCount(accounts)),
     counted(open_holds, "open hold", showCount(open_holds)),
@@ -64,7 +98,7 @@ function found({ checked_at, accounts, open_holds, violations }: AuditBody): HTM
   return el(
     clean ? "div.audit.clean" : "div.audit.violated",
     { role: "status" },
-    el("p.verdict", verdict),
+    el("p.verdict", verdictOf(violations.length)),
     el("p.quiet", `${checked.join(", ")}; checked `, moment(checked_at)),
     clean ? null : rows.element,
   )
