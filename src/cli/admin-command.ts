@@ -2,6 +2,7 @@ import type { Static, TSchema } from "@sinclair/typebox"
 import { sourcesWith } from "../start/setup.ts"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
+import { csvOf, ndjsonOf, rowsOf } from "../wire/csv.ts"
 import { type AdminClient, openAdminClient } from "./admin-client.ts"
 import { UsageError } from "./cli-error.ts"
 import { type CommandWords, type Given, type Leaf, type LeafDefinition, typed } from "./command.ts"
@@ -36,20 +37,35 @@ const ADMIN_WORDS = {
   "--data-dir <DIR>": "the data directory (default: TOLLGATE_DATA_DIR, then .tollgate)",
 } as const satisfies CommandWords
 
+/** The flags of commands that show a list. */
+const FORMAT_WORDS = {
+  "--csv": "print the entries as CSV",
+  "--ndjson": "print the entries as lines of JSON",
+} as const satisfies CommandWords
+
 type AdminDefinition<W> = Omit<LeafDefinition<W>, "run"> & {
+  /** True if it shows the entries of a list, which can also be printed as CSV and NDJSON. */
+  readonly is_list?: boolean
   run(given: Given<W>, context: AdminContext): Promise<void>
 }
 
 export function adminCommand<const W extends CommandWords>(definition: AdminDefinition<W>): Leaf {
   return {
     ...definition,
-    words: { ...definition.words, ...ADMIN_WORDS },
+    words: { ...definition.words, ...(definition.is_list && FORMAT_WORDS), ...ADMIN_WORDS },
     async run(given, screen) {
+      const { csv, ndjson } = typed(FORMAT_WORDS, given)
+      if ([given.json, csv, ndjson].filter((flag) => flag === true).length > 1)
+        throw new UsageError("--json, --csv and --ndjson cannot be combined")
       const { json, url = null, database, "data-dir": data_dir = null } = typed(ADMIN_WORDS, given)
       const target = findTarget({ url, database: database === true, data_dir }, sourcesWith(screen.env))
       const client = await openAdminClient(target, screen.env.TOLLGATE_REASON || undefined)
-      const show = (answer: unknown, text: () => string) =>
-        screen.print(json ? JSON.stringify(answer, null, 2) : text())
+      const show = (answer: unknown, text: () => string) => {
+        const entries = rowsOf(answer) ?? []
+        const lines = csv ? csvOf(entries) : ndjson ? ndjsonOf(entries) : null
+        if (lines === null) screen.print(json ? JSON.stringify(answer, null, 2) : text())
+        else if (lines !== "") screen.print(lines.trimEnd())
+      }
       try {
         await definition.run(typed(definition.words, given), {
           client,
@@ -93,6 +109,7 @@ export function listCommand<const W extends CommandWords, S extends TSchema>(
   const all: CommandWords = { ...words, ...LIST_WORDS }
   return adminCommand({
     ...definition,
+    is_list: true,
     words: all,
     async run(given, context) {
       const extent = extentOf(typed(LIST_WORDS, given))

@@ -12,6 +12,7 @@ const column = columnsOf(FeedLine)
 
 /** `tollgate events`: the journal as a feed of events (D96). */
 export const events = adminCommand({
+  is_list: true,
   summary: "Read the event feed: calls, credits, budgets and everything else that the journal records",
   details:
     "Without --after and --from it begins at the first event. With --follow it prints each event as a line of JSON, a CloudEvent, and waits for the next.",

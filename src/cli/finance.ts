@@ -79,6 +79,7 @@ function statementText(found: StatementBody, screen: Screen): string {
 
 /** `tollgate trial-balance`: all balances at a moment, and what they came from (D106). */
 export const trialBalance = adminCommand({
+  is_list: true,
   summary: "Show the sum of all balances at a time, with debits and credits",
   details: "The exit code is 1 if debits and credits are not equal.",
   words: { "--at <TIME>": "the time: 2026-12-01, an RFC 3339 time, or 24h (ago); default: now" },

@@ -140,6 +140,7 @@ export const sums = adminCommand({
 
 /** `tollgate journal`: the months of the journal and their seals, and whether sealed months are as they were sealed (D71). */
 export const journal = adminCommand({
+  is_list: true,
   summary: "List, verify and dump the months of the journal",
   details:
     "With --verify the exit code is 1 if a sealed month is not as it was sealed. A dump is compared with the seal before it counts.",

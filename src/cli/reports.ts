@@ -14,6 +14,7 @@ const refusalColumn = columnsOf(RefusalBody)
 
 /** `tollgate refusals`: which calls were refused, and why (D80). */
 export const refusals = adminCommand({
+  is_list: true,
   summary: "Show refused calls by account, key and error code",
   details:
     "Default: the last 7 days. Whole hours are counted. LAST is the time when the last refusal was counted, up to a minute after it. Calls with an unknown key, or without one, have no account. Token counts, model lists, quotes and lookups are not counted.",
@@ -48,6 +49,7 @@ const attemptColumn = columnsOf(AttemptBody)
 
 /** `tollgate attempts`: which attempts at providers did not answer, and can cost money (D93). */
 export const attempts = adminCommand({
+  is_list: true,
   summary: "Count attempts at providers that did not answer",
   details:
     "Counts the attempts that may have reached a provider but did not become the answer of their call. The provider may bill them. Default: the last 7 days. tollgate receipt shows the attempts of a call.",
@@ -77,6 +79,7 @@ export const attempts = adminCommand({
 
 /** `tollgate usage`: what the calls of a time range used and cost (D48). */
 export const usage = adminCommand({
+  is_list: true,
   summary: "Show token usage and charges of a time range",
   details:
     "Default: the last 30 days, by day. A call counts at the time it ended. ABANDONED counts calls whose client left before output; they are not charged.",
@@ -160,6 +163,7 @@ function usageColumns({ by, data, total }: OperatorUsageReport): UsageColumn[] {
 
 /** `tollgate estimates`: what the estimates of each model should be (D92). */
 export const estimates = adminCommand({
+  is_list: true,
   summary: "Compare estimates with the usage that providers report",
   details:
     "Compares the settings for estimates with the usage that providers reported for each model. BYTES/TOKEN is the reported value for the output, IN PROMPTS for the prompts, and BYTES SET is the configured bytes_per_token. HIDDEN/CALL is the reported number of reasoning tokens of a call that clients do not see, and HIDDEN SET the configured estimate.hidden_output. OUTPUT OFF and PROMPT OFF show by how many percent estimates with the configured settings are too high, or too low if negative.",

@@ -15,6 +15,7 @@ const SINK = { "<sink>": "the name of the sink, or its id" } as const
 const column = columnsOf(SinkBody)
 
 const list = adminCommand({
+  is_list: true,
   summary: "List sinks, whether they take events, and how far they are behind",
   words: {},
   examples: [["tollgate sinks", "LAG is the age of the oldest event that is not delivered"]],

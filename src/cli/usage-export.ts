@@ -1,8 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
+import { csvRows } from "../wire/csv.ts"
 import { type ReportStep, STEP_MS } from "../wire/reconciliation.ts"
 import { parseTime } from "../wire/time.ts"
-import { csvRows } from "./csv.ts"
 
 /** Usage exports of providers: the pages of their usage APIs or, of OpenRouter, also its list of requests, as files (D98). */
 

@@ -16,6 +16,7 @@ import { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
 import { UsageQuery, UsageReport, usageRange } from "../wire/usage-report.ts"
+import { inFormat } from "./list-formats.ts"
 import { accountBody, callBody, keyBody, ownBudget, usageReport } from "./record-bodies.ts"
 import {
   accountExample,
@@ -36,6 +37,7 @@ export function receipts(gateway: Gateway) {
     .derive(async ({ request }) => ({ reader: await reader(gateway, request) }))
     .derive(readQuery)
     .onAfterHandle(forbidStoring)
+    .onAfterHandle(inFormat)
     .get(
       "/v1/calls/:id",
       async ({ reader, params: { id } }) => {

@@ -28,6 +28,8 @@ export const ROUTING = {
  */
 export function readQuery({ request }: { request: Request }): { query: unknown } {
   const given = new URL(request.url).searchParams
+  // Of every list, and read after the handler.
+  given.delete("format")
   const query = [...Map.groupBy(given, ([name]) => name)].map(([name, pairs]) => {
     const values = pairs.map(([, value]) => value)
     return [name, values.length === 1 ? values[0] : values]

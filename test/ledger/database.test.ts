@@ -5,6 +5,7 @@ import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as alert_tables from "../../src/ledger/schema/alerts.ts"
 import * as attempts from "../../src/ledger/schema/attempts.ts"
+import * as audits from "../../src/ledger/schema/audits.ts"
 import * as budgets from "../../src/ledger/schema/budgets.ts"
 import * as claims from "../../src/ledger/schema/claims.ts"
 import * as customer_prices from "../../src/ledger/schema/customer-prices.ts"
@@ -81,6 +82,7 @@ const tables = [
   schema,
   alert_tables,
   attempts,
+  audits,
   budgets,
   customer_prices,
   claims,

@@ -1,6 +1,7 @@
 import { Elysia } from "elysia"
 import { parseId } from "../../id.ts"
 import { readJsonBody } from "../../wire/json.ts"
+import { inFormat } from "../list-formats.ts"
 import { readBody } from "../request-body.ts"
 import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
@@ -61,6 +62,7 @@ export function adminRoutes(operators: Operators) {
     .onBeforeHandle(beginning(operators, admin_token))
     .onAfterHandle(ending)
     .onAfterHandle(forbidStoring)
+    .onAfterHandle(inFormat)
     .use(operatorRoutes(operators))
     .use(operatorLogRoutes(operators))
     .use(accountRoutes(operators))

@@ -3,6 +3,7 @@ import { type TObject, type TSchema, Type } from "@sinclair/typebox"
 import type { DocumentDecoration } from "elysia"
 import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../../errors.ts"
 import { EXPECTED, invalidField, unknownParameter } from "../../wire/fault.ts"
+import { LIST_FORMATS, MEDIA_TYPES } from "../list-formats.ts"
 import { adviceText } from "./error-table.ts"
 
 /** Descriptions of routes for the API reference, beside their schemas. */
@@ -135,8 +136,12 @@ export function operation(route: RouteDescription & Schemas) {
     ...parametersIn("path", route.params),
     ...parametersIn("query", route.query),
     ...parametersIn("header", route.headers),
+    ...(isList(route) ? [FORMAT] : []),
   ]
-  const answers = Object.entries(route.response).map(([status, schema]) => [status, answerOf(schema)])
+  const answers = Object.entries(route.response).map(([status, schema]) => [
+    status,
+    answerOf(schema, isList(route)),
+  ])
   const responses: Responses = {
     ...Object.fromEntries(answers),
     ...errorAnswers(errors),
@@ -198,11 +203,30 @@ function parametersIn(
   })
 }
 
-function answerOf({ [ANSWER]: description, ...schema }: TSchema) {
+/** True for a list of operators or of a key's account, which can also be CSV or NDJSON (D105). */
+function isList({ tag, body, response }: RouteDescription & Schemas): boolean {
+  const is_read = body === undefined && tag !== "Models" && tag !== "Service" && tag !== "Calls"
+  return is_read && response[200]?.properties?.data?.type === "array"
+}
+
+const FORMAT = {
+  name: "format",
+  in: "query",
+  required: false,
+  description:
+    "The format of the list: `json`, `csv` or `ndjson`, with one line for each entry of `data`. Default: by `Accept`. The next page is in the header `link`, the number of groups that are left out in `x-left-out`.",
+  schema: { type: "string", enum: [...LIST_FORMATS], default: "json" },
+}
+
+const LINES = Object.fromEntries(
+  Object.values(MEDIA_TYPES).map((type) => [type, { schema: { type: "string" } }]),
+)
+
+function answerOf({ [ANSWER]: description, ...schema }: TSchema, is_list: boolean) {
   return {
     description,
     headers: headerReferences("x-request-id", "request-id"),
-    ...(schema.type !== "void" && { content: media(schema) }),
+    ...(schema.type !== "void" && { content: { ...media(schema), ...(is_list && LINES) } }),
   }
 }
 
