@@ -37,6 +37,7 @@ interface Body {
   readonly next: string | null
   readonly data: readonly Body[]
   readonly account: Body
+  readonly refunded: string | null
   readonly balance: string
   readonly held: string
   readonly available: string
