@@ -25,10 +25,10 @@ function escaped(text: string): string {
     .replace(/[&<>"']/g, (char) => ESCAPES[char] ?? "")
 }
 
-type Cells = readonly string[]
+type PrintedRow = readonly string[]
 
-function table(caption: string, head: Cells, rows: readonly Cells[], foot: Cells): string {
-  const line = (cells: Cells, tag: "td" | "th") =>
+function table(caption: string, head: PrintedRow, rows: readonly PrintedRow[], foot: PrintedRow): string {
+  const line = (cells: PrintedRow, tag: "td" | "th") =>
     `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join("")}</tr>`
   return `<table><caption>${escaped(caption)}</caption><thead>${line(head, "th")}</thead>
 <tbody>${rows.map((row) => line(row, "td")).join("\n")}</tbody><tfoot>${line(foot, "td")}</tfoot></table>`

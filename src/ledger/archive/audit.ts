@@ -23,8 +23,8 @@ import {
   sumsOfEntries,
   withoutLabels,
 } from "./audit-checks.ts"
-import { hashOfEntries } from "./audit-records.ts"
 import { budgetsIn, budgetsThatDiffer, budgetsThatMayDiffer } from "./budget-checks.ts"
+import { hashOfEntries } from "./entry-hash.ts"
 import { type Ids, readSlice, slicesOf, WorkPace } from "./slices.ts"
 import { type Violation, type ViolationRow, Violations } from "./violations.ts"
 
