@@ -15,7 +15,10 @@ export interface Series {
 }
 
 /** The series of a timeline in stacking order, the first at the top. */
-export function seriesOf({ data, left_out }: TimelineBody, metric: Metric): readonly Series[] {
+export function seriesOf(
+  { data, left_out }: Pick<TimelineBody, "data" | "left_out">,
+  metric: Metric,
+): readonly Series[] {
   return data.map((one) => {
     const { group } = one
     const name = group === null ? `${showCount(left_out)} more` : (one.name ?? group)

@@ -13,10 +13,13 @@ export interface ReceiptStep {
   readonly missing: string | null
 }
 
+/** The times of a call, as operators and clients see it. */
+export type TimedCall = Pick<CallBody, "started_at" | "settled_at" | "ttft_ms" | "duration_ms" | "state">
+
 const CLOSED: Readonly<Record<string, string>> = { released: "Released", expired: "Expired" }
 
 /** The timeline: held, first output, last byte, settled. */
-export function receiptSteps(call: CallBody): readonly ReceiptStep[] {
+export function receiptSteps(call: TimedCall): readonly ReceiptStep[] {
   const { started_at, settled_at, ttft_ms, duration_ms, state } = call
   const began_ms = Date.parse(started_at)
   const step = (name: string, after_ms: number | null, why: string): ReceiptStep =>
@@ -42,7 +45,7 @@ export function releasedPart({ held, charge, overage }: CallBody): string | null
  * The cost of each kind, at the prices of the admission: the sum, rounded up once to a billionth of a USD, is the charge. `count` is
  * null for the price per call, `price` is per `unit`. Empty without usage.
  */
-export function costLines({ lines }: CallBody) {
+export function costLines({ lines }: Pick<CallBody, "lines">) {
   return lines.map((line) => ({
     kind: lineLabel(line),
     count: line.kind === "per_call" ? null : line.count,

@@ -6,8 +6,6 @@ import { fingerprinted, loadFile, pagePolicy, pageRoutes, type ServedFile } from
 /** Also forbids the browser to turn text into markup, such as the name of an account. */
 const POLICY = pagePolicy("img-src 'self'", "require-trusted-types-for 'script'", "trusted-types 'none'")
 
-const ENTRY = fileURLToPath(import.meta.resolve("../console/page/main.ts"))
-
 /** `/console`: the operators' page, which asks `/admin` with the token that is typed into it (D50). */
 export function operatorsConsole() {
   return pageRoutes({
@@ -16,18 +14,36 @@ export function operatorsConsole() {
     other_path: "/console/",
     policy: POLICY,
     html: () => load("../console/page/page.html", "text/html; charset=utf-8"),
-    assets: {
-      "page.js": bundle,
-      "page.css": () => load("../console/page/page.css", "text/css; charset=utf-8"),
-      "plot.css": () => load("uplot/dist/uPlot.min.css", "text/css; charset=utf-8"),
-      "icon.svg": () => load("./reference/icon.svg", "image/svg+xml"),
-    },
+    assets: assetsOf("../console/page/main.ts"),
     operationId: "getConsole",
     summary: "Operator console",
     description:
       "An HTML page that calls `/admin` with the admin token that the operator enters. It is served wherever `/admin` is. Everything that it loads is served by the gateway.",
   })
 }
+
+/** `/account`: the page of a key's holder, which asks `/v1` with the key that is typed into it (D104). */
+export function holdersPage() {
+  return pageRoutes({
+    name: "account",
+    path: "/account",
+    other_path: "/account/",
+    policy: POLICY,
+    html: () => load("../console/page/account/page.html", "text/html; charset=utf-8"),
+    assets: assetsOf("../console/page/account/main.ts"),
+    operationId: "getAccountPage",
+    summary: "Page of a key's holder",
+    description:
+      "An HTML page that calls `/v1` with the API key that its holder enters: balance, usage, credits, budgets and receipts of the account. The page keeps the key in its memory only. Everything that it loads is served by the gateway.",
+  })
+}
+
+const assetsOf = (entry: string) => ({
+  "page.js": () => bundle(entry),
+  "page.css": () => load("../console/page/page.css", "text/css; charset=utf-8"),
+  "plot.css": () => load("uplot/dist/uPlot.min.css", "text/css; charset=utf-8"),
+  "icon.svg": () => load("./reference/icon.svg", "image/svg+xml"),
+})
 
 function load(file: string, type: string): Promise<ServedFile> {
   return loadFile(import.meta.resolve(file), type)
@@ -55,16 +71,16 @@ function forTitles(key: string, value: unknown): unknown {
   return is_left_out ? undefined : value
 }
 
-/** The page's code as one script, bundled in memory by Bun at the first request. */
-async function bundle(): Promise<ServedFile> {
+/** A page's code as one script, bundled in memory by Bun at the first request. */
+async function bundle(entry: string): Promise<ServedFile> {
   const { outputs } = await Bun.build({
-    entrypoints: [ENTRY],
+    entrypoints: [fileURLToPath(import.meta.resolve(entry))],
     target: "browser",
     format: "iife",
     minify: true,
     plugins: [schemasAsData],
   })
   const [script] = outputs
-  if (script === undefined) throw new Error("the build of the console's page has no script")
+  if (script === undefined) throw new Error(`the build of ${entry} has no script`)
   return fingerprinted(await script.arrayBuffer(), "text/javascript; charset=utf-8")
 }

@@ -1,5 +1,6 @@
 import { Elysia } from "elysia"
 import { activeKey } from "../admission/admit.ts"
+import { endUserNames } from "../admission/end-user.ts"
 import { hashOf } from "../admission/key.ts"
 import { GatewayError } from "../errors.ts"
 import { ledgerTime } from "../id.ts"
@@ -9,7 +10,8 @@ import type { Holder } from "../ledger/reports/client.ts"
 import { PAR_BP, printUsd } from "../money.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
-import type { AccountBody, KeyBody } from "../wire/admin.ts"
+import { type AccountBody, type KeyBody, listOf } from "../wire/admin.ts"
+import { OwnCallsQuery, pageOf } from "../wire/admin-query.ts"
 import type { OwnBudget } from "../wire/budget-bodies.ts"
 import { pathId, query as queryOf } from "../wire/parameter.ts"
 import { OwnAccount, Receipt } from "../wire/receipt.ts"
@@ -27,10 +29,10 @@ import {
   READER_ERRORS,
   usageExample,
 } from "./reference/examples.ts"
-import { answer, described, errorOf } from "./reference/operation.ts"
+import { answer, described, type ErrorExample, errorOf } from "./reference/operation.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
-/** `GET /v1/calls/{id}`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
+/** `GET /v1/calls/{id}`, `/v1/calls`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
 export function receipts(gateway: Gateway) {
   const { reports } = gateway
   return new Elysia({ name: "receipts" })
@@ -38,6 +40,18 @@ export function receipts(gateway: Gateway) {
     .derive(readQuery)
     .onAfterHandle(forbidStoring)
     .onAfterHandle(inFormat)
+    .get(
+      "/v1/calls",
+      async ({ reader: { account_id }, query }) => {
+        const { key, tag, end_user, ...filter } = query
+        const end_users = end_user === undefined ? undefined : endUserNames(end_user)
+        const calls = { ...filter, key_id: key, tags: tag, end_users }
+        const { data, next } = await reports.calls(account_id, calls, pageOf(query)).catch(tooManySums)
+        const { show_price_multiplier } = gateway.config.receipts
+        return { data: data.map((call) => receipt(call, show_price_multiplier)), next }
+      },
+      listReceipts,
+    )
     .get(
       "/v1/calls/:id",
       async ({ reader, params: { id } }) => {
@@ -111,6 +125,11 @@ function ownBody(account: AccountBody, key: KeyBody, budgets: OwnBudget[], grant
   return bodyOf(OwnAccount, { ...account, grants, key: bodyOf(OwnAccount.properties.key, key), budgets })
 }
 
+const BUSY: ErrorExample = {
+  code: "overloaded",
+  message: "Too many usage queries are in progress. Retry in a few seconds.",
+}
+
 const whose = `Any key of the account that is not revoked or expired can read it. Suspended keys and keys of suspended accounts can read it
 too. Send the key as a bearer token or as \`x-api-key\`.`
 
@@ -173,6 +192,26 @@ ${whose}`,
   ],
 })
 
+const { refunded, ...listed } = settled
+
+const listReceipts = described({
+  query: OwnCallsQuery,
+  response: {
+    200: answer("A page of receipts.", listOf(Receipt), { Receipts: { data: [listed], next: null } }),
+  },
+
+  operationId: "listReceipts",
+  tag: "Receipts",
+  summary: "List the calls of the account",
+  description: `Lists the receipts of the account's calls, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a
+filter that matches few calls can return fewer than \`limit\`, or none, and still have a \`next\`.
+
+${whose}`,
+  credentials: ["apiKey", "xApiKey"],
+  invalid: "state",
+  errors: [...READER_ERRORS, BUSY],
+})
+
 const getOwnAccount = described({
   query: queryOf({}),
   response: {
@@ -215,8 +254,5 @@ therefore never overlap or leave a gap, and past ranges do not change.
 ${whose}`,
   credentials: ["apiKey", "xApiKey"],
   invalid: "from",
-  errors: [
-    ...READER_ERRORS,
-    { code: "overloaded", message: "Too many usage queries are in progress. Retry in a few seconds." },
-  ],
+  errors: [...READER_ERRORS, BUSY],
 })

@@ -5,7 +5,7 @@ import { adminRoutes, type Operators } from "../routes/admin/admin.ts"
 import { operatorsOnly } from "../routes/admin/authorize.ts"
 import { endRefused } from "../routes/admin/change-log.ts"
 import { chatCompletions } from "../routes/chat-completions.ts"
-import { operatorsConsole } from "../routes/console.ts"
+import { holdersPage, operatorsConsole } from "../routes/console.ts"
 import { isForOperators, preflightAnswer, showTo } from "../routes/cors.ts"
 import { countTokens } from "../routes/count-tokens.ts"
 import { embeddingCalls } from "../routes/embeddings.ts"
@@ -66,7 +66,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
   if (audience !== "operators") {
     app.use(chatCompletions(gateway)).use(embeddingCalls(gateway)).use(responseCalls(gateway))
     app.use(messageCalls(gateway)).use(countTokens(gateway))
-    others.use(models(gateway)).use(quotes(gateway)).use(receipts(gateway))
+    others.use(models(gateway)).use(quotes(gateway)).use(receipts(gateway)).use(holdersPage())
   }
   others.use(health(gateway))
   const { admin_token } = operators

@@ -52,8 +52,7 @@ export const AccountsQuery = query({
   ...page,
 })
 
-export const CallsQuery = query({
-  account: Type.Optional(id("Only calls of this account.")),
+const calls = {
   key: Type.Optional(id("Only calls made with this key.")),
   model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
   operation: Type.Optional(word(operationNames, "Only calls of this operation.")),
@@ -71,7 +70,13 @@ export const CallsQuery = query({
   ),
   to: Type.Optional(moment("Only calls that started before this time.")),
   ...page,
-})
+}
+
+/** The filters and the page of a list of calls. */
+export const CallsQuery = query({ account: Type.Optional(id("Only calls of this account.")), ...calls })
+
+/** The same for the holder of a key (D104). */
+export const OwnCallsQuery = query(calls)
 
 export const BalanceQuery = query({
   at: moment(

@@ -7,7 +7,15 @@ import type { AccountBody } from "../../src/wire/admin.ts"
 import { plantCall } from "../admin/admin-harness.ts"
 import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
 import { within } from "../support/fair-clock.ts"
-import { ADMIN_TOKEN, CHAT, chat, endSound, startGateway, type TestGateway } from "../support/gateway.ts"
+import {
+  ADMIN_TOKEN,
+  CHAT,
+  chat,
+  EARLY_COMMENTS,
+  endSound,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -37,7 +45,7 @@ let provider: Provider
 let gateway: TestGateway
 beforeAll(async () => {
   provider = await startProvider()
-  gateway = await startGateway(provider)
+  gateway = await startGateway(provider, EARLY_COMMENTS)
 })
 afterAll(() => endSound(gateway, provider))
 

@@ -16,36 +16,46 @@ test.each([
   ["/console/assets/page.css", "text/css; charset=utf-8"],
   ["/console/assets/plot.css", "text/css; charset=utf-8"],
   ["/console/assets/icon.svg", "image/svg+xml"],
-])("D50: %s is %s, asked again only whether it changed, and lets nothing else in", async (path, type) => {
-  const first = await ask(path)
-  expect([first.status, first.headers.get("content-type")]).toEqual([200, type])
-  expect(first.headers.get("cache-control")).toBe("no-cache")
-  expect(first.headers.get("x-content-type-options")).toBe("nosniff")
-  expect(first.headers.get("referrer-policy")).toBe("no-referrer")
-  const policy = first.headers.get("content-security-policy") ?? ""
-  expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
-  for (const part of ["frame-ancestors", "base-uri", "form-action", "trusted-types"]) {
-    expect(policy).toContain(`${part} 'none'`)
-  }
-  expect(policy).not.toMatch(/unsafe|http|\*|data:/)
-  const again = await ask(path, { "if-none-match": first.headers.get("etag") ?? "none" })
-  expect([again.status, await again.text()]).toEqual([304, ""])
-  const packed = await ask(path, { "accept-encoding": "br, gzip" })
-  expect([packed.headers.get("content-encoding"), packed.headers.get("vary")]).toEqual([
-    "gzip",
-    "accept-encoding",
-  ])
-  expect(new TextDecoder().decode(Bun.gunzipSync(await packed.arrayBuffer()))).toBe(await first.text())
-})
+  ["/account", "text/html; charset=utf-8"],
+  ["/account/", "text/html; charset=utf-8"],
+  ["/account/assets/page.js", "text/javascript; charset=utf-8"],
+  ["/account/assets/icon.svg", "image/svg+xml"],
+])(
+  "D50, D104: %s is %s, asked again only whether it changed, and lets nothing else in",
+  async (path, type) => {
+    const first = await ask(path)
+    expect([first.status, first.headers.get("content-type")]).toEqual([200, type])
+    expect(first.headers.get("cache-control")).toBe("no-cache")
+    expect(first.headers.get("x-content-type-options")).toBe("nosniff")
+    expect(first.headers.get("referrer-policy")).toBe("no-referrer")
+    const policy = first.headers.get("content-security-policy") ?? ""
+    expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
+    for (const part of ["frame-ancestors", "base-uri", "form-action", "trusted-types"]) {
+      expect(policy).toContain(`${part} 'none'`)
+    }
+    expect(policy).not.toMatch(/unsafe|http|\*|data:/)
+    const again = await ask(path, { "if-none-match": first.headers.get("etag") ?? "none" })
+    expect([again.status, await again.text()]).toEqual([304, ""])
+    const packed = await ask(path, { "accept-encoding": "br, gzip" })
+    expect([packed.headers.get("content-encoding"), packed.headers.get("vary")]).toEqual([
+      "gzip",
+      "accept-encoding",
+    ])
+    expect(new TextDecoder().decode(Bun.gunzipSync(await packed.arrayBuffer()))).toBe(await first.text())
+  },
+)
 
 test("D50: neither script nor style stands in the page itself, and no text of the page's code becomes markup", async () => {
   expect(await (await ask("/console")).text()).not.toMatch(/<style|style=|<script>|\son\w+=/)
   const script = await (await ask("/console/assets/page.js")).text()
-  expect(script).not.toMatch(/\binnerHTML\b|\binsertAdjacentHTML\b|\beval\(|document\.write/)
+  const own = await (await ask("/account/assets/page.js")).text()
+  expect(script + own).not.toMatch(/\binnerHTML\b|\binsertAdjacentHTML\b|\beval\(|document\.write/)
 })
 
-test("D50: the page is small", async () => {
-  const bytes = async (file: string) => (await (await ask(`/console/assets/${file}`)).bytes()).length
+test("D50, D104: the pages are small", async () => {
+  const bytes = async (file: string, page = "console") =>
+    (await (await ask(`/${page}/assets/${file}`)).bytes()).length
+  expect(await bytes("page.js", "account")).toBeLessThan(96 * 1024)
   expect(await bytes("page.js")).toBeLessThan(138 * 1024)
   expect((await bytes("page.css")) + (await bytes("plot.css"))).toBeLessThan(20 * 1024)
 })
@@ -60,20 +70,23 @@ test.each([
 })
 
 describe("D50: the console stands", () => {
-  test("nowhere without an admin token", async () => {
+  test("nowhere without an admin token, and D104 the page of a key's holder also then", async () => {
     const closed = referenceApp(null)
-    expect((await closed.handle(new Request("http://localhost/console"))).status).toBe(404)
+    const statuses = ["/console", "/account"].map((path) =>
+      closed.handle(new Request(`http://localhost${path}`)),
+    )
+    expect((await Promise.all(statuses)).map(({ status }) => status)).toEqual([404, 200])
   })
 
   test("D39: where operators are served, and not where clients are", async () => {
     const provider = await startProvider()
     const gateway = await startGateway(provider, { admin: { host: "127.0.0.1", port: await freePort() } })
     const statuses = async (origin: string) => {
-      const answers = ["/console", "/console/assets/page.js"].map((path) => fetch(origin + path))
+      const answers = ["/console", "/console/assets/page.js", "/account"].map((path) => fetch(origin + path))
       return (await Promise.all(answers)).map(({ status }) => status)
     }
-    expect(await statuses(`http://127.0.0.1:${gateway.service.admin_server?.port}`)).toEqual([200, 200])
-    expect(await statuses(gateway.url)).toEqual([404, 404])
+    expect(await statuses(`http://127.0.0.1:${gateway.service.admin_server?.port}`)).toEqual([200, 200, 404])
+    expect(await statuses(gateway.url)).toEqual([404, 404, 200])
     await gateway.stop()
     await provider.stop()
   })

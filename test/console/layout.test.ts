@@ -86,6 +86,23 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
   )
 
   test(
+    "D104 the same of the page of a key's holder, and of a receipt there",
+    async () => {
+      await page.goto(`${gateway.url}/account`)
+      await page.getByLabel("API key").fill(crowd.key)
+      await page.keyboard.press("Enter")
+      const first = page.getByRole("table", { name: "Calls" }).getByRole("link").first()
+      await first.waitFor()
+      await page.getByRole("table", { name: "Usage" }).waitFor()
+      await expectReadable("own-account")
+      await first.click()
+      await page.getByRole("region", { name: "Timeline" }).waitFor()
+      await expectReadable("own-receipt")
+    },
+    TEST_MS,
+  )
+
+  test(
     "D50 the same of a dialog",
     async () => {
       await visit(`#/accounts/${crowd.account_id}`)

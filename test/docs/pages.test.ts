@@ -264,10 +264,11 @@ describe("the other blocks", () => {
     const demo = here({ CALL })
     const words = { ...demo.words, "gpt-5-mini": "demo-small" }
     const said = await play(take("docs/billing.md", "sh", "Looking it up"), { ...demo, words })
-    const [receipt, account, usage, quote] = said
-      .split(/(?<=\})(?=\{"(?:id|from|model)")/)
+    const [receipt, calls, account, usage, quote] = said
+      .split(/(?<=\})(?=\{"(?:id|data|from|model)")/)
       .map((text) => JSON.parse(text))
     expect(receipt).toMatchObject({ id: CALL, state: "settled", charge: expect.any(String) })
+    expect(calls.data.map(({ model }: { model: string }) => model)).toContain("demo-small")
     expect(account).toMatchObject({ available: expect.any(String), key: { suspended: false } })
     expect(usage).toMatchObject({ by: "model", total: { calls: expect.any(Number) } })
     expect(quote).toMatchObject({ model: "demo-small", admitted: true, max_tokens: 200 })

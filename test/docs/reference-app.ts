@@ -45,6 +45,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     },
     reports: {
       call: unasked,
+      calls: unasked,
       refunded: unasked,
       archived: unasked,
       holder: unasked,

@@ -250,7 +250,19 @@ describe("D47 who may read", () => {
   })
 })
 
-test("D47, D48 no key sees another account's call; usage is the sum of its receipts, by day and by key", async () => {
+/** Every page of `/v1/calls`, of two receipts each. */
+async function listAll(key: string, headers: Record<string, string>, filter = ""): Promise<Receipt[]> {
+  const found: Receipt[] = []
+  for (let after: string | null = ""; after !== null; ) {
+    const path: string = `/v1/calls?${filter}limit=2${after === "" ? "" : `&after=${after}`}`
+    const { body } = await read<{ data: Receipt[]; next: string | null }>(path, key, headers)
+    found.push(...body.data)
+    after = body.next
+  }
+  return found
+}
+
+test("D47, D48, D104 no key sees another account's call; usage and the list are its receipts, by day and by key", async () => {
   const accounts = await Promise.all(Array.from({ length: 3 }, () => gateway.account("1")))
   const second = await gateway.admin<{ id: string; key: string }>(
     "POST",
@@ -290,6 +302,18 @@ test("D47, D48 no key sees another account's call; usage is the sum of its recei
           if (status === 200) receipts.push(body)
           else expect(JSON.stringify(body)).not.toContain("charge")
         }
+        const listed = await listAll(key, headers)
+        const by_id = receipts
+          // What a call was refunded is looked up for one call only.
+          .map(({ refunded: _, ...receipt }) => receipt)
+          .toSorted((left, right) => (left.id < right.id ? 1 : -1))
+        expect(listed).toEqual(by_id)
+        const last = by_id.at(-1)
+        const others = by_id.filter(({ key_id }) => key_id !== last?.key_id)
+        if (last !== undefined)
+          expect(await listAll(key, headers, `key=${last.key_id}&`)).toEqual(
+            by_id.filter((one) => !others.includes(one)),
+          )
         await until(
           () => read<UsageReport>("/v1/usage", key, headers),
           ({ body }) => body.total.calls === receipts.length,

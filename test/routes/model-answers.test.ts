@@ -38,6 +38,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     ledger,
     reports: {
       call: unasked,
+      calls: unasked,
       refunded: unasked,
       archived: unasked,
       holder: unasked,

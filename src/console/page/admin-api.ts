@@ -107,17 +107,22 @@ async function request(
   const { href, pathname } = new URL(`/admin${path}`, location.origin)
   // An id from the address bar could contain `..`: nothing but `/admin` may be asked.
   if (!pathname.startsWith("/admin/")) throw new AdminError(404, "not_found", "This page does not exist.")
+  return answerTo(href, {
+    method,
+    credentials: "same-origin",
+    cache: "no-store",
+    headers,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal }),
+  })
+}
+
+/** The answer of the gateway. Throws `AdminError` if there is none, or the reason of the signal. */
+export async function answerTo(href: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(href, {
-      method,
-      credentials: "same-origin",
-      cache: "no-store",
-      headers,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      ...(signal === undefined ? {} : { signal }),
-    })
+    return await fetch(href, init)
   } catch (error) {
-    if (signal?.aborted) throw error
+    if (init.signal?.aborted) throw error
     throw new AdminError(0, "unreachable", "The gateway cannot be reached. Check that it is running.")
   }
 }
@@ -126,7 +131,7 @@ interface ErrorBody {
   readonly error: { readonly code: string; readonly message: string; readonly param: string | null }
 }
 
-async function refusalOf(answer: Response): Promise<AdminError> {
+export async function refusalOf(answer: Response): Promise<AdminError> {
   const text = await answer.text()
   try {
     const { error }: ErrorBody = JSON.parse(text)

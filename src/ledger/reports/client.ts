@@ -7,9 +7,10 @@ import { type OpenGrant, openGrants } from "../accounts/grants.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
 import { answerOf } from "../database/answer.ts"
+import type { Page, PageOf } from "../database/page.ts"
 import { type Labelled, LedgerBusy, type Owner } from "../entries.ts"
-import { type CallRecord, getCallOf } from "./calls.ts"
-import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, nameUsage } from "./merge.ts"
+import { type CallFilter, type CallRecord, getCallOf, listCalls } from "./calls.ts"
+import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, mergePages, nameUsage } from "./merge.ts"
 import { type GroupedSpan, groupNames, sumUsage, type UsageSummary } from "./usage-sums.ts"
 
 const WAITING_REPORTS = 32
@@ -31,6 +32,8 @@ export interface ClientReports {
   call(account_id: string, id: string): Promise<CallRecord | null>
   /** The refunds of a call (D106); null while one of several shards does not answer. */
   refunded(id: string): Promise<bigint | null>
+  /** The calls of the account, newest first (D104). Throws `LedgerBusy` when too many reports wait. */
+  calls(account_id: string, filter: CallFilter, page: Page): Promise<PageOf<CallRecord>>
   /** The month of a call of this id, as its first day, if it is archived (D75). */
   archived(id: string): Promise<string | null>
   holder(owner: Owner): Promise<Holder>
@@ -53,13 +56,14 @@ export interface ShardReports extends ClientReports {
 export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJsDatabase): ShardReports {
   let waiting = 0
   const own = new Map<string, number>()
-  const usageOf = async (account_id: string, range: GroupedSpan, most?: number) => {
+  /** Asks in the turn of the account. */
+  const inTurn = async <Answer>(account_id: string, ask: () => Promise<Answer>): Promise<Answer> => {
     const mine = own.get(account_id) ?? 0
     if (waiting === WAITING_REPORTS || mine === WAITING_OF_ACCOUNT) throw new LedgerBusy()
     waiting += 1
     own.set(account_id, mine + 1)
     try {
-      return await sumUsage(sums, { ...range, account_ids: [account_id] }, most)
+      return await ask()
     } finally {
       waiting -= 1
       const left = (own.get(account_id) ?? 1) - 1
@@ -90,7 +94,10 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
       const { end_user, fixed, sent } = labelled ?? { end_user: null, fixed: {}, sent: {} }
       return answered(budgetsOfCall(receipts, { ...key, model, end_user, tags: { ...sent, ...fixed } }))
     },
-    usage: (account_id, range, most) => answered(usageOf(account_id, range, most)),
+    usage: (account_id, range, most) =>
+      answered(inTurn(account_id, () => sumUsage(sums, { ...range, account_ids: [account_id] }, most))),
+    calls: (account_id, filter, page) =>
+      answered(inTurn(account_id, () => listCalls(sums, { ...filter, account_id }, page))),
   }
 }
 
@@ -104,6 +111,8 @@ export function shardedReports(shards: readonly ShardReports[]): ClientReports {
   return {
     call: (account_id, id) => firstFound(shards.map((each) => each.call(account_id, id))),
     refunded: (id) => addRefunds(shards.map((each) => each.refunded(id))),
+    calls: async (account_id, filter, page) =>
+      mergePages(await Promise.all(shards.map((each) => each.calls(account_id, filter, page))), page),
     archived: (id) => firstFound(shards.map((each) => each.archived(id))),
     holder: async (owner) => of(owner).holder(owner),
     budgets: async (owner, model, labelled) => of(owner).budgets(owner, model, labelled),

@@ -73,7 +73,7 @@ export function budgetLog(visit: Visit, id: string): HTMLElement {
   return view("Budget log", null, found.element)
 }
 
-function amountOf({ unit }: BudgetBody, amount: string): Child {
+export function amountOf({ unit }: Pick<BudgetBody, "unit">, amount: string): Child {
   return unit === "usd" ? usd(amount) : `${groupDigits(amount)} ${unit}`
 }
 

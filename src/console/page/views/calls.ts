@@ -43,18 +43,18 @@ export function callColumns(has_account: boolean): readonly PageColumn<CallBody>
 }
 
 /** Of an open call what it holds. */
-function chargeOf({ charge, held }: CallBody): Child {
+export function chargeOf({ charge, held }: Pick<CallBody, "charge" | "held">): Child {
   return charge === null ? el("span.quiet", usd(held), " held") : usd(charge)
 }
 
-function tokensOf({ usage }: CallBody): Child {
+export function tokensOf({ usage }: Pick<CallBody, "usage">): Child {
   if (usage === null) return none()
   const { prompt_tokens, completion_tokens } = usage
   const title = `${showCount(prompt_tokens)} prompt, ${showCount(completion_tokens)} completion`
   return count(prompt_tokens + completion_tokens, title)
 }
 
-function tookOf({ ttft_ms, duration_ms }: CallBody): Child {
+export function tookOf({ ttft_ms, duration_ms }: Pick<CallBody, "ttft_ms" | "duration_ms">): Child {
   return duration(duration_ms, ttft_ms === null ? "no output" : `first output after ${showDuration(ttft_ms)}`)
 }
 

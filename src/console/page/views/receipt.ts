@@ -85,7 +85,10 @@ function receiptOf(call: CallBody): HTMLElement {
 }
 
 /** A step, and with the first and the last one the hold, and how much of it was charged. */
-function stepOf({ name, at, after_ms, missing }: ReceiptStep, call: CallBody): HTMLElement {
+export function stepOf(
+  { name, at, after_ms, missing }: ReceiptStep,
+  call: Pick<CallBody, "held" | "charge">,
+): HTMLElement {
   const is_end = name !== "First output" && name !== "Last byte" && call.charge !== null
   const amount = name === "Held" ? [usd(call.held), " held"] : is_end ? [usd(call.charge), " charged"] : []
   return el(
@@ -184,7 +187,7 @@ function keyLink(account_id: string, id: string): HTMLElement {
   return callsLink({ key: id }, place)
 }
 
-function charge(call: CallBody): HTMLElement[] {
+export function charge(call: Pick<CallBody, "lines" | "charge">): HTMLElement[] {
   const rows = table<ReturnType<typeof costLines>[number]>({
     label: "Charge",
     columns: [

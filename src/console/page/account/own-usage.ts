@@ -1,0 +1,116 @@
+import { type UsageReport, UsageSums } from "../../../wire/usage-report.ts"
+import { showAxisCounts, showAxisUsd } from "../../amount.ts"
+import { type Metric, metrics, seriesOf } from "../../chart.ts"
+import { dailyUsage } from "../../daily.ts"
+import { withQuery } from "../../fragment.ts"
+import { showAxisTimes } from "../../times.ts"
+import { el, named } from "../element.ts"
+import { choice } from "../formats.ts"
+import { part, type ViewPart, type Visit } from "../part.ts"
+import { barPlot } from "../plot.ts"
+import { columnsOf, table } from "../table.ts"
+import { askOwn } from "./own-api.ts"
+
+const DAY_MS = 86_400_000
+const groupings = ["model", "day", "key", "end_user", "tag"] as const
+const TITLES = { model: "Model", day: "Day", key: "Key", end_user: "End user", tag: "Tag" } as const
+const spans = ["7", "30", "90"] as const
+
+type OwnUsageRow = UsageReport["data"][number]
+
+/** The usage of the account: a plot of its days, and its sums by model, day, key, end user or a tag. */
+export function ownUsage(visit: Visit): ViewPart {
+  let grouping: (typeof groupings)[number] = "model"
+  let days: (typeof spans)[number] = "30"
+  let metric: Metric = "money"
+  const reload = () => void made.load()
+  const tag = el("input", {
+    type: "text",
+    "aria-label": "Name of the tag",
+    placeholder: "team",
+    value: "team",
+    change: reload,
+  })
+  const chooseGrouping = choice(
+    "Group by",
+    groupings,
+    grouping,
+    (chosen) => {
+      grouping = chosen
+      tag.hidden = grouping !== "tag"
+      reload()
+    },
+    (one) => TITLES[one],
+  )
+  const chooseMetric = choice("Metric", metrics, metric, (chosen) => {
+    metric = chosen
+    reload()
+  })
+  const chooseDays = choice(
+    "Days",
+    spans,
+    days,
+    (chosen) => {
+      days = chosen
+      reload()
+    },
+    (one) => `${one} d`,
+  )
+  tag.hidden = true
+  const made = part(visit, {
+    title: "Usage",
+    tools: el("div.actions", chooseGrouping, tag, chooseMetric, chooseDays),
+    async content(signal) {
+      const by = grouping === "tag" ? `tag:${tag.value.trim()}` : grouping
+      const from = new Date((Math.floor(Date.now() / DAY_MS) - Number(days) + 1) * DAY_MS).toISOString()
+      const daily = await askOwn<UsageReport>(
+        withQuery("/usage", { from, by: by === "day" ? "day" : `day,${by}` }),
+        signal,
+      )
+      const sums = by === "day" ? daily : await askOwn<UsageReport>(withQuery("/usage", { from, by }), signal)
+      if (daily.data.length === 0) return el("p.empty", "No calls ended in these days.")
+      return el("div", plotOf(signal, daily, by, metric), rowsOf(sums, TITLES[grouping]))
+    },
+  })
+  return made
+}
+
+function plotOf(signal: AbortSignal, report: UsageReport, by: string, metric: Metric): HTMLElement {
+  const daily = dailyUsage(report, by)
+  const series = seriesOf(daily, metric)
+  const starts = daily.starts_at.map((at) => Date.parse(at) / 1_000)
+  const amounts = series.map(({ name, total }) => `${name || "all"} ${total}`).join(", ")
+  return barPlot(signal, {
+    height: 240,
+    starts,
+    end: (starts.at(-1) ?? 0) + DAY_MS / 1_000,
+    is_time: true,
+    series,
+    showX: showAxisTimes,
+    showY: metric === "money" ? showAxisUsd : showAxisCounts,
+    showStep: (at) => daily.starts_at[at]?.slice(0, 10) ?? "",
+    label: `${metric} by day and ${by}: ${amounts}`,
+  })
+}
+
+function rowsOf({ data, left_out }: UsageReport, title: string): HTMLElement {
+  const column = columnsOf(UsageSums)
+  const rows = table<OwnUsageRow>({
+    label: "Usage",
+    columns: [
+      [title, ({ group, name }) => (group === "" ? el("span.quiet", "none") : named(name ?? group))],
+      column("calls"),
+      column("prompt_tokens"),
+      column("cached_tokens"),
+      column("completion_tokens"),
+      column("charge"),
+    ],
+    empty: "",
+  })
+  rows.show(data)
+  return el(
+    "div",
+    rows.element,
+    left_out > 0 && el("p.quiet", "Only those with the highest charges are shown."),
+  )
+}

@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Page } from "playwright-core"
+import { dailyUsage } from "../../src/console/daily.ts"
+import { countedKinds, recordOf } from "../../src/kinds.ts"
+import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
+import { CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+
+/** Room for a browser on a busy machine. */
+const TEST_MS = 60_000
+const PERSON = "ann@example.com"
+
+const sums = {
+  prompt_tokens: 3,
+  cached_tokens: 1,
+  completion_tokens: 2,
+  overage: "0",
+  buckets: recordOf(countedKinds, () => 0),
+}
+
+test("the usage of days has a series for each of the dearest groups, and one for all others", () => {
+  const row = (day: string, group: string, charge: string) => ({
+    group: day,
+    name: null,
+    groups: { day, model: group },
+    names: {},
+    calls: 1,
+    charge,
+    ...sums,
+  })
+  const others = ["c", "d", "e", "f", "g"].map((name) => row("2026-11-02", name, "0.1"))
+  const daily = dailyUsage(
+    {
+      from: "2026-11-01T00:00:00Z",
+      to: "2026-11-03T12:00:00Z",
+      data: [
+        row("2026-11-01", "a", "1.000000001"),
+        row("2026-11-03", "a", "2"),
+        row("2026-11-03", "b", "1"),
+        ...others,
+      ],
+    },
+    "model",
+  )
+  expect(daily.starts_at.map((at) => at.slice(0, 10))).toEqual(["2026-11-01", "2026-11-02", "2026-11-03"])
+  expect(daily.data.map(({ group }) => group)).toEqual(["a", "b", "c", "d", "e", null])
+  expect(daily.data[0]).toMatchObject({
+    charge: ["1.000000001", "0", "2"],
+    calls: [1, 0, 1],
+    prompt_tokens: [3, 0, 3],
+  })
+  expect([daily.data[5]?.charge, daily.left_out]).toEqual([["0", "0.2", "0"], 2])
+})
+
+describe.skipIf(browserless("/account works"))(`D104: /account in headless Chromium (${BROWSER})`, () => {
+  let provider: Provider
+  let gateway: TestGateway
+  let browser: Browser
+  let page: Page
+  let account: Awaited<ReturnType<TestGateway["account"]>>
+  const requests: string[] = []
+  const complaints: string[] = []
+
+  beforeAll(async () => {
+    provider = await startProvider()
+    gateway = await startGateway(provider)
+    account = await gateway.account("10")
+    await gateway.admin("PATCH", `/accounts/${account.id}`, { name: "<b>Acme</b>", price_multiplier: "1.5" })
+    const other = await gateway.account("10")
+    for (const { key } of [account, account, other]) {
+      provider.replyOnce(json(200, chatCompletion("Hello", { usage: usage(10, 20) })))
+      await (await chat(gateway, key, { user: PERSON })).text()
+    }
+    browser = await openBrowser({ width: 1280, height: 900 })
+    page = await browser.context.newPage()
+    page.on("request", (request) => requests.push(request.url()))
+    page.on("pageerror", (error) => complaints.push(error.message))
+    page.on("console", (message) => {
+      if (message.type() === "error" || message.type() === "warning") complaints.push(message.text())
+    })
+    await page.goto(`${gateway.url}/account`)
+  }, TEST_MS)
+
+  afterAll(async () => {
+    expect(requests.filter((url) => new URL(url).origin !== gateway.url)).toEqual([])
+    expect(requests.filter((url) => url.includes(account.key) || url.includes("/admin"))).toEqual([])
+    expect(complaints.filter((text) => !text.startsWith("Failed to load resource"))).toEqual([])
+    await browser.close()
+    await gateway.stop()
+    await provider.stop()
+  }, TEST_MS)
+
+  const signIn = async (key: string) => {
+    await page.getByLabel("API key").fill(key)
+    await page.keyboard.press("Enter")
+  }
+
+  test(
+    "a wrong key is said plainly, the right one shows the account, and a reload has forgotten it",
+    async () => {
+      await signIn("tg_live_wrong")
+      await page.getByRole("alert").getByText("key").waitFor()
+      await signIn(account.key)
+      await page.getByRole("heading", { level: 1, name: "<b>Acme</b>" }).waitFor()
+      expect(
+        await page.evaluate(
+          "[document.cookie, localStorage.length, sessionStorage.length, location.href.includes('tg_live')]",
+        ),
+      ).toEqual(["", 0, 0, false])
+      expect(await browser.context.cookies()).toEqual([])
+      await page.reload()
+      await page.getByLabel("API key").waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "balance, usage by each dimension and receipts are those of the account, without multiplier and upstream",
+    async () => {
+      await signIn(account.key)
+      // 10 and 20 tokens cost 0.00009 USD, times 1.5; two calls.
+      await page.locator(".totals").getByText("$9.99973").first().waitFor()
+      const used = page.getByRole("table", { name: "Usage" }).locator("tbody tr")
+      for (const [choice, group] of [
+        ["Model", CHAT],
+        ["Day", new Date().toISOString().slice(0, 10)],
+        ["End user", PERSON],
+        ["Tag", "none"],
+      ] as const) {
+        await page
+          .getByRole("group", { name: "Group by" })
+          .getByRole("button", { name: choice, exact: true })
+          .click()
+        await used.first().getByText(group).waitFor()
+        const cells = await used.locator("td").allInnerTexts()
+        expect([cells[1], cells[5]]).toEqual(["2", "$0.00027"])
+      }
+      await page.getByRole("img", { name: "money by day and tag:team: none $0.00027" }).waitFor()
+      const calls = page.getByRole("table", { name: "Calls" }).locator("tbody tr")
+      expect(await calls.count()).toBe(2)
+      await calls.first().getByRole("link").click()
+      await page.getByRole("region", { name: "Timeline" }).getByText("$0.000135 charged").waitFor()
+      const shown = await page.locator("main").textContent()
+      expect(shown).toContain("$1.50 per 1M")
+      expect(shown).not.toMatch(/1\.5 |multiplier|upstream|first$/m)
+      await page.goBack()
+      await calls.first().waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "a key that is revoked asks for another one",
+    async () => {
+      await gateway.admin("DELETE", `/keys/${account.key_id}`)
+      await page.getByRole("group", { name: "Days" }).getByRole("button", { name: "7 d" }).click()
+      await page.getByText("The key is no longer accepted.").waitFor()
+      expect(await page.locator("main").textContent()).not.toContain("Acme")
+    },
+    TEST_MS,
+  )
+})
