@@ -4,6 +4,7 @@ import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
 import { endLostChanges } from "../../src/ledger/accounts/operator-log.ts"
 import { connect } from "../../src/ledger/database/address.ts"
+import { objectOf } from "../../src/wire/usage.ts"
 import { feedReaches } from "../support/horizon.ts"
 import { type AdminHarness, bodyFor, mount, openAdminHarness, queryFor, TOKEN } from "./admin-harness.ts"
 
@@ -225,12 +226,13 @@ test("D101, D102 with several shards, operators and the log are in the first one
   const send = async (method: string, path: string, token: string, body?: object) => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
     const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
-    return (await app.handle(new Request(`http://localhost/admin${path}`, init))).json()
+    return objectOf(await (await app.handle(new Request(`http://localhost/admin${path}`, init))).json())
   }
-  const { token } = await send("POST", "/operators", TOKEN, { name: "Ann", role: "billing" })
+  const made = await send("POST", "/operators", TOKEN, { name: "Ann", role: "billing" })
+  const token = String(made.token)
   const { id, shard } = await send("POST", "/accounts", token, { name: "x" })
-  await send("PATCH", `/accounts/${id}`, token, { name: "y" })
-  const { data } = await send("GET", `/log?resource=${id}`, token)
+  await send("PATCH", `/accounts/${String(id)}`, token, { name: "y" })
+  const { data } = await send("GET", `/log?resource=${String(id)}`, token)
   expect(shard).toBe("b")
   expect(data).toMatchObject([
     { actor: "Ann", method: "PATCH", before: { name: "x", shard: "b" }, after: { name: "y", shard: "b" } },
