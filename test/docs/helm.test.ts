@@ -53,7 +53,7 @@ function lines(value: unknown, indent: number): string {
 /** The part of Helm's templates that the chart uses. Throws on any other. */
 function render(release: string, given_values: Values): string {
   const all = { Values: given_values, Release: { Name: release }, Chart: { AppVersion: chart.appVersion } }
-  const text = readFileSync(join(CHART, "templates/tollgate.yaml"), "utf8")
+  const text = readFileSync(join(CHART, "templates/gateway.yaml"), "utf8")
     .replace(/^\{\{- (?:\/\*|if not).*-?\}\}\n/gm, "")
     .replace(/^ *\{\{- with (\S+) \}\}\n([\s\S]*?)^ *\{\{- end \}\}\n/gm, (_, path: string, body: string) =>
       isEmpty(valueAt(path, all))
