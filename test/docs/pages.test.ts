@@ -186,6 +186,21 @@ test("docs/budgets.md: an organisation with a team, and a budget that is changed
   expect(said).toMatch(/ changed +configured +Agreed with finance +All calls: 750 usd per month; hard/)
 })
 
+test("docs/finance.md: a month is closed", async () => {
+  const { ACCOUNT: _, ...ids } = await exampleIds()
+  const own = await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })
+  const { id: ACCOUNT }: { id: string } = JSON.parse(await own.text())
+  const now = new Date().toISOString()
+  const place = here({ ...ids, ACCOUNT })
+  const words = { ...place.words, "MONTH=2026-11 TO=2026-12-01": `MONTH=${now.slice(0, 7)} TO=${now}` }
+  const said = await play(take("docs/finance.md", "sh"), { ...place, words })
+  expect(said).toMatch(/^MODEL .*COST/m)
+  expect(said).toMatch(/^UPSTREAM .*demo-small/ms)
+  expect(said).toMatch(/^closing balance /m)
+  expect(said).toMatch(/^refunded /m)
+  expect(said).toMatch(/ configured /)
+})
+
 describe("programs with an SDK", () => {
   test("run as they stand, and print something", async () => {
     const programs = blocks.filter(({ language }) => language === "ts")

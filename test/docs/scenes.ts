@@ -94,6 +94,10 @@ export const scenes: Readonly<Record<string, Scene>> = {
     return [await stage.ask(entry, world, { body })]
   },
   "createAccount 200": twice({ name: "Acme" }),
+  // The worlds of the other operations have more accounts than a page has by default.
+  "listAccounts 200": async (stage, entry) => [
+    await stage.ask(entry, await stage.world(), { query: { limit: "1000" } }),
+  ],
   "createOperator 200": twice({ name: "Bob", role: "read" }),
   "listChanges 200": async (stage, entry) => {
     const [{ key_id }, { name, token }] = [await stage.world(), await stage.operator("support")]

@@ -63,14 +63,14 @@ export const withoutLabels = (ids: Ids) => sql`
 
 /**
  * Calls that were held or ended at another price than the customer price of that moment (D100), for accounts that have any; recorded is what
- * they held.
+ * they held. Released calls cost nothing at any price, and those whose hold came to nothing (D27) have none.
  */
 export const atOtherPrices = (ids: Ids) => sql`
   SELECT 'price' AS kind, ${h.account_id}, ${h.id}, ${h.amount_nano}::text AS recorded, NULL AS expected
   FROM ${holds} ${h} LEFT JOIN ${terms} ${t} ON ${t.id} = ${h.terms_id}
     LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} AND ${within(e.id, ids)} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id} AND ${within(c.id, ids)}
     LEFT JOIN LATERAL (${priceOfCall(sql`${h.account_id}`, sql`${h.terms_id}`, sql`${h.held_at}`)}) x ON true
-  WHERE ${within(h.id, ids)}
+  WHERE ${within(h.id, ids)} AND ${e.outcome} IS DISTINCT FROM 'released'
     AND (${t.customer_price_id} IS NOT NULL OR ${h.account_id} = ANY (ARRAY(SELECT account_id FROM ${customer_prices})))
     AND (x.is_current IS NOT TRUE OR x.price_multiplier_bp <> coalesce(${h.price_multiplier_bp}, ${par})
       OR ${t.customer_price_id} IS DISTINCT FROM (SELECT y.customer_price_id FROM ${terms} y
