@@ -19,4 +19,4 @@ CREATE UNIQUE INDEX "price_list_versions" ON "tollgate"."price_lists" USING btre
 CREATE UNIQUE INDEX "price_list_names" ON "tollgate"."price_lists" USING btree ("name") WHERE "tollgate"."price_lists"."version" = 1;--> statement-breakpoint
 CREATE INDEX "customer_prices_of_list" ON "tollgate"."customer_prices" USING btree ("price_list_id","assignment_id") WHERE "tollgate"."customer_prices"."price_list_id" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "customer_prices_of_assignment" ON "tollgate"."customer_prices" USING btree ("assignment_id") WHERE "tollgate"."customer_prices"."assignment_id" IS NOT NULL;--> statement-breakpoint
-ALTER TABLE "tollgate"."customer_prices" ADD CONSTRAINT "customer_price_of_list" CHECK (("tollgate"."customer_prices"."price_list_id" IS NULL) = ("tollgate"."customer_prices"."assignment_id" IS NULL) AND ("tollgate"."customer_prices"."ended_id" IS NULL OR "tollgate"."customer_prices"."assignment_id" IS NULL));
+ALTER TABLE "tollgate"."customer_prices" ADD CONSTRAINT "customer_price_of_list" CHECK (("price_list_id" IS NULL) = ("assignment_id" IS NULL) AND ("ended_id" IS NULL OR "assignment_id" IS NULL));
