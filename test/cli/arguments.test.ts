@@ -182,6 +182,8 @@ test("every line in the README and the other pages that calls the command line i
       ACCOUNT: "account",
       KEY_ID: "key",
       BUDGET: "budget",
+      MONTH: "2026-11",
+      TO: "2026-12-01",
     })
     expect({ line, understood: await understood(words) }).toMatchObject({ understood: {} })
   }
