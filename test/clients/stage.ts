@@ -1,6 +1,7 @@
 import { expect } from "bun:test"
 import {
   type CallRecord,
+  EARLY_COMMENTS,
   PRICE,
   PROVIDER_KEY,
   startGateway,
@@ -43,7 +44,7 @@ export async function openStage(cells: number) {
     if (answer === undefined) throw new Error(`nobody plays in ${exchange.request.path}`)
     return answer(exchange)
   })
-  const gateway = await startGateway(provider, configurationOf(provider.url, cells))
+  const gateway = await startGateway(provider, { ...EARLY_COMMENTS, ...configurationOf(provider.url, cells) })
   const doors: Door[] = []
 
   /** One cell after the other, so that tests that begin at once do not all ask for accounts at once. */
