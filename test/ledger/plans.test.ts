@@ -219,14 +219,21 @@ async function readOf(): Promise<Map<string, number>> {
 async function excessive(): Promise<string[]> {
   const found: string[] = []
   for (const [name, run] of Object.entries(work)) {
-    const before = await readOf()
-    await run()
-    for (const [table, read] of await readOf()) {
-      const rows = read - (before.get(table) ?? 0)
-      if (rows > (CHANGING.test(table) ? MANY_VERSIONS : MANY)) found.push(`${name}: ${rows} of ${table}`)
-    }
+    // What another session read before can be reported meanwhile, but only once: a bad plan reads as much again.
+    const first = await readBy(run)
+    const rows = first.length > 0 ? await readBy(run) : []
+    found.push(...rows.map((table) => `${name}: ${table}`))
   }
   return found
+}
+
+async function readBy(run: () => Promise<unknown>): Promise<string[]> {
+  const before = await readOf()
+  await run()
+  return [...(await readOf())].flatMap(([table, read]) => {
+    const rows = read - (before.get(table) ?? 0)
+    return rows > (CHANGING.test(table) ? MANY_VERSIONS : MANY) ? [`${rows} of ${table}`] : []
+  })
 }
 
 const onExpired = (count: number) => {
@@ -235,8 +242,6 @@ const onExpired = (count: number) => {
 
 /** Plans of its own for every statement, made now. */
 async function makePlans(): Promise<void> {
-  // A session that is idle reports what it read up to 10 s later, which would count for a statement of the next one.
-  await connection.run(flush, [], 1_000)
   connection = db.connection()
   sweeper = new Sweeper(connection, await steadyLease(), onExpired, 0)
   for (let times = 0; times < EXECUTIONS; times++) for (const run of Object.values(work)) await run()
