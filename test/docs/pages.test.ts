@@ -91,6 +91,12 @@ async function exampleIds(): Promise<{ ACCOUNT: string; KEY_ID: string; BUDGET: 
   return { ACCOUNT, KEY_ID, BUDGET, CALL: call.headers.get("x-request-id") ?? "none" }
 }
 
+/** What the demo's key reads about its account. */
+async function ownAccount(): Promise<{ id: string; key: { id: string } }> {
+  const own = await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })
+  return JSON.parse(await own.text())
+}
+
 test("the start message: an account that no page creates again", async () => {
   const steps = [...gateway.printed.matchAll(/^ {2}(\S.* run tollgate .*?) {2,}/gm)].map(([, step]) => step)
   expect(steps).toHaveLength(4)
@@ -188,8 +194,7 @@ test("docs/budgets.md: an organisation with a team, and a budget that is changed
 
 test("docs/finance.md: a month is closed", async () => {
   const { ACCOUNT: _, ...ids } = await exampleIds()
-  const own = await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })
-  const { id: ACCOUNT }: { id: string } = JSON.parse(await own.text())
+  const { id: ACCOUNT } = await ownAccount()
   const now = new Date().toISOString()
   const place = here({ ...ids, ACCOUNT })
   const words = { ...place.words, "MONTH=2026-11 TO=2026-12-01": `MONTH=${now.slice(0, 7)} TO=${now}` }
@@ -244,8 +249,7 @@ describe("the other blocks", () => {
   })
 
   test("docs/billing.md: a key gets a label, and its calls are summed by it", async () => {
-    const own = await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })
-    const { key: shown }: { key: { id: string } } = JSON.parse(await own.text())
+    const { key: shown } = await ownAccount()
     const said = await play(
       take("docs/billing.md", "sh", "Whose call it was, and what for"),
       here({ KEY_ID: shown.id }),
