@@ -4,11 +4,11 @@ import { OwnAccount, Receipt } from "../../../wire/receipt.ts"
 import { withQuery } from "../../fragment.ts"
 import type { ListBody } from "../admin-api.ts"
 import { button, el, named } from "../element.ts"
-import { ago, brief, callLink, chip, detail, entriesOf, failureChip, names, usd } from "../formats.ts"
+import { ago, brief, callLink, chip, detail, entriesOf, usd } from "../formats.ts"
 import { part, type ViewPart, type Visit, view } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 import { amountOf } from "../views/budgets.ts"
-import { chargeOf, tokensOf, tookOf } from "../views/calls.ts"
+import { chargeOf, stateOf, tokensOf, tookOf } from "../views/calls.ts"
 import { askOwn } from "./own-api.ts"
 import { ownUsage } from "./own-usage.ts"
 
@@ -99,9 +99,7 @@ function calls(visit: Visit): ViewPart {
       column("held_at", ({ held_at }) => brief(held_at)),
       column("model"),
       column("operation"),
-      column("state", ({ state, failure }) =>
-        names([chip(state), failure === null ? null : failureChip(failure)]),
-      ),
+      column("state", stateOf),
       column("charge", chargeOf),
       ["Tokens", tokensOf, "right"],
       column("duration_ms", tookOf),

@@ -33,13 +33,16 @@ export function callColumns(has_account: boolean): readonly PageColumn<CallBody>
     ...(has_account ? [column("account_id", ({ account_id }) => accountLink(account_id))] : []),
     column("model"),
     column("operation"),
-    column("state", ({ state, failure }) =>
-      names([chip(state), failure === null ? null : failureChip(failure)]),
-    ),
+    column("state", stateOf),
     column("charge", chargeOf),
     ["Tokens", tokensOf, "right"],
     column("duration_ms", tookOf),
   ]
+}
+
+/** The state of a call, and its failure. */
+export function stateOf({ state, failure }: Pick<CallBody, "state" | "failure">): Child {
+  return names([chip(state), failure === null ? null : failureChip(failure)])
 }
 
 /** Of an open call what it holds. */
