@@ -3,7 +3,7 @@ import type { Page } from "playwright-core"
 import { dailyUsage } from "../../src/console/daily.ts"
 import { countedKinds, recordOf } from "../../src/kinds.ts"
 import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
-import { CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { CHAT, chat, startGateway, type TestGateway, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 
 /** Room for a browser on a busy machine. */
@@ -137,7 +137,7 @@ describe.skipIf(browserless("/account works"))(`D104: /account in headless Chrom
       }
       await page.getByRole("img", { name: "money by day and tag:team: none $0.00027" }).waitFor()
       const calls = page.getByRole("table", { name: "Calls" }).locator("tbody tr")
-      expect(await calls.count()).toBe(2)
+      await untilIs(() => calls.count(), 2)
       await calls.first().getByRole("link").click()
       await page.getByRole("region", { name: "Timeline" }).getByText("$0.000135 charged").waitFor()
       const shown = await page.locator("main").textContent()

@@ -15,6 +15,7 @@ import {
   endSound,
   startGateway,
   type TestGateway,
+  untilIs,
 } from "../support/gateway.ts"
 import {
   chatCompletion,
@@ -164,7 +165,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       const id = answer.headers.get("x-request-id") ?? ""
       await visit("#/live")
       await main().getByText("1 open call, holding").waitFor()
-      expect(await main().locator("tbody tr").count()).toBe(1)
+      await untilIs(() => main().locator("tbody tr").count(), 1)
       go_on.resolve()
       await answer.text()
       await main().getByText("No calls in progress.").waitFor()
@@ -295,7 +296,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await row.getByRole("button", { name: "Void the credit of 3.25 USD" }).click()
       await inDialog().getByRole("button", { name: "Void" }).click()
       await row.getByText("$0.00").waitFor()
-      expect(await row.getByRole("button").count()).toBe(0)
+      await untilIs(() => row.getByRole("button").count(), 0)
     },
     TEST_MS,
   )
@@ -349,7 +350,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await inDialog().getByText("can never be used again").waitFor()
       await inDialog().getByRole("button", { name: "Revoke" }).click()
       await row.getByText("revoked").waitFor()
-      expect(await row.getByRole("button").count()).toBe(0)
+      await untilIs(() => row.getByRole("button").count(), 0)
     },
     TEST_MS,
   )
@@ -456,7 +457,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await page.waitForURL(/actor=Ann/)
       const row = page.getByRole("table", { name: "Log" }).locator("tbody tr")
       await row.getByText("Contract 118").waitFor()
-      expect(await row.count()).toBe(1)
+      await untilIs(() => row.count(), 1)
       expect(await row.textContent()).toContain('price_multiplier: "1" → "1.25"')
     },
     TEST_MS,
@@ -490,10 +491,10 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       }
       await client.end()
       await visit("#/calls?failure=no_output")
-      expect(await main().locator("tbody tr").count()).toBe(50)
+      await untilIs(() => main().locator("tbody tr").count(), 50)
       await page.getByRole("link", { name: "Older" }).click()
       await page.getByRole("link", { name: "Newest" }).waitFor()
-      expect(await main().locator("tbody tr").count()).toBe(10)
+      await untilIs(() => main().locator("tbody tr").count(), 10)
       await visit("#/?range=1h")
       await page.getByRole("link", { name: "The response had no output" }).click()
       await main().getByText("no_output").first().waitFor()
@@ -556,7 +557,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await page.unroute("**/admin/upstreams")
       await page.getByRole("button", { name: "Try again" }).click()
       await page.getByRole("table", { name: "Upstreams" }).getByText("ready").first().waitFor()
-      expect(await page.getByRole("alert").count()).toBe(0)
+      await untilIs(() => page.getByRole("alert").count(), 0)
     },
     TEST_MS,
   )
@@ -631,7 +632,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await page.keyboard.press("Enter")
       await page.getByRole("link", { name: "Clear" }).waitFor()
       await main().getByRole("link", { name: "Second" }).waitFor()
-      expect(await main().getByRole("link", { name: "onerror" }).count()).toBe(0)
+      await untilIs(() => main().getByRole("link", { name: "onerror" }).count(), 0)
       await page.getByRole("link", { name: "Clear" }).press("Enter")
       await main().getByRole("link", { name: "onerror" }).waitFor()
       await main().getByRole("link", { name: "Second" }).focus()
