@@ -138,10 +138,15 @@ async function isWritable(path: string): Promise<boolean> {
   }
 }
 
+const FIX_AUTHORITY = "Name the file of the server's authority in NODE_EXTRA_CA_CERTS."
 const FIXES = (setting: string): Readonly<Record<string, string>> => ({
   "28P01": `Correct the user or the password in ${setting}.`,
   "28000": `Allow this user in pg_hba.conf, or correct ${setting}.`,
   "3D000": `Create the database (createdb), or correct its name in ${setting}.`,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: FIX_AUTHORITY,
+  SELF_SIGNED_CERT_IN_CHAIN: FIX_AUTHORITY,
+  DEPTH_ZERO_SELF_SIGNED_CERT: FIX_AUTHORITY,
+  ERR_TLS_CERT_ALTNAME_INVALID: `Use a name of the server's certificate in ${setting}.`,
 })
 
 const VERSIONS: Readonly<Record<Version, FindingVerdict>> = {
