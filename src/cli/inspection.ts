@@ -10,6 +10,7 @@ import { databaseReason } from "../ledger/database/database.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
 import { readUnfit } from "../ledger/database/fitness.ts"
 import { readVersion, type Version } from "../ledger/database/migration.ts"
+import { IdentityProvider, SignInRefused } from "../oidc/identity-provider.ts"
 import { configPath, configuredShards, readConfig } from "../start/setup.ts"
 import { isObject } from "../wire/usage.ts"
 import { reasonOf } from "./cli-error.ts"
@@ -32,6 +33,7 @@ export async function inspect(sources: Sources, calls: boolean): Promise<Finding
     "value" in file ? [finding("operators", operators(told, config))] : [],
     databases(told, config),
     config === null ? [] : inspectUpstreams(config, calls),
+    config === null ? [] : signIn(told, config),
     Promise.all(
       addresses(told, config).map(async ([host, port, names]) =>
         finding(`port ${port}`, await listening(host, port, names)),
@@ -78,6 +80,25 @@ function operators({ host, port, admin_token }: Environment, config: Config | nu
   if (config === null) return "the demo creates an admin token"
   if (admin_token === null) return "/admin is disabled, because TOLLGATE_ADMIN_TOKEN is not set"
   return admin === null ? "/admin shares the port of the clients" : `/admin has its own port, ${admin.port}`
+}
+
+/** True if the OpenID provider of the console can be discovered (D103). */
+async function signIn({ admin_token }: Environment, { oidc }: Config): Promise<Finding[]> {
+  if (oidc === null) return []
+  const provider = new IdentityProvider(oidc)
+  try {
+    await provider.discover()
+  } catch (error) {
+    const found = error instanceof SignInRefused ? error.reason : reasonOf(error)
+    return [
+      finding("sign-in", [`${oidc.issuer}: ${found}`, "Correct admin.oidc.issuer, or check the network."]),
+    ]
+  }
+  if (admin_token === null)
+    return [finding("sign-in", ["there is no /admin to sign in to", "Set TOLLGATE_ADMIN_TOKEN."])]
+  return [
+    finding("sign-in", `${provider.name} was discovered; its redirect URI here is ${provider.redirect_uri}`),
+  ]
 }
 
 /** The shards of the configuration, or the one database of the environment (D74). */

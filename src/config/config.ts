@@ -6,6 +6,7 @@ import type { OperationName } from "../wire/call.ts"
 import type { Fault } from "../wire/fault.ts"
 import type { ModelSettings, Settings, Shard } from "./file.ts"
 import type { UpstreamSettings } from "./file-upstream.ts"
+import type { OidcSettings } from "./oidc.ts"
 import type { Decoded } from "./schema.ts"
 
 /** The parsed configuration: units in the names, prices parsed, upstreams resolved. What it has as the file has it is said there. */
@@ -111,7 +112,15 @@ export type AdminAddress = Pick<NonNullable<Config["admin"]>, "host" | "port">
 /** A byte of a body is there as itself, as text, as a value, and as what is sent; all at a time while it is read (D77). */
 export const COPIES = 4
 
-export interface Config extends Decoded<Static<typeof Settings>> {
+type FileSettings = Decoded<Static<typeof Settings>>
+
+export interface Config extends Omit<FileSettings, "admin"> {
+  /** The separate listener for operators (D39); null if they share the public one. Read at the start only. */
+  readonly admin:
+    | (Omit<NonNullable<FileSettings["admin"]>, "oidc" | "port"> & { readonly port: number })
+    | null
+  /** Sign-in to the console by an OpenID provider (D103); null for none. Read at the start only. */
+  readonly oidc: OidcSettings | null
   readonly vendors: readonly string[]
   readonly upstreams: readonly Upstream[]
   readonly models: readonly Model[]

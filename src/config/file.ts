@@ -4,6 +4,7 @@ import { operationNames } from "../wire/call.ts"
 import { EXPECTED } from "../wire/fault.ts"
 import { TAG_NAME } from "../wire/labels.ts"
 import { Family, UpstreamSection } from "./file-upstream.ts"
+import { OidcSection } from "./oidc.ts"
 import {
   count,
   duration,
@@ -42,6 +43,8 @@ const ROUTES = [
 
 export const PRICE_EXPECTED =
   'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)'
+
+export const ADMIN_PORT = "an integer from 0 to 65535"
 
 const Way = section({
   use: key("The name of an upstream.", text()),
@@ -278,7 +281,7 @@ export const Settings = section({
       ),
     }),
   }),
-  /** The separate listener for operators (D39); null if they share the public one. Read at the start only. */
+  /** The separate listener for operators (D39), if it has a port, and their sign-in (D103). Read at the start only. */
   admin: Type.Optional(
     Type.Object(
       {
@@ -291,10 +294,11 @@ export const Settings = section({
           }),
         ),
         port: key(
-          "0 picks a free one.",
-          Type.Integer({ minimum: 0, maximum: 65_535, [EXPECTED]: "an integer from 0 to 65535" }),
+          "0 picks a free one. Required, unless there is only `oidc`.",
+          Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535, [EXPECTED]: ADMIN_PORT })),
         ),
         open_metrics: key("`/metrics` here needs no admin token.", flag()),
+        oidc: Type.Optional(OidcSection),
       },
       { additionalProperties: false, [EXPECTED]: "a mapping of host and port" },
     ),

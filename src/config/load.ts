@@ -13,11 +13,12 @@ import {
   operationsOf,
   type Upstream,
 } from "./config.ts"
-import { ConfigFile, type FileModel, ModelSettings, Settings } from "./file.ts"
+import { ADMIN_PORT, ConfigFile, type FileModel, ModelSettings, Settings } from "./file.ts"
 import { upstreamOf } from "./load-upstream.ts"
 import { priceOf, serviceTiersOf, tiersOf } from "./model-prices.ts"
 import { checkSet, refusedIn } from "./model-requests.ts"
-import { decoded } from "./schema.ts"
+import { checkOidc } from "./oidc.ts"
+import { type Decoded, decoded } from "./schema.ts"
 import { complete, type Environ, type FaultReport, resolve, type Sources, under } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
@@ -53,8 +54,10 @@ function configFrom(file: ConfigFile, env: Environ, report: FaultReport): Config
   )
   const { keep } = file.journal
   const { show_price_multiplier, show_margin } = file.receipts
+  const settings = decoded(Settings, file)
   const config: Config = {
-    ...decoded(Settings, file),
+    ...settings,
+    ...operatorsOf(settings.admin, report),
     receipts: { show_price_multiplier: show_price_multiplier || show_margin, show_margin },
     vendors: file.vendors,
     upstreams: [...upstreams.values()],
@@ -73,6 +76,16 @@ function configFrom(file: ConfigFile, env: Environ, report: FaultReport): Config
     report("idempotency.keep_answers", "at most 24h, the lifetime of an Idempotency-Key")
   }
   return config
+}
+
+/** The operators' listener and sign-in. A listener needs a port; a sign-in alone has the clients' listener. */
+function operatorsOf(admin: Decoded<Static<typeof Settings>>["admin"], report: FaultReport) {
+  if (admin === null) return { admin, oidc: null }
+  const { oidc, port, ...listener } = admin
+  if (oidc !== null) checkOidc(oidc, under(report, "admin.oidc"))
+  if (port !== null) return { admin: { ...listener, port }, oidc }
+  if (oidc === null || listener.open_metrics) report("admin.port", ADMIN_PORT)
+  return { admin: null, oidc }
 }
 
 /** Origins must be in the form that browsers send, because they are compared byte for byte: no trailing slash, no default port, no `*`. */

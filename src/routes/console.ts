@@ -1,19 +1,23 @@
 import { fileURLToPath } from "node:url"
 import { KindGuard } from "@sinclair/typebox"
 import type { BunPlugin } from "bun"
+import type { IdentityProvider } from "../oidc/identity-provider.ts"
 import { fingerprinted, loadFile, pagePolicy, pageRoutes, type ServedFile } from "./served-file.ts"
 
 /** Also forbids the browser to turn text into markup, such as the name of an account. */
 const POLICY = pagePolicy("img-src 'self'", "require-trusted-types-for 'script'", "trusted-types 'none'")
 
-/** `/console`: the operators' page, which asks `/admin` with the token that is typed into it (D50). */
-export function operatorsConsole() {
+/**
+ * `/console`: the operators' page, which asks `/admin` with the token that is typed into it (D50), or after a sign-in by the
+ * provider whose name and address stand in it (D103).
+ */
+export function operatorsConsole(provider: IdentityProvider | null) {
   return pageRoutes({
     name: "console",
     path: "/console",
     other_path: "/console/",
     policy: POLICY,
-    html: () => load("../console/page/page.html", "text/html; charset=utf-8"),
+    html: () => consolePage(provider),
     assets: assetsOf("../console/page/main.ts"),
     operationId: "getConsole",
     summary: "Operator console",
@@ -36,6 +40,15 @@ export function holdersPage() {
     description:
       "An HTML page that calls `/v1` with the API key that its holder enters: balance, usage, credits, budgets and receipts of the account. The page keeps the key in its memory only. Everything that it loads is served by the gateway.",
   })
+}
+
+/** The page, with the name of the provider and the address that begins a sign-in there. */
+async function consolePage(provider: IdentityProvider | null): Promise<ServedFile> {
+  const html = await Bun.file(new URL(import.meta.resolve("../console/page/page.html"))).text()
+  const signIn = ({ name, settings }: IdentityProvider) =>
+    ` data-provider="${Bun.escapeHTML(name)}" data-sign-in="${settings.public_url}/admin/oidc"`
+  const whole = html.replace(/(?<=id="console")/, () => (provider === null ? "" : signIn(provider)))
+  return fingerprinted(new TextEncoder().encode(whole).buffer, "text/html; charset=utf-8")
 }
 
 const assetsOf = (entry: string) => ({

@@ -74,7 +74,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
   if (audience !== "clients") {
     if (is_open) others.use(metrics(gateway.metrics, null))
     else if (admin_token !== null) others.use(metrics(gateway.metrics, operatorsOnly(operators, admin_token)))
-    if (admin_token !== null) others.use(operatorsConsole())
+    if (admin_token !== null) others.use(operatorsConsole(operators.identity_provider ?? null))
     others.use(adminRoutes(operators))
   }
   app.use(others.use(docs(() => gateway.config.models)))

@@ -14,6 +14,7 @@ import type { ShardDatabase } from "../ledger/shards.ts"
 import type { Log } from "../log.ts"
 import { createMetrics, type Metrics } from "../metrics/metrics.ts"
 import { UsageWarnings } from "../metrics/usage-warnings.ts"
+import { IdentityProvider } from "../oidc/identity-provider.ts"
 import { checkpoint } from "../settlement/settle.ts"
 import type { MetricsPush } from "../traces/metrics-push.ts"
 import type { Tracer } from "../traces/trace.ts"
@@ -162,6 +163,8 @@ export class Service {
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
       draining: () => this.shutdown.begun,
       addressOf: (request: Request) => (this.admin_server ?? this.server).addressOf(request),
+      identity_provider: config.oidc === null ? null : new IdentityProvider(config.oidc),
+      signInFailed: (reason: string) => log.warn({ reason }, "a sign-in by the OpenID provider failed"),
       onChange: metrics.changed,
       onAudit: metrics.audited,
     }

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { startScriptedIssuer } from "../oidc/scripted-issuer.ts"
 import { emptyDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, type ConfigChanges, configFor, startGateway } from "../support/gateway.ts"
 import { startProvider } from "../support/provider.ts"
@@ -288,5 +289,34 @@ describe("tollgate check", () => {
   test("without a database of one's own the embedded one, which is not started", async () => {
     const findings = await check({}, { DATABASE_URL: "" })
     expect(findings.find(({ what }) => what === "database")?.found).toStartWith("embedded, in ")
+  })
+})
+
+describe("tollgate check, with admin.oidc (D103)", () => {
+  const signIn = async (issuer: string, variables = {}) => {
+    const oidc = { issuer, client_id: "tollgate", client_secret: "s3cret", roles: { staff: "read" } }
+    const findings = await check(
+      { admin: { oidc: { ...oidc, public_url: "https://tollgate.example.com" } } },
+      variables,
+    )
+    return findings.find(({ what }) => what === "sign-in")
+  }
+
+  test("says whether the issuer is discovered, and what to register there", async () => {
+    const issuer = await startScriptedIssuer("tollgate")
+    expect(await signIn(issuer.issuer)).toMatchObject({
+      ok: true,
+      found: `${new URL(issuer.issuer).host} was discovered; its redirect URI here is https://tollgate.example.com/admin/oidc/callback`,
+    })
+    expect(await signIn(issuer.issuer, { TOLLGATE_ADMIN_TOKEN: "" })).toMatchObject({
+      ok: false,
+      fix: "Set TOLLGATE_ADMIN_TOKEN.",
+    })
+    await issuer.stop()
+    expect(await signIn(issuer.issuer)).toMatchObject({
+      ok: false,
+      found: expect.stringMatching(/^http:\S+: .*Unable to connect/),
+      fix: "Correct admin.oidc.issuer, or check the network.",
+    })
   })
 })

@@ -242,7 +242,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "D39 a token in the file",
       and({ admin: { port: 1, token: "x" } }),
-      "admin.token: expected a known key: host, port, open_metrics",
+      "admin.token: expected a known key: host, port, open_metrics, oidc",
     ],
 
     [

@@ -27,6 +27,7 @@ describe("the example of docs/configuration.md", () => {
     })
     const expected: Config = {
       admin: null,
+      oidc: null,
       tags: [],
       cors: { origins: [] },
       vendors: ["anthropic"],

@@ -100,6 +100,8 @@ const PROMISED = [
   "GET /admin/session",
   "POST /admin/session",
   "DELETE /admin/session",
+  "GET /admin/oidc",
+  "GET /admin/oidc/callback",
   "GET /console",
 ]
 

@@ -5,11 +5,13 @@ import { InFlight } from "../../src/admission/in-flight.ts"
 import { KeyLoads } from "../../src/admission/key-loads.ts"
 import { Memory } from "../../src/admission/memory.ts"
 import { loadConfig } from "../../src/config/load.ts"
+import type { OidcSettings } from "../../src/config/oidc.ts"
 import { demoConfig } from "../../src/demo/demo-config.ts"
 import { operatorLedger } from "../../src/ledger/sharded-operators.ts"
 import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { UsageWarnings } from "../../src/metrics/usage-warnings.ts"
+import { IdentityProvider } from "../../src/oidc/identity-provider.ts"
 import { createApp } from "../../src/service/app.ts"
 import type { Gateway } from "../../src/service/gateway.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
@@ -17,6 +19,12 @@ import { HiddenOutput } from "../../src/upstream/hidden-output.ts"
 
 const unasked = () => {
   throw new Error("the reference asks neither the ledger nor a provider")
+}
+
+const SIGN_IN: OidcSettings = {
+  ...{ issuer: "https://login.example.com", client_id: "tollgate", client_secret: null, name: null },
+  ...{ public_url: "https://tollgate.example.com", scopes: ["openid"], role_claim: "groups", roles: {} },
+  ...{ name_claim: "email", allowed: null, session_ms: 1 },
 }
 
 /** The whole application with nothing behind it: what the reference describes, it must not need. */
@@ -70,6 +78,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     ledger: operatorLedger([{ name: "main", open: true, database }]),
     limits: config.limits,
     models: config.models,
+    identity_provider: new IdentityProvider(SIGN_IN),
     upstreams: unasked,
   })
 }

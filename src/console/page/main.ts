@@ -36,7 +36,7 @@ const places: Readonly<Record<string, MenuEntry>> = {
   audit: { name: "Audit", view: audit },
 }
 
-const root = document.querySelector("#console")
+const root = document.querySelector<HTMLElement>("#console")
 let visiting = new AbortController()
 let frame: Shell | null = null
 
@@ -49,7 +49,7 @@ function askForToken(reason: string | null): void {
   leave()
   frame = null
   document.title = "Tollgate console"
-  root?.replaceChildren(signIn(reason, show))
+  root?.replaceChildren(signIn(reason, show, root.dataset))
   root?.querySelector("input")?.focus()
 }
 

@@ -84,8 +84,12 @@ function search(): { readonly element: HTMLElement; forget(): void } {
 const WRONG_TOKEN =
   "This is not the admin token of the gateway. Use the value of TOLLGATE_ADMIN_TOKEN, or the token that the demo printed when it started."
 
-/** The sign-in form; `reason` says why an earlier session ended. */
-export function signIn(reason: string | null, opened: () => void): HTMLElement {
+/** The sign-in form, with a button for the OpenID provider if there is one; `reason` says why an earlier session ended. */
+export function signIn(
+  reason: string | null,
+  opened: () => void,
+  { provider, signIn: href = "" }: DOMStringMap,
+): HTMLElement {
   const hint = "The session ends when you sign out, or after 12 hours."
   const { rows, values, refuse } = form([{ name: "token", label: "Admin token", hint, kind: "password" }])
   const fault = el("p.fault", { role: "alert" }, reason ?? "")
@@ -110,5 +114,6 @@ export function signIn(reason: string | null, opened: () => void): HTMLElement {
     icon(48),
     el("h1", { tabindex: -1 }, "Tollgate console"),
     el("form", { submit: (event) => void send(event), novalidate: true }, ...rows, fault, go),
+    provider !== undefined && button(`Sign in with ${provider}`, () => location.assign(href)),
   )
 }

@@ -21,6 +21,7 @@ import { keyRoutes } from "./keys.ts"
 import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import { moveRoutes } from "./moves.ts"
 import { operatorRoutes } from "./named-operators.ts"
+import { oidcRoutes } from "./oidc.ts"
 import { operatorLogRoutes } from "./operator-log.ts"
 import type { Operators } from "./operators.ts"
 import { priceListRoutes } from "./price-lists.ts"
@@ -49,6 +50,8 @@ export function adminRoutes(operators: Operators) {
     await known({ request })
     checkRole(request, rightsFor(request.method, route).role)
   }
+  const { identity_provider = null } = operators
+  if (identity_provider !== null) admin.use(oidcRoutes(operators, admin_token, identity_provider))
   return admin
     .use(sessionRoutes(operators, admin_token))
     .onParse(guard)

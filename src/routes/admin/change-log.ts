@@ -89,7 +89,9 @@ export async function ending({
   const [status, answer] =
     responseValue instanceof ElysiaCustomStatusResponse
       ? [Number(responseValue.code), responseValue.response]
-      : [200, responseValue]
+      : responseValue instanceof Response
+        ? [responseValue.status, undefined]
+        : [200, responseValue]
   await running
     .get(request)?.(status, answer)
     .catch(() => undefined)

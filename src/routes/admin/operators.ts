@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts"
 import type { Audit } from "../../ledger/archive/audit.ts"
 import type { OperatorLedger } from "../../ledger/operators.ts"
+import type { IdentityProvider } from "../../oidc/identity-provider.ts"
 import type { ChangeBody } from "../../wire/operators.ts"
 import type { Role } from "../../wire/roles.ts"
 import type { UpstreamBody } from "../../wire/statistics.ts"
@@ -21,6 +22,10 @@ export interface Operators {
   draining?(): boolean
   /** The address that sent a request; null if the connection is over. */
   addressOf?(request: Request): string | null
+  /** Signs persons in to the console (D103); null or absent for none. */
+  readonly identity_provider?: IdentityProvider | null
+  /** Called with the reason of each sign-in that the provider, or the roles of the configuration, refused. */
+  signInFailed?(reason: string): void
   /** Called with the outcome of each change in the log. */
   onChange?(role: Role, outcome: ChangeBody["outcome"]): void
   /** Called with the result of each audit. */

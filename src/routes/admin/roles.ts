@@ -1,7 +1,7 @@
 import type { Role } from "../../wire/roles.ts"
 
 /**
- * The least role for each route below `/admin` that is not a GET, which needs `read` (D101). With fields, a body that has no others
+ * The least role for each route below `/admin` that is not a GET, which needs `read` (D101), and for a GET that opens a session (D103). With fields, a body that has no others
  * needs only `role`.
  */
 interface Rights {
@@ -20,6 +20,7 @@ const ADMIN = { role: "admin" } as const
 export const rights: Readonly<Record<string, Rights>> = {
   "POST /admin/session": { role: "read" },
   "DELETE /admin/session": { role: "read" },
+  "GET /admin/oidc/callback": { role: "read" },
   "POST /admin/accounts": BILLING,
   "PATCH /admin/accounts/:id": SUSPEND,
   "POST /admin/accounts/:id/keys": BILLING,
@@ -58,8 +59,8 @@ const READING: Rights = { role: "read", is_change: false }
 
 /** The rights that a route needs. Throws for one that is not in the table, so that none is open by mistake. */
 export function rightsFor(method: string, route: string): Rights {
-  if (method === "GET" || method === "HEAD") return READING
   const found = rights[`${method} ${route}`]
+  if (found === undefined && (method === "GET" || method === "HEAD")) return READING
   if (found === undefined) throw new Error(`no role is set for ${method} ${route}`)
   return found
 }

@@ -1,6 +1,8 @@
 import { timingSafeEqual } from "node:crypto"
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import type { Actor } from "../../ledger/accounts/operators.ts"
+import { OIDC } from "../../oidc/person.ts"
 import { SessionBody } from "../../wire/operators.ts"
 import { ofOperators } from "../reference/examples.ts"
 import { answer, SESSION_COOKIE } from "../reference/operation.ts"
@@ -14,6 +16,8 @@ const SESSION_S = 12 * 3_600
 const SECRET_BYTES = 32
 /** The length of `SECRET_BYTES` bytes in Base64url. */
 const RANDOM_CHARACTERS = 43
+/** The attribute of a cookie that is sent by HTTPS only. */
+export const SECURE = "; Secure"
 
 /** `/admin/session`: the console signs in with the admin token and gets a session cookie (D50). */
 export function sessionRoutes(operators: Operators, admin_token: string) {
@@ -34,10 +38,8 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
     .post(
       "/session",
       async ({ request, set, status }) => {
-        const secret = newSecret(admin_token)
-        const hash = hashOf(secret, admin_token)
-        await ledger.openSession(hash, SESSION_S, actorOf(request))
-        set.headers["set-cookie"] = cookie(secret, SESSION_S, request.headers)
+        const secure = secureAttribute(request.headers)
+        set.headers["set-cookie"] = await openedSession(operators, admin_token, request, SESSION_S, secure)
         return status(204, undefined)
       },
       { ...signingIn, transform: operatorsOnly(operators, admin_token) },
@@ -47,7 +49,7 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
       async ({ request, set, status }) => {
         const secret = secretOf(request, admin_token)
         if (secret !== null) await ledger.endSession(hashOf(secret, admin_token))
-        set.headers["set-cookie"] = cookie("", 0, request.headers)
+        set.headers["set-cookie"] = cookie("", 0, secureAttribute(request.headers))
         return status(204, undefined)
       },
       { ...signingOut, transform: guard },
@@ -61,9 +63,27 @@ export function operatorsOrConsole(operators: Operators, admin_token: string) {
     if (isAuthorized(request)) return
     const secret = request.headers.has("authorization") ? null : secretOf(request, admin_token)
     const actor = secret === null ? null : await operators.ledger.actorOfSession(hashOf(secret, admin_token))
-    if (actor === null) await tokenOnly({ request })
+    if (actor === null || isOutside(actor, operators)) await tokenOnly({ request })
     else authorized(request, actor)
   }
+}
+
+/** True for a person of an OpenID provider that is no longer configured (D103). */
+function isOutside({ name, operator_id }: Actor, { identity_provider = null }: Operators): boolean {
+  return operator_id === null && name.startsWith(OIDC) && identity_provider === null
+}
+
+/** Opens a session for whom the request comes from, and returns its cookie. */
+export async function openedSession(
+  { ledger }: Operators,
+  admin_token: string,
+  request: Request,
+  last_s: number,
+  secure: string,
+): Promise<string> {
+  const secret = newSecret(admin_token)
+  await ledger.openSession(hashOf(secret, admin_token), last_s, actorOf(request))
+  return cookie(secret, last_s, secure)
 }
 
 /**
@@ -72,9 +92,14 @@ export function operatorsOrConsole(operators: Operators, admin_token: string) {
  */
 function secretOf({ headers, method }: Request, admin_token: string): string | null {
   if (!isOwnOrigin(headers, method)) return null
-  const pairs = (headers.get("cookie") ?? "").split(";").map((pair) => pair.trim().split("="))
-  const secret = pairs.find(([name]) => name === SESSION_COOKIE)?.[1] ?? null
+  const secret = cookieIn(headers, SESSION_COOKIE)
   return secret !== null && isSigned(secret, admin_token) ? secret : null
+}
+
+/** The value of a cookie; null without it. */
+export function cookieIn(headers: Headers, wanted: string): string | null {
+  const pairs = (headers.get("cookie") ?? "").split(";").map((pair) => pair.trim().split("="))
+  return pairs.find(([name]) => name === wanted)?.[1] ?? null
 }
 
 /** A random text and its signature, so that a forged cookie is refused without a query. */
@@ -106,9 +131,13 @@ function isOwnOrigin(headers: Headers, method: string): boolean {
   return URL.canParse(origin) && new URL(origin).host === headers.get("host")
 }
 
-/** Scripts cannot read the cookie, and only `/admin` gets it. `Origin` tells whether the page came by HTTPS. */
-function cookie(secret: string, last_s: number, headers: Headers): string {
-  const secure = headers.get("origin")?.startsWith("https://") ? "; Secure" : ""
+/** `Origin` tells whether the page came by HTTPS. */
+function secureAttribute(headers: Headers): string {
+  return headers.get("origin")?.startsWith("https://") ? SECURE : ""
+}
+
+/** Scripts cannot read the cookie, and only `/admin` gets it. */
+function cookie(secret: string, last_s: number, secure: string): string {
   return `${SESSION_COOKIE}=${secret}; Path=/admin; Max-Age=${last_s}; HttpOnly; SameSite=Strict${secure}`
 }
 

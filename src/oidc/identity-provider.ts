@@ -1,0 +1,179 @@
+import * as oauth from "oauth4webapi"
+import type { OidcSettings } from "../config/oidc.ts"
+import { type Claims, type Person, personOf, valuesOf } from "./person.ts"
+
+/** The route that the provider sends the browser back to, and the only one that gets the cookie of a flow. */
+export const CALLBACK = "/admin/oidc/callback"
+
+/** For each of the provider's answers. */
+const DEADLINE_MS = 10_000
+/** Metadata is read again after this, so that a provider may move its endpoints and keys. */
+const METADATA_MS = 60_000
+/** The difference between the provider's clock and this one that is allowed. */
+const CLOCK_TOLERANCE_S = 30
+
+/** A refused sign-in. The message is for the person, `reason` for the log; neither has a token or a secret. */
+export class SignInRefused extends Error {
+  override readonly name = "SignInRefused"
+  readonly status: 400 | 403 | 502
+  readonly reason: string
+
+  constructor(status: SignInRefused["status"], message: string, reason: string) {
+    super(message)
+    this.status = status
+    this.reason = reason
+  }
+}
+
+/** An OpenID provider, asked by Authorization Code flow with PKCE (D103). Nothing about a flow is kept in this process. */
+export class IdentityProvider {
+  readonly name: string
+  readonly settings: OidcSettings
+  /** It must be registered at the provider. */
+  readonly redirect_uri: string
+  readonly #issuer: URL
+  readonly #client: oauth.Client
+  #metadata: { readonly until_ms: number; readonly found: Promise<oauth.AuthorizationServer> } | null = null
+
+  constructor(settings: OidcSettings) {
+    this.settings = settings
+    this.#issuer = new URL(settings.issuer)
+    this.name = settings.name ?? this.#issuer.host
+    this.#client = { client_id: settings.client_id, [oauth.clockTolerance]: CLOCK_TOLERANCE_S }
+    this.redirect_uri = settings.public_url + CALLBACK
+  }
+
+  /** Rejects with a `SignInRefused` if the issuer has no usable discovery document. */
+  async discover(): Promise<void> {
+    await this.#asked(async () => void (await this.#server()))
+  }
+
+  /** The provider's page for a new flow with this secret. */
+  async authorizationUrl(secret: string): Promise<string> {
+    const { state, nonce, verifier } = partsOf(secret)
+    return this.#asked(async () => {
+      const { authorization_endpoint } = await this.#server()
+      if (authorization_endpoint === undefined) throw new Error("no authorization_endpoint")
+      const url = new URL(authorization_endpoint)
+      const parameters = {
+        client_id: this.settings.client_id,
+        redirect_uri: this.redirect_uri,
+        response_type: "code",
+        scope: this.settings.scopes.join(" "),
+        code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+        code_challenge_method: "S256",
+        ...{ state, nonce },
+      }
+      for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
+      return url.href
+    })
+  }
+
+  /** The person whom the provider sent back with this query, in the flow of `secret`. Rejects with a `SignInRefused`. */
+  async person(query: URLSearchParams, secret: string | null): Promise<Person> {
+    const flow = secret === null ? null : partsOf(secret)
+    if (flow === null || query.get("state") !== flow.state) throw notStartedHere()
+    const claims = await this.#asked(() => this.#claims(query, flow))
+    const person = personOf(claims, this.settings)
+    if (person !== null) return person
+    throw new SignInRefused(502, this.#unusable(), "sub and the claim of the name make no name")
+  }
+
+  /** The claims of a valid ID token; those of UserInfo too if the token has no role or name. */
+  async #claims(query: URLSearchParams, { state, nonce, verifier }: FlowParts): Promise<Claims> {
+    const server = await this.#server()
+    const checked = oauth.validateAuthResponse(server, this.#client, query, state)
+    const answer = await oauth.authorizationCodeGrantRequest(
+      ...([server, this.#client, this.#authentication(server), checked] as const),
+      ...([this.redirect_uri, verifier, this.#options()] as const),
+    )
+    const expected = { expectedNonce: nonce, requireIdToken: true }
+    const tokens = await oauth.processAuthorizationCodeResponse(server, this.#client, answer, expected)
+    await oauth.validateApplicationLevelSignature(server, answer, this.#options())
+    const claims = oauth.getValidatedIdTokenClaims(tokens)
+    if (claims === undefined) throw new Error("no ID token")
+    const { role_claim, name_claim } = this.settings
+    const is_whole = [role_claim, name_claim].every((claim) => valuesOf(claims, claim).length > 0)
+    if (is_whole || server.userinfo_endpoint === undefined) return claims
+    const more = await oauth.userInfoRequest(server, this.#client, tokens.access_token, this.#options())
+    return { ...(await oauth.processUserInfoResponse(server, this.#client, claims.sub, more)), ...claims }
+  }
+
+  #server(): Promise<oauth.AuthorizationServer> {
+    const known = this.#metadata
+    if (known !== null && known.until_ms > Date.now()) return known.found
+    const found = oauth
+      .discoveryRequest(this.#issuer, this.#options())
+      .then((answer) => oauth.processDiscoveryResponse(this.#issuer, answer))
+    this.#metadata = { until_ms: Date.now() + METADATA_MS, found }
+    found.catch(() => {
+      this.#metadata = null
+    })
+    return found
+  }
+
+  #authentication({ token_endpoint_auth_methods_supported: methods }: oauth.AuthorizationServer) {
+    const { client_secret } = this.settings
+    if (client_secret === null) return oauth.None()
+    // Providers differ in how they decode a secret in `Authorization`.
+    return methods?.includes("client_secret_post")
+      ? oauth.ClientSecretPost(client_secret)
+      : oauth.ClientSecretBasic(client_secret)
+  }
+
+  #options() {
+    return {
+      signal: AbortSignal.timeout(DEADLINE_MS),
+      // The configuration allows http for this machine only.
+      [oauth.allowInsecureRequests]: this.#issuer.protocol === "http:",
+    }
+  }
+
+  async #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+    try {
+      return await ask()
+    } catch (error) {
+      const refused =
+        error instanceof oauth.AuthorizationResponseError || error instanceof oauth.ResponseBodyError
+      if (!refused) throw new SignInRefused(502, this.#unusable(), reasonOf(error))
+      const code = /^[\w.-]{1,64}$/.test(error.error) ? error.error : "without a known code"
+      const message = `${this.name} refused the sign-in (${code}). Start again from the console.`
+      throw new SignInRefused(403, message, `${error.name} ${code}`)
+    }
+  }
+
+  #unusable(): string {
+    return `${this.name} did not answer as it must, so nobody was signed in. Try again, or sign in with a token; the gateway's log says why.`
+  }
+}
+
+/** The words of the library or the runtime, which have no tokens. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown"
+  const { message } = error
+  const code = "code" in error && typeof error.code === "string" ? error.code : ""
+  return message.includes(code) ? message : `${message} (${code})`
+}
+
+function notStartedHere(): SignInRefused {
+  return new SignInRefused(
+    400,
+    "This sign-in was not started in this browser, or more than 10 minutes ago. Start it again from the console.",
+    "another state",
+  )
+}
+
+interface FlowParts {
+  readonly state: string
+  readonly nonce: string
+  readonly verifier: string
+}
+
+/**
+ * The secrets of a flow, made of the one in the browser's cookie, which none of them shows. So every process can end a flow,
+ * and the cookie needs no signature.
+ */
+function partsOf(secret: string): FlowParts {
+  const part = (use: string) => new Bun.CryptoHasher("sha256").update(`${use} ${secret}`).digest("base64url")
+  return { state: part("state"), nonce: part("nonce"), verifier: part("verifier") }
+}
