@@ -1,6 +1,6 @@
 import { nextId, parseId } from "../id.ts"
 import { AccountBody, BalanceBody } from "../wire/admin.ts"
-import { accountSorts, MAX_PAGE } from "../wire/admin-query.ts"
+import { accountSorts } from "../wire/admin-query.ts"
 import { CreditedBody, GrantBody } from "../wire/credit-bodies.ts"
 import { creditKinds } from "../wire/credits.ts"
 import { ForgottenEndUser } from "../wire/labels.ts"
@@ -106,8 +106,8 @@ const create = adminCommand({
       context.client.post("/accounts", { id, name, external_id, price_multiplier }, AccountBody),
     )
     showAccount(context, made)
-    const latest = await listAll(context, "/accounts", {}, AccountBody, { limit: MAX_PAGE, after: null })
-    if (latest.data.some((other) => other.name === made.name && other.id !== made.id))
+    const alike = await listAll(context, "/accounts", { search: made.name }, AccountBody, EVERY)
+    if (alike.data.some((other) => other.name === made.name && other.id !== made.id))
       context.remark("Another account has the same name, so commands accept only the ids of these accounts.")
   },
 })
