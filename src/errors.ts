@@ -75,6 +75,11 @@ export const catalogue = {
     type: "permission_error",
     message: "This API key is suspended. Contact the operator, or use another key.",
   },
+  key_change_not_allowed: {
+    status: 403,
+    type: "permission_error",
+    message: "This API key cannot make this change. Ask the operator.",
+  },
   model_not_allowed: {
     status: 403,
     type: "permission_error",

@@ -311,6 +311,8 @@ export async function activeKey(
   key_loads.checkRate(key_hash, limits.per_key)
   const standing = await standingOf(gateway, key_hash, request)
   if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")
-  key_loads.count(key_hash, limits.per_key)
+  const { current_hash = key_hash } = standing
+  if (current_hash !== key_hash) key_loads.checkRate(current_hash, limits.per_key)
+  key_loads.count(current_hash, limits.per_key)
   return standing
 }

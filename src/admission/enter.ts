@@ -52,7 +52,8 @@ export function enter(
 }
 
 async function enterUnknown(gateway: Entering, key_hash: string, request: Request): Promise<Accepted> {
-  return enterAs(gateway, key_hash, usable(await standingOf(gateway, key_hash, request)))
+  const standing = usable(await standingOf(gateway, key_hash, request))
+  return enterAs(gateway, standing.current_hash ?? key_hash, standing)
 }
 
 /**

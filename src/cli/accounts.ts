@@ -307,6 +307,17 @@ const lowBalance = adminCommand({
     change(context, account, { low_balance: amount === "none" ? null : amount }),
 })
 
+const manageKeys = adminCommand({
+  summary: "Let the holders of an account's keys make, rotate and revoke keys, or not",
+  details: "A key that a holder makes has no more rights than the one that makes it.",
+  words: { ...ACCOUNT, "<answer>": "yes or no" },
+  examples: [["tollgate accounts manage-keys Acme yes", "its customers use the page /account, or /v1/keys"]],
+  run({ account, answer }, context) {
+    if (answer !== "yes" && answer !== "no") throw new UsageError("<answer> is yes or no")
+    return change(context, account, { may_manage_keys: answer === "yes" })
+  },
+})
+
 function showCredit(context: AdminContext, credited: CreditedBody): void {
   const { account } = credited
   const line = linesOf(AccountBody, account)
@@ -340,6 +351,7 @@ export const accounts: Group = {
     "forget-end-user": forgetEndUser,
     suspend,
     resume,
+    "manage-keys": manageKeys,
     move,
   },
   standard: "list",
@@ -363,6 +375,7 @@ function showAccount(context: AdminContext, account: AccountBody): void {
     line("credit_limit"),
     line("low_balance", account.low_balance ?? undefined),
     line("price_multiplier"),
+    line("may_manage_keys", account.may_manage_keys ? "yes" : "no"),
     line("created_at"),
     line("shard", account.shard),
   ])

@@ -252,6 +252,8 @@ export interface Standing extends Multiplied {
   readonly account_id: string
   readonly key_id: string
   readonly tag_rules?: VersionedTagRules
+  /** The hash of the key's secret, if the hash that was asked for is that of the one before it, which still works (D104). */
+  readonly current_hash?: string
   /** Neither revoked nor expired. */
   readonly active: boolean
   /** The models the key is limited to; null for all. */

@@ -45,6 +45,13 @@ import {
   rotateOperator,
 } from "./accounts/operators.ts"
 import {
+  type KeyHolder,
+  makeOwnKey,
+  type OwnKeyOrder,
+  revokeOwnKey,
+  rotateOwnKey,
+} from "./accounts/own-keys.ts"
+import {
   type AssignmentOrder,
   assignPriceList,
   changePriceList,
@@ -186,6 +193,11 @@ export function databaseOperators(
     trialBalance: async (at: Date) => addTrialBalances([await sums(trialBalance)(at)]),
     createKey: ({ id = nextId(), ...key }: Order<NewKey>) =>
       answerOf(createKey(database, { id, ...key }), deadline_ms, id),
+    /** Changes by the holder of a key (D104). */
+    makeOwnKey: (holder: KeyHolder, { id = nextId(), ...key }: Order<OwnKeyOrder>) =>
+      answerOf(makeOwnKey(database, holder, { id, ...key }), deadline_ms, id),
+    rotateOwnKey: soon(rotateOwnKey),
+    revokeOwnKey: soon(revokeOwnKey),
     /** Null for an unknown account; also for its credits. */
     listKeys: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listKeys)(account_id, page)),

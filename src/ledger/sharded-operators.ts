@@ -17,6 +17,7 @@ import {
 import { getCustomerPrice } from "./accounts/customer-prices.ts"
 import { findEndUser, removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
+import type { KeyHolder, OwnKeyResult } from "./accounts/own-keys.ts"
 import { findPriceLists, getAssignment, getPriceList } from "./accounts/price-lists.ts"
 import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
 import { NoAnswer, UnknownShard } from "./entries.ts"
@@ -94,6 +95,13 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     )
   const live = (id: string) => first(({ soon }) => soon(getAccount)(id))
   const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
+  const ofHolder = async (
+    { account_id }: KeyHolder,
+    change: OperatorQuestion<OwnKeyResult>,
+  ): Promise<OwnKeyResult> => {
+    const found = await live(account_id)
+    return found === null ? { outcome: "invalid_api_key" } : asking(found.shard)(change)
+  }
   const priced = (id: string) => first(({ soon }) => soon(getCustomerPrice)(id))
   const listed = (id: string) => first(({ soon }) => soon(getPriceList)(id))
   const assigned = (id: string) => first(({ soon }) => soon(getAssignment)(id))
@@ -201,6 +209,13 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const found = await keyed(id)
       return found !== null && asking(found.shard)((operators) => operators.revokeKey(id))
     },
+    async makeOwnKey(holder, key) {
+      const known = key.id === undefined ? null : await keyed(key.id)
+      if (known !== null && known.answer.account_id !== holder.account_id) return { outcome: "conflict" }
+      return ofHolder(holder, (operators) => operators.makeOwnKey(holder, key))
+    },
+    rotateOwnKey: (holder, change) => ofHolder(holder, (operators) => operators.rotateOwnKey(holder, change)),
+    revokeOwnKey: (holder, id) => ofHolder(holder, (operators) => operators.revokeOwnKey(holder, id)),
     /**
      * Removes the name also in shards that the account has left, and in its own one last: until all is done, the name finds the end
      * user, so that what has failed can be repeated.

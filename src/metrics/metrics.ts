@@ -2,7 +2,7 @@ import type { Upstream } from "../config/config.ts"
 import type { BudgetUse } from "../ledger/entries.ts"
 import { type GrantSums, grantParts } from "../wire/credits.ts"
 import type { ChangeBody } from "../wire/operators.ts"
-import type { Role } from "../wire/roles.ts"
+import type { RecordedRole } from "../wire/roles.ts"
 import { callMetrics, OPERATION_S } from "./call-metrics.ts"
 import { processMetrics } from "./process-metrics.ts"
 import { type MetricFamily, Registry } from "./registry.ts"
@@ -253,7 +253,7 @@ function grantMetrics(registry: Registry): (shard: string, sums: GrantSums) => v
 }
 
 /** Changes by operators (D102). */
-function changeMetrics(registry: Registry): (role: Role, outcome: ChangeBody["outcome"]) => void {
+function changeMetrics(registry: Registry): (role: RecordedRole, outcome: ChangeBody["outcome"]) => void {
   const changes = registry.counter(
     "tollgate_operator_changes_total{role,outcome}",
     "Changes by operators, by role and outcome: done, refused or unknown.",

@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url"
 import { KindGuard } from "@sinclair/typebox"
 import type { BunPlugin } from "bun"
 import type { IdentityProvider } from "../oidc/identity-provider.ts"
+import { partForTitles } from "../wire/field.ts"
 import { fingerprinted, loadFile, pagePolicy, pageRoutes, type ServedFile } from "./served-file.ts"
 
 /** Also forbids the browser to turn text into markup, such as the name of an account. */
@@ -68,20 +69,16 @@ const schemasAsData: BunPlugin = {
   setup(build) {
     build.onLoad({ filter: /\/src\/wire\/[\w-]+\.ts$/ }, async ({ path }) => {
       const exported: Readonly<Record<string, unknown>> = await import(path)
-      const schemas = Object.entries(exported).filter(([, value]) => KindGuard.IsObject(value))
+      const schemas = Object.entries(exported).flatMap(([name, value]) =>
+        KindGuard.IsObject(value) ? [[name, value] as const] : [],
+      )
       if (schemas.length === 0) return undefined
       const lines = schemas.map(
-        ([name, schema]) => `export const ${name} = ${JSON.stringify(schema, forTitles)}`,
+        ([name, schema]) => `export const ${name} = ${JSON.stringify(partForTitles(schema))}`,
       )
       return { contents: lines.join("\n"), loader: "js" }
     })
   },
-}
-
-/** The page shows titles and units. It does not validate. */
-function forTitles(key: string, value: unknown): unknown {
-  const is_left_out = key === "description" || key === "pattern" || key === "enum" || key === "required"
-  return is_left_out ? undefined : value
 }
 
 /** A page's code as one script, bundled in memory by Bun at the first request. */

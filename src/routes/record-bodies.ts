@@ -115,6 +115,7 @@ function commonOf(key: Key) {
     spending_limit: spending && { amount: printUsd(spending.limit_nano), per: spending.period },
     group: key.group_path,
     created_at: printTime(created_at),
+    previous_until: key.previous_until && printTime(key.previous_until),
   }
 }
 

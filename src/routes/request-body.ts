@@ -5,8 +5,9 @@ import { announcedBytes, DROPPED_BYTES, unfinished, unreadBytes } from "../admis
 import { startTimeout } from "../call/timeouts.ts"
 import { COPIES, type Config } from "../config/config.ts"
 import { errorResponse, GatewayError, printError } from "../errors.ts"
-import { requestId } from "../id.ts"
+import { parseId, requestId } from "../id.ts"
 import type { Gateway } from "../service/gateway.ts"
+import { readJsonBody } from "../wire/json.ts"
 
 /** A longer body is read in parts, as a stream. That costs more than reading it whole. */
 const STREAMED_BYTES = 1_048_576
@@ -64,6 +65,19 @@ export function readBody(
   const parts = readParts(request, body_bytes, memory, new BodyParts(), decoder)
   const bytes = parts.finally(() => memory?.discard(unread))
   return arrived(request, bytes, body_timeout_ms)
+}
+
+/**
+ * The JSON body of a request that Elysia validates. It is not read if the id in the path is invalid, which is reported first (D30),
+ * or if the method takes no body.
+ */
+export async function jsonBody(
+  request: Request,
+  id: string | null | undefined,
+  limits: Parameters<typeof readBody>[1],
+): Promise<object> {
+  const is_unread = request.method === "DELETE" || (id !== undefined && (id === null || parseId(id) === null))
+  return is_unread ? {} : readJsonBody(await readBody(request, limits, null))
 }
 
 /** Waits for the body. An error after the timeout is ignored. */

@@ -51,7 +51,7 @@ const MOVING =
  */
 export function faultOf(error: unknown): GatewayError {
   if (error instanceof ValidationError) return misfit(error)
-  if (error instanceof ParseError) return toGatewayError(error.cause)
+  if (error instanceof ParseError) return faultOf(error.cause)
   if (error instanceof AccountMoving)
     return new GatewayError("ledger_unavailable", { message: MOVING, cause: error.message })
   if (error instanceof NoAnswer) return noAnswer(error)

@@ -12,6 +12,7 @@ import { embeddingCalls } from "../routes/embeddings.ts"
 import { health, metrics } from "../routes/health.ts"
 import { messageCalls } from "../routes/messages.ts"
 import { models } from "../routes/models.ts"
+import { ownKeys } from "../routes/own-keys.ts"
 import { quotes } from "../routes/quote.ts"
 import { receipts } from "../routes/receipts.ts"
 import { docs } from "../routes/reference/reference.ts"
@@ -66,7 +67,8 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
   if (audience !== "operators") {
     app.use(chatCompletions(gateway)).use(embeddingCalls(gateway)).use(responseCalls(gateway))
     app.use(messageCalls(gateway)).use(countTokens(gateway))
-    others.use(models(gateway)).use(quotes(gateway)).use(receipts(gateway)).use(holdersPage())
+    others.use(models(gateway)).use(quotes(gateway)).use(receipts(gateway))
+    others.use(ownKeys(gateway, operators)).use(holdersPage())
   }
   others.use(health(gateway))
   const { admin_token } = operators

@@ -80,6 +80,10 @@ export const AccountBody = Type.Object({
   ),
   price_multiplier: titled("Price multiplier", PriceMultiplier),
   suspended: titled("State", Type.Boolean({ description: "Whether new calls of the account are refused." })),
+  may_manage_keys: titled(
+    "Own keys",
+    Type.Boolean({ description: "Whether holders of its keys can make, rotate and revoke keys (D104)." }),
+  ),
   created_at: titled("Created", Time),
   shard: titled("Shard", Type.Optional(text("The shard of the account, if there are several."))),
 })
@@ -104,6 +108,12 @@ export const ownId = (description: string) =>
   )
 const Suspended = Type.Boolean({
   description: "True refuses all new calls, false accepts them again.",
+  [EXPECTED]: "true or false",
+})
+
+const MayManageKeys = Type.Boolean({
+  description:
+    "True lets the holders of the account's keys make, rotate and revoke keys, with no more rights than their own. Default: false.",
   [EXPECTED]: "true or false",
 })
 
@@ -163,6 +173,7 @@ export const NewAccount = Type.Object(
     external_id: Type.Optional(ExternalId),
     credit_limit: Type.Optional(CreditLimit),
     low_balance: Type.Optional(orNull(LowBalance)),
+    may_manage_keys: Type.Optional(MayManageKeys),
     price_multiplier: Type.Optional(OwnMultiplier),
     margin: Type.Optional(OldMultiplier),
   },
@@ -175,6 +186,7 @@ export const AccountChange = Type.Object(
     suspended: Type.Optional(Suspended),
     credit_limit: Type.Optional(CreditLimit),
     low_balance: Type.Optional(orNull(LowBalance)),
+    may_manage_keys: Type.Optional(MayManageKeys),
     price_multiplier: Type.Optional(OwnMultiplier),
     margin: Type.Optional(OldMultiplier),
   },
@@ -222,6 +234,13 @@ const keyFields = {
     }),
   ),
   created_at: titled("Created", Time),
+  previous_until: titled(
+    "Secret before until",
+    nullable(
+      Time,
+      "Until then the secret before the last rotation works too. Null if the key was not rotated with a grace time.",
+    ),
+  ),
 }
 
 export const CommonKeyBody = Type.Object(keyFields)

@@ -67,6 +67,21 @@ export function fieldAt<P extends TProperties>(schema: TObject<P>, path: FieldPa
   return { title: field.title ?? path, unit: unitOf(withoutNull(field)) }
 }
 
+/** The part of a schema that `fieldAt` reads, for a page that shows records and does not validate them. */
+export function partForTitles({ title, type, format, anyOf, properties, [UNIT]: unit }: TSchema): object {
+  const fields: readonly (readonly [string, TSchema])[] = Object.entries(properties ?? {})
+  return {
+    ...(title !== undefined && { title }),
+    ...(unit !== undefined && { [UNIT]: unit }),
+    ...(type !== "string" && type !== "object" && { type }),
+    ...(format === "date-time" && { format }),
+    ...(anyOf !== undefined && { anyOf: anyOf.map(partForTitles) }),
+    ...(fields.length > 0 && {
+      properties: Object.fromEntries(fields.map(([name, field]) => [name, partForTitles(field)])),
+    }),
+  }
+}
+
 /** The value of a field; null if an object on its way is null. */
 export function valueAt(record: unknown, path: string): unknown {
   return path

@@ -4,7 +4,7 @@ import { page } from "./admin-query.ts"
 import { EXPECTED } from "./fault.ts"
 import { nullable, oneOf, text, titled } from "./field.ts"
 import { id, model, moment, query } from "./parameter.ts"
-import { roles } from "./roles.ts"
+import { recordedRoles, roles } from "./roles.ts"
 
 /** Operators with tokens of their own (D101), and the log of their changes (D102): requests and answers. */
 
@@ -72,18 +72,21 @@ export const ChangeBody = Type.Object({
   actor: titled(
     "Actor",
     text(
-      "The operator's name; `configured` for the token of the configuration; `database` for a command with `--database`.",
+      "The operator's name; `configured` for the token of the configuration; `database` for a command with `--database`; for the holder of a key `key:` and the id of the key.",
     ),
   ),
   operator_id: nullable(Type.String({ format: "uuid" })),
-  role: titled("Role", RoleField),
+  role: titled("Role", Type.String({ enum: [...recordedRoles], description: "`holder`: of a key (D104)." })),
   address: titled("From", nullable(text("The address that sent the request."))),
   forwarded_for: nullable(
     text("The request's `X-Forwarded-For`. True only if a proxy that you trust sets it."),
   ),
   method: titled("Method", Type.String()),
   route: titled("Route", text("The path with the names of its parameters.")),
-  resource_id: titled("Resource", nullable(Id, "The id in the path.")),
+  resource_id: titled(
+    "Resource",
+    nullable(Id, "The id in the path; of a key that its holder makes, the account."),
+  ),
   made_id: nullable(Id, "The id in the answer: of a new resource, or again that in the path."),
   reason: titled("Reason", nullable(Type.String())),
   request: json("The body, without secrets and names of end users."),

@@ -61,6 +61,7 @@ export const OwnAccount = Type.Object({
       "The credits of which something is left, in the order in which calls spend them. Empty for an account whose credits neither expire nor have a priority.",
   }),
   suspended: account.suspended,
+  may_manage_keys: account.may_manage_keys,
   key: Type.Object(
     {
       id: key.id,
@@ -72,6 +73,7 @@ export const OwnAccount = Type.Object({
       spending_limit: key.spending_limit,
       spent: key.spent,
       group: key.group,
+      previous_until: key.previous_until,
     },
     { description: "The key that made this request." },
   ),

@@ -150,7 +150,7 @@ export const Rotation = Type.Object(
       Type.Integer({
         minimum: 0,
         maximum: MAX_KEEP_HOURS,
-        description: `How many hours the secret before signs too. Default: ${KEEP_HOURS}.`,
+        description: `How many hours the secret before also works. Default: ${KEEP_HOURS}.`,
         [EXPECTED]: `an integer from 0 to ${MAX_KEEP_HOURS}`,
       }),
     ),

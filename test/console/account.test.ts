@@ -150,6 +150,42 @@ describe.skipIf(browserless("/account works"))(`D104: /account in headless Chrom
   )
 
   test(
+    "keys are shown, and where the operator allows it made, rotated and revoked; a new one is shown once",
+    async () => {
+      const rows = page.getByRole("table", { name: "Keys" }).locator("tbody tr")
+      await untilIs(() => rows.count(), 1)
+      expect(await rows.getByRole("button").count()).toBe(0)
+      await gateway.admin("PATCH", `/accounts/${account.id}`, { may_manage_keys: true })
+      await page.reload()
+      await signIn(account.key)
+      await page.getByRole("button", { name: "New key" }).click()
+      await page.getByRole("dialog").getByLabel("Name").fill("<i>jobs</i>")
+      await page.getByRole("button", { name: "Create key" }).click()
+      const made = page.getByRole("dialog").getByText(/^tg_live_\w{36}$/)
+      const secret = (await made.textContent()) ?? ""
+      provider.replyOnce(json(200, chatCompletion("Hello", { usage: usage(10, 20) })))
+      expect((await chat(gateway, secret)).status).toBe(200)
+      await page.getByRole("button", { name: "Done" }).click()
+      await untilIs(() => rows.count(), 2)
+      expect(await page.locator("body").textContent()).not.toContain(secret)
+
+      // The key that the page uses; it goes on with the new secret.
+      const own = account.key.slice(0, 12)
+      await page.getByRole("button", { name: `Rotate ${own}` }).click()
+      await page.getByLabel("The secret that it has now works for").selectOption("0")
+      await page.getByRole("button", { name: "Rotate", exact: true }).click()
+      account.key = (await made.textContent()) ?? ""
+      await page.getByRole("button", { name: "Done" }).click()
+      await rows.getByText(`${account.key.slice(0, 12)}…`).waitFor()
+      await page.getByRole("button", { name: "Revoke <i>jobs</i>" }).click()
+      await page.getByRole("button", { name: "Revoke", exact: true }).click()
+      await rows.getByText("revoked").waitFor()
+      expect((await chat(gateway, secret)).status).toBe(401)
+    },
+    TEST_MS,
+  )
+
+  test(
     "a key that is revoked asks for another one",
     async () => {
       await gateway.admin("DELETE", `/keys/${account.key_id}`)

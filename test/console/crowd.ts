@@ -27,6 +27,7 @@ export async function plantCrowd(gateway: TestGateway): Promise<Crowd> {
     external_id: "customer-00000000000000000118",
     credit_limit: "999999.999999999",
     low_balance: "1234.567891234",
+    may_manage_keys: true,
   })
   const of = <Body>(path: string, body: object) => post<Body>(`/accounts/${account_id}/${path}`, body)
   await of("credits", {

@@ -31,6 +31,10 @@ const PROMISED = [
   "GET /v1/calls",
   "GET /v1/calls/{id}",
   "GET /v1/account",
+  "GET /v1/keys",
+  "POST /v1/keys",
+  "POST /v1/keys/{id}/rotate",
+  "DELETE /v1/keys/{id}",
   "GET /account",
   "GET /v1/usage",
   "POST /v1/quote",
@@ -225,7 +229,7 @@ describe("the errors of the document", () => {
     const listed = Object.values(document.paths["/v1/chat/completions"]?.post?.responses ?? {}).flatMap(
       ({ content }) => Object.keys(content?.["application/json"]?.examples ?? {}),
     )
-    const impossible = ["role_required", "method_not_allowed", "archived"]
+    const impossible = ["key_change_not_allowed", "role_required", "method_not_allowed", "archived"]
     expect(Object.keys(catalogue).filter((code) => !listed.includes(code))).toEqual(impossible)
   })
 })

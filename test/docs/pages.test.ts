@@ -282,7 +282,12 @@ describe("the other blocks", () => {
     const { CALL } = await exampleIds()
     const demo = here({ CALL })
     const words = { ...demo.words, "gpt-5-mini": "demo-small" }
-    const said = await play(take("docs/billing.md", "sh", "Looking it up"), { ...demo, words })
+    const blocks = take("docs/billing.md", "sh", "Looking it up")
+    const said = await play(blocks.slice(0, 1), { ...demo, words })
+    const { id: ACCOUNT } = await ownAccount()
+    const keys = await play(blocks.slice(1), here({ ACCOUNT }))
+    expect(keys).toMatch(/"name":"batch jobs".*"key":"tg_live_/s)
+    expect(keys).not.toContain('"type":"error"')
     const [receipt, calls, account, usage, quote] = said
       .split(/(?<=\})(?=\{"(?:id|data|from|model)")/)
       .map((text) => JSON.parse(text))

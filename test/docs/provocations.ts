@@ -7,6 +7,7 @@ import { requestBytes } from "../support/request.ts"
 import { isObject } from "./json-schema.ts"
 import { type Entry, requiredQuery } from "./reference.ts"
 import { referenceApp } from "./reference-app.ts"
+import { letManageKeys } from "./scenes.ts"
 import { type Answer, type Asking, read, requestOf, type Stage, type World } from "./stage.ts"
 
 /** How each error comes about: requests that may meet it, until one does; and what must be so meanwhile, for all operations. */
@@ -73,6 +74,11 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
       yield await stage.ask(entry, world, plain(entry))
     },
   },
+  key_change_not_allowed: {
+    async *attempts(stage, entry) {
+      yield await stage.ask(entry, await limited(stage, {}), plain(entry))
+    },
+  },
   idempotency_key_used: { attempts: (stage, entry) => repeated(stage, entry, {}) },
   idempotency_key_reused: { attempts: (stage, entry) => repeated(stage, entry, { user: "another" }) },
   tag_not_declared: {
@@ -105,6 +111,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
           entry.path,
         )
       ) {
+        if (entry.path.startsWith("/v1/keys")) await letManageKeys(stage, world)
         yield await stage.ask(entry, world, { ...plain(entry), id: NO_ID })
       }
       const lost = { ...entry, path: entry.path.replace(/\{\w+\}$/, "lost") }
@@ -258,7 +265,8 @@ async function* repeated(stage: Stage, entry: Entry, further: object): AsyncGene
 /** While one call has the only place; and while so many requests wait for the ledger that one more may not. */
 async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
   const world = await limited(stage, {})
-  if (bodyOf(entry) !== undefined) {
+  const changes_keys = entry.path.startsWith("/v1/keys")
+  if (bodyOf(entry) !== undefined && !changes_keys) {
     const asked = stage.provider.requests.length
     stage.provider.replyOnce(silent())
     const first = stage.ask(entry, world, plain(entry))
@@ -277,7 +285,8 @@ async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
   const unlocked = Promise.withResolvers<void>()
   const locked = Promise.withResolvers<void>()
   const lock = client.begin(async (sql) => {
-    await sql`LOCK TABLE tollgate.ends IN ACCESS EXCLUSIVE MODE`
+    if (changes_keys) await sql`SELECT FROM tollgate.accounts WHERE id = ${world.account_id} FOR UPDATE`
+    else await sql`LOCK TABLE tollgate.ends IN ACCESS EXCLUSIVE MODE`
     locked.resolve()
     await unlocked.promise
   })

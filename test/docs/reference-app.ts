@@ -57,6 +57,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       refunded: unasked,
       archived: unasked,
       holder: unasked,
+      keys: unasked,
       budgets: unasked,
       usage: unasked,
     },

@@ -64,11 +64,25 @@ const receipts: Scene = async (stage, entry) => {
   return [open, await receiptOf(left)]
 }
 
+/** Lets the holders of the account's keys change them (D104). */
+export async function letManageKeys({ gateway }: Stage, { account_id }: World): Promise<void> {
+  await gateway.admin("PATCH", `/accounts/${account_id}`, { may_manage_keys: true })
+}
+
 /** By `operationId`: what a world needs before the requests that the reference shows can be answered. */
 export const preparations: Readonly<Record<string, (stage: Stage, world: World) => Promise<void>>> = {
   async forgetEndUser({ gateway, provider }, { key }) {
     provider.replyOnce(json(200, chatCompletion("Hello", { usage: usage(10, 5) })))
     await chat(gateway, key, { model: "gpt-5-mini", user: "ann@example.com" })
+  },
+  async makeOwnKey(stage, world) {
+    await letManageKeys(stage, world)
+    await stage.gateway.admin("PATCH", `/keys/${world.key_id}`, { spending_limit: null })
+  },
+  rotateOwnKey: letManageKeys,
+  async revokeOwnKey(stage, world) {
+    await letManageKeys(stage, world)
+    await stage.gateway.admin("POST", `/accounts/${world.account_id}/keys`, {})
   },
   // The gateway closes days once a minute.
   async checkSums({ gateway }) {
@@ -118,6 +132,14 @@ export const scenes: Readonly<Record<string, Scene>> = {
     spending_limit: { amount: "25", per: "day" },
     group: "acme/search",
   }),
+  "makeOwnKey 200": async (stage, entry) => {
+    const world = await stage.world("10", { models: ["gpt-5-mini"], group: "acme/search" })
+    await letManageKeys(stage, world)
+    const limit = { spending_limit: { amount: "25", per: "day" } }
+    const repeated = { body: { id: crypto.randomUUID(), name: "production", ...limit } }
+    await stage.ask(entry, world, repeated)
+    return [await stage.ask(entry, world, repeated)]
+  },
   "createBudget 200": twice({
     name: "Search team",
     selector: "group",

@@ -161,6 +161,7 @@ describe("D47 the account", () => {
       credit_limit: "0",
       grants: [],
       suspended: false,
+      may_manage_keys: false,
       key: {
         id: key_id,
         name: "night",
@@ -171,6 +172,7 @@ describe("D47 the account", () => {
         spending_limit: { amount: "0.5", per: "day" },
         spent: "0.00003",
         group: null,
+        previous_until: null,
       },
       budgets: [],
     })

@@ -151,7 +151,7 @@ test("nothing that changes often is indexed, and hot rows have room to change in
     { relname: "accounts", columns: ["external_id", "id", "next_change_at"] },
     { relname: "budget_windows", columns: ["account_id", "id", "member"] },
     { relname: "checkpoints", columns: ["id"] },
-    { relname: "keys", columns: ["account_id", "hash", "id"] },
+    { relname: "keys", columns: ["account_id", "hash", "id", "previous_hash"] },
   ])
   const options = await sql`SELECT relname, reloptions FROM pg_class
     WHERE relnamespace = 'tollgate'::regnamespace AND reloptions IS NOT NULL AND relkind = 'r' ORDER BY relname`

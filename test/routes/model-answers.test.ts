@@ -42,6 +42,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
       refunded: unasked,
       archived: unasked,
       holder: unasked,
+      keys: unasked,
       budgets: unasked,
       usage: unasked,
     },

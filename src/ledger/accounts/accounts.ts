@@ -25,6 +25,8 @@ export interface NewAccount {
   /** The allowed overdraft (D95); null for none. */
   readonly credit_limit_nano?: bigint | null | undefined
   readonly low_balance_nano?: bigint | null | undefined
+  /** True if holders of its keys may make, rotate and revoke them (D104). */
+  readonly may_manage_keys?: boolean | undefined
 }
 
 export type AccountResult =
@@ -58,6 +60,7 @@ export interface AccountChange {
   /** For calls that are held from now on; null for none. */
   readonly credit_limit_nano?: bigint | null | undefined
   readonly low_balance_nano?: bigint | null | undefined
+  readonly may_manage_keys?: boolean | undefined
 }
 
 /**

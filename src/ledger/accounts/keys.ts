@@ -14,7 +14,13 @@ import { suspendedAt } from "./accounts.ts"
 export interface Key
   extends Omit<
     typeof keys.$inferSelect,
-    "hash" | "spend_limit_nano" | "spend_period" | "spent_nano" | "spent_since" | "labels_version"
+    | "hash"
+    | "spend_limit_nano"
+    | "spend_period"
+    | "spent_nano"
+    | "spent_since"
+    | "labels_version"
+    | "previous_hash"
   > {
   /** Limit of its calls' cost in a period, and the current spending and holds in it (D42); null for no limit. */
   readonly spending: (SpendingLimit & { readonly spent_nano: bigint }) | null
@@ -84,6 +90,7 @@ const shown = {
   required_tags: k.required_tags,
   ignores_client_tags: k.ignores_client_tags,
   group_path: k.group_path,
+  previous_until: k.previous_until,
   limit_nano: k.spend_limit_nano,
   period: k.spend_period,
   spent_nano: sql<string>`(${spentIn(k)})::text`,
@@ -102,26 +109,35 @@ function keyOf({ limit_nano, period, spent_nano, ...key }: SelectedKey): Key {
 
 /** Adds a key to an account. The same `id` again makes no other key. */
 export async function createKey(database: PostgresJsDatabase, key: NewKey): Promise<KeyResult> {
+  return database.transaction(async (transaction) =>
+    (await lockAccount(transaction, key.account_id))
+      ? insertKey(transaction, key)
+      : { outcome: "no_account" as const },
+  )
+}
+
+/** Needs the account's lock. */
+export async function insertKey(
+  transaction: KeyStatements,
+  key: NewKey,
+): Promise<Exclude<KeyResult, { outcome: "no_account" }>> {
   const { spending, models, required_tags, ...values } = key
-  return database.transaction(async (transaction) => {
-    if (!(await lockAccount(transaction, key.account_id))) return { outcome: "no_account" }
-    const inserted = await transaction
-      .insert(keys)
-      .values({
-        ...values,
-        models: models && [...models],
-        required_tags: required_tags && [...required_tags],
-        ...limitOf(spending),
-        spent_nano: 0n,
-      })
-      .onConflictDoNothing({ target: keys.id })
-      .returning({ id: keys.id })
-    if (spending !== null || values.group_path) await noteLimits(transaction, key.account_id)
-    const made = await getKey(transaction, key.id)
-    if (made === null) throw new Error("a key was neither inserted nor found")
-    if (made.account_id !== key.account_id) return { outcome: "conflict" }
-    return { outcome: inserted.length > 0 ? "created" : "known", key: made }
-  })
+  const inserted = await transaction
+    .insert(keys)
+    .values({
+      ...values,
+      models: models && [...models],
+      required_tags: required_tags && [...required_tags],
+      ...limitOf(spending),
+      spent_nano: 0n,
+    })
+    .onConflictDoNothing({ target: keys.id })
+    .returning({ id: keys.id })
+  if (spending !== null || values.group_path) await noteLimits(transaction, key.account_id)
+  const made = await getKey(transaction, key.id)
+  if (made === null) throw new Error("a key was neither inserted nor found")
+  if (made.account_id !== key.account_id) return { outcome: "conflict" }
+  return { outcome: inserted.length > 0 ? "created" : "known", key: made }
 }
 
 export type KeyStatements = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "delete" | "execute">

@@ -134,7 +134,7 @@ export const picture = (account_id: string, at: string) => {
     'accounts', (SELECT jsonb_agg(jsonb_build_object('id', ${a.id}, 'name', ${a.name}, 'created_at', ${a.created_at},
       'external_id', ${a.external_id}, 'suspended_at', ${a.suspended_at}, 'price_multiplier_bp', ${a.price_multiplier_bp},
       'credit_limit_nano', ${a.credit_limit_nano}, 'low_balance_nano', ${a.low_balance_nano}, 'is_balance_low', ${a.is_balance_low},
-      'is_limited', ${a.is_limited}))
+      'is_limited', ${a.is_limited}, 'may_manage_keys', ${a.may_manage_keys}))
       FROM ${accounts} ${a} WHERE ${a.id} = ${id}),
     'keys', (SELECT coalesce(jsonb_agg(to_jsonb(k) - 'last_used_at' || jsonb_build_object('spent_since', ${periodStart(k, moment)},
         'spent_nano', ${spentIn(k, moment)}) ORDER BY ${k.id}), '[]') FROM ${keys} ${k} WHERE ${k.account_id} = ${id}),
@@ -170,6 +170,7 @@ const copied = [
   accounts.credit_limit_nano,
   accounts.low_balance_nano,
   accounts.is_balance_low,
+  accounts.may_manage_keys,
   accounts.is_limited,
 ] as const
 const carried = Object.values(getTableColumns(carried_spending))
@@ -306,7 +307,8 @@ function leave(move: Move, credit_id: string, is_switch: boolean): SQL {
  */
 export const switchOver = (move: Move) => sql`
   WITH ${leave(move, move.move_id, true)}, silenced AS (
-    UPDATE ${keys} ${k} SET ${names(keys.hash)} = 'moved ' || ${k.id}::text FROM left_here l WHERE ${k.account_id} = l.id
+    UPDATE ${keys} ${k} SET (${names(keys.hash, keys.previous_hash, keys.previous_until)}) = ('moved ' || ${k.id}::text, NULL, NULL)
+    FROM left_here l WHERE ${k.account_id} = l.id
   ), cleared AS (
     DELETE FROM ${idempotency} ${i} USING left_here l WHERE ${i.account_id} = l.id
   )

@@ -4,7 +4,7 @@ import { type Account, getAccount } from "../accounts/accounts.ts"
 import { type Budget, budgetsOf, budgetsOfCall } from "../accounts/budgets.ts"
 import { addRefunds, refundedCall } from "../accounts/credits.ts"
 import { type OpenGrant, openGrants } from "../accounts/grants.ts"
-import { getKey, type Key } from "../accounts/keys.ts"
+import { getKey, type Key, listKeys } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
 import { answerOf } from "../database/answer.ts"
 import type { Page, PageOf } from "../database/page.ts"
@@ -37,6 +37,8 @@ export interface ClientReports {
   /** The month of a call of this id, as its first day, if it is archived (D75). */
   archived(id: string): Promise<string | null>
   holder(owner: Owner): Promise<Holder>
+  /** The keys of the owner's account, newest first. */
+  keys(owner: Owner, page: Page): Promise<PageOf<Key>>
   /** The budgets in which a call of the key to this model would count (D97). Nothing is written for an end user that is new. */
   budgets(owner: Owner, model: string, labelled: Labelled | null): Promise<readonly Budget[]>
   /** Throws `LedgerBusy` when too many reports wait. */
@@ -88,6 +90,7 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
         grants: has_grants ? await answered(openGrants(receipts, account_id)) : [],
       }
     },
+    keys: ({ account_id }, page) => answered(listKeys(receipts, account_id, page)),
     async budgets({ key_id }, model, labelled) {
       const key = await answered(getKey(receipts, key_id))
       if (key === null) throw new Error("an active key is not there")
@@ -115,6 +118,7 @@ export function shardedReports(shards: readonly ShardReports[]): ClientReports {
       mergePages(await Promise.all(shards.map((each) => each.calls(account_id, filter, page))), page),
     archived: (id) => firstFound(shards.map((each) => each.archived(id))),
     holder: async (owner) => of(owner).holder(owner),
+    keys: async (owner, page) => of(owner).keys(owner, page),
     budgets: async (owner, model, labelled) => of(owner).budgets(owner, model, labelled),
     async usage(account_id, range) {
       const parts = shards.map((each) => each.usage(account_id, range, MAX_GROUPS_OF_SHARD))

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import { check, index, integer, json, text, uniqueIndex, uuid } from "drizzle-orm/pg-core"
-import { type Role, roles } from "../../wire/roles.ts"
+import { type RecordedRole, type Role, roles } from "../../wire/roles.ts"
 import { ledger, moment, words, xid } from "./tables.ts"
 
 /** Operators with tokens of their own (D101), in the first shard. State, not entries: their changes are in the log. */
@@ -39,7 +39,7 @@ export const operator_changes = ledger.table(
     actor: text("actor").notNull(),
     /** Null for an actor without a row in `operators`. */
     operator_id: uuid("operator_id"),
-    role: text("role").$type<Role>().notNull(),
+    role: text("role").$type<RecordedRole>().notNull(),
     /** The address of the socket; null for a change directly in the database. */
     address: text("address"),
     /** The `X-Forwarded-For` of the request, which the sender can invent. */

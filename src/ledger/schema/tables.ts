@@ -82,6 +82,8 @@ export const accounts = ledger.table(
     low_balance_nano: nano("low_balance_nano"),
     /** True from that alert until the balance is no longer below it. */
     is_balance_low: boolean("is_balance_low").notNull().default(false),
+    /** True if the holders of its keys may make, rotate and revoke them (D104). */
+    may_manage_keys: boolean("may_manage_keys").notNull().default(false),
   },
   (account) => [
     index("accounts_with_low_balance").on(account.id).where(sql`${account.low_balance_nano} IS NOT NULL`),
@@ -157,13 +159,20 @@ export const keys = ledger.table(
     /** Names of tags without which a call is refused; null for none. */
     required_tags: text("required_tags").array(),
     ignores_client_tags: boolean("ignores_client_tags").notNull().default(false),
-    /** Counts the changes of these three, so that the statement that holds can refuse a call that obeys older ones. */
+    /**
+     * Counts the changes of these three, and rotations, so that the statement that holds can refuse a call that obeys older rules or
+     * may have been sent with a replaced secret.
+     */
     labels_version: integer("labels_version").notNull().default(0),
     /** A path in the account's tree of groups, such as `acme/search` (D97). Its parents are the paths that it begins with. */
     group_path: text("group_path"),
+    /** Hash of the secret before the last rotation (D104), which also works until then; null for none. */
+    previous_hash: text("previous_hash"),
+    previous_until: moment("previous_until"),
   },
   (key) => [
     uniqueIndex("key_by_hash").on(key.hash),
+    index("key_by_previous_hash").on(key.previous_hash).where(sql`${key.previous_hash} IS NOT NULL`),
     index("keys_of_account").on(key.account_id, key.id),
     check("period_known", sql`${key.spend_period} IN (${words(periods)})`),
     check("limit_has_period", sql`(${key.spend_limit_nano} IS NULL) = (${key.spend_period} IS NULL)`),

@@ -159,7 +159,10 @@ const listing = ofOperators({
   query: AccountsQuery,
   response: {
     200: answer("A page of accounts.", listOf(AccountBody), {
-      accounts: { data: [accountExample, externalExample], next: null },
+      accounts: {
+        data: [accountExample, externalExample, { ...accountExample, may_manage_keys: true }],
+        next: null,
+      },
     }),
   },
 

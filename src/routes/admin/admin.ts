@@ -1,8 +1,6 @@
 import { Elysia } from "elysia"
-import { parseId } from "../../id.ts"
-import { readJsonBody } from "../../wire/json.ts"
 import { inFormat } from "../list-formats.ts"
-import { readBody } from "../request-body.ts"
+import { jsonBody } from "../request-body.ts"
 import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
 import { archiveRoutes } from "./archive.ts"
@@ -56,13 +54,13 @@ export function adminRoutes(operators: Operators) {
     .use(sessionRoutes(operators, admin_token))
     .onParse(guard)
     .onParse(async ({ request, params: { id } = {} }) => {
-      const body = await jsonBody(request, id, operators)
+      const body = await jsonBody(request, id, operators.limits)
       keepBody(request, body, admin_token)
       return body
     })
     .onTransform(guard)
     .derive(readQuery)
-    .onBeforeHandle(beginning(operators, admin_token))
+    .onBeforeHandle(beginning(operators))
     .onAfterHandle(ending)
     .onAfterHandle(forbidStoring)
     .onAfterHandle(inFormat)
@@ -90,17 +88,4 @@ export function adminRoutes(operators: Operators) {
     .use(auditRoutes(operators))
     .use(ledgerCheckRoutes(operators))
     .use(archiveRoutes(operators))
-}
-
-/**
- * The JSON body of a request, which Elysia validates. It is not read if the id in the path is invalid, which is
- * reported first (D30), or if the method takes no body.
- */
-async function jsonBody(
-  request: Request,
-  id: string | null | undefined,
-  { limits }: Operators,
-): Promise<object> {
-  const is_unread = request.method === "DELETE" || (id !== undefined && (id === null || parseId(id) === null))
-  return is_unread ? {} : readJsonBody(await readBody(request, limits, null))
 }

@@ -1,5 +1,6 @@
 import { ElysiaCustomStatusResponse } from "elysia"
 import { isId, nextId } from "../../id.ts"
+import type { NewChange } from "../../ledger/accounts/operator-log.ts"
 import { changeOutcome } from "../../wire/operators.ts"
 import { objectOf } from "../../wire/usage.ts"
 import {
@@ -17,7 +18,9 @@ import type { Operators } from "./operators.ts"
 import { rightsFor, roleFor } from "./roles.ts"
 import { sinkBody } from "./sinks.ts"
 
-/** The hooks that write the log of operators' changes (D102): an entry before each change, and its outcome after it. */
+/** The hooks that write the log of changes (D102, D104): an entry before each change, and its outcome after it. */
+
+type ChangeLog = Pick<Operators, "ledger" | "addressOf" | "onChange" | "admin_token">
 
 interface ChangeRequest {
   readonly request: Request
@@ -35,47 +38,53 @@ const FORWARDED_CHARACTERS = 200
 const MAX_CHARACTERS = 64 * 1024
 
 /** Keeps the body of a request for the log. */
-export function keepBody(request: Request, body: object, admin_token: string): void {
+export function keepBody(request: Request, body: object, admin_token: string | null): void {
   bodies.set(request, withoutSecrets(body, admin_token))
 }
 
 /** A hook before the handler of a valid request: checks the role for its body (D101), and writes the entry. */
-export function beginning({ ledger, addressOf, onChange }: Operators, admin_token: string) {
-  return async ({
-    request,
-    route,
-    params: { id: resource_id = null } = {},
-  }: ChangeRequest): Promise<void> => {
-    const { headers, method } = request
-    const body = bodies.get(request) ?? null
-    const rights = rightsFor(method, route)
-    checkRole(request, roleFor(rights, body))
+export function beginning(operators: Operators) {
+  return async ({ request, route, params: { id = null } = {} }: ChangeRequest): Promise<void> => {
+    const rights = rightsFor(request.method, route)
+    checkRole(request, roleFor(rights, bodies.get(request) ?? null))
     if (rights.is_change === false) return
-    const id = nextId()
     const { name, role, operator_id } = actorOf(request)
-    const shown = (value: unknown) => limited(withoutSecrets(value, admin_token))
-    const resource = async () =>
-      resource_id === null ? null : shown(await readResource(ledger, route, resource_id))
-    const { reason: own_reason } = objectOf(body)
-    const reason = typeof own_reason === "string" ? own_reason : reasonOf(request)
-    await ledger.beginChange({
-      id,
-      ...{ actor: name, role, operator_id },
-      ...{ method, route, resource_id },
-      address: addressOf?.(request) ?? null,
-      forwarded_for: headers.get("x-forwarded-for")?.slice(0, FORWARDED_CHARACTERS) ?? null,
-      reason: reason && textWithout(reason, admin_token),
-      request: limited(body),
-      before: await resource(),
-    })
-    running.set(request, async (status, answer) => {
-      const { id: made } = objectOf(answer)
-      const made_id = typeof made === "string" && isId(made) ? made : null
-      const after = status >= 400 ? null : answer === undefined ? await resource() : shown(answer)
-      await ledger.endChange({ id, status, made_id, after })
-      onChange?.(role, changeOutcome(status))
-    })
+    await begin(operators, request, { actor: name, role, operator_id, route, resource_id: id })
   }
+}
+
+/** Writes the entry of a change that is about to run. */
+export async function begin(
+  { ledger, addressOf, onChange, admin_token }: ChangeLog,
+  request: Request,
+  change: Pick<NewChange, "actor" | "role" | "operator_id" | "route" | "resource_id">,
+): Promise<void> {
+  const id = nextId()
+  const { headers, method } = request
+  const { route, resource_id, role } = change
+  const body = bodies.get(request) ?? null
+  const shown = (value: unknown) => limited(withoutSecrets(value, admin_token))
+  const resource = async () =>
+    resource_id === null ? null : shown(await readResource(ledger, route, resource_id))
+  const { reason: own_reason } = objectOf(body)
+  const reason = typeof own_reason === "string" ? own_reason : reasonOf(request)
+  await ledger.beginChange({
+    id,
+    ...change,
+    method,
+    address: addressOf?.(request) ?? null,
+    forwarded_for: headers.get("x-forwarded-for")?.slice(0, FORWARDED_CHARACTERS) ?? null,
+    reason: reason && textWithout(reason, admin_token),
+    request: limited(body),
+    before: await resource(),
+  })
+  running.set(request, async (status, answer) => {
+    const { id: made } = objectOf(answer)
+    const made_id = typeof made === "string" && isId(made) ? made : null
+    const after = status >= 400 ? null : answer === undefined ? await resource() : shown(answer)
+    await ledger.endChange({ id, status, made_id, after })
+    onChange?.(role, changeOutcome(status))
+  })
 }
 
 /** A hook after the handler: writes the outcome. The change is made, so a failure here leaves it unknown, and the answer as it is. */
@@ -143,7 +152,7 @@ const SECRETS = /\b(tg_live_|tgo_|whsec_)[\w+/=-]+/g
 const HIDDEN = "…"
 
 /** A copy of a JSON value in which secrets are replaced. */
-function withoutSecrets(value: unknown, admin_token: string): unknown {
+function withoutSecrets(value: unknown, admin_token: string | null): unknown {
   if (typeof value === "string") return textWithout(value, admin_token)
   if (Array.isArray(value)) return value.map((one) => withoutSecrets(one, admin_token))
   if (typeof value !== "object" || value === null) return value
@@ -158,8 +167,9 @@ function withoutSecrets(value: unknown, admin_token: string): unknown {
   return Object.fromEntries(fields)
 }
 
-function textWithout(text: string, admin_token: string): string {
-  return text.replaceAll(SECRETS, `$1${HIDDEN}`).replaceAll(admin_token, HIDDEN)
+function textWithout(text: string, admin_token: string | null): string {
+  const others = text.replaceAll(SECRETS, `$1${HIDDEN}`)
+  return admin_token === null ? others : others.replaceAll(admin_token, HIDDEN)
 }
 
 /** The origin, because the path of a webhook's address can be its secret, and a hash that shows whether it changed. */

@@ -79,7 +79,7 @@ export function keyRoutes({ ledger }: Operators) {
 }
 
 /** The fields about tags (D94) as the ledger has them; an absent one stays absent. */
-function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof KeyChange>, TagField>) {
+export function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof KeyChange>, TagField>) {
   if (labels) checkLabels(labels)
   return {
     ...(labels !== undefined && { labels }),
@@ -90,7 +90,7 @@ function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof K
 
 type TagField = "labels" | "required_tags" | "client_tags"
 
-function otherKey(): GatewayError {
+export function otherKey(): GatewayError {
   return new GatewayError("invalid_request", {
     message: "A key of another account already has this id. Nothing was changed. Use a new id for a new key.",
     param: "id",

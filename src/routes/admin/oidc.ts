@@ -24,7 +24,7 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
   const secure = public_url.startsWith("https:") ? SECURE : ""
   const flowCookie = (secret: string, last_s: number) =>
     `${FLOW_COOKIE}=${secret}; Path=${CALLBACK}; Max-Age=${last_s}; HttpOnly; SameSite=Lax${secure}`
-  const begin = beginning(operators, admin_token)
+  const begin = beginning(operators)
 
   /** A page for a person, unless the gateway itself failed. */
   function refused(error: unknown): Response {

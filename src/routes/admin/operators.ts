@@ -3,7 +3,7 @@ import type { Audit } from "../../ledger/archive/audit.ts"
 import type { OperatorLedger } from "../../ledger/operators.ts"
 import type { IdentityProvider } from "../../oidc/identity-provider.ts"
 import type { ChangeBody } from "../../wire/operators.ts"
-import type { Role } from "../../wire/roles.ts"
+import type { RecordedRole } from "../../wire/roles.ts"
 import type { UpstreamBody } from "../../wire/statistics.ts"
 
 /** The dependencies of the operators' routes. */
@@ -27,7 +27,7 @@ export interface Operators {
   /** Called with the reason of each sign-in that the provider, or the roles of the configuration, refused. */
   signInFailed?(reason: string): void
   /** Called with the outcome of each change in the log. */
-  onChange?(role: Role, outcome: ChangeBody["outcome"]): void
+  onChange?(role: RecordedRole, outcome: ChangeBody["outcome"]): void
   /** Called with the result of each audit. */
   onAudit?(audit: Audit): void
 }

@@ -25,7 +25,7 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
   const guard = operatorsOrConsole(operators, admin_token)
   return new Elysia({ name: "admin-session" })
     .onAfterHandle(forbidStoring)
-    .onBeforeHandle(beginning(operators, admin_token))
+    .onBeforeHandle(beginning(operators))
     .onAfterHandle(ending)
     .get(
       "/session",

@@ -57,6 +57,11 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
     cause: "The operator suspended the key.",
     cure: "Contact the operator, or use another key of the account.",
   },
+  key_change_not_allowed: {
+    cause:
+      "The key may not make, rotate or revoke this key: the operator does not allow it, the key has a spending limit or a budget of its own, the other key may do more than it, or it is the last key that works.",
+    cure: "Read the message. Use another key of the account, or ask the operator.",
+  },
   role_required: {
     cause: "The role of the operator's token does not include the operation.",
     cure: "Ask an operator with the role `admin` to do it, or for a token with the role that the message names.",

@@ -52,6 +52,7 @@ export const accountExample: AccountBody = {
   available: "9.9707",
   credit_limit: "0",
   low_balance: null,
+  may_manage_keys: false,
   price_multiplier: "1",
   suspended: false,
   created_at: "2026-11-21T09:30:00.000Z",
@@ -86,6 +87,7 @@ export const keyExample: Omit<CreatedKeyBody, "key"> = {
   client_tags: "accepted",
   group: "acme/search",
   created_at: "2026-11-21T09:32:00.000Z",
+  previous_until: null,
 }
 
 export const ownBudgetExample: OwnBudget = {

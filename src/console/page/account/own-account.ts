@@ -10,6 +10,7 @@ import { columnsOf, list } from "../table.ts"
 import { amountOf } from "../views/budgets.ts"
 import { chargeOf, stateOf, tokensOf, tookOf } from "../views/calls.ts"
 import { askOwn } from "./own-api.ts"
+import { ownKeys } from "./own-keys.ts"
 import { ownUsage } from "./own-usage.ts"
 
 const PAGE = "20"
@@ -36,7 +37,14 @@ export function ownAccount(visit: Visit): HTMLElement {
       ])
     },
   })
-  const parts = [totals, ownUsage(visit), grants(visit, account), budgets(visit, account), calls(visit)]
+  const parts = [
+    totals,
+    ownUsage(visit),
+    grants(visit, account),
+    budgets(visit, account),
+    ownKeys(visit, account),
+    calls(visit),
+  ]
   return view(title, null, ...parts.map(({ element }) => element))
 }
 

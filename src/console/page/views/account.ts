@@ -118,11 +118,26 @@ function changeAccount(path: string, account: AccountBody, done: () => void): vo
         kind: "usd",
         value: account.price_multiplier,
       },
+      {
+        name: "may_manage_keys",
+        label: "Customers make and rotate keys",
+        kind: [
+          ["false", "no"],
+          ["true", "yes"],
+        ],
+        value: String(account.may_manage_keys),
+      },
     ],
     submit: "Change",
     // Only what was changed: another operator may have changed the rest since the page was read.
     act: (values) => {
-      const asked = Object.entries(values).map(([field, value]) => [field, value || null] as const)
+      const given: Readonly<Record<string, unknown>> = {
+        ...values,
+        may_manage_keys: values.may_manage_keys === "true",
+      }
+      const asked = Object.entries(given).map(
+        ([field, value]) => [field, value === "" ? null : value] as const,
+      )
       return tell(
         "PATCH",
         path,

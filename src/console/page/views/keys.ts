@@ -18,7 +18,7 @@ const MEANINGS = {
 } as const
 
 /** For a retried request whose first response was lost. */
-const LOST =
+export const LOST =
   "This key was already created and cannot be shown again. Revoke it in the list, and create another one."
 
 /** A key, and the calls with it that their clients left in 30 days. */
@@ -62,12 +62,12 @@ function keyLink({ id, name, prefix }: KeyBody): Child {
   return callsLink({ key: id }, ...(name === null ? [shown] : [named(name), " ", shown]))
 }
 
-function stateOf(key: KeyBody): HTMLElement {
+export function stateOf(key: KeyBody): HTMLElement {
   const state = keyState(key, Date.now())
   return chip(state, MEANINGS[state])
 }
 
-function limitOf({ spending_limit, spent }: KeyBody): Child {
+export function limitOf({ spending_limit, spent }: KeyBody): Child {
   if (spending_limit === null) return none()
   const { amount, per } = spending_limit
   return el("span", usd(spent ?? "0"), " of ", usd(amount), ` per ${per}`)
@@ -147,11 +147,16 @@ async function createKey(account_id: string, done: () => void): Promise<void> {
         spending_limit: limitIn(limit),
       })
       if (!("key" in created)) return el("p.fault", { role: "alert" }, LOST)
-      const text = "Copy the key now. It is shown only once: the database stores only its hash."
-      return el("div", el("p", text), copyable(created.key, "The new key"))
+      return newKey(created.key)
     },
     done,
   })
+}
+
+/** Shows a key once, in place of the form that made it. */
+export function newKey(key: string): HTMLElement {
+  const text = "Copy the key now. It is shown only once: the database stores only its hash."
+  return el("div", el("p", text), copyable(key, "The new key"))
 }
 
 /** The configured model names, as suggestions. Empty if they cannot be loaded. */
@@ -160,7 +165,7 @@ async function modelNames(): Promise<readonly string[]> {
   return [...new Set(upstreams.data.flatMap(({ models }) => models))]
 }
 
-function limitFields(limit: KeyBody["spending_limit"]): readonly FormField[] {
+export function limitFields(limit: KeyBody["spending_limit"]): readonly FormField[] {
   return [
     {
       name: "spending_limit",
@@ -228,6 +233,6 @@ function tagRules({ group, labels, required_tags, client_tags }: FormValues): ob
   }
 }
 
-function limitIn({ spending_limit, per }: FormValues): object | null {
+export function limitIn({ spending_limit, per }: FormValues): object | null {
   return spending_limit ? { amount: spending_limit, per } : null
 }

@@ -1,0 +1,110 @@
+import { type CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
+import type { OwnAccount } from "../../../wire/receipt.ts"
+import { keyState } from "../../words.ts"
+import { type ListBody, ownId } from "../admin-api.ts"
+import { button, type Child, el, named } from "../element.ts"
+import { filled, openDialog } from "../form.ts"
+import { ago, brief, none } from "../formats.ts"
+import type { ViewPart, Visit } from "../part.ts"
+import { columnsOf, list } from "../table.ts"
+import { LOST, limitFields, limitIn, limitOf, newKey, stateOf } from "../views/keys.ts"
+import { askOwn, forgetKey, tellOwn, useKey } from "./own-api.ts"
+
+const GRACE = [
+  ["24", "a day"],
+  ["1", "an hour"],
+  ["168", "a week"],
+  ["0", "no longer"],
+] as const
+
+/** The keys of the account. Where the operator allows it, they can be made, rotated and revoked (D104). */
+export function ownKeys(visit: Visit, account: Promise<OwnAccount>): ViewPart {
+  const reload = () => void made.load()
+  /** The id of the key that the page uses; null if keys cannot be changed. */
+  let current: string | null = null
+  const column = columnsOf(KeyBody)
+  const tools = el("div.actions")
+  const made = list(visit, {
+    title: "Keys",
+    tools,
+    label: "Keys",
+    key: ({ id }: KeyBody) => id,
+    columns: [
+      column("name", ({ name, prefix }) =>
+        el("span", name === null ? null : named(name), " ", el("code", `${prefix}…`)),
+      ),
+      column("suspended", stateOf),
+      column("spending_limit", limitOf),
+      column("last_used_at", ({ last_used_at }) => ago(last_used_at)),
+      column("expires_at", ({ expires_at }) => ago(expires_at)),
+      column("previous_until", ({ previous_until: until }) =>
+        until === null || Date.parse(until) < Date.now() ? none() : brief(until),
+      ),
+      ["Actions", (key) => actions(key, reload, current), "right"],
+    ],
+    empty: "No keys.",
+    async load(signal) {
+      const [{ may_manage_keys, key }, listed] = await Promise.all([
+        account,
+        askOwn<ListBody<KeyBody>>("/keys", signal),
+      ])
+      current = may_manage_keys ? key.id : null
+      tools.replaceChildren(...(may_manage_keys ? [button("New key", () => makeKey(reload))] : []))
+      return listed
+    },
+  })
+  return made
+}
+
+function actions(key: KeyBody, done: () => void, own_id: string | null): Child {
+  const state = keyState(key, Date.now())
+  if (own_id === null || state === "revoked" || state === "expired") return none()
+  const { id, prefix } = key
+  const name = key.name ?? prefix
+  const small = (label: string, act: () => void) =>
+    button(label, act, { class: "small", "aria-label": `${label} ${name}` })
+  const rotate = () =>
+    openDialog({
+      title: "Rotate key",
+      text: el("p", named(name), " gets a new secret. Its limit, its budgets and its usage stay."),
+      fields: [{ name: "keep_hours", label: "The secret that it has now works for", kind: GRACE }],
+      submit: "Rotate",
+      async act({ keep_hours }) {
+        const asked = { keep_hours: Number(keep_hours) }
+        const rotated = await tellOwn<CreatedKeyBody>("POST", `/keys/${id}/rotate`, asked)
+        if (id === own_id) useKey(rotated.key)
+        return newKey(rotated.key)
+      },
+      done,
+    })
+  const revoke = () =>
+    openDialog({
+      title: "Revoke key",
+      text: el("p", named(name), " can never be used again. Calls in progress continue."),
+      submit: "Revoke",
+      is_dangerous: true,
+      act: () => tellOwn("DELETE", `/keys/${id}`),
+      done: id === own_id ? () => forgetKey("The key is revoked.") : done,
+    })
+  return el("div.actions", small("Rotate", rotate), small("Revoke", revoke))
+}
+
+function makeKey(done: () => void): void {
+  const id = ownId()
+  openDialog({
+    title: "New key",
+    text: "It has the models, the group and the labels of the key that you use here.",
+    fields: [
+      { name: "name", label: "Name", hint: "Optional." },
+      { name: "expires_at", label: "Expires", hint: "Optional. In UTC.", kind: "time" },
+      ...limitFields(null),
+    ],
+    submit: "Create key",
+    async act({ name = "", expires_at = "", ...limit }) {
+      const asked = { id, ...filled({ name, expires_at }), spending_limit: limitIn(limit) }
+      const created = await tellOwn<CreatedKeyBody>("POST", "/keys", asked)
+      return "key" in created ? newKey(created.key) : el("p.fault", { role: "alert" }, LOST)
+    },
+    done,
+  })
+}

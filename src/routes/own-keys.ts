@@ -1,0 +1,251 @@
+import { Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { activeKey } from "../admission/admit.ts"
+import { hashOf, makeKey, prefixOf } from "../admission/key.ts"
+import { GatewayError } from "../errors.ts"
+import { MAX_OWN_KEYS, type OwnKeyResult } from "../ledger/accounts/own-keys.ts"
+import { LedgerBusy, type Standing } from "../ledger/entries.ts"
+import { messagesCredential } from "../operations/request-headers.ts"
+import type { Gateway } from "../service/gateway.ts"
+import { CreatedKeyBody, checkExpiry, KeyBody, listOf, NewKey } from "../wire/admin.ts"
+import { PageQuery, pageOf } from "../wire/admin-query.ts"
+import { pathId } from "../wire/parameter.ts"
+import { KEEP_HOURS, Rotation } from "../wire/sinks.ts"
+import { begin, ending, keepBody } from "./admin/change-log.ts"
+import { otherKey, tagRulesIn } from "./admin/keys.ts"
+import type { Operators } from "./admin/operators.ts"
+import { inFormat } from "./list-formats.ts"
+import { createdKeyBody, keyBody } from "./record-bodies.ts"
+import { keyExample, keyListed, READER_ERRORS } from "./reference/examples.ts"
+import { answer, described, type ErrorExample, errorOf, shown } from "./reference/operation.ts"
+import { jsonBody } from "./request-body.ts"
+import { forbidStoring, readQuery } from "./routing.ts"
+
+/** The largest body of a request about keys. */
+const BODY_BYTES = 65_536
+/** Maximum number of changes that wait for the ledger at the same time, so that holders do not slow operators. */
+const MAX_WAITING = 4
+
+/** `/v1/keys`: the keys of the account, for the holder of one of them (D104). */
+export function ownKeys(gateway: Gateway, operators: Operators) {
+  const { ledger, admin_token } = operators
+  const holders = new WeakMap<Request, Promise<Standing>>()
+  const changing = new Set<string>()
+
+  /** The key of a request, read once, before its body (D30). */
+  const holderOf = (request: Request): Promise<Standing> => {
+    const known = holders.get(request)
+    if (known !== undefined) return known
+    const found = activeKey(gateway, hashOf(messagesCredential(request.headers)), request)
+    holders.set(request, found)
+    return found
+  }
+  /** One change of an account at a time, because the others would only wait for its lock. */
+  const inTurn = async (account_id: string, change: () => Promise<OwnKeyResult>) => {
+    if (changing.has(account_id) || changing.size === MAX_WAITING) throw new LedgerBusy()
+    changing.add(account_id)
+    try {
+      return changed(await change())
+    } finally {
+      changing.delete(account_id)
+    }
+  }
+
+  return new Elysia({ name: "own-keys" })
+    .onParse(async ({ request, params: { id } = {} }) => {
+      await holderOf(request)
+      const { limits } = gateway.config
+      const body_bytes = Math.min(BODY_BYTES, limits.body_bytes)
+      const body = await jsonBody(request, id, { ...limits, body_bytes })
+      keepBody(request, body, admin_token)
+      return body
+    })
+    .derive(async ({ request }) => ({ holder: await holderOf(request) }))
+    .derive(readQuery)
+    .onBeforeHandle(async ({ request, route, params: { id } = {}, holder }) => {
+      if (request.method === "GET") return
+      const { account_id, key_id } = holder
+      const actor = { actor: `key:${key_id}`, role: "holder", operator_id: null } as const
+      await begin(operators, request, { ...actor, route, resource_id: id ?? account_id })
+    })
+    .onAfterHandle(ending)
+    .onAfterHandle(forbidStoring)
+    .onAfterHandle(inFormat)
+    .get(
+      "/v1/keys",
+      async ({ holder, query }) => {
+        const { data, next } = await gateway.reports.keys(holder, pageOf(query))
+        return { data: data.map(keyBody), next }
+      },
+      listing,
+    )
+    .post(
+      "/v1/keys",
+      async ({ holder, body, status }) => {
+        const {
+          id,
+          name = null,
+          models = null,
+          expires_at = null,
+          spending_limit = null,
+          group = null,
+        } = body
+        checkExpiry(expires_at, Date.now())
+        const secret = makeKey()
+        const asked = { id, name, models, expires_at, spending: spending_limit, group_path: group }
+        const made = await inTurn(holder.account_id, () =>
+          ledger.makeOwnKey(holder, {
+            ...asked,
+            ...tagRulesIn(body),
+            hash: hashOf(secret),
+            prefix: prefixOf(secret),
+          }),
+        )
+        return made.outcome === "known"
+          ? status(200, keyBody(made.key))
+          : status(201, createdKeyBody(made.key, secret))
+      },
+      making,
+    )
+    .post(
+      "/v1/keys/:id/rotate",
+      async ({ holder, params: { id }, body: { keep_hours = KEEP_HOURS } }) => {
+        const secret = makeKey()
+        const change = { id, keep_hours, hash: hashOf(secret), prefix: prefixOf(secret) }
+        const { key } = await inTurn(holder.account_id, () => ledger.rotateOwnKey(holder, change))
+        return createdKeyBody(key, secret)
+      },
+      rotating,
+    )
+    .delete(
+      "/v1/keys/:id",
+      async ({ holder, params: { id }, status }) => {
+        await inTurn(holder.account_id, () => ledger.revokeOwnKey(holder, id))
+        return status(204, undefined)
+      },
+      revoking,
+    )
+}
+
+const words = {
+  not_allowed: "The operator does not let this account manage its keys. Ask the operator.",
+  limited:
+    "This key has a spending limit or a budget of its own, so it can only rotate or revoke itself. Use another key of the account.",
+  more_rights:
+    "The other key may do what this one may not: other models, a later expiry, another group or other labels. Use another key of the account.",
+  last_key:
+    "No other key of the account works. Rotate this one, with keep_hours 0, or make another one first.",
+} as const
+
+/** The changed key. Throws if nothing was changed. */
+function changed(result: OwnKeyResult) {
+  switch (result.outcome) {
+    case "done":
+    case "known":
+      return result
+    case "not_allowed":
+    case "limited":
+    case "more_rights":
+    case "last_key":
+      throw new GatewayError("key_change_not_allowed", { message: words[result.outcome] })
+    case "no_key":
+      throw errorOf(NO_OWN_KEY)
+    case "conflict":
+      throw otherKey()
+    case "rotating":
+      throw new GatewayError("invalid_request", {
+        message:
+          "The secret before the last rotation still works. Wait until previous_until, or rotate with keep_hours 0, which ends both secrets.",
+        param: "keep_hours",
+      })
+    case "too_many":
+      throw new GatewayError("invalid_request", {
+        message: `The account has ${MAX_OWN_KEYS} keys that work or were made in the last day. Revoke some, wait, or ask the operator.`,
+      })
+    default:
+      throw new GatewayError(result.outcome)
+  }
+}
+
+const NO_OWN_KEY = {
+  code: "not_found",
+  message: "No key of your account that works has this id.",
+} as const satisfies ErrorExample
+const BUSY: ErrorExample = "overloaded"
+const NOT_ALLOWED: ErrorExample = { code: "key_change_not_allowed", message: words.not_allowed }
+
+const credentials = ["apiKey", "xApiKey"] as const
+const CHANGE_ERRORS = [...READER_ERRORS, NOT_ALLOWED, "key_suspended", "account_suspended", BUSY] as const
+
+const listing = described({
+  query: PageQuery,
+  response: {
+    200: answer("A page of keys.", listOf(KeyBody), { keys: { data: [keyListed], next: null } }),
+  },
+
+  operationId: "listOwnKeys",
+  tag: "Receipts",
+  summary: "List the keys of the account",
+  description:
+    "Lists the keys of the account, newest first, including revoked and expired ones: their names, first characters, states and last use. The keys themselves are not shown. Any key of the account can read the list.",
+  credentials,
+  errors: READER_ERRORS,
+})
+
+const limited = { ...keyExample, key: "tg_live_8Fq2…" }
+
+const making = described({
+  body: shown(NewKey, {
+    plain: {},
+    limited: { name: "production", spending_limit: { amount: "25", per: "day" } },
+  }),
+  response: {
+    200: answer("A key with this id already exists. Nothing was changed.", KeyBody, { key: keyListed }),
+    201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
+      plain: { ...limited, name: null, spending_limit: null },
+      limited,
+    }),
+  },
+
+  operationId: "makeOwnKey",
+  tag: "Receipts",
+  summary: "Make a key of the account",
+  description:
+    "Makes a key, if the operator allows it for the account. It has the models, expiry, group, labels and rules for tags of the key that makes it; fields of the request can only narrow them. A key with a spending limit or a budget of its own cannot make others. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
+  credentials,
+  invalid: "models",
+  errors: CHANGE_ERRORS,
+})
+
+const rotating = described({
+  params: pathId("The key's id."),
+  body: shown(Rotation, { "A day for both": {}, "The old one ends immediately": { keep_hours: 0 } }),
+  response: {
+    200: answer("The key with its new secret. Store it: it is not shown again.", CreatedKeyBody, {
+      "Both work": { ...limited, previous_until: "2026-11-22T09:30:00.000Z" },
+      "The old one has ended": limited,
+    }),
+  },
+
+  operationId: "rotateOwnKey",
+  tag: "Receipts",
+  summary: "Rotate a key of the account",
+  description:
+    "Gives the key a new secret, if the operator allows it for the account. The id, the limits, the budgets and the usage of the key stay. The secret before works for `keep_hours` more. While an earlier secret still works, only a rotation with `keep_hours` 0 is possible, which ends both. A key can rotate itself, and every key that may do no more than it.",
+  credentials,
+  invalid: "keep_hours",
+  errors: [...CHANGE_ERRORS, NO_OWN_KEY],
+})
+
+const revoking = described({
+  params: pathId("The key's id."),
+  response: { 204: answer("The key is revoked.", Type.Void()) },
+
+  operationId: "revokeOwnKey",
+  tag: "Receipts",
+  summary: "Revoke a key of the account",
+  description:
+    "Every request that arrives after this response gets a 401, if the operator allows holders to revoke keys. A key can revoke itself, and every key that may do no more than it, but not the last one that works. Revoking a revoked key changes nothing.",
+  credentials,
+  errors: [...CHANGE_ERRORS, NO_OWN_KEY],
+})
