@@ -7,6 +7,10 @@ import type { FaultReport } from "./values.ts"
 
 /** Sign-in to the console by an OpenID provider (D103). */
 
+const ISSUER = "an https URL without query and fragment (http only for this machine)"
+const ORIGIN =
+  "an https origin without a path (http only for this machine), such as https://tollgate.example.com"
+
 const list = (expected: string) =>
   Type.Array(text(), { minItems: 1, uniqueItems: true, [EXPECTED]: expected })
 
@@ -14,7 +18,7 @@ export const OidcSection = Type.Object(
   {
     issuer: key(
       "The provider's issuer, exactly as its discovery document has it. The rest is discovered.",
-      text(),
+      text({ [EXPECTED]: ISSUER }),
     ),
     client_id: key("The id of the client that is registered there.", text({ minLength: 1 })),
     client_secret: key(
@@ -23,7 +27,7 @@ export const OidcSection = Type.Object(
     ),
     public_url: key(
       "The address of the console in browsers. The client's redirect URI is this and `/admin/oidc/callback`.",
-      text(),
+      text({ [EXPECTED]: ORIGIN }),
     ),
     name: key("The provider's name on the button. Default: the host of `issuer`.", Type.Optional(text())),
     scopes: key(
@@ -65,13 +69,8 @@ const DAY_MS = 86_400_000
 
 /** Reports what the schema cannot see: addresses without TLS, and a session that lasts too long. */
 export function checkOidc({ issuer, public_url, session_ms }: OidcSettings, report: FaultReport): void {
-  if (!isSafe(issuer) || /[?#]/.test(issuer))
-    report("issuer", "an https URL without query and fragment (http only for this machine)")
-  if (!isSafe(public_url) || new URL(public_url).origin !== public_url)
-    report(
-      "public_url",
-      "an origin with https (http only for this machine) and without a path, such as https://tollgate.example.com",
-    )
+  if (!isSafe(issuer) || /[?#]/.test(issuer)) report("issuer", ISSUER)
+  if (!isSafe(public_url) || new URL(public_url).origin !== public_url) report("public_url", ORIGIN)
   if (session_ms > DAY_MS) report("session", "at most 24h, because a role is read when a session begins")
 }
 

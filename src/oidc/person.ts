@@ -17,14 +17,15 @@ export interface Person {
 }
 
 /** In the log's column: on one line, and no longer than this. */
-const NAME = /^[^\p{Cc}\p{Cf}\p{Cs}]{1,200}$/u
+const VISIBLE = /^[^\p{C}]+$/u
+const NAME_CHARACTERS = 200
 
 /** The person of claims whose `sub` is from `issuer`; null if no name can be made of them. */
 export function personOf(claims: Claims, settings: OidcSettings): Person | null {
   const { issuer, name_claim, role_claim, allowed } = settings
   const [named] = valuesOf(claims, name_claim)
   const name = named ?? `${claims.sub} (${new URL(issuer).host})`
-  if (!NAME.test(name)) return null
+  if (name.length > NAME_CHARACTERS || !VISIBLE.test(name)) return null
   const is_allowed = allowed === null || allowed.includes(name)
   const given = is_allowed ? valuesOf(claims, role_claim).map((value) => roleOf(value, settings)) : []
   return { name: OIDC + name, role: roles.findLast((role) => given.includes(role)) ?? null }

@@ -47,8 +47,8 @@ export function holdersPage() {
 async function consolePage(provider: IdentityProvider | null): Promise<ServedFile> {
   const html = await Bun.file(new URL(import.meta.resolve("../console/page/page.html"))).text()
   const signIn = ({ name, settings }: IdentityProvider) =>
-    ` data-provider="${Bun.escapeHTML(name)}" data-sign-in="${settings.public_url}/admin/oidc"`
-  const whole = html.replace(/(?<=id="console")/, () => (provider === null ? "" : signIn(provider)))
+    `id="console" data-provider="${Bun.escapeHTML(name)}" data-sign-in="${settings.public_url}/admin/oidc"`
+  const whole = provider === null ? html : html.replace('id="console"', () => signIn(provider))
   return fingerprinted(new TextEncoder().encode(whole).buffer, "text/html; charset=utf-8")
 }
 

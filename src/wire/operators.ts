@@ -72,7 +72,7 @@ export const ChangeBody = Type.Object({
   actor: titled(
     "Actor",
     text(
-      "The operator's name; `configured` for the token of the configuration; `database` for a command with `--database`; for the holder of a key `key:` and the id of the key.",
+      "The operator's name; `configured` for the token of the configuration; `database` for a command with `--database`; `oidc:` and a name for a person of the OpenID provider; for the holder of a key `key:` and the id of the key.",
     ),
   ),
   operator_id: nullable(Type.String({ format: "uuid" })),

@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:test"
+import { drizzle } from "drizzle-orm/postgres-js"
 import type { OidcSettings } from "../../src/config/oidc.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import { IdentityProvider } from "../../src/oidc/identity-provider.ts"
 import { type AdminHarness, mount, openAdminHarness } from "../admin/admin-harness.ts"
 import { ACCESS_TOKEN, newKey, type ScriptedIssuer, startScriptedIssuer, token } from "./scripted-issuer.ts"
@@ -183,6 +185,19 @@ test("D103 roles and names may come from UserInfo; the token's claims count befo
   expect(answer.status).toBe(303)
   const { text } = await adminApi.ask("GET", "/admin/log?limit=1")
   expect(JSON.parse(text).data).toMatchObject([{ actor: "oidc:bob@example.com", role: "read" }])
+})
+
+test("D103 without the database nobody gets in, and one sentence says so", async () => {
+  const nowhere = { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" }
+  const flow = await begin()
+  script.claims = { nonce: flow.asked.get("nonce") }
+  app = mount({
+    ...{ database: drizzle(connect(nowhere, { backoff: () => 0 })), deadline_ms: 1_000 },
+    identity_provider: new IdentityProvider(settings),
+  })
+  const { answer } = await end(flow)
+  expect([answer.status, answer.headers.get("set-cookie")]).toEqual([503, null])
+  expect(texts.at(-1)).toContain("The database did not respond.")
 })
 
 test("D103 a session of a provider that is no longer configured opens nothing", async () => {

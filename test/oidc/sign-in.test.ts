@@ -132,7 +132,10 @@ test("D103 nobody without a value that has a role, and no email that is not veri
 test("D103 another process ends the sign-in; the session is everywhere, and ends by sign-out", async () => {
   const jar = new CookieJar()
   const back = new URL(await returnAddress(jar, `${url}/admin/oidc`, "read"))
-  expect((await jar.ask(other_url + back.pathname + back.search)).status).toBe(303)
+  const { status } = await jar.ask(other_url + back.pathname + back.search, { method: "HEAD" })
+  expect(status).toBe(303)
+  const { data } = await operatorOf(url).admin<{ data: readonly object[] }>("GET", "/log?limit=1")
+  expect(data).toMatchObject([{ actor: "oidc:read@example.com", method: "HEAD" }])
   for (const at of [url, other_url]) expect((await session(jar, at))[0]).toBe(200)
   const cookie = jar.get("tollgate_session") ?? ""
   const out = await jar.ask(`${url}/admin/session`, { method: "DELETE", headers: SAME })

@@ -95,6 +95,8 @@ export function signIn(
   const fault = el("p.fault", { role: "alert" }, reason ?? "")
   const go = el("button.primary", { type: "submit" }, "Sign in")
 
+  const other = provider !== undefined && button(`Sign in with ${provider}`, () => location.assign(href))
+
   async function send(event: Event): Promise<void> {
     event.preventDefault()
     const { token = "" } = values()
@@ -113,7 +115,6 @@ export function signIn(
     "main.sign-in",
     icon(48),
     el("h1", { tabindex: -1 }, "Tollgate console"),
-    el("form", { submit: (event) => void send(event), novalidate: true }, ...rows, fault, go),
-    provider !== undefined && button(`Sign in with ${provider}`, () => location.assign(href)),
+    el("form", { submit: (event) => void send(event), novalidate: true }, ...rows, fault, go, other),
   )
 }

@@ -59,8 +59,9 @@ const READING: Rights = { role: "read", is_change: false }
 
 /** The rights that a route needs. Throws for one that is not in the table, so that none is open by mistake. */
 export function rightsFor(method: string, route: string): Rights {
-  const found = rights[`${method} ${route}`]
-  if (found === undefined && (method === "GET" || method === "HEAD")) return READING
+  const is_get = method === "GET" || method === "HEAD"
+  const found = rights[`${is_get ? "GET" : method} ${route}`]
+  if (found === undefined && is_get) return READING
   if (found === undefined) throw new Error(`no role is set for ${method} ${route}`)
   return found
 }
