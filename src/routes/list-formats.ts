@@ -1,25 +1,52 @@
 import { csvOf, ndjsonOf, rowsOf } from "../wire/csv.ts"
 import { invalidField } from "../wire/fault.ts"
 
-/** Lists as CSV or NDJSON instead of JSON (D105): one hook for all routes. */
+/** Lists as CSV or NDJSON instead of JSON (D105), and other answers that have forms of their own: one hook for all routes. */
 
 export const LIST_FORMATS = ["json", "csv", "ndjson"] as const
-type ListFormat = (typeof LIST_FORMATS)[number]
+const FORMATS = [...LIST_FORMATS, "html"] as const
 
 export const MEDIA_TYPES = { csv: "text/csv", ndjson: "application/x-ndjson" } as const
+const TYPES = { ...MEDIA_TYPES, json: "application/json", html: "text/html" } as const
 
-const EXPECTED = `one of ${LIST_FORMATS.join(", ")}`
+/** Rows and a page for an answer that is no list. The page has no scripts, and its style in it. */
+interface Forms {
+  rows(): readonly object[]
+  html(): string
+}
 
-/** A hook after the handler: the rows of a list in the format of `?format=` or `Accept`. Other answers stay JSON. */
+const forms = new WeakMap<object, Forms>()
+
+/** Gives an answer its forms. */
+export function alsoAs<Body extends object>(body: Body, its: Forms): Body {
+  forms.set(body, its)
+  return body
+}
+
+/** Headers of a page that loads and runs nothing. */
+const PAGE = {
+  "content-type": `${TYPES.html}; charset=utf-8`,
+  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+} as const
+const NO_STORE = { "cache-control": "no-store" } as const
+
+/** A hook after the handler: an answer in the format of `?format=` or `Accept`. An answer without other forms stays JSON. */
 export function inFormat({ request, responseValue: body }: { request: Request; responseValue: unknown }) {
   if (request.method !== "GET") return
   const url = new URL(request.url)
   const asked = url.searchParams.get("format")
+  const its = typeof body === "object" && body !== null ? forms.get(body) : undefined
+  const formats = its === undefined ? LIST_FORMATS : FORMATS
   const format =
-    asked === null ? accepted(request.headers.get("accept") ?? "") : LIST_FORMATS.find((one) => one === asked)
-  if (format === undefined) throw invalidField("format", EXPECTED)
+    asked === null
+      ? accepted(request.headers.get("accept") ?? "", formats)
+      : formats.find((one) => one === asked)
+  if (format === undefined) throw invalidField("format", `one of ${formats.join(", ")}`)
   if (format === "json") return
-  const rows = rowsOf(body)
+  if (format === "html" && its !== undefined)
+    return new Response(its.html(), { headers: { ...PAGE, ...NO_STORE } })
+  const rows = its?.rows() ?? rowsOf(body)
   if (rows === null) {
     if (asked === null) return
     throw invalidField("format", "json, because this answer is no list")
@@ -27,19 +54,17 @@ export function inFormat({ request, responseValue: body }: { request: Request; r
   return new Response(format === "csv" ? csvOf(rows) : ndjsonOf(rows), {
     headers: {
       "content-type": format === "csv" ? `${MEDIA_TYPES.csv}; charset=utf-8` : MEDIA_TYPES.ndjson,
-      "cache-control": "no-store",
+      ...NO_STORE,
       ...besideRows(url, Object(body)),
     },
   })
 }
 
-/** The first of the media types that a client names; JSON for any other. */
-function accepted(header: string): ListFormat {
+/** The format of the first media type that a client names and that there is; JSON for any other. */
+function accepted(header: string, formats: readonly (keyof typeof TYPES)[]): keyof typeof TYPES {
   const types = header.split(",").map((type) => type.split(";")[0]?.trim().toLowerCase())
-  const first = types.find(
-    (type) => type === "application/json" || type === MEDIA_TYPES.csv || type === MEDIA_TYPES.ndjson,
-  )
-  return first === MEDIA_TYPES.csv ? "csv" : first === MEDIA_TYPES.ndjson ? "ndjson" : "json"
+  const named = types.flatMap((type) => formats.filter((format) => TYPES[format] === type))
+  return named[0] ?? "json"
 }
 
 /** Headers for the parts of a list that are no rows: its next page, and how many groups are left out. */

@@ -81,7 +81,7 @@ export function receipts(gateway: Gateway) {
 }
 
 /** Replaces the message of `overloaded`, because the request is a usage query and not a call. */
-function tooManySums(error: unknown): never {
+export function tooManySums(error: unknown): never {
   if (!(error instanceof LedgerBusy)) throw error
   throw new GatewayError("overloaded", {
     message: "Too many usage queries are in progress. Retry in a few seconds.",
@@ -125,7 +125,7 @@ function ownBody(account: AccountBody, key: KeyBody, budgets: OwnBudget[], grant
   return bodyOf(OwnAccount, { ...account, grants, key: bodyOf(OwnAccount.properties.key, key), budgets })
 }
 
-const BUSY: ErrorExample = {
+export const BUSY_REPORTS: ErrorExample = {
   code: "overloaded",
   message: "Too many usage queries are in progress. Retry in a few seconds.",
 }
@@ -209,7 +209,7 @@ filter that matches few calls can return fewer than \`limit\`, or none, and stil
 ${whose}`,
   credentials: ["apiKey", "xApiKey"],
   invalid: "state",
-  errors: [...READER_ERRORS, BUSY],
+  errors: [...READER_ERRORS, BUSY_REPORTS],
 })
 
 const getOwnAccount = described({
@@ -254,5 +254,5 @@ therefore never overlap or leave a gap, and past ranges do not change.
 ${whose}`,
   credentials: ["apiKey", "xApiKey"],
   invalid: "from",
-  errors: [...READER_ERRORS, BUSY],
+  errors: [...READER_ERRORS, BUSY_REPORTS],
 })

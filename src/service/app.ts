@@ -19,6 +19,7 @@ import { docs } from "../routes/reference/reference.ts"
 import { refusal } from "../routes/request-body.ts"
 import { responseCalls } from "../routes/responses.ts"
 import { faultOf, ROUTING } from "../routes/routing.ts"
+import { ownStatements } from "../routes/statements.ts"
 import type { Gateway } from "./gateway.ts"
 
 export type { Operators }
@@ -68,7 +69,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     app.use(chatCompletions(gateway)).use(embeddingCalls(gateway)).use(responseCalls(gateway))
     app.use(messageCalls(gateway)).use(countTokens(gateway))
     others.use(models(gateway)).use(quotes(gateway)).use(receipts(gateway))
-    others.use(ownKeys(gateway, operators)).use(holdersPage())
+    others.use(ownKeys(gateway, operators)).use(ownStatements(gateway)).use(holdersPage())
   }
   others.use(health(gateway))
   const { admin_token } = operators

@@ -1,4 +1,4 @@
-import type { StatementBody } from "./statement.ts"
+import { less, type StatementBody } from "./statement.ts"
 
 /** A statement as a page that can be printed, without scripts and without anything from elsewhere (D106). */
 
@@ -33,10 +33,6 @@ function table(caption: string, head: PrintedRow, rows: readonly PrintedRow[], f
   return `<table><caption>${escaped(caption)}</caption><thead>${line(head, "th")}</thead>
 <tbody>${rows.map((row) => line(row, "td")).join("\n")}</tbody><tfoot>${line(foot, "td")}</tfoot></table>`
 }
-
-/** An amount to be subtracted. */
-const less = (amount: string) =>
-  amount.startsWith("-") ? amount.slice(1) : amount === "0" ? "0" : `-${amount}`
 
 export function statementHtml(statement: StatementBody): string {
   const { account_id, account_name, month, from, to, is_final, credits, charges } = statement

@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Count, Id, Money, Time } from "./admin.ts"
 import { recordedKinds } from "./credits.ts"
 import { titled } from "./field.ts"
-import { id, moment, month, query } from "./parameter.ts"
+import { id, moment, month, query, word } from "./parameter.ts"
 
 /** Statements of accounts, and the trial balance (D106). */
 
@@ -10,6 +10,28 @@ export const StatementPath = Type.Object({
   id: id("The account's id."),
   month: month("A month of UTC that has begun, such as `2026-11`."),
 })
+
+export const OwnStatementPath = Type.Object({ month: StatementPath.properties.month })
+
+const STATEMENT_FORMATS = ["json", "html", "csv", "ndjson"] as const
+
+/** Read by the route itself. */
+export const StatementQuery = query({
+  format: Type.Optional(
+    word(
+      STATEMENT_FORMATS,
+      "`html`: a page that can be printed. `csv` and `ndjson`: its lines, whose amounts add up to the closing balance. Default: by `Accept`.",
+      { default: "json" },
+    ),
+  ),
+})
+
+/** A month that has a statement. */
+export const StatedMonth = Type.Object({
+  month: titled("Month", Type.String({ pattern: "^\\d{4}-\\d{2}$" })),
+  is_final: Type.Boolean({ description: "Whether the month is over." }),
+})
+export type StatedMonth = Static<typeof StatedMonth>
 
 export const TrialBalanceQuery = query({
   at: Type.Optional(
@@ -70,6 +92,32 @@ export const StatementBody = Type.Object({
   ),
 })
 export type StatementBody = Static<typeof StatementBody>
+
+/** The lines of a statement. The amounts of all but the last add up to that of the last, the closing balance. */
+export function statementRows(statement: StatementBody): readonly object[] {
+  const { month, opening, credits, charges, expired, voided, closing } = statement
+  const row = (line: string, of: string | null, amount: string, counts: object = {}) => ({
+    month,
+    line,
+    of,
+    amount,
+    ...counts,
+  })
+  return [
+    row("opening", null, opening),
+    ...credits.map(({ kind, amount, credits: count }) => row("credit", kind, amount, { count })),
+    ...charges.map(({ model, charge, calls, ...tokens }) =>
+      row("charge", model, less(charge), { count: calls, ...tokens }),
+    ),
+    row("expired", null, less(expired)),
+    row("voided", null, less(voided)),
+    row("closing", null, closing),
+  ]
+}
+
+/** An amount to be subtracted. */
+export const less = (amount: string) =>
+  amount.startsWith("-") ? amount.slice(1) : amount === "0" ? "0" : `-${amount}`
 
 const TrialLine = Type.Object({
   line: titled("Line", Type.String()),

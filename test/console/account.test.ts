@@ -186,6 +186,25 @@ describe.skipIf(browserless("/account works"))(`D104: /account in headless Chrom
   )
 
   test(
+    "the statement of a month is listed, shown and can be printed",
+    async () => {
+      const month = new Date().toISOString().slice(0, 7)
+      await page.getByRole("table", { name: "Statements" }).getByRole("link", { name: month }).click()
+      await page.getByRole("heading", { level: 1, name: `Statement ${month}` }).waitFor()
+      const charges = page.getByRole("table", { name: "Charges" }).locator("tbody tr")
+      await untilIs(() => charges.count(), 1)
+      expect((await charges.locator("td").allInnerTexts()).slice(0, 2)).toEqual([CHAT, "3"])
+      await page.getByRole("region", { name: "Summary" }).getByText("$9.999595").waitFor()
+      await page.emulateMedia({ media: "print" })
+      expect(await page.getByRole("button", { name: "Print" }).isVisible()).toBe(false)
+      await page.emulateMedia({ media: "screen" })
+      await page.goBack()
+      await page.getByRole("table", { name: "Calls" }).waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
     "a key that is revoked asks for another one",
     async () => {
       await gateway.admin("DELETE", `/keys/${account.key_id}`)

@@ -98,6 +98,9 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
       await first.click()
       await page.getByRole("region", { name: "Timeline" }).waitFor()
       await expectReadable("own-receipt")
+      await page.goto(`${gateway.url}/account#/statements/${new Date().toISOString().slice(0, 7)}`)
+      await page.getByRole("table", { name: "Charges" }).waitFor()
+      await expectReadable("own-statement")
     },
     TEST_MS,
   )

@@ -31,6 +31,8 @@ const PROMISED = [
   "GET /v1/calls",
   "GET /v1/calls/{id}",
   "GET /v1/account",
+  "GET /v1/statements",
+  "GET /v1/statements/{month}",
   "GET /v1/keys",
   "POST /v1/keys",
   "POST /v1/keys/{id}/rotate",

@@ -288,13 +288,14 @@ describe("the other blocks", () => {
     const keys = await play(blocks.slice(1), here({ ACCOUNT }))
     expect(keys).toMatch(/"name":"batch jobs".*"key":"tg_live_/s)
     expect(keys).not.toContain('"type":"error"')
-    const [receipt, calls, account, usage, quote] = said
-      .split(/(?<=\})(?=\{"(?:id|data|from|model)")/)
+    const [receipt, calls, account, usage, statement, quote] = said
+      .split(/(?<=\})(?=\{"(?:id|data|from|model|account_id)")/)
       .map((text) => JSON.parse(text))
     expect(receipt).toMatchObject({ id: CALL, state: "settled", charge: expect.any(String) })
     expect(calls.data.map(({ model }: { model: string }) => model)).toContain("demo-small")
     expect(account).toMatchObject({ available: expect.any(String), key: { suspended: false } })
     expect(usage).toMatchObject({ by: "model", total: { calls: expect.any(Number) } })
+    expect(statement).toMatchObject({ account_id: ACCOUNT, closing: account.balance })
     expect(quote).toMatchObject({ model: "demo-small", admitted: true, max_tokens: 200 })
   })
 

@@ -114,8 +114,10 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
         if (entry.path.startsWith("/v1/keys")) await letManageKeys(stage, world)
         yield await stage.ask(entry, world, { ...plain(entry), id: NO_ID })
       }
-      const lost = { ...entry, path: entry.path.replace(/\{\w+\}$/, "lost") }
-      if (lost.path !== entry.path) yield await stage.ask(lost, world, plain(entry))
+      for (const place of ["lost", "2999-01"]) {
+        const lost = { ...entry, path: entry.path.replace(/\{\w+\}$/, place) }
+        if (lost.path !== entry.path) yield await stage.ask(lost, world, plain(entry))
+      }
       yield* refused(stage, entry, 404)
     },
   },

@@ -58,6 +58,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       archived: unasked,
       holder: unasked,
       keys: unasked,
+      statement: unasked,
       budgets: unasked,
       usage: unasked,
     },

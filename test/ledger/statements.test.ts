@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import fc from "fast-check"
+import { openClientReports, shardedReports } from "../../src/ledger/reports/client.ts"
 import {
   type AccountStatement,
   accountStatement,
@@ -237,12 +238,17 @@ async function expectStatements(journal: Journal, number: number): Promise<void>
   const changes = changesOf(journal).filter(({ owner }) => owner === number)
   const [one = 0, other = 0] = journal.cuts.toSorted((left, right) => left - right)
   const bounds = [0, one, other, 5 * DAY_MS, 12 * DAY_MS].toSorted((left, right) => left - right)
+  const own = shardedReports(
+    shards.map(({ database }) => openClientReports(database.receipts, database.sums)),
+  )
   let before: bigint | null = null
   for (const [place, to_ms] of bounds.slice(1).entries()) {
     const span = { from: at(bounds[place] ?? 0), to: at(to_ms) }
     const parts = shards.map((db) => accountStatement(db.database.operators, accountOf(number), span))
     const statement = addStatements(await Promise.all(parts))
     if (statement === null) throw new Error("the account is in both shards")
+    // D104: the customer's is the same.
+    expect(await own.statement(accountOf(number), span)).toEqual(statement)
     const within = changes.filter(({ at_ms }) => at(at_ms) >= span.from && at(at_ms) < span.to)
     expect(linesOf(statement)).toEqual(summed(within))
     expect(Number(statement.closing_nano)).toBe(total(changes.filter(({ at_ms }) => at(at_ms) < span.to)))

@@ -43,6 +43,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
       archived: unasked,
       holder: unasked,
       keys: unasked,
+      statement: unasked,
       budgets: unasked,
       usage: unasked,
     },

@@ -8,9 +8,11 @@ import { getKey, type Key, listKeys } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
 import { answerOf } from "../database/answer.ts"
 import type { Page, PageOf } from "../database/page.ts"
+import type { Span } from "../database/span.ts"
 import { type Labelled, LedgerBusy, type Owner } from "../entries.ts"
 import { type CallFilter, type CallRecord, getCallOf, listCalls } from "./calls.ts"
 import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, mergePages, nameUsage } from "./merge.ts"
+import { type AccountStatement, accountStatement, addStatements } from "./statement.ts"
 import { type GroupedSpan, groupNames, sumUsage, type UsageSummary } from "./usage-sums.ts"
 
 const WAITING_REPORTS = 32
@@ -43,11 +45,15 @@ export interface ClientReports {
   budgets(owner: Owner, model: string, labelled: Labelled | null): Promise<readonly Budget[]>
   /** Throws `LedgerBusy` when too many reports wait. */
   usage(account_id: string, range: GroupedSpan): Promise<UsageSummary>
+  /** The statement of the account (D106). Throws `LedgerBusy` when too many reports wait. */
+  statement(account_id: string, span: Span): Promise<AccountStatement>
 }
 
 export interface ShardReports extends ClientReports {
   /** With `most` groups at most. */
   usage(account_id: string, range: GroupedSpan, most?: number): Promise<UsageSummary>
+  /** The part of a statement that this shard has; null without the account. */
+  statementPart(account_id: string, span: Span): Promise<AccountStatement | null>
   names(by: Grouping, ids: readonly string[]): Promise<ReadonlyMap<string, string>>
 }
 
@@ -73,7 +79,11 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
       else own.delete(account_id)
     }
   }
+  const statementPart = (account_id: string, span: Span) =>
+    answered(inTurn(account_id, () => accountStatement(sums, account_id, span)))
   return {
+    statementPart,
+    statement: async (account_id, span) => wholeStatement([await statementPart(account_id, span)]),
     call: (account_id, id) => answered(getCallOf(receipts, account_id, id)),
     refunded: async (id) => (await answered(refundedCall(receipts, id))).refunded_nano,
     archived: async (id) => (await answered(archiveOf(receipts, id)))?.month ?? null,
@@ -120,6 +130,8 @@ export function shardedReports(shards: readonly ShardReports[]): ClientReports {
     holder: async (owner) => of(owner).holder(owner),
     keys: async (owner, page) => of(owner).keys(owner, page),
     budgets: async (owner, model, labelled) => of(owner).budgets(owner, model, labelled),
+    statement: async (account_id, span) =>
+      wholeStatement(await Promise.all(shards.map((each) => each.statementPart(account_id, span)))),
     async usage(account_id, range) {
       const parts = shards.map((each) => each.usage(account_id, range, MAX_GROUPS_OF_SHARD))
       const whole = addUsage(await Promise.all(parts))
@@ -129,6 +141,12 @@ export function shardedReports(shards: readonly ShardReports[]): ClientReports {
       return { ...whole, groups }
     },
   }
+}
+
+function wholeStatement(parts: readonly (AccountStatement | null)[]): AccountStatement {
+  const whole = addStatements(parts)
+  if (whole === null) throw new Error("an active key has no account")
+  return whole
 }
 
 function answered<Answer>(question: Promise<Answer>): Promise<Answer> {

@@ -1,12 +1,19 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
-import type { AccountStatement, TrialBalance } from "../../ledger/reports/statement.ts"
+import type { TrialBalance } from "../../ledger/reports/statement.ts"
 import { printUsd } from "../../money.ts"
 import { checkPast } from "../../wire/admin-query.ts"
-import { StatementBody, StatementPath, TrialBalanceBody, TrialBalanceQuery } from "../../wire/statement.ts"
+import {
+  StatementBody,
+  StatementPath,
+  StatementQuery,
+  TrialBalanceBody,
+  TrialBalanceQuery,
+} from "../../wire/statement.ts"
 import { printTime } from "../../wire/time.ts"
-import { accountExample, NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
+import { NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
 import { answer, errorOf } from "../reference/operation.ts"
+import { begunPart, statementBody, statementExample, sumOf } from "../statements.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/statements/{month}` and `/admin/trial-balance` (D106). */
@@ -15,14 +22,11 @@ export function statementRoutes({ ledger }: Operators) {
     .get(
       "/accounts/:id/statements/:month",
       async ({ params: { id, month } }) => {
-        const now = ledgerTime()
-        if (month.from > now) throw errorOf(NO_MONTH)
-        const is_final = month.to <= now
-        const to = is_final ? month.to : now
+        const span = begunPart(month)
         const account = await ledger.getAccount(id)
-        const found = account && (await ledger.statement(id, { from: month.from, to }))
+        const found = account && (await ledger.statement(id, span))
         if (account === null || found === null) throw errorOf(NO_ACCOUNT)
-        return statementBody(account, { from: month.from, to, is_final }, found)
+        return statementBody(account, span, found)
       },
       stating,
     )
@@ -36,33 +40,6 @@ export function statementRoutes({ ledger }: Operators) {
       },
       balancing,
     )
-}
-
-const NO_MONTH = { code: "not_found", message: "This month has not begun." } as const
-
-const sumOf = (amounts: readonly bigint[]) => amounts.reduce((sum, nano) => sum + nano, 0n)
-
-function statementBody(
-  { id, name }: { readonly id: string; readonly name: string },
-  { from, to, is_final }: { readonly from: Date; readonly to: Date; readonly is_final: boolean },
-  { credits, charges, ...sums }: AccountStatement,
-): StatementBody {
-  return {
-    account_id: id,
-    account_name: name,
-    month: printTime(from).slice(0, "2026-11".length),
-    from: printTime(from),
-    to: printTime(to),
-    is_final,
-    opening: printUsd(sums.opening_nano),
-    credits: credits.map(({ amount_nano, ...line }) => ({ ...line, amount: printUsd(amount_nano) })),
-    charges: charges.map(({ charge_nano, ...line }) => ({ ...line, charge: printUsd(charge_nano) })),
-    credited: printUsd(sumOf(credits.map(({ amount_nano }) => amount_nano))),
-    charged: printUsd(sumOf(charges.map(({ charge_nano }) => charge_nano))),
-    expired: printUsd(sums.expired_nano),
-    voided: printUsd(sums.voided_nano),
-    closing: printUsd(sums.closing_nano),
-  }
 }
 
 /** Money that came to the balances is a debit, money that went or is left a credit; an amount below 0 is on the other side. */
@@ -93,37 +70,9 @@ function trialBalanceBody(at: Date, found: TrialBalance): TrialBalanceBody {
   }
 }
 
-const statementExample: StatementBody = {
-  account_id: accountExample.id,
-  account_name: accountExample.name,
-  month: "2026-11",
-  from: "2026-11-01T00:00:00.000Z",
-  to: "2026-11-21T09:40:00.000Z",
-  is_final: false,
-  opening: "2.5",
-  credits: [
-    { kind: "payment", credits: 1, amount: "10" },
-    { kind: "refund", credits: 1, amount: "0.00031" },
-  ],
-  charges: [
-    {
-      model: "gpt-5-mini",
-      calls: 412,
-      prompt_tokens: 61_800,
-      cached_tokens: 10_240,
-      completion_tokens: 90_640,
-      charge: "0.194426",
-    },
-  ],
-  credited: "10.00031",
-  charged: "0.194426",
-  expired: "0",
-  voided: "0",
-  closing: "12.305884",
-}
-
 const stating = ofOperators({
   params: StatementPath,
+  query: StatementQuery,
   response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
 
   operationId: "getStatement",

@@ -140,7 +140,7 @@ export function operation(route: RouteDescription & Schemas) {
   ]
   const answers = Object.entries(route.response).map(([status, schema]) => [
     status,
-    answerOf(schema, isList(route)),
+    answerOf(schema, formsOf(route)),
   ])
   const responses: Responses = {
     ...Object.fromEntries(answers),
@@ -218,15 +218,20 @@ const FORMAT = {
   schema: { type: "string", enum: [...LIST_FORMATS], default: "json" },
 }
 
-const LINES = Object.fromEntries(
-  Object.values(MEDIA_TYPES).map((type) => [type, { schema: { type: "string" } }]),
-)
+const TEXT = { schema: { type: "string" } }
+const LINES = Object.fromEntries(Object.values(MEDIA_TYPES).map((type) => [type, TEXT]))
 
-function answerOf({ [ANSWER]: description, ...schema }: TSchema, is_list: boolean) {
+/** The formats of an answer besides JSON: of a list, and of a route that has them as its parameter `format`. */
+function formsOf(route: RouteDescription & Schemas) {
+  if (route.query?.properties.format !== undefined) return { ...LINES, "text/html": TEXT }
+  return isList(route) ? LINES : {}
+}
+
+function answerOf({ [ANSWER]: description, ...schema }: TSchema, forms: Readonly<Record<string, object>>) {
   return {
     description,
     headers: headerReferences("x-request-id", "request-id"),
-    ...(schema.type !== "void" && { content: { ...media(schema), ...(is_list && LINES) } }),
+    ...(schema.type !== "void" && { content: { ...media(schema), ...forms } }),
   }
 }
 

@@ -5,6 +5,7 @@ import { form } from "../form.ts"
 import { ownAccount } from "./own-account.ts"
 import { askOwn, forgetKey, useKey, whenForgotten } from "./own-api.ts"
 import { ownReceipt } from "./own-receipt.ts"
+import { ownStatement } from "./own-statements.ts"
 
 /** The page of a key's holder (D104). */
 
@@ -30,8 +31,13 @@ function show(): void {
   visiting = new AbortController()
   const address = parseAddress(location.hash)
   const visit = { address, signal: visiting.signal }
+  const { view, id } = address
   const content =
-    address.view === "calls" && address.id !== null ? ownReceipt(visit, address.id) : ownAccount(visit)
+    id !== null && view === "calls"
+      ? ownReceipt(visit, id)
+      : id !== null && view === "statements"
+        ? ownStatement(visit, id)
+        : ownAccount(visit)
   const out = button("Forget the key", () => forgetKey("The key is forgotten."))
   root?.replaceChildren(
     el(

@@ -11,6 +11,7 @@ import { amountOf } from "../views/budgets.ts"
 import { chargeOf, stateOf, tokensOf, tookOf } from "../views/calls.ts"
 import { askOwn } from "./own-api.ts"
 import { ownKeys } from "./own-keys.ts"
+import { ownStatements } from "./own-statements.ts"
 import { ownUsage } from "./own-usage.ts"
 
 const PAGE = "20"
@@ -43,6 +44,7 @@ export function ownAccount(visit: Visit): HTMLElement {
     grants(visit, account),
     budgets(visit, account),
     ownKeys(visit, account),
+    ownStatements(visit),
     calls(visit),
   ]
   return view(title, null, ...parts.map(({ element }) => element))

@@ -1,0 +1,181 @@
+import { Elysia } from "elysia"
+import { activeKey } from "../admission/admit.ts"
+import { hashOf } from "../admission/key.ts"
+import { ledgerTime } from "../id.ts"
+import type { AccountStatement } from "../ledger/reports/statement.ts"
+import { printUsd } from "../money.ts"
+import { messagesCredential } from "../operations/request-headers.ts"
+import type { Gateway } from "../service/gateway.ts"
+import { listOf } from "../wire/admin.ts"
+import { query as queryOf } from "../wire/parameter.ts"
+import {
+  OwnStatementPath,
+  StatedMonth,
+  StatementBody,
+  StatementQuery,
+  statementRows,
+} from "../wire/statement.ts"
+import { statementHtml } from "../wire/statement-html.ts"
+import { printTime } from "../wire/time.ts"
+import { alsoAs, inFormat } from "./list-formats.ts"
+import { BUSY_REPORTS, tooManySums } from "./receipts.ts"
+import { accountExample, READER_ERRORS } from "./reference/examples.ts"
+import { answer, described, errorOf } from "./reference/operation.ts"
+import { forbidStoring, readQuery } from "./routing.ts"
+
+/** `/v1/statements` and `/v1/statements/{month}`: the statements of the account of a key (D104, D106). */
+export function ownStatements(gateway: Gateway) {
+  const { reports } = gateway
+  return new Elysia({ name: "own-statements" })
+    .derive(async ({ request }) => ({
+      reader: await activeKey(gateway, hashOf(messagesCredential(request.headers)), request),
+    }))
+    .derive(readQuery)
+    .onAfterHandle(forbidStoring)
+    .onAfterHandle(inFormat)
+    .get(
+      "/v1/statements",
+      async ({ reader }) => {
+        const { account } = await reports.holder(reader)
+        return { data: monthsSince(account.created_at, ledgerTime()), next: null }
+      },
+      listing,
+    )
+    .get(
+      "/v1/statements/:month",
+      async ({ reader, params: { month } }) => {
+        const span = begunPart(month)
+        const { account } = await reports.holder(reader)
+        const found = await reports.statement(account.id, span).catch(tooManySums)
+        return statementBody(account, span, found)
+      },
+      stating,
+    )
+}
+
+interface StatedSpan {
+  readonly from: Date
+  readonly to: Date
+  /** True if the month is over. */
+  readonly is_final: boolean
+}
+
+/** The part of a month that has begun. Throws `not_found` if none has. */
+export function begunPart({ from, to }: { readonly from: Date; readonly to: Date }): StatedSpan {
+  const now = ledgerTime()
+  if (from > now) throw errorOf(NO_MONTH)
+  const is_final = to <= now
+  return { from, to: is_final ? to : now, is_final }
+}
+
+const NO_MONTH = { code: "not_found", message: "This month has not begun." } as const
+
+/** The months of UTC from that of `since` on, the newest first. */
+function monthsSince(since: Date, now: Date): StatedMonth[] {
+  const months: StatedMonth[] = []
+  const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()))
+  const first = Date.UTC(since.getUTCFullYear(), since.getUTCMonth())
+  while (month.getTime() >= first) {
+    months.push({ month: nameOf(month), is_final: months.length > 0 })
+    month.setUTCMonth(month.getUTCMonth() - 1)
+  }
+  return months
+}
+
+const nameOf = (month: Date) => printTime(month).slice(0, "2026-11".length)
+
+export const sumOf = (amounts: readonly bigint[]) => amounts.reduce((sum, nano) => sum + nano, 0n)
+
+/** A statement, which is also a page that can be printed, and rows. */
+export function statementBody(
+  { id, name }: { readonly id: string; readonly name: string },
+  { from, to, is_final }: StatedSpan,
+  { credits, charges, ...sums }: AccountStatement,
+): StatementBody {
+  const statement: StatementBody = {
+    account_id: id,
+    account_name: name,
+    month: nameOf(from),
+    from: printTime(from),
+    to: printTime(to),
+    is_final,
+    opening: printUsd(sums.opening_nano),
+    credits: credits.map(({ amount_nano, ...line }) => ({ ...line, amount: printUsd(amount_nano) })),
+    charges: charges.map(({ charge_nano, ...line }) => ({ ...line, charge: printUsd(charge_nano) })),
+    credited: printUsd(sumOf(credits.map(({ amount_nano }) => amount_nano))),
+    charged: printUsd(sumOf(charges.map(({ charge_nano }) => charge_nano))),
+    expired: printUsd(sums.expired_nano),
+    voided: printUsd(sums.voided_nano),
+    closing: printUsd(sums.closing_nano),
+  }
+  return alsoAs(statement, {
+    rows: () => statementRows(statement),
+    html: () => statementHtml(statement),
+  })
+}
+
+export const statementExample: StatementBody = {
+  account_id: accountExample.id,
+  account_name: accountExample.name,
+  month: "2026-11",
+  from: "2026-11-01T00:00:00.000Z",
+  to: "2026-11-21T09:40:00.000Z",
+  is_final: false,
+  opening: "2.5",
+  credits: [
+    { kind: "payment", credits: 1, amount: "10" },
+    { kind: "refund", credits: 1, amount: "0.00031" },
+  ],
+  charges: [
+    {
+      model: "gpt-5-mini",
+      calls: 412,
+      prompt_tokens: 61_800,
+      cached_tokens: 10_240,
+      completion_tokens: 90_640,
+      charge: "0.194426",
+    },
+  ],
+  credited: "10.00031",
+  charged: "0.194426",
+  expired: "0",
+  voided: "0",
+  closing: "12.305884",
+}
+
+const whose =
+  "Any key of the account that is not revoked or expired can read it. No statement shows a price multiplier, an upstream or a cost of the operator."
+
+const listing = described({
+  query: queryOf({}),
+  response: {
+    200: answer("The months.", listOf(StatedMonth), {
+      months: { data: [{ month: "2026-11", is_final: false }], next: null },
+    }),
+  },
+
+  operationId: "listOwnStatements",
+  tag: "Receipts",
+  summary: "List the months with a statement",
+  description: `Lists the months of UTC since the account was made, the newest first.
+
+${whose}`,
+  credentials: ["apiKey", "xApiKey"],
+  errors: READER_ERRORS,
+})
+
+const stating = described({
+  params: OwnStatementPath,
+  query: StatementQuery,
+  response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
+
+  operationId: "getOwnStatement",
+  tag: "Receipts",
+  summary: "Get a monthly statement of the account",
+  description: `Shows the balance at the start and at the end of a month of UTC, and everything between them: credits by kind, charges by model, what expired
+and was voided. It adds up exactly, and is the statement that the operator sees.
+
+${whose}`,
+  credentials: ["apiKey", "xApiKey"],
+  errors: [...READER_ERRORS, BUSY_REPORTS, NO_MONTH],
+})
