@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
+import { type AccountsAsked, listAccounts } from "../../src/ledger/accounts/accounts.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -29,6 +30,7 @@ import { latencies } from "../../src/ledger/reports/latency.ts"
 import { outcomes } from "../../src/ledger/reports/outcomes.ts"
 import { timeline } from "../../src/ledger/reports/timeline.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { accountSorts } from "../../src/wire/admin-query.ts"
 import {
   type Account,
   holdOf,
@@ -369,6 +371,32 @@ describe("no statement reads a growing table from its beginning to its end", () 
       await db.sql`SELECT count(*)::int AS calls FROM tollgate.holds WHERE account_id = ${limited.account_id}`
     expect(row?.calls).toBeGreaterThan(100)
     expect((await read()) - before).toBeLessThan(10 * row?.calls)
+    await client.end()
+  })
+
+  test("a page of accounts reads its own rows; one that is searched or sorted reads each account once", async () => {
+    const client = connect(db.address, { max: 1, onnotice: () => {} })
+    const database = drizzle(client)
+    const rowsOf = async (asked: AccountsAsked, after: string | null = null) => {
+      const count = async () => {
+        await client`SELECT pg_stat_force_next_flush()`
+        return (await readOf()).get("accounts") ?? 0
+      }
+      const before = await count()
+      const { next } = await listAccounts(database, { limit: 50, after }, asked)
+      return { next, rows: (await count()) - before }
+    }
+    const newest = await rowsOf({})
+    const pages = [newest, await rowsOf({}, newest.next), await rowsOf({ external_id: "none" })]
+    expect(pages.filter(({ rows }) => rows > MANY_VERSIONS)).toEqual([])
+    const searched = await rowsOf({ search: "none" })
+    expect(searched.rows).toBeGreaterThanOrEqual(PLENTY)
+    const all = [searched]
+    for (const sort of accountSorts) {
+      const first = await rowsOf({ sort })
+      all.push(first, await rowsOf({ sort, search: "a" }, first.next))
+    }
+    expect(all.filter(({ rows }) => rows > PLENTY + MANY_VERSIONS)).toEqual([])
     await client.end()
   })
 })
