@@ -16,7 +16,7 @@ import {
   statementRows,
 } from "../wire/statement.ts"
 import { statementHtml } from "../wire/statement-html.ts"
-import { printTime } from "../wire/time.ts"
+import { monthsSince, printTime } from "../wire/time.ts"
 import { alsoAs, inFormat } from "./list-formats.ts"
 import { BUSY_REPORTS, tooManySums } from "./receipts.ts"
 import { accountExample, READER_ERRORS } from "./reference/examples.ts"
@@ -37,7 +37,8 @@ export function ownStatements(gateway: Gateway) {
       "/v1/statements",
       async ({ reader }) => {
         const { account } = await reports.holder(reader)
-        return { data: monthsSince(account.created_at, ledgerTime()), next: null }
+        const months = monthsSince(account.created_at, ledgerTime())
+        return { data: months.map((month, at) => ({ month, is_final: at > 0 })), next: null }
       },
       listing,
     )
@@ -70,20 +71,6 @@ export function begunPart({ from, to }: { readonly from: Date; readonly to: Date
 
 const NO_MONTH = { code: "not_found", message: "This month has not begun." } as const
 
-/** The months of UTC from that of `since` on, the newest first. */
-function monthsSince(since: Date, now: Date): StatedMonth[] {
-  const months: StatedMonth[] = []
-  const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()))
-  const first = Date.UTC(since.getUTCFullYear(), since.getUTCMonth())
-  while (month.getTime() >= first) {
-    months.push({ month: nameOf(month), is_final: months.length > 0 })
-    month.setUTCMonth(month.getUTCMonth() - 1)
-  }
-  return months
-}
-
-const nameOf = (month: Date) => printTime(month).slice(0, "2026-11".length)
-
 export const sumOf = (amounts: readonly bigint[]) => amounts.reduce((sum, nano) => sum + nano, 0n)
 
 /** A statement, which is also a page that can be printed, and rows. */
@@ -95,7 +82,7 @@ export function statementBody(
   const statement: StatementBody = {
     account_id: id,
     account_name: name,
-    month: nameOf(from),
+    month: printTime(from).slice(0, "2026-11".length),
     from: printTime(from),
     to: printTime(to),
     is_final,

@@ -18,6 +18,16 @@ function isDay(day: string): boolean {
   return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day)
 }
 
+/** The months of UTC from that of `since` to that of `now`, the newest first: `2026-11`. */
+export function monthsSince(since: Date, now: Date): string[] {
+  const months: string[] = []
+  const first = Date.UTC(since.getUTCFullYear(), since.getUTCMonth())
+  const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()))
+  for (; month.getTime() >= first; month.setUTCMonth(month.getUTCMonth() - 1))
+    months.push(month.toISOString().slice(0, "2026-11".length))
+  return months
+}
+
 export function printTime(time: Date): string {
   return time.toISOString()
 }

@@ -12,6 +12,7 @@ const MODELS = ["gpt-5-mini", "anthropic/claude-opus-4-5-20251101", "meta-llama/
 
 export interface Crowd {
   readonly account_id: string
+  readonly price_list_id: string
   readonly key_id: string
   readonly key: string
   readonly budget_id: string
@@ -65,9 +66,22 @@ export async function plantCrowd(gateway: TestGateway): Promise<Crowd> {
     kind: "webhook",
     url: "https://hooks.example.com/a/very/long/path/of/a/webhook",
   })
+  const price_list = await post<{ id: string }>("/price-lists", {
+    name: LONG,
+    prices: [{ price_multiplier: "0.8765" }],
+    reason: "Framework contract of the partner programme 2026-11-0000118",
+  })
+  await post(`/price-lists/${price_list.id}/assignments`, { account_id })
   const calls = callsOf(account_id, made.id)
   await plantRows(gateway, account_id, made.id, calls)
-  return { account_id, key_id: made.id, key: made.key, budget_id: budget.id, call_id: calls[0]?.id ?? "" }
+  return {
+    account_id,
+    price_list_id: price_list.id,
+    key_id: made.id,
+    key: made.key,
+    budget_id: budget.id,
+    call_id: calls[0]?.id ?? "",
+  }
 }
 
 function callsOf(account_id: string, key_id: string): (Planted & { readonly id: string })[] {

@@ -11,9 +11,11 @@ import { calls } from "./views/calls.ts"
 import { live } from "./views/live.ts"
 import { log } from "./views/log.ts"
 import { overview } from "./views/overview.ts"
+import { priceList, priceLists } from "./views/price-lists.ts"
 import { receipt } from "./views/receipt.ts"
 import { sinks } from "./views/sinks.ts"
 import { upstreams } from "./views/upstreams.ts"
+import { usage } from "./views/usage.ts"
 
 interface MenuEntry {
   /** In the navigation; absent for a view that others link to. */
@@ -30,6 +32,8 @@ const places: Readonly<Record<string, MenuEntry>> = {
   budgets: { view: accounts, one: budgetLog },
   live: { name: "Live", view: live },
   calls: { name: "Calls", view: calls, one: receipt },
+  usage: { name: "Usage", view: usage },
+  prices: { name: "Prices", view: priceLists, one: priceList },
   upstreams: { name: "Upstreams", view: upstreams },
   events: { name: "Events", view: sinks },
   log: { name: "Log", view: log },

@@ -18,6 +18,7 @@ import { endUsers } from "./end-users.ts"
 import { keys } from "./keys.ts"
 import { plotOf } from "./overview.ts"
 import { refusals } from "./refusals.ts"
+import { statements } from "./statements.ts"
 import { suspend } from "./suspend.ts"
 
 const CALLS = 10
@@ -74,6 +75,7 @@ export function account(visit: Visit, id: string): HTMLElement {
     customerPrices(visit, id),
     credited,
     endUsers(visit, id),
+    statements(visit, id),
     recent,
     refusals(visit, id),
   ]

@@ -1,5 +1,7 @@
 import { CustomerPriceBody } from "../../../wire/customer-prices.ts"
 import type { PriceListBody } from "../../../wire/price-lists.ts"
+import { addressOf } from "../../fragment.ts"
+import { pricesLine } from "../../price-lines.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
 import { type FormField, filled, openDialog, REASON } from "../form.ts"
@@ -35,7 +37,9 @@ export function customerPrices(visit: Visit, account_id: string): ViewPart {
         const end = ended?.at ?? until
         return brief(end)
       }),
-      column("price_list_id", ({ price_list_id }) => price_list_id ?? none()),
+      column("price_list_id", ({ price_list_id }) =>
+        price_list_id === null ? none() : el("a", { href: addressOf("prices", price_list_id) }, "list"),
+      ),
       column("state", ({ state }) => chip(state, STATES[state])),
       column("set_by"),
       column("reason"),
@@ -47,13 +51,8 @@ export function customerPrices(visit: Visit, account_id: string): ViewPart {
   return made
 }
 
-function priceOf({ price_multiplier, prices }: CustomerPriceBody): Child {
-  if (price_multiplier !== null) return `× ${price_multiplier}`
-  const { tool_run = {}, ...kinds } = prices ?? {}
-  return Object.entries({ ...kinds, ...tool_run })
-    .map(([kind, price]) => `${kind} ${price}`)
-    .join(", ")
-}
+const priceOf = ({ price_multiplier, prices }: CustomerPriceBody): Child =>
+  price_multiplier === null ? pricesLine(prices ?? {}) : `× ${price_multiplier}`
 
 /** A price of a list ends with the others of its assignment. */
 function ending({ id, model, state, assignment_id }: CustomerPriceBody, done: () => void): Child {
@@ -79,10 +78,7 @@ async function assignList(account_id: string, done: () => void): Promise<void> {
   const id = ownId()
   openDialog({
     title: "Assign price list",
-    text: el(
-      "p",
-      "The account gets the prices of the list. Make and change lists with tollgate price-lists.",
-    ),
+    text: el("p", "The account gets the prices of the list."),
     fields: [
       { name: "list", label: "Price list", kind: data.map((list) => [list.id, list.name] as const) },
       ...SPAN,
@@ -95,7 +91,7 @@ async function assignList(account_id: string, done: () => void): Promise<void> {
   })
 }
 
-const SPAN: readonly FormField[] = [
+export const SPAN: readonly FormField[] = [
   { name: "from", label: "From", hint: "Optional. A time such as 2027-01-01T00:00:00Z." },
   { name: "until", label: "Until", hint: "Optional." },
 ]

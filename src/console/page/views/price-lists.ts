@@ -1,0 +1,161 @@
+import { AssignedPriceList, AssignmentBody, PriceListBody } from "../../../wire/price-lists.ts"
+import { addressOf } from "../../fragment.ts"
+import { priceIn, priceLine } from "../../price-lines.ts"
+import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
+import { button, type Child, el, named, replaceElement } from "../element.ts"
+import { type FormField, filled, linesIn, openDialog, REASON } from "../form.ts"
+import { brief, chip, detail, entriesOf, none } from "../formats.ts"
+import { part, type Visit, view } from "../part.ts"
+import { columnsOf, list } from "../table.ts"
+import { SPAN } from "./customer-prices.ts"
+
+const PRICES: FormField = {
+  name: "prices",
+  label: "Prices",
+  hint: "One per line: a model, or all, and a multiplier or prices in USD per 1M tokens. For example: gpt-5-mini input=0.2 output=1.6, or all 0.9.",
+  kind: "lines",
+}
+
+const pricesIn = (lines: string | undefined) => linesIn(lines).map(priceIn)
+
+/** The price lists (D110). */
+export function priceLists(visit: Visit): HTMLElement {
+  const column = columnsOf(PriceListBody)
+  const reload = () => void made.load()
+  const made = list(visit, {
+    title: null,
+    label: "Price lists",
+    key: ({ id }: PriceListBody) => id,
+    columns: [
+      column("name", ({ id, name }) => el("a", { href: addressOf("prices", id) }, named(name))),
+      ["Prices", ({ prices }) => prices.map(priceLine).join("; ")],
+      column("version"),
+      column("set_by"),
+      column("reason", ({ reason }) => (reason === null ? none() : named(reason))),
+      column("changed_at", ({ changed_at }) => brief(changed_at)),
+    ],
+    empty: "No price lists yet. Accounts have the configured prices.",
+    load: (signal) => ask<ListBody<PriceListBody>>("/price-lists?limit=1000", signal),
+  })
+  return view(
+    "Price lists",
+    button("New price list", () => makeList(reload), { class: "primary" }),
+    made.element,
+  )
+}
+
+/** One list: its prices and the accounts that have it. */
+export function priceList(visit: Visit, id: string): HTMLElement {
+  const path = `/price-lists/${id}`
+  const title = el("span", "Price list")
+  let actions = el("div.actions")
+  const reload = () => {
+    void totals.load()
+    void assigned.load()
+  }
+  const totals = part(visit, {
+    title: null,
+    async content(signal) {
+      const found = await ask<AssignedPriceList>(path, signal)
+      const entry = entriesOf(AssignedPriceList, found)
+      title.replaceChildren(named(found.name))
+      const next = el(
+        "div.actions",
+        button("Assign", () => assign(path, reload), { class: "primary" }),
+        button("Change", () => changeList(path, found, reload)),
+      )
+      replaceElement(actions, next)
+      actions = next
+      const prices = el("ul", ...found.prices.map((price) => el("li", named(priceLine(price)))))
+      const facts = ["version", "assigned", "pending", "set_by", "reason", "changed_at"] as const
+      return el(
+        "div",
+        prices,
+        detail(
+          "facts",
+          facts.map((field) => entry(field)),
+        ),
+      )
+    },
+  })
+  const column = columnsOf(AssignmentBody)
+  const assigned = list(visit, {
+    title: "Accounts",
+    label: "Accounts",
+    key: (one: AssignmentBody) => one.id,
+    columns: [
+      column("account_id", ({ account_id }) =>
+        el("a", { href: addressOf("accounts", account_id) }, account_id),
+      ),
+      column("from"),
+      column("until", ({ until }) => brief(until)),
+      column("state", ({ state }) => chip(state)),
+      column("set_by"),
+      ["Actions", (one) => ending(one, reload), "right"],
+    ],
+    empty: "No account has this list.",
+    load: (signal) => ask<ListBody<AssignmentBody>>(`${path}/assignments?limit=1000`, signal),
+  })
+  return view(title, actions, totals.element, assigned.element)
+}
+
+function makeList(done: () => void): void {
+  const id = ownId()
+  openDialog({
+    title: "New price list",
+    fields: [{ name: "name", label: "Name" }, PRICES, REASON],
+    submit: "Create",
+    act: ({ prices, ...fields }) =>
+      tell("POST", "/price-lists", { id, ...filled(fields), prices: pricesIn(prices) }),
+    done,
+  })
+}
+
+function changeList(path: string, { name, prices: before }: PriceListBody, done: () => void): void {
+  // A change that is sent again with its id goes on with the accounts that do not have it yet.
+  const id = ownId()
+  openDialog({
+    title: "Change price list",
+    text: el(
+      "p",
+      "Every account that has ",
+      named(name),
+      " gets these prices now. Calls in progress keep theirs.",
+    ),
+    fields: [{ ...PRICES, value: before.map(priceLine).join("\n") }, REASON],
+    submit: "Change",
+    async act({ prices, ...fields }) {
+      const asked = { id, ...filled(fields), prices: pricesIn(prices) }
+      const { pending } = await tell<AssignedPriceList>("PATCH", path, asked)
+      return pending === 0
+        ? null
+        : el("p.fault", { role: "alert" }, `${pending} accounts do not have it yet. Change it again.`)
+    },
+    done,
+  })
+}
+
+function assign(path: string, done: () => void): void {
+  const id = ownId()
+  openDialog({
+    title: "Assign price list",
+    fields: [{ name: "account_id", label: "Account id" }, ...SPAN, REASON],
+    submit: "Assign",
+    act: (fields) => tell("POST", `${path}/assignments`, { id, ...filled(fields) }),
+    done,
+  })
+}
+
+function ending({ id, state }: AssignmentBody, done: () => void): Child {
+  if (state === "over") return none()
+  return button("End", () =>
+    openDialog({
+      title: "End assignment",
+      text: "The account no longer has the prices of this list, for new calls.",
+      fields: [REASON],
+      submit: "End now",
+      act: (fields) => tell("POST", `/assignments/${id}/end`, filled(fields)),
+      done,
+    }),
+  )
+}
