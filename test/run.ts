@@ -16,6 +16,7 @@ import { join } from "node:path"
 import type { Writable } from "node:stream"
 import { startEmbedded } from "../src/embedded/embedded.ts"
 import { CLUSTER_VARIABLE, makeTables } from "./support/database.ts"
+import { bundlePrograms, PROGRAMS_VARIABLE } from "./support/programs.ts"
 
 /**
  * The parent of a test run: `bun run test [bun's own options and path filters]`. It owns the one Postgres that the
@@ -43,6 +44,8 @@ const embedded = await startEmbedded({
   durable: false,
 })
 await makeTables(embedded.address.socket_path)
+const programs = join(folder, "programs")
+await bundlePrograms(programs)
 const { output, code } = await runTests(embedded.address.socket_path, guarded)
 await embedded.stop()
 rmSync(folder, { recursive: true, force: true })
@@ -102,7 +105,12 @@ function guard(data_dir: string): Writable {
 /** Runs the tests beneath this process; what they print on standard error, which ends in Bun's own count, is kept. */
 async function runTests(cluster: string, guarded: Writable): Promise<{ output: string; code: number }> {
   const color = process.stderr.isTTY && process.env.NO_COLOR === undefined ? { FORCE_COLOR: "1" } : {}
-  const ours = { [CLUSTER_VARIABLE]: cluster, TMPDIR: scratch, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
+  const ours = {
+    [CLUSTER_VARIABLE]: cluster,
+    [PROGRAMS_VARIABLE]: programs,
+    TMPDIR: scratch,
+    BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
+  }
   // Loading the modules anew for each file takes a quarter of the time of a run.
   const options = [
     `--timeout=${TEST_TIMEOUT_MS}`,

@@ -1,10 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { readFileSync } from "node:fs"
-import { join } from "node:path"
-
-const MAIN = join(import.meta.dir, "../../src/main.ts")
-const WORKER = join(import.meta.dir, "../../src/workers/main.ts")
+import { GATEWAY_FILE, WORKER_FILE } from "../support/programs.ts"
 
 export type Variables = Readonly<Record<string, string>>
 
@@ -23,7 +20,7 @@ export class GatewayProcess {
   #ended = false
 
   constructor(folder: string, env: Variables, args: readonly string[], own_group: boolean) {
-    const child = spawn(process.execPath, [MAIN, ...args], {
+    const child = spawn(process.execPath, [GATEWAY_FILE, ...args], {
       cwd: folder,
       env: { ...env },
       detached: own_group,
@@ -63,7 +60,9 @@ export class GatewayProcess {
   }
 
   get workers(): number[] {
-    const children = spawnSync("pgrep", ["-P", String(this.pid), "-f", WORKER], { encoding: "utf8" }).stdout
+    const children = spawnSync("pgrep", ["-P", String(this.pid), "-f", WORKER_FILE], {
+      encoding: "utf8",
+    }).stdout
     return children.split("\n").filter(Boolean).map(Number)
   }
 
