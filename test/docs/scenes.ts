@@ -187,7 +187,8 @@ export const scenes: Readonly<Record<string, Scene>> = {
   "checkSums 200": async (stage, entry) => {
     const world = await stage.world()
     const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
-    await client`UPDATE tollgate.summed SET hours_until = '2026-11-21Z', days_until = '2026-11-21Z'`
+    // No hour is over, so the gateway itself sums up nothing meanwhile.
+    await client`UPDATE tollgate.summed SET hours_until = now() + interval '1 day', days_until = '2026-11-21Z'`
     await client`INSERT INTO tollgate.days (from_at, account_id, key_id, terms_id, calls, charge_nano, overage_nano, held_nano,
       prompt_tokens, cached_tokens, completion_tokens)
       SELECT '2026-11-20Z', ${NIL}, ${NIL}, 1, 1, 1, 0, 0, 1, 0, 1`
