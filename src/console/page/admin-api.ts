@@ -1,6 +1,11 @@
 /** Sends a request to `/admin`. The browser adds the cookie of the session, which this page cannot read (D50). */
 
+const ENDED = "The session has ended. Sign in again."
+const SIGNED_OUT = "You have signed out."
+
 let is_signed_in = false
+/** Why a request gets a 401 now: one that is under way while the person signs out gets it too. */
+let why_closed = ENDED
 let onClose: (reason: string) => void = () => {}
 
 export function isSignedIn(): boolean {
@@ -25,8 +30,13 @@ export async function openSession(token: string): Promise<boolean> {
 
 /** Ends the session. Throws `AdminError` if the gateway has not ended it. */
 export async function endSession(): Promise<void> {
-  await tell("DELETE", "/session")
-  closeSession("You have signed out.")
+  why_closed = SIGNED_OUT
+  try {
+    await tell("DELETE", "/session")
+    closeSession(SIGNED_OUT)
+  } finally {
+    why_closed = ENDED
+  }
 }
 
 /** Shows the sign-in form with `reason`, once. */
@@ -91,7 +101,7 @@ export async function tell<Body>(
 async function send<Body>(method: string, path: string, body?: object, signal?: AbortSignal): Promise<Body> {
   const headers = body === undefined ? {} : { "content-type": "application/json" }
   const answer = await request(method, path, headers, body, signal)
-  if (answer.status === 401) closeSession("The session has ended. Sign in again.")
+  if (answer.status === 401) closeSession(why_closed)
   if (!answer.ok) throw await refusalOf(answer)
   const text = await answer.text()
   return JSON.parse(text === "" ? "null" : text)
