@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { readFileSync } from "node:fs"
-import { GATEWAY_FILE, WORKER_FILE } from "../support/programs.ts"
+import { WORKER_FILE } from "../support/programs.ts"
 
 export type Variables = Readonly<Record<string, string>>
 
@@ -19,8 +19,8 @@ export class GatewayProcess {
   #complaint = ""
   #ended = false
 
-  constructor(folder: string, env: Variables, args: readonly string[], own_group: boolean) {
-    const child = spawn(process.execPath, [GATEWAY_FILE, ...args], {
+  constructor(folder: string, env: Variables, command: readonly string[], own_group: boolean) {
+    const child = spawn(process.execPath, [...command], {
       cwd: folder,
       env: { ...env },
       detached: own_group,

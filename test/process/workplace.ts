@@ -7,6 +7,7 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
+import { GATEWAY_FILE } from "../support/programs.ts"
 import { GatewayProcess, type Variables } from "./gateway-process.ts"
 
 export interface Spawning {
@@ -14,6 +15,8 @@ export interface Spawning {
   readonly own_group?: boolean
   /** The command line. */
   readonly args?: readonly string[]
+  /** The program, if not the bundled one. */
+  readonly file?: string
 }
 
 /** A folder in which gateways are started, as a user would: with their file and their data in it. */
@@ -33,7 +36,10 @@ export class Workplace {
   }
 
   /** Starts a gateway with the environment of contract.md, and nothing of this process' own but its path and its home. */
-  spawn(variables: Variables = {}, { own_group = false, args = [] }: Spawning = {}): GatewayProcess {
+  spawn(
+    variables: Variables = {},
+    { own_group = false, args = [], file = GATEWAY_FILE }: Spawning = {},
+  ): GatewayProcess {
     const { PATH = "", HOME = "/" } = process.env
     const env = {
       PATH,
@@ -43,7 +49,7 @@ export class Workplace {
       TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
       ...variables,
     }
-    const gateway = new GatewayProcess(this.folder, env, args, own_group)
+    const gateway = new GatewayProcess(this.folder, env, [file, ...args], own_group)
     this.#gateways.push(gateway)
     return gateway
   }

@@ -11,6 +11,9 @@ export const PROGRAMS_VARIABLE = "TOLLGATE_TEST_PROGRAMS"
 /** The files of a gateway and of a worker: bundled, if the test run has done so. */
 export const { gateway: GATEWAY_FILE, worker: WORKER_FILE } = filesIn(process.env[PROGRAMS_VARIABLE])
 
+/** A gateway as it is in the repository, of many modules. */
+export const GATEWAY_SOURCE = filesIn(undefined).gateway
+
 function filesIn(folder: string | undefined) {
   const fileOf = (program: string) =>
     folder === undefined ? join(ROOT, `${program}.ts`) : join(folder, `${program}.js`)

@@ -5,6 +5,7 @@ import { databaseVariables, readLedger, type Spawning, Workplace } from "../proc
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { chat, configFor } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
+import { GATEWAY_SOURCE } from "../support/programs.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { type Collector, startCollector } from "./collector.ts"
 
@@ -59,11 +60,12 @@ const traced = () =>
 describe("D54 a gateway as a process", () => {
   test("loads nothing of the traces when no endpoint is named", async () => {
     const preload = { BUN_OPTIONS: `--preload ${join(import.meta.dir, "loaded.ts")}` }
-    const without = await start({ ...preload, OTEL_SERVICE_NAME: "gateway" })
+    const file = GATEWAY_SOURCE
+    const without = await start({ ...preload, OTEL_SERVICE_NAME: "gateway" }, { file })
     await calls(without, 2)
     await end(without)
     expect(without.printed).toMatch(/^loaded of the traces: 0 of \d{3,}$/m)
-    const with_traces = await start({ ...preload, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })
+    const with_traces = await start({ ...preload, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }, { file })
     await end(with_traces)
     expect(with_traces.printed).toMatch(/^loaded of the traces: [5-9] of/m)
     expect(collector.posts).toEqual([])
