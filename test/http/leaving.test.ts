@@ -177,11 +177,16 @@ describe("D9 auto: a stream that hides nothing", () => {
     expect(await closed(begun)).toMatchObject({ ...LEFT, basis: "estimate" })
   })
 
-  test("before any output: released", async () => {
+  test("before any output: released, and no error of the gateway", async () => {
+    const counted = (sample: string) => `${sample.replace("{", '{route="/v1/chat/completions",')} 1`
     const begun = await begin(CHAT)
     begun.client.leave()
     expect(await within(LEAVE_WAIT_MS + CUT_MS, begun.exchange.closed)).toBe(true)
     expect(await closed(begun)).toMatchObject({ state: "released", charge: "0", failure: "client_left" })
+    const left = counted('tollgate_requests_total{status="499"}')
+    expect(await until(gateway.metrics, (text) => text.includes(left))).not.toContain(
+      "tollgate_errors_total{",
+    )
   })
 
   test("abort: it is cut at once", async () => {

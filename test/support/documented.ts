@@ -13,6 +13,8 @@ const operations = Object.entries(statuses).map(([name, listed]) => {
 
 /** Of answers to a method that the path does not have. */
 const NO_SUCH_METHOD = "405"
+/** Nobody gets it. */
+const CLIENT_LEFT = "499"
 
 /** `default` describes the errors of providers. */
 function has(documented: readonly string[], status: string): boolean {
@@ -32,7 +34,9 @@ export function undocumentedIn(metrics: string): string[] {
       const path = route.replaceAll(/:(\w+)/g, "{$1}")
       const known = operations.filter((operation) => operation.path === path)
       const is_told = known.some(({ documented }) => has(documented, status))
-      return known.length === 0 || is_told || status === NO_SUCH_METHOD ? [] : [`${path} ${status}`]
+      return known.length === 0 || is_told || status === NO_SUCH_METHOD || status === CLIENT_LEFT
+        ? []
+        : [`${path} ${status}`]
     },
   )
 }
