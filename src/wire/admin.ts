@@ -15,6 +15,12 @@ const UUID = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 const LINE = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 const LIMIT = "USD as a decimal string, 0 or more, with at most 9 digits before and 9 after the point"
 const PRICE_MULTIPLIER = "a decimal string above 0 and at most 1000, with at most 4 digits after the point"
+/** Above 0 and at most 1000. */
+const MULTIPLIER_FORM =
+  "^(?:(?:0?[1-9]\\d{0,2}|00[1-9]\\d?|000[1-9])(?:\\.\\d{1,4})?|1000(?:\\.0{1,4})?|0{1,4}\\.(?:[1-9]\\d{0,3}|0[1-9]\\d{0,2}|00[1-9]\\d?|000[1-9]))$"
+/** RFC 3339 from 1970 on. Whether the day exists is checked when it is read. */
+const TIME_FORM =
+  "^(?:19[7-9]\\d|[2-9]\\d{3})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01])[Tt](?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,9})?(?:[Zz]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)$"
 export const TIME = "an RFC 3339 time"
 export const EXPIRY = `${TIME} in the future`
 
@@ -119,7 +125,7 @@ const MayManageKeys = Type.Boolean({
 
 const ownMultiplier = (name: string, description: string) =>
   decoded(
-    Type.String({ pattern: "^\\d{1,4}(?:\\.\\d{1,4})?$", description, [EXPECTED]: PRICE_MULTIPLIER }),
+    Type.String({ pattern: MULTIPLIER_FORM, description, [EXPECTED]: PRICE_MULTIPLIER }),
     (text) => {
       const price_multiplier_bp = parseMultiplier(text)
       if (price_multiplier_bp === null) throw invalidField(name, PRICE_MULTIPLIER)
@@ -315,7 +321,7 @@ export const NewKey = Type.Object(
 
 export function timeField(name: string, description: string, expected: string) {
   return decoded(
-    Type.String({ description, [EXPECTED]: expected }),
+    Type.String({ pattern: TIME_FORM, description, [EXPECTED]: expected }),
     (text) => {
       const time = parseTime(text)
       if (time === null) throw invalidField(name, expected)

@@ -1,9 +1,12 @@
-import { type Static, Type } from "@sinclair/typebox"
+import { type Static, type TObject, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
 import { OwnBudget } from "./budget-bodies.ts"
-import { ModelName } from "./chat-request.ts"
+import { ChatRequest, ModelName } from "./chat-request.ts"
+import { EmbeddingsRequest } from "./embeddings-request.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { nullable, open } from "./field.ts"
+import { nullable } from "./field.ts"
+import { MessagesRequest } from "./messages-request.ts"
+import { ResponsesRequest } from "./responses-request.ts"
 
 /** The operations that can be quoted: all. */
 const quotedOperations = ["chat", "messages", "embeddings", "responses"] as const
@@ -11,7 +14,27 @@ export type QuotedOperation = (typeof quotedOperations)[number]
 
 const EXPECTED_OPERATION = `one of ${quotedOperations.join(", ")}`
 
-export const QuoteRequest = open(
+const REQUESTS: Readonly<Record<QuotedOperation, TObject>> = {
+  chat: ChatRequest,
+  messages: MessagesRequest,
+  embeddings: EmbeddingsRequest,
+  responses: ResponsesRequest,
+}
+
+/** The body of an operation with its name, which only chat need not have. */
+function quotedBody(name: QuotedOperation) {
+  const { properties, required = [], description, anyOf } = REQUESTS[name]
+  return {
+    type: "object",
+    description,
+    properties: { ...properties, operation: Type.String({ enum: [name] }) },
+    required: name === "chat" ? required : [...required, "operation"],
+    ...(anyOf !== undefined && { anyOf }),
+  }
+}
+
+/** The bodies of all operations stand in the reference only: the handler parses by the operation that is named. */
+export const QuoteRequest = Type.Object(
   {
     model: ModelName,
     operation: Type.Optional(
@@ -23,7 +46,11 @@ export const QuoteRequest = open(
       }),
     ),
   },
-  "The body of a call, as its operation describes it.",
+  {
+    additionalProperties: true,
+    description: "The body of a call, as its operation describes it.",
+    anyOf: quotedOperations.map(quotedBody),
+  },
 )
 
 /** Parses the request of a quote. The default operation is chat. */

@@ -61,6 +61,15 @@ const InputItems = Type.Array(InputItem, {
 })
 const Tools = Type.Array(Tool)
 
+/** Fields that name an input which the provider already has. */
+const STORED_INPUTS = ["previous_response_id", "conversation", "prompt"] as const
+/** The same for the reference: such a field that is not null. */
+const STORED: Readonly<Record<(typeof STORED_INPUTS)[number], TSchema>> = {
+  previous_response_id: Type.String(),
+  conversation: Type.Union([Type.String(), open({})]),
+  prompt: open({}),
+}
+
 /** The body of a response request (D66): what the gateway reads of it; every other field passes upstream (D18). */
 export const ResponsesRequest = Type.Object(
   {
@@ -118,6 +127,10 @@ export const ResponsesRequest = Type.Object(
     additionalProperties: true,
     description: "A response request. Fields that are not listed are passed to the provider unchanged.",
     examples: [{ model: "gpt-5-mini", input: "Say hello.", stream: false }],
+    anyOf: [
+      { required: ["input"] },
+      ...STORED_INPUTS.map((name) => ({ required: [name], properties: { [name]: STORED[name] } })),
+    ],
   },
 )
 export type ResponsesRequest = Static<typeof ResponsesRequest>
@@ -138,9 +151,6 @@ function bodyFault(body: unknown): GatewayError {
   const list = { input: InputItems, tools: Tools }[param]
   return list === undefined ? first : invalidBody(Type.Object({ [param]: list }), body)
 }
-
-/** Fields that name an input which the provider already has. */
-const STORED_INPUTS = ["previous_response_id", "conversation", "prompt"] as const
 
 const compiled = TypeCompiler.Compile(ResponsesRequest)
 

@@ -23,6 +23,7 @@ test("POST /admin/accounts opens an account with nothing on it", async () => {
     available: "0",
     credit_limit: "0",
     low_balance: null,
+    may_manage_keys: false,
     price_multiplier: "1",
     suspended: false,
     created_at: expect.any(String),

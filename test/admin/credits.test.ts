@@ -47,6 +47,7 @@ test("POST credits writes the credit and moves the balance", async () => {
       available: "10.000000001",
       credit_limit: "0",
       low_balance: null,
+      may_manage_keys: false,
       price_multiplier: "1",
       suspended: false,
       created_at: expect.any(String),

@@ -32,6 +32,7 @@ test("D26 POST keys shows the key this once; the ledger keeps its hash and prefi
     required_tags: [],
     client_tags: "accepted",
     created_at: expect.any(String),
+    previous_until: null,
   })
   expect(checksumHolds(body.key)).toBe(true)
   const rows = await adminApi.database.select().from(keys).where(eq(keys.id, body.id))
