@@ -1,4 +1,4 @@
-import { type SQL, sql } from "drizzle-orm"
+import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { isObject } from "../../wire/usage.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
@@ -85,33 +85,30 @@ function idsOf(prices: readonly CustomerPrice[] = []): string {
 const k = alias(keys, "k")
 const a = alias(accounts, "a")
 
+/** `$1` is a JSON array of hashes. */
+const asked = sql`(ARRAY(SELECT json_array_elements_text($1::text::json)))`
+
 /**
- * Reads the standings of the keys that are found, in one snapshot (D22, D26). Without a join, because its plan, if made for one
- * account, would read all accounts for each key.
+ * Reads the standings of keys in one snapshot (D22, D26), by their secrets and by those before the last rotations, as long as these
+ * work (D104). In one statement, because whoever makes up keys would otherwise cost two. Without a join, because its plan, if made
+ * for one account, would read all accounts for each key.
  */
-const standingsOf = (found: SQL, columns: SQL) => sql`
-SELECT ${columns}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
+export const standing = statement(
+  "standing",
+  sql`
+SELECT ${k}.asked AS hash, ${k}.current_hash, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
   ${k.labels}::text AS labels, to_json(${k.required_tags})::text AS required_tags, ${k.ignores_client_tags}, ${k.labels_version},
   ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
   (${availableOf(a)})::text AS available_nano, CASE WHEN ${isDue(a)} THEN ${a.id} END AS due_account_id, ${a.price_multiplier_bp} AS price_multiplier_bp,
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
   ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano,
   ${a.is_limited}, CASE WHEN ${a.is_limited} THEN ${pricesOfAccount(sql`${a.id}`)}::text END AS prices
-FROM ${keys} ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}
-WHERE ${found}`
-
-/** `$1` is a JSON array of hashes. */
-const asked = sql`(ARRAY(SELECT json_array_elements_text($1::text::json)))`
-
-export const standing = statement("standing", standingsOf(sql`${k.hash} = ANY ${asked}`, sql`${k.hash}`))
-
-/** The same by the secrets before the last rotations, as long as these work (D104). */
-export const previous_standing = statement(
-  "standing",
-  standingsOf(
-    sql`${k.previous_hash} = ANY ${asked} AND ${k.previous_hash} IS NOT NULL AND ${k.previous_until} > now()`,
-    sql`${k.previous_hash} AS hash, ${k.hash} AS current_hash`,
-  ),
+FROM (
+  SELECT ${k}.*, ${k.hash} AS asked, NULL AS current_hash FROM ${keys} ${k} WHERE ${k.hash} = ANY ${asked}
+  UNION ALL
+  SELECT ${k}.*, ${k.previous_hash}, ${k.hash} FROM ${keys} ${k}
+  WHERE ${k.previous_hash} = ANY ${asked} AND ${k.previous_hash} IS NOT NULL AND ${k.previous_until} > now()
+) ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}`,
 )
 
 /** The standing of each hash in the database of a shard, in their order; null where there is no such key, `moving` during a move (D76), `delayed` if the account's grants could not be changed (D95). */
@@ -120,14 +117,7 @@ export async function readStandings(
   hashes: readonly string[],
   shard: number,
 ): Promise<(Standing | "moving" | "delayed" | null)[]> {
-  const ask = (question: typeof standing, asked: readonly string[]) =>
-    connection.run(question, [JSON.stringify(asked)], STATEMENT_MS, asked.length)
-  const read = async () => {
-    const known = await ask(standing, hashes)
-    const found = new Set(known.map(({ hash }) => hash))
-    const others = hashes.filter((hash) => !found.has(hash))
-    return others.length === 0 ? known : [...known, ...(await ask(previous_standing, others))]
-  }
+  const read = () => connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS, hashes.length)
   let rows = await read()
   let errors: ReadonlyMap<string, unknown> = new Map()
   if (rows.some((row) => row.due_account_id !== null)) {
@@ -214,7 +204,7 @@ function standingOf(row: Row, shard: number): Standing {
     shard,
     account_id: textOf(row, "account_id"),
     key_id: textOf(row, "key_id"),
-    ...("current_hash" in row && { current_hash: textOf(row, "current_hash") }),
+    ...(row.current_hash !== null && { current_hash: textOf(row, "current_hash") }),
     active: booleanOf(row, "active"),
     models: row.models === null ? null : namesOf(JSON.parse(textOf(row, "models"))),
     available_nano: nanoOf(row, "available_nano"),
