@@ -158,13 +158,13 @@ describe("with a configuration", () => {
       await client.receives("at once")
       return gateway
     })
-    expect(await within(3_000, serving)).toBe(true)
+    expect(await within(15_000, serving)).toBe(true)
     const gateway = await serving
     const operator = operatorOf(gateway.url)
     expect(gateway.printed).toContain("embedded Postgres adopted")
 
     const closed = untilIs(operator.audit, { open_holds: 0 })
-    expect(await within(3_000 + 2 * EXPIRE_MS, closed)).toBe(true)
+    expect(await within(15_000 + 2 * EXPIRE_MS, closed)).toBe(true)
     const [latest, ...left] = await operator.calls(`?account=${id}`)
     expect(latest).toMatchObject({ state: "settled", charge: "0.000057" })
     expect(left).toHaveLength(6)
