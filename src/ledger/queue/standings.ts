@@ -90,7 +90,7 @@ const asked = sql`(ARRAY(SELECT json_array_elements_text($1::text::json)))`
 
 /**
  * Reads the standings of keys in one snapshot (D22, D26), by their secrets and by those before the last rotations, as long as these
- * work (D104). In one statement, because whoever makes up keys would otherwise cost two. Without a join, because its plan, if made
+ * work (D104). In one statement, because a made-up key would otherwise cost two. Without a join, because its plan, if made
  * for one account, would read all accounts for each key.
  */
 export const standing = statement(
