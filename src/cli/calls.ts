@@ -71,6 +71,7 @@ export const calls = listCommand({
   columns: [
     column("started_at", { of: ({ started_at }) => briefMoment(started_at, Date.now()) }),
     column("id"),
+    column("account_id", { spare: 5 }),
     column("model", { least: 8 }),
     { title: "OUTCOME", of: outcomeOf, least: 8 },
     column("basis", { spare: 2 }),

@@ -106,7 +106,8 @@ export const usage = adminCommand({
       columns: usageColumns(report),
       empty: "",
     })
-    context.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
+    const is_open = given.to !== undefined && Date.parse(report.to) > Date.now()
+    context.remark(`From ${moment(report.from)} to ${moment(report.to)}${is_open ? " (not over yet)" : ""}.`)
     if (report.left_out > 0)
       context.remark(`${count(report.left_out)} more groups are not shown; the total includes them.`)
   },

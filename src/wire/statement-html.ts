@@ -34,8 +34,21 @@ function table(caption: string, head: PrintedRow, rows: readonly PrintedRow[], f
 <tbody>${rows.map((row) => line(row, "td")).join("\n")}</tbody><tfoot>${line(foot, "td")}</tfoot></table>`
 }
 
+/** Prints amounts with as many decimals as the longest of them, and at least two, so that their points align. */
+function amountsLike(amounts: readonly string[]): (amount: string) => string {
+  const decimals = (amount: string) => amount.split(".")[1] ?? ""
+  const most = Math.max(2, ...amounts.map((amount) => decimals(amount).length))
+  return (amount) => `${amount.split(".")[0]}.${decimals(amount).padEnd(most, "0")}`
+}
+
 export function statementHtml(statement: StatementBody): string {
   const { account_id, account_name, month, from, to, is_final, credits, charges } = statement
+  const { opening, credited: added, charged: spent, expired, voided, closing } = statement
+  const usd = amountsLike([
+    ...[opening, added, spent, expired, voided, closing],
+    ...credits.map(({ amount }) => amount),
+    ...charges.map(({ charge }) => charge),
+  ])
   const facts = [
     ["Account", account_name],
     ["Account id", account_id],
@@ -47,19 +60,19 @@ export function statementHtml(statement: StatementBody): string {
     "Summary",
     ["", "USD"],
     [
-      ["Opening balance", statement.opening],
-      ["Credits", statement.credited],
-      ["Charges", less(statement.charged)],
-      ["Expired credit", less(statement.expired)],
-      ["Credit taken back", less(statement.voided)],
+      ["Opening balance", usd(opening)],
+      ["Credits", usd(added)],
+      ["Charges", usd(less(spent))],
+      ["Expired credit", usd(less(expired))],
+      ["Credit taken back", usd(less(voided))],
     ],
-    ["Closing balance", statement.closing],
+    ["Closing balance", usd(closing)],
   )
   const credited = table(
     "Credits",
     ["Kind", "Number", "USD"],
-    credits.map(({ kind, credits: number, amount }) => [kind, String(number), amount]),
-    ["Sum", "", statement.credited],
+    credits.map(({ kind, credits: number, amount }) => [kind, String(number), usd(amount)]),
+    ["Sum", "", usd(added)],
   )
   const charged = table(
     "Charges",
@@ -68,9 +81,9 @@ export function statementHtml(statement: StatementBody): string {
       ...[model, counts.calls, counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens].map(
         String,
       ),
-      charge,
+      usd(charge),
     ]),
-    ["Sum", "", "", "", "", statement.charged],
+    ["Sum", "", "", "", "", usd(spent)],
   )
   const title = escaped(`Statement ${month}: ${account_name}`)
   return `<!doctype html>

@@ -133,7 +133,9 @@ describe("what people read", () => {
     const call = answer.headers.get("x-request-id")
     const calls = await printed("tollgate calls --account 'Wile E. Coyote' --from 1h")
     expect(calls.split("\n")).toHaveLength(3)
-    expect(calls).toMatch(new RegExp(` ${call} +${CHAT} +completed +usage +1,200 +5 +\\d\\.\\d+ +0\\.00104 `))
+    expect(calls).toMatch(
+      new RegExp(` ${call} +${account} +${CHAT} +completed +usage +1,200 +5 +\\d\\.\\d+ +0\\.00104 `),
+    )
 
     const receipt = await printed(`tollgate receipt ${call}`)
     expect(field(receipt, "outcome")).toBe(

@@ -66,10 +66,20 @@ test("D106 a statement of the month has the credits by kind, the charges by mode
   const page = readFileSync(file, "utf8")
   expect(page).toContain("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; Söhne\ufffd")
   expect(page).not.toMatch(/<script|https?:|\u202e/)
-  for (const amount of ["9.50001", "-0.00003", "9.49998"]) expect(page).toContain(`<td>${amount}</td>`)
+  for (const amount of ["0.00000", "10.00000", "-0.50000", "-0.00003", "9.49998"])
+    expect(page).toContain(`<td>${amount}</td>`)
   const text = (await run("statement", account.id, MONTH)).out
   expect(text).toMatch(/^closing balance +9\.49998 USD$/m)
   expect(text).toMatch(/^refund +1 +0\.00001$/m)
+})
+
+test("D48 usage of a time range that is not over says so", async () => {
+  const ranges: readonly [string, string][] = [
+    [`${MONTH}-01`, new Date(Date.now() + 86_400_000).toISOString()],
+    ["2026-01-01", "2026-01-02"],
+  ]
+  const said = await Promise.all(ranges.map(([from, to]) => run("usage", "--from", from, "--to", to)))
+  expect(said.map(({ err }) => err.includes("(not over yet)"))).toEqual([true, false])
 })
 
 test("D106 there is no statement of a month that has not begun, and none of an unknown account", async () => {
