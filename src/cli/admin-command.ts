@@ -13,6 +13,8 @@ import { DEFAULT_URL, findTarget } from "./target.ts"
 export interface AdminContext {
   readonly client: AdminClient
   readonly screen: Screen
+  /** True if the entries of a list are printed alone, as CSV or NDJSON. */
+  readonly shows_rows: boolean
   /** Prints an answer: as text, or as JSON with `--json`. */
   show(answer: unknown, text: () => string): void
   /** Prints an answer as a card, or as JSON with `--json`. */
@@ -70,6 +72,7 @@ export function adminCommand<const W extends CommandWords>(definition: AdminDefi
         await definition.run(typed(definition.words, given), {
           client,
           screen,
+          shows_rows: csv === true || ndjson === true,
           show,
           showCard: (answer, lines) => show(answer, () => card(lines(), screen)),
           showTable: (answer, { rows, columns, empty }) =>

@@ -100,6 +100,11 @@ export const usage = adminCommand({
   ],
   async run(given, context) {
     const query = new URLSearchParams(await callQuery(context, given))
+    if (context.shows_rows) {
+      query.set("format", "ndjson")
+      const data = await Array.fromAsync(context.client.lines(`/usage?${query}`, usageRow))
+      return context.show({ data }, () => "")
+    }
     const report = await context.client.get(`/usage?${query}`, OperatorUsageReport)
     context.showTable(report, {
       rows: [...report.data, { group: "total", name: "", ...report.total }],
@@ -115,7 +120,8 @@ export const usage = adminCommand({
 
 type UsageRow = OperatorUsageReport["data"][number]
 type UsageColumn = Column<UsageRow>
-const usageColumn = columnsOf(OperatorUsageReport.properties.data.items)
+const usageRow = OperatorUsageReport.properties.data.items
+const usageColumn = columnsOf(usageRow)
 
 /** The value of a dimension, and its name if it has one. Only the first dimension has the line of the total. */
 function dimensionColumns(dimension: string, is_first: boolean): UsageColumn[] {

@@ -336,7 +336,7 @@ export class UnknownShard extends Error {
   }
 }
 
-/** Thrown when a usage report has too many groups to add them over several shards (D74). */
+/** Thrown when a usage report that must have all groups has too many, or too many to add them over several shards (D74). */
 export class TooManyGroups extends Error {
   override readonly name = "TooManyGroups"
 }

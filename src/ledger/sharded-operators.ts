@@ -44,7 +44,6 @@ import {
   addTimelines,
   addUsage,
   firstFound,
-  MAX_GROUPS_OF_SHARD,
   mergePages,
   nameGroups,
   nameUsage,
@@ -54,7 +53,7 @@ import { accountStatement, addStatements, addTrialBalances, trialBalance } from 
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
 import { timeline, timelineNames } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
-import { type GroupedSpan, groupNames, type UsageSummary } from "./reports/usage-sums.ts"
+import { type GroupedSpan, groupNames, MAX_ALL_GROUPS, type UsageSummary } from "./reports/usage-sums.ts"
 
 interface OperatorShard extends Pick<OperatedDatabase, "name" | "open" | "database"> {
   readonly operators: DatabaseOperators
@@ -134,9 +133,9 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     const account_id = await ofAccount(span, undefined)
     return account_id === undefined ? span : { ...span, account_ids: [account_id] }
   }
-  const sumUsage = async (asked: GroupedSpan): Promise<UsageSummary> => {
+  const sumUsage = async (asked: GroupedSpan, most?: number): Promise<UsageSummary> => {
     const range = await inAll(asked)
-    const whole = addUsage(await all((operators) => operators.sumUsage(range, MAX_GROUPS_OF_SHARD)))
+    const whole = addUsage(await all((operators) => operators.sumUsage(range, MAX_ALL_GROUPS)), most)
     const groups = await nameUsage(whole.groups, range, (by, ids) =>
       all(({ soon }) => soon(groupNames)(by, ids)),
     )

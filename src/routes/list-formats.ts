@@ -1,4 +1,5 @@
-import { csvOf, ndjsonOf, rowsOf } from "../wire/csv.ts"
+import { setImmediate } from "node:timers/promises"
+import { csvParts, ndjsonParts, rowsOf } from "../wire/csv.ts"
 import { invalidField } from "../wire/fault.ts"
 
 /** Lists as CSV or NDJSON instead of JSON (D105), and other answers that have forms of their own: one hook for all routes. */
@@ -38,10 +39,7 @@ export function inFormat({ request, responseValue: body }: { request: Request; r
   const asked = url.searchParams.get("format")
   const its = typeof body === "object" && body !== null ? forms.get(body) : undefined
   const formats = its === undefined ? LIST_FORMATS : FORMATS
-  const format =
-    asked === null
-      ? accepted(request.headers.get("accept") ?? "", formats)
-      : formats.find((one) => one === asked)
+  const format = formatOf(request, asked, formats)
   if (format === undefined) throw invalidField("format", `one of ${formats.join(", ")}`)
   if (format === "json") return
   if (format === "html" && its !== undefined)
@@ -51,7 +49,7 @@ export function inFormat({ request, responseValue: body }: { request: Request; r
     if (asked === null) return
     throw invalidField("format", "json, because this answer is no list")
   }
-  return new Response(format === "csv" ? csvOf(rows) : ndjsonOf(rows), {
+  return new Response(inParts(format === "csv" ? csvParts(rows) : ndjsonParts(rows)), {
     headers: {
       "content-type": format === "csv" ? `${MEDIA_TYPES.csv}; charset=utf-8` : MEDIA_TYPES.ndjson,
       ...NO_STORE,
@@ -60,19 +58,50 @@ export function inFormat({ request, responseValue: body }: { request: Request; r
   })
 }
 
+/** Other requests get their turn between the parts of a long list. */
+function inParts(parts: Iterator<string>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = parts.next()
+      if (done) return controller.close()
+      controller.enqueue(encoder.encode(value))
+      await setImmediate()
+    },
+  })
+}
+
+/** True if the answer is to be rows alone, which have no place for a total. */
+export function asksRows(request: Request): boolean {
+  const asked = new URL(request.url).searchParams.get("format")
+  const format = formatOf(request, asked, LIST_FORMATS)
+  return format === "csv" || format === "ndjson"
+}
+
+function formatOf<Format extends keyof typeof TYPES>(
+  { headers }: Request,
+  asked: string | null,
+  formats: readonly Format[],
+): Format | "json" | undefined {
+  return asked === null
+    ? accepted(headers.get("accept") ?? "", formats)
+    : formats.find((one) => one === asked)
+}
+
 /** The format of the first media type that a client names and that there is; JSON for any other. */
-function accepted(header: string, formats: readonly (keyof typeof TYPES)[]): keyof typeof TYPES {
+function accepted<Format extends keyof typeof TYPES>(
+  header: string,
+  formats: readonly Format[],
+): Format | "json" {
   const types = header.split(",").map((type) => type.split(";")[0]?.trim().toLowerCase())
   const named = types.flatMap((type) => formats.filter((format) => TYPES[format] === type))
   return named[0] ?? "json"
 }
 
-/** Headers for the parts of a list that are no rows: its next page, and how many groups are left out. */
-function besideRows(url: URL, { next, left_out }: { readonly next?: unknown; readonly left_out?: unknown }) {
+/** The header with the next page of a list, which is no row. */
+function besideRows(url: URL, { next }: { readonly next?: unknown }) {
+  if (typeof next !== "string") return
   const more = new URL(url)
-  if (typeof next === "string") more.searchParams.set("after", next)
-  return {
-    ...(typeof next === "string" && { link: `<${more.pathname}${more.search}>; rel="next"` }),
-    ...(typeof left_out === "number" && left_out > 0 && { "x-left-out": String(left_out) }),
-  }
+  more.searchParams.set("after", next)
+  return { link: `<${more.pathname}${more.search}>; rel="next"` }
 }

@@ -19,7 +19,7 @@ import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
 import { UsageQuery, UsageReport, usageRange } from "../wire/usage-report.ts"
 import { inFormat } from "./list-formats.ts"
-import { accountBody, callBody, keyBody, ownBudget, usageReport } from "./record-bodies.ts"
+import { accountBody, callBody, groupsFor, keyBody, ownBudget, usageReport } from "./record-bodies.ts"
 import {
   accountExample,
   callExample,
@@ -72,9 +72,10 @@ export function receipts(gateway: Gateway) {
     .get("/v1/account", async ({ reader }) => ownAccount(await reports.holder(reader)), getOwnAccount)
     .get(
       "/v1/usage",
-      async ({ reader: { account_id }, query }) => {
+      async ({ request, reader: { account_id }, query }) => {
         const range = usageRange(query, ledgerTime())
-        return usageReport(range, await reports.usage(account_id, range).catch(tooManySums))
+        const usage = groupsFor(request, (most) => reports.usage(account_id, range, most))
+        return usageReport(range, await usage.catch(tooManySums))
       },
       getOwnUsage,
     )

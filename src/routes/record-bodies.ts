@@ -7,9 +7,12 @@ import type { Key } from "../ledger/accounts/keys.ts"
 import type { ChangeRecord } from "../ledger/accounts/operator-log.ts"
 import type { OperatorRecord } from "../ledger/accounts/operators.ts"
 import type { AssignedList, PriceListRecord } from "../ledger/accounts/price-lists.ts"
+import { TooManyGroups } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import {
   dimensionsOf,
+  MAX_ALL_GROUPS,
+  MAX_GROUPS,
   type SummedUsage,
   type UsageGroup,
   type UsageSummary,
@@ -47,6 +50,7 @@ import {
   type UsageReport,
   UsageSums,
 } from "../wire/usage-report.ts"
+import { asksRows } from "./list-formats.ts"
 
 /** Records of the ledger as the API shows them to operators and clients: the fields that the schemas name. */
 
@@ -332,6 +336,14 @@ function priceOf(call: PriceColumns): Price {
   if (tool_runs === null) return price
   const runs = tool_runs.map((tool, at) => [tool, tool_run_pico?.[at] ?? 0n])
   return { ...price, tool_runs: Object.fromEntries(runs) }
+}
+
+/** Usage with the groups to show: with all of them if the answer is to be rows, which have no total (D105). */
+export async function groupsFor(request: Request, sum: (most: number) => Promise<UsageSummary>) {
+  const is_whole = asksRows(request)
+  const summary = await sum(is_whole ? MAX_ALL_GROUPS : MAX_GROUPS)
+  if (is_whole && summary.left_out > 0) throw new TooManyGroups()
+  return summary
 }
 
 /** A usage report for clients (D48). */

@@ -66,8 +66,7 @@ export function faultOf(error: unknown): GatewayError {
   return toGatewayError(error)
 }
 
-const TOO_MANY_GROUPS =
-  "This range has too many groups to add them over several shards. Choose a shorter range."
+const TOO_MANY_GROUPS = "This range has too many groups. Choose a shorter range or fewer dimensions."
 
 function noAnswer({ id, shard, message: cause }: NoAnswer): GatewayError {
   const which = shard === undefined ? "The database" : `The database of shard ${shard}`

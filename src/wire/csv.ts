@@ -9,9 +9,19 @@ export function rowsOf(body: unknown): readonly object[] | null {
   return Array.isArray(list) ? list.filter(isObject) : null
 }
 
+const ROWS_AT_ONCE = 1_000
+
 /** One row per line. */
 export function ndjsonOf(rows: readonly object[]): string {
-  return rows.map((row) => `${JSON.stringify(row)}\n`).join("")
+  return [...ndjsonParts(rows)].join("")
+}
+
+export function* ndjsonParts(rows: readonly object[]): Generator<string> {
+  for (let at = 0; at < rows.length; at += ROWS_AT_ONCE)
+    yield rows
+      .slice(at, at + ROWS_AT_ONCE)
+      .map((row) => `${JSON.stringify(row)}\n`)
+      .join("")
 }
 
 /**
@@ -19,13 +29,33 @@ export function ndjsonOf(rows: readonly object[]): string {
  * text, null an empty cell. Empty without rows.
  */
 export function csvOf(rows: readonly object[]): string {
-  const cells = rows.map((row) => new Map(cellsOf(row, "")))
-  const named = [...new Set(cells.flatMap((row) => [...row.keys()]))]
+  return [...csvParts(rows)].join("")
+}
+
+export function* csvParts(rows: readonly object[]): Generator<string> {
+  const all = new Set<string>()
+  for (const row of rows) addNames(row, "", all)
+  const named = [...all]
   // An object that is null in some rows has a column in those alone.
   const names = named.filter((name) => !named.some((other) => other.startsWith(`${name}.`)))
-  if (names.length === 0) return ""
-  const lines = [names, ...cells.map((row) => names.map((name) => row.get(name) ?? ""))]
-  return lines.map((line) => `${line.map(quoted).join(",")}\n`).join("")
+  if (names.length === 0) return
+  yield lineOf(names)
+  for (let at = 0; at < rows.length; at += ROWS_AT_ONCE)
+    yield rows
+      .slice(at, at + ROWS_AT_ONCE)
+      .map((row) => {
+        const cells = new Map(cellsOf(row, ""))
+        return lineOf(names.map((name) => cells.get(name) ?? ""))
+      })
+      .join("")
+}
+
+const lineOf = (cells: readonly string[]) => `${cells.map(quoted).join(",")}\n`
+
+function addNames(row: object, before: string, names: Set<string>): void {
+  for (const [name, value] of Object.entries(row))
+    if (isObject(value)) addNames(value, `${before}${name}.`, names)
+    else names.add(`${before}${name}`)
 }
 
 function cellsOf(row: object, before: string): [name: string, cell: string][] {

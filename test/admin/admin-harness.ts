@@ -163,7 +163,7 @@ export function mount({
 export async function read(response: Response): Promise<Reply> {
   const text = await response.text()
   const { status, headers } = response
-  const is_lines = headers.get("content-type") === "application/x-ndjson"
+  const is_lines = /ndjson|csv/.test(headers.get("content-type") ?? "")
   return { status, headers, text, body: text === "" || is_lines ? null : JSON.parse(text) }
 }
 

@@ -6,6 +6,7 @@ import { countedKinds, recordOf } from "../../src/kinds.ts"
 import { MAX_GROUPS } from "../../src/ledger/reports/usage-sums.ts"
 import { corrections, ends, holds } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
+import { csvRows } from "../../src/wire/csv.ts"
 import type { OperatorUsageReport, OperatorUsageSums } from "../../src/wire/usage-report.ts"
 import { falsify, openAdminHarness, plantCall, plantCalls, refusal } from "./admin-harness.ts"
 
@@ -214,7 +215,7 @@ describe("D48 what is summed", () => {
     ])
   })
 
-  test(`at most ${MAX_GROUPS} groups are shown, and the total has them all`, async () => {
+  test(`D105 at most ${MAX_GROUPS} groups are shown beside the total; CSV and NDJSON have all`, async () => {
     const model = "many-accounts"
     const rows = Array.from({ length: MAX_GROUPS + 2 }, (_, n) => ({
       id: nextId(),
@@ -229,8 +230,24 @@ describe("D48 what is summed", () => {
     expect([report.data.length, report.left_out, report.total.calls]).toEqual([MAX_GROUPS, 2, MAX_GROUPS + 2])
     expect(report.data.at(0)?.charge).toBe(printUsd(BigInt(MAX_GROUPS + 1)))
     expect(report.data.at(-1)?.charge).toBe(printUsd(2n))
+    for (const format of ["csv", "ndjson"]) {
+      const path = `/admin/usage?model=${model}&by=account&from=2026-04-01&to=2026-04-02&format=${format}`
+      const { status, text } = await adminApi.ask("GET", path)
+      const found =
+        format === "csv" ? (csvRows(text) ?? []).map((row) => Object.fromEntries(row)) : parsedLines(text)
+      const pairs = found.map(({ group, charge }) => `${group} ${charge}`)
+      const all = rows.map(({ account_id, charge_nano }) => `${account_id} ${printUsd(charge_nano)}`)
+      expect([format, status, pairs.toSorted()]).toEqual([format, 200, all.toSorted()])
+    }
   })
 })
+
+function parsedLines(text: string): Readonly<Record<string, string>>[] {
+  return text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line))
+}
 
 describe("D48 the range", () => {
   test("without from and to: the last 30 UTC days until now, today's included", async () => {

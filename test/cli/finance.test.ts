@@ -2,8 +2,13 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { drizzle } from "drizzle-orm/postgres-js"
+import { nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
+import { MAX_GROUPS } from "../../src/ledger/reports/usage-sums.ts"
+import { csvRows } from "../../src/wire/csv.ts"
 import type { StatementBody, TrialBalanceBody } from "../../src/wire/statement.ts"
+import { plantCalls } from "../admin/admin-harness.ts"
 import { falsify } from "../ledger/test-database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
@@ -118,4 +123,21 @@ test("D106 debits and credits are equal, unless a balance was changed without an
   await sql.end()
   expect(wrong).toMatchObject({ code: 1 })
   expect(wrong.err).toContain("debits and credits differ")
+})
+
+test("D105 usage as CSV and NDJSON has all groups", async () => {
+  const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
+  const calls = Array.from({ length: MAX_GROUPS }, () => ({ id: nextId(), account_id: nextId() }))
+  await plantCalls(
+    drizzle(sql),
+    calls.map((call) => ({ ...call, ended_at: new Date(), state: "settled", charge_nano: 1n })),
+  )
+  await sql.end()
+  const asked = ["usage", "--by", "account,day"]
+  const shown = await run(...asked)
+  expect(shown.err).toContain("1 more groups are not shown; the total includes them.")
+  const csv = await run(...asked, "--csv")
+  expect([csv.code, csv.err, csvRows(csv.out)?.length]).toEqual([0, "", MAX_GROUPS + 1])
+  const lines = await run(...asked, "--ndjson")
+  expect(lines.out.trimEnd().split("\n")).toHaveLength(MAX_GROUPS + 1)
 })

@@ -3,7 +3,9 @@ import { countedKinds, recordOf } from "../../src/kinds.ts"
 import type { Page, PageOf } from "../../src/ledger/database/page.ts"
 import { TooManyGroups } from "../../src/ledger/entries.ts"
 import { addLatencies, addUsage, mergePages } from "../../src/ledger/reports/merge.ts"
-import { MAX_GROUPS, type UsageSummary } from "../../src/ledger/reports/usage-sums.ts"
+import { MAX_ALL_GROUPS, MAX_GROUPS, type UsageSummary } from "../../src/ledger/reports/usage-sums.ts"
+import { groupsFor } from "../../src/routes/record-bodies.ts"
+import { faultOf } from "../../src/routes/routing.ts"
 
 /** D74: the answers of several shards as one. */
 
@@ -93,11 +95,26 @@ describe("usage of several shards", () => {
     expect(whole.groups[0]).toMatchObject({ group: "both", charge_nano: 8_000n })
     expect(whole.groups).toHaveLength(MAX_GROUPS)
     expect(whole.left_out).toBe(MAX_GROUPS + 1)
+    expect(addUsage(parts, MAX_ALL_GROUPS).groups).toHaveLength(2 * MAX_GROUPS + 1)
   })
 
   test("is unknown when a shard has left groups out", () => {
     expect(() => addUsage([summary(["x"], 1n, 1), summary(["x"], 1n)])).toThrow(TooManyGroups)
   })
+})
+
+test("D105 rows that are not all groups are an error, and a report with a total is none", async () => {
+  const { total } = summary([], 0n)
+  const asked: number[] = []
+  const sum = async (most: number) => {
+    asked.push(most)
+    return { groups: [], left_out: 1, total }
+  }
+  const rows = groupsFor(new Request("http://localhost/usage?format=csv"), sum)
+  expect(await rows.catch((error) => error)).toBeInstanceOf(TooManyGroups)
+  expect((await groupsFor(new Request("http://localhost/usage"), sum)).left_out).toBe(1)
+  expect(asked).toEqual([MAX_ALL_GROUPS, MAX_GROUPS])
+  expect(faultOf(new TooManyGroups())).toMatchObject({ status: 400 })
 })
 
 test("percentiles of several shards are those of all their calls", () => {

@@ -11,9 +11,9 @@ import type { Page, PageOf } from "../database/page.ts"
 import type { Span } from "../database/span.ts"
 import { type Labelled, LedgerBusy, type Owner } from "../entries.ts"
 import { type CallFilter, type CallRecord, getCallOf, listCalls } from "./calls.ts"
-import { addUsage, firstFound, MAX_GROUPS_OF_SHARD, mergePages, nameUsage } from "./merge.ts"
+import { addUsage, firstFound, mergePages, nameUsage } from "./merge.ts"
 import { type AccountStatement, accountStatement, addStatements } from "./statement.ts"
-import { type GroupedSpan, groupNames, sumUsage, type UsageSummary } from "./usage-sums.ts"
+import { type GroupedSpan, groupNames, MAX_ALL_GROUPS, sumUsage, type UsageSummary } from "./usage-sums.ts"
 
 const WAITING_REPORTS = 32
 /** The same for one account, so that no account takes the turns of all others. */
@@ -44,7 +44,7 @@ export interface ClientReports {
   /** The budgets in which a call of the key to this model would count (D97). Nothing is written for an end user that is new. */
   budgets(owner: Owner, model: string, labelled: Labelled | null): Promise<readonly Budget[]>
   /** Throws `LedgerBusy` when too many reports wait. */
-  usage(account_id: string, range: GroupedSpan): Promise<UsageSummary>
+  usage(account_id: string, range: GroupedSpan, most?: number): Promise<UsageSummary>
   /** The statement of the account (D106). Throws `LedgerBusy` when too many reports wait. */
   statement(account_id: string, span: Span): Promise<AccountStatement>
 }
@@ -132,9 +132,9 @@ export function shardedReports(shards: readonly ShardReports[]): ClientReports {
     budgets: async (owner, model, labelled) => of(owner).budgets(owner, model, labelled),
     statement: async (account_id, span) =>
       wholeStatement(await Promise.all(shards.map((each) => each.statementPart(account_id, span)))),
-    async usage(account_id, range) {
-      const parts = shards.map((each) => each.usage(account_id, range, MAX_GROUPS_OF_SHARD))
-      const whole = addUsage(await Promise.all(parts))
+    async usage(account_id, range, most) {
+      const parts = shards.map((each) => each.usage(account_id, range, MAX_ALL_GROUPS))
+      const whole = addUsage(await Promise.all(parts), most)
       const groups = await nameUsage(whole.groups, range, (by, ids) =>
         Promise.all(shards.map((each) => each.names(by, ids))),
       )

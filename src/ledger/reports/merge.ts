@@ -23,9 +23,6 @@ import {
 
 /** The answers of several shards as one (D74): lists merge, sums add. */
 
-/** Maximum number of groups from one of several shards, because all must be known before they are added. */
-export const MAX_GROUPS_OF_SHARD = 100_000
-
 const NOT_FOUND = new Error("not found")
 
 /** The first answer that is not null; null if all are. Rejects if there is none and some failed. */
@@ -64,7 +61,7 @@ export function mergePages<Row extends { readonly id: string }>(
 }
 
 /** Throws `TooManyGroups` if a shard has left groups out, so that they cannot be added. */
-export function addUsage(parts: readonly UsageSummary[]): UsageSummary {
+export function addUsage(parts: readonly UsageSummary[], most = MAX_GROUPS): UsageSummary {
   const [first, ...others] = parts
   if (first === undefined) throw new Error("there is no usage to add")
   if (parts.some(({ left_out }) => left_out > 0)) throw new TooManyGroups()
@@ -82,8 +79,8 @@ export function addUsage(parts: readonly UsageSummary[]): UsageSummary {
     }),
   ).sort(byCharge)
   return {
-    groups: groups.slice(0, MAX_GROUPS).sort(inReport),
-    left_out: Math.max(0, groups.length - MAX_GROUPS),
+    groups: groups.slice(0, most).sort(inReport),
+    left_out: Math.max(0, groups.length - most),
     total: others.reduce<SummedUsage>((sum, { total }) => addSums(sum, total), first.total),
   }
 }

@@ -80,7 +80,10 @@ export interface UsageSummary {
   readonly total: SummedUsage
 }
 
+/** Of a report with a total. */
 export const MAX_GROUPS = 1_000
+/** Of a report without one, which must have all groups, and of one of several shards, whose groups must all be known to add them. */
+export const MAX_ALL_GROUPS = 100_000
 
 const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 

@@ -18,7 +18,7 @@ import {
 } from "../../wire/statistics.ts"
 import { printTime } from "../../wire/time.ts"
 import { OperatorUsageQuery, OperatorUsageReport, usageRange } from "../../wire/usage-report.ts"
-import { operatorUsageReport } from "../record-bodies.ts"
+import { groupsFor, operatorUsageReport } from "../record-bodies.ts"
 import { accountExample, keyExample, ofOperators, operatorUsageExample } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
@@ -31,10 +31,11 @@ export function reportRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-reports" })
     .get(
       "/usage",
-      async ({ query: { account, key, model, ...asked } }) => {
+      async ({ request, query: { account, key, model, ...asked } }) => {
         const range = usageRange(asked, ledgerTime())
         const account_ids = account === undefined ? undefined : [account]
-        const usage = await ledger.sumUsage({ ...range, account_ids, key_id: key, model })
+        const span = { ...range, account_ids, key_id: key, model }
+        const usage = await groupsFor(request, (most) => ledger.sumUsage(span, most))
         return operatorUsageReport(range, usage)
       },
       showingUsage,

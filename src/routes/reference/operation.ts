@@ -214,7 +214,7 @@ const FORMAT = {
   in: "query",
   required: false,
   description:
-    "The format of the list: `json`, `csv` or `ndjson`, with one line for each entry of `data`. Default: by `Accept`. The next page is in the header `link`, the number of groups that are left out in `x-left-out`.",
+    "The format of the list: `json`, `csv` or `ndjson`, with one line for each entry of `data`. Default: by `Accept`. The next page is in the header `link`.",
   schema: { type: "string", enum: [...LIST_FORMATS], default: "json" },
 }
 
