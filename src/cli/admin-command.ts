@@ -88,7 +88,7 @@ export function adminCommand<const W extends CommandWords>(definition: AdminDefi
 
 /** The flags of a list that the API gives page by page. */
 const LIST_WORDS = {
-  "--limit <N>": "the maximum number of entries to show (default: 20)",
+  "--limit <N>": "the maximum number of entries to show (default: 20, or all with --csv and --ndjson)",
   "--all": "show all entries",
   "--after <ID>": "continue after this entry (the `next` of an earlier list)",
 } as const satisfies CommandWords
@@ -115,7 +115,7 @@ export function listCommand<const W extends CommandWords, S extends TSchema>(
     is_list: true,
     words: all,
     async run(given, context) {
-      const extent = extentOf(typed(LIST_WORDS, given))
+      const extent = extentOf(typed(LIST_WORDS, given), context.shows_rows)
       const [path, query = {}] = await definition.path(typed(words, given), context)
       const list = await listAll(context, path, query, entry, extent)
       context.showTable(list, { rows: list.data, columns, empty })
@@ -130,10 +130,10 @@ interface Extent {
   readonly after: string | null
 }
 
-function extentOf({ limit, all, ...given }: Given<typeof LIST_WORDS>): Extent {
+function extentOf({ limit, all, ...given }: Given<typeof LIST_WORDS>, shows_rows: boolean): Extent {
   const after = given.after ?? null
   if (all && limit !== undefined) throw new UsageError("--all and --limit cannot be combined")
-  if (all) return { limit: Number.POSITIVE_INFINITY, after }
+  if (all || (shows_rows && limit === undefined)) return { limit: Number.POSITIVE_INFINITY, after }
   if (limit === undefined) return { limit: DEFAULT_LIMIT, after }
   if (!/^[1-9]\d{0,6}$/.test(limit)) throw new UsageError("--limit: expected an integer from 1 to 9999999")
   return { limit: Number(limit), after }

@@ -1,4 +1,4 @@
-import { eventTypes, FeedLine } from "../wire/events.ts"
+import { eventTypes, FeedLine, MAX_EVENTS } from "../wire/events.ts"
 import { type AdminContext, adminCommand, timeOf } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import { briefMoment } from "./moment.ts"
@@ -20,7 +20,7 @@ export const events = adminCommand({
     "--after <CURSOR>": "continue after the event with this cursor",
     "--from <TIME>": "begin at this time: 2026-11-21, an RFC 3339 time, or 24h (ago)",
     "--types <TYPES>": `only events of these types: ${eventTypes.join(", ")}`,
-    "--limit <N>": `the maximum number of events to show (default: ${DEFAULT_LIMIT})`,
+    "--limit <N>": `the maximum number of events to show (default: ${DEFAULT_LIMIT}, or all with --csv and --ndjson)`,
     "--follow": "continue with every new event",
   },
   examples: [
@@ -28,19 +28,33 @@ export const events = adminCommand({
     ["tollgate events --types tollgate.credit.added --json", "the first credits, as JSON"],
     ["tollgate events --from 24h --follow | jq .data.charge", "what every call costs, from a day ago on"],
   ],
-  async run({ after, from, types, limit = DEFAULT_LIMIT, follow = false }, context) {
+  async run({ after, from, types, limit, follow = false }, context) {
     if (after !== undefined && from !== undefined)
       throw new UsageError("--after and --from cannot be combined")
     const start =
       after === undefined ? (from === undefined ? {} : { from: timeOf("--from", from) }) : { after }
-    const query = { ...start, limit, ...(types !== undefined && { types }) }
+    const query = { ...start, limit: limit ?? DEFAULT_LIMIT, ...(types !== undefined && { types }) }
     if (follow) await followed(context, query)
-    else await listed(context, query)
+    else if (context.shows_rows && limit === undefined) showEvents(context, await all(context, query), query)
+    else showEvents(context, await linesOf(context, query), query)
   },
 })
 
-async function listed(context: AdminContext, query: Record<string, string>): Promise<void> {
-  const data = await linesOf(context, query)
+/** All events that there are now. A page can be short before the last, so the end is an empty one. */
+async function all(context: AdminContext, query: Record<string, string>): Promise<FeedLine[]> {
+  const data: FeedLine[] = []
+  const { from: _from, ...others } = query
+  let asked = query
+  for (;;) {
+    const page = await linesOf(context, { ...asked, limit: String(MAX_EVENTS) })
+    const cursor = page.at(-1)?.cursor
+    if (cursor === undefined) return data
+    data.push(...page)
+    asked = { ...others, after: cursor }
+  }
+}
+
+function showEvents(context: AdminContext, data: readonly FeedLine[], query: Record<string, string>): void {
   const next = data.at(-1)?.cursor ?? query.after ?? null
   context.showTable(
     { data, next },

@@ -204,6 +204,20 @@ describe("what people read", () => {
     expect(all.next).toBeNull()
   })
 
+  test("D105 CSV and NDJSON have all entries, unless there is a limit", async () => {
+    const { id } = await gateway.account("0")
+    for (let count = 0; count < 21; count += 1)
+      await gateway.admin("POST", `/accounts/${id}/credits`, { amount: "1" })
+    const lines = async (line: string) => (await run(`tollgate ${line}`)).out.trimEnd().split("\n").length
+    for (const list of [`accounts credits ${id}`, "events --types tollgate.credit.added --from 1h"]) {
+      expect([list, await lines(list)]).toEqual([list, 1 + 20])
+      const all = await lines(`${list} --limit 1000 --ndjson`)
+      expect(all).toBeGreaterThanOrEqual(21)
+      expect([list, await lines(`${list} --csv`)]).toEqual([list, 1 + all])
+      expect([list, await lines(`${list} --ndjson`)]).toEqual([list, all])
+    }
+  })
+
   test("no colours in a pipe, and what is empty is said", async () => {
     const { id } = await gateway.account("0")
     const none = await printed(`tollgate calls --account ${id}`)
