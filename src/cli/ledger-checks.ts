@@ -88,7 +88,8 @@ const auditColumn = columnsOf(AuditRecordBody)
 /** `tollgate audits`: the audits that ended, and what they found (D107). */
 export const audits = listCommand({
   summary: "List audits, newest first: when, by whom, the result and a hash",
-  details: "Records cannot be changed. With several shards, an audit has a record in each.",
+  details:
+    "Records cannot be changed. With several shards, an audit has a record in each. An audit of the scope open counts sealed months by their seals; one of the scope all has read their entries too. The hash covers the entries before ENTRIES UNTIL.",
   words: {},
   examples: [
     ["tollgate audits", "the latest 20"],
@@ -98,11 +99,12 @@ export const audits = listCommand({
   columns: [
     auditColumn("checked_at"),
     auditColumn("actor", { least: 8 }),
-    auditColumn("scope", { spare: 3 }),
+    auditColumn("scope", { spare: 3, of: ({ scope }) => (scope === "open" ? "open (seals)" : scope) }),
     auditColumn("accounts", { spare: 2 }),
     auditColumn("open_holds", { spare: 4 }),
     auditColumn("violations"),
     auditColumn("shard", { of: ({ shard }) => shard ?? "", spare: 5 }),
+    auditColumn("entries_until", { spare: 2 }),
     auditColumn("hash", { spare: 1 }),
   ],
   empty: "No audit has ended yet. Run one: tollgate audit",

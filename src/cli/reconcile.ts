@@ -18,7 +18,7 @@ const DEFAULT_TOLERANCE = 0.5
 export const reconcile = adminCommand({
   is_list: true,
   summary: "Compare a provider's usage export with the journal",
-  details: `FILE has the pages of the provider's usage API, grouped by model, and also by key if you use --keys: one page, or an array of pages. For openrouter it is the CSV of its activity, whose requests are also matched by their ids, or the JSON of its activity by days. Usage of embeddings has a file of its own, and is compared with the calls for embeddings only. This command uses no network but the gateway's. It compares each hour, or day, and explains differences by attempts that did not answer, estimates, calls that were cut, calls at the bounds of the step, and calls from elsewhere, in this order. Steps without data and steps that ended less than 24 hours ago are not compared. Amounts are at the configured prices. Charges never change. The exit code is 1 if more than the tolerance is unexplained or from elsewhere (default: ${DEFAULT_TOLERANCE} %), or if the provider counts tokens of a model to which there are no calls.`,
+  details: `FILE has the pages of the provider's usage API, grouped by model, and also by key if you use --keys: one page, or an array of pages. For openrouter it is the CSV of its activity, whose requests are also matched by their ids, or the JSON of its activity by days. Usage of embeddings has a file of its own, and is compared with the calls for embeddings only. This command uses no network but the gateway's. It compares each hour, or day, and explains differences by attempts that did not answer, estimates, calls that were cut, calls at the bounds of the step, and calls from elsewhere, in this order. Steps without data and steps that ended less than 24 hours ago are not compared. Amounts are at the configured prices. Charges never change. The exit code is 1 if more than the tolerance is unexplained or from elsewhere (default: ${DEFAULT_TOLERANCE} %), if the provider counts tokens of a model to which there are no calls, or if there are sums but none could be compared.`,
   words: {
     "<provider>": ["the provider of the export", providers],
     "<file>": "the export",
@@ -41,7 +41,8 @@ export const reconcile = adminCommand({
     const exported = exportIn(provider, file)
     const models = pairsIn("--map", map)
     const key_names = keys === undefined ? null : pairsIn("--keys", keys)
-    const ours = await sumsOf(context, (upstream ?? provider).split(","), exported)
+    const upstreams = (upstream ?? provider).split(",")
+    const ours = await sumsOf(context, upstreams, exported)
     const sold = new Set(ours.map(({ model }) => model))
     const names = {
       modelOf: (theirs: string) => models.get(theirs) ?? nameIn(sold, theirs),
@@ -53,13 +54,25 @@ export const reconcile = adminCommand({
     const rows = result.rows.filter(({ state, difference }) => state !== "compared" || difference !== "0")
     context.showTable(result, { rows, columns: COLUMNS, empty: "Every step agrees." })
     for (const text of [...remarksOn(result, exported), ...remarksOnRequests(requests)]) context.remark(text)
+    if (ours.length === 0)
+      context.remark(
+        visible(`No call of ours in this time was by ${upstreams.join(", ")}: --upstream names others.`),
+      )
     const faults = faultsOf(result, most)
     if (faults.length > 0) throw new CliError(faults.join("; "))
   },
 })
 
-/** A model to which there are no calls has no price, so no tolerance applies to its usage. */
-function faultsOf({ rows, unmatched, unmatched_percent }: Reconciliation, most_percent: number): string[] {
+/**
+ * A model to which there are no calls has no price, so no tolerance applies to its usage. Sums of which none could be compared
+ * prove nothing.
+ */
+function faultsOf(
+  { rows, unmatched, unmatched_percent, requests }: Reconciliation & { requests?: RequestMatches },
+  most_percent: number,
+): string[] {
+  const is_unproved =
+    rows.length > 0 && requests === undefined && rows.every(({ state }) => state !== "compared")
   const foreign = rows.flatMap(({ state, model, theirs }) =>
     state === "not_sold" && (tokensOf(theirs) ?? 0) > 0 ? visible(model) : [],
   )
@@ -68,6 +81,7 @@ function faultsOf({ rows, unmatched, unmatched_percent }: Reconciliation, most_p
     ...(unmatched_percent > most_percent
       ? [`${usd(unmatched)} USD (${unmatched_percent} %) are unexplained or from elsewhere`]
       : []),
+    ...(is_unproved ? ["nothing was compared; the last column says why"] : []),
     ...(names === "" ? [] : [`the provider counts tokens of models without calls of ours: ${names}`]),
   ]
 }

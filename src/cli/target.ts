@@ -1,3 +1,4 @@
+import { LOOPBACK } from "../config/environment.ts"
 import { type Sources, secretIn } from "../config/values.ts"
 import { type DemoAccess, demoAccessPath, parseDemoAccess } from "../demo/access.ts"
 import type { ShardAddress } from "../ledger/shards.ts"
@@ -44,8 +45,12 @@ export function findTarget(wanted: TargetFlags, sources: Sources): Target {
     throw new UsageError(`${name}: expected the address of a gateway, such as ${DEFAULT_URL}`)
   }
   const token = secret("TOLLGATE_ADMIN_TOKEN", sources)
-  if (token !== null) return { kind: "gateway", url: named ?? DEFAULT_URL, token, from: "environment" }
   const demo = demoAccessIn(data_dir, sources)
+  if (token !== null) {
+    // A file in the folder of someone else cannot name where a token goes.
+    const is_here = demo !== null && URL.canParse(demo.url) && LOOPBACK.test(new URL(demo.url).hostname)
+    return { kind: "gateway", url: named ?? (is_here ? demo.url : DEFAULT_URL), token, from: "environment" }
+  }
   if (demo !== null && (named === null || new URL(named).origin === new URL(demo.url).origin)) {
     return { kind: "gateway", url: demo.url, token: demo.admin_token, from: "demo" }
   }

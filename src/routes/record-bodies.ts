@@ -119,7 +119,8 @@ function commonOf(key: Key) {
     spending_limit: spending && { amount: printUsd(spending.limit_nano), per: spending.period },
     group: key.group_path,
     created_at: printTime(created_at),
-    previous_until: key.previous_until && printTime(key.previous_until),
+    // Of a revoked key no secret works.
+    previous_until: key.revoked_at === null && key.previous_until ? printTime(key.previous_until) : null,
   }
 }
 

@@ -244,7 +244,7 @@ const keyFields = {
     "Secret before until",
     nullable(
       Time,
-      "Until then the secret before the last rotation works too. Null if the key was not rotated with a grace time.",
+      "Until then the secret before the last rotation works too. Null if the key was not rotated with a grace time, or is revoked.",
     ),
   ),
 }

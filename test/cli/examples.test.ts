@@ -62,16 +62,9 @@ function liteLlm() {
   return { "upstream-model": entry, "upstream-counter": entry }
 }
 
-/** An hour of OpenAI's usage API, by model: without tokens, because there are no calls of ours either. */
+/** An hour of OpenAI's usage API, by model: without usage, because there are no calls of ours either. */
 function openAiUsage() {
-  const result = {
-    object: "organization.usage.completions.result",
-    model: "gpt-5-mini-2025-08-07",
-    input_tokens: 0,
-    output_tokens: 0,
-    num_model_requests: 1,
-  }
-  return { data: [{ start_time: 1_763_629_200, end_time: 1_763_632_800, results: [result] }] }
+  return { data: [{ start_time: 1_763_629_200, end_time: 1_763_632_800, results: [] }] }
 }
 
 /** The same, as genai-prices lists them. */

@@ -497,6 +497,21 @@ describe("D98 tollgate reconcile", () => {
     expect(await run([all, { ...foreign, input_tokens: 0 }])).toMatchObject({ code: 0 })
   })
 
+  test("fails if there are sums and none could be compared, and says which upstreams it looked for", async () => {
+    const other = await run([all], "--upstream", "first,second")
+    expect(other.code).toBe(1)
+    expect(other.err).toContain("No call of ours in this time was by first, second: --upstream names others.")
+    expect(other.err).toContain("nothing was compared; the last column says why")
+    const young = join(folder, "young.json")
+    const begun_ms = Math.floor(Date.now() / HOUR_MS - 1) * HOUR_MS
+    await writeFile(young, JSON.stringify(openAiPage(openAiBucket(begun_ms, [all]))))
+    const access = { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
+    const said = await type(["reconcile", "openai", young], access)
+    expect(said).toMatchObject({ code: 1, out: expect.stringContaining("too young to compare") })
+    expect(said.err).toContain("nothing was compared")
+    expect(await run([])).toMatchObject({ code: 1 })
+  })
+
   test("compares by key, and knows models by --map", async () => {
     const rows = await keyed()
     const said = await run(rows, "--keys", "key_1=a,key_2=b", "--map", `renamed=${CHAT}`, "--json")

@@ -29,13 +29,15 @@ const gateway = (url: string, token: string, from: "environment" | "demo" = "env
   token,
   from,
 })
-const demo = gateway("http://127.0.0.1:36365", "tg_admin_of_the_demo", "demo")
+const DEMO = "http://127.0.0.1:36365"
+const demo = gateway(DEMO, "tg_admin_of_the_demo", "demo")
 const DEFAULT = "http://127.0.0.1:8080"
 const FAR = "https://tollgate.example.com"
 
 describe("D52 where a command finds the database", () => {
   const token = { TOLLGATE_ADMIN_TOKEN: TOKEN }
   const access = { ".tollgate/demo-access": ACCESS }
+  const elsewhere = { ".tollgate/demo-access": ACCESS.replace("127.0.0.1", "tollgate.example.com") }
   const postgres = { DATABASE_URL: "postgres://x/y" }
   const database = (url: string): Target => ({ kind: "database", url, data_dir: ".tollgate" })
   const embedded = (data_dir: string): Target => ({ kind: "embedded", data_dir })
@@ -49,7 +51,9 @@ describe("D52 where a command finds the database", () => {
     ["the demo in another one", demo, {}, { TOLLGATE_DATA_DIR: "data" }, { "data/demo-access": ACCESS }],
     ["the demo in that of a flag", demo, { data_dir: "data" }, {}, { "data/demo-access": ACCESS }],
     ["the demo by its address", demo, { url: "http://127.0.0.1:36365/" }, {}, access],
-    ["a token of one's own before the demo's", gateway(DEFAULT, TOKEN), {}, token, access],
+    ["a token of one's own before the demo's, at its address", gateway(DEMO, TOKEN), {}, token, access],
+    ["another address before the demo's", gateway(FAR, TOKEN), { url: FAR }, token, access],
+    ["no address elsewhere from the demo's file", gateway(DEFAULT, TOKEN), {}, token, elsewhere],
     ["the database", database("postgres://x/y"), { database: true }, postgres],
     [
       "the database from a file",

@@ -217,7 +217,14 @@ test("D104 a revoked key is refused immediately, and the last one that works sta
   const { key, key_id } = await customer()
   const { body: made } = await ask(key, "POST", "", {})
   expect(await calls(made.key, second)).toBe(200)
+  const { body: rotated } = await ask(key, "POST", `/${made.id}/rotate`, { keep_hours: 24 })
+  expect(rotated.previous_until).toBeString()
   expect((await ask(key, "DELETE", `/${made.id}`)).status).toBe(204)
+  const { body: listed } = await ask<{ data: KeyBody[] }>(key, "GET")
+  expect(listed.data.find(({ id }) => id === made.id)).toMatchObject({
+    revoked_at: expect.any(String),
+    previous_until: null,
+  })
   expect((await ask(key, "DELETE", `/${made.id}`)).status).toBe(204)
   expect(await calls(made.key, second)).toBe(401)
   expect(await ask(key, "DELETE", `/${key_id}`)).toMatchObject(refused)

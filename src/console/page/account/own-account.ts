@@ -69,7 +69,7 @@ function grants(visit: Visit, account: Promise<OwnAccount>): ViewPart {
       ],
       ["Left", ({ remaining }) => usd(remaining), "right"],
     ],
-    empty: "No credit expires.",
+    empty: "Nothing of the balance expires.",
     load: async () => ({ data: (await account).grants }),
   })
 }
