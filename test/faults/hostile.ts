@@ -27,7 +27,7 @@ export function hostileTo(base_url: string, family: "chat" | "messages", first_b
         family,
         base_url,
         api_key: PROVIDER_KEY,
-        timeouts: { first_byte, idle: "700ms", total: "60s" },
+        timeouts: { first_byte, idle: "2s", total: "60s" },
       },
     },
     models: [
