@@ -16,7 +16,7 @@ export interface AdminContext {
   /** True if the entries of a list are printed alone, as CSV or NDJSON. */
   readonly shows_rows: boolean
   /** Prints an answer: as text, or as JSON with `--json`. */
-  show(answer: unknown, text: () => string): void
+  show(answer: unknown, text: () => string, rows?: readonly object[]): void
   /** Prints an answer as a card, or as JSON with `--json`. */
   showCard(answer: unknown, lines: () => readonly CardLine[]): void
   /** Prints an answer with rows as a table, or as JSON with `--json`. */
@@ -62,8 +62,7 @@ export function adminCommand<const W extends CommandWords>(definition: AdminDefi
       const { json, url = null, database, "data-dir": data_dir = null } = typed(ADMIN_WORDS, given)
       const target = findTarget({ url, database: database === true, data_dir }, sourcesWith(screen.env))
       const client = await openAdminClient(target, screen.env.TOLLGATE_REASON || undefined)
-      const show = (answer: unknown, text: () => string) => {
-        const entries = rowsOf(answer) ?? []
+      const show = (answer: unknown, text: () => string, entries = rowsOf(answer) ?? []) => {
         const lines = csv ? csvOf(entries) : ndjson ? ndjsonOf(entries) : null
         if (lines === null) screen.print(json ? JSON.stringify(answer, null, 2) : text())
         else if (lines !== "") screen.print(lines.trimEnd())

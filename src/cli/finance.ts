@@ -1,5 +1,5 @@
 import { writeFile } from "node:fs/promises"
-import { StatementBody, TrialBalanceBody } from "../wire/statement.ts"
+import { StatementBody, statementRows, TrialBalanceBody } from "../wire/statement.ts"
 import { statementHtml } from "../wire/statement-html.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
 import { adminCommand, timeOf } from "./admin-command.ts"
@@ -13,6 +13,7 @@ const trialColumn = columnsOf(TrialBalanceBody.properties.data.items)
 
 /** `tollgate statement`: what an account had, got and paid in a month (D106). */
 export const statement = adminCommand({
+  is_list: true,
   summary: "Show the monthly statement of an account",
   details: "Months are of UTC. A month that is not over reaches to now.",
   words: {
@@ -23,6 +24,7 @@ export const statement = adminCommand({
   examples: [
     ["tollgate statement Acme 2026-11", "opening balance, credits, charges, closing balance"],
     ["tollgate statement Acme 2026-11 --html statement.html", "a page to print or to send"],
+    ["tollgate statement Acme 2026-11 --csv", "its lines, which add up to the closing balance"],
     ["tollgate statement Acme 2026-11 --json", "as JSON, for scripts"],
   ],
   async run({ account, month, html }, context) {
@@ -32,7 +34,7 @@ export const statement = adminCommand({
       StatementBody,
     )
     if (html !== undefined) await write(html, statementHtml(found))
-    context.show(found, () => statementText(found, context.screen))
+    context.show(found, () => statementText(found, context.screen), statementRows(found))
     if (html !== undefined) context.remark(`Wrote ${html}.`)
   },
 })

@@ -102,6 +102,7 @@ function archivedBefore(until: Date): GatewayError {
  */
 function misfit({ type, valueError, all }: ValidationError): GatewayError {
   if (type === "params") {
+    if (valueError?.path === "/month") return bodyFault(valueError)
     if (valueError?.path !== "/id") return new GatewayError("not_found")
     return new GatewayError("not_found", { message: "The id in the path is not a valid UUID." })
   }

@@ -95,12 +95,15 @@ export type StatementBody = Static<typeof StatementBody>
 
 /** The lines of a statement. The amounts of all but the last add up to that of the last, the closing balance. */
 export function statementRows(statement: StatementBody): readonly object[] {
-  const { month, opening, credits, charges, expired, voided, closing } = statement
+  const { account_id, account_name, month, opening, credits, charges, expired, voided, closing } = statement
   const row = (line: string, of: string | null, amount: string, counts: object = {}) => ({
+    account_id,
+    account_name,
     month,
     line,
     of,
     amount,
+    currency: "USD",
     ...counts,
   })
   return [

@@ -73,6 +73,15 @@ test("D106 a statement of the month has the credits by kind, the charges by mode
   expect(page).not.toMatch(/<script|https?:|\u202e/)
   for (const amount of ["0.00000", "10.00000", "-0.50000", "-0.00003", "9.49998"])
     expect(page).toContain(`<td>${amount}</td>`)
+  const rows = csvRows((await run("statement", account.id, MONTH, "--csv")).out) ?? []
+  expect(rows.map((row) => row.get("account_id"))).toEqual(rows.map(() => account.id))
+  expect(rows.at(-1)).toEqual(
+    new Map([
+      ...Object.entries({ account_id: account.id, account_name: NAME, month: MONTH, line: "closing" }),
+      ...Object.entries({ of: "", amount: "9.49998", currency: "USD", count: "" }),
+      ...Object.entries({ prompt_tokens: "", cached_tokens: "", completion_tokens: "" }),
+    ]),
+  )
   const text = (await run("statement", account.id, MONTH)).out
   expect(text).toMatch(/^closing balance +9\.49998 USD$/m)
   expect(text).toMatch(/^refund +1 +0\.00001$/m)
@@ -88,8 +97,14 @@ test("D48 usage of a time range that is not over says so", async () => {
 })
 
 test("D106 there is no statement of a month that has not begun, and none of an unknown account", async () => {
-  const asked = [`/accounts/${account.id}/statements/2999-01`, `/accounts/${account.id}/statements/2026-13`]
-  for (const path of [...asked, `/accounts/${crypto.randomUUID()}/statements/2026-01`]) {
+  expect(await run("statement", account.id, "2026-13")).toMatchObject({
+    code: 1,
+    err: "tollgate: `month`: expected a month such as 2026-11.\n",
+  })
+  for (const path of [
+    `/accounts/${account.id}/statements/2999-01`,
+    `/accounts/${crypto.randomUUID()}/statements/2026-01`,
+  ]) {
     const { status } = await fetch(`${gateway.url}/admin${path}`, {
       headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
     })

@@ -41,8 +41,9 @@ test("D104, D106 a customer's statement is the operator's, and shows no multipli
   expect(html).toContain("8.999949")
 
   const lines = (await (await read(`/${MONTH}?format=csv`, key)).text()).trim().split("\n")
-  expect(lines[0]).toStartWith("month,line,of,amount,count")
-  const nano = lines.slice(1).map((line) => Math.round(Number(line.split(",")[3]) * 1e9))
+  expect(lines[0]).toStartWith("account_id,account_name,month,line,of,amount,currency,count")
+  expect(lines[1]).toStartWith(`${id},<b>Acme</b>,${MONTH},opening,,0,USD`)
+  const nano = lines.slice(1).map((line) => Math.round(Number(line.split(",")[5]) * 1e9))
   expect(nano.slice(0, -1).reduce((sum, one) => sum + one, 0)).toBe(nano.at(-1) ?? 0)
   const operators = await fetch(`${gateway.url}/admin/accounts/${id}/statements/${MONTH}?format=html`, {
     headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
@@ -56,7 +57,13 @@ test("D104 no key reads the statement of another account or of a month that has 
   expect(own.credited).toBe("1")
   expect(JSON.stringify(own)).not.toContain(other.id)
   expect((await read("/2999-01", key)).status).toBe(404)
-  expect((await read("/2026-13", key)).status).toBe(404)
+  for (const month of ["2026-13", "Nov-2026"]) {
+    const refused = await read(`/${month}`, key)
+    expect([refused.status, JSON.parse(await refused.text()).error]).toMatchObject([
+      400,
+      { code: "invalid_request", message: "`month`: expected a month such as 2026-11.", param: "month" },
+    ])
+  }
   expect((await read(`/${MONTH}?format=pdf`, key)).status).toBe(400)
   expect((await read(`/${MONTH}`, "tg_live_wrong")).status).toBe(401)
 })
