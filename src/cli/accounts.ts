@@ -262,10 +262,11 @@ export const credit = adminCommand({
       source_ref: ref,
       call_id: call,
     }
-    const credited = await withRetryHint(id, () =>
-      context.client.post(`/accounts/${account_id}/credits`, body, CreditedBody),
+    const { answer, is_new } = await withRetryHint(id, () =>
+      context.client.make(`/accounts/${account_id}/credits`, body, CreditedBody),
     )
-    showCredit(context, credited)
+    showCredit(context, answer)
+    if (!is_new) context.remark("Already credited: nothing was moved.")
   },
 })
 
@@ -327,7 +328,7 @@ function showCredit(context: AdminContext, credited: CreditedBody): void {
     ["account", `${account.name} (${account.id})`],
     creditLine("amount"),
     creditLine("left"),
-    creditLine("expires_at", credited.expires_at === null ? "never" : undefined),
+    creditLine("expires_at", ...(credited.expires_at === null ? ["never"] : [])),
     line("balance"),
     line("available"),
   ])

@@ -46,6 +46,11 @@ export class AdminClient {
     return this.#ask("GET", path, schema)
   }
 
+  /** As `post`, and whether this request made it (201), not an earlier one. */
+  make<S extends TSchema>(path: string, body: object, schema: S) {
+    return this.#answered("POST", path, schema, body)
+  }
+
   post<S extends TSchema>(path: string, body: object, schema: S): Promise<Static<S>> {
     return this.#ask("POST", path, schema, body)
   }
@@ -74,12 +79,17 @@ export class AdminClient {
     return this.#connection.close()
   }
 
-  async #ask<S extends TSchema>(method: string, path: string, schema: S, body?: object): Promise<Static<S>> {
+  async #ask<S extends TSchema>(...asked: [string, string, S, object?]): Promise<Static<S>> {
+    return (await this.#answered(...asked)).answer
+  }
+
+  async #answered<S extends TSchema>(method: string, path: string, schema: S, body?: object) {
     const response = await this.#request(method, path, {
       signal: AbortSignal.timeout(DEADLINE_MS),
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
-    return this.#checked(method, path, schema, await response.json().catch(() => undefined))
+    const answer = await response.json().catch(() => undefined)
+    return { answer: this.#checked(method, path, schema, answer), is_new: response.status === 201 }
   }
 
   /** Sends a request, and throws unless it succeeds. */

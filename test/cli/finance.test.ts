@@ -156,3 +156,12 @@ test("D105 usage as CSV and NDJSON has all groups", async () => {
   const lines = await run(...asked, "--ndjson")
   expect(lines.out.trimEnd().split("\n")).toHaveLength(MAX_GROUPS + 1)
 })
+
+test("D95 a credit shows when it expires, and a repeat says that nothing was moved", async () => {
+  const asked = ["credit", account.id, "1", "--ref", "pi_118", "--expires", "2999-12-31"]
+  const first = await run(...asked)
+  expect(first).toMatchObject({ code: 0, err: "" })
+  expect(first.out).toMatch(/^expires +2999-12-31 00:00:00 UTC$/m)
+  const again = await run(...asked)
+  expect(again).toMatchObject({ code: 0, out: first.out, err: "Already credited: nothing was moved.\n" })
+})
