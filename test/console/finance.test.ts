@@ -56,7 +56,7 @@ describe.skipIf(browserless("the console's finance works"))(`in headless Chromiu
       await statement.close()
       const csv = await row.getByRole("link", { name: "CSV" }).getAttribute("href")
       const file = await page.evaluate<string>(`fetch(${JSON.stringify(csv)}).then((one) => one.text())`)
-      expect(file).toContain(`${month},charge,${CHAT},-0.00009,1`)
+      expect(file).toContain(`${month},charge,${CHAT},-0.00009,USD,1`)
     },
     TEST_MS,
   )

@@ -283,11 +283,11 @@ describeBoth("outcomes", () => {
       },
     }
     const breakers = new CircuitBreakers()
-    const both = () => routes(upstream(first.url, hasty), other())
+    const both = (limits = {}) => routes(upstream(first.url, limits), other())
     first.replyOnce(json(503, {}), resets, silent())
     second.reply(answers)
-    for (let n = 0; n < 3; n++) {
-      ;(await send(both(), { stream: true }, breakers, attempts)).body.cancel()
+    for (const limits of [{}, {}, hasty]) {
+      ;(await send(both(limits), { stream: true }, breakers, attempts)).body.cancel()
     }
     const leaving = new AbortController()
     first.replyOnce(silent())
