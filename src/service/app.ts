@@ -39,8 +39,8 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     return origins.length > 0 && audience !== "operators" && !isForOperators(path) ? origins : NO_ORIGINS
   }
   const answered = (request: Request, route: string, status: number, code: string | null) => {
-    // Nobody got the error of a client that left: it must not count as one of the gateway.
-    if (code !== null && request.signal.aborted) [status, code] = [CLIENT_LEFT, null]
+    // A call that ended because its client left must not count as an error of the gateway.
+    if (status >= 500 && request.signal.aborted) [status, code] = [CLIENT_LEFT, null]
     gateway.metrics.answered(route, status, code)
     gateway.tracer?.answered(request, { route, method: request.method, status, code })
   }
