@@ -23,10 +23,10 @@ if (prepare === undefined) throw new Error(`${PAGE} has no block`)
 
 /** The program of a block, and what its report says if a call failed. */
 const FAILED: Readonly<Record<string, RegExp>> = {
-  hey: /Error distribution|\[[345]\d\d\]/,
+  hey: /Error distribution|\[[345]\d\d\]\s+\d+ responses/,
   ab: /Failed requests: +[1-9]|Non-2xx/,
   wrk: /Non-2xx/,
-  oha: /\[[345]\d\d\]/,
+  oha: /\[[345]\d\d\]\s+\d+ responses/,
   vegeta: /\b[345]\d\d:\d/,
   k6: /charged[^\n]*\n[^\n]*✗/,
   guidellm: /Traceback|ERROR|errored=[1-9]/,
