@@ -7,12 +7,12 @@ import { MAX_OWN_KEYS, type OwnKeyResult } from "../ledger/accounts/own-keys.ts"
 import { LedgerBusy, type Standing } from "../ledger/entries.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
-import { CreatedKeyBody, checkExpiry, KeyBody, listOf, NewKey } from "../wire/admin.ts"
+import { CreatedKeyBody, KeyBody, listOf, NewKey } from "../wire/admin.ts"
 import { PageQuery, pageOf } from "../wire/admin-query.ts"
 import { pathId } from "../wire/parameter.ts"
 import { KEEP_HOURS, Rotation } from "../wire/sinks.ts"
 import { begin, ending, keepBody } from "./admin/change-log.ts"
-import { otherKey, tagRulesIn } from "./admin/keys.ts"
+import { newKeyOf, otherKey } from "./admin/keys.ts"
 import type { Operators } from "./admin/operators.ts"
 import { inFormat } from "./list-formats.ts"
 import { createdKeyBody, keyBody } from "./record-bodies.ts"
@@ -82,25 +82,8 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     .post(
       "/v1/keys",
       async ({ holder, body, status }) => {
-        const {
-          id,
-          name = null,
-          models = null,
-          expires_at = null,
-          spending_limit = null,
-          group = null,
-        } = body
-        checkExpiry(expires_at, Date.now())
-        const secret = makeKey()
-        const asked = { id, name, models, expires_at, spending: spending_limit, group_path: group }
-        const made = await inTurn(holder.account_id, () =>
-          ledger.makeOwnKey(holder, {
-            ...asked,
-            ...tagRulesIn(body),
-            hash: hashOf(secret),
-            prefix: prefixOf(secret),
-          }),
-        )
+        const { secret, order } = newKeyOf(body)
+        const made = await inTurn(holder.account_id, () => ledger.makeOwnKey(holder, order))
         return made.outcome === "known"
           ? status(200, keyBody(made.key))
           : status(201, createdKeyBody(made.key, secret))

@@ -19,29 +19,10 @@ export function keyRoutes({ ledger }: Operators) {
     .post(
       "/accounts/:id/keys",
       async ({ params, body, status }) => {
-        const {
-          id,
-          name = null,
-          models = null,
-          expires_at = null,
-          spending_limit = null,
-          group = null,
-        } = body
-        checkExpiry(expires_at, Date.now())
-        const key = makeKey()
-        const asked = {
-          id,
-          account_id: params.id,
-          name,
-          models,
-          expires_at,
-          spending: spending_limit,
-          ...tagRulesIn(body),
-          group_path: group,
-        }
-        const made = madeKey(await ledger.createKey({ ...asked, hash: hashOf(key), prefix: prefixOf(key) }))
+        const { secret, order } = newKeyOf(body)
+        const made = madeKey(await ledger.createKey({ ...order, account_id: params.id }))
         return made.outcome === "created"
-          ? status(201, createdKeyBody(made.key, key))
+          ? status(201, createdKeyBody(made.key, secret))
           : status(200, keyBody(made.key))
       },
       creating,
@@ -78,8 +59,17 @@ export function keyRoutes({ ledger }: Operators) {
     )
 }
 
+/** The key that a request asks for, for the ledger, and its new secret. Throws if the expiry or the labels are not valid. */
+export function newKeyOf(body: Static<typeof NewKey>) {
+  const { id, name = null, models = null, expires_at = null, spending_limit = null, group = null } = body
+  checkExpiry(expires_at, Date.now())
+  const secret = makeKey()
+  const limits = { models, expires_at, spending: spending_limit, ...tagRulesIn(body), group_path: group }
+  return { secret, order: { id, name, ...limits, hash: hashOf(secret), prefix: prefixOf(secret) } }
+}
+
 /** The fields about tags (D94) as the ledger has them; an absent one stays absent. */
-export function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof KeyChange>, TagField>) {
+function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof KeyChange>, TagField>) {
   if (labels) checkLabels(labels)
   return {
     ...(labels !== undefined && { labels }),
