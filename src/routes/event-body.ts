@@ -73,9 +73,8 @@ function alertOf({ id, account_id, details }: PartOf<"alert">): Pick<EventBody, 
   }
 }
 
-function grantChange({ id, amount_nano, at, ...change }: PartOf<"change">) {
-  const data = bodyOf(GrantEventBody, { ...change, amount: printUsd(amount_nano), at: printTime(at) })
-  return { id, data }
+function grantChange({ id, ...change }: PartOf<"change">) {
+  return { id, data: bodyOf(GrantEventBody, change) }
 }
 
 function budgetChange({ id, settings, made_at, ...entry }: PartOf<"entry">) {
@@ -91,15 +90,15 @@ function budgetChange({ id, settings, made_at, ...entry }: PartOf<"entry">) {
     mode: is_hard ? "hard" : "alert",
     amount: printAmount(unit, BigInt(amount)),
     raise,
-    thresholds: [...thresholds],
-    made_at: printTime(made_at),
+    thresholds,
+    made_at,
   })
   return { id, data }
 }
 
 function thresholdReached({ settings, since, member, ...crossing }: PartOf<"crossing">) {
   const { unit, period, selected } = settings
-  const { budget_id, percent, spent, amount, crossed_at } = crossing
+  const { budget_id, percent, spent, amount } = crossing
   const is_each = member !== ""
   const from = printTime(since)
   const data = bodyOf(ThresholdEventBody, {
@@ -110,7 +109,6 @@ function thresholdReached({ settings, since, member, ...crossing }: PartOf<"cros
     since: from,
     limit: printAmount(unit, amount),
     spent: printAmount(unit, spent),
-    crossed_at: printTime(crossed_at),
   })
   return { id: `${budget_id}/${from}/${percent}${is_each ? `/${member}` : ""}`, data }
 }
@@ -122,7 +120,6 @@ function failedAttempt({ id: call_id, ordinal, ...attempt }: PartOf<"attempt">) 
     ordinal,
     ms: attempt.duration_ms,
     provider_request_id: attempt.request_id,
-    ended_at: printTime(attempt.ended_at),
   })
   return { id: `${call_id}/a${ordinal}`, data }
 }

@@ -7,17 +7,26 @@ import { MAX_OWN_KEYS, type OwnKeyResult } from "../ledger/accounts/own-keys.ts"
 import { LedgerBusy, type Standing } from "../ledger/entries.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
-import { CreatedKeyBody, KeyBody, listOf, NewKey } from "../wire/admin.ts"
+import { CreatedKeyBody, KeyBody, NewKey } from "../wire/admin.ts"
 import { PageQuery, pageOf } from "../wire/admin-query.ts"
+import { invalidRequest } from "../wire/fault.ts"
 import { pathId } from "../wire/parameter.ts"
 import { KEEP_HOURS, Rotation } from "../wire/sinks.ts"
 import { begin, ending, keepBody } from "./admin/change-log.ts"
 import { newKeyOf, otherKey } from "./admin/keys.ts"
 import type { Operators } from "./admin/operators.ts"
 import { inFormat } from "./list-formats.ts"
-import { createdKeyBody, keyBody } from "./record-bodies.ts"
+import { createdKeyBody, keyBody, pageBody } from "./record-bodies.ts"
 import { keyExample, keyListed, READER_ERRORS } from "./reference/examples.ts"
-import { answer, described, type ErrorExample, errorOf, shown } from "./reference/operation.ts"
+import {
+  answer,
+  described,
+  type ErrorExample,
+  errorOf,
+  notFound,
+  page,
+  shown,
+} from "./reference/operation.ts"
 import { jsonBody } from "./request-body.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
@@ -73,10 +82,7 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     .onAfterHandle(inFormat)
     .get(
       "/v1/keys",
-      async ({ holder, query }) => {
-        const { data, next } = await gateway.reports.keys(holder, pageOf(query))
-        return { data: data.map(keyBody), next }
-      },
+      async ({ holder, query }) => pageBody(await gateway.reports.keys(holder, pageOf(query)), keyBody),
       listing,
     )
     .post(
@@ -136,24 +142,20 @@ function changed(result: OwnKeyResult) {
     case "conflict":
       throw otherKey()
     case "rotating":
-      throw new GatewayError("invalid_request", {
-        message:
-          "The secret before the last rotation still works. Wait until previous_until, or rotate with keep_hours 0, which ends both secrets.",
-        param: "keep_hours",
-      })
+      throw invalidRequest(
+        "The secret before the last rotation still works. Wait until previous_until, or rotate with keep_hours 0, which ends both secrets.",
+        "keep_hours",
+      )
     case "too_many":
-      throw new GatewayError("invalid_request", {
-        message: `The account has ${MAX_OWN_KEYS} keys that work or were made in the last day. Revoke some, wait, or ask the operator.`,
-      })
+      throw invalidRequest(
+        `The account has ${MAX_OWN_KEYS} keys that work or were made in the last day. Revoke some, wait, or ask the operator.`,
+      )
     default:
       throw new GatewayError(result.outcome)
   }
 }
 
-const NO_OWN_KEY = {
-  code: "not_found",
-  message: "No key of your account that works has this id.",
-} as const satisfies ErrorExample
+const NO_OWN_KEY = notFound("No key of your account that works has this id.")
 const BUSY: ErrorExample = "overloaded"
 const NOT_ALLOWED: ErrorExample = { code: "key_change_not_allowed", message: words.not_allowed }
 
@@ -162,9 +164,7 @@ const CHANGE_ERRORS = [...READER_ERRORS, NOT_ALLOWED, "key_suspended", "account_
 
 const listing = described({
   query: PageQuery,
-  response: {
-    200: answer("A page of keys.", listOf(KeyBody), { keys: { data: [keyListed], next: null } }),
-  },
+  response: { 200: page("keys", KeyBody, keyListed) },
 
   operationId: "listOwnKeys",
   tag: "Receipts",

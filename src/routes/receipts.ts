@@ -7,19 +7,26 @@ import { ledgerTime } from "../id.ts"
 import { LedgerBusy, type Standing } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
-import { PAR_BP, printUsd } from "../money.ts"
+import { PAR_BP } from "../money.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
-import { type AccountBody, type KeyBody, listOf } from "../wire/admin.ts"
+import type { AccountBody, KeyBody } from "../wire/admin.ts"
 import { OwnCallsQuery, pageOf } from "../wire/admin-query.ts"
 import type { OwnBudget } from "../wire/budget-bodies.ts"
 import { pathId, query as queryOf } from "../wire/parameter.ts"
 import { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { bodyOf } from "../wire/record.ts"
-import { printTime } from "../wire/time.ts"
 import { UsageQuery, UsageReport, usageRange } from "../wire/usage-report.ts"
 import { inFormat } from "./list-formats.ts"
-import { accountBody, callBody, groupsFor, keyBody, ownBudget, usageReport } from "./record-bodies.ts"
+import {
+  accountBody,
+  callBody,
+  groupsFor,
+  keyBody,
+  ownBudget,
+  pageBody,
+  usageReport,
+} from "./record-bodies.ts"
 import {
   accountExample,
   callExample,
@@ -29,7 +36,7 @@ import {
   READER_ERRORS,
   usageExample,
 } from "./reference/examples.ts"
-import { answer, described, type ErrorExample, errorOf } from "./reference/operation.ts"
+import { answer, described, type ErrorExample, errorOf, page } from "./reference/operation.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
 /** `GET /v1/calls/{id}`, `/v1/calls`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
@@ -46,9 +53,9 @@ export function receipts(gateway: Gateway) {
         const { key, tag, end_user, ...filter } = query
         const end_users = end_user === undefined ? undefined : endUserNames(end_user)
         const calls = { ...filter, key_id: key, tags: tag, end_users }
-        const { data, next } = await reports.calls(account_id, calls, pageOf(query)).catch(tooManySums)
+        const calls_page = await reports.calls(account_id, calls, pageOf(query)).catch(tooManySums)
         const { show_price_multiplier } = gateway.config.receipts
-        return { data: data.map((call) => receipt(call, show_price_multiplier)), next }
+        return pageBody(calls_page, (call) => receipt(call, show_price_multiplier))
       },
       listReceipts,
     )
@@ -58,8 +65,7 @@ export function receipts(gateway: Gateway) {
         const call = await reports.call(reader.account_id, id)
         if (call !== null) {
           const own = receipt(call, gateway.config.receipts.show_price_multiplier)
-          const refunded_nano = await reports.refunded(id)
-          return { ...own, refunded: refunded_nano === null ? null : printUsd(refunded_nano) }
+          return bodyOf(Receipt, { ...own, refunded_nano: await reports.refunded(id) })
         }
         const month = await reports.archived(id)
         if (month === null) throw errorOf(NO_CALL)
@@ -104,7 +110,7 @@ function receipt(record: CallRecord, show_price_multiplier: boolean): Receipt {
   return bodyOf(Receipt, {
     ...call,
     ...(show_price_multiplier && { price_multiplier }),
-    released: charge_nano === null ? null : printUsd(released_nano),
+    released_nano: charge_nano === null ? null : released_nano,
     held_at: call.started_at,
   })
 }
@@ -115,10 +121,9 @@ function ownAccount({ account, key, budgets, grants }: Holder): OwnAccount {
     accountBody(account),
     keyBody(key),
     budgets.map(ownBudget),
-    effective.map(({ left_nano, expires_at }) => ({
-      remaining: printUsd(left_nano),
-      expires_at: expires_at && printTime(expires_at),
-    })),
+    effective.map(({ left_nano, expires_at }) =>
+      bodyOf(OwnAccount.properties.grants.items, { remaining_nano: left_nano, expires_at }),
+    ),
   )
 }
 
@@ -197,9 +202,7 @@ const { refunded, ...listed } = settled
 
 const listReceipts = described({
   query: OwnCallsQuery,
-  response: {
-    200: answer("A page of receipts.", listOf(Receipt), { Receipts: { data: [listed], next: null } }),
-  },
+  response: { 200: page("receipts", Receipt, listed) },
 
   operationId: "listReceipts",
   tag: "Receipts",

@@ -7,6 +7,7 @@ import type { Key } from "../ledger/accounts/keys.ts"
 import type { ChangeRecord } from "../ledger/accounts/operator-log.ts"
 import type { OperatorRecord } from "../ledger/accounts/operators.ts"
 import type { AssignedList, PriceListRecord } from "../ledger/accounts/price-lists.ts"
+import type { PageOf } from "../ledger/database/page.ts"
 import { TooManyGroups } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import {
@@ -34,9 +35,9 @@ import { printAmount } from "../wire/budget.ts"
 import { BudgetBody, OwnBudget } from "../wire/budget-bodies.ts"
 import type { ProviderIds } from "../wire/call.ts"
 import type { callDetails } from "../wire/call-details.ts"
-import { CreditBody, type GrantBody } from "../wire/credit-bodies.ts"
+import { CreditBody, GrantBody } from "../wire/credit-bodies.ts"
 import { CustomerPriceBody } from "../wire/customer-prices.ts"
-import { type ChangeBody, changeOutcome, type OperatorBody } from "../wire/operators.ts"
+import { ChangeBody, changeOutcome, OperatorBody } from "../wire/operators.ts"
 import { AssignmentBody, PriceListBody } from "../wire/price-lists.ts"
 import type { Prices } from "../wire/prices.ts"
 import { bodyOf } from "../wire/record.ts"
@@ -54,42 +55,25 @@ import { asksRows } from "./list-formats.ts"
 
 /** Records of the ledger as the API shows them to operators and clients: the fields that the schemas name. */
 
+export function pageBody<Row, Body>({ data, next }: PageOf<Row>, bodyOf: (row: Row) => Body) {
+  return { data: data.map((row) => bodyOf(row)), next }
+}
+
 export function accountBody(account: Account): AccountBody {
-  const { balance_nano, held_nano, price_multiplier_bp, suspended_at, created_at } = account
-  const limit_nano = account.credit_limit_nano ?? 0n
+  const { balance_nano, held_nano, price_multiplier_bp, suspended_at } = account
+  const credit_limit_nano = account.credit_limit_nano ?? 0n
   return bodyOf(AccountBody, {
     ...account,
-    balance: printUsd(balance_nano),
-    held: printUsd(held_nano),
-    available: printUsd(balance_nano + limit_nano - held_nano),
-    credit_limit: printUsd(limit_nano),
-    low_balance: account.low_balance_nano === null ? null : printUsd(account.low_balance_nano),
+    credit_limit_nano,
+    available_nano: balance_nano + credit_limit_nano - held_nano,
     price_multiplier: printMultiplier(price_multiplier_bp),
     suspended: suspended_at !== null,
-    created_at: printTime(created_at),
   })
 }
 
-export function creditBody(credit: Credit): CreditBody {
-  const { amount_nano, effective_at, expires_at, created_at } = credit
-  return bodyOf(CreditBody, {
-    ...credit,
-    amount: printUsd(amount_nano),
-    effective_at: effective_at && printTime(effective_at),
-    expires_at: expires_at && printTime(expires_at),
-    created_at: printTime(created_at),
-  })
-}
+export const creditBody = (credit: Credit): CreditBody => bodyOf(CreditBody, credit)
 
-export function grantBody(credit: CreditStanding): GrantBody {
-  const { left_nano, expired_nano, voided_nano } = credit
-  return {
-    ...creditBody(credit),
-    left: printUsd(left_nano),
-    expired: printUsd(expired_nano),
-    voided: printUsd(voided_nano),
-  }
-}
+export const grantBody = (credit: CreditStanding): GrantBody => bodyOf(GrantBody, credit)
 
 /** A new key. This is the only answer that contains the key itself. */
 export function createdKeyBody(made: Key, key: string): CreatedKeyBody {
@@ -97,30 +81,21 @@ export function createdKeyBody(made: Key, key: string): CreatedKeyBody {
 }
 
 export function keyBody(key: Key): KeyBody {
-  return bodyOf(KeyBody, {
-    ...commonOf(key),
-    spent: key.spending && printUsd(key.spending.spent_nano),
-    revoked_at: key.revoked_at && printTime(key.revoked_at),
-    last_used_at: key.last_used_at && printTime(key.last_used_at),
-  })
+  return bodyOf(KeyBody, { ...commonOf(key), spent_nano: key.spending?.spent_nano ?? null })
 }
 
 function commonOf(key: Key) {
-  const { models, expires_at, suspended_at, spending, created_at } = key
-  const { labels, required_tags, ignores_client_tags } = key
+  const { spending } = key
   return {
     ...key,
-    models: models && [...models],
-    expires_at: expires_at && printTime(expires_at),
-    suspended: suspended_at !== null,
-    labels: { ...labels },
-    required_tags: [...(required_tags ?? [])],
-    client_tags: ignores_client_tags ? "ignored" : "accepted",
+    suspended: key.suspended_at !== null,
+    labels: key.labels ?? {},
+    required_tags: key.required_tags ?? [],
+    client_tags: key.ignores_client_tags ? "ignored" : "accepted",
     spending_limit: spending && { amount: printUsd(spending.limit_nano), per: spending.period },
     group: key.group_path,
-    created_at: printTime(created_at),
     // Of a revoked key no secret works.
-    previous_until: key.revoked_at === null && key.previous_until ? printTime(key.previous_until) : null,
+    previous_until: key.revoked_at === null ? key.previous_until : null,
   }
 }
 
@@ -134,15 +109,13 @@ export function budgetBody(budget: Budget): BudgetBody {
     raise:
       raised_amount === null || raised_until === null
         ? null
-        : { amount: printAmount(unit, raised_amount), until: printTime(raised_until) },
-    since: printTime(budget.since),
-    created_at: printTime(budget.created_at),
+        : { amount: printAmount(unit, raised_amount), until: raised_until },
   })
 }
 
 /** A budget as the keys that it concerns see it. */
 export function ownBudget(budget: Budget): OwnBudget {
-  const { unit, amount, spent, held, most_used, period, is_hard, resets_at } = budget
+  const { unit, amount, spent, held, most_used, period, is_hard } = budget
   return bodyOf(OwnBudget, {
     ...budget,
     per: period,
@@ -151,7 +124,6 @@ export function ownBudget(budget: Budget): OwnBudget {
     spent: printAmount(unit, spent),
     held: printAmount(unit, held),
     left: printAmount(unit, amount - most_used),
-    resets_at: resets_at && printTime(resets_at),
   })
 }
 
@@ -162,18 +134,13 @@ export function customerPriceBody(price: CustomerPriceRecord): CustomerPriceBody
     ...price,
     ...setBody(price),
     price_multiplier: printOwn(price_multiplier_bp),
-    ended: end && {
-      at: printTime(end.at),
-      by: end.actor,
-      reason: end.reason,
-      made_at: printTime(end.made_at),
-    },
+    ended: end && { at: end.at, by: end.actor, reason: end.reason, made_at: end.made_at },
   })
 }
 
 /** A call and its refunds (D106), as shown to operators. */
 export function refundedCallBody(call: CallRecord, refunded_nano: bigint | null): CallBody {
-  return { ...callBody(call), refunded: refunded_nano === null ? null : printUsd(refunded_nano) }
+  return bodyOf(CallBody, { ...callBody(call), refunded_nano })
 }
 
 /** A price list as operators see it (D110). */
@@ -186,7 +153,7 @@ export function priceListBody(list: PriceListRecord): PriceListBody {
       prices,
     })),
     set_by: list.actor,
-    changed_at: printTime(list.made_at),
+    changed_at: list.made_at,
   })
 }
 
@@ -194,18 +161,10 @@ export function assignmentBody(assignment: AssignedList): AssignmentBody {
   return bodyOf(AssignmentBody, { ...assignment, ...setBody(assignment) })
 }
 
-function setBody({
-  from_at,
-  until_at,
-  actor,
-  made_at,
-}: Pick<AssignedList, "from_at" | "until_at" | "actor" | "made_at">) {
-  return {
-    from: printTime(from_at),
-    until: until_at && printTime(until_at),
-    set_by: actor,
-    created_at: printTime(made_at),
-  }
+type SetPrice = Pick<AssignedList, "from_at" | "until_at" | "actor" | "made_at">
+
+function setBody({ from_at, until_at, actor, made_at }: SetPrice) {
+  return { from: from_at, until: until_at, set_by: actor, created_at: made_at }
 }
 
 const printOwn = (price_multiplier_bp: number | null) =>
@@ -216,8 +175,8 @@ export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP)
   const price = priceOf(call)
   return bodyOf(CallBody, {
     ...call,
-    tags: { ...call.tags },
-    held: printUsd(call.amount_nano),
+    tags: call.tags ?? {},
+    held_nano: call.amount_nano,
     ...outcomeOf(call, price, price_multiplier_bp),
     ...detailsBody(call),
     price_multiplier: printMultiplier(call.price_multiplier_bp ?? PAR_BP),
@@ -226,8 +185,8 @@ export function callBody(call: CallRecord, price_multiplier_bp: number = PAR_BP)
       call.list_terms === undefined
         ? null
         : pricesBody(priceOf(call.list_terms), call.above_tokens, call.service_tier),
-    started_at: printTime(call.held_at),
-    settled_at: call.ended_at && printTime(call.ended_at),
+    started_at: call.held_at,
+    settled_at: call.ended_at,
   })
 }
 
@@ -397,20 +356,10 @@ function printGroup(group: string | Date, by: Grouping): string {
   return by === "day" ? time.slice(0, "2026-11-21".length) : time
 }
 
-function sumsBody(sums: SummedUsage): UsageSums {
-  const { charge_nano, overage_nano } = sums
-  return bodyOf(UsageSums, { ...sums, charge: printUsd(charge_nano), overage: printUsd(overage_nano) })
-}
+const sumsBody = (sums: SummedUsage): UsageSums => bodyOf(UsageSums, sums)
 
 function operatorSumsBody(sums: SummedUsage): OperatorUsageSums {
-  const { charge_nano, profit_nano, provider_cost_nano } = sums
-  return bodyOf(OperatorUsageSums, {
-    ...sums,
-    ...sumsBody(sums),
-    cost: printUsd(charge_nano - profit_nano),
-    profit: printUsd(profit_nano),
-    provider_cost: printUsd(provider_cost_nano),
-  })
+  return bodyOf(OperatorUsageSums, { ...sums, cost_nano: sums.charge_nano - sums.profit_nano })
 }
 
 /** The prices of a model times a price multiplier, with the service tier and the prompt size that they apply to (D60, D62, D69, D70). */
@@ -449,28 +398,10 @@ function lineBody({ price_pico, cost_pico, ...line }: ChargeLine, price_multipli
   }
 }
 
-export function operatorBody(operator: OperatorRecord): OperatorBody {
-  const { expires_at, last_used_at, created_at, revoked_at } = operator
-  return {
-    ...operator,
-    expires_at: expires_at && printTime(expires_at),
-    last_used_at: last_used_at && printTime(last_used_at),
-    created_at: printTime(created_at),
-    revoked_at: revoked_at && printTime(revoked_at),
-  }
-}
+export const operatorBody = (operator: OperatorRecord): OperatorBody => bodyOf(OperatorBody, operator)
 
 /** An entry of the log as operators see it. */
 export function changeBody({ change, end }: ChangeRecord): ChangeBody {
-  const { request, before, at, ...fields } = change
-  return {
-    ...fields,
-    at: printTime(at),
-    made_id: end?.made_id ?? null,
-    request,
-    before,
-    after: end?.after ?? null,
-    status: end?.status ?? null,
-    outcome: changeOutcome(end?.status ?? null),
-  }
+  const { made_id = null, after = null, status = null } = end ?? {}
+  return bodyOf(ChangeBody, { ...change, made_id, after, status, outcome: changeOutcome(status) })
 }

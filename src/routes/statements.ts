@@ -3,11 +3,11 @@ import { activeKey } from "../admission/admit.ts"
 import { hashOf } from "../admission/key.ts"
 import { ledgerTime } from "../id.ts"
 import type { AccountStatement } from "../ledger/reports/statement.ts"
-import { printUsd } from "../money.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { listOf } from "../wire/admin.ts"
 import { query as queryOf } from "../wire/parameter.ts"
+import { bodyOf } from "../wire/record.ts"
 import {
   OwnStatementPath,
   StatedMonth,
@@ -20,7 +20,7 @@ import { monthsSince, printTime } from "../wire/time.ts"
 import { alsoAs, inFormat } from "./list-formats.ts"
 import { BUSY_REPORTS, tooManySums } from "./receipts.ts"
 import { accountExample, READER_ERRORS } from "./reference/examples.ts"
-import { answer, described, errorOf } from "./reference/operation.ts"
+import { answer, described, errorOf, notFound } from "./reference/operation.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
 /** `/v1/statements` and `/v1/statements/{month}`: the statements of the account of a key (D104, D106). */
@@ -69,32 +69,28 @@ export function begunPart({ from, to }: { readonly from: Date; readonly to: Date
   return { from, to: is_final ? to : now, is_final }
 }
 
-const NO_MONTH = { code: "not_found", message: "This month has not begun." } as const
+const NO_MONTH = notFound("This month has not begun.")
 
 export const sumOf = (amounts: readonly bigint[]) => amounts.reduce((sum, nano) => sum + nano, 0n)
 
 /** A statement, which is also a page that can be printed, and rows. */
 export function statementBody(
   { id, name }: { readonly id: string; readonly name: string },
-  { from, to, is_final }: StatedSpan,
+  span: StatedSpan,
   { credits, charges, ...sums }: AccountStatement,
 ): StatementBody {
-  const statement: StatementBody = {
+  const lines = StatementBody.properties
+  const statement = bodyOf(StatementBody, {
+    ...span,
+    ...sums,
     account_id: id,
     account_name: name,
-    month: printTime(from).slice(0, "2026-11".length),
-    from: printTime(from),
-    to: printTime(to),
-    is_final,
-    opening: printUsd(sums.opening_nano),
-    credits: credits.map(({ amount_nano, ...line }) => ({ ...line, amount: printUsd(amount_nano) })),
-    charges: charges.map(({ charge_nano, ...line }) => ({ ...line, charge: printUsd(charge_nano) })),
-    credited: printUsd(sumOf(credits.map(({ amount_nano }) => amount_nano))),
-    charged: printUsd(sumOf(charges.map(({ charge_nano }) => charge_nano))),
-    expired: printUsd(sums.expired_nano),
-    voided: printUsd(sums.voided_nano),
-    closing: printUsd(sums.closing_nano),
-  }
+    month: printTime(span.from).slice(0, "2026-11".length),
+    credits: credits.map((line) => bodyOf(lines.credits.items, line)),
+    charges: charges.map((line) => bodyOf(lines.charges.items, line)),
+    credited_nano: sumOf(credits.map(({ amount_nano }) => amount_nano)),
+    charged_nano: sumOf(charges.map(({ charge_nano }) => charge_nano)),
+  })
   return alsoAs(statement, {
     rows: () => statementRows(statement),
     html: () => statementHtml(statement),

@@ -38,12 +38,17 @@ export function bodyFault(error: ValueError): GatewayError {
   const param = pathOf(keysOf(error.path)).slice(0, SHOWN_CHARACTERS)
   const expected = expectation(error)
   if (param !== "") return invalidField(param, expected)
-  return new GatewayError("invalid_request", { message: `The request body: expected ${expected}.` })
+  return invalidRequest(`The request body: expected ${expected}.`)
+}
+
+/** `invalid_request` with a message of its own, and the field or parameter at fault, if it is one. */
+export function invalidRequest(message: string, param?: string): GatewayError {
+  return new GatewayError("invalid_request", { message, ...(param !== undefined && { param }) })
 }
 
 /** `invalid_request` for a field or parameter that is not what was `expected`. */
 export function invalidField(param: string, expected: string): GatewayError {
-  return new GatewayError("invalid_request", { message: `\`${param}\`: expected ${expected}.`, param })
+  return invalidRequest(`\`${param}\`: expected ${expected}.`, param)
 }
 
 /**
@@ -57,10 +62,7 @@ export function queryFault(errors: readonly ValueError[]): GatewayError {
   if (first === undefined) throw new Error("the schema refused a query string but reports no error")
   const param = pathOf(keysOf(first.path))
   if (!Array.isArray(first.value)) return invalidField(param, expectation(first))
-  return new GatewayError("invalid_request", {
-    message: `\`${param}\` is set more than once. Send it once.`,
-    param,
-  })
+  return invalidRequest(`\`${param}\` is set more than once. Send it once.`, param)
 }
 
 /** `invalid_request` for a parameter that a query string of this schema does not have. */
@@ -70,7 +72,7 @@ export function unknownParameter({ properties }: TSchema): GatewayError {
     names.length === 0
       ? "This endpoint accepts no query parameters."
       : `Unknown query parameter. This endpoint accepts: ${names.join(", ")}.`
-  return new GatewayError("invalid_request", { message })
+  return invalidRequest(message)
 }
 
 /** Keys from the root down in the way people write them: `models[0].price`. */

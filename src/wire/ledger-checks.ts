@@ -120,7 +120,7 @@ export type AuditLine = Static<typeof AuditLine>
 const Month = (options: Record<string, string> = {}) =>
   Type.String({ pattern: "^\\d{4}-(0[1-9]|1[0-2])$", ...options })
 
-const Seal = Type.Object({
+export const Seal = Type.Object({
   sealed_at: titled("Sealed", Time),
   entries: count("The number of its holds, ends, corrections and attempts."),
   calls: titled("Calls", Count),

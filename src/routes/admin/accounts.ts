@@ -1,22 +1,13 @@
 import { Elysia } from "elysia"
-import { GatewayError } from "../../errors.ts"
 import { ledgerTime } from "../../id.ts"
-import type { PastBalance } from "../../ledger/reports/balance.ts"
-import { printUsd } from "../../money.ts"
-import {
-  AccountBody,
-  AccountChange,
-  BalanceBody,
-  listOf,
-  NewAccount as NewAccountBody,
-} from "../../wire/admin.ts"
+import { AccountBody, AccountChange, BalanceBody, NewAccount as NewAccountBody } from "../../wire/admin.ts"
 import { AccountsQuery, BalanceQuery, checkPast, pageOf } from "../../wire/admin-query.ts"
-import { invalidField } from "../../wire/fault.ts"
+import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { printTime } from "../../wire/time.ts"
-import { accountBody } from "../record-bodies.ts"
+import { bodyOf } from "../../wire/record.ts"
+import { accountBody, pageBody } from "../record-bodies.ts"
 import { accountExample, NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
-import { answer, errorOf, shown } from "../reference/operation.ts"
+import { answer, found, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 interface Multiplier {
@@ -45,42 +36,34 @@ export function accountRoutes({ ledger }: Operators) {
       }) => {
         const price_multiplier_bp = multiplierIn({ price_multiplier, margin })
         const credit_limit_nano = limitIn(credit_limit)
-        const made = await ledger.createAccount({
-          ...account,
-          price_multiplier_bp,
-          credit_limit_nano,
-          low_balance_nano,
-        })
-        if (made.outcome === "conflict") throw otherAccount()
-        if (made.outcome === "none_open") throw noneOpen()
+        const order = { ...account, price_multiplier_bp, credit_limit_nano, low_balance_nano }
+        const made = await ledger.createAccount(order)
+        if (made.outcome === "conflict") throw OTHER_ACCOUNT()
+        if (made.outcome === "none_open")
+          throw invalidRequest(
+            "No shard is open for new accounts. Set `open: true` for one of them in the configuration.",
+          )
         return status(made.outcome === "created" ? 201 : 200, accountBody(made.account))
       },
       creating,
     )
     .get(
       "/accounts",
-      async ({ query }) => {
-        const { data, next } = await ledger.listAccounts(pageOf(query), query)
-        return { data: data.map(accountBody), next }
-      },
+      async ({ query }) => pageBody(await ledger.listAccounts(pageOf(query), query), accountBody),
       listing,
     )
     .get(
       "/accounts/:id",
-      async ({ params: { id } }) => {
-        const account = await ledger.getAccount(id)
-        if (account === null) throw errorOf(NO_ACCOUNT)
-        return accountBody(account)
-      },
+      async ({ params: { id } }) => accountBody(found(await ledger.getAccount(id), NO_ACCOUNT)),
       reading,
     )
     .get(
       "/accounts/:id/balance",
       async ({ params: { id }, query: { at } }) => {
         checkPast(at, ledgerTime())
-        const past = await ledger.balanceAt(id, at)
-        if (past === null) throw errorOf(NO_ACCOUNT)
-        return balanceBody(id, at, past)
+        const { balance_nano, held_nano } = found(await ledger.balanceAt(id, at), NO_ACCOUNT)
+        const available_nano = balance_nano - held_nano
+        return bodyOf(BalanceBody, { account_id: id, at, balance_nano, held_nano, available_nano })
       },
       readingBalance,
     )
@@ -92,42 +75,17 @@ export function accountRoutes({ ledger }: Operators) {
       }) => {
         const price_multiplier_bp = multiplierIn({ margin, price_multiplier })
         const credit_limit_nano = limitIn(credit_limit)
-        const account = await ledger.changeAccount(id, {
-          ...change,
-          price_multiplier_bp,
-          credit_limit_nano,
-          low_balance_nano,
-        })
-        if (account === null) throw errorOf(NO_ACCOUNT)
-        if (account === "conflict") throw otherAccount()
+        const changes = { ...change, price_multiplier_bp, credit_limit_nano, low_balance_nano }
+        const account = found(await ledger.changeAccount(id, changes), NO_ACCOUNT)
+        if (account === "conflict") throw OTHER_ACCOUNT()
         return accountBody(account)
       },
       changing,
     )
 }
 
-function otherAccount(): GatewayError {
-  return new GatewayError("invalid_request", {
-    message: "Another account already has this external id. Nothing was changed.",
-    param: "external_id",
-  })
-}
-
-function noneOpen(): GatewayError {
-  return new GatewayError("invalid_request", {
-    message: "No shard is open for new accounts. Set `open: true` for one of them in the configuration.",
-  })
-}
-
-function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: PastBalance): BalanceBody {
-  return {
-    account_id,
-    at: printTime(at),
-    balance: printUsd(balance_nano),
-    held: printUsd(held_nano),
-    available: printUsd(balance_nano - held_nano),
-  }
-}
+const OTHER_ACCOUNT = () =>
+  invalidRequest("Another account already has this external id. Nothing was changed.", "external_id")
 
 const externalExample: AccountBody = { ...accountExample, external_id: "customer-118" }
 
@@ -158,11 +116,9 @@ const creating = ofOperators({
 const listing = ofOperators({
   query: AccountsQuery,
   response: {
-    200: answer("A page of accounts.", listOf(AccountBody), {
-      accounts: {
-        data: [accountExample, externalExample, { ...accountExample, may_manage_keys: true }],
-        next: null,
-      },
+    200: page("accounts", AccountBody, accountExample, externalExample, {
+      ...accountExample,
+      may_manage_keys: true,
     }),
   },
 
@@ -200,9 +156,7 @@ const readingBalance = ofOperators({
     200: answer(
       "The balance at that time, what open calls held, and what new calls could hold.",
       BalanceBody,
-      {
-        balance: balanceExample,
-      },
+      { balance: balanceExample },
     ),
   },
 

@@ -1,12 +1,12 @@
 import { Elysia } from "elysia"
-import { GatewayError } from "../../errors.ts"
 import type { Archived } from "../../ledger/archive/archive.ts"
+import { invalidRequest } from "../../wire/fault.ts"
 import { DumpBody, DumpNote, DumpQuestion, MonthDone, MonthQuestion } from "../../wire/ledger-checks.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer, type ErrorExample, shown } from "../reference/operation.ts"
+import { answer, errorOf, found, notFound, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
-const NO_MONTH = "This month is not sealed, or its entries were dropped."
+const NO_MONTH = notFound("This month is not sealed, or its entries were dropped.")
 
 /** Dumps of sealed months, and the end of months that are detached (D75). */
 export function archiveRoutes({ ledger }: Operators) {
@@ -14,9 +14,8 @@ export function archiveRoutes({ ledger }: Operators) {
     .post(
       "/journal/dump",
       async ({ body: { month, shard, from = null } }) => {
-        const found = await ledger.dumpPart({ month, shard }, from)
-        if (found === null) throw new GatewayError("not_found", { message: NO_MONTH })
-        return { lines: [...found.lines], next: found.next }
+        const { lines, next } = found(await ledger.dumpPart({ month, shard }, from), NO_MONTH)
+        return { lines: [...lines], next }
       },
       dumping,
     )
@@ -45,12 +44,9 @@ const REFUSALS = {
 } as const
 
 function refuse(archived: Archived): void {
-  if (archived === "unsealed") throw new GatewayError("not_found", { message: NO_MONTH })
-  if (archived !== "done")
-    throw new GatewayError("invalid_request", { param: "month", message: REFUSALS[archived] })
+  if (archived === "unsealed") throw errorOf(NO_MONTH)
+  if (archived !== "done") throw invalidRequest(REFUSALS[archived], "month")
 }
-
-const unsealed: ErrorExample = { code: "not_found", message: NO_MONTH }
 
 const dumping = ofOperators({
   body: shown(DumpQuestion, { first: { month: "2026-10" } }),
@@ -66,7 +62,7 @@ const dumping = ofOperators({
   description:
     "Reads the seal and the entries of a sealed month, 5,000 calls at a time. The text of each line is the one that the seal's hashes are made of, so the dump can be checked without the database. `tollgate journal --dump` does all of this.",
   invalid: "month",
-  errors: [unsealed],
+  errors: [NO_MONTH],
 })
 
 const noting = ofOperators({
@@ -85,7 +81,7 @@ const noting = ofOperators({
   description:
     "Notes that a dump of a sealed month was made whose hash is that of its seal. Needed before its tables can be dropped. Can be repeated with another place.",
   invalid: "month",
-  errors: [unsealed],
+  errors: [NO_MONTH],
 })
 
 const dropping = ofOperators({
@@ -98,5 +94,5 @@ const dropping = ofOperators({
   description:
     "Drops the entries of a detached month whose dump was noted. Its seal and the sums of its hours and days stay.",
   invalid: "month",
-  errors: [unsealed],
+  errors: [NO_MONTH],
 })

@@ -1,8 +1,8 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
 import { type AttemptBody, AttemptsBody, AttemptsQuery } from "../../wire/attempts.ts"
+import { bodyOf } from "../../wire/record.ts"
 import { refusalSpan } from "../../wire/refusals.ts"
-import { printTime } from "../../wire/time.ts"
 import { ofOperators } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
@@ -13,12 +13,8 @@ export function attemptRoutes({ ledger }: Operators) {
     "/attempts",
     async ({ query: { account, upstream, model, ...asked } }) => {
       const span = refusalSpan(asked, ledgerTime())
-      const found = await ledger.attempts({ ...span, account_id: account, upstream, model })
-      return {
-        from: printTime(span.from),
-        to: printTime(span.to),
-        data: found.map(({ last_at, ...sum }) => ({ ...sum, last_at: printTime(last_at) })),
-      }
+      const data = await ledger.attempts({ ...span, account_id: account, upstream, model })
+      return bodyOf(AttemptsBody, { ...span, data })
     },
     showing,
   )

@@ -1,8 +1,6 @@
 import { Elysia } from "elysia"
 import type { Audit, AuditOptions, AuditProgress } from "../../ledger/archive/audit.ts"
 import type { AuditRecord } from "../../ledger/archive/audit-records.ts"
-import { printUsd } from "../../money.ts"
-import { listOf } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import {
   AuditBody,
@@ -10,11 +8,12 @@ import {
   AuditProgressQuery,
   AuditQuery,
   AuditRecordBody,
+  Violation,
 } from "../../wire/ledger-checks.ts"
 import { bodyOf } from "../../wire/record.ts"
-import { printTime } from "../../wire/time.ts"
+import { pageBody } from "../record-bodies.ts"
 import { accountExample, ofOperators } from "../reference/examples.ts"
-import { answer, text } from "../reference/operation.ts"
+import { answer, page, text } from "../reference/operation.ts"
 import { faultOf } from "../routing.ts"
 import { actorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
@@ -55,10 +54,7 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
     )
     .get(
       "/audits",
-      async ({ query }) => {
-        const { data, next } = await ledger.listAudits(pageOf(query))
-        return { data: data.map(recordBody), next }
-      },
+      async ({ query }) => pageBody(await ledger.listAudits(pageOf(query)), recordBody),
       listing,
     )
 }
@@ -110,29 +106,13 @@ async function linesOf(
   })
 }
 
-function auditBody({ checked_at, accounts, open_holds, violations }: Audit): AuditBody {
-  const found = violations.map(({ recorded_nano, expected_nano, ...violation }) => ({
-    ...violation,
-    recorded: recorded_nano === null ? null : printUsd(recorded_nano),
-    expected: expected_nano === null ? null : printUsd(expected_nano),
-  }))
-  return { checked_at: printTime(checked_at), accounts, open_holds, violations: found }
+function auditBody(audit: Audit): AuditBody {
+  const violations = audit.violations.map((violation) => bodyOf(Violation, violation))
+  return bodyOf(AuditBody, { ...audit, violations })
 }
 
-function recordBody({
-  checked_at,
-  started_at,
-  entries_until,
-  is_full,
-  ...record
-}: AuditRecord): AuditRecordBody {
-  return bodyOf(AuditRecordBody, {
-    ...record,
-    scope: is_full ? "all" : "open",
-    checked_at: printTime(checked_at),
-    started_at: printTime(started_at),
-    entries_until: printTime(entries_until),
-  })
+function recordBody(record: AuditRecord): AuditRecordBody {
+  return bodyOf(AuditRecordBody, { ...record, scope: record.is_full ? "all" : "open" })
 }
 
 const clean = {
@@ -188,24 +168,17 @@ const following = ofOperators({
 const listing = ofOperators({
   query: PageQuery,
   response: {
-    200: answer("A page of audits.", listOf(AuditRecordBody), {
-      audits: {
-        data: [
-          {
-            id: "019f8b1c-bbbb-7000-9c3e-5a7d1f0b2e48",
-            checked_at: "2026-11-21T09:40:00.000Z",
-            started_at: "2026-11-21T09:39:58.000Z",
-            actor: "Ann",
-            scope: "open",
-            accounts: 3,
-            open_holds: 12,
-            violations: 0,
-            entries_until: "2026-11-21T09:38:58.000Z",
-            hash: "9f2c1d0e".repeat(8),
-          },
-        ],
-        next: null,
-      },
+    200: page("audits", AuditRecordBody, {
+      id: "019f8b1c-bbbb-7000-9c3e-5a7d1f0b2e48",
+      checked_at: "2026-11-21T09:40:00.000Z",
+      started_at: "2026-11-21T09:39:58.000Z",
+      actor: "Ann",
+      scope: "open",
+      accounts: 3,
+      open_holds: 12,
+      violations: 0,
+      entries_until: "2026-11-21T09:38:58.000Z",
+      hash: "9f2c1d0e".repeat(8),
     }),
   },
 

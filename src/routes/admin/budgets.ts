@@ -1,31 +1,28 @@
 import { Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { Elysia } from "elysia"
-import { GatewayError } from "../../errors.ts"
 import { parseId } from "../../id.ts"
 import { type BudgetResult, type BudgetUpdate, MAX_BUDGETS, MAX_EACH } from "../../ledger/accounts/budgets.ts"
-import { KeyGroup, listOf } from "../../wire/admin.ts"
+import { KeyGroup } from "../../wire/admin.ts"
 import { BudgetLogQuery, PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { type BudgetPeriod, type BudgetUnit, parseAmount } from "../../wire/budget.ts"
 import { BudgetBody, BudgetChangeBody, BudgetReset, checkUntil, NewBudget } from "../../wire/budget-bodies.ts"
 import { BudgetLogBody } from "../../wire/events.ts"
-import { EXPECTED, invalidField } from "../../wire/fault.ts"
+import { EXPECTED, invalidField, invalidRequest } from "../../wire/fault.ts"
 import { isTagName, isTagValue } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { budgetLogBody } from "../event-body.ts"
-import { budgetBody } from "../record-bodies.ts"
+import { budgetBody, pageBody } from "../record-bodies.ts"
 import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOperators } from "../reference/examples.ts"
-import { answer, errorOf, shown } from "../reference/operation.ts"
+import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
-import { pageBody } from "./page-body.ts"
 
 /** `/admin/accounts/{id}/budgets` and `/admin/budgets/{id}`: the budgets of an account (D97). */
 export function budgetRoutes({ ledger }: Operators) {
   const change = async (id: string, update: BudgetUpdate) => {
     const budget = await ledger.changeBudget(id, update)
-    if (budget === null) throw errorOf(NO_BUDGET)
-    return budgetBody(budget)
+    return budgetBody(found(budget, NO_BUDGET))
   }
   return new Elysia({ name: "admin-budgets" })
     .post(
@@ -56,13 +53,13 @@ export function budgetRoutes({ ledger }: Operators) {
     .get(
       "/accounts/:id/budgets",
       async ({ params, query }) =>
-        pageBody(await ledger.listBudgets(params.id, pageOf(query)), budgetBody, NO_ACCOUNT),
+        pageBody(found(await ledger.listBudgets(params.id, pageOf(query)), NO_ACCOUNT), budgetBody),
       listing,
     )
     .get(
       "/budgets/:id/entries",
       async ({ params, query }) =>
-        pageBody(await ledger.listBudgetLog(params.id, pageOf(query)), budgetLogBody, NO_BUDGET),
+        pageBody(found(await ledger.listBudgetLog(params.id, pageOf(query)), NO_BUDGET), budgetLogBody),
       logging,
     )
     .patch(
@@ -70,14 +67,13 @@ export function budgetRoutes({ ledger }: Operators) {
       async ({ params: { id }, body, request }) => {
         const author = authorOf(request, body.reason)
         checkUntil(body.raise?.until, Date.now())
-        const found = await ledger.getBudget(id)
-        if (found === null) throw errorOf(NO_BUDGET)
+        const { period, unit } = found(await ledger.getBudget(id), NO_BUDGET)
         const { name, amount, mode, thresholds, raise } = body
-        checkMinute(found.period, mode, thresholds)
-        const raised = raise && { ...raise, amount: amountIn(found.unit, raise.amount, "raise.amount") }
+        checkMinute(period, mode, thresholds)
+        const raised = raise && { ...raise, amount: amountIn(unit, raise.amount, "raise.amount") }
         const changes = {
           name,
-          amount: amount === undefined ? undefined : amountIn(found.unit, amount, "amount"),
+          amount: amount === undefined ? undefined : amountIn(unit, amount, "amount"),
           is_hard: mode === undefined ? undefined : mode === "hard",
           thresholds: thresholds && inOrder(thresholds),
         }
@@ -164,19 +160,18 @@ function madeBudget(result: BudgetResult) {
     case "no_key":
       throw invalidField("selected", "the id of a key of this account")
     case "too_many":
-      throw new GatewayError("invalid_request", {
-        message: `This account has ${MAX_BUDGETS} budgets, the most that one can have. Nothing was changed.`,
-      })
+      throw invalidRequest(
+        `This account has ${MAX_BUDGETS} budgets, the most that one can have. Nothing was changed.`,
+      )
     case "too_many_of_each":
-      throw new GatewayError("invalid_request", {
-        message: `This account has ${MAX_EACH} budgets of each end user or of each value of a tag, the most that one can have. Nothing was changed.`,
-      })
+      throw invalidRequest(
+        `This account has ${MAX_EACH} budgets of each end user or of each value of a tag, the most that one can have. Nothing was changed.`,
+      )
     case "conflict":
-      throw new GatewayError("invalid_request", {
-        message:
-          "A budget of another account already has this id. Nothing was changed. Use a new id for a new budget.",
-        param: "id",
-      })
+      throw invalidRequest(
+        "A budget of another account already has this id. Nothing was changed. Use a new id for a new budget.",
+        "id",
+      )
   }
 }
 
@@ -290,9 +285,7 @@ const creating = ofOperators({
 const listing = ofOperators({
   params: pathId("The account's id."),
   query: PageQuery,
-  response: {
-    200: answer("A page of budgets.", listOf(BudgetBody), { budgets: { data: [budgetExample], next: null } }),
-  },
+  response: { 200: page("budgets", BudgetBody, budgetExample) },
 
   operationId: "listBudgets",
   tag: "Accounts",
@@ -304,11 +297,7 @@ const listing = ofOperators({
 const logging = ofOperators({
   params: pathId("The budget's id."),
   query: BudgetLogQuery,
-  response: {
-    200: answer("A page of entries.", listOf(BudgetLogBody), {
-      entries: { data: [created], next: null },
-    }),
-  },
+  response: { 200: page("entries", BudgetLogBody, created) },
 
   operationId: "listBudgetEntries",
   tag: "Accounts",
@@ -351,11 +340,7 @@ const changing = ofOperators({
 const resetting = ofOperators({
   params: pathId("The budget's id."),
   body: shown(BudgetReset, { reset: { reason: "Test calls" } }),
-  response: {
-    200: answer("The budget.", BudgetBody, {
-      reset: unused,
-    }),
-  },
+  response: { 200: answer("The budget.", BudgetBody, { reset: unused }) },
 
   operationId: "resetBudget",
   tag: "Accounts",

@@ -2,12 +2,12 @@ import { Elysia } from "elysia"
 import { endUserNames } from "../../admission/end-user.ts"
 import { GatewayError } from "../../errors.ts"
 import type { Archive } from "../../ledger/archive/archive.ts"
-import { CallBody, listOf } from "../../wire/admin.ts"
+import { CallBody } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { callBody, refundedCallBody } from "../record-bodies.ts"
+import { callBody, pageBody, refundedCallBody } from "../record-bodies.ts"
 import { callExample, NO_CALL, ofOperators } from "../reference/examples.ts"
-import { answer, errorOf } from "../reference/operation.ts"
+import { answer, errorOf, page } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/calls`: the calls that held money, and their outcomes. */
@@ -19,8 +19,7 @@ export function callRoutes({ ledger }: Operators) {
         const { account, key, tag, end_user, ...filter } = query
         const end_users = end_user === undefined ? undefined : endUserNames(end_user)
         const calls = { ...filter, account_id: account, key_id: key, tags: tag, end_users }
-        const { data, next } = await ledger.listCalls(calls, pageOf(query))
-        return { data: data.map((call) => callBody(call)), next }
+        return pageBody(await ledger.listCalls(calls, pageOf(query)), callBody)
       },
       listing,
     )
@@ -45,9 +44,7 @@ export function archivedCall({ month, archive }: Archive): string {
 
 const listing = ofOperators({
   query: CallsQuery,
-  response: {
-    200: answer("A page of calls.", listOf(CallBody), { calls: { data: [callExample], next: null } }),
-  },
+  response: { 200: page("calls", CallBody, callExample) },
 
   operationId: "listCalls",
   tag: "Ledger",

@@ -2,17 +2,15 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
 import type { Account } from "../../ledger/accounts/accounts.ts"
 import type { CreditResult, CreditStanding } from "../../ledger/accounts/credits.ts"
-import { listOf } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CreditedBody, checkGrant, GrantBody, NewCredit, VoidedCredit } from "../../wire/credit-bodies.ts"
-import { invalidField } from "../../wire/fault.ts"
+import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { accountBody, grantBody } from "../record-bodies.ts"
+import { accountBody, grantBody, pageBody } from "../record-bodies.ts"
 import { accountExample, creditExample, NO_ACCOUNT, NO_CREDIT, ofOperators } from "../reference/examples.ts"
-import { answer, errorOf, shown } from "../reference/operation.ts"
+import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { archivedCall } from "./calls.ts"
 import type { Operators } from "./operators.ts"
-import { pageBody } from "./page-body.ts"
 
 /** `/admin/accounts/{id}/credits` and `/admin/credits`: the credits of an account. */
 export function creditRoutes({ ledger }: Operators) {
@@ -31,19 +29,17 @@ export function creditRoutes({ ledger }: Operators) {
     .get(
       "/accounts/:id/credits",
       async ({ params, query }) =>
-        pageBody(await ledger.listCredits(params.id, pageOf(query)), grantBody, NO_ACCOUNT),
+        pageBody(found(await ledger.listCredits(params.id, pageOf(query)), NO_ACCOUNT), grantBody),
       listing,
     )
     .post(
       "/credits/:id/void",
       async ({ params, body: { reason = null } }) => {
-        const result = await ledger.voidCredit(params.id, reason)
-        if (result === null) throw errorOf(NO_CREDIT)
+        const result = found(await ledger.voidCredit(params.id, reason), NO_CREDIT)
         if (result.outcome === "no_grant")
-          throw new GatewayError("invalid_request", {
-            message:
-              "This credit has a negative amount, so there is nothing to take back. Add a credit instead.",
-          })
+          throw invalidRequest(
+            "This credit has a negative amount, so there is nothing to take back. Add a credit instead.",
+          )
         return creditedBody(result)
       },
       voiding,
@@ -68,27 +64,26 @@ function made(result: CreditResult) {
     case "no_account":
       throw errorOf(NO_ACCOUNT)
     case "conflict":
-      throw new GatewayError("invalid_request", {
-        message: `Another credit already has this ${result.field}. Nothing was changed. Use a new ${result.field} for a new credit.`,
-        param: result.field,
-      })
+      throw invalidRequest(
+        `Another credit already has this ${result.field}. Nothing was changed. Use a new ${result.field} for a new credit.`,
+        result.field,
+      )
     case "no_call":
       throw invalidField("call_id", "the id of a call of this account")
     case "call_open":
       throw invalidField("call_id", "a call that has ended")
     case "over_charge":
-      throw new GatewayError("invalid_request", {
-        message:
-          "All refunds of a call together can be at most its charge. Nothing was changed. The call's receipt shows its charge and its refunds.",
-        param: "amount",
-      })
+      throw invalidRequest(
+        "All refunds of a call together can be at most its charge. Nothing was changed. The call's receipt shows its charge and its refunds.",
+        "amount",
+      )
     case "expired":
       throw invalidField("expires_at", "an RFC 3339 time in the future")
     case "out_of_range":
-      throw new GatewayError("invalid_request", {
-        message: "This amount would take the balance out of the supported range. Nothing was changed.",
-        param: "amount",
-      })
+      throw invalidRequest(
+        "This amount would take the balance out of the supported range. Nothing was changed.",
+        "amount",
+      )
   }
 }
 
@@ -135,11 +130,7 @@ const crediting = ofOperators({
 const listing = ofOperators({
   params: pathId("The account's id."),
   query: PageQuery,
-  response: {
-    200: answer("A page of credits.", listOf(GrantBody), {
-      credits: { data: [creditExample], next: null },
-    }),
-  },
+  response: { 200: page("credits", GrantBody, creditExample) },
 
   operationId: "listCredits",
   tag: "Accounts",

@@ -1,21 +1,19 @@
 import { Elysia } from "elysia"
 import { soldAt } from "../../admission/customer-prices.ts"
 import type { Model } from "../../config/config.ts"
-import { GatewayError } from "../../errors.ts"
 import { type CustomerPriceResult, MAX_CUSTOMER_PRICES } from "../../ledger/accounts/customer-prices.ts"
 import type { CustomerPriceTexts } from "../../ledger/entries.ts"
 import { isFree } from "../../money.ts"
-import { EXPIRY, listOf } from "../../wire/admin.ts"
+import { EXPIRY } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CustomerPriceBody, CustomerPriceEnd, NewCustomerPrice } from "../../wire/customer-prices.ts"
-import { invalidField } from "../../wire/fault.ts"
+import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { customerPriceBody } from "../record-bodies.ts"
+import { customerPriceBody, pageBody } from "../record-bodies.ts"
 import { customerPriceExample, NO_ACCOUNT, NO_CUSTOMER_PRICE, ofOperators } from "../reference/examples.ts"
-import { answer, errorOf, shown } from "../reference/operation.ts"
+import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
-import { pageBody } from "./page-body.ts"
 
 /** `/admin/accounts/{id}/prices` and `/admin/prices/{id}`: the prices of one customer (D100). */
 export function customerPriceRoutes(operators: Operators) {
@@ -44,20 +42,22 @@ export function customerPriceRoutes(operators: Operators) {
     .get(
       "/accounts/:id/prices",
       async ({ params, query }) =>
-        pageBody(await ledger.listCustomerPrices(params.id, pageOf(query)), customerPriceBody, NO_ACCOUNT),
+        pageBody(
+          found(await ledger.listCustomerPrices(params.id, pageOf(query)), NO_ACCOUNT),
+          customerPriceBody,
+        ),
       listing,
     )
     .post(
       "/prices/:id/end",
       async ({ params: { id }, body: { at = null, reason }, request }) => {
-        const price = await ledger.endCustomerPrice(id, { at, ...authorOf(request, reason) })
-        if (price === null) throw errorOf(NO_CUSTOMER_PRICE)
+        const end = { at, ...authorOf(request, reason) }
+        const price = found(await ledger.endCustomerPrice(id, end), NO_CUSTOMER_PRICE)
         if (price === "past") throw invalidField("at", EXPIRY)
         if (price === "of_list")
-          throw new GatewayError("invalid_request", {
-            message:
-              "This price is of a price list. Nothing was changed. End the list's assignment to the account.",
-          })
+          throw invalidRequest(
+            "This price is of a price list. Nothing was changed. End the list's assignment to the account.",
+          )
         return customerPriceBody(price)
       },
       ending,
@@ -98,15 +98,14 @@ function checkKinds(model: Model, prices: CustomerPriceTexts): void {
 /** Errors of a price of an account, or of several (D110). */
 export const PRICE_ERRORS = {
   past: () =>
-    new GatewayError("invalid_request", {
-      message:
-        "from: a price cannot begin before now, or end before it begins. Calls keep the price that they were held at.",
-      param: "from",
-    }),
+    invalidRequest(
+      "from: a price cannot begin before now, or end before it begins. Calls keep the price that they were held at.",
+      "from",
+    ),
   too_many: () =>
-    new GatewayError("invalid_request", {
-      message: `An account can have at most ${MAX_CUSTOMER_PRICES} prices that are not over. Nothing was changed.`,
-    }),
+    invalidRequest(
+      `An account can have at most ${MAX_CUSTOMER_PRICES} prices that are not over. Nothing was changed.`,
+    ),
 }
 
 /** The price in the ledger, or the error if none was set. */
@@ -121,11 +120,10 @@ function priceSet(result: CustomerPriceResult) {
     case "too_many":
       throw PRICE_ERRORS[result.outcome]()
     case "conflict":
-      throw new GatewayError("invalid_request", {
-        message:
-          "A price of another account already has this id. Nothing was changed. Use a new id for a new price.",
-        param: "id",
-      })
+      throw invalidRequest(
+        "A price of another account already has this id. Nothing was changed. Use a new id for a new price.",
+        "id",
+      )
   }
 }
 
@@ -171,11 +169,7 @@ const setting = ofOperators({
 const listing = ofOperators({
   params: pathId("The account's id."),
   query: PageQuery,
-  response: {
-    200: answer("A page of prices.", listOf(CustomerPriceBody), {
-      prices: { data: [customerPriceExample, multiplied], next: null },
-    }),
-  },
+  response: { 200: page("prices", CustomerPriceBody, customerPriceExample, multiplied) },
 
   operationId: "listCustomerPrices",
   tag: "Accounts",
@@ -185,6 +179,13 @@ const listing = ofOperators({
   errors: [NO_ACCOUNT],
 })
 
+const ended = {
+  at: "2026-12-01T00:00:00.000Z",
+  by: "Ann",
+  reason: "Contract cancelled",
+  made_at: "2026-12-01T00:00:00.000Z",
+}
+
 const ending = ofOperators({
   params: pathId("The price's id."),
   body: shown(CustomerPriceEnd, {
@@ -193,25 +194,11 @@ const ending = ofOperators({
   }),
   response: {
     200: answer("The price. Nothing was changed if it was over by then.", CustomerPriceBody, {
-      price: {
-        ...customerPriceExample,
-        state: "over",
-        ended: {
-          at: "2026-12-01T00:00:00.000Z",
-          by: "Ann",
-          reason: "Contract cancelled",
-          made_at: "2026-12-01T00:00:00.000Z",
-        },
-      },
+      price: { ...customerPriceExample, state: "over", ended },
       later: {
         ...customerPriceExample,
         until: "2100-01-01T00:00:00.000Z",
-        ended: {
-          at: "2099-01-01T00:00:00.000Z",
-          by: "Ann",
-          reason: "Contract cancelled",
-          made_at: "2026-12-01T00:00:00.000Z",
-        },
+        ended: { ...ended, at: "2099-01-01T00:00:00.000Z" },
       },
     }),
   },

@@ -4,7 +4,7 @@ import { ForgetEndUser, ForgottenEndUser } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer, type ErrorExample, errorOf, shown } from "../reference/operation.ts"
+import { answer, errorOf, notFound, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/forget-end-user`: the erasure of a person (D94). */
@@ -22,10 +22,7 @@ export function endUserRoutes({ ledger }: Operators) {
   )
 }
 
-const NO_END_USER = {
-  code: "not_found",
-  message: "No end user of this account has this name or id.",
-} as const satisfies ErrorExample
+const NO_END_USER = notFound("No end user of this account has this name or id.")
 
 const forgetting = ofOperators({
   params: pathId("The account's id."),

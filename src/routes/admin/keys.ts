@@ -1,17 +1,16 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { hashOf, makeKey, prefixOf } from "../../admission/key.ts"
-import { GatewayError } from "../../errors.ts"
 import type { KeyResult } from "../../ledger/accounts/keys.ts"
-import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, listOf, NewKey } from "../../wire/admin.ts"
+import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, NewKey } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { invalidRequest } from "../../wire/fault.ts"
 import { checkLabels } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { createdKeyBody, keyBody } from "../record-bodies.ts"
+import { createdKeyBody, keyBody, pageBody } from "../record-bodies.ts"
 import { keyExample, keyListed, NO_ACCOUNT, NO_KEY, ofOperators } from "../reference/examples.ts"
-import { answer, errorOf, shown } from "../reference/operation.ts"
+import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
-import { pageBody } from "./page-body.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
 export function keyRoutes({ ledger }: Operators) {
@@ -30,7 +29,7 @@ export function keyRoutes({ ledger }: Operators) {
     .get(
       "/accounts/:id/keys",
       async ({ params, query }) =>
-        pageBody(await ledger.listKeys(params.id, pageOf(query)), keyBody, NO_ACCOUNT),
+        pageBody(found(await ledger.listKeys(params.id, pageOf(query)), NO_ACCOUNT), keyBody),
       listing,
     )
     .patch(
@@ -44,8 +43,7 @@ export function keyRoutes({ ledger }: Operators) {
           ...(group !== undefined && { group_path: group }),
           ...tagRulesIn(body),
         })
-        if (key === null) throw errorOf(NO_KEY)
-        return keyBody(key)
+        return keyBody(found(key, NO_KEY))
       },
       changing,
     )
@@ -80,12 +78,11 @@ function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof K
 
 type TagField = "labels" | "required_tags" | "client_tags"
 
-export function otherKey(): GatewayError {
-  return new GatewayError("invalid_request", {
-    message: "A key of another account already has this id. Nothing was changed. Use a new id for a new key.",
-    param: "id",
-  })
-}
+export const otherKey = () =>
+  invalidRequest(
+    "A key of another account already has this id. Nothing was changed. Use a new id for a new key.",
+    "id",
+  )
 
 /** The key in the ledger, or the error if none was created. */
 function madeKey(result: KeyResult) {
@@ -98,6 +95,15 @@ function madeKey(result: KeyResult) {
     case "conflict":
       throw otherKey()
   }
+}
+
+const plain: CreatedKeyBody = {
+  ...keyExample,
+  name: null,
+  models: null,
+  spending_limit: null,
+  group: null,
+  key: "tg_live_8Fq2…",
 }
 
 const creating = ofOperators({
@@ -114,30 +120,11 @@ const creating = ofOperators({
     labelled: { labels: { team: "search" }, required_tags: ["feature"] },
   }),
   response: {
-    200: answer("A key with this id already exists. Nothing was changed.", KeyBody, {
-      key: keyListed,
-    }),
+    200: answer("A key with this id already exists. Nothing was changed.", KeyBody, { key: keyListed }),
     201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
-      plain: {
-        ...keyExample,
-        name: null,
-        models: null,
-        spending_limit: null,
-        group: null,
-        key: "tg_live_8Fq2…",
-      },
-      limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: "tg_live_8Fq2…" },
-      labelled: {
-        ...{
-          ...keyExample,
-          name: null,
-          models: null,
-          spending_limit: null,
-          group: null,
-          key: "tg_live_8Fq2…",
-        },
-        ...{ labels: { team: "search" }, required_tags: ["feature"] },
-      },
+      plain,
+      limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: plain.key },
+      labelled: { ...plain, labels: { team: "search" }, required_tags: ["feature"] },
     }),
   },
 
@@ -153,9 +140,7 @@ const creating = ofOperators({
 const listing = ofOperators({
   params: pathId("The account's id."),
   query: PageQuery,
-  response: {
-    200: answer("A page of keys.", listOf(KeyBody), { keys: { data: [keyListed], next: null } }),
-  },
+  response: { 200: page("keys", KeyBody, keyListed) },
 
   operationId: "listKeys",
   tag: "Accounts",

@@ -1,18 +1,18 @@
 import { Elysia } from "elysia"
-import { GatewayError } from "../../errors.ts"
 import type { ListedMonth } from "../../ledger/archive/seals.ts"
 import type { CheckedDay } from "../../ledger/reports/sum-hours.ts"
-import { printUsd } from "../../money.ts"
 import {
   CheckedSealBody,
   CheckedSumsBody,
+  MonthBody,
   MonthsBody,
+  Seal,
   SealCheck,
   SumsCheck,
 } from "../../wire/ledger-checks.ts"
-import { printTime } from "../../wire/time.ts"
+import { bodyOf } from "../../wire/record.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer, type ErrorExample, shown } from "../reference/operation.ts"
+import { answer, found, notFound, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** Checks of the ledger besides the audit: `/admin/journal`, the seals of months (D71), and `/admin/sums` (D72). */
@@ -27,15 +27,14 @@ export function ledgerCheckRoutes({ ledger }: Operators) {
     .post(
       "/journal/check",
       async ({ body: { month, from = null, shard } }) => {
-        const found = await ledger.checkSeal({ month, shard }, from)
-        if (found === null) throw new GatewayError("not_found", { message: NO_SEAL })
-        return { ...found, entries: Number(found.entries) }
+        const seal = found(await ledger.checkSeal({ month, shard }, from), NO_SEAL)
+        return { ...seal, entries: Number(seal.entries) }
       },
       checkingSeal,
     )
 }
 
-const NO_SEAL = "No sealed month has this hour."
+const NO_SEAL = notFound("No sealed month has this hour.")
 
 function checkedSums(found: CheckedDay | null): CheckedSumsBody {
   if (found === null) return { day: null, sums: 0, differed: 0, next: null }
@@ -43,22 +42,12 @@ function checkedSums(found: CheckedDay | null): CheckedSumsBody {
   return { day: dayOf(day), sums, differed, next: next && dayOf(next) }
 }
 
-function monthBody(listed: ListedMonth): MonthsBody["data"][number] {
-  const { month, seal, shard, detached_at, dropped_at, archive } = listed
-  return {
-    ...(shard !== undefined && { shard }),
+function monthBody({ month, seal, ...listed }: ListedMonth): MonthBody {
+  return bodyOf(MonthBody, {
+    ...listed,
     month: month.slice(0, 7),
-    detached_at: detached_at && printTime(detached_at),
-    dropped_at: dropped_at && printTime(dropped_at),
-    archive,
-    seal: seal && {
-      sealed_at: printTime(seal.sealed_at),
-      entries: Number(seal.entries),
-      calls: Number(seal.calls),
-      charge: printUsd(seal.charge_nano),
-      hash: seal.hash,
-    },
-  }
+    seal: seal && bodyOf(Seal, { ...seal, entries: Number(seal.entries), calls: Number(seal.calls) }),
+  })
 }
 
 const sealed = {
@@ -90,8 +79,6 @@ const listing = ofOperators({
     "Lists the months of the journal with their seals. A month is sealed a week after its end; from then on it takes no entries. Keep the hash of a seal elsewhere to prove later that nobody changed both the month and its seal.",
 })
 
-const missing: ErrorExample = { code: "not_found", message: NO_SEAL }
-
 const checkingSeal = ofOperators({
   body: shown(SealCheck, { first: { month: "2026-10" } }),
   response: {
@@ -107,7 +94,7 @@ const checkingSeal = ofOperators({
   description:
     "Computes the hash of the entries of one hour of a sealed month again and compares it with the seal. The first hour of a month, which is the default, also compares the seal's own hash and totals. Follow `next` to check the whole month.",
   invalid: "month",
-  errors: [missing],
+  errors: [NO_SEAL],
 })
 
 const dayOf = (moment: Date) => moment.toISOString().slice(0, 10)

@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
-import { GatewayError } from "../../errors.ts"
 import type { MoveState } from "../../ledger/moves/moves.ts"
 import { printUsd } from "../../money.ts"
+import { invalidRequest } from "../../wire/fault.ts"
 import { MoveBody, NewMove } from "../../wire/moves.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { accountExample, NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
@@ -17,9 +17,7 @@ export function moveRoutes({ ledger }: Operators) {
   )
 }
 
-function refused(message: string): GatewayError {
-  return new GatewayError("invalid_request", { message, param: "to" })
-}
+const refused = (message: string) => invalidRequest(message, "to")
 
 function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
   const body = { account_id, to, held: "0", violations: [] }

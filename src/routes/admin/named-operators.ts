@@ -1,15 +1,14 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { hashOf, makeKey, OPERATOR_PREFIX } from "../../admission/key.ts"
-import { GatewayError } from "../../errors.ts"
-import { checkExpiry, listOf } from "../../wire/admin.ts"
+import { checkExpiry } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
-import { invalidField } from "../../wire/fault.ts"
+import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { NewOperator, OperatorBody, OperatorRotation, OperatorWithTokenBody } from "../../wire/operators.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { operatorBody } from "../record-bodies.ts"
+import { operatorBody, pageBody } from "../record-bodies.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer, type ErrorExample, errorOf, shown } from "../reference/operation.ts"
+import { answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
 import { NAMES } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
@@ -24,10 +23,7 @@ export function operatorRoutes({ ledger }: Operators) {
         const token = makeKey(OPERATOR_PREFIX)
         const made = await ledger.createOperator({ ...order, expires_at, token_hash: hashOf(token) })
         if (made.outcome === "conflict")
-          throw new GatewayError("invalid_request", {
-            message: "Another operator has this name. Nothing was changed.",
-            param: "name",
-          })
+          throw invalidRequest("Another operator has this name. Nothing was changed.", "name")
         return made.outcome === "created"
           ? status(201, { ...operatorBody(made.operator), token })
           : status(200, operatorBody(made.operator))
@@ -36,10 +32,7 @@ export function operatorRoutes({ ledger }: Operators) {
     )
     .get(
       "/operators",
-      async ({ query }) => {
-        const { data, next } = await ledger.listOperators(pageOf(query))
-        return { data: data.map(operatorBody), next }
-      },
+      async ({ query }) => pageBody(await ledger.listOperators(pageOf(query)), operatorBody),
       listing,
     )
     .post(
@@ -47,9 +40,8 @@ export function operatorRoutes({ ledger }: Operators) {
       async ({ params: { id }, body: { expires_at } }) => {
         checkExpiry(expires_at, Date.now())
         const token = makeKey(OPERATOR_PREFIX)
-        const operator = await ledger.rotateOperator(id, { token_hash: hashOf(token), expires_at })
-        if (operator === null) throw errorOf(NO_OPERATOR)
-        return { ...operatorBody(operator), token }
+        const rotated = await ledger.rotateOperator(id, { token_hash: hashOf(token), expires_at })
+        return { ...operatorBody(found(rotated, NO_OPERATOR)), token }
       },
       rotating,
     )
@@ -63,10 +55,7 @@ export function operatorRoutes({ ledger }: Operators) {
     )
 }
 
-const NO_OPERATOR = {
-  code: "not_found",
-  message: "No operator has this id, or its token is revoked.",
-} as const satisfies ErrorExample
+const NO_OPERATOR = notFound("No operator has this id, or its token is revoked.")
 
 const example: OperatorBody = {
   id: "019f8b1c-9999-7000-8d21-6b0f4a9c3e17",
@@ -106,11 +95,7 @@ const creating = ofOperators({
 
 const listing = ofOperators({
   query: PageQuery,
-  response: {
-    200: answer("A page of operators.", listOf(OperatorBody), {
-      operators: { data: [example, program], next: null },
-    }),
-  },
+  response: { 200: page("operators", OperatorBody, example, program) },
 
   operationId: "listOperators",
   tag: "Operators",

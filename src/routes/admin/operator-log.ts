@@ -1,10 +1,9 @@
 import { Elysia } from "elysia"
-import { listOf } from "../../wire/admin.ts"
 import { pageOf } from "../../wire/admin-query.ts"
 import { ChangeBody, LogQuery } from "../../wire/operators.ts"
-import { changeBody } from "../record-bodies.ts"
+import { changeBody, pageBody } from "../record-bodies.ts"
 import { keyListed, ofOperators } from "../reference/examples.ts"
-import { answer } from "../reference/operation.ts"
+import { page } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/log`: the changes that operators made (D102). */
@@ -13,8 +12,7 @@ export function operatorLogRoutes({ ledger }: Operators) {
     "/log",
     async ({ query }) => {
       const { actor, resource: resource_id, from } = query
-      const { data, next } = await ledger.listChanges({ actor, resource_id, from }, pageOf(query))
-      return { data: data.map(changeBody), next }
+      return pageBody(await ledger.listChanges({ actor, resource_id, from }, pageOf(query)), changeBody)
     },
     listing,
   )
@@ -42,11 +40,7 @@ const example: ChangeBody = {
 
 const listing = ofOperators({
   query: LogQuery,
-  response: {
-    200: answer("A page of changes.", listOf(ChangeBody), {
-      changes: { data: [example], next: null },
-    }),
-  },
+  response: { 200: page("changes", ChangeBody, example) },
 
   operationId: "listChanges",
   tag: "Operators",

@@ -1,10 +1,10 @@
 import { Elysia } from "elysia"
-import { GatewayError } from "../../errors.ts"
+import type { GatewayError } from "../../errors.ts"
 import type { PriceListRecord, PriceListResult } from "../../ledger/accounts/price-lists.ts"
-import { EXPIRY, listOf } from "../../wire/admin.ts"
+import { EXPIRY } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CustomerPriceEnd, type NewCustomerPrice } from "../../wire/customer-prices.ts"
-import { invalidField } from "../../wire/fault.ts"
+import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import {
   AssignedPriceList,
@@ -14,31 +14,26 @@ import {
   PriceListBody,
   PriceListChange,
 } from "../../wire/price-lists.ts"
-import { assignmentBody, priceListBody } from "../record-bodies.ts"
+import { assignmentBody, pageBody, priceListBody } from "../record-bodies.ts"
 import { accountExample, NO_ASSIGNMENT, NO_PRICE_LIST, ofOperators } from "../reference/examples.ts"
-import { answer, errorOf, shown } from "../reference/operation.ts"
+import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import { checkPrice, PRICE_ERRORS } from "./customer-prices.ts"
 import type { Operators } from "./operators.ts"
-import { pageBody } from "./page-body.ts"
 
 /** Less than the deadline of the command line. What is left then is done when the change is sent again. */
 const UPDATING_MS = 40_000
 
 /** `/admin/price-lists`: prices that accounts share (D110). */
 export function priceListRoutes({ ledger, models }: Operators) {
-  const found = async (id: string) => {
-    const list = await ledger.getPriceList(id)
-    if (list === null) throw errorOf(NO_PRICE_LIST)
-    return list
-  }
+  const listOf = async (id: string) => found(await ledger.getPriceList(id), NO_PRICE_LIST)
   /** Gives the accounts the list as it is now, also if it is changed again meanwhile. */
   const update = async (list: PriceListRecord): Promise<void> => {
     const until_ms = performance.now() + UPDATING_MS
     let after: string | null = null
     do after = (await ledger.updateAssignments(list, after)).next
     while (after !== null && performance.now() < until_ms)
-    const now = await found(list.id)
+    const now = await listOf(list.id)
     if (now.version !== list.version && performance.now() < until_ms) await update(now)
   }
   const counted = async (list: PriceListRecord) => ({
@@ -60,10 +55,10 @@ export function priceListRoutes({ ledger, models }: Operators) {
     )
     .get(
       "/price-lists",
-      async ({ query }) => pageBody(await ledger.listPriceLists(pageOf(query)), priceListBody, NO_PRICE_LIST),
+      async ({ query }) => pageBody(await ledger.listPriceLists(pageOf(query)), priceListBody),
       listing,
     )
-    .get("/price-lists/:id", async ({ params }) => counted(await found(params.id)), reading)
+    .get("/price-lists/:id", async ({ params }) => counted(await listOf(params.id)), reading)
     .patch(
       "/price-lists/:id",
       async ({ params, body, request }) => {
@@ -72,36 +67,35 @@ export function priceListRoutes({ ledger, models }: Operators) {
           await ledger.changePriceList({ ...change, ...authorOf(request, body.reason) }),
         )
         await update(list)
-        return counted(await found(list.id))
+        return counted(await listOf(list.id))
       },
       changing,
     )
     .post(
       "/price-lists/:id/assignments",
       async ({ params, body, request, status }) => {
-        const list = await found(params.id)
+        const list = await listOf(params.id)
         const { id, account_id, from: from_at = null, until: until_at = null } = body
         const author = authorOf(request, body.reason)
         const made = await ledger.assignPriceList(list, { id, account_id, from_at, until_at, ...author })
         if (!("assignment" in made)) throw assignmentError(made.outcome)
-        if ((await found(list.id)).version !== list.version) await update(await found(list.id))
+        const now = await listOf(list.id)
+        if (now.version !== list.version) await update(now)
         return status(made.outcome === "created" ? 201 : 200, assignmentBody(made.assignment))
       },
       assigning,
     )
     .get(
       "/price-lists/:id/assignments",
-      async ({ params, query }) => {
-        const page = await ledger.listAssignments(await found(params.id), pageOf(query))
-        return pageBody(page, assignmentBody, NO_PRICE_LIST)
-      },
+      async ({ params, query }) =>
+        pageBody(await ledger.listAssignments(await listOf(params.id), pageOf(query)), assignmentBody),
       listingAssignments,
     )
     .post(
       "/assignments/:id/end",
       async ({ params: { id }, body: { at = null, reason }, request }) => {
-        const assignment = await ledger.endAssignment(id, { at, ...authorOf(request, reason) })
-        if (assignment === null) throw errorOf(NO_ASSIGNMENT)
+        const end = { at, ...authorOf(request, reason) }
+        const assignment = found(await ledger.endAssignment(id, end), NO_ASSIGNMENT)
         if (assignment === "past") throw invalidField("at", EXPIRY)
         return assignmentBody(assignment)
       },
@@ -132,16 +126,13 @@ function listMade(result: PriceListResult) {
     case "no_list":
       throw errorOf(NO_PRICE_LIST)
     case "name_taken":
-      throw new GatewayError("invalid_request", {
-        message: "Another price list has this name. Nothing was changed.",
-        param: "name",
-      })
+      throw invalidRequest("Another price list has this name. Nothing was changed.", "name")
     case "conflict":
       throw idTaken("Another price list has this id.")
   }
 }
 
-function assignmentError(outcome: "no_account" | "conflict" | "past" | "too_many"): Error {
+function assignmentError(outcome: "no_account" | "conflict" | "past" | "too_many"): GatewayError {
   switch (outcome) {
     case "no_account":
       return invalidField("account_id", "the id of an account")
@@ -152,12 +143,7 @@ function assignmentError(outcome: "no_account" | "conflict" | "past" | "too_many
   }
 }
 
-function idTaken(fact: string): GatewayError {
-  return new GatewayError("invalid_request", {
-    message: `${fact} Nothing was changed. Use a new id.`,
-    param: "id",
-  })
-}
+const idTaken = (fact: string) => invalidRequest(`${fact} Nothing was changed. Use a new id.`, "id")
 
 const LIST_ID = "019f8b1c-8888-7000-9d4e-1a6b8c0f7e32"
 const listExample: PriceListBody = {
@@ -213,22 +199,16 @@ const creating = ofOperators({
   description:
     "Makes a named list of prices for accounts to share: for a model or for all models, a multiplier of the configured prices or prices by kind. It holds for the accounts to which it is assigned.",
   invalid: "name",
-  errors: [],
 })
 
 const listing = ofOperators({
   query: PageQuery,
-  response: {
-    200: answer("A page of price lists.", listOf(PriceListBody), {
-      lists: { data: [listExample], next: null },
-    }),
-  },
+  response: { 200: page("price lists", PriceListBody, listExample) },
 
   operationId: "listPriceLists",
   tag: "Accounts",
   summary: "List price lists",
   description: "Lists all price lists as they are now, newest first.",
-  errors: [],
 })
 
 const reading = ofOperators({
@@ -289,11 +269,7 @@ const assigning = ofOperators({
 const listingAssignments = ofOperators({
   params: pathId("The price list's id."),
   query: PageQuery,
-  response: {
-    200: answer("A page of assignments.", listOf(AssignmentBody), {
-      assignments: { data: [assignmentExample], next: null },
-    }),
-  },
+  response: { 200: page("assignments", AssignmentBody, assignmentExample) },
 
   operationId: "listAssignments",
   tag: "Accounts",

@@ -1,14 +1,14 @@
 import { Elysia } from "elysia"
 import type { ReconciledSum } from "../../ledger/reports/reconciliation.ts"
-import { printPrice, printUsd } from "../../money.ts"
+import { printPrice } from "../../money.ts"
 import {
   checkRange,
-  type ReconciledSums,
+  ReconciledSums,
   ReconciliationBody,
   ReconciliationQuery,
   STEP_MS,
 } from "../../wire/reconciliation.ts"
-import { printTime } from "../../wire/time.ts"
+import { bodyOf } from "../../wire/record.ts"
 import { ofOperators } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
@@ -19,31 +19,20 @@ export function reconciliationRoutes({ ledger }: Operators) {
     "/reconciliation",
     async ({ query: { upstream, from, to, step = "hour" } }) => {
       checkRange(from, to)
-      const found = await ledger.reconciled({ upstream, from, to, step_ms: STEP_MS[step] })
-      return { from: printTime(from), to: printTime(to), data: found.map(sumsBody) }
+      const sums = await ledger.reconciled({ upstream, from, to, step_ms: STEP_MS[step] })
+      return bodyOf(ReconciliationBody, { from, to, data: sums.map(sumsBody) })
     },
     showing,
   )
 }
 
-function sumsBody({
-  from,
-  cost_nano,
-  input_pico,
-  cached_input_pico,
-  output_pico,
-  ...sums
-}: ReconciledSum): ReconciledSums {
-  return {
-    ...sums,
-    from: printTime(from),
-    cost: printUsd(cost_nano),
-    prices: {
-      input: printPrice(input_pico),
-      cached_input: printPrice(cached_input_pico),
-      output: printPrice(output_pico),
-    },
+function sumsBody(sums: ReconciledSum): ReconciledSums {
+  const prices = {
+    input: printPrice(sums.input_pico),
+    cached_input: printPrice(sums.cached_input_pico),
+    output: printPrice(sums.output_pico),
   }
+  return bodyOf(ReconciledSums, { ...sums, prices })
 }
 
 const example: ReconciledSums = {

@@ -1,8 +1,7 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
-import type { RefusalSum } from "../../ledger/queue/refusals.ts"
-import { type RefusalBody, RefusalsBody, RefusalsQuery, refusalSpan } from "../../wire/refusals.ts"
-import { printTime } from "../../wire/time.ts"
+import { bodyOf } from "../../wire/record.ts"
+import { RefusalBody, RefusalsBody, RefusalsQuery, refusalSpan } from "../../wire/refusals.ts"
 import { accountExample, keyExample, ofOperators } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
@@ -13,28 +12,14 @@ export function refusalRoutes({ ledger }: Operators) {
     "/refusals",
     async ({ query: { account, key, code, ...asked } }) => {
       const span = refusalSpan(asked, ledgerTime())
-      const filter = { ...span, account_id: account, key_id: key, code }
-      const found = await ledger.refusals(filter)
-      return {
-        from: printTime(span.from),
-        to: printTime(span.to),
-        data: found.map(refusalBody),
-      }
+      const sums = await ledger.refusals({ ...span, account_id: account, key_id: key, code })
+      const data = sums.map((sum) =>
+        bodyOf(RefusalBody, { ...sum, account: sum.account_id, key: sum.key_id }),
+      )
+      return bodyOf(RefusalsBody, { ...span, data })
     },
     showing,
   )
-}
-
-function refusalBody({ account_id, key_id, last_at, ...sum }: RefusalSum): RefusalBody {
-  return {
-    account: account_id,
-    account_name: sum.account_name,
-    key: key_id,
-    key_name: sum.key_name,
-    code: sum.code,
-    requests: sum.requests,
-    last_at: printTime(last_at),
-  }
 }
 
 const example: RefusalBody = {

@@ -1,11 +1,10 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
-import type { Distribution } from "../../ledger/reports/distribution.ts"
 import type { SummedGroup, Timeline } from "../../ledger/reports/timeline.ts"
 import { printUsd } from "../../money.ts"
+import { bodyOf } from "../../wire/record.ts"
 import {
   DEFAULT_GROUPS,
-  type DistributionBody,
   LatencyBody,
   OutcomesBody,
   type Split,
@@ -16,7 +15,6 @@ import {
   type TimelineGroup as TimelineGroupBody,
   TimelineQuery,
 } from "../../wire/statistics.ts"
-import { printTime } from "../../wire/time.ts"
 import { OperatorUsageQuery, OperatorUsageReport, usageRange } from "../../wire/usage-report.ts"
 import { groupsFor, operatorUsageReport } from "../record-bodies.ts"
 import { accountExample, keyExample, ofOperators, operatorUsageExample } from "../reference/examples.ts"
@@ -53,11 +51,7 @@ export function reportRoutes({ ledger }: Operators) {
       async ({ query }) => {
         const span = statisticsSpan(query, ledgerTime())
         const { ttft, duration } = await ledger.latency(span)
-        return {
-          ...spanBody(span),
-          ttft: distributionBody(ttft),
-          duration: distributionBody(duration),
-        }
+        return bodyOf(LatencyBody, { ...span, ttft, duration })
       },
       showingLatency,
     )
@@ -65,33 +59,16 @@ export function reportRoutes({ ledger }: Operators) {
       "/outcomes",
       async ({ query }) => {
         const span = statisticsSpan(query, ledgerTime())
-        const found = await ledger.outcomes(span)
-        return {
-          ...spanBody(span),
-          data: found.map(({ charge_nano, ...outcome }) => ({ ...outcome, charge: printUsd(charge_nano) })),
-        }
+        const outcomes = await ledger.outcomes(span)
+        const data = outcomes.map((outcome) => bodyOf(OutcomesBody.properties.data.items, outcome))
+        return bodyOf(OutcomesBody, { ...span, data })
       },
       showingOutcomes,
     )
 }
 
-function spanBody({ from, to }: StatisticsSpan) {
-  return { from: printTime(from), to: printTime(to) }
-}
-
-function timelineBody(
-  span: StatisticsSpan,
-  by: Split,
-  { step_s, starts_at, groups, left_out }: Timeline,
-): TimelineBody {
-  return {
-    ...spanBody(span),
-    by,
-    step_s,
-    starts_at: starts_at.map(printTime),
-    data: groups.map(groupBody),
-    left_out,
-  }
+function timelineBody(span: StatisticsSpan, by: Split, timeline: Timeline): TimelineBody {
+  return bodyOf(TimelineBody, { ...span, ...timeline, by, data: timeline.groups.map(groupBody) })
 }
 
 function groupBody({ group, name, steps }: SummedGroup): TimelineGroupBody {
@@ -104,10 +81,6 @@ function groupBody({ group, name, steps }: SummedGroup): TimelineGroupBody {
     cached_tokens: steps.map(({ cached_tokens }) => cached_tokens),
     completion_tokens: steps.map(({ completion_tokens }) => completion_tokens),
   }
-}
-
-function distributionBody({ buckets, ...rest }: Distribution): DistributionBody {
-  return { ...rest, buckets: [...buckets] }
 }
 
 const showingUsage = ofOperators({

@@ -1,10 +1,9 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { GatewayError } from "../../errors.ts"
 import { faultOfUrl } from "../../events/post.ts"
 import { makeSecret } from "../../events/webhook.ts"
 import type { Sink } from "../../ledger/feed/sinks.ts"
-import { invalidField } from "../../wire/fault.ts"
+import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { meteredKinds, type SinkKind, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
@@ -18,9 +17,8 @@ import {
   SinksBody,
   SinkWithSecretBody,
 } from "../../wire/sinks.ts"
-import { printTime } from "../../wire/time.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer, type ErrorExample, errorOf, shown } from "../reference/operation.ts"
+import { answer, errorOf, found, notFound, shown } from "../reference/operation.ts"
 import { FEED_ARCHIVED } from "../routing.ts"
 import type { Operators } from "./operators.ts"
 
@@ -37,7 +35,8 @@ export function sinkRoutes({ ledger }: Operators) {
         const secret = token ?? makeSecret()
         const meter = body.meter ?? null
         const made = await ledger.createSink({ ...sink, kind, meter, types, allow_private, from, secret })
-        if (made.outcome === "conflict") throw conflict()
+        if (made.outcome === "conflict")
+          throw invalidRequest("Another sink already has this name or this id. Nothing was changed.", "name")
         return made.outcome === "created"
           ? status(201, withSecret(made.sink))
           : status(200, sinkBody(made.sink))
@@ -51,15 +50,18 @@ export function sinkRoutes({ ledger }: Operators) {
         const { kind, allow_private } = await known(id)
         if (body.url !== undefined) checkUrl(body.url, allow_private)
         if (body.token !== undefined && kind === "webhook") throw noSuchField("token")
-        return sinkBody(found(await ledger.changeSink(id, body)))
+        return sinkBody(found(await ledger.changeSink(id, body), NO_SINK))
       },
       changing,
     )
     .post(
       "/sinks/:id/rotate",
       async ({ params: { id }, body: { keep_hours = KEEP_HOURS } }) => {
-        if ((await known(id)).kind !== "webhook") throw notRotated()
-        return withSecret(found(await ledger.rotateSink(id, makeSecret(), keep_hours)))
+        if ((await known(id)).kind !== "webhook")
+          throw invalidRequest(
+            "Only webhooks have a secret that Tollgate makes. Change the `token` of the sink instead. Nothing was changed.",
+          )
+        return withSecret(found(await ledger.rotateSink(id, makeSecret(), keep_hours), NO_SINK))
       },
       rotating,
     )
@@ -67,7 +69,7 @@ export function sinkRoutes({ ledger }: Operators) {
       "/sinks/:id/replay",
       async ({ params: { id }, body: { from } }) => {
         checkFrom((await known(id)).kind, from)
-        return sinkBody(found(await ledger.replaySink(id, from)))
+        return sinkBody(found(await ledger.replaySink(id, from), NO_SINK))
       },
       replaying,
     )
@@ -82,7 +84,7 @@ export function sinkRoutes({ ledger }: Operators) {
 
   async function known(id: string): Promise<Sink> {
     const sinks = await ledger.listSinks()
-    return found(sinks.find((sink) => sink.id === id) ?? null)
+    return found(sinks.find((sink) => sink.id === id) ?? null, NO_SINK)
   }
 }
 
@@ -106,28 +108,9 @@ function checkKind(
 
 const noSuchField = (name: string) => invalidField(name, "no such field for a sink of this kind")
 
-function notRotated(): GatewayError {
-  return new GatewayError("invalid_request", {
-    message:
-      "Only webhooks have a secret that Tollgate makes. Change the `token` of the sink instead. Nothing was changed.",
-  })
-}
-
 function checkUrl(url: string, allow_private: boolean): void {
   const fault = faultOfUrl(url, allow_private)
   if (fault !== null) throw invalidField("url", fault)
-}
-
-function found(sink: Sink | null): Sink {
-  if (sink === null) throw errorOf(NO_SINK)
-  return sink
-}
-
-function conflict(): GatewayError {
-  return new GatewayError("invalid_request", {
-    message: "Another sink already has this name or this id. Nothing was changed.",
-    param: "name",
-  })
 }
 
 export function sinkBody(sink: Sink): SinkBody {
@@ -139,21 +122,16 @@ function withSecret(sink: Sink): SinkWithSecretBody {
   return bodyOf(SinkWithSecretBody, { ...shownSink(sink), secret: kind === "webhook" ? secret : null })
 }
 
-function shownSink(sink: Sink): SinkBody {
-  const { retry_at, delivered_at, created_at, state, failures, lag_s } = sink
+function shownSink(sink: Sink) {
+  const { state, failures, lag_s } = sink
   return {
     ...sink,
-    types: sink.types && [...sink.types],
-    skipped: [...sink.skipped],
     state: state === "active" && failures > 0 ? "failing" : state,
     lag_seconds: lag_s && Math.round(lag_s * 1_000) / 1_000,
-    retry_at: retry_at && printTime(retry_at),
-    delivered_at: delivered_at && printTime(delivered_at),
-    created_at: printTime(created_at),
   }
 }
 
-const NO_SINK = { code: "not_found", message: "No sink has this id." } as const satisfies ErrorExample
+const NO_SINK = notFound("No sink has this id.")
 
 const example: SinkBody = {
   id: "019f8b1c-4444-7000-8d21-6b0f4a9c3e17",

@@ -1,8 +1,8 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
 import type { TrialBalance } from "../../ledger/reports/statement.ts"
-import { printUsd } from "../../money.ts"
 import { checkPast } from "../../wire/admin-query.ts"
+import { bodyOf } from "../../wire/record.ts"
 import {
   StatementBody,
   StatementPath,
@@ -10,9 +10,8 @@ import {
   TrialBalanceBody,
   TrialBalanceQuery,
 } from "../../wire/statement.ts"
-import { printTime } from "../../wire/time.ts"
 import { NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
-import { answer, errorOf } from "../reference/operation.ts"
+import { answer, found } from "../reference/operation.ts"
 import { begunPart, statementBody, statementExample, sumOf } from "../statements.ts"
 import type { Operators } from "./operators.ts"
 
@@ -23,10 +22,8 @@ export function statementRoutes({ ledger }: Operators) {
       "/accounts/:id/statements/:month",
       async ({ params: { id, month } }) => {
         const span = begunPart(month)
-        const account = await ledger.getAccount(id)
-        const found = account && (await ledger.statement(id, span))
-        if (account === null || found === null) throw errorOf(NO_ACCOUNT)
-        return statementBody(account, span, found)
+        const account = found(await ledger.getAccount(id), NO_ACCOUNT)
+        return statementBody(account, span, found(await ledger.statement(id, span), NO_ACCOUNT))
       },
       stating,
     )
@@ -43,31 +40,29 @@ export function statementRoutes({ ledger }: Operators) {
 }
 
 /** Money that came to the balances is a debit, money that went or is left a credit; an amount below 0 is on the other side. */
-function trialBalanceBody(at: Date, found: TrialBalance): TrialBalanceBody {
-  const lines: readonly (readonly [line: string, debit_nano: bigint])[] = [
-    ...found.credits.map(({ kind, amount_nano }) => [kind, amount_nano] as const),
-    ["charges", -found.charged_nano],
-    ["expired", -found.expired_nano],
-    ["voided", -found.voided_nano],
-    ["balances", -found.positive_nano],
-    ["debts", -found.negative_nano],
+function trialBalanceBody(at: Date, trial: TrialBalance): TrialBalanceBody {
+  const amounts: readonly (readonly [line: string, nano: bigint])[] = [
+    ...trial.credits.map(({ kind, amount_nano }) => [kind, amount_nano] as const),
+    ["charges", -trial.charged_nano],
+    ["expired", -trial.expired_nano],
+    ["voided", -trial.voided_nano],
+    ["balances", -trial.positive_nano],
+    ["debts", -trial.negative_nano],
   ]
-  const debit_nano = sumOf(lines.map(([, nano]) => (nano > 0n ? nano : 0n)))
-  const credit_nano = sumOf(lines.map(([, nano]) => (nano < 0n ? -nano : 0n)))
-  return {
-    at: printTime(at),
-    accounts: found.accounts,
-    held: printUsd(found.held_nano),
-    data: lines.map(([line, nano]) => ({
-      line,
-      debit: printUsd(nano > 0n ? nano : 0n),
-      credit: printUsd(nano < 0n ? -nano : 0n),
-    })),
-    debit: printUsd(debit_nano),
-    credit: printUsd(credit_nano),
-    balance: printUsd(found.positive_nano + found.negative_nano),
-    difference: printUsd(debit_nano - credit_nano),
-  }
+  const lines = amounts.map(([line, nano]) =>
+    nano > 0n ? { line, debit_nano: nano, credit_nano: 0n } : { line, debit_nano: 0n, credit_nano: -nano },
+  )
+  const debit_nano = sumOf(lines.map((line) => line.debit_nano))
+  const credit_nano = sumOf(lines.map((line) => line.credit_nano))
+  return bodyOf(TrialBalanceBody, {
+    ...trial,
+    at,
+    data: lines.map((line) => bodyOf(TrialBalanceBody.properties.data.items, line)),
+    debit_nano,
+    credit_nano,
+    balance_nano: trial.positive_nano + trial.negative_nano,
+    difference_nano: debit_nano - credit_nano,
+  })
 }
 
 const stating = ofOperators({

@@ -6,7 +6,14 @@ import type { BudgetBody, OwnBudget } from "../../wire/budget-bodies.ts"
 import type { GrantBody } from "../../wire/credit-bodies.ts"
 import type { CustomerPriceBody } from "../../wire/customer-prices.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
-import { described, type ErrorExample, REQUEST_ID, type RouteDescription, type Schemas } from "./operation.ts"
+import {
+  described,
+  type ErrorExample,
+  notFound,
+  REQUEST_ID,
+  type RouteDescription,
+  type Schemas,
+} from "./operation.ts"
 
 /** Errors and examples that several operations of the API reference share. */
 
@@ -33,7 +40,6 @@ export const OFTEN: ErrorExample = {
 }
 export const READER_ERRORS: readonly ErrorExample[] = ["invalid_api_key", OFTEN, "ledger_unavailable"]
 
-const notFound = (message: string) => ({ code: "not_found", message }) as const satisfies ErrorExample
 export const NO_ACCOUNT = notFound("No account has this id.")
 export const NO_KEY = notFound("No key has this id.")
 export const NO_BUDGET = notFound("No budget has this id.")

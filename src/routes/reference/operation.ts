@@ -1,7 +1,8 @@
 import type { ElysiaSwaggerConfig } from "@elysiajs/swagger"
-import { type TObject, type TSchema, Type } from "@sinclair/typebox"
+import { type Static, type TObject, type TSchema, Type } from "@sinclair/typebox"
 import type { DocumentDecoration } from "elysia"
 import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../../errors.ts"
+import { listOf } from "../../wire/admin.ts"
 import { EXPECTED, invalidField, unknownParameter } from "../../wire/fault.ts"
 import { LIST_FORMATS, MEDIA_TYPES } from "../list-formats.ts"
 import { adviceText } from "./error-table.ts"
@@ -91,6 +92,14 @@ export type ErrorExample =
 
 export function errorOf({ code, ...detail }: Exclude<ErrorExample, ErrorCode>): GatewayError {
   return new GatewayError(code, detail)
+}
+
+export const notFound = (message: string) => ({ code: "not_found", message }) as const satisfies ErrorExample
+
+/** The row that was found. Throws the error if there is none. */
+export function found<Row>(row: Row | null, missing: Exclude<ErrorExample, ErrorCode>): Row {
+  if (row === null) throw errorOf(missing)
+  return row
 }
 
 /** Values by name. The name is shown as the example's title. */
@@ -267,6 +276,11 @@ function media(schema: Record<string, unknown>): Readonly<Record<string, object>
 /** `schema` as a successful answer of a route, with a description and examples. */
 export function answer<S extends TSchema>(description: string, schema: S, examples: Examples = {}): S {
   return { ...shown(schema, examples), [ANSWER]: description }
+}
+
+/** A page of a list as a successful answer, with these entries as example. */
+export function page<S extends TSchema>(entries: string, schema: S, ...data: readonly Static<S>[]) {
+  return answer(`A page of ${entries}.`, listOf(schema), { [entries]: { data, next: null } })
 }
 
 export function shown<S extends object>(schema: S, examples: Examples): S {
