@@ -10,6 +10,7 @@ import { Lago, OpenMeter, Stripe } from "./vendors.ts"
 /** D96: OpenMeter, Stripe and Lago count every charge once, and one event that they refuse holds back no other for long. */
 
 const CUSTOMER = "cus_NciAYcXfLnqBoz"
+const DAY_MS = 86_400_000
 const vendors = [
   { kind: "openmeter", Double: OpenMeter, meter: undefined, unit: 1_000_000_000n },
   { kind: "stripe", Double: Stripe, meter: "tollgate_nano_usd", unit: 1n },
@@ -175,6 +176,78 @@ describe.each(vendors)("$kind", (kind) => {
   }, 60_000)
 })
 
+describe("the doubles keep to the rules of the vendors", () => {
+  const doubled = (Double: typeof Stripe | typeof OpenMeter) => {
+    const vendor = new Double()
+    open.push(vendor)
+    return vendor
+  }
+  const posted = async (vendor: Stripe | OpenMeter, path: string, type: string, body: string) =>
+    (
+      await fetch(new URL(path, vendor.url), {
+        method: "POST",
+        headers: { authorization: `Bearer ${vendor.token}`, "content-type": type },
+        body,
+      })
+    ).status
+
+  test("of Stripe: an identifier once in 24 hours, no event of more than 35 days or 5 minutes ahead, whole numbers", async () => {
+    const stripe = doubled(Stripe)
+    const now_s = Math.floor(Date.now() / 1_000)
+    const send = (changes: Record<string, string> = {}) =>
+      posted(
+        stripe,
+        "/v1/billing/meter_events",
+        "application/x-www-form-urlencoded",
+        new URLSearchParams({
+          event_name: "tollgate_nano_usd",
+          identifier: "a",
+          timestamp: String(now_s),
+          "payload[stripe_customer_id]": CUSTOMER,
+          "payload[value]": "5",
+          ...changes,
+        }).toString(),
+      )
+    expect([await send(), await send()]).toEqual([200, 400])
+    const wrong = [
+      { timestamp: String(now_s - 36 * 86_400) },
+      { timestamp: String(now_s + 400) },
+      { timestamp: "null" },
+      { "payload[value]": "null" },
+      { "payload[value]": "0.5" },
+      { "payload[stripe_customer_id]": "acme" },
+      { identifier: "a".repeat(101) },
+    ]
+    for (const changes of wrong) expect(await send({ identifier: nextId(), ...changes })).toBe(400)
+    stripe.ahead_ms = DAY_MS - 60_000
+    expect(await send()).toBe(400)
+    stripe.ahead_ms = DAY_MS
+    expect(await send()).toBe(200)
+    expect(stripe.counted.map(({ id }) => id)).toEqual(["a", "a"])
+  })
+
+  test("of OpenMeter: a batch as a whole, a source and id once, no nulls", async () => {
+    const meter = doubled(OpenMeter)
+    const event = {
+      specversion: "1.0",
+      id: "a",
+      source: "/accounts/1",
+      type: "t",
+      subject: "s",
+      time: "2026-11-27T00:00:00Z",
+      data: { charge: "1" },
+    }
+    const send = (...events: readonly object[]) =>
+      posted(meter, "/api/v1/events", "application/cloudevents-batch+json", JSON.stringify(events))
+    expect(await send(event, event, { ...event, source: "/accounts/2" })).toBe(204)
+    expect(await send(event, { ...event, id: "b", data: { charge: null } })).toBe(400)
+    expect(await send({ ...event, id: "c", time: "yesterday" })).toBe(400)
+    expect(await send({ ...event, id: "d", subject: null })).toBe(400)
+    expect(await send(event, { ...event, id: "e" })).toBe(204)
+    expect(meter.counted.map(({ id }) => id)).toEqual(["a", "a", "e"])
+  })
+})
+
 test("D96: Stripe gets the events of one customer one after another", async () => {
   const { body: other } = await admin.ask("POST", "/admin/accounts", { name: "B", external_id: "cus_B" })
   const ids = [...(await calls(20, account_id, 10)), ...(await calls(20, other.id, 10))]
@@ -199,6 +272,8 @@ test("D96: Stripe gets nothing again that it may have counted and forgotten", as
     sql`UPDATE tollgate.sinks SET failing_since = now() - interval '21 hours', retry_at = NULL`,
   )
   await untilIs(shown, { state: "stopped" })
+  // From now on it would count the same identifier again.
+  vendor.ahead_ms = DAY_MS + 1_000
   const { requests } = vendor
   expect(await shown()).toMatchObject({ reason: expect.stringContaining("it failed for too long") })
   const from = new Date(Date.now() - 21 * 3_600_000).toISOString()
@@ -208,6 +283,7 @@ test("D96: Stripe gets nothing again that it may have counted and forgotten", as
   const made = await admin.ask("POST", "/admin/sinks", { ...other, allow_private: true })
   expect([made.status, made.body.error.param]).toEqual([400, "from"])
   expect(vendor.requests).toBe(requests)
+  expect(vendor.counted).toHaveLength(1)
 })
 
 test("D96: a sink for Stripe stops if its gateway died 20 hours ago, and goes on when an operator resumes it", async () => {

@@ -1,8 +1,10 @@
+import { parseTime } from "../../src/wire/time.ts"
 import { isObject } from "../../src/wire/usage.ts"
 
 /** Doubles of the vendors that sinks send to: they keep what these keep, and refuse what these refuse. */
 
 const DAY_MS = 86_400_000
+const AHEAD_MS = 300_000
 
 /** An answer, and what is counted with it. */
 interface Judged {
@@ -13,6 +15,8 @@ interface Judged {
 
 export interface Counted {
   readonly id: string
+  /** By which the vendor knows it again, if not by its id alone. */
+  readonly known_by?: string
   readonly whose: string
   readonly value: string
 }
@@ -25,6 +29,9 @@ abstract class Vendor {
   requests = 0
   /** The next answers are lost, after the events were counted. */
   lost = 0
+  /** How much later it is for the vendor than for the gateway. */
+  ahead_ms = 0
+  readonly #counted_ms = new Map<string, number>()
   readonly #server = Bun.serve({
     port: 0,
     fetch: async (request) => {
@@ -40,6 +47,7 @@ abstract class Vendor {
         counted = [],
       } = type === this.type ? await this.handle(await request.text()) : { status: 415 }
       this.counted.push(...counted)
+      for (const { id, known_by = id } of counted) this.#counted_ms.set(known_by, this.now())
       if (counted.length > 0 && this.lost-- > 0) return new Response(null, { status: 502 })
       return body === undefined ? new Response(null, { status }) : Response.json(body, { status })
     },
@@ -47,6 +55,8 @@ abstract class Vendor {
 
   protected abstract readonly path: string
   protected abstract readonly type: string
+  /** How long it knows an event that it has counted. */
+  protected readonly knows_ms: number = Number.POSITIVE_INFINITY
   protected abstract judge(text: string): Judged
 
   get url(): string {
@@ -57,8 +67,13 @@ abstract class Vendor {
     return this.judge(text)
   }
 
-  protected has(id: string): boolean {
-    return this.counted.some((one) => one.id === id)
+  protected has(known_by: string): boolean {
+    const counted_ms = this.#counted_ms.get(known_by)
+    return counted_ms !== undefined && this.now() - counted_ms < this.knows_ms
+  }
+
+  protected now(): number {
+    return Date.now() + this.ahead_ms
   }
 
   stop(): Promise<void> {
@@ -81,26 +96,30 @@ export class OpenMeter extends Vendor {
   protected override judge(text: string): Judged {
     const events: unknown = JSON.parse(text)
     if (!Array.isArray(events) || events.length > 100) return { status: 400 }
-    const counted: Counted[] = []
+    const counted = new Map<string, Counted>()
     for (const event of events) {
       if (!isObject(event) || event.specversion !== "1.0") return { status: 400 }
-      const { id, source, type, subject, data } = event
+      const { id, source, type, subject, time, data } = event
       if (![id, source, type, subject].every(isText) || !isObject(data)) return { status: 400 }
       if (hasNull(data) || this.poison.has(String(id))) return { status: 400 }
+      if (time !== undefined && parseTime(String(time)) === null) return { status: 400 }
+      const known_by = JSON.stringify([source, id])
       const value = String(data.difference ?? data.charge ?? 0)
-      if (!this.has(String(id))) counted.push({ id: String(id), whose: String(subject), value })
+      if (!this.has(known_by) && !counted.has(known_by))
+        counted.set(known_by, { id: String(id), known_by, whose: String(subject), value })
     }
-    return { status: 204, counted }
+    return { status: 204, counted: [...counted.values()] }
   }
 }
 
 /**
- * Takes one event, of a known customer and meter, that is at most 35 days old; the same identifier again is an error, and so are
- * two calls of one customer at a time.
+ * Takes one event, of a known customer and meter, that is at most 35 days old and 5 minutes ahead. The same identifier within 24 hours is
+ * an error, and so are two calls of one customer at a time. After 24 hours it is another event, which counts too.
  */
 export class Stripe extends Vendor {
   protected override readonly path = "/v1/billing/meter_events"
   protected override readonly type = "application/x-www-form-urlencoded"
+  protected override readonly knows_ms = DAY_MS
   readonly #busy = new Set<string>()
   /** Calls that were refused because another one of their customer was open. */
   overlaps = 0
@@ -127,11 +146,12 @@ export class Stripe extends Vendor {
       status: 400,
       body: { error: { type: "invalid_request_error", message } },
     })
-    const age_ms = Date.now() - Number(form.get("timestamp")) * 1_000
+    const timestamp = form.get("timestamp") ?? ""
+    const age_ms = this.now() - Number(timestamp) * 1_000
     if (form.get("event_name") !== "tollgate_nano_usd") return refused("No active meter found for event name")
     if (!isText(identifier) || identifier.length > 100) return refused("Invalid identifier")
     if (this.has(identifier)) return refused(`An event already exists with identifier ${identifier}.`)
-    if (!(age_ms < 35 * DAY_MS) || age_ms < -300_000)
+    if (!/^\d+$/.test(timestamp) || !(age_ms < 35 * DAY_MS) || age_ms < -AHEAD_MS)
       return refused("timestamp must be within the past 35 days")
     if (!/^cus_\w+$/.test(whose ?? "")) return refused("No such customer")
     if (!/^-?\d{1,15}$/.test(value ?? "")) return refused("value must be a whole number")
