@@ -6,8 +6,8 @@ import { Value } from "@sinclair/typebox/value"
 import { connect } from "../../src/ledger/database/address.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
-import { chat, configFor, until } from "../support/gateway.ts"
-import { operatorOf } from "../support/operator.ts"
+import { CHAT, chat, configFor, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { databaseVariables, Workplace } from "./workplace.ts"
@@ -55,7 +55,7 @@ beforeAll(async () => {
   provider = await startProvider()
   provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
   place = new Workplace()
-  place.configure(configFor(provider.url, { lease: { renew: "200ms", expire: "1s" } }))
+  place.configure(configFor(provider.url, { lease: { renew: "200ms", expire: "1s" }, tags: ["team"] }))
   gateway = await place.start(databaseVariables(fresh.address))
 })
 afterAll(async () => {
@@ -64,6 +64,8 @@ afterAll(async () => {
   await fresh.drop()
 })
 
+const admin = <Answer>(method: string, path: string, body?: object) =>
+  operatorOf(gateway.url).admin<Answer>(method, path, body)
 const balanceOf = async (name: string) =>
   (await operatorOf(gateway.url).balance(accountNamed(name).id)).balance
 const less = (usd: string, nano: bigint) => printUsd((parseUsd(usd) ?? 0n) - nano)
@@ -108,5 +110,124 @@ describe("D109 the ledger of version 0.2.0, at this version", () => {
     expect(await gateway.exited).toBe(0)
     gateway = await place.start(databaseVariables(fresh.address))
     expect(await audit()).toMatchObject({ accounts: 3, open_holds: 0, violations: [] })
+  })
+})
+
+interface Group {
+  readonly group: string
+  readonly name: string | null
+  readonly calls: number
+  readonly charge: string
+}
+
+interface FeedEvent {
+  readonly type: string
+  readonly data: { readonly id: string }
+}
+
+/** Calls of accounts that only the version before has made; each part is used as on the first day after the upgrade. */
+describe("D109 on the ledger of version 0.2.0", () => {
+  const DAY = "from=2026-11-26&to=2026-11-27"
+  let acme: string
+  let key_id: string
+  const called = async (headers: Record<string, string> = {}) => {
+    const init = {
+      headers: { authorization: `Bearer ${facts.key}`, "content-type": "application/json", ...headers },
+    }
+    const answer = await chat(gateway, facts.key, {}, init)
+    return { status: answer.status, id: answer.headers.get("x-request-id") ?? "", body: await answer.json() }
+  }
+  const usageBy = async (by: string) =>
+    (await admin<{ data: Group[] }>("GET", `/usage?by=${by}&account=${acme}&from=2026-11-26`)).data
+  const chargedBy = async (by: string) =>
+    (await usageBy(by)).reduce((sum, { charge }) => sum + (parseUsd(charge) ?? 0n), 0n)
+
+  beforeAll(async () => {
+    acme = accountNamed("Acme").id
+    const { data } = await admin<{ data: { id: string; name: string }[] }>("GET", `/accounts/${acme}/keys`)
+    key_id = data.find(({ name }) => name === "production")?.id ?? ""
+  })
+
+  test("D94 an old key gets labels, and calls from before have no end user and no tag", async () => {
+    await admin("PATCH", `/keys/${key_id}`, { labels: { team: "search" } })
+    const { id } = await called({ "x-tollgate-end-user": "ann" })
+    expect(await operatorOf(gateway.url).call(id)).toMatchObject({
+      tags: { team: "search" },
+      end_user: "ann",
+    })
+    const whole = await chargedBy("model")
+    for (const by of ["end_user", "tag:team"]) expect(await chargedBy(by)).toBe(whole)
+    const users = await usageBy("end_user")
+    expect(users.map(({ name, calls }) => [name, calls])).toContainEqual(["ann", 1])
+    expect(users.find(({ group }) => group === "")?.calls).toBeGreaterThan(6)
+    await admin("POST", `/accounts/${acme}/forget-end-user`, { end_user: "ann" })
+    expect((await usageBy("end_user")).map(({ name }) => name)).not.toContain("ann")
+    expect(await chargedBy("end_user")).toBe(whole)
+  })
+
+  test("D97, D99 budgets and rate limits refuse from their creation on, and name themselves", async () => {
+    const budget = (fields: object) =>
+      admin<{ id: string }>("POST", `/accounts/${acme}/budgets`, { selector: "all", ...fields })
+    const { id } = await budget({ name: "Trial", amount: "0.000001", per: "total" })
+    expect(await called()).toMatchObject({
+      status: 402,
+      body: { error: { code: "budget_reached", budget: { id, name: "Trial" }, spent: "0" } },
+    })
+    await admin("DELETE", `/budgets/${id}`)
+    const rate = await budget({ name: "Rate", amount: "1", unit: "requests", per: "minute" })
+    expect([(await called()).status, (await called()).status]).toEqual([200, 429])
+    await admin("DELETE", `/budgets/${rate.id}`)
+  })
+
+  test("D95 a credit that expires is spent before the credits of before, and what is unused of it is voided", async () => {
+    const credits = `/accounts/${acme}/credits`
+    const before = await balanceOf("Acme")
+    const credit = { amount: "1", priority: 10, expires_at: "2999-01-01T00:00:00Z" }
+    const { id } = await admin<{ id: string }>("POST", credits, credit)
+    await called()
+    const { data } = await admin<{ data: { id: string; left: string }[] }>("GET", credits)
+    expect(data.map(({ left }) => left)).toContain(less("1", CALL_NANO))
+    await admin("POST", `/credits/${id}/void`, {})
+    // The call was paid by the credit, so the rest is as it was.
+    expect(await balanceOf("Acme")).toBe(before)
+  })
+
+  test("D100, D110 a price list and a price of the account change what new calls cost, and no old call", async () => {
+    const charges = async () => {
+      const all = facts.calls.map(({ id }) => operatorOf(gateway.url).call(id))
+      return (await Promise.all(all)).map(({ charge, prices }) => [charge, prices])
+    }
+    const before = await charges()
+    const cost = async () => (await operatorOf(gateway.url).call((await called()).id)).charge
+    const list = { name: "Partners", prices: [{ model: CHAT, prices: { input: "2", output: "8" } }] }
+    const { id } = await admin<{ id: string }>("POST", "/price-lists", list)
+    await admin("POST", `/price-lists/${id}/assignments`, { account_id: acme })
+    expect(await cost()).toBe(printUsd(2n * CALL_NANO))
+    await admin("POST", `/accounts/${acme}/prices`, { model: CHAT, price_multiplier: "3" })
+    expect(await cost()).toBe(printUsd(3n * CALL_NANO))
+    expect(await charges()).toEqual(before)
+  })
+
+  test("D96 the feed begins with the upgrade: the end of the open call, and each call since, once", async () => {
+    const made = (await operatorOf(gateway.url).calls("?limit=1000")).map(({ id }) => String(id))
+    const old = new Set(facts.calls.filter(({ state }) => state !== "open").map(({ id }) => id))
+    const answer = await fetch(`${gateway.url}/admin/events?types=tollgate.call.ended&limit=1000`, {
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    })
+    const events = (await answer.text())
+      .trim()
+      .split("\n")
+      .map((line): FeedEvent => JSON.parse(line))
+    expect(events.map(({ data }) => data.id).toSorted()).toEqual(made.filter((id) => !old.has(id)).toSorted())
+  })
+
+  test("D98 the calls of before are compared with a provider's report like others", async () => {
+    const { data } = await admin<{ data: unknown }>("GET", `/reconciliation?upstream=first&step=day&${DAY}`)
+    const settled = facts.calls.filter(({ state }) => state === "settled").length
+    expect(data).toMatchObject([{ model: CHAT, calls: settled, attempts: 0, estimated: { calls: 1 } }])
+  })
+
+  test("and after all that it passes a full audit", async () => {
+    expect(await admin("GET", "/audit?full=true")).toMatchObject({ violations: [] })
   })
 })
