@@ -41,7 +41,7 @@ export interface Admitting extends Entering {
   readonly breakers: { ready(routes: Model["routes"], account_id: string): boolean }
   readonly config: Pick<Config, "limits" | "tags">
   readonly reports: BudgetReports<CountedBudget>
-  readonly metrics: { budgetReached(budget: BudgetUse): void }
+  readonly metrics: { budgetReached(budget: BudgetUse): void; pricesChanged(): void }
 }
 
 /** A request, read from its headers and its body. */
@@ -109,8 +109,10 @@ export async function admit<Request extends NamedModel>(
         ...(by.tag_rules !== undefined && { labels_version: by.tag_rules.version }),
       }
       const result = await ledger.shard(by.shard).hold(hold)
-      if (result.outcome === "prices_changed" && !is_listed)
-        catalog.forgetSold(operation.name, by.shard, price)
+      if (result.outcome === "prices_changed") {
+        gateway.metrics.pricesChanged()
+        if (!is_listed) catalog.forgetSold(operation.name, by.shard, price)
+      }
       return { owner: by, model, terms_ids, bounds, hold, result }
     }
     let tried = await holdAs(accepted.owner)

@@ -31,6 +31,7 @@ import { SinkQueue } from "./feed/sinks.ts"
 import type { Ledger } from "./ledger.ts"
 import { forgetMembers } from "./money/budgets.ts"
 import { Checkpoints, forgetCheckpoints } from "./money/checkpoints.ts"
+import { countPrices } from "./money/customer-prices.ts"
 import { grantSums, sweepGrants } from "./money/grants.ts"
 import { forgetIdempotency, KeptAnswers } from "./money/idempotency-claims.ts"
 import { LastUsed } from "./money/last-used.ts"
@@ -110,7 +111,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
   readonly #background_connection: DatabaseConnection
   readonly #background: Background
   /** Next time to read the sums of grants. */
-  #grants_due_ms = 0
+  #counts_due_ms = 0
   #stopping = false
 
   private constructor(options: DatabaseLedgerOptions) {
@@ -335,10 +336,11 @@ export class DatabaseLedger implements Ledger, ShardLedger {
   async #sweepGrants(): Promise<void> {
     const { events = {}, name = MAIN } = this.#options
     await sweepGrants(this.#background_connection)
-    if (events.grants === undefined || performance.now() < this.#grants_due_ms) return
-    // Before the statement, so that one that takes too long is not repeated at each renewal of the lease.
-    this.#grants_due_ms = performance.now() + UPKEEP_MS
-    events.grants(name, await grantSums(this.#background_connection))
+    if (performance.now() < this.#counts_due_ms) return
+    // Before the statements, so that one that takes too long is not repeated at each renewal of the lease.
+    this.#counts_due_ms = performance.now() + UPKEEP_MS
+    events.grants?.(name, await grantSums(this.#background_connection))
+    events.prices?.(name, await countPrices(this.#background_connection))
   }
 
   #writeEstimates(): Promise<void> {

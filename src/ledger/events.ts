@@ -1,4 +1,5 @@
 import type { GrantSums } from "../wire/credits.ts"
+import type { PriceCounts } from "../wire/customer-prices.ts"
 
 /** Purpose of a statement: its name in metrics and logs. */
 export type StatementKind =
@@ -18,6 +19,7 @@ export type StatementKind =
   | "refusals"
   | "labels"
   | "grants"
+  | "prices"
 
 /** Hooks for metrics. */
 export interface LedgerEvents {
@@ -35,6 +37,8 @@ export interface LedgerEvents {
   promoted?(shard: number): void
   /** The sums of a shard's grants were read, which happens each minute (D95). */
   grants?(shard: string, sums: GrantSums): void
+  /** The customer prices of a shard were counted, which happens each minute (D100). */
+  prices?(shard: string, counts: PriceCounts): void
 }
 
 /** The part of a pino logger that the ledger uses. Never with keys, prompts, statements or values in it. */

@@ -1,6 +1,7 @@
 import type { Upstream } from "../config/config.ts"
 import type { BudgetUse } from "../ledger/entries.ts"
 import { type GrantSums, grantParts } from "../wire/credits.ts"
+import { type PriceCounts, priceOrigins } from "../wire/customer-prices.ts"
 import type { ChangeBody } from "../wire/operators.ts"
 import type { RecordedRole } from "../wire/roles.ts"
 import { callMetrics, OPERATION_S } from "./call-metrics.ts"
@@ -108,6 +109,10 @@ function requestMetrics(registry: Registry) {
     "tollgate_budget_refusals_total{selector,unit,per}",
     "Calls refused by a budget, by selector, unit and period of the budget that the error names.",
   )
+  const changed_prices = registry.counter(
+    "tollgate_price_changes_met_total",
+    "Holds that were asked again, because a customer price had begun or ended since the process read it.",
+  )
   const repeats = registry.counter(
     "tollgate_idempotent_repeats_total",
     "Requests that repeated a call with its Idempotency-Key, including those that got the stored response.",
@@ -136,6 +141,8 @@ function requestMetrics(registry: Registry) {
     /** Counts a call refused by a budget (D97, D99). */
     budgetReached: ({ selector, unit, period }: Pick<BudgetUse, "selector" | "unit" | "period">): void =>
       budgets.of(selector, unit, period).add(),
+    /** Counts a hold that obeyed prices from before a change (D100). */
+    pricesChanged: (): void => changed_prices.of().add(),
     /** Counts a repeat: the Idempotency-Key and the body of an earlier request (D43). */
     repeated: (): void => repeats.of().add(),
     /** Records an upstream attempt, up to its response headers. */
@@ -218,6 +225,7 @@ function ledgerMetrics(registry: Registry) {
     /** Counts an end that changed nothing, because the hold had already ended (D13). */
     endIgnored: (): void => ignored.of().add(),
     grants: grantMetrics(registry),
+    prices: priceMetrics(registry),
     audited: auditMetrics(registry),
     /** Sets the source of the queue depths and of the spool size (D27), which is read at each scrape. */
     watchDepths(read: () => Depths): void {
@@ -248,6 +256,21 @@ function grantMetrics(registry: Registry): (shard: string, sums: GrantSums) => v
       "Amounts of credit grants, in nano-USD, by part: left (not spent), expired or voided. Every process has the sums of the whole ledger."
     registry.gauges("tollgate_grants_nano_usd{part}", amounts, () =>
       grantParts.map((part) => [sum(({ nano }) => Number(nano[part])), part]),
+    )
+  }
+}
+
+/** Accounts of all shards with customer prices (D100). Absent before they were first counted. */
+function priceMetrics(registry: Registry): (shard: string, counts: PriceCounts) => void {
+  const shards = new Map<string, PriceCounts>()
+  return (shard, counts) => {
+    const is_first = shards.size === 0
+    shards.set(shard, counts)
+    if (!is_first) return
+    const help =
+      "Accounts with customer prices that hold now, by origin: account or price_list. Every process has the numbers of the whole ledger."
+    registry.gauges("tollgate_priced_accounts{origin}", help, () =>
+      priceOrigins.map((origin) => [[...shards.values()].reduce((sum, one) => sum + one[origin], 0), origin]),
     )
   }
 }

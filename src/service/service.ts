@@ -92,6 +92,7 @@ export class Service {
         labelsReplaced: metrics.labelsReplaced,
         promoted: (shard) => opened?.forgetSold(shard),
         grants: metrics.grants,
+        prices: metrics.prices,
         endIgnored: metrics.endIgnored,
       },
     })

@@ -20,6 +20,11 @@ import { nullable, text, titled } from "./field.ts"
 export const customerPriceStates = ["scheduled", "current", "replaced", "over"] as const
 export type CustomerPriceState = (typeof customerPriceStates)[number]
 
+/** Origins of a customer price: the account itself, or a price list (D110). */
+export const priceOrigins = ["account", "price_list"] as const
+/** Accounts with prices of each origin that hold now. */
+export type PriceCounts = Readonly<Record<(typeof priceOrigins)[number], number>>
+
 const price = (description: string) =>
   Type.String({
     pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$",

@@ -80,6 +80,20 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     ['tollgate_budget_refusals_total{selector="tag",unit="tokens",per="minute"} 1'],
   ],
   [
+    "D100 a hold that obeyed older prices",
+    (metrics) => metrics.pricesChanged(),
+    ["tollgate_price_changes_met_total 1"],
+  ],
+  [
+    "D100 the accounts with prices, of all shards",
+    (metrics) => {
+      metrics.prices("main", { account: 2, price_list: 0 })
+      metrics.prices("second", { account: 1, price_list: 7 })
+      metrics.prices("main", { account: 3, price_list: 1 })
+    },
+    ['tollgate_priced_accounts{origin="account"} 4', 'tollgate_priced_accounts{origin="price_list"} 8'],
+  ],
+  [
     "an attempt that was answered",
     (metrics) => metrics.attempted(upstream, 200, 40),
     ['tollgate_upstream_attempt_seconds_sum{upstream="openai",outcome="200"} 0.04'],

@@ -61,6 +61,37 @@ describe("D53 what only this gateway knows, as a scrape of a gateway that runs s
     await later.stop()
   })
 
+  test("D100, D110 the accounts with prices of their own or of a list that hold now, and holds that met a change", async () => {
+    const { gateway, provider } = harness
+    const [one, two, ended] = await Promise.all([1, 2, 3].map(() => harness.account()))
+    if (one === undefined || two === undefined || ended === undefined) throw new Error("no accounts")
+    const price = (id: string, fields: object) =>
+      gateway.admin<{ id: string }>("POST", `/accounts/${id}/prices`, { price_multiplier: "0.9", ...fields })
+    const prices = { model: CHAT, prices: { input: "2" } }
+    const list = await gateway.admin<{ id: string }>("POST", "/price-lists", {
+      name: "One",
+      prices: [prices],
+    })
+    const before = (await read("tollgate_price_changes_met_total")) ?? 0
+    await harness.chat(one.key)
+    for (const { id } of [one, two])
+      await gateway.admin("POST", `/price-lists/${list.id}/assignments`, { account_id: id })
+    await harness.chat(one.key)
+    expect(await read("tollgate_price_changes_met_total")).toBe(before + 1)
+    await price(one.id, {})
+    await price(two.id, { from: "2999-01-01T00:00:00Z" })
+    await gateway.admin("POST", `/prices/${(await price(ended.id, {})).id}/end`, {})
+    const shard = [{ name: "main", open: true, address: gateway.address }] as const
+    const later = await startGateway(provider, {}, null, shard)
+    const priced = (origin: string) => read("tollgate_priced_accounts", { origin }, later)
+    await until(
+      () => priced("account"),
+      (count) => count !== null,
+    )
+    expect([await priced("account"), await priced("price_list")]).toEqual([1, 2])
+    await later.stop()
+  })
+
   test("D38 a key that asks too much, by the limit that it met; D15 every error by its code", async () => {
     const hasty = await harness.account()
     for (let request = 0; request < 5; request++) await harness.chat(hasty.key)

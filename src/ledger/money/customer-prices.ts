@@ -1,13 +1,18 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
+import { recordOf } from "../../kinds.ts"
 import { PAR_BP } from "../../money.ts"
+import { type PriceCounts, priceOrigins } from "../../wire/customer-prices.ts"
+import type { Runner } from "../database/connection.ts"
+import { intOf, statement } from "../database/statement.ts"
 import type { CustomerPrice } from "../entries.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
-import { terms } from "../schema/tables.ts"
+import { accounts, terms } from "../schema/tables.ts"
 
 const p = alias(customer_prices, "p")
 const q = alias(customer_prices, "q")
 const own = alias(terms, "own")
+const a = alias(accounts, "a")
 
 type TimedColumns = Readonly<Record<"id" | "ended_id" | "from_at" | "until_at", PgColumn>>
 
@@ -45,6 +50,23 @@ export function pricesOfAccount(account_id: SQL): SQL {
     FROM (SELECT DISTINCT ON (${p.model}) ${p.id}, ${p.model}, ${p.price_multiplier_bp}, ${p.prices} FROM ${customer_prices} ${p}
       WHERE ${p.account_id} = ${account_id} AND ${holdsAt(p, sql`now()`)}
       ORDER BY ${p.model}, ${p.price_list_id} IS NOT NULL, ${p.made_at} DESC, ${p.id} DESC) x)`
+}
+
+const COUNT_MS = 5_000
+
+const counted = statement(
+  "prices",
+  sql`SELECT count(DISTINCT ${p.account_id}) FILTER (WHERE ${p.price_list_id} IS NULL)::int AS account,
+      count(DISTINCT ${p.account_id}) FILTER (WHERE ${p.price_list_id} IS NOT NULL)::int AS price_list
+    FROM ${customer_prices} ${p} JOIN ${accounts} ${a} ON ${a.id} = ${p.account_id} AND ${a.moved_to} IS NULL
+    WHERE ${holdsAt(p, sql`now()`)}`,
+)
+
+/** The accounts of this shard with prices that hold now. */
+export async function countPrices(connection: Runner): Promise<PriceCounts> {
+  const [row] = await connection.run(counted, [], COUNT_MS)
+  if (row === undefined) throw new Error("the database did not count the prices")
+  return recordOf(priceOrigins, (origin) => intOf(row, origin))
 }
 
 /** The prices in an answer of `pricesOfAccount`. */
