@@ -19,6 +19,7 @@ import {
   windowStart,
 } from "../money/budgets.ts"
 import { stepColumns, stepsAt } from "../money/rates.ts"
+import { b } from "../schema/aliases.ts"
 import { budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { end_users } from "../schema/labels.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -73,7 +74,6 @@ export type BudgetResult =
 export const MAX_BUDGETS = 1_000
 export const MAX_EACH = 10
 
-const b = alias(budgets, "b")
 const w = alias(budget_windows, "w")
 
 const NOW = sql`statement_timestamp()`

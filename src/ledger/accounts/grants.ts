@@ -2,10 +2,10 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { arrayOf } from "../database/statement.ts"
+import { a } from "../schema/aliases.ts"
 import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
 
-const a = alias(accounts, "a")
 const c = alias(credits, "c")
 const g = alias(grants, "g")
 const n = alias(grant_entries, "n")

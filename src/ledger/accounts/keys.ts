@@ -1,10 +1,10 @@
 import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Period, Tags } from "../../wire/call.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { isPeriod, spentIn, spentSince } from "../money/spending.ts"
+import { k } from "../schema/aliases.ts"
 import { budgets } from "../schema/budgets.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -72,8 +72,6 @@ export type KeyResult =
 
 /** Longest wait for an account's lock. If it is not free, nothing changes. */
 const LOCK_MS = 5_000
-
-const k = alias(keys, "k")
 
 const shown = {
   id: k.id,

@@ -4,18 +4,13 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { countedIn } from "../money/budgets.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { spentSince } from "../money/spending.ts"
+import { a, b, c, e, h, k } from "../schema/aliases.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { months, seal_sums, seals } from "../schema/sums.ts"
 import { accounts, corrections, credits, ends, holds, keys } from "../schema/tables.ts"
 
-const a = alias(accounts, "a")
-const b = alias(budgets, "b")
 const w = alias(budget_windows, "w")
-const k = alias(keys, "k")
-const h = alias(holds, "h")
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
 const m = alias(months, "m")
 const n = alias(grant_entries, "n")
 const s = alias(seals, "s")

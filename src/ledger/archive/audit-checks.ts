@@ -6,6 +6,7 @@ import { priceOfCall } from "../money/customer-prices.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { par } from "../money/multiplier.ts"
 import { carriedOf, spentSince } from "../money/spending.ts"
+import { a, c, e, g, h, k, t } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
 import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
@@ -16,14 +17,7 @@ import { type Ids, within } from "./slices.ts"
 
 /** The audit's queries. Each query about entries names the range of ids that it reads (D71). */
 
-const a = alias(accounts, "a")
-const k = alias(keys, "k")
-const h = alias(holds, "h")
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
-const t = alias(terms, "t")
 const n = alias(attempts, "n")
-const g = alias(gateways, "g")
 const l = alias(labels, "l")
 const b = alias(credits, "b")
 const o = alias(grant_entries, "o")

@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
 import { countedIn, counts, inUnit, member, withScopes } from "../money/budgets.ts"
+import { b, c, e, h } from "../schema/aliases.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
 import { at, beginsIn, type EntriesBeside, type FoundSums, found } from "./audit-checks.ts"
@@ -9,11 +10,7 @@ import { within } from "./slices.ts"
 
 /** The audit's queries about budgets (D97), but not about those per minute, whose steps refill (D99). */
 
-const b = alias(budgets, "b")
 const w = alias(budget_windows, "w")
-const h = alias(holds, "h")
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
 
 const has_budgets = sql`${h.account_id} IN (SELECT ${budgets.account_id} FROM ${budgets})`
 const call = sql`${h.account_id}, ${h.key_id}, ${h.group_path}, ${h.labels_id}, ${h.terms_id}, ${h.held_at}`

@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
 import { allOf, names, statement } from "../database/statement.ts"
 import type { BudgetUse } from "../entries.ts"
+import { b, c, e, h, t } from "../schema/aliases.ts"
 import { budget_crossings, budget_windows, budgets } from "../schema/budgets.ts"
 import { labels } from "../schema/labels.ts"
 import { corrections, ends, holds, terms } from "../schema/tables.ts"
@@ -11,12 +12,7 @@ import { idsSince } from "./spending.ts"
 
 /** Parts of the statements that hold, end and check the calls of budgets (D97). */
 
-const b = alias(budgets, "b")
 const w = alias(budget_windows, "w")
-const t = alias(terms, "t")
-const h = alias(holds, "h")
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
 const l = alias(labels, "l")
 
 /** The labels `l` of a hold, whose columns are null if it has none. */

@@ -17,6 +17,7 @@ import {
   textOf,
 } from "../database/statement.ts"
 import type { End, Idempotency } from "../entries.ts"
+import { a, e, h } from "../schema/aliases.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, corrections, ends, holds } from "../schema/tables.ts"
 import { budgetColumns, countBudgets } from "./budgets.ts"
@@ -47,9 +48,6 @@ export const endFields: readonly ArrayColumn<End>[] = [
   [ends.notes, (end) => (end.notes.length === 0 ? null : `"{${end.notes.join(",")}}"`), "text"],
 ]
 
-const a = alias(accounts, "a")
-const h = alias(holds, "h")
-const e = alias(ends, "e")
 const c = alias(idempotency, "c")
 
 /** Counts of buckets, and of tool runs after them, as an array; null for none. */

@@ -2,15 +2,14 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { Batch, firstAndLast, lockTimeout, names, statement } from "../database/statement.ts"
 import type { End } from "../entries.ts"
+import { a, k } from "../schema/aliases.ts"
 import { accounts, ends, keys } from "../schema/tables.ts"
 import { amountAt, inUnit, lockWindows, member, windowStart, withBudgets, writeWindows } from "./budgets.ts"
 import { bucketField, detailsField, endFields, holdOfEnd, insertEnds, soldAt } from "./end-exact.ts"
 import { hasNoChange } from "./grants.ts"
 import { countedWhole, writeSpending } from "./spending.ts"
 
-const a = alias(accounts, "a")
 const v = alias(accounts, "v")
-const k = alias(keys, "k")
 
 const batch = new Batch<End>(4, [...endFields, bucketField, detailsField])
 

@@ -1,5 +1,4 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
 import { Uncertain } from "../database/database-errors.ts"
 import {
@@ -16,6 +15,7 @@ import {
   statement,
 } from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
+import { a, h } from "../schema/aliases.ts"
 import { accounts, ends, holds } from "../schema/tables.ts"
 import {
   bucketArray,
@@ -44,9 +44,6 @@ export interface EndOfHold {
         Partial<Pick<Hold, "idempotency">>)
     | null
 }
-
-const a = alias(accounts, "a")
-const h = alias(holds, "h")
 
 const said = [
   ends.id,

@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
 import { allOf, Batch, names, of, type Row, statement, textOf } from "../database/statement.ts"
+import { e, h } from "../schema/aliases.ts"
 import { idempotency } from "../schema/claims.ts"
 import { checkpoints, ends, holds } from "../schema/tables.ts"
 import { budgetColumns } from "./budgets.ts"
@@ -15,8 +16,6 @@ export interface Orphan {
   readonly account_id: string
 }
 
-const h = alias(holds, "h")
-const e = alias(ends, "e")
 const p = alias(checkpoints, "p")
 const c = alias(idempotency, "c")
 

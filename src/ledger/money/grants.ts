@@ -6,6 +6,7 @@ import { type GrantSums, grantParts } from "../../wire/credits.ts"
 import type { Runner } from "../database/connection.ts"
 import { Overdue } from "../database/database-errors.ts"
 import { lockTimeout, type Row, statement, textOf } from "../database/statement.ts"
+import { a } from "../schema/aliases.ts"
 import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { accounts } from "../schema/tables.ts"
 
@@ -103,7 +104,6 @@ export function isDelayed({ due_account_id }: Row, errors: ReadonlyMap<string, u
   return typeof due_account_id === "string" && errors.has(due_account_id)
 }
 
-const a = alias(accounts, "a")
 const SWEEP_MS = 5_000
 const SWEEP_LOCK_MS = 100
 const PAGE = 200

@@ -18,6 +18,7 @@ import {
   textOf,
 } from "../database/statement.ts"
 import type { Hold, HoldResult } from "../entries.ts"
+import { a, b, e, g, h, k, t } from "../schema/aliases.ts"
 import { budgets } from "../schema/budgets.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
@@ -57,14 +58,7 @@ export type HoldAttempt =
   | { readonly outcome: "closed" }
   | { readonly outcome: "account_moving" }
 
-const h = alias(holds, "h")
-const e = alias(ends, "e")
-const k = alias(keys, "k")
-const a = alias(accounts, "a")
-const g = alias(gateways, "g")
-const t = alias(terms, "t")
 const c = alias(idempotency, "c")
-const b = alias(budgets, "b")
 
 export const holdFields: readonly ArrayColumn<Hold>[] = [
   [holds.id, (hold) => hold.id],

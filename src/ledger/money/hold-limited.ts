@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import { PAR_BP } from "../../money.ts"
 import { allOf, Batch, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
+import { a, k } from "../schema/aliases.ts"
 import { accounts, holds, keys } from "../schema/tables.ts"
 import { amountAt, lockWindows, member, takes, windowStart, withBudgets, writeWindows } from "./budgets.ts"
 import { priceOfCall } from "./customer-prices.ts"
@@ -12,9 +13,7 @@ import { isAlive, mayUse } from "./hold-rules.ts"
 import { par } from "./multiplier.ts"
 import { countedWhole, locked_key, periodStart, writeSpending } from "./spending.ts"
 
-const a = alias(accounts, "a")
 const v = alias(accounts, "v")
-const k = alias(keys, "k")
 
 const fields = [...holdFields, ...namedFields, tokenField]
 const columns = fields.map(([column]) => column)

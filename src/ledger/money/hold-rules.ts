@@ -1,9 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
-import { alias, type PgColumn } from "drizzle-orm/pg-core"
+import type { PgColumn } from "drizzle-orm/pg-core"
+import { g, t } from "../schema/aliases.ts"
 import { gateways, type keys, terms } from "../schema/tables.ts"
-
-const g = alias(gateways, "g")
-const t = alias(terms, "t")
 
 type KeyColumns = Readonly<
   Record<

@@ -1,10 +1,10 @@
 import { type SQL, sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import { atMultiplier, PAR_BP } from "../../money.ts"
 import type { Runner } from "../database/connection.ts"
 import { Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
+import { a, k } from "../schema/aliases.ts"
 import { accounts, holds, keys } from "../schema/tables.ts"
 import { availableOf, hasNoChange } from "./grants.ts"
 import { type HoldAttempt, holdExactly, holdFields, namedFields } from "./hold-exact.ts"
@@ -15,9 +15,6 @@ import { par } from "./multiplier.ts"
 
 /** Deadline of one holding statement: half of a call's, so that there is time for a second attempt (D27). */
 const STATEMENT_MS = 1_000
-
-const a = alias(accounts, "a")
-const k = alias(keys, "k")
 
 /** A scalar subquery, because the planner would make a join of an EXISTS and read all keys. */
 const mayHold = (use: KeyUse): SQL => sql`(SELECT true FROM ${keys} ${k} WHERE ${mayUse(k, use)})`

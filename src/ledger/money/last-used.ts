@@ -1,12 +1,10 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
 import { arrayOf, names, statement } from "../database/statement.ts"
+import { k } from "../schema/aliases.ts"
 import { keys } from "../schema/tables.ts"
 
 const STATEMENT_MS = 5_000
-
-const k = alias(keys, "k")
 
 /** Skips keys that another gateway is writing, because it writes the same time. */
 const touch = statement(

@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import { alignIds, nextId } from "../../id.ts"
 import type { DatabaseConnection } from "../database/connection.ts"
 import { names, type Statement, statement } from "../database/statement.ts"
+import { e, g, h } from "../schema/aliases.ts"
 import { ends, gateways, holds } from "../schema/tables.ts"
 
 /** Deadline of a lease's statement. An overdue renewal is retried immediately. */
@@ -12,10 +12,6 @@ export interface LeaseTimes {
   readonly renew_ms: number
   readonly expire_ms: number
 }
-
-const g = alias(gateways, "g")
-const h = alias(holds, "h")
-const e = alias(ends, "e")
 
 const until = sql`now() + $3::int * interval '1 millisecond'`
 const ledgerTime = sql`extract(epoch FROM now())::float8 * 1000 AS now_ms`

@@ -1,11 +1,9 @@
 import { type SQL, sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import type { RateLeft } from "../../wire/budget.ts"
+import { b } from "../schema/aliases.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
 
 /** Parts of the statements that hold and end the calls of budgets per minute (D99). */
-
-const b = alias(budgets, "b")
 
 /** Seconds for which room is kept for a refused call from the time at which it fits. */
 const KEPT_S = sql.raw("5")

@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
 import { allOf, arrayOf, Batch, names, statement, textOf } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
+import { c, e, k } from "../schema/aliases.ts"
 import { idempotency } from "../schema/claims.ts"
 import { corrections, ends, holds, keys } from "../schema/tables.ts"
 import { budgetColumns } from "./budgets.ts"
@@ -27,8 +27,6 @@ const batch = new Batch<Hold>(3, [
   ...clientFields,
   tokenField,
 ])
-
-const k = alias(keys, "k")
 
 /**
  * Writes holds that the database has lost (D73), without checks, because their calls were served. Does nothing if the hold
@@ -80,9 +78,6 @@ export async function restoreBatch(
   await connection.run(restore, values, STATEMENT_MS, asked.length)
   return asked.map(() => null)
 }
-
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
 
 /** Selects those of the ended calls that have no end now, or only their expiry. */
 const forgotten = statement(

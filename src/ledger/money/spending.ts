@@ -2,6 +2,7 @@ import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { type Period, periods } from "../../wire/call.ts"
 import { names, of, type Row } from "../database/statement.ts"
+import { c, e, h, k } from "../schema/aliases.ts"
 import { carried_spending, corrections, ends, holds, keys } from "../schema/tables.ts"
 
 /** The columns of a key, of the table or an alias of it. */
@@ -34,10 +35,6 @@ export const locked_key = {
   spent_nano: of("r", keys.spent_nano),
 }
 
-const k = alias(keys, "k")
-const h = alias(holds, "h")
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
 const m = alias(carried_spending, "carried")
 
 /** Only a restored hold frees a negative amount. */

@@ -5,6 +5,7 @@ import { countedIn } from "../money/budgets.ts"
 import { hasNoChange, isImmediate } from "../money/grants.ts"
 import { claimLasts } from "../money/idempotency-claims.ts"
 import { carriedOf, idsSince, periodStart, spentHere, spentIn } from "../money/spending.ts"
+import { a, b, c, e, g, h, k } from "../schema/aliases.ts"
 import { budget_crossings, budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { answers, idempotency } from "../schema/claims.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
@@ -32,13 +33,6 @@ export interface Move {
   readonly to: string
 }
 
-const a = alias(accounts, "a")
-const b = alias(budgets, "b")
-const k = alias(keys, "k")
-const h = alias(holds, "h")
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
-const g = alias(gateways, "g")
 const i = alias(idempotency, "i")
 const w = alias(answers, "w")
 const u = alias(end_users, "u")

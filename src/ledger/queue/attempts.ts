@@ -1,5 +1,4 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import { BatchQueue } from "../database/batch-queue.ts"
 import type { Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
@@ -7,6 +6,7 @@ import { Withdrawn } from "../database/queued.ts"
 import { booleanOf, firstAndLast, isItem, jsonOf, names, statement } from "../database/statement.ts"
 import type { AttemptEntry } from "../entries.ts"
 import type { LedgerLog } from "../events.ts"
+import { h } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds } from "../schema/tables.ts"
 import { type Spool, spoolKey } from "./spool.ts"
@@ -14,8 +14,6 @@ import { Recent, Writing } from "./writing.ts"
 
 /** Deadline of one statement. It is then retried. */
 const STATEMENT_MS = 5_000
-
-const h = alias(holds, "h")
 
 /** Adds each attempt once, with the account of its hold. Says which have a hold, in the order of `place`. */
 const write = statement(

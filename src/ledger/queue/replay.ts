@@ -1,16 +1,14 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import type { DatabaseConnection } from "../database/connection.ts"
 import { statement } from "../database/statement.ts"
 import type { LedgerLog } from "../events.ts"
+import { g } from "../schema/aliases.ts"
 import { gateways } from "../schema/tables.ts"
 import type { AttemptOutcome, AttemptQueue } from "./attempts.ts"
 import type { EndOutcome, EndQueue } from "./ends.ts"
 import type { Spool, SpoolFile } from "./spool.ts"
 
 const STATEMENT_MS = 5_000
-
-const g = alias(gateways, "g")
 
 const isDead = statement(
   "sweep",

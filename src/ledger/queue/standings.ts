@@ -1,5 +1,4 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import { isObject } from "../../wire/usage.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
 import type { DatabaseConnection, Runner } from "../database/connection.ts"
@@ -18,6 +17,7 @@ import { availableOf, changeDue, isDelayed, isDue } from "../money/grants.ts"
 import type { LastUsed } from "../money/last-used.ts"
 import { multiplierOf } from "../money/multiplier.ts"
 import { periodOf, remainingOf } from "../money/spending.ts"
+import { a, k } from "../schema/aliases.ts"
 import { accounts, keys } from "../schema/tables.ts"
 import { ANSWER_MS } from "./holds.ts"
 
@@ -81,9 +81,6 @@ function keep<Value>(kept: Map<string, Value>, name: string, value: Value): void
 function idsOf(prices: readonly CustomerPrice[] = []): string {
   return prices.map(({ id }) => id).join()
 }
-
-const k = alias(keys, "k")
-const a = alias(accounts, "a")
 
 /** `$1` is a JSON array of hashes. */
 const asked = sql`(ARRAY(SELECT json_array_elements_text($1::text::json)))`

@@ -1,12 +1,12 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import { BatchQueue } from "../database/batch-queue.ts"
 import type { DatabaseConnection } from "../database/connection.ts"
 import { names, type Row, type Statement, statement, textOf } from "../database/statement.ts"
 import { forgetCheckpoints } from "../money/checkpoints.ts"
 import { expireBatch, type Orphan } from "../money/expire.ts"
 import { type Lease, nothingOpen, openHolds } from "../money/lease.ts"
-import { gateways, holds } from "../schema/tables.ts"
+import { g, h } from "../schema/aliases.ts"
+import { gateways } from "../schema/tables.ts"
 import type { Outstanding } from "./outstanding.ts"
 
 const STATEMENT_MS = 10_000
@@ -15,9 +15,6 @@ const PAGE = 1_000
 const PAGE_MS = 5_000
 /** Minimum time after a gateway's death during which the sweep searches for its late holds. */
 const LATE_MS = 60_000
-
-const g = alias(gateways, "g")
-const h = alias(holds, "h")
 
 /**
  * Declares one gateway dead whose lease has expired, in one locked row: a renewal that comes first wins, one that comes

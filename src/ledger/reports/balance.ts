@@ -4,6 +4,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { applyChanges } from "../accounts/accounts.ts"
 import { piecesOf, type SummedUntil, scan } from "../database/span.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
+import { a } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
@@ -13,7 +14,6 @@ export interface PastBalance {
   readonly held_nano: bigint
 }
 
-const a = alias(accounts, "a")
 const n = alias(grant_entries, "n")
 
 /** A snapshot of the ledger, as `scan` gives it. */

@@ -4,16 +4,13 @@ import { buckets, countedKinds } from "../../kinds.ts"
 import type { Piece, Span } from "../database/span.ts"
 import { of } from "../database/statement.ts"
 import { areCustomerTerms, costOf, hasRuns, listTermsOf, runsOf } from "../money/charge.ts"
+import { c, e, h, t } from "../schema/aliases.ts"
 import { day_latencies, days, hour_latencies, hours, label_days } from "../schema/sums.ts"
 import { corrections, ends, holds, keys, terms } from "../schema/tables.ts"
 
 /** The id under which the totals of all accounts and keys are stored. */
 export const EVERYBODY = "00000000-0000-0000-0000-000000000000"
 
-const h = alias(holds, "h")
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
-const t = alias(terms, "t")
 const s = alias(hours, "s")
 const l = alias(hour_latencies, "l")
 

@@ -1,10 +1,10 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { mergeRows } from "../database/row-merge.ts"
 import { piecesOf, scan } from "../database/span.ts"
 import { type Row, textOf, textOrNull } from "../database/statement.ts"
 import { costOf, listTermsOf } from "../money/charge.ts"
+import { c, e, t } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
 import { corrections, ends, holds, terms } from "../schema/tables.ts"
 
@@ -40,9 +40,6 @@ export interface ReconciledSum extends Doubtful {
   readonly boundary: Doubtful
 }
 
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
-const t = alias(terms, "t")
 const BOUNDARY_MS = sql.raw("60000")
 
 const doubts = ["estimated", "cut", "boundary"] as const

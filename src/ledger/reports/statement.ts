@@ -6,6 +6,7 @@ import { applyChanges, applyDueChanges } from "../accounts/accounts.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { piecesOf, scan } from "../database/span.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
+import { a, t } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits, terms } from "../schema/tables.ts"
 import { balanceIn } from "./balance.ts"
@@ -44,8 +45,6 @@ export interface AccountStatement {
 
 const n = alias(grant_entries, "n")
 const c = alias(credits, "c")
-const t = alias(terms, "t")
-const a = alias(accounts, "a")
 
 interface FlowRow extends Record<string, unknown> {
   readonly kind: string

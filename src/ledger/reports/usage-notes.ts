@@ -1,11 +1,11 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import { type UsageNote, usageNotes } from "../../wire/call.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import { par } from "../money/multiplier.ts"
+import { e, t } from "../schema/aliases.ts"
 import { ends, terms } from "../schema/tables.ts"
 
 /** Calls of a model at an upstream with such a note, or with a charge below the provider's own cost (D90). */
@@ -21,8 +21,6 @@ export interface NotedUsage {
 const MAX_MODELS = 100
 const MAX_NAMES = 20
 
-const e = alias(ends, "e")
-const t = alias(terms, "t")
 const noted = sql.raw(`ARRAY[${usageNotes.map((note) => `'${note}'`).join(", ")}]`)
 /** At a price multiplier of 1. */
 const is_below_cost = sql`coalesce((${e.details} ->> 'provider_cost_nano')::numeric * coalesce(${e.price_multiplier_bp}, ${par})
