@@ -154,6 +154,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
       name,
       open,
       database: database.operators,
+      is_shard: options.shard !== undefined,
       unheld: () => this.#ends.unheld.map(unheldViolation),
       onForgotten: (id) => this.#labels.forget(id),
       onAudit: ({ violations }) => this.#sweeper.add(abandonedIn(violations)),

@@ -95,7 +95,7 @@ import { addAttempts, sumAttempts } from "./reports/attempts.ts"
 import { balanceAt } from "./reports/balance.ts"
 import { getCall, listCalls } from "./reports/calls.ts"
 import { latencies } from "./reports/latency.ts"
-import { addLatencies } from "./reports/merge.ts"
+import { addBalances, addLatencies } from "./reports/merge.ts"
 import { outcomes } from "./reports/outcomes.ts"
 import { addReconciled, type ReconciledRange, reconciled } from "./reports/reconciliation.ts"
 import { accountStatement, addStatements, addTrialBalances, trialBalance } from "./reports/statement.ts"
@@ -125,6 +125,8 @@ export interface OperatedDatabase {
   /** True if accounts are created in it. */
   readonly open: boolean
   readonly database: PostgresJsDatabase
+  /** True if it is one of several: errors name it (D74). */
+  readonly is_shard?: boolean
   /** Settlements without a hold. They are in a spool only, and the audit lists them (D13). */
   unheld?(): readonly Violation[] | Promise<readonly Violation[]>
   onAudit?(audit: Audit): void
@@ -141,45 +143,72 @@ interface MonthOfShard {
   readonly shard?: string | undefined
 }
 
+type AskWithin = <Args extends readonly unknown[], Answer>(
+  question: (database: PostgresJsDatabase, ...args: Args) => Promise<Answer>,
+) => (...args: Args) => Promise<Answer>
+
+/** Any question to one database, with the deadlines of `Deadlines` in their order. */
+type DatabaseQuestions = Readonly<Record<"soon" | "sums" | "audited", AskWithin>>
+
 export type DatabaseOperators = ReturnType<typeof databaseOperators>
 
 /**
  * The ledger as operators use it: one database, or several (D74). Every method rejects with `NoAnswer` if a database that it
  * needs fails or is late.
  */
-export type OperatorLedger = Omit<DatabaseOperators, "soon" | "sums" | "audited">
+export type OperatorLedger = Omit<DatabaseOperators, keyof DatabaseQuestions | "at_home">
 
 export function databaseOperators(
-  { name, open, database, unheld, onAudit, onForgotten }: OperatedDatabase,
+  { name, open, database, is_shard = false, unheld, onAudit, onForgotten }: OperatedDatabase,
   { deadline_ms, sums_deadline_ms, audit_deadline_ms }: Deadlines = DEADLINES,
 ) {
+  const answer = <Answer>(question: Promise<Answer>, limit_ms: number | null, id?: string) =>
+    answerOf(question, limit_ms, { id, ...(is_shard && { shard: name }) })
   const within =
-    (limit_ms: number) =>
-    <Args extends readonly unknown[], Answer>(
-      question: (database: PostgresJsDatabase, ...args: Args) => Promise<Answer>,
-    ) =>
-    (...args: Args): Promise<Answer> =>
-      answerOf(question(database, ...args), limit_ms)
-  const soon = within(deadline_ms)
-  const sums = within(sums_deadline_ms)
-  const audited = within(audit_deadline_ms)
+    (limit_ms: number): AskWithin =>
+    (question) =>
+    (...args) =>
+      answer(question(database, ...args), limit_ms)
+  const questions: DatabaseQuestions = {
+    soon: within(deadline_ms),
+    sums: within(sums_deadline_ms),
+    audited: within(audit_deadline_ms),
+  }
+  const { soon, sums, audited } = questions
   const monthOf = ({ month, shard = name }: MonthOfShard) => {
     if (shard !== name) throw new UnknownShard([name])
     return `${month}-01`
   }
   const ofAccount = async <Answer>(id: string, read: () => Promise<Answer>): Promise<Answer | null> =>
     (await soon(getAccount)(id)) === null ? null : read()
+  /** Operators, their sessions and the log of their changes, which are in the first shard. */
+  const at_home = {
+    openSession: soon(openSession),
+    actorOfSession: soon(actorOfSession),
+    endSession: soon(endSession),
+    createOperator: ({ id = nextId(), ...order }: Order<OperatorOrder>) =>
+      answer(createOperator(database, { id, ...order }), deadline_ms, id),
+    getOperator: soon(getOperator),
+    listOperators: soon(listOperators),
+    rotateOperator: soon(rotateOperator),
+    revokeOperator: soon(revokeOperator),
+    operatorOfToken: soon(operatorOfToken),
+    beginChange: soon(beginChange),
+    endChange: soon(endChange),
+    listChanges: sums(listChanges),
+  }
   return {
-    soon,
-    sums,
-    audited,
+    ...questions,
+    ...addedAnswers(async (question) => [await question(questions)]),
+    ...at_home,
+    at_home,
     async createAccount({ id, ...account }: Order<NewAccount>): Promise<AccountResult> {
       const { external_id } = account
       const same = id !== undefined || external_id === undefined ? null : await soon(findAccount)(external_id)
       if (same !== null) return { outcome: "known", account: same }
       if (open) {
         const own = id ?? nextId()
-        return answerOf(createAccount(database, { id: own, ...account }), deadline_ms, own)
+        return answer(createAccount(database, { id: own, ...account }), deadline_ms, own)
       }
       const known = id === undefined ? null : await soon(getAccount)(id)
       return known === null ? { outcome: "none_open" } : { outcome: "known", account: known }
@@ -187,15 +216,11 @@ export function databaseOperators(
     getAccount: soon(getAccount),
     listAccounts: (page: Page, asked?: AccountsAsked) => soon(listAccounts)(page, asked),
     changeAccount: soon(changeAccount),
-    balanceAt: sums(balanceAt),
-    statement: async (...asked: ArgumentsOf<typeof accountStatement>) =>
-      addStatements([await sums(accountStatement)(...asked)]),
-    trialBalance: async (at: Date) => addTrialBalances([await sums(trialBalance)(at)]),
     createKey: ({ id = nextId(), ...key }: Order<NewKey>) =>
-      answerOf(createKey(database, { id, ...key }), deadline_ms, id),
+      answer(createKey(database, { id, ...key }), deadline_ms, id),
     /** Changes by the holder of a key (D104). */
     makeOwnKey: (holder: KeyHolder, { id = nextId(), ...key }: Order<OwnKeyOrder>) =>
-      answerOf(makeOwnKey(database, holder, { id, ...key }), deadline_ms, id),
+      answer(makeOwnKey(database, holder, { id, ...key }), deadline_ms, id),
     rotateOwnKey: soon(rotateOwnKey),
     revokeOwnKey: soon(revokeOwnKey),
     /** Null for an unknown account; also for its credits. */
@@ -211,33 +236,33 @@ export function databaseOperators(
       return user
     },
     createBudget: ({ id = nextId(), ...budget }: Order<BudgetOrder>) =>
-      answerOf(createBudget(database, { id, ...budget }), sums_deadline_ms, id),
+      answer(createBudget(database, { id, ...budget }), sums_deadline_ms, id),
     getBudget: soon(getBudget),
     listBudgetLog: sums(listBudgetLog),
     listBudgets: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listBudgets)(account_id, page)),
     changeBudget: sums(changeBudget),
     setCustomerPrice: ({ id = nextId(), ...price }: Order<CustomerPriceOrder>) =>
-      answerOf(setCustomerPrice(database, { id, ...price }), deadline_ms, id),
+      answer(setCustomerPrice(database, { id, ...price }), deadline_ms, id),
     getCustomerPrice: soon(getCustomerPrice),
     listCustomerPrices: (account_id: string, page: Page) =>
       ofAccount(account_id, () => soon(listCustomerPrices)(account_id, page)),
     endCustomerPrice: soon(endCustomerPrice),
     createPriceList: ({ id = nextId(), ...list }: Order<PriceListOrder>) =>
-      answerOf(createPriceList(database, { id, ...list }), deadline_ms, id),
+      answer(createPriceList(database, { id, ...list }), deadline_ms, id),
     changePriceList: ({ id = nextId(), ...change }: Order<PriceListUpdate>) =>
-      answerOf(changePriceList(database, { id, ...change }), deadline_ms, id),
+      answer(changePriceList(database, { id, ...change }), deadline_ms, id),
     getPriceList: soon(getPriceList),
     listPriceLists: soon(listPriceLists),
     assignPriceList: (list: PriceListRecord, { id = nextId(), ...order }: Order<AssignmentOrder>) =>
-      answerOf(assignPriceList(database, list, { id, ...order }), deadline_ms, id),
+      answer(assignPriceList(database, list, { id, ...order }), deadline_ms, id),
     getAssignment: soon(getAssignment),
     endAssignment: soon(endAssignment),
     listAssignments: sums(listAssignments),
     countAssignments: sums(countAssignments),
     updateAssignments: sums(updateAssignments),
     credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
-      answerOf(credit(database, { id, ...order }), deadline_ms, id),
+      answer(credit(database, { id, ...order }), deadline_ms, id),
     getCredit: soon(getCredit),
     voidCredit: soon(voidCredit),
     /** The refunds of a call (D106); null while one of several shards does not answer. */
@@ -255,7 +280,7 @@ export function databaseOperators(
     /** The next events of the feed (D96). */
     events: (asked: FeedQuery) => readFeeds([[name, () => sums(readFeed)(name, asked)]], asked),
     createSink: ({ id = nextId(), ...sink }: Order<NewSink>) =>
-      answerOf(createSink(database, { id, ...sink }), sums_deadline_ms, id),
+      answer(createSink(database, { id, ...sink }), sums_deadline_ms, id),
     listSinks: sums(listSinks),
     changeSink: sums(changeSink),
     rotateSink: sums(rotateSink),
@@ -265,14 +290,6 @@ export function databaseOperators(
     timeline: (span: Span, by: Split, groups: number) => sums(timeline)(span, by, groups),
     latency: async (span: Span) => addLatencies([await sums(latencies)(span)]),
     outcomes: sums(outcomes),
-    estimates: async (...asked: ArgumentsOf<typeof readEstimates>) =>
-      addEstimates([await soon(readEstimates)(...asked)]),
-    refusals: async (...asked: ArgumentsOf<typeof readRefusals>) =>
-      addRefusals([await soon(readRefusals)(...asked)]),
-    attempts: async (...asked: ArgumentsOf<typeof sumAttempts>) =>
-      addAttempts([await sums(sumAttempts)(...asked)]),
-    reconciled: async (range: ReconciledRange) => addReconciled([await sums(reconciled)(range)]),
-    notedUsage: async (days: number) => addNotedUsage([await sums(notedUsage)(days)]),
     /** With `onProgress`, the deadline covers only the first piece, and each statement has its own. */
     audit: async (options: AuditOptions, begin_ms: number | null = audit_deadline_ms): Promise<Audit> => {
       const begun = Promise.withResolvers<null>()
@@ -284,8 +301,8 @@ export function databaseOperators(
         },
       })
       const is_followed = options.onProgress !== undefined
-      await answerOf(is_followed ? Promise.race([begun.promise, running]) : running, begin_ms)
-      const found = await answerOf(running, null)
+      await answer(is_followed ? Promise.race([begun.promise, running]) : running, begin_ms)
+      const found = await answer(running, null)
       const whole = { ...found, violations: [...found.violations, ...((await unheld?.()) ?? [])] }
       onAudit?.(whole)
       await soon(recordAudit)(whole, options)
@@ -303,22 +320,34 @@ export function databaseOperators(
     noteDump: async (month: MonthOfShard, dump: Parameters<typeof noteDump>[2]) =>
       soon(noteDump)(monthOf(month), dump),
     dropMonth: async (month: MonthOfShard) => sums(dropMonth)(monthOf(month)),
-    openSession: soon(openSession),
-    actorOfSession: soon(actorOfSession),
-    endSession: soon(endSession),
-    createOperator: ({ id = nextId(), ...order }: Order<OperatorOrder>) =>
-      answerOf(createOperator(database, { id, ...order }), deadline_ms, id),
-    getOperator: soon(getOperator),
-    listOperators: soon(listOperators),
-    rotateOperator: soon(rotateOperator),
-    revokeOperator: soon(revokeOperator),
-    operatorOfToken: soon(operatorOfToken),
-    beginChange: soon(beginChange),
-    endChange: soon(endChange),
-    listChanges: sums(listChanges),
     /** Begins or continues to move an account to a shard (D76). */
     move: async (id: string, _shard: string): Promise<MoveState> =>
       (await soon(getAccount)(id)) === null ? { outcome: "no_account" } : { outcome: "one_shard" },
+  }
+}
+
+/**
+ * Questions whose answers from every shard are added. The answer of a single database goes the same way, because adding also sorts and
+ * checks.
+ */
+export function addedAnswers(
+  all: <Answer>(question: (asked: DatabaseQuestions) => Promise<Answer>) => Promise<readonly Answer[]>,
+) {
+  return {
+    balanceAt: async (...asked: ArgumentsOf<typeof balanceAt>) =>
+      addBalances(await all(({ sums }) => sums(balanceAt)(...asked))),
+    statement: async (...asked: ArgumentsOf<typeof accountStatement>) =>
+      addStatements(await all(({ sums }) => sums(accountStatement)(...asked))),
+    trialBalance: async (at: Date) => addTrialBalances(await all(({ sums }) => sums(trialBalance)(at))),
+    estimates: async (...asked: ArgumentsOf<typeof readEstimates>) =>
+      addEstimates(await all(({ soon }) => soon(readEstimates)(...asked))),
+    refusals: async (...asked: ArgumentsOf<typeof readRefusals>) =>
+      addRefusals(await all(({ soon }) => soon(readRefusals)(...asked))),
+    attempts: async (...asked: ArgumentsOf<typeof sumAttempts>) =>
+      addAttempts(await all(({ sums }) => sums(sumAttempts)(...asked))),
+    reconciled: async (range: ReconciledRange) =>
+      addReconciled(await all(({ sums }) => sums(reconciled)(range))),
+    notedUsage: async (days: number) => addNotedUsage(await all(({ sums }) => sums(notedUsage)(days))),
   }
 }
 

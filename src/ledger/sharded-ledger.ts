@@ -40,9 +40,7 @@ export async function openLedger({ databases, ...options }: LedgerOptions): Prom
         open,
         database,
         data_dir: dataDirOf(options.data_dir, name),
-        shard,
-        owners,
-        log: is_one ? options.log : naming(name, options.log),
+        ...(is_one ? {} : { shard, owners, log: naming(name, options.log) }),
         checkpoints: () => options.checkpoints(shard),
       })
       return { name, open, database, ledger }

@@ -20,12 +20,14 @@ import { getKey } from "./accounts/keys.ts"
 import type { KeyHolder, OwnKeyResult } from "./accounts/own-keys.ts"
 import { findPriceLists, getAssignment, getPriceList } from "./accounts/price-lists.ts"
 import { type AuditOptions, type AuditProgress, addAudits } from "./archive/audit.ts"
-import { NoAnswer, UnknownShard } from "./entries.ts"
+import { answerOf } from "./database/answer.ts"
+import { UnknownShard } from "./entries.ts"
 import { listBudgetLog } from "./feed/budget-log.ts"
 import { readFeed, readFeeds } from "./feed/feed.ts"
 import { mergeSinks, oneSink } from "./feed/sinks.ts"
 import { Moves } from "./moves/moves.ts"
 import {
+  addedAnswers,
   type DatabaseOperators,
   DEADLINES,
   type Deadlines,
@@ -33,12 +35,8 @@ import {
   type OperatedDatabase,
   type OperatorLedger,
 } from "./operators.ts"
-import { addEstimates, readEstimates } from "./queue/estimates.ts"
-import { addRefusals, readRefusals } from "./queue/refusals.ts"
-import { addAttempts, sumAttempts } from "./reports/attempts.ts"
 import { latencies } from "./reports/latency.ts"
 import {
-  addBalances,
   addLatencies,
   addOutcomes,
   addTimelines,
@@ -48,11 +46,8 @@ import {
   nameGroups,
   nameUsage,
 } from "./reports/merge.ts"
-import { addReconciled, reconciled } from "./reports/reconciliation.ts"
-import { accountStatement, addStatements, addTrialBalances, trialBalance } from "./reports/statement.ts"
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
 import { timeline, timelineNames } from "./reports/timeline.ts"
-import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
 import { type GroupedSpan, groupNames, MAX_ALL_GROUPS, type UsageSummary } from "./reports/usage-sums.ts"
 
 interface OperatorShard extends Pick<OperatedDatabase, "name" | "open" | "database"> {
@@ -70,55 +65,74 @@ export function operatorLedger(
   databases: OneOrMore<OperatedDatabase>,
   deadlines: Deadlines = DEADLINES,
 ): OperatorLedger {
-  const shards = databases.map((each) => ({ ...each, operators: databaseOperators(each, deadlines) }))
-  const [only, ...others] = oneOrMore(shards)
-  return others.length === 0 ? only.operators : shardedOperators(shards)
+  const is_shard = databases.length > 1
+  const shards = databases.map((each) => ({
+    ...each,
+    operators: databaseOperators({ ...each, is_shard }, deadlines),
+  }))
+  return is_shard ? shardedOperators(shards, deadlines) : oneOrMore(shards)[0].operators
 }
 
 /** The ledger in several databases. An error names the shard that did not answer. */
-export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedger {
+export function shardedOperators(
+  shards: readonly OperatorShard[],
+  { deadline_ms, sums_deadline_ms }: Deadlines = DEADLINES,
+): OperatorLedger {
   const names = shards.map(({ name }) => name)
   const moves = new Moves(shards)
   const [home] = oneOrMore(shards)
-  const atHome = asking(home)
 
   const all = <Answer>(question: OperatorQuestion<Answer>) =>
-    Promise.all(shards.map((shard) => asking(shard)(question)))
+    Promise.all(shards.map(({ operators }) => question(operators)))
   /** The answer of the one shard that has it. Rejects if no shard has it and one did not answer. */
   const first = <Answer>(question: OperatorQuestion<Answer | null>): Promise<ShardAnswer<Answer> | null> =>
     firstFound(
       shards.map(async (shard) => {
-        const answer = await asking(shard)(question)
+        const answer = await question(shard.operators)
         return answer === null ? null : { shard, answer }
       }),
     )
   const live = (id: string) => first(({ soon }) => soon(getAccount)(id))
   const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
-  const ofHolder = async (
-    { account_id }: KeyHolder,
-    change: OperatorQuestion<OwnKeyResult>,
-  ): Promise<OwnKeyResult> => {
-    const found = await live(account_id)
-    return found === null ? { outcome: "invalid_api_key" } : asking(found.shard)(change)
-  }
+  const credited = (id: string) => first(({ soon }) => soon(getCredit)(id))
   const priced = (id: string) => first(({ soon }) => soon(getCustomerPrice)(id))
   const listed = (id: string) => first(({ soon }) => soon(getPriceList)(id))
   const assigned = (id: string) => first(({ soon }) => soon(getAssignment)(id))
   const budgeted = (id: string) => first(({ soon }) => soon(getBudget)(id))
+  /** Asks the shard in which something was found. Null if no shard has it. */
+  const there = async <Answer>(
+    looking: Promise<ShardAnswer<unknown> | null>,
+    question: OperatorQuestion<Answer>,
+  ): Promise<Answer | null> => {
+    const found = await looking
+    return found && question(found.shard.operators)
+  }
+  /** Makes a resource of an account in its shard. The operator's own id may be that of a resource in another shard. */
+  const makeIn = async <Made>(
+    { account_id, id }: { readonly account_id: string; readonly id?: string | undefined },
+    find: (id: string) => Promise<ShardAnswer<unknown> | null>,
+    make: OperatorQuestion<Made>,
+  ): Promise<Made | { readonly outcome: "no_account" } | { readonly outcome: "conflict" }> => {
+    const found = await live(account_id)
+    if (found === null) return { outcome: "no_account" }
+    const known = id === undefined ? null : await find(id)
+    if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
+    return make(found.shard.operators)
+  }
+  const ofHolder = async (
+    { account_id }: KeyHolder,
+    change: OperatorQuestion<OwnKeyResult>,
+  ): Promise<OwnKeyResult> => (await there(live(account_id), change)) ?? { outcome: "invalid_api_key" }
   /** The facts about a call from the other shards, which have it if its account has moved since (D106). */
-  const refundsBeside = async (
-    shard: OperatorShard,
-    call_id: string,
-    { account_id }: { account_id: string },
-  ) => {
+  const refundsBeside = async (shard: OperatorShard, call_id: string, account_id: string) => {
     const others = shards.filter((other) => other !== shard)
-    const asked = others.map((other) => asking(other)(({ soon }) => soon(refundedCall)(call_id, account_id)))
+    const asked = others.map(({ operators: { soon } }) => soon(refundedCall)(call_id, account_id))
     return addRefunded(await Promise.all(asked))
   }
   const ofShard = (shard: string | undefined) => {
     const found = shards.find(({ name }) => name === shard)
     if (found === undefined) throw new UnknownShard(names)
-    return asking(found)
+    return found.operators
   }
   /** The same calls in every shard: one that an account has left has calls of its keys, but not the keys. */
   const ofAccount = async <Asked extends { readonly key_id?: string | undefined }>(
@@ -141,12 +155,14 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     )
     return { ...whole, groups }
   }
-  const auditOf = async (shard: OperatorShard, options: AuditOptions, begin_ms?: null) => {
-    const found = await asking(shard)((operators) => operators.audit(options, begin_ms))
-    return { ...found, violations: found.violations.map((each) => ({ ...each, shard: shard.name })) }
+  const auditOf = async ({ name, operators }: OperatorShard, options: AuditOptions, begin_ms?: null) => {
+    const found = await operators.audit(options, begin_ms)
+    return { ...found, violations: found.violations.map((each) => ({ ...each, shard: name })) }
   }
 
   return {
+    ...addedAnswers(all),
+    ...home.operators.at_home,
     async createAccount({ id, ...account }) {
       const { external_id } = account
       const same = external_id == null ? null : await first(({ soon }) => soon(findAccount)(external_id))
@@ -157,7 +173,7 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       // Two requests with the same external id choose the same shard, whose index lets one of them make the account.
       const shard = await shardFor(shards, external_id ?? own.id, id === undefined && external_id == null)
       if (shard === null) return { outcome: "none_open" }
-      const made = await asking(shard)((operators) => operators.createAccount(own))
+      const made = await shard.operators.createAccount(own)
       return made.outcome === "none_open" || made.outcome === "conflict"
         ? made
         : { ...made, account: named({ shard, answer: made.account }) }
@@ -169,8 +185,7 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     async listAccounts(page, asked) {
       const last = page.after === null ? null : ((await live(page.after))?.answer ?? null)
       const pages = shards.map(async (shard) => {
-        const own = { ...asked, last }
-        const { data, next } = await asking(shard)((operators) => operators.listAccounts(page, own))
+        const { data, next } = await shard.operators.listAccounts(page, { ...asked, last })
         return { data: data.map((answer) => named({ shard, answer })), next }
       })
       return mergeAccounts(await Promise.all(pages), page, asked?.sort)
@@ -182,32 +197,15 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const { external_id } = change
       const same = external_id == null ? null : await first(({ soon }) => soon(findAccount)(external_id))
       if (same !== null && same.answer.id !== id) return "conflict"
-      const answer = await asking(shard)((operators) => operators.changeAccount(id, change))
+      const answer = await shard.operators.changeAccount(id, change)
       return answer === null || answer === "conflict" ? answer : named({ shard, answer })
     },
-    balanceAt: async (id, at) => addBalances(await all((operators) => operators.balanceAt(id, at))),
-    statement: async (...asked) => addStatements(await all(({ sums }) => sums(accountStatement)(...asked))),
-    trialBalance: async (at) => addTrialBalances(await all(({ sums }) => sums(trialBalance)(at))),
-    async createKey({ id, ...key }) {
-      const found = await live(key.account_id)
-      if (found === null) return { outcome: "no_account" }
-      // The operator's own id may be that of a key in another shard.
-      const known = id === undefined ? null : await keyed(id)
-      if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
-      return asking(found.shard)((operators) => operators.createKey({ id, ...key }))
-    },
-    async listKeys(account_id, page) {
-      const found = await live(account_id)
-      return found && asking(found.shard)((operators) => operators.listKeys(account_id, page))
-    },
-    async changeKey(id, change) {
-      const found = await keyed(id)
-      return found && asking(found.shard)((operators) => operators.changeKey(id, change))
-    },
-    async revokeKey(id) {
-      const found = await keyed(id)
-      return found !== null && asking(found.shard)((operators) => operators.revokeKey(id))
-    },
+    createKey: (key) => makeIn(key, keyed, (operators) => operators.createKey(key)),
+    getKey: async (id) => (await keyed(id))?.answer ?? null,
+    listKeys: (account_id, page) =>
+      there(live(account_id), (operators) => operators.listKeys(account_id, page)),
+    changeKey: (id, change) => there(keyed(id), (operators) => operators.changeKey(id, change)),
+    revokeKey: async (id) => (await there(keyed(id), (operators) => operators.revokeKey(id))) ?? false,
     async makeOwnKey(holder, key) {
       const known = key.id === undefined ? null : await keyed(key.id)
       if (known !== null && known.answer.account_id !== holder.account_id) return { outcome: "conflict" }
@@ -226,74 +224,40 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const id = ids[shards.indexOf(found.shard)] ?? ids.find((one) => one !== null)
       if (id === undefined || id === null) return null
       const left = shards.filter((shard) => shard !== found.shard)
-      await Promise.all(left.map((shard) => asking(shard)(({ soon }) => soon(removeName)(id))))
-      return asking(found.shard)((operators) => operators.forgetEndUser(account_id, id))
+      await Promise.all(left.map(({ operators: { soon } }) => soon(removeName)(id)))
+      return found.shard.operators.forgetEndUser(account_id, id)
     },
-    async createBudget({ id, ...budget }) {
-      const found = await live(budget.account_id)
-      if (found === null) return { outcome: "no_account" }
-      const known = id === undefined ? null : await budgeted(id)
-      if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
-      return asking(found.shard)((operators) => operators.createBudget({ id, ...budget }))
-    },
-    getKey: async (id) => (await keyed(id))?.answer ?? null,
-    getCredit: async (id) => (await first(({ soon }) => soon(getCredit)(id)))?.answer ?? null,
+    createBudget: (budget) => makeIn(budget, budgeted, (operators) => operators.createBudget(budget)),
     getBudget: async (id) => (await budgeted(id))?.answer ?? null,
+    listBudgets: (account_id, page) =>
+      there(live(account_id), (operators) => operators.listBudgets(account_id, page)),
     listBudgetLog: async (...asked) =>
       (await first(({ sums }) => sums(listBudgetLog)(...asked)))?.answer ?? null,
-    async listBudgets(account_id, page) {
-      const found = await live(account_id)
-      return found && asking(found.shard)((operators) => operators.listBudgets(account_id, page))
-    },
-    async changeBudget(id, update) {
-      const found = await budgeted(id)
-      return found && asking(found.shard)((operators) => operators.changeBudget(id, update))
-    },
-    async setCustomerPrice({ id, ...price }) {
-      const found = await live(price.account_id)
-      if (found === null) return { outcome: "no_account" }
-      const known = id === undefined ? null : await priced(id)
-      if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
-      return asking(found.shard)((operators) => operators.setCustomerPrice({ id, ...price }))
-    },
+    changeBudget: (id, update) => there(budgeted(id), (operators) => operators.changeBudget(id, update)),
+    setCustomerPrice: (price) => makeIn(price, priced, (operators) => operators.setCustomerPrice(price)),
     getCustomerPrice: async (id) => (await priced(id))?.answer ?? null,
-    async listCustomerPrices(account_id, page) {
-      const found = await live(account_id)
-      return found && asking(found.shard)((operators) => operators.listCustomerPrices(account_id, page))
-    },
-    async endCustomerPrice(id, end) {
-      const found = await priced(id)
-      return found && asking(found.shard)((operators) => operators.endCustomerPrice(id, end))
-    },
+    listCustomerPrices: (account_id, page) =>
+      there(live(account_id), (operators) => operators.listCustomerPrices(account_id, page)),
+    endCustomerPrice: (id, end) => there(priced(id), (operators) => operators.endCustomerPrice(id, end)),
     /** Each list is in one shard, and new ones in the first, whose index keeps names unique. */
     async createPriceList({ id = nextId(), ...list }) {
       const same = await all(({ soon }) => soon(findPriceLists)({ id, name: list.name }))
       const found = same.flat().sort((one) => (one.id === id ? -1 : 1))[0]
       if (found !== undefined)
         return found.id === id ? { outcome: "known", list: found } : { outcome: "name_taken" }
-      return asking(home)((operators) => operators.createPriceList({ id, ...list }))
+      return home.operators.createPriceList({ id, ...list })
     },
-    async changePriceList(change) {
-      const found = await listed(change.list_id)
-      return found === null
-        ? { outcome: "no_list" }
-        : asking(found.shard)((operators) => operators.changePriceList(change))
-    },
+    changePriceList: async (change) =>
+      (await there(listed(change.list_id), (operators) => operators.changePriceList(change))) ?? {
+        outcome: "no_list",
+      },
     getPriceList: async (id) => (await listed(id))?.answer ?? null,
     listPriceLists: async (page) =>
       mergePages(await all((operators) => operators.listPriceLists(page)), page),
-    async assignPriceList(list, { id = nextId(), ...order }) {
-      const found = await live(order.account_id)
-      if (found === null) return { outcome: "no_account" }
-      const known = await assigned(id)
-      if (known !== null && known.shard !== found.shard) return { outcome: "conflict" }
-      return asking(found.shard)((operators) => operators.assignPriceList(list, { id, ...order }))
-    },
+    assignPriceList: (list, order) =>
+      makeIn(order, assigned, (operators) => operators.assignPriceList(list, order)),
     getAssignment: async (id) => (await assigned(id))?.answer ?? null,
-    async endAssignment(id, end) {
-      const found = await assigned(id)
-      return found && asking(found.shard)((operators) => operators.endAssignment(id, end))
-    },
+    endAssignment: (id, end) => there(assigned(id), (operators) => operators.endAssignment(id, end)),
     listAssignments: async (list, page) =>
       mergePages(await all((operators) => operators.listAssignments(list, page)), page),
     async countAssignments(list) {
@@ -312,40 +276,39 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
         .reverse()
       return { left: sumOf(parts.map(({ left }) => left)), next }
     },
-    async credit({ id, ...order }) {
+    async credit(order) {
       // The id or the reference may be that of a credit of another account, or of this one before it moved.
-      const asked = { id, source_ref: order.source_ref }
+      const { id, account_id, source_ref, call_id } = order
       const known =
-        id === undefined && order.source_ref === undefined
+        id === undefined && source_ref === undefined
           ? null
-          : await first(({ soon }) => soon(findCredit)(asked))
-      const found = await live(order.account_id)
+          : await first(({ soon }) => soon(findCredit)({ id, source_ref }))
+      const found = await live(account_id)
       if (found === null) return { outcome: "no_account" }
       if (known !== null) {
-        const conflict = conflictOf(known.answer, { id, ...order })
+        const conflict = conflictOf(known.answer, order)
         if (conflict !== null) return conflict
-        const [credit] = await asking(known.shard)(({ soon }) =>
-          soon(withRemaining)(order.account_id, [known.answer]),
-        )
+        const { soon } = known.shard.operators
+        const [credit] = await soon(withRemaining)(account_id, [known.answer])
         if (credit === undefined) throw new Error("a credit was lost")
         return { outcome: "known", credit, account: named(found) }
       }
       const { shard } = found
-      const refunds =
-        order.call_id === undefined ? undefined : await refundsBeside(shard, order.call_id, order)
-      const made = await asking(shard)((operators) => operators.credit({ id, ...order, refunds }))
+      const refunds = call_id === undefined ? undefined : await refundsBeside(shard, call_id, account_id)
+      const made = await shard.operators.credit({ ...order, refunds })
       return "account" in made ? { ...made, account: named({ shard, answer: made.account }) } : made
     },
+    getCredit: async (id) => (await credited(id))?.answer ?? null,
     async voidCredit(id, reason) {
-      const found = await first(({ soon }) => soon(getCredit)(id))
+      const found = await credited(id)
       if (found === null) return null
-      const made = await asking(found.shard)((operators) => operators.voidCredit(id, reason))
+      const { shard } = found
+      const made = await shard.operators.voidCredit(id, reason)
       return made !== null && "account" in made
-        ? { ...made, account: named({ shard: found.shard, answer: made.account }) }
+        ? { ...made, account: named({ shard, answer: made.account }) }
         : made
     },
-    refundedOf: (call_id) =>
-      addRefunds(shards.map((shard) => asking(shard)((operators) => operators.refundedOf(call_id)))),
+    refundedOf: (call_id) => addRefunds(shards.map(({ operators }) => operators.refundedOf(call_id))),
     /** Those that were made before a move are in another shard. */
     async listCredits(account_id, page) {
       const { limit, after } = page
@@ -363,10 +326,7 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
     archiveOf: async (id) => (await first((operators) => operators.archiveOf(id)))?.answer ?? null,
     events: (asked) =>
       readFeeds(
-        shards.map((shard) => [
-          shard.name,
-          () => asking(shard)(({ sums }) => sums(readFeed)(shard.name, asked)),
-        ]),
+        shards.map(({ name, operators }) => [name, () => operators.sums(readFeed)(name, asked)]),
         asked,
       ),
     async createSink({ id = nextId(), ...sink }) {
@@ -399,11 +359,6 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       const span = await inAll(asked)
       return addOutcomes(await all((operators) => operators.outcomes(span)))
     },
-    estimates: async (...asked) => addEstimates(await all(({ soon }) => soon(readEstimates)(...asked))),
-    refusals: async (...asked) => addRefusals(await all(({ soon }) => soon(readRefusals)(...asked))),
-    attempts: async (...asked) => addAttempts(await all(({ sums }) => sums(sumAttempts)(...asked))),
-    reconciled: async (range) => addReconciled(await all(({ sums }) => sums(reconciled)(range))),
-    notedUsage: async (days) => addNotedUsage(await all(({ sums }) => sums(notedUsage)(days))),
     async audit({ onProgress, ...options }) {
       if (onProgress === undefined)
         return addAudits(await Promise.all(shards.map((shard) => auditOf(shard, options))))
@@ -419,9 +374,9 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       return addAudits(found)
     },
     async listAudits(page) {
-      const pages = shards.map(async (shard) => {
-        const { data, next } = await asking(shard)((operators) => operators.listAudits(page))
-        return { data: data.map((record) => ({ ...record, shard: shard.name })), next }
+      const pages = shards.map(async ({ name, operators }) => {
+        const { data, next } = await operators.listAudits(page)
+        return { data: data.map((record) => ({ ...record, shard: name })), next }
       })
       return mergePages(await Promise.all(pages), page)
     },
@@ -430,52 +385,28 @@ export function shardedOperators(shards: readonly OperatorShard[]): OperatorLedg
       return from === null ? null : addCheckedDays(await all(({ audited }) => audited(checkDay)(from)))
     },
     async listMonths() {
-      const listed = shards.map(async (shard) => {
-        const found = await asking(shard)((operators) => operators.listMonths())
-        return found.map((month) => ({ ...month, shard: shard.name }))
+      const listed = shards.map(async ({ name, operators }) => {
+        const found = await operators.listMonths()
+        return found.map((month) => ({ ...month, shard: name }))
       })
       const found = (await Promise.all(listed)).flat()
       return found.sort((left, right) => right.month.localeCompare(left.month))
     },
-    checkSeal: async (month, from) => ofShard(month.shard)((operators) => operators.checkSeal(month, from)),
-    dumpPart: async (month, from) => ofShard(month.shard)((operators) => operators.dumpPart(month, from)),
-    noteDump: async (month, dump) => ofShard(month.shard)((operators) => operators.noteDump(month, dump)),
-    dropMonth: async (month) => ofShard(month.shard)((operators) => operators.dropMonth(month)),
-    openSession: (...asked) => atHome((operators) => operators.openSession(...asked)),
-    actorOfSession: (...asked) => atHome((operators) => operators.actorOfSession(...asked)),
-    endSession: (...asked) => atHome((operators) => operators.endSession(...asked)),
-    createOperator: (...asked) => atHome((operators) => operators.createOperator(...asked)),
-    getOperator: (...asked) => atHome((operators) => operators.getOperator(...asked)),
-    listOperators: (...asked) => atHome((operators) => operators.listOperators(...asked)),
-    rotateOperator: (...asked) => atHome((operators) => operators.rotateOperator(...asked)),
-    revokeOperator: (...asked) => atHome((operators) => operators.revokeOperator(...asked)),
-    operatorOfToken: (...asked) => atHome((operators) => operators.operatorOfToken(...asked)),
-    beginChange: (...asked) => atHome((operators) => operators.beginChange(...asked)),
-    endChange: (...asked) => atHome((operators) => operators.endChange(...asked)),
-    listChanges: (...asked) => atHome((operators) => operators.listChanges(...asked)),
+    checkSeal: async (month, from) => ofShard(month.shard).checkSeal(month, from),
+    dumpPart: async (month, from) => ofShard(month.shard).dumpPart(month, from),
+    noteDump: async (month, dump) => ofShard(month.shard).noteDump(month, dump),
+    dropMonth: async (month) => ofShard(month.shard).dropMonth(month),
     async move(id, shard) {
-      if (!(await home.operators.soon(() => moves.isKnown(id))())) return { outcome: "no_account" }
+      if (!(await answerOf(moves.isKnown(id), deadline_ms))) return { outcome: "no_account" }
       const to = shards.find(({ name }) => name === shard)
       return to === undefined
         ? { outcome: "no_shard", known: names }
-        : home.operators.sums(() => moves.move(id, to))()
+        : answerOf(moves.move(id, to), sums_deadline_ms)
     },
   }
 }
 
 const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0)
-
-/** Asks a shard. An error names it. */
-function asking({ name, operators }: OperatorShard) {
-  return async <Answer>(question: OperatorQuestion<Answer>): Promise<Answer> => {
-    try {
-      return await question(operators)
-    } catch (error) {
-      if (!(error instanceof NoAnswer)) throw error
-      throw new NoAnswer(error.message, { id: error.id, shard: name })
-    }
-  }
-}
 
 function named({ shard, answer }: ShardAnswer<Account>): Account {
   return { ...answer, shard: shard.name }

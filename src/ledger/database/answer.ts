@@ -7,25 +7,25 @@ const DEFECTS = ["21", "22", "23", "3F", "42"]
 
 /**
  * Waits for an answer of the database, at most `deadline_ms` if that is not null. Throws `NoAnswer` with the `id` of what may
- * have been made. A statement that Postgres rejects as invalid is a broken invariant.
+ * have been made, and the shard if there are several. A statement that Postgres rejects as invalid is a broken invariant.
  */
 export async function answerOf<Answer>(
   question: Promise<Answer>,
   deadline_ms: number | null,
-  id?: string,
+  about: { readonly id?: string | undefined; readonly shard?: string } = {},
 ): Promise<Answer> {
   const late = Promise.withResolvers<never>()
   const timer =
     deadline_ms === null
       ? undefined
-      : setTimeout(() => late.reject(new NoAnswer("deadline", { id })), deadline_ms)
+      : setTimeout(() => late.reject(new NoAnswer("deadline", about)), deadline_ms)
   try {
     return await Promise.race([question, late.promise])
   } catch (error) {
     // Drizzle's message repeats the parameters; only the driver's error may reach a log.
     const cause = error instanceof DrizzleQueryError ? error.cause : error
     if (error === cause && !hasCode(error)) throw error
-    throw isDefect(cause) ? cause : new NoAnswer(errorCode(cause), { id })
+    throw isDefect(cause) ? cause : new NoAnswer(errorCode(cause), about)
   } finally {
     clearTimeout(timer)
   }
