@@ -56,16 +56,76 @@ export async function recordsOf(
   const records = new Map<string, FeedEvent>()
   const add = (id: string, account_id: string | null, content: EventContent) =>
     records.set(keyOf({ type: content.type, id }), { ...content, account_id })
+  /** Adds the event of each row that is found for some entries; reads nothing where there are none. */
+  const addEach = async <Asked, Row extends { readonly id: string; readonly account_id?: string | null }>(
+    asked: readonly Asked[],
+    read: (asked: Asked[]) => PromiseLike<readonly Row[]>,
+    contentOf: (row: Row) => EventContent,
+  ) => {
+    if (asked.length === 0) return
+    for (const row of await read([...asked])) add(row.id, row.account_id ?? null, contentOf(row))
+  }
   await Promise.all([
     addCalls(database, idsOf("tollgate.call.ended"), idsOf("tollgate.call.corrected"), add),
-    addCredits(database, idsOf("tollgate.credit.added"), add),
-    addGrantChanges(database, idsOf(...grantEvents), add),
-    addBudgetChanges(database, idsOf(...budgetEvents), add),
-    addCrossings(database, of("tollgate.budget.threshold_reached"), add),
-    addAttempts(database, of("tollgate.attempt.failed"), add),
-    addAlerts(database, idsOf(...alertEvents), add),
-    addOperatorChanges(database, idsOf("tollgate.operator.changed"), add),
-    addForgotten(database, idsOf("tollgate.end_user.forgotten"), add),
+    addEach(
+      idsOf("tollgate.credit.added"),
+      (ids) => database.select().from(credits).where(inArray(credits.id, ids)),
+      (credit) => ({ type: "tollgate.credit.added", credit }),
+    ),
+    addEach(
+      idsOf(...grantEvents),
+      (ids) => database.select().from(grant_entries).where(inArray(grant_entries.id, ids)),
+      (change) => ({ type: `tollgate.credit.${change.change}`, change }),
+    ),
+    addEach(
+      idsOf(...budgetEvents),
+      (ids) => database.select().from(budget_entries).where(inArray(budget_entries.id, ids)),
+      (entry) => ({ type: `tollgate.budget.${entry.change}`, entry }),
+    ),
+    addEach(
+      of("tollgate.budget.threshold_reached"),
+      (entries) =>
+        database
+          .select({ ...crossingFields, id: sql<string>`${crossingId("budget_crossings")}` })
+          .from(budget_crossings)
+          .where(writtenBy(sql.raw("budget_crossings"), entries)),
+      ({ id: _, ...crossing }) => ({ type: "tollgate.budget.threshold_reached", crossing }),
+    ),
+    addEach(
+      of("tollgate.attempt.failed"),
+      (entries) =>
+        database
+          .select({
+            ...getTableColumns(attempts),
+            call_id: attempts.id,
+            id: sql<string>`${attemptId("attempts")}`,
+          })
+          .from(attempts)
+          .where(writtenBy(sql.raw("attempts"), entries)),
+      ({ call_id: id, failure, ...attempt }) => ({
+        type: "tollgate.attempt.failed",
+        attempt: { ...attempt, id, failure: failureOf(failure) },
+      }),
+    ),
+    addEach(
+      idsOf(...alertEvents),
+      (ids) => database.select().from(alerts).where(inArray(alerts.id, ids)),
+      (alert) => ({ type: alert.type, alert }),
+    ),
+    addEach(
+      idsOf("tollgate.operator.changed"),
+      (ids) => changesWith(database, ids),
+      ({ id: _, ...changed }) => ({ type: "tollgate.operator.changed", changed }),
+    ),
+    addEach(
+      idsOf("tollgate.end_user.forgotten"),
+      (ids) =>
+        database
+          .select({ id: end_users.id, account_id: end_users.account_id })
+          .from(end_users)
+          .where(inArray(end_users.id, ids)),
+      ({ id }) => ({ type: "tollgate.end_user.forgotten", end_user_id: id }),
+    ),
   ])
   return records
 }
@@ -129,35 +189,6 @@ async function differences(database: PostgresJsDatabase, ids: readonly string[])
   return new Map(rows.map((row) => [row.id, row.difference_nano]))
 }
 
-async function addCredits(database: PostgresJsDatabase, ids: readonly string[], add: Add): Promise<void> {
-  if (ids.length === 0) return
-  const rows = await database
-    .select()
-    .from(credits)
-    .where(inArray(credits.id, [...ids]))
-  for (const credit of rows) add(credit.id, credit.account_id, { type: "tollgate.credit.added", credit })
-}
-
-async function addGrantChanges(database: PostgresJsDatabase, ids: readonly string[], add: Add) {
-  if (ids.length === 0) return
-  const rows = await database
-    .select()
-    .from(grant_entries)
-    .where(inArray(grant_entries.id, [...ids]))
-  for (const change of rows)
-    add(change.id, change.account_id, { type: `tollgate.credit.${change.change}`, change })
-}
-
-async function addBudgetChanges(database: PostgresJsDatabase, ids: readonly string[], add: Add) {
-  if (ids.length === 0) return
-  const rows = await database
-    .select()
-    .from(budget_entries)
-    .where(inArray(budget_entries.id, [...ids]))
-  for (const entry of rows)
-    add(entry.id, entry.account_id, { type: `tollgate.budget.${entry.change}`, entry })
-}
-
 /** Entries whose ids are derived are found by their transactions. */
 const writtenBy = (table: SQL, entries: readonly Entry[]) =>
   sql`${table}.xid = ANY (${arrayOf([...new Set(entries.map(({ xid }) => xid))], (xid) => xid)}::text::xid8[])`
@@ -169,58 +200,6 @@ export const crossingFields = {
   settings: sql<BudgetSettings>`(SELECT n.settings FROM ${budget_entries} n
     WHERE n.account_id = ${budget_crossings.account_id} AND n.budget_id = ${budget_crossings.budget_id}
     ORDER BY n.made_at > ${budget_crossings.crossed_at}, abs(extract(epoch FROM n.made_at - ${budget_crossings.crossed_at})) LIMIT 1)`,
-}
-
-async function addCrossings(database: PostgresJsDatabase, entries: readonly Entry[], add: Add) {
-  if (entries.length === 0) return
-  const rows = await database
-    .select({ ...crossingFields, id: sql<string>`${crossingId("budget_crossings")}` })
-    .from(budget_crossings)
-    .where(writtenBy(sql.raw("budget_crossings"), entries))
-  for (const { id, ...crossing } of rows)
-    add(id, crossing.account_id, { type: "tollgate.budget.threshold_reached", crossing })
-}
-
-async function addAttempts(database: PostgresJsDatabase, entries: readonly Entry[], add: Add): Promise<void> {
-  if (entries.length === 0) return
-  const rows = await database
-    .select({ attempt: attempts, id: sql<string>`${attemptId("attempts")}` })
-    .from(attempts)
-    .where(writtenBy(sql.raw("attempts"), entries))
-  for (const { id, attempt } of rows)
-    add(id, attempt.account_id, {
-      type: "tollgate.attempt.failed",
-      attempt: { ...attempt, failure: failureOf(attempt.failure) },
-    })
-}
-
-async function addAlerts(database: PostgresJsDatabase, ids: readonly string[], add: Add): Promise<void> {
-  if (ids.length === 0) return
-  const rows = await database
-    .select()
-    .from(alerts)
-    .where(inArray(alerts.id, [...ids]))
-  for (const alert of rows) add(alert.id, alert.account_id, { type: alert.type, alert })
-}
-
-async function addOperatorChanges(
-  database: PostgresJsDatabase,
-  ids: readonly string[],
-  add: Add,
-): Promise<void> {
-  if (ids.length === 0) return
-  for (const { id, ...changed } of await changesWith(database, ids))
-    add(id, null, { type: "tollgate.operator.changed", changed })
-}
-
-async function addForgotten(database: PostgresJsDatabase, ids: readonly string[], add: Add): Promise<void> {
-  if (ids.length === 0) return
-  const rows = await database
-    .select({ id: end_users.id, account_id: end_users.account_id })
-    .from(end_users)
-    .where(inArray(end_users.id, [...ids]))
-  for (const { id, account_id } of rows)
-    add(id, account_id, { type: "tollgate.end_user.forgotten", end_user_id: id })
 }
 
 /** The external ids of the accounts of events, by their ids: those that they have now. */
