@@ -4,10 +4,11 @@ import type { Page, PageOf } from "../database/page.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { TooManyGroups } from "../entries.ts"
 import type { PastBalance } from "./balance.ts"
+import { addCounted, NOTHING_COUNTED } from "./counted.ts"
 import { type CallsByDuration, distribution } from "./distribution.ts"
 import type { Latency } from "./latency.ts"
 import type { OutcomeSums } from "./outcomes.ts"
-import { type Step, stepCounts, type Timeline } from "./timeline.ts"
+import type { Timeline } from "./timeline.ts"
 import {
   byCharge,
   type GroupedSpan,
@@ -139,18 +140,12 @@ export function addTimelines(
     const [one, ...same] = all.filter((found) => found.group === group)
     if (one === undefined) return []
     const name = [one, ...same].find((found) => found.name !== null)?.name ?? null
-    const steps = one.steps.map((step, at) => same.reduce((sum, { steps }) => addStep(sum, steps[at]), step))
+    const steps = one.steps.map((step, at) =>
+      same.reduce((sum, { steps }) => addCounted(sum, steps[at] ?? NOTHING_COUNTED), step),
+    )
     return [{ group, name, steps }]
   })
   return { ...first, groups, left_out }
-}
-
-function addStep(one: Step, other: Step | undefined): Step {
-  if (other === undefined) throw new Error("timelines have different steps")
-  return {
-    ...recordOf(stepCounts, (name) => one[name] + other[name]),
-    charge_nano: one.charge_nano + other.charge_nano,
-  }
 }
 
 /** Every value is counted before percentiles are read. */

@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { recordOf } from "../../kinds.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { piecesOf, scan } from "../database/span.ts"
 import { type Row, textOf, textOrNull } from "../database/statement.ts"
@@ -23,26 +24,25 @@ export interface Doubtful {
   readonly completion_tokens: number
 }
 
+const doubts = ["estimated", "cut", "boundary"] as const
+const prices = ["input_pico", "cached_input_pico", "output_pico"] as const
+
 /** Calls and attempts of an operation of a model with a key of the upstream in one step (D98). */
-export interface ReconciledSum extends Doubtful {
+export interface ReconciledSum
+  extends Doubtful,
+    Readonly<Record<(typeof doubts)[number], Doubtful>>,
+    Readonly<Record<(typeof prices)[number], bigint>> {
   readonly from: Date
   readonly model: string
   readonly operation: string
   readonly upstream_key: string | null
   readonly cached_tokens: number
   readonly cost_nano: bigint
-  readonly input_pico: bigint
-  readonly cached_input_pico: bigint
-  readonly output_pico: bigint
   readonly attempts: number
-  readonly estimated: Doubtful
-  readonly cut: Doubtful
-  readonly boundary: Doubtful
 }
 
 const BOUNDARY_MS = sql.raw("60000")
 
-const doubts = ["estimated", "cut", "boundary"] as const
 const sumsOfDoubts = sql.raw(
   doubts
     .map(
@@ -128,13 +128,9 @@ function sumOf(row: Row): ReconciledSum {
     cached_tokens: number("cached"),
     completion_tokens: number("completion"),
     cost_nano: BigInt(textOf(row, "cost_nano")),
-    input_pico: BigInt(textOf(row, "input_pico")),
-    cached_input_pico: BigInt(textOf(row, "cached_input_pico")),
-    output_pico: BigInt(textOf(row, "output_pico")),
+    ...recordOf(prices, (price) => BigInt(textOf(row, price))),
     attempts: number("attempts"),
-    estimated: doubtful("estimated"),
-    cut: doubtful("cut"),
-    boundary: doubtful("boundary"),
+    ...recordOf(doubts, doubtful),
   }
 }
 
@@ -154,13 +150,9 @@ function sumOfTwo(one: ReconciledSum, other: ReconciledSum): ReconciledSum {
     ...both(one, other),
     cached_tokens: one.cached_tokens + other.cached_tokens,
     cost_nano: one.cost_nano + other.cost_nano,
-    input_pico: higher(one.input_pico, other.input_pico),
-    cached_input_pico: higher(one.cached_input_pico, other.cached_input_pico),
-    output_pico: higher(one.output_pico, other.output_pico),
+    ...recordOf(prices, (price) => higher(one[price], other[price])),
     attempts: one.attempts + other.attempts,
-    estimated: both(one.estimated, other.estimated),
-    cut: both(one.cut, other.cut),
-    boundary: both(one.boundary, other.boundary),
+    ...recordOf(doubts, (doubt) => both(one[doubt], other[doubt])),
   }
 }
 

@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { recordOf } from "../../kinds.ts"
 import { recordedKinds } from "../../wire/credits.ts"
 import { applyChanges, applyDueChanges } from "../accounts/accounts.ts"
 import { mergeRows } from "../database/row-merge.ts"
@@ -11,6 +12,7 @@ import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits, terms } from "../schema/tables.ts"
 import { balanceIn } from "./balance.ts"
 import { changesOf } from "./changes.ts"
+import { addCounted, type CountedCalls, type CountedRow, countedIn, countedSums } from "./counted.ts"
 
 /** Statements of accounts, and the trial balance of all (D106). */
 
@@ -24,13 +26,8 @@ export interface KindFlow {
 }
 
 /** Charges of ended calls to a model, with the differences of corrections (D13). */
-export interface ModelFlow {
+export interface ModelFlow extends CountedCalls {
   readonly model: string
-  readonly calls: number
-  readonly prompt_tokens: number
-  readonly cached_tokens: number
-  readonly completion_tokens: number
-  readonly charge_nano: bigint
 }
 
 /** The balances of an account at the start and the end of a time, and everything that changed it between them. */
@@ -100,25 +97,14 @@ export async function accountStatement(
     const kinds = await transaction.execute<FlowRow>(kindsBetween(momentOf(from), momentOf(to), account_id))
     const filter = { account_ids: [account_id], is_total: false }
     const changes = changesOf(piecesOf({ from, to }, until), { with_holds: false }, filter)
-    const charges = await transaction.execute<
-      Record<Exclude<keyof ModelFlow, "charge_nano"> | "charge", string>
-    >(sql`
-      SELECT ${t.model}, sum(x.calls)::text AS calls, sum(x.prompt_tokens)::text AS prompt_tokens,
-        sum(x.cached_tokens)::text AS cached_tokens, sum(x.completion_tokens)::text AS completion_tokens,
-        sum(x.charge_nano)::text AS charge
+    const charges = await transaction.execute<CountedRow & { model: string }>(sql`
+      SELECT ${t.model}, ${countedSums}
       FROM ${changes} x JOIN ${terms} ${t} ON ${t.id} = x.terms_id GROUP BY ${t.model}`)
     return {
       ...flowsOf(kinds),
       opening_nano: opening.balance_nano,
       closing_nano: closing.balance_nano,
-      charges: charges.map(({ model, charge, ...counts }) => ({
-        model,
-        calls: Number(counts.calls),
-        prompt_tokens: Number(counts.prompt_tokens),
-        cached_tokens: Number(counts.cached_tokens),
-        completion_tokens: Number(counts.completion_tokens),
-        charge_nano: BigInt(charge),
-      })),
+      charges: charges.map((row) => ({ model: row.model, ...countedIn(row) })),
     }
   })
 }
@@ -130,17 +116,13 @@ export async function accountStatement(
 export function addStatements(parts: readonly (AccountStatement | null)[]): AccountStatement | null {
   const found = parts.filter((part) => part !== null)
   if (found.length === 0) return null
-  const sum = (of: (part: AccountStatement) => bigint) => found.reduce((total, part) => total + of(part), 0n)
   const whole: AccountStatement = {
-    opening_nano: sum(({ opening_nano }) => opening_nano),
-    closing_nano: sum(({ closing_nano }) => closing_nano),
-    expired_nano: sum(({ expired_nano }) => expired_nano),
-    voided_nano: sum(({ voided_nano }) => voided_nano),
+    ...sumsOf(["opening_nano", "closing_nano", "expired_nano", "voided_nano"], found),
     credits: addKinds(found.map(({ credits }) => credits)),
     charges: mergeRows(
       found.map(({ charges }) => charges),
       ({ model }) => model,
-      addModels,
+      (one, other) => ({ model: one.model, ...addCounted(one, other) }),
     ).sort((one, other) => (one.charge_nano > other.charge_nano ? -1 : 1)),
   }
   const credited = whole.credits.reduce((total, { amount_nano }) => total + amount_nano, 0n)
@@ -149,6 +131,12 @@ export function addStatements(parts: readonly (AccountStatement | null)[]): Acco
   if (expected_nano !== whole.closing_nano) throw new Error("a statement of an account does not add up")
   return whole
 }
+
+/** The sum of each of these amounts over all parts. */
+const sumsOf = <Name extends string>(
+  names: readonly Name[],
+  parts: readonly Readonly<Record<Name, bigint>>[],
+) => recordOf(names, (name) => parts.reduce((total, part) => total + part[name], 0n))
 
 /** Money that moved from one shard to another is none that came or went. */
 function addKinds(parts: readonly (readonly KindFlow[])[]): KindFlow[] {
@@ -161,17 +149,6 @@ function addKinds(parts: readonly (readonly KindFlow[])[]): KindFlow[] {
       amount_nano: one.amount_nano + other.amount_nano,
     }),
   ).filter(({ kind, amount_nano }) => kind !== "moved" || amount_nano !== 0n)
-}
-
-function addModels(one: ModelFlow, other: ModelFlow): ModelFlow {
-  return {
-    model: one.model,
-    calls: one.calls + other.calls,
-    prompt_tokens: one.prompt_tokens + other.prompt_tokens,
-    cached_tokens: one.cached_tokens + other.cached_tokens,
-    completion_tokens: one.completion_tokens + other.completion_tokens,
-    charge_nano: one.charge_nano + other.charge_nano,
-  }
 }
 
 /** The balances of all accounts at a moment, and all money that came and went before it. */
@@ -240,15 +217,10 @@ export async function trialBalance(database: PostgresJsDatabase, at: Date): Prom
 }
 
 export function addTrialBalances(parts: readonly TrialBalance[]): TrialBalance {
-  const sum = (of: (part: TrialBalance) => bigint) => parts.reduce((total, part) => total + of(part), 0n)
   return {
     accounts: parts.reduce((total, { accounts }) => total + accounts, 0),
-    positive_nano: sum(({ positive_nano }) => positive_nano),
-    negative_nano: sum(({ negative_nano }) => negative_nano),
-    held_nano: sum(({ held_nano }) => held_nano),
-    charged_nano: sum(({ charged_nano }) => charged_nano),
-    expired_nano: sum(({ expired_nano }) => expired_nano),
-    voided_nano: sum(({ voided_nano }) => voided_nano),
+    ...sumsOf(["positive_nano", "negative_nano", "held_nano"], parts),
+    ...sumsOf(["charged_nano", "expired_nano", "voided_nano"], parts),
     credits: addKinds(parts.map(({ credits }) => credits)),
   }
 }

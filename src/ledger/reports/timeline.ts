@@ -1,24 +1,17 @@
 import { eq, inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { recordOf } from "../../kinds.ts"
 import type { Split } from "../../wire/statistics.ts"
 import { periodAt, piecesOf, type Span, type SummedUntil, scan } from "../database/span.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
-
-export const stepCounts = ["calls", "prompt_tokens", "cached_tokens", "completion_tokens"] as const
-type StepCount = (typeof stepCounts)[number]
-
-export interface Step extends Readonly<Record<StepCount, number>> {
-  readonly charge_nano: bigint
-}
+import { type CountedCalls, type CountedRow, countedIn, NOTHING_COUNTED } from "./counted.ts"
 
 export interface SummedGroup {
   /** A model's name, the id of a key or account; null for all groups beyond those shown. */
   readonly group: string | null
   readonly name: string | null
   /** One for each of the timeline's steps. */
-  readonly steps: readonly Step[]
+  readonly steps: readonly CountedCalls[]
 }
 
 export interface Timeline {
@@ -29,7 +22,6 @@ export interface Timeline {
   readonly left_out: number
 }
 
-const NOTHING: Step = { ...recordOf(stepCounts, () => 0), charge_nano: 0n }
 const MINUTE_S = 60
 const HOUR_S = 3_600
 const STEPS_S = [
@@ -50,12 +42,11 @@ const parts = {
   account: sql`x.account_id`,
 } as const
 
-interface TimelineRow extends Record<string, unknown>, Readonly<Record<StepCount, string>> {
+interface TimelineRow extends Record<string, unknown>, CountedRow {
   readonly part: string | null
   readonly rank: string
   readonly parts: string
   readonly step: number
-  readonly charge: string
 }
 
 /**
@@ -146,13 +137,9 @@ export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
   }
 }
 
-function stepsOfGroup(count: number, rows: readonly TimelineRow[]): readonly Step[] {
-  const by_step = new Map(rows.map((row) => [row.step, stepOf(row)]))
-  return Array.from({ length: count }, (_, at) => by_step.get(at) ?? NOTHING)
-}
-
-function stepOf(row: TimelineRow): Step {
-  return { ...recordOf(stepCounts, (name) => Number(row[name])), charge_nano: BigInt(row.charge) }
+function stepsOfGroup(count: number, rows: readonly TimelineRow[]): readonly CountedCalls[] {
+  const by_step = new Map(rows.map((row) => [row.step, countedIn(row)]))
+  return Array.from({ length: count }, (_, at) => by_step.get(at) ?? NOTHING_COUNTED)
 }
 
 /** Display names of these accounts and keys: a key's account and its name, or its first characters. A model has none. */
