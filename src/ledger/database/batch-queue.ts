@@ -1,6 +1,6 @@
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import type { Runner } from "./connection.ts"
-import { Delayed, kindOf } from "./database-errors.ts"
+import { Delayed, errorCode, kindOf } from "./database-errors.ts"
 import { FairQueue, takeAlike } from "./fair-queue.ts"
 import { isWithinShare } from "./fair-share.ts"
 import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
@@ -139,6 +139,15 @@ export class BatchQueue<Item, Result> {
   /** Adds an item that is withdrawn after `within_ms`. Resolves with its result. */
   async ask(item: Item, within_ms: number): Promise<Result> {
     return this.add(item, performance.now() + within_ms).outcome
+  }
+
+  /** The same for a caller, who gets `LedgerUnavailable` for an item that was withdrawn. */
+  async answer(item: Item, within_ms: number): Promise<Result> {
+    try {
+      return await this.ask(item, within_ms)
+    } catch (error) {
+      throw error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
+    }
   }
 
   /** Withdraws everything, and leaves no timer. */

@@ -3,8 +3,6 @@ import { nextId } from "../../id.ts"
 import type { Tags } from "../../wire/call.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
 import type { DatabaseConnection, Runner } from "../database/connection.ts"
-import { errorCode } from "../database/database-errors.ts"
-import { Withdrawn } from "../database/queued.ts"
 import { intOf, jsonOf, type Row, statement, textOrNull } from "../database/statement.ts"
 import { type Labelled, type Labels, LedgerUnavailable } from "../entries.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
@@ -158,9 +156,7 @@ export class LabelQueue {
   }
 
   async #read(labelled: Labelled): Promise<Labels> {
-    const answered = await this.#queue.ask(labelled, ANSWER_MS).catch((error: unknown) => {
-      throw error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
-    })
+    const answered = await this.#queue.answer(labelled, ANSWER_MS)
     if (answered === null) throw new LedgerUnavailable("the labels of the call could not be written")
     if (answered.is_replaced) this.#onReplaced()
     return answered.labels

@@ -2,16 +2,8 @@ import { sql } from "drizzle-orm"
 import { isObject } from "../../wire/usage.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
 import type { DatabaseConnection, Runner } from "../database/connection.ts"
-import { errorCode } from "../database/database-errors.ts"
-import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { booleanOf, intOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
-import {
-  AccountMoving,
-  type CustomerPrice,
-  LedgerUnavailable,
-  type Owner,
-  type Standing,
-} from "../entries.ts"
+import { AccountMoving, type CustomerPrice, type Owner, type Standing } from "../entries.ts"
 import { customerPricesIn, pricesOfAccount } from "../money/customer-prices.ts"
 import { availableOf, changeDue, isDelayed, isDue } from "../money/grants.ts"
 import type { LastUsed } from "../money/last-used.ts"
@@ -129,35 +121,19 @@ export async function readStandings(
   return hashes.map((hash) => results.get(hash) ?? null)
 }
 
-interface StandingRequest {
-  readonly key_hash: string
-  resolve(standing: Standing | null): void
-  reject(error: unknown): void
-}
-
 export class Standings {
-  readonly #queue: BatchQueue<StandingRequest, Standing | "moving" | "delayed" | null>
+  readonly #queue: BatchQueue<string, Standing | "moving" | "delayed" | null>
   readonly #used: LastUsed
   readonly #owners: Owners
-  readonly #waiter: Waiter<StandingRequest, Standing | "moving" | "delayed" | null> = {
-    resolve({ item }, standing) {
-      if (standing === "moving") item.reject(new AccountMoving())
-      else if (standing === "delayed") item.reject(refusalOf(new Withdrawn()))
-      else item.resolve(standing)
-    },
-    reject({ item }, error) {
-      item.reject(refusalOf(error))
-    },
-  }
 
   constructor(connection: DatabaseConnection, used: LastUsed, shard: number, owners: Owners) {
-    const run = (runner: Runner, askings: readonly StandingRequest[]) => {
-      const hashes = askings.map(({ key_hash }) => key_hash)
-      return readStandings(runner, hashes, shard)
-    }
     this.#queue = new BatchQueue(
       connection,
-      { accountOf: ({ key_hash }) => key_hash, run, isDelayed: (standing) => standing === "delayed" },
+      {
+        accountOf: (key_hash) => key_hash,
+        run: (runner, hashes) => readStandings(runner, hashes, shard),
+        isDelayed: (standing) => standing === "delayed",
+      },
       { limit: QUEUE_LIMIT },
     )
     this.#used = used
@@ -170,7 +146,9 @@ export class Standings {
 
   /** Reads a standing in a batch with the others that wait. */
   async read(key_hash: string): Promise<Standing | null> {
-    const standing = await this.#ask(key_hash)
+    const standing = await this.#queue.answer(key_hash, ANSWER_MS)
+    if (standing === "moving") throw new AccountMoving()
+    if (standing === "delayed") throw new Error("a delayed standing was not asked again")
     if (standing === null) return null
     this.#owners.note(key_hash, standing)
     if (standing.active) this.#used.note(standing.key_id)
@@ -180,20 +158,6 @@ export class Standings {
   stop(): void {
     this.#queue.stop()
   }
-
-  #ask(key_hash: string): Promise<Standing | null> {
-    return new Promise((resolve, reject) => {
-      try {
-        this.#queue.add({ key_hash, resolve, reject }, performance.now() + ANSWER_MS, false, this.#waiter)
-      } catch (error) {
-        reject(refusalOf(error))
-      }
-    })
-  }
-}
-
-function refusalOf(error: unknown): unknown {
-  return error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
 }
 
 function standingOf(row: Row, shard: number): Standing {
