@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { ledgerTime, NIL_ID } from "../../id.ts"
+import { recordOf } from "../../kinds.ts"
 import { limitStatements } from "../database/transaction.ts"
 import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
@@ -139,30 +140,27 @@ async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<Aud
   }
 }
 
+const CHECKS_OF_CALLS = [
+  entriesWithoutHold,
+  charges,
+  abandoned,
+  attemptsWithoutHold,
+  withoutLabels,
+  atOtherPrices,
+] as const
+
 class Auditing {
   readonly #database: PostgresJsDatabase
   readonly #options: AuditOptions
   readonly #parts: AuditParts
   readonly #pace: WorkPace
   /** Balance and held amount of each account, by the entries before the moment. */
-  readonly #sums = new Map<string, [bigint, bigint]>()
-  readonly #spent = new Map<string, [bigint, bigint]>()
+  readonly #sums: SumsById = new Map()
+  readonly #spent: SumsById = new Map()
   /** The spending and the holds of each counter of a budget, by the same entries. */
-  readonly #budgets = new Map<string, [bigint, bigint]>()
-  readonly #found = {
-    accounts: new Violations(),
-    grants: new Violations(),
-    keys: new Violations(),
-    budgets: new Violations(),
-    entries: new Violations(),
-  }
-  readonly #calls = {
-    charges: new Violations(),
-    abandoned: new Violations(),
-    attempts: new Violations(),
-    labels: new Violations(),
-    prices: new Violations(),
-  }
+  readonly #budgets: SumsById = new Map()
+  readonly #found = recordOf(["accounts", "grants", "keys", "budgets"], () => new Violations())
+  readonly #of_calls = CHECKS_OF_CALLS.map((check) => ({ check, found: new Violations() }))
   #open = 0
   #has_limits = false
   #has_budgets = false
@@ -180,10 +178,8 @@ class Auditing {
     const { ids } = this.#parts
     const started_at = ledgerTime()
     const moment = await this.#moment()
-    const limited = await this.#read<{ id: string }>(sql`SELECT id FROM ${accounts} WHERE is_limited LIMIT 1`)
-    this.#has_limits = limited.length > 0
-    const budgeted = await this.#read<{ id: string }>(sql`SELECT id FROM ${budgets} LIMIT 1`)
-    this.#has_budgets = budgeted.length > 0
+    this.#has_limits = (await this.#read(sql`SELECT FROM ${accounts} WHERE is_limited LIMIT 1`)).length > 0
+    this.#has_budgets = (await this.#read(sql`SELECT FROM ${budgets} LIMIT 1`)).length > 0
     for await (const slice of slicesOf(this.#database, ids)) {
       const calls = await this.#readSlice({ ...slice, moment, side: "before" })
       await this.#pause({
@@ -193,17 +189,16 @@ class Auditing {
     }
     const hash = await hashOfEntries(this.#database, this.#sums)
     const since: EntriesBeside = { ...ids, moment, side: "after" }
-    await this.#compareKeys(since)
-    if (this.#has_budgets) await this.#compareBudgets(since)
+    await this.#compareCounters(since)
     for await (const range of this.#ranges()) await this.#compareAccounts(range, since)
     const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(counts(since))
     if (summary === undefined) throw new Error("the audit returned nothing")
-    const { entries, ...found } = this.#found
+    const found = [...Object.values(this.#found), ...this.#of_calls.map(({ found }) => found)]
     return {
       checked_at: new Date(summary.checked_at),
       accounts: summary.accounts,
       open_holds: this.#open + summary.open,
-      violations: Object.values({ ...found, entries, ...this.#calls }).flatMap(({ list }) => list),
+      violations: found.flatMap(({ list }) => list),
       evidence: { started_at, hash, entries_until: new Date(moment) },
     }
   }
@@ -221,44 +216,30 @@ class Auditing {
       add(this.#sums, account_id, BigInt(balance), BigInt(held))
       this.#open += open
     }
-    if (this.#has_limits) await this.#addSpent(slice)
-    if (this.#has_budgets) await this.#addBudgets(slice)
-    await this.#collect(this.#found.entries, entriesWithoutHold(slice), readSlice)
-    await this.#collect(this.#calls.charges, charges(slice), readSlice)
-    await this.#collect(this.#calls.abandoned, abandoned(slice), readSlice)
-    await this.#collect(this.#calls.attempts, attemptsWithoutHold(slice), readSlice)
-    await this.#collect(this.#calls.labels, withoutLabels(slice), readSlice)
-    await this.#collect(this.#calls.prices, atOtherPrices(slice), readSlice)
+    const { from_month } = this.#parts
+    if (this.#has_limits) await this.#addTo(this.#spent, spentBefore(slice, from_month))
+    if (this.#has_budgets) await this.#addTo(this.#budgets, budgetsIn(slice, from_month))
+    for (const { check, found } of this.#of_calls) await this.#collect(found, check(slice), readSlice)
     return sums.reduce((total, { calls }) => total + calls, 0)
   }
 
-  async #addSpent(slice: EntriesBeside): Promise<void> {
-    const question = spentBefore(slice, this.#parts.from_month)
-    const rows = await readSlice<{ id: string; spent: string }>(this.#database, question)
-    for (const { id, spent } of rows) add(this.#spent, id, BigInt(spent), 0n)
-  }
-
-  async #addBudgets(slice: EntriesBeside): Promise<void> {
-    const question = budgetsIn(slice, this.#parts.from_month)
-    const rows = await readSlice<{ id: string; spent: string; held: string }>(this.#database, question)
-    for (const { id, spent, held } of rows) add(this.#budgets, id, BigInt(spent), BigInt(held))
+  async #addTo(sums: SumsById, question: SQL): Promise<void> {
+    const rows = await readSlice<{ id: string; spent: string; held?: string }>(this.#database, question)
+    for (const { id, spent, held = "0" } of rows) add(sums, id, BigInt(spent), BigInt(held))
   }
 
   /**
-   * Compares keys, and recomputes those that seem to differ, because a limit may be set, or a period begin, while the slices
-   * are read.
+   * Compares keys and budgets, and recomputes those that seem to differ, because a limit may be set, a budget reset, or a period begin,
+   * while the slices are read.
    */
-  async #compareKeys(since: EntriesBeside): Promise<void> {
+  async #compareCounters(since: EntriesBeside): Promise<void> {
     const { from_month } = this.#parts
-    const suspects = keysThatMayDiffer(this.#spent, from_month, since)
-    await this.#recompute(this.#found.keys, suspects, (ids) => keysThatDiffer(ids, from_month))
-  }
-
-  /** The same for budgets, which may be reset. */
-  async #compareBudgets(since: EntriesBeside): Promise<void> {
-    const { from_month } = this.#parts
+    const { keys, budgets } = this.#found
+    const suspected = keysThatMayDiffer(this.#spent, from_month, since)
+    await this.#recompute(keys, suspected, (ids) => keysThatDiffer(ids, from_month))
+    if (!this.#has_budgets) return
     const suspects = budgetsThatMayDiffer(this.#budgets, from_month, since)
-    await this.#recompute(this.#found.budgets, suspects, (ids) => budgetsThatDiffer(ids, from_month))
+    await this.#recompute(budgets, suspects, (ids) => budgetsThatDiffer(ids, from_month))
   }
 
   async #recompute(into: Violations, question: SQL, differ: (ids: readonly string[]) => SQL): Promise<void> {
@@ -323,7 +304,9 @@ function read<Found extends Record<string, unknown>>(database: PostgresJsDatabas
   )
 }
 
-function add(sums: Map<string, [bigint, bigint]>, id: string, one: bigint, other: bigint): void {
+type SumsById = Map<string, [bigint, bigint]>
+
+function add(sums: SumsById, id: string, one: bigint, other: bigint): void {
   const sum = sums.get(id)
   if (sum === undefined) sums.set(id, [one, other])
   else {
