@@ -1,4 +1,4 @@
-import { getTableColumns, type SQL, sql } from "drizzle-orm"
+import { getTableColumns, getTableName, type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn, type PgTable } from "drizzle-orm/pg-core"
 import { names } from "../database/statement.ts"
 import { countedIn } from "../money/budgets.ts"
@@ -184,6 +184,8 @@ const fromAlias = (alias: string, columns: readonly { readonly name: string }[])
  */
 export const copy = (move: Move, picture: string, used: string) => {
   const part = (name: string) => sql`${picture}::text::json->${sql.raw(`'${name}'`)}`
+  const added = (table: PgTable) => sql`
+    INSERT INTO ${table} SELECT p.* FROM ${populated(table, part(getTableName(table)))} p, arriving ON CONFLICT DO NOTHING`
   const others = key_columns.filter(({ name }) => name !== keys.id.name)
   const unread = key_columns.filter(({ name }) => name !== keys.last_used_at.name)
   const here = spentHere({ id: sql`p.key_id`, account_id: sql`arriving.id`, since: sql`p.since` })
@@ -212,16 +214,7 @@ export const copy = (move: Move, picture: string, used: string) => {
     FROM arriving, ${populated(budgets, part("budgets"))} b CROSS JOIN LATERAL ${countedIn(populated(budget_windows, part("windows")))} counted
       JOIN ${populated(budget_windows, part("windows"))} p ON p.id = b.id AND p.member = counted.member
     ON CONFLICT (id, member) ${replacing([...window_columns, budget_windows.carried])}
-  ), noted AS (
-    INSERT INTO ${budget_entries} SELECT p.* FROM ${populated(budget_entries, part("budget_entries"))} p, arriving
-    ON CONFLICT DO NOTHING
-  ), priced AS (
-    INSERT INTO ${customer_prices} SELECT p.* FROM ${populated(customer_prices, part("customer_prices"))} p, arriving
-    ON CONFLICT DO NOTHING
-  ), crossed AS (
-    INSERT INTO ${budget_crossings} SELECT p.* FROM ${populated(budget_crossings, part("budget_crossings"))} p, arriving
-    ON CONFLICT DO NOTHING
-  )
+  ), noted AS (${added(budget_entries)}), priced AS (${added(customer_prices)}), crossed AS (${added(budget_crossings)})
   INSERT INTO ${carried_spending} AS m (${names(...carried)})
   SELECT p.key_id, p.period, p.since, p.spent_nano - ${here} FROM ${populated(carried_spending, part("spent"))} p, arriving
   ON CONFLICT (key_id, period) DO UPDATE SET (${names(carried_spending.since, carried_spending.spent_nano)})
@@ -234,15 +227,31 @@ export const claimsAfter = (account_id: string, after: string) => sql`
     SELECT ${i}.* FROM ${idempotency} ${i} WHERE ${i.account_id} = ${account_id}::uuid AND ${i.key_hash} > ${after}
       AND ${i.claimed_at} > now() - ${claimLasts} ORDER BY ${i.key_hash} LIMIT ${CLAIMS}) x`
 
-export const copyClaims = (move: Move, rows: string) => {
-  const columns = Object.values(getTableColumns(idempotency))
+/** Inserts copied rows, of which `conflict` says what happens to those that are there. */
+function inserting(
+  move: Move,
+  table: PgTable,
+  columns: readonly PgColumn[],
+  rows: string,
+  conflict: SQL,
+): SQL {
   return sql`
   WITH ${arriving(move)}
-  INSERT INTO ${idempotency} (${names(...columns)})
-  SELECT ${fromAlias("p", columns)} FROM ${populated(idempotency, sql`${rows}::text::json`)} p, arriving
-  ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE
-    SET (${names(...columns.slice(2))}) = (${fromAlias("excluded", columns.slice(2))})`
+  INSERT INTO ${table} (${names(...columns)})
+  SELECT ${fromAlias("p", columns)} FROM ${populated(table, sql`${rows}::text::json`)} p, arriving
+  ON CONFLICT ${conflict}`
 }
+
+const claim_columns = Object.values(getTableColumns(idempotency))
+
+export const copyClaims = (move: Move, rows: string) =>
+  inserting(
+    move,
+    idempotency,
+    claim_columns,
+    rows,
+    sql`ON CONSTRAINT idempotency_pkey ${replacing(claim_columns.slice(2))}`,
+  )
 
 /** The next kept answers of these calls, in the order of their ids. */
 export const answersAfter = (call_ids: string, after: string) => sql`
@@ -250,14 +259,8 @@ export const answersAfter = (call_ids: string, after: string) => sql`
     SELECT ${w}.* FROM ${answers} ${w} WHERE ${w.call_id} = ANY (${call_ids}::uuid[]) AND ${w.call_id} > ${after}::uuid
       AND ${w.expires_at} > now() ORDER BY ${w.call_id} LIMIT ${ANSWERS}) x`
 
-export const copyAnswers = (move: Move, rows: string) => {
-  const columns = Object.values(getTableColumns(answers))
-  return sql`
-  WITH ${arriving(move)}
-  INSERT INTO ${answers} (${names(...columns)})
-  SELECT ${fromAlias("p", columns)} FROM ${populated(answers, sql`${rows}::text::json`)} p, arriving
-  ON CONFLICT (call_id) DO NOTHING`
-}
+export const copyAnswers = (move: Move, rows: string) =>
+  inserting(move, answers, Object.values(getTableColumns(answers)), rows, sql`(call_id) DO NOTHING`)
 
 /** The next end users, in the order of their ids (D94). */
 export const usersAfter = (account_id: string, after: string) => sql`
@@ -268,15 +271,11 @@ export const usersAfter = (account_id: string, after: string) => sql`
 /** Copies end users, so that budgets and reports know them by the same ids. */
 export const copyUsers = (move: Move, rows: string) => {
   const { xid: _, ...others } = getTableColumns(end_users)
-  const columns = Object.values(others)
-  return sql`
-  WITH ${arriving(move)}
-  INSERT INTO ${end_users} (${names(...columns)})
-  SELECT ${fromAlias("p", columns)} FROM ${populated(end_users, sql`${rows}::text::json`)} p, arriving
-  ON CONFLICT (id) DO UPDATE SET (${names(end_users.subject, end_users.forgotten_at)})
-    = (${fromAlias("excluded", [end_users.subject, end_users.forgotten_at])})
-  WHERE ${end_users.forgotten_at} IS NULL`
+  const replaced = replacing([end_users.subject, end_users.forgotten_at])
+  const conflict = sql`(id) ${replaced} WHERE ${end_users.forgotten_at} IS NULL`
+  return inserting(move, end_users, Object.values(others), rows, conflict)
 }
+
 /** Applies the due changes of the account's grants (D95), so that it can be switched. */
 export const changeGrants = ({ account_id }: Move) => sql`SELECT tollgate.change_grants(${account_id}::uuid)`
 

@@ -163,8 +163,19 @@ class Moving {
       const source = await this.#pictureOf(this.#from)
       if (!source.is_here) return
       await this.#to.database.execute(statements.copy(this.#move, source.picture, source.used))
-      await this.#copyUsers()
-      await this.#copyClaims()
+      const { account_id } = this.#move
+      await this.#copyPages(NIL_ID, (after) => statements.usersAfter(account_id, after), statements.copyUsers)
+      await this.#copyPages(
+        "",
+        (after) => statements.claimsAfter(account_id, after),
+        statements.copyClaims,
+        ({ call_ids }) =>
+          this.#copyPages(
+            NIL_ID,
+            (after) => statements.answersAfter(call_ids, after),
+            statements.copyAnswers,
+          ),
+      )
       this.#tell("comparing")
       const copied = await this.#pictureOf(this.#to, source.at)
       if (copied.picture === source.picture) return
@@ -172,37 +183,20 @@ class Moving {
     throw new Error("the copy of the account is not what was copied: nothing was switched")
   }
 
-  async #copyUsers(): Promise<void> {
-    for (let after = NIL_ID; ; ) {
-      const page = await this.#page(statements.usersAfter(this.#move.account_id, after))
-      if (page === null) return
-      await this.#to.database.execute(statements.copyUsers(this.#move, page.rows))
+  /** Copies users, claims or answers, in pages that begin after a row. */
+  async #copyPages(
+    first: string,
+    pageAfter: (after: string) => SQL,
+    copyOf: (move: Move, rows: string) => SQL,
+    onPage: (page: Copied) => Promise<void> = async () => {},
+  ): Promise<void> {
+    for (let after = first; ; ) {
+      const [page] = await this.#from.database.execute<Copied | { rows: null }>(pageAfter(after))
+      if (page === undefined || page.rows === null) return
+      await this.#to.database.execute(copyOf(this.#move, page.rows))
+      await onPage(page)
       after = page.last
     }
-  }
-
-  async #copyClaims(): Promise<void> {
-    for (let after = ""; ; ) {
-      const page = await this.#page(statements.claimsAfter(this.#move.account_id, after))
-      if (page === null) return
-      await this.#to.database.execute(statements.copyClaims(this.#move, page.rows))
-      await this.#copyAnswers(page.call_ids)
-      after = page.last
-    }
-  }
-
-  async #copyAnswers(call_ids: string): Promise<void> {
-    for (let after = NIL_ID; ; ) {
-      const page = await this.#page(statements.answersAfter(call_ids, after))
-      if (page === null) return
-      await this.#to.database.execute(statements.copyAnswers(this.#move, page.rows))
-      after = page.last
-    }
-  }
-
-  async #page(question: SQL): Promise<Copied | null> {
-    const [page] = await this.#from.database.execute<Copied>(question)
-    return page === undefined || page.rows === null ? null : page
   }
 
   /** Times of one zone, so that both texts can be compared. */
