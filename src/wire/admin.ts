@@ -228,16 +228,11 @@ const keyFields = {
   spending_limit: titled("Limit", nullable(SpendingLimitBody)),
   group: titled("Group", nullable(text("The group of the key, for budgets: a path such as `acme/search`."))),
   labels: titled("Labels", tags("Tags of all calls with the key (D94).")),
-  required_tags: titled(
-    "Required tags",
-    Type.Array(Type.String(), { description: "Tags without which a call is refused." }),
-  ),
+  required_tags: titled("Required tags", Type.Array(Type.String()), "Tags without which a call is refused."),
   client_tags: titled(
     "Client tags",
-    Type.String({
-      enum: [...clientTags],
-      description: "Whether tags and end users that clients send are recorded or ignored.",
-    }),
+    Type.String({ enum: [...clientTags] }),
+    "Whether tags and end users that clients send are recorded or ignored.",
   ),
   created_at: titled("Created", Time),
   previous_until: titled(
@@ -356,10 +351,8 @@ export const CallBody = Type.Object({
   model: titled("Model", Type.String()),
   operation: titled(
     "Operation",
-    Type.String({
-      enum: [...operationNames],
-      description: "What the call asks the model for: `chat` is a chat completion.",
-    }),
+    Type.String({ enum: [...operationNames] }),
+    "What the call asks the model for: `chat` is a chat completion.",
   ),
   family: word(["chat", "messages"]),
   upstream: titled("Upstream", text("The upstream that answered, or the first one tried if none did.")),

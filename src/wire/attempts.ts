@@ -7,15 +7,13 @@ import { id, model, moment, query } from "./parameter.ts"
 /** `GET /admin/attempts`: attempts that did not become the answer of their call, by upstream and outcome (D93). */
 
 export const AttemptsQuery = query({
-  account: Type.Optional(id("Only attempts of this account's calls.")),
-  upstream: Type.Optional(model("Only attempts at this upstream, by its name.")),
-  model: Type.Optional(model("Only attempts of calls to this model, by the name that clients use.")),
-  from: Type.Optional(
-    moment(
-      "Only attempts that ended at or after this time: an RFC 3339 time, or a day in UTC. Default: 7 days before `to`.",
-    ),
+  account: id("Only attempts of this account's calls."),
+  upstream: model("Only attempts at this upstream, by its name."),
+  model: model("Only attempts of calls to this model, by the name that clients use."),
+  from: moment(
+    "Only attempts that ended at or after this time: an RFC 3339 time, or a day in UTC. Default: 7 days before `to`.",
   ),
-  to: Type.Optional(moment("Only attempts that ended before this time. Default: now.")),
+  to: moment("Only attempts that ended before this time. Default: now."),
 })
 
 export const AttemptBody = Type.Object({

@@ -33,17 +33,15 @@ export const attemptOutcome = {
 export const callDetails = {
   estimate: titled(
     "Estimated from",
-    Type.Union(
-      [
-        Type.Object({
-          output_bytes: count("UTF-8 bytes of the output."),
-          prompt_bytes: count("Bytes of the prompt. Charged only if `usage` has prompt tokens."),
-          bytes_per_token: Type.Number(),
-        }),
-        Type.Null(),
-      ],
-      { description: "What estimated tokens were computed from; null if the usage was reported." },
-    ),
+    Type.Union([
+      Type.Object({
+        output_bytes: count("UTF-8 bytes of the output."),
+        prompt_bytes: count("Bytes of the prompt. Charged only if `usage` has prompt tokens."),
+        bytes_per_token: Type.Number(),
+      }),
+      Type.Null(),
+    ]),
+    "What estimated tokens were computed from; null if the usage was reported.",
   ),
   unread: titled(
     "Unknown numbers",
@@ -73,10 +71,7 @@ export const callDetails = {
         ...attemptOutcome,
         ms: count("Duration in milliseconds."),
       }),
-      {
-        description:
-          "The attempts that may have reached a provider but did not become the answer of the call. The provider may bill them.",
-      },
     ),
+    "The attempts that may have reached a provider but did not become the answer of the call. The provider may bill them.",
   ),
 }

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { EXPECTED, invalidBody } from "./fault.ts"
+import { parserOf } from "./body-parser.ts"
+import { EXPECTED } from "./fault.ts"
 import { open } from "./field.ts"
 
 /** The most messages of a request (D18). */
@@ -110,11 +110,7 @@ export const ChatRequest = Type.Object(
 )
 export type ChatRequest = Static<typeof ChatRequest>
 
-/** A parsed body as a chat request; throws `invalid_request` with the path at fault (D12, D15, D18). */
-export function parseChat(body: unknown): ChatRequest {
-  if (!chat.Check(body)) throw invalidBody(ChatRequest, body)
-  return body
-}
+export const parseChat = parserOf(ChatRequest)
 
 /** True if the client asked for the usage chunk at the end of its stream, or for the cost, which is in that chunk. */
 export function wantsUsage(request: ChatRequest): boolean {
@@ -140,8 +136,6 @@ export function withoutOurs(request: Costed): object {
   const { include, ...theirs } = usage
   return Object.keys(theirs).length === 0 ? others : { ...others, usage: theirs }
 }
-
-const chat = TypeCompiler.Compile(ChatRequest)
 
 export function tokenLimit(description: string) {
   return Type.Union([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {

@@ -1,8 +1,9 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { GatewayError } from "../errors.ts"
+import { parserOf } from "./body-parser.ts"
 import { Messages, ModelName } from "./chat-request.ts"
-import { EXPECTED, invalidBody } from "./fault.ts"
+import { EXPECTED } from "./fault.ts"
 import { knownAt } from "./known-fields.ts"
 
 /** Fields that only generation uses. They are removed before a token count is forwarded (spec 4.3 rule 3). */
@@ -33,11 +34,7 @@ export const TokenCount = Type.Object(
 )
 export type TokenCount = Static<typeof TokenCount>
 
-/** A parsed body as a token count; throws `invalid_request` with the path at fault. */
-export function parseCountTokens(body: unknown): CountTokensRequest {
-  if (!request.Check(body)) throw invalidBody(CountTokensRequest, body)
-  return body
-}
+export const parseCountTokens = parserOf(CountTokensRequest)
 
 /** The request for the provider: with the upstream's name of the model, and without the generation fields. */
 export function forCounting(body: CountTokensRequest, model: string): CountTokensRequest {
@@ -55,7 +52,6 @@ export function checkTokenCount(bytes: Uint8Array): void {
   }
 }
 
-const request = TypeCompiler.Compile(CountTokensRequest)
 const answer = TypeCompiler.Compile(TokenCount)
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 

@@ -27,10 +27,7 @@ export const CreditBody = Type.Object({
   id: titled("ID", Id),
   amount: titled("Amount", Money),
   kind: titled("Kind", nullable(word(recordedKinds))),
-  priority: titled(
-    "Priority",
-    Type.Integer({ description: "The draw-down order: calls spend the smallest first." }),
-  ),
+  priority: titled("Priority", Type.Integer(), "The draw-down order: calls spend the smallest first."),
   effective_at: titled("Effective", nullable(Time)),
   expires_at: titled("Expires", nullable(Time)),
   source_ref: titled("Reference", nullable(Type.String())),

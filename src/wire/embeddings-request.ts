@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { TypeCompiler } from "@sinclair/typebox/compiler"
+import { parserOf } from "./body-parser.ts"
 import { ModelName, UsageOption } from "./chat-request.ts"
-import { EXPECTED, invalidBody } from "./fault.ts"
+import { EXPECTED } from "./fault.ts"
 
 const Token = Type.Integer({ minimum: 0 })
 const Tokens = Type.Array(Token, { minItems: 1 })
@@ -46,11 +46,7 @@ export const EmbeddingsRequest = Type.Object(
 )
 export type EmbeddingsRequest = Static<typeof EmbeddingsRequest>
 
-/** A parsed body as an embeddings request; throws `invalid_request` with the path at fault (D15, D18). */
-export function parseEmbeddings(body: unknown): EmbeddingsRequest {
-  if (!request.Check(body)) throw invalidBody(EmbeddingsRequest, body)
-  return body
-}
+export const parseEmbeddings = parserOf(EmbeddingsRequest)
 
 export function countedTokens(input: unknown): number | null {
   if (!Array.isArray(input)) return null
@@ -62,5 +58,3 @@ export function countedTokens(input: unknown): number | null {
   }
   return tokens
 }
-
-const request = TypeCompiler.Compile(EmbeddingsRequest)

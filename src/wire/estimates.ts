@@ -12,10 +12,8 @@ export const DEFAULT_DAYS = 7
 export const ENOUGH_CALLS = 20
 
 export const EstimatesQuery = query({
-  days: Type.Optional(
-    wholeNumber(MAX_DAYS, DEFAULT_DAYS, "How many UTC days to include. The last one is today."),
-  ),
-  model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
+  days: wholeNumber(MAX_DAYS, DEFAULT_DAYS, "How many UTC days to include. The last one is today."),
+  model: model("Only calls to this model, by the name that clients use."),
 })
 
 const bytesPerToken = (description: string) => nullable(Type.Number({ minimum: 0 }), description)
@@ -27,10 +25,8 @@ export const EstimateBody = Type.Object({
   operation: titled("Operation", Type.String({ enum: [...operationNames] })),
   calls: titled(
     "Calls",
-    Type.Integer({
-      minimum: 1,
-      description: "Calls that succeeded and were charged by the provider's final usage.",
-    }),
+    Type.Integer({ minimum: 1 }),
+    "Calls that succeeded and were charged by the provider's final usage.",
   ),
   prompt_bytes: count("Bytes of the prompts, as an estimate counts them."),
   prompt_tokens: Count,

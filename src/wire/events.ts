@@ -41,29 +41,21 @@ const MAX_WAIT_S = 30
 export const NEXT_CURSOR = "tollgate-next"
 
 export const EventsQuery = query({
-  after: Type.Optional(
-    cursor(
-      `The \`cursor\` of an event, or the \`${NEXT_CURSOR}\` header of the previous response. Without it, the feed begins at its first event.`,
-    ),
+  after: cursor(
+    `The \`cursor\` of an event, or the \`${NEXT_CURSOR}\` header of the previous response. Without it, the feed begins at its first event.`,
   ),
-  from: Type.Optional(
-    moment(
-      "Without `after`: only events from this time on. Later pages need only `after`. An RFC 3339 time, or a day in UTC.",
-    ),
+  from: moment(
+    "Without `after`: only events from this time on. Later pages need only `after`. An RFC 3339 time, or a day in UTC.",
   ),
-  types: Type.Optional(
-    words(
-      eventTypes,
-      "Only events of these types, separated by commas. Default: all but `tollgate.operator.changed`.",
-    ),
+  types: words(
+    eventTypes,
+    "Only events of these types, separated by commas. Default: all but `tollgate.operator.changed`.",
   ),
-  limit: Type.Optional(wholeNumber(MAX_EVENTS, DEFAULT_EVENTS, "The maximum number of events.")),
-  wait: Type.Optional(
-    wholeNumber(
-      MAX_WAIT_S,
-      1,
-      "How many seconds to wait for an event if there is none. Without it, the answer comes immediately.",
-    ),
+  limit: wholeNumber(MAX_EVENTS, DEFAULT_EVENTS, "The maximum number of events."),
+  wait: wholeNumber(
+    MAX_WAIT_S,
+    1,
+    "How many seconds to wait for an event if there is none. Without it, the answer comes immediately.",
   ),
 })
 

@@ -30,11 +30,8 @@ export const Violation = Type.Object({
   shard: Shard,
   kind: titled(
     "Kind",
-    Type.String({
-      enum: [...violationKinds],
-      description:
-        "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `budget_spent`, `budget_held`: a budget's counter differs from the sum over its calls, in the unit of the budget. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `attempt`: an attempt at a provider has no hold of its account. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `price`: a call was held at another price than the customer price of that moment. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
-    }),
+    Type.String({ enum: [...violationKinds] }),
+    "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `budget_spent`, `budget_held`: a budget's counter differs from the sum over its calls, in the unit of the budget. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `attempt`: an attempt at a provider has no hold of its account. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `price`: a call was held at another price than the customer price of that moment. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
   ),
   account_id: titled("Account", Id),
   id: titled(
@@ -80,32 +77,25 @@ export const AuditRecordBody = Type.Object({
   entries_until: titled("Entries until", Time),
   hash: titled(
     "SHA-256",
-    Type.String({
-      pattern: "^[0-9a-f]{64}$",
-      description:
-        "SHA-256 over the seals of months, and the sums per account of the other entries before `entries_until`. Another audit of the same entries has the same hash.",
-    }),
+    Type.String({ pattern: "^[0-9a-f]{64}$" }),
+    "SHA-256 over the seals of months, and the sums per account of the other entries before `entries_until`. Another audit of the same entries has the same hash.",
   ),
 })
 export type AuditRecordBody = Static<typeof AuditRecordBody>
 
-const full = Type.Optional(
-  word(
-    ["true", "false"],
-    "Whether to read the entries of sealed months too, instead of the sums in their seals. Default: false.",
-  ),
+const full = word(
+  ["true", "false"],
+  "Whether to read the entries of sealed months too, instead of the sums in their seals. Default: false.",
 )
 
 export const AuditQuery = query({ full })
 
 export const AuditProgressQuery = query({
   full,
-  share: Type.Optional(
-    wholeNumber(
-      100,
-      10,
-      "The percentage of the time in which the audit works. It pauses meanwhile, so that calls keep the database. The first half second of work needs no rest.",
-    ),
+  share: wholeNumber(
+    100,
+    10,
+    "The percentage of the time in which the audit works. It pauses meanwhile, so that calls keep the database. The first half second of work needs no rest.",
   ),
 })
 
@@ -127,10 +117,8 @@ export const Seal = Type.Object({
   charge: titled("Charge", Money),
   hash: titled(
     "SHA-256",
-    Type.String({
-      pattern: "^[0-9a-f]{64}$",
-      description: "SHA-256 over the hashes of its hours and its sums per account, key and terms.",
-    }),
+    Type.String({ pattern: "^[0-9a-f]{64}$" }),
+    "SHA-256 over the hashes of its hours and its sums per account, key and terms.",
   ),
 })
 
@@ -151,24 +139,27 @@ export type MonthBody = Static<typeof MonthBody>
 export const MonthsBody = Type.Object({ data: Type.Array(MonthBody) })
 export type MonthsBody = Static<typeof MonthsBody>
 
+const monthOfShard = {
+  month: Month({ [EXPECTED]: "a month such as 2026-10" }),
+  shard: Type.Optional(
+    Type.String({
+      description: "The name of the shard: required if there are several.",
+      [EXPECTED]: "the name of a shard",
+    }),
+  ),
+}
+const fromNext = (otherwise: string) =>
+  Type.Optional(
+    Type.String({
+      pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+      description: `The \`next\` of an earlier answer. Default: ${otherwise}.`,
+      [EXPECTED]: "the `next` of an earlier answer",
+    }),
+  )
+
 /** The hour of a month to compare with its seal. */
 export const SealCheck = Type.Object(
-  {
-    month: Month({ [EXPECTED]: "a month such as 2026-10" }),
-    shard: Type.Optional(
-      Type.String({
-        description: "The name of the shard: required if there are several.",
-        [EXPECTED]: "the name of a shard",
-      }),
-    ),
-    from: Type.Optional(
-      Type.String({
-        pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-        description: "The `next` of an earlier answer. Default: the first hour, and the seal itself.",
-        [EXPECTED]: "the `next` of an earlier answer",
-      }),
-    ),
-  },
+  { ...monthOfShard, from: fromNext("the first hour, and the seal itself") },
   closed,
 )
 
@@ -178,20 +169,7 @@ export const CheckedSealBody = Type.Object({
   next: nullable(Id, "The lowest id of the next hour to check. Null after the last one."),
 })
 
-export const DumpQuestion = Type.Object(
-  {
-    month: SealCheck.properties.month,
-    shard: SealCheck.properties.shard,
-    from: Type.Optional(
-      Type.String({
-        pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-        description: "The `next` of an earlier answer. Default: the beginning.",
-        [EXPECTED]: "the `next` of an earlier answer",
-      }),
-    ),
-  },
-  closed,
-)
+export const DumpQuestion = Type.Object({ ...monthOfShard, from: fromNext("the beginning") }, closed)
 
 export const DumpBody = Type.Object({
   lines: Type.Array(Type.String(), {
@@ -203,8 +181,7 @@ export const DumpBody = Type.Object({
 
 export const DumpNote = Type.Object(
   {
-    month: SealCheck.properties.month,
-    shard: SealCheck.properties.shard,
+    ...monthOfShard,
     hash: Type.String({
       pattern: "^[0-9a-f]{64}$",
       description: "The hash of the seal, as it was computed from the dump.",
@@ -220,10 +197,7 @@ export const DumpNote = Type.Object(
   closed,
 )
 
-export const MonthQuestion = Type.Object(
-  { month: SealCheck.properties.month, shard: SealCheck.properties.shard },
-  closed,
-)
+export const MonthQuestion = Type.Object(monthOfShard, closed)
 
 export const MonthDone = Type.Object({ month: Month() })
 

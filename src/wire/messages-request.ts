@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { TypeCompiler } from "@sinclair/typebox/compiler"
+import { parserOf } from "./body-parser.ts"
 import { Messages, ModelName, StreamFlag } from "./chat-request.ts"
-import { EXPECTED, invalidBody } from "./fault.ts"
+import { EXPECTED } from "./fault.ts"
 
 /** The body of a messages call: what the gateway reads of it; every other field passes upstream (D18). */
 export const MessagesRequest = Type.Object(
@@ -56,10 +56,4 @@ export const MessagesRequest = Type.Object(
 )
 export type MessagesRequest = Static<typeof MessagesRequest>
 
-/** A parsed body as a messages request; throws `invalid_request` with the path at fault (D15, D18). */
-export function parseMessages(body: unknown): MessagesRequest {
-  if (!messages.Check(body)) throw invalidBody(MessagesRequest, body)
-  return body
-}
-
-const messages = TypeCompiler.Compile(MessagesRequest)
+export const parseMessages = parserOf(MessagesRequest)

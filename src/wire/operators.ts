@@ -105,8 +105,8 @@ export const ChangeBody = Type.Object({
 export type ChangeBody = Static<typeof ChangeBody>
 
 export const LogQuery = query({
-  actor: Type.Optional(model("Only changes by the operator with this name.")),
-  resource: Type.Optional(id("Only changes of the resource with this id.")),
-  from: Type.Optional(moment("Only changes from this time on: an RFC 3339 time, or a day in UTC.")),
+  actor: model("Only changes by the operator with this name."),
+  resource: id("Only changes of the resource with this id."),
+  from: moment("Only changes from this time on: an RFC 3339 time, or a day in UTC."),
   ...page,
 })

@@ -1,4 +1,4 @@
-import { type SchemaOptions, type TProperties, Type } from "@sinclair/typebox"
+import { type SchemaOptions, type TObject, type TOptional, type TProperties, Type } from "@sinclair/typebox"
 import { TypeSystem } from "@sinclair/typebox/system"
 import { parseId } from "../id.ts"
 import type { Tags } from "./call.ts"
@@ -183,9 +183,17 @@ export function wholeNumber(maximum: number, otherwise: number, description: str
   return Type.Unsafe<number>(schema)
 }
 
-/** The query string of an operation. Unknown names are refused, because a mistyped filter would filter nothing. */
-export function query<Properties extends TProperties>(properties: Properties) {
-  return Type.Object(properties, { additionalProperties: false })
+/**
+ * The query string of an operation, with optional parameters, and `required` ones before them. Unknown names are refused, because a
+ * mistyped filter would filter nothing.
+ */
+export function query<Given extends TProperties, Required extends TProperties = Record<never, never>>(
+  parameters: Given,
+  required?: Required,
+): TObject<Required & { [Name in keyof Given]: TOptional<Given[Name]> }>
+export function query(parameters: TProperties, required: TProperties = {}): TObject {
+  const { properties } = Type.Partial(Type.Object(parameters))
+  return Type.Object({ ...required, ...properties }, { additionalProperties: false })
 }
 
 export function pathId(description: string) {

@@ -12,16 +12,20 @@ export type ReportStep = (typeof steps)[number]
 export const STEP_MS: Readonly<Record<ReportStep, number>> = { hour: 3_600_000, day: 86_400_000 }
 export const MAX_DAYS = 31
 
-export const ReconciliationQuery = query({
-  upstream: model("The upstream, by its name.", { examples: ["openai"] }),
-  from: moment("Only calls that ended at or after this time: an RFC 3339 time, or a day in UTC.", {
-    examples: ["2026-11-20T09:00:00Z"],
-  }),
-  to: moment(`Only calls that ended before this time, at most ${MAX_DAYS} days after \`from\`.`, {
-    examples: ["2026-11-20T10:00:00Z"],
-  }),
-  step: Type.Optional(word(steps, "The length of a step in UTC. Default: `hour`.")),
-})
+export const ReconciliationQuery = query(
+  {
+    step: word(steps, "The length of a step in UTC. Default: `hour`."),
+  },
+  {
+    upstream: model("The upstream, by its name.", { examples: ["openai"] }),
+    from: moment("Only calls that ended at or after this time: an RFC 3339 time, or a day in UTC.", {
+      examples: ["2026-11-20T09:00:00Z"],
+    }),
+    to: moment(`Only calls that ended before this time, at most ${MAX_DAYS} days after \`from\`.`, {
+      examples: ["2026-11-20T10:00:00Z"],
+    }),
+  },
+)
 
 const Tokens = Type.Integer()
 const doubtful = (description: string) =>

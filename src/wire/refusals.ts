@@ -14,15 +14,13 @@ const isCode = (word: string): word is ErrorCode => word in catalogue
 export const refusalCodes = Object.keys(catalogue).filter(isCode)
 
 export const RefusalsQuery = query({
-  account: Type.Optional(id("Only calls of this account.")),
-  key: Type.Optional(id("Only calls with this key.")),
-  code: Type.Optional(word(refusalCodes, "Only calls refused with this error code.")),
-  from: Type.Optional(
-    moment(
-      `The start: an RFC 3339 time, or a day in UTC. The whole hour that contains it is included. Default: ${DEFAULT_DAYS} days before \`to\`.`,
-    ),
+  account: id("Only calls of this account."),
+  key: id("Only calls with this key."),
+  code: word(refusalCodes, "Only calls refused with this error code."),
+  from: moment(
+    `The start: an RFC 3339 time, or a day in UTC. The whole hour that contains it is included. Default: ${DEFAULT_DAYS} days before \`to\`.`,
   ),
-  to: Type.Optional(moment("The end, exclusive. Default: now.")),
+  to: moment("The end, exclusive. Default: now."),
 })
 
 export const RefusalBody = Type.Object({

@@ -55,10 +55,8 @@ const fields = {
         at: Time,
         reason: Type.String(),
       }),
-      {
-        description: `The last ${MAX_SKIPPED} events that it refused for ever, the newest first. They were not sent again. Of an account that is no customer of Stripe, only the last event.`,
-      },
     ),
+    `The last ${MAX_SKIPPED} events that it refused for ever, the newest first. They were not sent again. Of an account that is no customer of Stripe, only the last event.`,
   ),
   created_at: titled("Created", Time),
 }

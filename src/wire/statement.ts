@@ -17,12 +17,10 @@ const STATEMENT_FORMATS = ["json", "html", "csv", "ndjson"] as const
 
 /** Read by the route itself. */
 export const StatementQuery = query({
-  format: Type.Optional(
-    word(
-      STATEMENT_FORMATS,
-      "`html`: a page that can be printed. `csv` and `ndjson`: its lines, whose amounts add up to the closing balance. Default: by `Accept`.",
-      { default: "json" },
-    ),
+  format: word(
+    STATEMENT_FORMATS,
+    "`html`: a page that can be printed. `csv` and `ndjson`: its lines, whose amounts add up to the closing balance. Default: by `Accept`.",
+    { default: "json" },
   ),
 })
 
@@ -34,13 +32,11 @@ export const StatedMonth = Type.Object({
 export type StatedMonth = Static<typeof StatedMonth>
 
 export const TrialBalanceQuery = query({
-  at: Type.Optional(
-    moment(
-      "The time, by the clock of the ledger: an RFC 3339 time, or a day, which means midnight UTC. Default: now.",
-      {
-        examples: ["2026-12-01"],
-      },
-    ),
+  at: moment(
+    "The time, by the clock of the ledger: an RFC 3339 time, or a day, which means midnight UTC. Default: now.",
+    {
+      examples: ["2026-12-01"],
+    },
   ),
 })
 
@@ -66,10 +62,7 @@ export const StatementBody = Type.Object({
   account_name: titled("Name", Type.String()),
   month: titled("Month", Type.String({ pattern: "^\\d{4}-\\d{2}$" })),
   from: titled("From", Time),
-  to: titled(
-    "To",
-    Type.String({ ...Time, description: "The end of the month, or now if the month is not over." }),
-  ),
+  to: titled("To", Type.String({ ...Time }), "The end of the month, or now if the month is not over."),
   is_final: Type.Boolean({
     description: "Whether the month is over, so that the statement no longer changes.",
   }),

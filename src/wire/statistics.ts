@@ -18,26 +18,22 @@ export const DEFAULT_GROUPS = 6
 const MAX_GROUPS = 100
 
 const filters = {
-  from: Type.Optional(
-    moment(
-      `Only calls that ended at or after this time. Default: ${DEFAULT_HOURS} hours before \`to\`. Maximum: ${MAX_DAYS} days before \`to\`.`,
-      { format: "date-time" },
-    ),
+  from: moment(
+    `Only calls that ended at or after this time. Default: ${DEFAULT_HOURS} hours before \`to\`. Maximum: ${MAX_DAYS} days before \`to\`.`,
+    { format: "date-time" },
   ),
-  to: Type.Optional(moment("Only calls that ended before this time. Default: now.", { format: "date-time" })),
-  account: Type.Optional(
-    ids(MAX_ACCOUNTS, `Only calls of these accounts: up to ${MAX_ACCOUNTS} ids, separated by commas.`),
-  ),
-  key: Type.Optional(id("Only calls made with this key.")),
-  model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
+  to: moment("Only calls that ended before this time. Default: now.", { format: "date-time" }),
+  account: ids(MAX_ACCOUNTS, `Only calls of these accounts: up to ${MAX_ACCOUNTS} ids, separated by commas.`),
+  key: id("Only calls made with this key."),
+  model: model("Only calls to this model, by the name that clients use."),
 }
 
 export const StatisticsQuery = query(filters)
 
 export const TimelineQuery = query({
   ...filters,
-  by: Type.Optional(word(splits, "What to group by. Default: `model`.")),
-  groups: Type.Optional(wholeNumber(MAX_GROUPS, DEFAULT_GROUPS, "How many groups to list one by one.")),
+  by: word(splits, "What to group by. Default: `model`."),
+  groups: wholeNumber(MAX_GROUPS, DEFAULT_GROUPS, "How many groups to list one by one."),
 })
 
 /** The calls that ended from `from` on and before `to`, and pass the filters. */
@@ -167,11 +163,8 @@ export const UpstreamBody = Type.Object({
   ),
   state: titled(
     "State",
-    Type.String({
-      enum: ["ready", "open", "trying"],
-      description:
-        "`ready`: receives calls. `open`: skipped after five consecutive failures, of which one could not be sent or which were of two accounts. `trying`: one call is testing whether it works again.",
-    }),
+    Type.String({ enum: ["ready", "open", "trying"] }),
+    "`ready`: receives calls. `open`: skipped after five consecutive failures, of which one could not be sent or which were of two accounts. `trying`: one call is testing whether it works again.",
   ),
   failures: titled("Consecutive failures", count("The number of consecutive failures.")),
   tries_in_ms: titled(

@@ -8,7 +8,7 @@ const MAX_DAYS = 30
 export const DEFAULT_NOTE_DAYS = 7
 
 export const UsageNotesQuery = query({
-  days: Type.Optional(wholeNumber(MAX_DAYS, DEFAULT_NOTE_DAYS, "How many days of 24 hours to include.")),
+  days: wholeNumber(MAX_DAYS, DEFAULT_NOTE_DAYS, "How many days of 24 hours to include."),
 })
 
 const Count = Type.Integer({ minimum: 0 })

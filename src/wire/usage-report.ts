@@ -22,24 +22,18 @@ const MAX_DIMENSIONS = 4
 
 function range<Word extends (typeof operatorGroupings)[number]>(words: readonly Word[], most: string) {
   return {
-    from: Type.Optional(
-      moment(
-        `The start of the range, inclusive: an RFC 3339 time, or a day, which starts at midnight UTC. Default: ${DEFAULT_DAYS} UTC days, the last of them the day in which the range ends. Maximum number of days before \`to\`: ${most}.`,
-        { examples: ["2026-11-01"] },
-      ),
+    from: moment(
+      `The start of the range, inclusive: an RFC 3339 time, or a day, which starts at midnight UTC. Default: ${DEFAULT_DAYS} UTC days, the last of them the day in which the range ends. Maximum number of days before \`to\`: ${most}.`,
+      { examples: ["2026-11-01"] },
     ),
-    to: Type.Optional(
-      moment("The end of the range, exclusive. Default: now.", {
-        examples: ["2026-12-01"],
-      }),
-    ),
-    by: Type.Optional(
-      wordsOrTags<Exclude<Grouping, `tag:${string}`>>(
-        words,
-        `What to group by: ${words.join(", ")}, or the values of a tag, such as \`tag:team\`. Up to ${MAX_DIMENSIONS}, separated by commas: \`model,day\` has a group for each model of each day.`,
-        MAX_DIMENSIONS,
-        "day",
-      ),
+    to: moment("The end of the range, exclusive. Default: now.", {
+      examples: ["2026-12-01"],
+    }),
+    by: wordsOrTags<Exclude<Grouping, `tag:${string}`>>(
+      words,
+      `What to group by: ${words.join(", ")}, or the values of a tag, such as \`tag:team\`. Up to ${MAX_DIMENSIONS}, separated by commas: \`model,day\` has a group for each model of each day.`,
+      MAX_DIMENSIONS,
+      "day",
     ),
   }
 }
@@ -48,9 +42,9 @@ export const UsageQuery = query(range(groupings, `${MAX_DAYS}`))
 
 export const OperatorUsageQuery = query({
   ...range(operatorGroupings, `${MAX_DAYS} (${MAX_DAYS_BY_HOUR} by hour)`),
-  account: Type.Optional(id("Only calls of this account.")),
-  key: Type.Optional(id("Only calls made with this key.")),
-  model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
+  account: id("Only calls of this account."),
+  key: id("Only calls made with this key."),
+  model: model("Only calls to this model, by the name that clients use."),
 })
 
 /** The calls that ended from `from` on and before `to`, and their grouping. */
@@ -88,10 +82,7 @@ const Tokens = Type.Integer()
 
 const sums = {
   calls: titled("Calls", count("Calls that ended, including those without a charge.")),
-  prompt_tokens: titled(
-    "Prompt",
-    Type.Integer({ description: "Charged prompt tokens, including cached ones." }),
-  ),
+  prompt_tokens: titled("Prompt", Type.Integer(), "Charged prompt tokens, including cached ones."),
   cached_tokens: titled("Cached", Tokens),
   completion_tokens: titled("Output", Tokens),
   charge: titled("Charge", Money),
