@@ -1,72 +1,16 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../id.ts"
 import type { Split } from "../wire/statistics.ts"
-import {
-  type AccountResult,
-  type AccountsAsked,
-  changeAccount,
-  createAccount,
-  findAccount,
-  getAccount,
-  listAccounts,
-  type NewAccount,
-} from "./accounts/accounts.ts"
-import { type BudgetOrder, changeBudget, createBudget, getBudget, listBudgets } from "./accounts/budgets.ts"
-import {
-  type CreditOrder,
-  credit,
-  creditsBefore,
-  getCredit,
-  getTimedCredit,
-  pageOfCredits,
-  refundedCall,
-  voidCredit,
-} from "./accounts/credits.ts"
-import {
-  type CustomerPriceOrder,
-  endCustomerPrice,
-  getCustomerPrice,
-  listCustomerPrices,
-  setCustomerPrice,
-} from "./accounts/customer-prices.ts"
+import * as accounts from "./accounts/accounts.ts"
+import * as budgets from "./accounts/budgets.ts"
+import * as credits from "./accounts/credits.ts"
+import * as prices from "./accounts/customer-prices.ts"
 import { type ForgottenUser, forgetEndUser } from "./accounts/end-users.ts"
-import { changeKey, createKey, getKey, listKeys, type NewKey, revokeKey } from "./accounts/keys.ts"
-import { beginChange, endChange, listChanges } from "./accounts/operator-log.ts"
-import {
-  actorOfSession,
-  createOperator,
-  endSession,
-  getOperator,
-  listOperators,
-  type OperatorOrder,
-  openSession,
-  operatorOfToken,
-  revokeOperator,
-  rotateOperator,
-} from "./accounts/operators.ts"
-import {
-  type KeyHolder,
-  makeOwnKey,
-  type OwnKeyOrder,
-  revokeOwnKey,
-  rotateOwnKey,
-} from "./accounts/own-keys.ts"
-import {
-  type AssignmentOrder,
-  assignPriceList,
-  changePriceList,
-  countAssignments,
-  createPriceList,
-  endAssignment,
-  getAssignment,
-  getPriceList,
-  listAssignments,
-  listPriceLists,
-  type PriceListOrder,
-  type PriceListRecord,
-  type PriceListUpdate,
-  updateAssignments,
-} from "./accounts/price-lists.ts"
+import * as keys from "./accounts/keys.ts"
+import * as log from "./accounts/operator-log.ts"
+import * as people from "./accounts/operators.ts"
+import * as ownKeys from "./accounts/own-keys.ts"
+import * as lists from "./accounts/price-lists.ts"
 import { archiveOf, dropMonth, noteDump } from "./archive/archive.ts"
 import { type Audit, type AuditOptions, audit } from "./archive/audit.ts"
 import { listAudits, recordAudit } from "./archive/audit-records.ts"
@@ -79,15 +23,7 @@ import type { Span } from "./database/span.ts"
 import { UnknownShard } from "./entries.ts"
 import { listBudgetLog } from "./feed/budget-log.ts"
 import { type FeedQuery, readFeed, readFeeds } from "./feed/feed.ts"
-import {
-  changeSink,
-  createSink,
-  deleteSink,
-  listSinks,
-  type NewSink,
-  replaySink,
-  rotateSink,
-} from "./feed/sinks.ts"
+import * as sinks from "./feed/sinks.ts"
 import type { MoveState } from "./moves/moves.ts"
 import { addEstimates, readEstimates } from "./queue/estimates.ts"
 import { addRefusals, readRefusals } from "./queue/refusals.ts"
@@ -180,112 +116,118 @@ export function databaseOperators(
     return `${month}-01`
   }
   const ofAccount = async <Answer>(id: string, read: () => Promise<Answer>): Promise<Answer | null> =>
-    (await soon(getAccount)(id)) === null ? null : read()
+    (await soon(accounts.getAccount)(id)) === null ? null : read()
   /** Operators, their sessions and the log of their changes, which are in the first shard. */
   const at_home = {
-    openSession: soon(openSession),
-    actorOfSession: soon(actorOfSession),
-    endSession: soon(endSession),
-    createOperator: ({ id = nextId(), ...order }: Order<OperatorOrder>) =>
-      answer(createOperator(database, { id, ...order }), deadline_ms, id),
-    getOperator: soon(getOperator),
-    listOperators: soon(listOperators),
-    rotateOperator: soon(rotateOperator),
-    revokeOperator: soon(revokeOperator),
-    operatorOfToken: soon(operatorOfToken),
-    beginChange: soon(beginChange),
-    endChange: soon(endChange),
-    listChanges: sums(listChanges),
+    openSession: soon(people.openSession),
+    actorOfSession: soon(people.actorOfSession),
+    endSession: soon(people.endSession),
+    createOperator: ({ id = nextId(), ...order }: Order<people.OperatorOrder>) =>
+      answer(people.createOperator(database, { id, ...order }), deadline_ms, id),
+    getOperator: soon(people.getOperator),
+    listOperators: soon(people.listOperators),
+    rotateOperator: soon(people.rotateOperator),
+    revokeOperator: soon(people.revokeOperator),
+    operatorOfToken: soon(people.operatorOfToken),
+    beginChange: soon(log.beginChange),
+    endChange: soon(log.endChange),
+    listChanges: sums(log.listChanges),
   }
   return {
     ...questions,
     ...addedAnswers(async (question) => [await question(questions)]),
     ...at_home,
     at_home,
-    async createAccount({ id, ...account }: Order<NewAccount>): Promise<AccountResult> {
+    async createAccount({ id, ...account }: Order<accounts.NewAccount>): Promise<accounts.AccountResult> {
       const { external_id } = account
-      const same = id !== undefined || external_id === undefined ? null : await soon(findAccount)(external_id)
+      const same =
+        id !== undefined || external_id === undefined ? null : await soon(accounts.findAccount)(external_id)
       if (same !== null) return { outcome: "known", account: same }
       if (open) {
         const own = id ?? nextId()
-        return answer(createAccount(database, { id: own, ...account }), deadline_ms, own)
+        return answer(accounts.createAccount(database, { id: own, ...account }), deadline_ms, own)
       }
-      const known = id === undefined ? null : await soon(getAccount)(id)
+      const known = id === undefined ? null : await soon(accounts.getAccount)(id)
       return known === null ? { outcome: "none_open" } : { outcome: "known", account: known }
     },
-    getAccount: soon(getAccount),
-    listAccounts: (page: Page, asked?: AccountsAsked) => soon(listAccounts)(page, asked),
-    changeAccount: soon(changeAccount),
-    createKey: ({ id = nextId(), ...key }: Order<NewKey>) =>
-      answer(createKey(database, { id, ...key }), deadline_ms, id),
+    getAccount: soon(accounts.getAccount),
+    listAccounts: (page: Page, asked?: accounts.AccountsAsked) => soon(accounts.listAccounts)(page, asked),
+    changeAccount: soon(accounts.changeAccount),
+    createKey: ({ id = nextId(), ...key }: Order<keys.NewKey>) =>
+      answer(keys.createKey(database, { id, ...key }), deadline_ms, id),
     /** Changes by the holder of a key (D104). */
-    makeOwnKey: (holder: KeyHolder, { id = nextId(), ...key }: Order<OwnKeyOrder>) =>
-      answer(makeOwnKey(database, holder, { id, ...key }), deadline_ms, id),
-    rotateOwnKey: soon(rotateOwnKey),
-    revokeOwnKey: soon(revokeOwnKey),
+    makeOwnKey: (holder: ownKeys.KeyHolder, { id = nextId(), ...key }: Order<ownKeys.OwnKeyOrder>) =>
+      answer(ownKeys.makeOwnKey(database, holder, { id, ...key }), deadline_ms, id),
+    rotateOwnKey: soon(ownKeys.rotateOwnKey),
+    revokeOwnKey: soon(ownKeys.revokeOwnKey),
     /** Null for an unknown account; also for its credits. */
     listKeys: (account_id: string, page: Page) =>
-      ofAccount(account_id, () => soon(listKeys)(account_id, page)),
-    getKey: soon(getKey),
-    changeKey: sums(changeKey),
-    revokeKey: soon(revokeKey),
+      ofAccount(account_id, () => soon(keys.listKeys)(account_id, page)),
+    getKey: soon(keys.getKey),
+    changeKey: sums(keys.changeKey),
+    revokeKey: soon(keys.revokeKey),
     /** Null for an unknown end user or account (D94). */
     forgetEndUser: async (account_id: string, end_user: string): Promise<ForgottenUser | null> => {
       const user = await soon(forgetEndUser)(account_id, end_user)
       if (user !== null) onForgotten?.(user.id)
       return user
     },
-    createBudget: ({ id = nextId(), ...budget }: Order<BudgetOrder>) =>
-      answer(createBudget(database, { id, ...budget }), sums_deadline_ms, id),
-    getBudget: soon(getBudget),
+    createBudget: ({ id = nextId(), ...budget }: Order<budgets.BudgetOrder>) =>
+      answer(budgets.createBudget(database, { id, ...budget }), sums_deadline_ms, id),
+    getBudget: soon(budgets.getBudget),
     listBudgetLog: sums(listBudgetLog),
     listBudgets: (account_id: string, page: Page) =>
-      ofAccount(account_id, () => soon(listBudgets)(account_id, page)),
-    changeBudget: sums(changeBudget),
-    setCustomerPrice: ({ id = nextId(), ...price }: Order<CustomerPriceOrder>) =>
-      answer(setCustomerPrice(database, { id, ...price }), deadline_ms, id),
-    getCustomerPrice: soon(getCustomerPrice),
+      ofAccount(account_id, () => soon(budgets.listBudgets)(account_id, page)),
+    changeBudget: sums(budgets.changeBudget),
+    setCustomerPrice: ({ id = nextId(), ...price }: Order<prices.CustomerPriceOrder>) =>
+      answer(prices.setCustomerPrice(database, { id, ...price }), deadline_ms, id),
+    getCustomerPrice: soon(prices.getCustomerPrice),
     listCustomerPrices: (account_id: string, page: Page) =>
-      ofAccount(account_id, () => soon(listCustomerPrices)(account_id, page)),
-    endCustomerPrice: soon(endCustomerPrice),
-    createPriceList: ({ id = nextId(), ...list }: Order<PriceListOrder>) =>
-      answer(createPriceList(database, { id, ...list }), deadline_ms, id),
-    changePriceList: ({ id = nextId(), ...change }: Order<PriceListUpdate>) =>
-      answer(changePriceList(database, { id, ...change }), deadline_ms, id),
-    getPriceList: soon(getPriceList),
-    listPriceLists: soon(listPriceLists),
-    assignPriceList: (list: PriceListRecord, { id = nextId(), ...order }: Order<AssignmentOrder>) =>
-      answer(assignPriceList(database, list, { id, ...order }), deadline_ms, id),
-    getAssignment: soon(getAssignment),
-    endAssignment: soon(endAssignment),
-    listAssignments: sums(listAssignments),
-    countAssignments: sums(countAssignments),
-    updateAssignments: sums(updateAssignments),
-    credit: ({ id = nextId(), ...order }: Order<CreditOrder>) =>
-      answer(credit(database, { id, ...order }), deadline_ms, id),
-    getCredit: soon(getCredit),
-    voidCredit: soon(voidCredit),
+      ofAccount(account_id, () => soon(prices.listCustomerPrices)(account_id, page)),
+    endCustomerPrice: soon(prices.endCustomerPrice),
+    createPriceList: ({ id = nextId(), ...list }: Order<lists.PriceListOrder>) =>
+      answer(lists.createPriceList(database, { id, ...list }), deadline_ms, id),
+    changePriceList: ({ id = nextId(), ...change }: Order<lists.PriceListUpdate>) =>
+      answer(lists.changePriceList(database, { id, ...change }), deadline_ms, id),
+    getPriceList: soon(lists.getPriceList),
+    listPriceLists: soon(lists.listPriceLists),
+    assignPriceList: (
+      list: lists.PriceListRecord,
+      { id = nextId(), ...order }: Order<lists.AssignmentOrder>,
+    ) => answer(lists.assignPriceList(database, list, { id, ...order }), deadline_ms, id),
+    getAssignment: soon(lists.getAssignment),
+    endAssignment: soon(lists.endAssignment),
+    listAssignments: sums(lists.listAssignments),
+    countAssignments: sums(lists.countAssignments),
+    updateAssignments: sums(lists.updateAssignments),
+    credit: ({ id = nextId(), ...order }: Order<credits.CreditOrder>) =>
+      answer(credits.credit(database, { id, ...order }), deadline_ms, id),
+    getCredit: soon(credits.getCredit),
+    voidCredit: soon(credits.voidCredit),
     /** The refunds of a call (D106); null while one of several shards does not answer. */
     refundedOf: async (call_id: string): Promise<bigint | null> =>
-      (await soon(refundedCall)(call_id)).refunded_nano,
+      (await soon(credits.refundedCall)(call_id)).refunded_nano,
     listCredits: (account_id: string, page: Page) =>
       ofAccount(account_id, async () => {
-        const after = page.after === null ? null : await soon(getTimedCredit)(page.after)
+        const after = page.after === null ? null : await soon(credits.getTimedCredit)(page.after)
         if (page.after !== null && after === null) return { data: [], next: null }
-        return pageOfCredits(await soon(creditsBefore)(account_id, after, page.limit + 1), page)
+        return credits.pageOfCredits(
+          await soon(credits.creditsBefore)(account_id, after, page.limit + 1),
+          page,
+        )
       }),
     listCalls: sums(listCalls),
     getCall: soon(getCall),
     archiveOf: soon(archiveOf),
     /** The next events of the feed (D96). */
     events: (asked: FeedQuery) => readFeeds([[name, () => sums(readFeed)(name, asked)]], asked),
-    createSink: ({ id = nextId(), ...sink }: Order<NewSink>) =>
-      answer(createSink(database, { id, ...sink }), sums_deadline_ms, id),
-    listSinks: sums(listSinks),
-    changeSink: sums(changeSink),
-    rotateSink: sums(rotateSink),
-    replaySink: sums(replaySink),
-    deleteSink: soon(deleteSink),
+    createSink: ({ id = nextId(), ...sink }: Order<sinks.NewSink>) =>
+      answer(sinks.createSink(database, { id, ...sink }), sums_deadline_ms, id),
+    listSinks: sums(sinks.listSinks),
+    changeSink: sums(sinks.changeSink),
+    rotateSink: sums(sinks.rotateSink),
+    replaySink: sums(sinks.replaySink),
+    deleteSink: soon(sinks.deleteSink),
     sumUsage: sums(sumUsage),
     timeline: (span: Span, by: Split, groups: number) => sums(timeline)(span, by, groups),
     latency: async (span: Span) => addLatencies([await sums(latencies)(span)]),
@@ -322,7 +264,7 @@ export function databaseOperators(
     dropMonth: async (month: MonthOfShard) => sums(dropMonth)(monthOf(month)),
     /** Begins or continues to move an account to a shard (D76). */
     move: async (id: string, _shard: string): Promise<MoveState> =>
-      (await soon(getAccount)(id)) === null ? { outcome: "no_account" } : { outcome: "one_shard" },
+      (await soon(accounts.getAccount)(id)) === null ? { outcome: "no_account" } : { outcome: "one_shard" },
   }
 }
 

@@ -2,18 +2,7 @@ import { nextId } from "../id.ts"
 import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import { type Account, findAccount, getAccount, mergeAccounts } from "./accounts/accounts.ts"
 import { getBudget } from "./accounts/budgets.ts"
-import {
-  addRefunded,
-  addRefunds,
-  conflictOf,
-  creditsBefore,
-  findCredit,
-  getCredit,
-  getTimedCredit,
-  pageOfCredits,
-  refundedCall,
-  withRemaining,
-} from "./accounts/credits.ts"
+import * as credits from "./accounts/credits.ts"
 import { getCustomerPrice } from "./accounts/customer-prices.ts"
 import { findEndUser, removeName } from "./accounts/end-users.ts"
 import { getKey } from "./accounts/keys.ts"
@@ -36,16 +25,7 @@ import {
   type OperatorLedger,
 } from "./operators.ts"
 import { latencies } from "./reports/latency.ts"
-import {
-  addLatencies,
-  addOutcomes,
-  addTimelines,
-  addUsage,
-  firstFound,
-  mergePages,
-  nameGroups,
-  nameUsage,
-} from "./reports/merge.ts"
+import * as merge from "./reports/merge.ts"
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
 import { timeline, timelineNames } from "./reports/timeline.ts"
 import { type GroupedSpan, groupNames, MAX_ALL_GROUPS, type UsageSummary } from "./reports/usage-sums.ts"
@@ -86,7 +66,7 @@ export function shardedOperators(
     Promise.all(shards.map(({ operators }) => question(operators)))
   /** The answer of the one shard that has it. Rejects if no shard has it and one did not answer. */
   const first = <Answer>(question: OperatorQuestion<Answer | null>): Promise<ShardAnswer<Answer> | null> =>
-    firstFound(
+    merge.firstFound(
       shards.map(async (shard) => {
         const answer = await question(shard.operators)
         return answer === null ? null : { shard, answer }
@@ -94,7 +74,7 @@ export function shardedOperators(
     )
   const live = (id: string) => first(({ soon }) => soon(getAccount)(id))
   const keyed = (id: string) => first(({ soon }) => soon(getKey)(id))
-  const credited = (id: string) => first(({ soon }) => soon(getCredit)(id))
+  const credited = (id: string) => first(({ soon }) => soon(credits.getCredit)(id))
   const priced = (id: string) => first(({ soon }) => soon(getCustomerPrice)(id))
   const listed = (id: string) => first(({ soon }) => soon(getPriceList)(id))
   const assigned = (id: string) => first(({ soon }) => soon(getAssignment)(id))
@@ -126,8 +106,8 @@ export function shardedOperators(
   /** The facts about a call from the other shards, which have it if its account has moved since (D106). */
   const refundsBeside = async (shard: OperatorShard, call_id: string, account_id: string) => {
     const others = shards.filter((other) => other !== shard)
-    const asked = others.map(({ operators: { soon } }) => soon(refundedCall)(call_id, account_id))
-    return addRefunded(await Promise.all(asked))
+    const asked = others.map(({ operators: { soon } }) => soon(credits.refundedCall)(call_id, account_id))
+    return credits.addRefunded(await Promise.all(asked))
   }
   const ofShard = (shard: string | undefined) => {
     const found = shards.find(({ name }) => name === shard)
@@ -149,8 +129,8 @@ export function shardedOperators(
   }
   const sumUsage = async (asked: GroupedSpan, most?: number): Promise<UsageSummary> => {
     const range = await inAll(asked)
-    const whole = addUsage(await all((operators) => operators.sumUsage(range, MAX_ALL_GROUPS)), most)
-    const groups = await nameUsage(whole.groups, range, (by, ids) =>
+    const whole = merge.addUsage(await all((operators) => operators.sumUsage(range, MAX_ALL_GROUPS)), most)
+    const groups = await merge.nameUsage(whole.groups, range, (by, ids) =>
       all(({ soon }) => soon(groupNames)(by, ids)),
     )
     return { ...whole, groups }
@@ -253,13 +233,13 @@ export function shardedOperators(
       },
     getPriceList: async (id) => (await listed(id))?.answer ?? null,
     listPriceLists: async (page) =>
-      mergePages(await all((operators) => operators.listPriceLists(page)), page),
+      merge.mergePages(await all((operators) => operators.listPriceLists(page)), page),
     assignPriceList: (list, order) =>
       makeIn(order, assigned, (operators) => operators.assignPriceList(list, order)),
     getAssignment: async (id) => (await assigned(id))?.answer ?? null,
     endAssignment: (id, end) => there(assigned(id), (operators) => operators.endAssignment(id, end)),
     listAssignments: async (list, page) =>
-      mergePages(await all((operators) => operators.listAssignments(list, page)), page),
+      merge.mergePages(await all((operators) => operators.listAssignments(list, page)), page),
     async countAssignments(list) {
       const counts = await all((operators) => operators.countAssignments(list))
       return {
@@ -282,14 +262,14 @@ export function shardedOperators(
       const known =
         id === undefined && source_ref === undefined
           ? null
-          : await first(({ soon }) => soon(findCredit)({ id, source_ref }))
+          : await first(({ soon }) => soon(credits.findCredit)({ id, source_ref }))
       const found = await live(account_id)
       if (found === null) return { outcome: "no_account" }
       if (known !== null) {
-        const conflict = conflictOf(known.answer, order)
+        const conflict = credits.conflictOf(known.answer, order)
         if (conflict !== null) return conflict
         const { soon } = known.shard.operators
-        const [credit] = await soon(withRemaining)(account_id, [known.answer])
+        const [credit] = await soon(credits.withRemaining)(account_id, [known.answer])
         if (credit === undefined) throw new Error("a credit was lost")
         return { outcome: "known", credit, account: named(found) }
       }
@@ -308,19 +288,21 @@ export function shardedOperators(
         ? { ...made, account: named({ shard, answer: made.account }) }
         : made
     },
-    refundedOf: (call_id) => addRefunds(shards.map(({ operators }) => operators.refundedOf(call_id))),
+    refundedOf: (call_id) => credits.addRefunds(shards.map(({ operators }) => operators.refundedOf(call_id))),
     /** Those that were made before a move are in another shard. */
     async listCredits(account_id, page) {
       const { limit, after } = page
       if ((await live(account_id)) === null) return null
-      const last = after === null ? null : await first(({ soon }) => soon(getTimedCredit)(after))
+      const last = after === null ? null : await first(({ soon }) => soon(credits.getTimedCredit)(after))
       if (after !== null && last === null) return { data: [], next: null }
-      const found = await all(({ soon }) => soon(creditsBefore)(account_id, last?.answer ?? null, limit + 1))
-      return pageOfCredits(found.flat(), page)
+      const found = await all(({ soon }) =>
+        soon(credits.creditsBefore)(account_id, last?.answer ?? null, limit + 1),
+      )
+      return credits.pageOfCredits(found.flat(), page)
     },
     async listCalls(asked, page) {
       const filter = { ...asked, account_id: await ofAccount(asked, asked.account_id) }
-      return mergePages(await all((operators) => operators.listCalls(filter, page)), page)
+      return merge.mergePages(await all((operators) => operators.listCalls(filter, page)), page)
     },
     getCall: async (id) => (await first((operators) => operators.getCall(id)))?.answer ?? null,
     archiveOf: async (id) => (await first((operators) => operators.archiveOf(id)))?.answer ?? null,
@@ -345,19 +327,19 @@ export function shardedOperators(
       const ranked = await sumUsage({ ...span, by })
       const chosen = ranked.groups.slice(0, groups).map(({ group }) => String(group))
       const parts = await all(({ sums }) => sums(timeline)(span, by, chosen))
-      const whole = addTimelines(parts, chosen, ranked.groups.length + ranked.left_out - chosen.length)
-      const named_groups = await nameGroups(whole.groups, (ids) =>
+      const whole = merge.addTimelines(parts, chosen, ranked.groups.length + ranked.left_out - chosen.length)
+      const named_groups = await merge.nameGroups(whole.groups, (ids) =>
         all(({ soon }) => soon(timelineNames)(by, ids)),
       )
       return { ...whole, groups: named_groups }
     },
     async latency(asked) {
       const span = await inAll(asked)
-      return addLatencies(await all(({ sums }) => sums(latencies)(span)))
+      return merge.addLatencies(await all(({ sums }) => sums(latencies)(span)))
     },
     async outcomes(asked) {
       const span = await inAll(asked)
-      return addOutcomes(await all((operators) => operators.outcomes(span)))
+      return merge.addOutcomes(await all((operators) => operators.outcomes(span)))
     },
     async audit({ onProgress, ...options }) {
       if (onProgress === undefined)
@@ -378,7 +360,7 @@ export function shardedOperators(
         const { data, next } = await operators.listAudits(page)
         return { data: data.map((record) => ({ ...record, shard: name })), next }
       })
-      return mergePages(await Promise.all(pages), page)
+      return merge.mergePages(await Promise.all(pages), page)
     },
     async checkSums(day) {
       const from = day ?? earliest(await all(({ soon }) => soon(firstDay)()))

@@ -16,17 +16,22 @@ export type Account = typeof accounts.$inferSelect & {
   readonly shard?: string
 }
 
-export interface NewAccount {
-  readonly id: string
-  readonly name: string
-  /** The operator's own id, which no other account has (D94). */
-  readonly external_id?: string | undefined
+/** Settings of a new account, or of a change, where an absent field stays. */
+interface AccountSettings {
+  /** Of calls that are held from then on (D69). */
   readonly price_multiplier_bp?: number | undefined
-  /** The allowed overdraft (D95); null for none. */
+  /** The allowed overdraft (D95), for calls that are held from then on; null for none. */
   readonly credit_limit_nano?: bigint | null | undefined
   readonly low_balance_nano?: bigint | null | undefined
   /** True if holders of its keys may make, rotate and revoke them (D104). */
   readonly may_manage_keys?: boolean | undefined
+}
+
+export interface NewAccount extends AccountSettings {
+  readonly id: string
+  readonly name: string
+  /** The operator's own id, which no other account has (D94). */
+  readonly external_id?: string | undefined
 }
 
 export type AccountResult =
@@ -49,18 +54,11 @@ export async function createAccount(
   return { outcome: "conflict" }
 }
 
-/** Changes of an account; an absent field stays. */
-export interface AccountChange {
+export interface AccountChange extends AccountSettings {
   readonly name?: string | undefined
   /** Null removes it. */
   readonly external_id?: string | null | undefined
   readonly suspended?: boolean | undefined
-  /** Of calls that are held from now on (D69). */
-  readonly price_multiplier_bp?: number | undefined
-  /** For calls that are held from now on; null for none. */
-  readonly credit_limit_nano?: bigint | null | undefined
-  readonly low_balance_nano?: bigint | null | undefined
-  readonly may_manage_keys?: boolean | undefined
 }
 
 /**

@@ -52,16 +52,8 @@ export interface NewKey {
 }
 
 /** Changes of a key; an absent field stays. */
-export interface KeyChange {
-  readonly name?: string | null
-  readonly models?: readonly string[] | null
-  readonly expires_at?: Date | null
+export interface KeyChange extends Partial<Omit<NewKey, "id" | "account_id" | "hash" | "prefix">> {
   readonly suspended?: boolean
-  readonly spending?: SpendingLimit | null
-  readonly labels?: Tags | null
-  readonly required_tags?: readonly string[] | null
-  readonly ignores_client_tags?: boolean
-  readonly group_path?: string | null
 }
 
 export type KeyResult =

@@ -20,9 +20,6 @@ import {
 } from "./customer-prices.ts"
 import { type KeyStatements, lockAccount } from "./keys.ts"
 
-/** Maximum number of prices in a list. */
-export const MAX_LISTED = 200
-
 /** A price list (D110) as it is now: its newest version. */
 export interface PriceListRecord extends Author {
   readonly id: string

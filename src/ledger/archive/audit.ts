@@ -6,24 +6,7 @@ import { limitStatements } from "../database/transaction.ts"
 import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
 import { accounts } from "../schema/tables.ts"
-import {
-  type AccountRange,
-  abandoned,
-  accountsThatDiffer,
-  atOtherPrices,
-  attemptsWithoutHold,
-  charges,
-  counts,
-  type EntriesBeside,
-  entriesWithoutHold,
-  grantsThatDiffer,
-  keysThatDiffer,
-  keysThatMayDiffer,
-  settledBefore,
-  spentBefore,
-  sumsOfEntries,
-  withoutLabels,
-} from "./audit-checks.ts"
+import * as checks from "./audit-checks.ts"
 import { budgetsIn, budgetsThatDiffer, budgetsThatMayDiffer } from "./budget-checks.ts"
 import { hashOfEntries } from "./entry-hash.ts"
 import { type Ids, readSlice, slicesOf, WorkPace } from "./slices.ts"
@@ -113,7 +96,7 @@ async function hasLost(database: PostgresJsDatabase, { open_month }: AuditParts)
 
 /** True if the entries of these calls fit their holds and their terms. */
 export async function areRight(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
-  for (const check of [entriesWithoutHold, attemptsWithoutHold, charges])
+  for (const check of [checks.entriesWithoutHold, checks.attemptsWithoutHold, checks.charges])
     if ((await readSlice(database, sql`${check(ids)} LIMIT 1`)).length > 0) return false
   return true
 }
@@ -141,12 +124,12 @@ async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<Aud
 }
 
 const CHECKS_OF_CALLS = [
-  entriesWithoutHold,
-  charges,
-  abandoned,
-  attemptsWithoutHold,
-  withoutLabels,
-  atOtherPrices,
+  checks.entriesWithoutHold,
+  checks.charges,
+  checks.abandoned,
+  checks.attemptsWithoutHold,
+  checks.withoutLabels,
+  checks.atOtherPrices,
 ] as const
 
 class Auditing {
@@ -188,10 +171,12 @@ class Auditing {
       })
     }
     const hash = await hashOfEntries(this.#database, this.#sums)
-    const since: EntriesBeside = { ...ids, moment, side: "after" }
+    const since: checks.EntriesBeside = { ...ids, moment, side: "after" }
     await this.#compareCounters(since)
     for await (const range of this.#ranges()) await this.#compareAccounts(range, since)
-    const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(counts(since))
+    const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(
+      checks.counts(since),
+    )
     if (summary === undefined) throw new Error("the audit returned nothing")
     const found = [...Object.values(this.#found), ...this.#of_calls.map(({ found }) => found)]
     return {
@@ -204,20 +189,22 @@ class Auditing {
   }
 
   async #moment(): Promise<string> {
-    const [row] = await this.#read<{ moment: string }>(settledBefore(this.#options.settle_ms ?? SETTLE_MS))
+    const [row] = await this.#read<{ moment: string }>(
+      checks.settledBefore(this.#options.settle_ms ?? SETTLE_MS),
+    )
     if (row === undefined) throw new Error("the database did not return the time")
     return row.moment
   }
 
   /** Returns the number of its calls. */
-  async #readSlice(slice: EntriesBeside): Promise<number> {
-    const sums = await readSlice<SumsOfAccount>(this.#database, sumsOfEntries(slice))
+  async #readSlice(slice: checks.EntriesBeside): Promise<number> {
+    const sums = await readSlice<SumsOfAccount>(this.#database, checks.sumsOfEntries(slice))
     for (const { account_id, balance, held, open } of sums) {
       add(this.#sums, account_id, BigInt(balance), BigInt(held))
       this.#open += open
     }
     const { from_month } = this.#parts
-    if (this.#has_limits) await this.#addTo(this.#spent, spentBefore(slice, from_month))
+    if (this.#has_limits) await this.#addTo(this.#spent, checks.spentBefore(slice, from_month))
     if (this.#has_budgets) await this.#addTo(this.#budgets, budgetsIn(slice, from_month))
     for (const { check, found } of this.#of_calls) await this.#collect(found, check(slice), readSlice)
     return sums.reduce((total, { calls }) => total + calls, 0)
@@ -232,11 +219,11 @@ class Auditing {
    * Compares keys and budgets, and recomputes those that seem to differ, because a limit may be set, a budget reset, or a period begin,
    * while the slices are read.
    */
-  async #compareCounters(since: EntriesBeside): Promise<void> {
+  async #compareCounters(since: checks.EntriesBeside): Promise<void> {
     const { from_month } = this.#parts
     const { keys, budgets } = this.#found
-    const suspected = keysThatMayDiffer(this.#spent, from_month, since)
-    await this.#recompute(keys, suspected, (ids) => keysThatDiffer(ids, from_month))
+    const suspected = checks.keysThatMayDiffer(this.#spent, from_month, since)
+    await this.#recompute(keys, suspected, (ids) => checks.keysThatDiffer(ids, from_month))
     if (!this.#has_budgets) return
     const suspects = budgetsThatMayDiffer(this.#budgets, from_month, since)
     await this.#recompute(budgets, suspects, (ids) => budgetsThatDiffer(ids, from_month))
@@ -251,7 +238,7 @@ class Auditing {
     }
   }
 
-  async *#ranges(): AsyncGenerator<AccountRange> {
+  async *#ranges(): AsyncGenerator<checks.AccountRange> {
     for (let from: string | null = null; ; ) {
       const to: string | null = await this.#accountAfter(from)
       yield { from, to }
@@ -267,14 +254,14 @@ class Auditing {
     return row?.id ?? null
   }
 
-  async #compareAccounts(range: AccountRange, since: EntriesBeside): Promise<void> {
+  async #compareAccounts(range: checks.AccountRange, since: checks.EntriesBeside): Promise<void> {
     const { from, to } = range
     const inside = [...this.#sums].filter(([id]) => (from === null || id >= from) && (to === null || id < to))
     await this.#collect(
       this.#found.accounts,
-      accountsThatDiffer(range, new Map(inside), this.#parts.open_month, since),
+      checks.accountsThatDiffer(range, new Map(inside), this.#parts.open_month, since),
     )
-    await this.#collect(this.#found.grants, grantsThatDiffer(range))
+    await this.#collect(this.#found.grants, checks.grantsThatDiffer(range))
     await this.#pause({ accounts: this.#progress.accounts + inside.length })
   }
 

@@ -4,7 +4,7 @@ import { NIL_ID } from "../../id.ts"
 import type { Trouble } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { type EventType, eventTypes, usualEvents } from "../../wire/events.ts"
-import { MAX_SKIPPED, type SinkKind, type SkippedEvent, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
+import { MAX_SKIPPED, type SkippedEvent, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { FeedGap } from "../entries.ts"
 import { sinks } from "../schema/sinks.ts"
@@ -22,15 +22,9 @@ export interface Sink extends SinkRow {
   readonly lag_s: number | null
 }
 
-export interface NewSink {
-  readonly id: string
-  readonly name: string
-  readonly kind: SinkKind
-  readonly meter: string | null
-  readonly url: string
+export interface NewSink
+  extends Pick<SinkRow, "id" | "name" | "kind" | "meter" | "url" | "allow_private" | "secret"> {
   readonly types: readonly EventType[] | null
-  readonly allow_private: boolean
-  readonly secret: string
   /** The time of the first event to deliver; null for now. */
   readonly from: Date | null
 }
