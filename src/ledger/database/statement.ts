@@ -109,6 +109,7 @@ export type ArrayColumn<Item> = readonly [column: PgColumn, read: (item: Item) =
 /** A batch as one array for each column, from the parameter `$first` on. `unnest` costs the server less CPU than JSON. */
 export class Batch<Item> {
   readonly #fields: readonly ArrayColumn<Item>[]
+  readonly columns: readonly PgColumn[]
   /** As a relation `x` whose columns are named as in the schema. */
   readonly relation: SQL
   /**
@@ -121,11 +122,11 @@ export class Batch<Item> {
 
   constructor(first: number, fields: readonly ArrayColumn<Item>[]) {
     this.#fields = fields
-    const columns = names(...fields.map(([column]) => column))
+    this.columns = fields.map(([column]) => column)
     const arrayAt = ([column, , type]: ArrayColumn<Item>, at: number) =>
       `$${first + at}::${type ?? typeOf(column)}[]`
     const unnested = sql`unnest(${sql.raw(fields.map(arrayAt).join(", "))})`
-    this.relation = sql`${unnested} AS x (${columns})`
+    this.relation = sql`${unnested} AS x (${names(...this.columns)})`
     const arrays = fields.map((field, at) => hidden(arrayAt(field, at)))
     const unnests = fields.map(([column], at) => sql`unnest(${arrays[at]}) AS ${names(column)}`)
     const places = sql`generate_subscripts(${arrays[0]}, 1) AS place`

@@ -20,14 +20,8 @@ const batch = new Batch<Checkpoint>(3, [
   [checkpoints.buckets, ({ usage }) => bucketsOf(usage), "text"],
 ])
 
-const said = [
-  checkpoints.charge_nano,
-  checkpoints.basis,
-  checkpoints.prompt_tokens,
-  checkpoints.cached_tokens,
-  checkpoints.completion_tokens,
-  checkpoints.terms_id,
-] as const
+/** All but the id, and the buckets, which are read as text. */
+const said = batch.columns.slice(1, -1)
 
 const p = alias(checkpoints, "p")
 

@@ -98,21 +98,18 @@ const batch = new Batch<ExactEnd>(4, [
   [idempotency.body_hash, (end) => (end.freed_key_hash === null && end.idempotency?.body_hash) || null],
 ])
 
+/** The columns of `endFields` that are written as they are read. */
+export const plainColumns = endFields
+  .map(([column]) => column)
+  .filter((column) => column !== ends.terms_id && column !== ends.notes)
+
+/** Of ends and corrections. */
 const said = [
-  ends.id,
-  ends.charge_nano,
-  ends.prompt_tokens,
-  ends.cached_tokens,
-  ends.completion_tokens,
-  ends.ttft_ms,
-  ends.duration_ms,
-  ends.basis,
-  ends.ending,
-  ends.failure,
+  ...plainColumns.filter((column) => column !== ends.outcome),
   ends.account_id,
   ends.key_id,
   ends.price_multiplier_bp,
-] as const
+]
 
 /** The hold of the end `x`, whose batch begins with `firstAndLast` at `$2`. */
 export const holdOfEnd = sql`LATERAL (

@@ -25,6 +25,7 @@ import {
   type EndResult,
   endExactly,
   endFields,
+  plainColumns,
 } from "./end-exact.ts"
 import { endLimited, limitedValues } from "./end-limited.ts"
 import { hasNoChange } from "./grants.ts"
@@ -45,19 +46,6 @@ export interface EndOfHold {
     | null
 }
 
-const said = [
-  ends.id,
-  ends.charge_nano,
-  ends.prompt_tokens,
-  ends.cached_tokens,
-  ends.completion_tokens,
-  ends.ttft_ms,
-  ends.duration_ms,
-  ends.outcome,
-  ends.basis,
-  ends.ending,
-  ends.failure,
-] as const
 /** Columns that come through `withHold`. */
 const known = [
   ends.notes,
@@ -100,8 +88,8 @@ WITH locked AS MATERIALIZED (
   WHERE ${a.id} = ANY (${payers}::uuid[]) AND (SELECT count(*) FROM locked) > 0 AND NOT ${a.is_limited} AND ${hasNoChange(a)}
   RETURNING ${a.id}, ${freed} AS freed_nano, ${charged} AS charge_nano
 ), ended AS (
-  INSERT INTO ${ends} (${names(...said, ...known)})
-  SELECT ${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], ${of("x", ends.buckets)}::int[],
+  INSERT INTO ${ends} (${names(...plainColumns, ...known)})
+  SELECT ${allOf("x", ...plainColumns)}, ${of("x", ends.notes)}::text[], ${of("x", ends.buckets)}::int[],
     ${of("x", ends.details)}::jsonb,
     coalesce(${of("x", ends.terms_id)}, hold.terms_id),
     hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp
@@ -134,7 +122,7 @@ WITH hold AS MATERIALIZED (
   WHERE ${a.id} = (SELECT account_id FROM hold) AND NOT ${a.is_limited} AND ${hasNoChange(a)} AND ${lockTimeout}
   RETURNING ${a.id}
 ), inserted AS (
-  INSERT INTO ${ends} (${names(...said, ...known)})
+  INSERT INTO ${ends} (${names(...plainColumns, ...known)})
   SELECT $2::uuid, $3::bigint, $5::int, $6::int, $7::int, $8::int, $9::int, $10::tollgate.end_outcome, $11::tollgate.basis,
     $12::tollgate.ending, $13::tollgate.failure, $14::text[], $15::int[], $16::text::jsonb, coalesce($4::int, hold.terms_id), hold.account_id,
     hold.key_id, hold.amount_nano, hold.margin_bp

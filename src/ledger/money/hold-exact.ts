@@ -97,18 +97,8 @@ const batch = new Batch<Hold>(5, [
   tokenField,
 ])
 
-const asked = [
-  holds.id,
-  holds.account_id,
-  holds.key_id,
-  holds.terms_id,
-  holds.stream,
-  holds.session_id,
-  holds.agent_id,
-  holds.labels_id,
-  holds.held_tokens,
-] as const
-const columns = [...asked, holds.group_path, holds.amount_nano] as const
+const asked = batch.columns.filter((column) => column.table === holds && column !== holds.amount_nano)
+const columns = [...asked, holds.group_path, holds.amount_nano]
 
 /**
  * Holds what fits, and says why the rest does not. `available` and the price multiplier are read from the locked, newest

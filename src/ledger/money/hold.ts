@@ -31,17 +31,12 @@ function canHold(amount: SQL, price_multiplier_bp: SQL): SQL {
 }
 
 /** All columns but `held_at`, which the database sets. */
-const columns = [
-  ...holdFields.map(([column]) => column),
-  ...namedFields.map(([column]) => column),
-  holds.price_multiplier_bp,
-]
-
 const batch = new Batch<Hold>(10, [
   ...holdFields,
   ...namedFields,
   [holds.price_multiplier_bp, (hold) => hold.price_multiplier_bp ?? null],
 ])
+const { columns } = batch
 
 const owners = hidden("$3::uuid[]")
 

@@ -12,21 +12,13 @@ import { clientFields, holdFields, tokenField } from "./hold-exact.ts"
 const STATEMENT_MS = 5_000
 const CHUNK = 2_000
 
-const columns = [
-  ...holdFields.map(([column]) => column),
-  holds.price_multiplier_bp,
-  holds.session_id,
-  holds.agent_id,
-  holds.labels_id,
-  holds.held_tokens,
-]
-
 const batch = new Batch<Hold>(3, [
   ...holdFields,
   [holds.price_multiplier_bp, (hold) => hold.price_multiplier_bp ?? null],
   ...clientFields,
   tokenField,
 ])
+const columns = batch.columns.filter(({ table }) => table === holds)
 
 /**
  * Writes holds that the database has lost (D73), without checks, because their calls were served. Does nothing if the hold
