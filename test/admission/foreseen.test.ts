@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { foreseen } from "../../src/admission/admit.ts"
 import { nextId } from "../../src/id.ts"
@@ -7,12 +7,11 @@ import { getKey } from "../../src/ledger/accounts/keys.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
-import { holdOf, openTestDatabase, settled } from "../ledger/test-database.ts"
+import { holdOf, settled, testDatabase } from "../ledger/test-database.ts"
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 /** Budgets in the order in which they are made, and a call for which some are too small. */
 const budgets = fc.array(

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
 import { archiveOf, detachMonth, dropMonth, noteDump } from "../../src/ledger/archive/archive.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
@@ -15,7 +15,7 @@ import { getCall, listCalls } from "../../src/ledger/reports/calls.ts"
 import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { thrown } from "../support/thrown.ts"
-import { failureOf, falsify, holdOf, lockWaiters, nth, openTestDatabase, settled } from "./test-database.ts"
+import { failureOf, falsify, holdOf, lockWaiters, nth, settled, testDatabase } from "./test-database.ts"
 
 /** D75: months that are detached. One month goes all the way, so the tests are in its order. */
 
@@ -33,7 +33,7 @@ const range = () => ({ from: new Date(made_at.getTime() - 2 * DAY_MS), to: new D
 const wholeDays = () => ({ ...range(), from: floorOf(range().from), to: floorOf(range().to) })
 const floorOf = (at: Date) => new Date(Math.floor(at.getTime() / DAY_MS) * DAY_MS)
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
 const account = await db.account(1_000_000n)
@@ -51,7 +51,6 @@ for (const [table, time] of [
 await db.sql`UPDATE tollgate.accounts SET created_at = '2020-01-01'`
 await falsify(db.sql, (tx) => tx`UPDATE tollgate.credits SET created_at = '2020-01-01'`)
 await sumHours(db.database.upkeep, running)
-afterAll(() => db.close())
 
 async function settledAt(at: Date): Promise<void> {
   const hold = holdOf(account, 10_000n, { id: `${floorId(at).slice(0, 14)}7${nextId().slice(15)}` })

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { readMigrationFiles } from "drizzle-orm/migrator"
@@ -21,13 +21,13 @@ import {
   released,
   silent,
   type TestDatabase,
+  testDatabase,
   until,
 } from "./test-database.ts"
 
 /** D93: an attempt that did not become the answer of its call is an entry of its own, written when it failed. */
 
-const db = await openTestDatabase()
-afterAll(() => db.close())
+const db = await testDatabase()
 
 const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
 

@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import fc from "fast-check"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
@@ -7,14 +7,13 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { Auditor } from "./auditor.ts"
-import { type Account, holdOf, nth, openTestDatabase, released, settled, standings } from "./test-database.ts"
+import { type Account, holdOf, nth, released, settled, standings, testDatabase } from "./test-database.ts"
 
 /**
  * Random batches, one after the other over several connections: every answer and every entry is what the auditor says.
  */
 
-const db = await openTestDatabase()
-afterAll(() => db.close())
+const db = await testDatabase()
 
 /** A step takes some calls, known or new, in any order and more than once. */
 const picks = fc.array(fc.tuple(fc.nat(60), fc.bigInt(0n, 30n), fc.boolean()), {

@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { credit } from "../../src/ledger/accounts/credits.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
@@ -8,14 +8,13 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { balanceAt, type PastBalance } from "../../src/ledger/reports/balance.ts"
-import { type Account, holdOf, openTestDatabase, released, settled } from "./test-database.ts"
+import { type Account, holdOf, released, settled, testDatabase } from "./test-database.ts"
 
 /** D55: every entry has the ledger's time, so what an account had at any moment can be computed. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 const step = fc.record({
   act: fc.constantFrom("hold", "hold", "hold", "settle", "settle", "release", "expire", "close", "credit"),

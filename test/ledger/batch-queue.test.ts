@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import postgres from "postgres"
 import { BatchQueue, batchCap } from "../../src/ledger/database/batch-queue.ts"
@@ -6,13 +6,12 @@ import { Withdrawn } from "../../src/ledger/database/queued.ts"
 import { type Hold, LedgerBusy } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { takes } from "../support/fair-clock.ts"
-import { holdOf, lockAccount, openTestDatabase, settled } from "./test-database.ts"
+import { holdOf, lockAccount, settled, testDatabase } from "./test-database.ts"
 
 /** A queue by itself: what its owner sees of it. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
-afterAll(() => db.close())
 
 /** An item that says what it does to a statement. */
 interface Item {

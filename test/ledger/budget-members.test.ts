@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import {
   type BudgetOrder,
@@ -26,16 +26,15 @@ import {
   lockAccount,
   lockWaiters,
   nth,
-  openTestDatabase,
   settled,
+  testDatabase,
 } from "./test-database.ts"
 
 /** D97: budgets of each end user and of each value of a tag, on a real Postgres. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 const first = () => nth(connections, 0)
 const AUTHOR = { actor: "test", reason: null }

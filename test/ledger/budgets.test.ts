@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import {
   type BudgetOrder,
   type BudgetUpdate,
@@ -23,19 +23,18 @@ import {
   lockAccount,
   lockWaiters,
   OTHER_MODEL,
-  openTestDatabase,
   released,
   settled,
+  testDatabase,
   violations,
 } from "./test-database.ts"
 
 /** D97: budgets of an account, on a real Postgres. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 await makeClock(db)
 const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 const first = () => connections[0] ?? db.connection()
 const AUTHOR = { actor: "test", reason: "because" }

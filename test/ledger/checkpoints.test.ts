@@ -1,4 +1,4 @@
-import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import type { Checkpoint, Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
@@ -7,25 +7,11 @@ import { Lease } from "../../src/ledger/money/lease.ts"
 import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import {
-  call,
-  failureOf,
-  holdOf,
-  LONG_LEASE,
-  nth,
-  openTestDatabase,
-  settled,
-  until,
-  violations,
-} from "./test-database.ts"
+import { call, failureOf, holdOf, LONG_LEASE, nth, settled, testDatabase, until } from "./test-database.ts"
 
 /** D57: what expiry would charge a running call is in the database while it runs, and gone when it has ended. */
 
-const db = await openTestDatabase()
-afterAll(() => db.close())
-afterEach(async () => {
-  expect(await violations(db.sql)).toEqual([])
-})
+const db = await testDatabase({ audited: true })
 
 function checkpoint(id: string, charge_nano: bigint, changes: Partial<Checkpoint> = {}): Checkpoint {
   return { id, charge_nano, basis: "estimate", usage: null, terms_id: null, ...changes }

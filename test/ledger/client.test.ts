@@ -1,11 +1,10 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { LedgerBusy } from "../../src/ledger/entries.ts"
 import { openClientReports } from "../../src/ledger/reports/client.ts"
-import { openTestDatabase } from "./test-database.ts"
+import { testDatabase } from "./test-database.ts"
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const account = await db.account(1_000n)
-afterAll(() => db.close())
 
 const RANGE = { from: new Date(0), to: new Date(86_400_000), by: "day" } as const
 

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { floorId, nextId } from "../../src/id.ts"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
@@ -6,16 +6,15 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
-import { type Account, holdOf, openTestDatabase, settled } from "./test-database.ts"
+import { type Account, holdOf, settled, testDatabase } from "./test-database.ts"
 
 /** D58: the ledger's clock is the database's. Gateways with another one run as processes of their own. */
 
 const HOUR_MS = 3_600_000
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 async function databaseTime(): Promise<number> {
   const [row] = await db.sql`SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms`

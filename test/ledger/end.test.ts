@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { errorCode } from "../../src/ledger/database/database-errors.ts"
@@ -15,19 +15,18 @@ import {
   falsify,
   holdOf,
   lockWaiters,
-  openTestDatabase,
   released,
   settled,
   standings,
+  testDatabase,
   violations,
 } from "./test-database.ts"
 
 /** How holds end, on a real Postgres: exactly once, and the money with them (D13). */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 /** Every hold that was made here, so that an end may go by the lean statement. */
 const made = new Map<string, Hold>()

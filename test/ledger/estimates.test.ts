@@ -1,17 +1,16 @@
-import { afterAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
+import { beforeEach, describe, expect, spyOn, test } from "bun:test"
 import fc from "fast-check"
 import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { EstimateMeasure } from "../../src/ledger/entries.ts"
 import { addEstimates, EstimateQueue, KEPT_DAYS, readEstimates } from "../../src/ledger/queue/estimates.ts"
 import { until } from "../support/gateway.ts"
 import { thrown } from "../support/thrown.ts"
-import { openTestDatabase } from "./test-database.ts"
+import { testDatabase } from "./test-database.ts"
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 beforeEach(async () => {
   await db.sql`DELETE FROM tollgate.estimates`
 })
-afterAll(() => db.close())
 
 const measure: EstimateMeasure = {
   model: `it's "a" model, {1}`,

@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { getAccount } from "../../src/ledger/accounts/accounts.ts"
@@ -13,7 +13,7 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { GrantsModel } from "./grants-model.ts"
-import { type Account, falsify, holdOf, openTestDatabase, settled } from "./test-database.ts"
+import { type Account, falsify, holdOf, settled, testDatabase } from "./test-database.ts"
 
 /** D95: random histories of grants and calls, compared with a model. 100,000 take an hour: `GRANT_HISTORIES=100000`. */
 
@@ -23,13 +23,12 @@ const TIMEOUT_MS = 120_000 + HISTORIES * 500
 
 /** Two for each lane, so that calls of one account come from two gateways at once. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const gateway_id = await db.gateway()
 const lanes: (readonly [DatabaseConnection, DatabaseConnection])[] = Array.from(
   { length: LANES },
   () => [db.connection(), db.connection()] as const,
 )
-afterAll(() => db.close())
 
 type Step =
   | readonly ["credit", amount: number, priority: number, starts_in: number, lasts: number | null]

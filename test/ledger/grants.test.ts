@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { getAccount } from "../../src/ledger/accounts/accounts.ts"
 import { type CreditOrder, credit, voidCredit } from "../../src/ledger/accounts/credits.ts"
@@ -12,14 +12,13 @@ import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
-import { type Account, falsify, holdOf, nth, openTestDatabase, recording, settled } from "./test-database.ts"
+import { type Account, falsify, holdOf, nth, recording, settled, testDatabase } from "./test-database.ts"
 
 /** D95: credit grants and the credit line, on a real Postgres. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 const inMs = (ms: number) => new Date(Date.now() + ms)
 const DAY_MS = 86_400_000

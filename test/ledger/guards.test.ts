@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { DatabaseConnection, Runner } from "../../src/ledger/database/connection.ts"
 import { errorCode, kindOf } from "../../src/ledger/database/database-errors.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
@@ -21,8 +21,8 @@ import {
   holdOf,
   lockAccount,
   lockWaiters,
-  openTestDatabase,
   settled,
+  testDatabase,
   violations,
 } from "./test-database.ts"
 import { exact, lean, limited, one } from "./unguarded.ts"
@@ -34,10 +34,9 @@ import { exact, lean, limited, one } from "./unguarded.ts"
 const LOCK_MS = 5_000
 const WITHIN_MS = 15_000
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connections: [DatabaseConnection, DatabaseConnection] = [db.connection(), db.connection()]
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 /** Runs this statement in place of the real one. */
 function instead(real: Statement, variant: Statement, by: Runner): Runner {

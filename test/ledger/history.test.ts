@@ -1,19 +1,11 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import fc from "fast-check"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import { linesOf, type Part, type Played, Player } from "./player.ts"
-import {
-  type Account,
-  call,
-  LONG_LEASE,
-  nth,
-  openTestDatabase,
-  standings,
-  violations,
-} from "./test-database.ts"
+import { type Account, call, LONG_LEASE, nth, standings, testDatabase, violations } from "./test-database.ts"
 
 /**
  * Random histories, all at once: the ledger is exact at every instant, and every call is in the end where it can be.
@@ -21,10 +13,9 @@ import {
 
 /** Sweeps while others play. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const lease = new Lease(db.connection(), LONG_LEASE)
 const sweeper = new Sweeper(db.connection(), lease, () => {})
-afterAll(() => db.close())
 
 describe("all at once: two gateways here and one in another process, replays, sweeps and deaths", () => {
   const end = fc.oneof(

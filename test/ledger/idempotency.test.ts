@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
@@ -13,18 +13,17 @@ import {
   holdOf,
   lockWaiters,
   nth,
-  openTestDatabase,
   released,
   settled,
+  testDatabase,
   violations,
 } from "./test-database.ts"
 
 /** D43: an `Idempotency-Key` is one hold, on a real Postgres, whoever asks and however many at once. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 const ask = (...holds: Hold[]) => holdBatch(nth(connections, 0), gateway_id, holds, 300)
 

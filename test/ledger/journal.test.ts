@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { beforeAll, describe, expect, test } from "bun:test"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
@@ -6,16 +6,15 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import type { Grouping } from "../../src/wire/usage-report.ts"
-import { type Account, falsify, holdOf, openTestDatabase, settled } from "./test-database.ts"
+import { type Account, falsify, holdOf, settled, testDatabase } from "./test-database.ts"
 
 /** The journal: entries are added and never changed, not even to correct them (D13, D55). */
 
 const DAY_MS = 86_400_000
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 /** A hold that has expired by its checkpoint of 40, and used 5, 4 and 3 tokens until then. */
 async function expired(account: Account) {

@@ -1,9 +1,9 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { checkDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { OTHER } from "../../src/ledger/schema/labels.ts"
-import { FIRST, falsify, openTestDatabase } from "./test-database.ts"
+import { FIRST, falsify, testDatabase } from "./test-database.ts"
 
 /** D94: sums by end user and tag are those of the journal, whatever is summed up already. */
 
@@ -14,10 +14,9 @@ const span = { from: new Date(FIRST_DAY), to: new Date(FIRST_DAY + DAYS * DAY_MS
 /** More than have sums of their own in a day. */
 const MANY = 10_050
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const account = await db.account(10n ** 12n)
 const crowded = await db.account(10n ** 12n)
-afterAll(() => db.close())
 
 interface Call {
   readonly labels_id: number | null

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Runner } from "../../src/ledger/database/connection.ts"
@@ -15,19 +15,18 @@ import {
   falsify,
   holdOf,
   keyOf,
-  openTestDatabase,
   recording,
   released,
+  testDatabase,
 } from "./test-database.ts"
 
 /** D94: the end users and tags of calls, interned beside the journal. */
 
 const LOCK_MS = 300
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 const labelled = ({ account_id }: Account, changes: Partial<Labelled> = {}): Labelled => ({
   account_id,

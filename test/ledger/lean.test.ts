@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
@@ -29,10 +29,10 @@ import {
   lockWaiters,
   nth,
   OTHER_MODEL,
-  openTestDatabase,
   recording,
   released,
   settled,
+  testDatabase,
   violations,
 } from "./test-database.ts"
 
@@ -40,12 +40,11 @@ import {
 
 const LOCK_MS = 300
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const alive_id = await db.gateway()
 const dead_id = await db.gateway()
 await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
-afterAll(() => db.close())
 
 /** A way to ask for one call, on a connection of its own. `hold` is what an end is believed to free. */
 interface Way {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { afterEach, describe, expect, test } from "bun:test"
 import { alignIds, nextId } from "../../src/id.ts"
 import { type Hold, LedgerUnavailable } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
@@ -13,9 +13,9 @@ import {
   holdOf,
   LONG_LEASE,
   lockAccount,
-  openTestDatabase,
   released,
   settled,
+  testDatabase,
   violations,
 } from "./test-database.ts"
 
@@ -23,8 +23,7 @@ import {
 
 const EXPIRE_MS = 400
 
-const db = await openTestDatabase()
-afterAll(() => db.close())
+const db = await testDatabase()
 afterEach(async () => {
   expect(await violations(db.sql)).toEqual([])
   // What one test left lapsing must not be found by the next one.

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
 import { QUEUE_LIMIT } from "../../src/ledger/database/batch-queue.ts"
@@ -6,28 +6,13 @@ import { openDatabase } from "../../src/ledger/database/database.ts"
 import type { DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
 import type { StatementKind } from "../../src/ledger/events.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import {
-  call,
-  failureOf,
-  holdOf,
-  lockAccount,
-  openTestDatabase,
-  released,
-  settled,
-  violations,
-} from "./test-database.ts"
+import { call, failureOf, holdOf, lockAccount, released, settled, testDatabase } from "./test-database.ts"
 
 /** The ledger as the calls see it. */
 
-const db = await openTestDatabase()
+const db = await testDatabase({ audited: true })
 const proxy = await DatabaseProxy.start(db.address)
-afterAll(async () => {
-  await db.close()
-  await proxy.stop()
-})
-afterEach(async () => {
-  expect(await violations(db.sql)).toEqual([])
-})
+afterAll(() => proxy.stop())
 
 async function counted(options: Partial<DatabaseLedgerOptions> = {}) {
   const database = await openDatabase(proxy.address)

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { floorId } from "../../src/id.ts"
 import { addMonths, JOURNAL_TABLES } from "../../src/ledger/archive/months.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
@@ -16,24 +16,15 @@ import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import { thrown } from "../support/thrown.ts"
-import {
-  call,
-  failureOf,
-  holdOf,
-  lockWaiters,
-  openTestDatabase,
-  recording,
-  settled,
-} from "./test-database.ts"
+import { call, failureOf, holdOf, lockWaiters, recording, settled, testDatabase } from "./test-database.ts"
 
 /** D71: the journal by months. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
 const account = await db.account(1_000_000n)
 await addMonths(db.database.upkeep)
-afterAll(() => db.close())
 
 /** The month that is `ahead` of the present one, as its first day. */
 function monthAt(ahead: number): Date {

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { floorId, nextId } from "../../src/id.ts"
 import { changeBudget, createBudget } from "../../src/ledger/accounts/budgets.ts"
@@ -11,15 +11,7 @@ import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import type { RateLeft } from "../../src/wire/budget.ts"
 import { makeClock, stopClock, WoundSession } from "./budget-clock.ts"
 import { admit, keepRoom, ModelRate, type RateCall } from "./rate-model.ts"
-import {
-  type Account,
-  holdOf,
-  keyOf,
-  openTestDatabase,
-  released,
-  settled,
-  violations,
-} from "./test-database.ts"
+import { type Account, holdOf, keyOf, released, settled, testDatabase, violations } from "./test-database.ts"
 
 /** D99: every verdict of the statement that holds is that of a model, and never more than the limit is let through. */
 
@@ -28,12 +20,11 @@ const SEED = Number(process.env.RATE_SEED ?? 1)
 const BEGINS = Math.floor(Date.now() / 60_000) * 60_000 + 777
 const AUTHOR = { actor: "test", reason: null }
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 await makeClock(db)
 await stopClock(db)
 await addMonths(db.database.operators)
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 const rate = fc.record({
   key: fc.option(fc.nat(1)),

@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -6,7 +6,7 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { addReconciled, reconciled } from "../../src/ledger/reports/reconciliation.ts"
-import { falsify, holdOf, openTestDatabase, released, settled } from "./test-database.ts"
+import { falsify, holdOf, released, settled, testDatabase } from "./test-database.ts"
 
 /** D98: the sums that a provider's report is compared with. */
 
@@ -15,11 +15,10 @@ const NINE_MS = Date.parse("2026-11-20T09:00:00Z")
 /** What 3 tokens, one of them cached, and 2 of completion cost. */
 const COST_NANO = 4_525n
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
 const account = await db.account(1_000_000n)
-afterAll(() => db.close())
 
 /** A call that began and ended at these minutes after nine. */
 async function call(began: number, ended: number, endOf: ((id: string) => End) | "expired"): Promise<string> {

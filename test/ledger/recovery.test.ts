@@ -13,8 +13,8 @@ import {
   falsify,
   holdOf,
   LONG_LEASE,
-  openTestDatabase,
   settled,
+  testDatabase,
   unheldIn,
   until,
   violations,
@@ -27,12 +27,9 @@ const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
 /** What 3 tokens, one of them cached, and 2 of completion cost. */
 const COST = 5n
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const proxy = await DatabaseProxy.start(db.address)
-afterAll(async () => {
-  await db.close()
-  await proxy.stop()
-})
+afterAll(() => proxy.stop())
 afterEach(async () => {
   expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 })

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { appendFile, mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
@@ -10,21 +10,16 @@ import {
   call,
   holdOf,
   lockAccount,
-  openTestDatabase,
   settled,
   silent,
+  testDatabase,
   unheldIn,
   until,
-  violations,
 } from "./test-database.ts"
 
 /** D27: what one process has spooled, another one writes into the ledger, once. */
 
-const db = await openTestDatabase()
-afterAll(() => db.close())
-afterEach(async () => {
-  expect(await violations(db.sql)).toEqual([])
-})
+const db = await testDatabase({ audited: true })
 
 const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
 

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
@@ -14,10 +14,10 @@ import {
   failureOf,
   falsify,
   holdOf,
-  openTestDatabase,
   SECOND,
   settled,
   standings,
+  testDatabase,
   until,
   violations,
 } from "./test-database.ts"
@@ -31,14 +31,13 @@ function overAfterMs(ahead: number): number {
 }
 const running = () => false
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
 const account = await db.account(1_000_000n)
 await addMonths(db.database.upkeep)
 const [row] = await db.sql`SELECT min(month)::text AS month FROM tollgate.months`
 const month = String(row?.month)
-afterAll(() => db.close())
 
 const seal = async (ahead = 0): Promise<Sealed | undefined> =>
   (await sealMonth(db.database.upkeep, running, overAfterMs(ahead)))?.sealed

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
@@ -16,19 +16,18 @@ import {
   lockAccount,
   lockWaiters,
   nth,
-  openTestDatabase,
   released,
   settled,
+  testDatabase,
   until,
   violations,
 } from "./test-database.ts"
 
 /** D42: what a key may spend in a day or a month, on a real Postgres. */
 
-const db = await openTestDatabase()
+const db = await testDatabase()
 const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
 const gateway_id = await db.gateway()
-afterAll(() => db.close())
 
 const first = () => connections[0] ?? db.connection()
 /** Every hold that was asked for here, so that an end may go by the lean statement. */

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { appendFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -7,12 +7,11 @@ import { nextId } from "../../src/id.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import { lineOf, parseLine, Spool } from "../../src/ledger/queue/spool.ts"
 import { attemptFailures, bases, endings, failures, notes } from "../../src/wire/call.ts"
-import { openTestDatabase, settled, silent } from "./test-database.ts"
+import { settled, silent, testDatabase } from "./test-database.ts"
 
 /** D27: an end that the ledger does not take is on the disk, survives its process, and is read by others. */
 
-const db = await openTestDatabase()
-afterAll(() => db.close())
+const db = await testDatabase()
 
 function listening() {
   const errors: string[] = []

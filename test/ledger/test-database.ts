@@ -1,3 +1,4 @@
+import { afterAll, afterEach, expect } from "bun:test"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -50,6 +51,17 @@ export interface TestDatabase {
   account(balance_nano: bigint): Promise<Account>
   folder(): Promise<string>
   close(): Promise<void>
+}
+
+/** The database of a test file, closed after its last test. `audited`: each test must leave a journal that adds up. */
+export async function testDatabase({ audited = false } = {}): Promise<TestDatabase> {
+  const db = await openTestDatabase()
+  afterAll(() => db.close())
+  if (audited)
+    afterEach(async () => {
+      expect(await violations(db.sql)).toEqual([])
+    })
+  return db
 }
 
 export async function openTestDatabase(): Promise<TestDatabase> {

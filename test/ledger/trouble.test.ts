@@ -1,4 +1,4 @@
-import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { SQL } from "bun"
 import { sql } from "drizzle-orm"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
@@ -19,25 +19,18 @@ import {
   failureOf,
   holdOf,
   lockAccount,
-  openTestDatabase,
   released,
   settled,
   silent,
+  testDatabase,
   until,
-  violations,
 } from "./test-database.ts"
 
 /** What the ledger does when something is in the way: a lock, a row that cannot be written, the network, the server. */
 
-const db = await openTestDatabase()
+const db = await testDatabase({ audited: true })
 const proxy = await DatabaseProxy.start(db.address)
-afterAll(async () => {
-  await db.close()
-  await proxy.stop()
-})
-afterEach(async () => {
-  expect(await violations(db.sql)).toEqual([])
-})
+afterAll(() => proxy.stop())
 
 /** A ledger behind the proxy, and what it tells of its statements. */
 async function behindProxy() {
