@@ -1,15 +1,16 @@
-import { nextId, parseId } from "../id.ts"
+import { nextId } from "../id.ts"
 import { AccountBody, BalanceBody } from "../wire/admin.ts"
 import { accountSorts } from "../wire/admin-query.ts"
 import { CreditedBody, GrantBody } from "../wire/credit-bodies.ts"
 import { creditKinds } from "../wire/credits.ts"
 import { ForgottenEndUser } from "../wire/labels.ts"
 import { MoveBody } from "../wire/moves.ts"
-import { type AdminContext, adminCommand, listAll, listCommand, timeAhead, timeOf } from "./admin-command.ts"
+import { type AdminContext, adminCommand, listAll, listCommand } from "./admin-command.ts"
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
 import type { Group } from "./command.ts"
 import { briefMoment } from "./moment.ts"
 import { columnsOf, linesOf, usd } from "./screen.ts"
+import { idNamed, REASON, timeAhead, timeOf } from "./typed-words.ts"
 
 /** `tollgate accounts`: the accounts that pay for calls. */
 
@@ -44,10 +45,7 @@ const list = listCommand({
     accountColumn("created_at", { spare: 3 }),
   ],
   empty: "No accounts yet. Create one: tollgate accounts create NAME",
-  path: async ({ search, sort }) => [
-    "/accounts",
-    { ...(search !== undefined && { search }), ...(sort !== undefined && { sort }) },
-  ],
+  path: async (query) => ["/accounts", query],
 })
 
 const show = adminCommand({
@@ -68,17 +66,12 @@ const balance = adminCommand({
   async run({ account, at }, context) {
     if (at === undefined)
       throw new UsageError('--at is required; "tollgate accounts show" shows the current balance')
-    const query = new URLSearchParams({ at: timeOf("--at", at) })
+    const time = timeOf("--at", at)
     const id = await accountId(context, account)
-    const found = await context.client.get(`/accounts/${id}/balance?${query}`, BalanceBody)
+    const found = await context.client.get(`/accounts/${id}/balance`, BalanceBody, { at: time })
     const line = linesOf(BalanceBody, found)
-    context.showCard(found, () => [
-      line("account_id"),
-      line("at"),
-      line("balance"),
-      line("held"),
-      line("available"),
-    ])
+    const fields = ["account_id", "at", "balance", "held", "available"] as const
+    context.showCard(found, () => fields.map((field) => line(field)))
   },
 })
 
@@ -106,7 +99,7 @@ const create = adminCommand({
       context.client.post("/accounts", { id, name, external_id, price_multiplier }, AccountBody),
     )
     showAccount(context, made)
-    const alike = await listAll(context, "/accounts", { search: made.name }, AccountBody, EVERY)
+    const alike = await listAll(context, "/accounts", { search: made.name }, AccountBody)
     if (alike.data.some((other) => other.name === made.name && other.id !== made.id))
       context.remark("Another account has the same name, so commands accept only the ids of these accounts.")
   },
@@ -230,7 +223,7 @@ export const credit = adminCommand({
   words: {
     ...ACCOUNT,
     "<amount>": "USD with at most nine decimals; a negative amount is a correction",
-    "--reason <TEXT>": "the reason, recorded in the journal",
+    ...REASON,
     "--id <UUID>": "your own id for the credit: a repeat with the same id moves no money",
     "--kind <KIND>": `the kind: ${creditKinds.join(", ")}`,
     "--priority <NUMBER>": "0 to 100: calls spend the smallest first (default: 50)",
@@ -257,8 +250,8 @@ export const credit = adminCommand({
       reason,
       kind,
       priority: priority === undefined ? undefined : Number(priority),
-      effective_at: effective === undefined ? undefined : timeAhead("--effective", effective),
-      expires_at: expires === undefined ? undefined : timeAhead("--expires", expires),
+      effective_at: timeAhead("--effective", effective),
+      expires_at: timeAhead("--expires", expires),
       source_ref: ref,
       call_id: call,
     }
@@ -273,10 +266,7 @@ export const credit = adminCommand({
 const voidCredit = adminCommand({
   summary: "Take back what is left of a credit",
   details: "Open calls can still spend what they hold of it; the rest of that is taken back when they end.",
-  words: {
-    "<credit>": 'the id of the credit, as shown by "tollgate accounts credits"',
-    "--reason <TEXT>": "the reason, recorded in the journal",
-  },
+  words: { "<credit>": 'the id of the credit, as shown by "tollgate accounts credits"', ...REASON },
   examples: [
     [
       "tollgate accounts void-credit 019f8b1c-1111-7000-a3f0-7c2b9d8e6f51",
@@ -386,21 +376,10 @@ function stateOf({ suspended }: AccountBody): string {
   return suspended ? "suspended" : "active"
 }
 
-/** The id of the account that `word` names. Names need not be unique, so an ambiguous name is an error: a guess could credit the wrong account. */
-export async function accountId(context: AdminContext, word: string): Promise<string> {
-  const id = parseId(word)
-  if (id !== null) return id
-  const { data } = await listAll(context, "/accounts", { search: word }, AccountBody, EVERY)
-  const ids = data
-    .filter((account) => account.name === word || account.external_id === word)
-    .map(({ id }) => id)
-  const [found] = ids
-  if (found === undefined)
-    throw new CliError(`no account is named "${word}": "tollgate accounts" lists all accounts`)
-  if (ids.length === 1) return found
-  throw new CliError(
-    `${ids.length} accounts are named "${word}": use the id of one of them: ${ids.join(", ")}`,
-  )
+/** The id of the account with this id, external id or name. */
+export function accountId(context: AdminContext, word: string): Promise<string> {
+  return idNamed(word, "account", "accounts", async () => {
+    const { data } = await listAll(context, "/accounts", { search: word }, AccountBody)
+    return data.filter(({ name, external_id }) => name === word || external_id === word)
+  })
 }
-
-export const EVERY = { limit: Number.POSITIVE_INFINITY, after: null }

@@ -25,6 +25,16 @@ interface AdminConnection {
   readonly close: () => Promise<void>
 }
 
+/** The parameters of a query string. Those that are undefined are left out. */
+export type Query = Readonly<Record<string, string | undefined>>
+
+function withQuery(path: string, query: Query): string {
+  const given = Object.entries(query).flatMap(([name, text]): [string, string][] =>
+    text === undefined ? [] : [[name, text]],
+  )
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`
+}
+
 /** A client of the `/admin` API, over HTTP or directly over the database. */
 export class AdminClient {
   readonly #target: Target
@@ -42,8 +52,8 @@ export class AdminClient {
     this.#base = withoutSlashes(connection.base)
   }
 
-  get<S extends TSchema>(path: string, schema: S): Promise<Static<S>> {
-    return this.#ask("GET", path, schema)
+  get<S extends TSchema>(path: string, schema: S, query: Query = {}): Promise<Static<S>> {
+    return this.#ask("GET", withQuery(path, query), schema)
   }
 
   /** As `post`, and whether this request made it (201), not an earlier one. */
@@ -64,8 +74,8 @@ export class AdminClient {
   }
 
   /** The lines of JSON of an answer that may take as long as it likes, as they come. */
-  async *lines<S extends TSchema>(path: string, schema: S): AsyncGenerator<Static<S>> {
-    const { body } = await this.#request("GET", path)
+  async *lines<S extends TSchema>(path: string, schema: S, query: Query): AsyncGenerator<Static<S>> {
+    const { body } = await this.#request("GET", withQuery(path, query))
     let rest = ""
     for await (const chunk of body?.pipeThrough(new TextDecoderStream()) ?? []) {
       const lines = (rest + chunk).split("\n")

@@ -3,10 +3,9 @@ import { sourcesWith } from "../start/setup.ts"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
 import { csvOf, ndjsonOf, rowsOf } from "../wire/csv.ts"
-import { type AdminClient, openAdminClient } from "./admin-client.ts"
+import { type AdminClient, openAdminClient, type Query } from "./admin-client.ts"
 import { UsageError } from "./cli-error.ts"
 import { type CommandWords, type Given, type Leaf, type LeafDefinition, typed } from "./command.ts"
-import { parseMoment } from "./moment.ts"
 import { type CardLine, type Column, card, type Screen, table } from "./screen.ts"
 import { DEFAULT_URL, findTarget } from "./target.ts"
 
@@ -25,7 +24,7 @@ export interface AdminContext {
   remark(text: string): void
 }
 
-interface ShownTable<Row> {
+export interface ShownTable<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly Column<Row>[]
   readonly empty: string
@@ -98,10 +97,8 @@ type ListDefinition<W, S extends TSchema> = Omit<LeafDefinition<W>, "run"> & {
   readonly entry: S
   readonly columns: readonly Column<Static<S>>[]
   readonly empty: string
-  path(given: Given<W>, context: AdminContext): Promise<readonly [path: string, query?: QueryParameters]>
+  path(given: Given<W>, context: AdminContext): Promise<readonly [path: string, query?: Query]>
 }
-
-type QueryParameters = Readonly<Record<string, string>>
 
 /** A command that lists the entries of the API at a path. */
 export function listCommand<const W extends CommandWords, S extends TSchema>(
@@ -129,10 +126,12 @@ interface Extent {
   readonly after: string | null
 }
 
+const EVERY: Extent = { limit: Number.POSITIVE_INFINITY, after: null }
+
 function extentOf({ limit, all, ...given }: Given<typeof LIST_WORDS>, shows_rows: boolean): Extent {
   const after = given.after ?? null
   if (all && limit !== undefined) throw new UsageError("--all and --limit cannot be combined")
-  if (all || (shows_rows && limit === undefined)) return { limit: Number.POSITIVE_INFINITY, after }
+  if (all || (shows_rows && limit === undefined)) return { ...EVERY, after }
   if (limit === undefined) return { limit: DEFAULT_LIMIT, after }
   if (!/^[1-9]\d{0,6}$/.test(limit)) throw new UsageError("--limit: expected an integer from 1 to 9999999")
   return { limit: Number(limit), after }
@@ -142,16 +141,15 @@ function extentOf({ limit, all, ...given }: Given<typeof LIST_WORDS>, shows_rows
 export async function listAll<S extends TSchema>(
   { client }: AdminContext,
   path: string,
-  query: QueryParameters,
+  query: Query,
   entry: S,
-  { limit, after }: Extent,
+  { limit, after }: Extent = EVERY,
 ) {
   const data: Static<S>[] = []
   let next = after
   do {
-    const page = String(Math.min(limit - data.length, MAX_PAGE))
-    const parameters = new URLSearchParams({ ...query, limit: page, ...(next !== null && { after: next }) })
-    const list = await client.get(`${path}?${parameters}`, listOf(entry))
+    const page = { limit: String(Math.min(limit - data.length, MAX_PAGE)), after: next ?? undefined }
+    const list = await client.get(path, listOf(entry), { ...query, ...page })
     data.push(...list.data)
     next = list.next
   } while (next !== null && data.length < limit)
@@ -167,18 +165,4 @@ export async function* partsOf<Part extends { readonly next: string | null }>(
     yield part
     from = part.next
   }
-}
-
-/** A time in the past that was typed, in RFC 3339. */
-export function timeOf(flag: string, text: string): string {
-  const time = parseMoment(text, Date.now())
-  if (time === null) throw new UsageError(`${flag}: expected 2026-11-21, an RFC 3339 time, or 24h`)
-  return time
-}
-
-/** A time to come that was typed, in RFC 3339. */
-export function timeAhead(flag: string, text: string): string {
-  const time = parseMoment(text, Date.now(), "ahead")
-  if (time === null) throw new UsageError(`${flag}: expected 2027-12-31, an RFC 3339 time, or 30d`)
-  return time
 }

@@ -1,19 +1,18 @@
-import { parseId } from "../id.ts"
 import { BUDGET_EVENT, printLogged, printSelected } from "../wire/budget.ts"
 import { BudgetBody } from "../wire/budget-bodies.ts"
 import { BudgetLogBody } from "../wire/events.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
 import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
-import type { Group } from "./command.ts"
+import type { Given, Group } from "./command.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
 import { type CardLine, columnsOf, linesOf as fieldLines } from "./screen.ts"
+import { idOf, REASON } from "./typed-words.ts"
 
 /** `tollgate budget`: the budgets of an account (D97). */
 
 const BUDGET = { "<budget>": 'the id of the budget, as shown by "tollgate budget list"' } as const
 const EXAMPLE = "019f8b1c-6666-7000-9d4e-1a6b8c0f7e32"
-const REASON = { "--reason <TEXT>": "the reason, recorded in the journal" } as const
 const SETTINGS = {
   "--name <NAME>": "its name, which errors show",
   "--mode <MODE>": "hard (the default) refuses calls, alert only counts",
@@ -105,17 +104,15 @@ const create = adminCommand({
   },
 })
 
-interface Selectors {
-  readonly key?: string | undefined
-  readonly group?: string | undefined
-  readonly model?: string | undefined
-  readonly "end-user"?: string | undefined
-  readonly "each-end-user"?: true | undefined
-  readonly tag?: string | undefined
-}
-
 /** The calls that count, and a name for the budget, without that of an end user, because erasure would not remove it. */
-function selectedBy({ key, group, model, tag, "end-user": end_user, "each-end-user": each }: Selectors) {
+function selectedBy({
+  key,
+  group,
+  model,
+  tag,
+  "end-user": end_user,
+  "each-end-user": each,
+}: Given<typeof SELECTORS>) {
   const given = Object.entries({ key, group, model, tag, end_user }).filter(([, text]) => text !== undefined)
   if (each) given.push(["end_user", undefined])
   const [[selector, selected] = ["all", undefined], ...others] = given
@@ -188,19 +185,9 @@ export const budget: Group = {
   commands: { list, log, create, change, raise, reset, delete: remove },
 }
 
-function budgetId(word: string): string {
-  const id = parseId(word)
-  if (id !== null) return id
-  throw new UsageError(`"${word}" is not a budget id: "tollgate budget list ACCOUNT" lists the ids`)
-}
+const budgetId = (word: string) => idOf(word, "a budget", '"tollgate budget list ACCOUNT" lists the ids')
 
-interface Settings {
-  readonly name?: string | undefined
-  readonly mode?: string | undefined
-  readonly thresholds?: string | undefined
-}
-
-function fieldsOf({ name, mode, thresholds }: Settings) {
+function fieldsOf({ name, mode, thresholds }: Given<typeof SETTINGS>) {
   return { name, mode, thresholds: thresholds?.split(",").map(Number) }
 }
 

@@ -1,10 +1,9 @@
-import { parseId } from "../id.ts"
 import { lineLabel, priceUnit } from "../kinds.ts"
 import { CallBody } from "../wire/admin.ts"
 import { failures, operationNames, states } from "../wire/call.ts"
 import { accountId } from "./accounts.ts"
-import { type AdminContext, adminCommand, listCommand, timeOf } from "./admin-command.ts"
-import { UsageError } from "./cli-error.ts"
+import type { Query } from "./admin-client.ts"
+import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import type { Given } from "./command.ts"
 import { tagsText } from "./keys.ts"
 import { briefMoment, span } from "./moment.ts"
@@ -19,6 +18,7 @@ import {
   table,
   usd,
 } from "./screen.ts"
+import { idOf, timeOf } from "./typed-words.ts"
 
 /** The filter flags: account, key, model and time range. */
 export const CALL_WORDS = {
@@ -29,20 +29,17 @@ export const CALL_WORDS = {
   "--to <TIME>": "end of the range, exclusive",
 } as const
 
-/** The query string of the filter flags; `others` are passed on unchanged. */
+/** The query of the filter flags; `others` are passed on unchanged. */
 export async function callQuery(
   context: AdminContext,
   { account, from, to, ...others }: Partial<Given<typeof CALL_WORDS>>,
-): Promise<Record<string, string>> {
-  const query = {
+): Promise<Query> {
+  return {
     account: account && (await accountId(context, account)),
     from: from && timeOf("--from", from),
     to: to && timeOf("--to", to),
     ...others,
   }
-  return Object.fromEntries(
-    Object.entries(query).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
-  )
 }
 
 const column = columnsOf(CallBody)
@@ -84,7 +81,7 @@ export const calls = listCommand({
   empty: "No calls found. Refused calls: tollgate refusals. Token counts are in the metrics only.",
   path: async ({ "end-user": end_user, ...given }, context) => [
     "/calls",
-    await callQuery(context, { ...given, ...(end_user !== undefined && { end_user }) }),
+    { ...(await callQuery(context, given)), end_user },
   ],
 })
 
@@ -99,8 +96,7 @@ export const receipt = adminCommand({
   words: { "<id>": "the id of the call: the x-request-id of its response" },
   examples: [["tollgate receipt 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40", "tokens, prices, charge and outcome"]],
   async run({ id: word }, context) {
-    const id = parseId(word)
-    if (id === null) throw new UsageError(`"${word}" is not a call id: use the x-request-id of the response`)
+    const id = idOf(word, "a call", "use the x-request-id of the response")
     const call = await context.client.get(`/calls/${id}`, CallBody)
     context.show(call, () => receiptText(call, context.screen))
   },

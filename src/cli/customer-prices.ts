@@ -1,16 +1,14 @@
-import { parseId } from "../id.ts"
 import { CustomerPriceBody } from "../wire/customer-prices.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
-import { type AdminContext, adminCommand, listCommand, timeAhead } from "./admin-command.ts"
-import { UsageError } from "./cli-error.ts"
+import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import type { Group } from "./command.ts"
 import { moment } from "./moment.ts"
 import { type CardLine, columnsOf, linesOf as fieldLines } from "./screen.ts"
+import { idOf, pairsIn, REASON, SPAN, timeAhead } from "./typed-words.ts"
 
 /** `tollgate customer-price`: prices of one customer (D100). */
 
 const EXAMPLE = "019f8b1c-7777-7000-9d4e-1a6b8c0f7e32"
-const REASON = { "--reason <TEXT>": "the reason, recorded in the journal" } as const
 
 const column = columnsOf(CustomerPriceBody)
 
@@ -23,12 +21,12 @@ const list = listCommand({
     column("id"),
     column("model", { of: ({ model }) => model ?? "all models", least: 8 }),
     column("price_multiplier", { of: priceOf, least: 12 }),
-    column("from", { of: ({ from }) => moment(from) }),
-    column("until", { of: ({ until }) => (until === null ? "" : moment(until)) }),
+    column("from"),
+    column("until"),
     column("state"),
     column("price_list_id", { spare: 1 }),
     column("set_by", { spare: 2 }),
-    column("reason", { of: ({ reason }) => reason ?? "", spare: 3 }),
+    column("reason", { spare: 3 }),
   ],
   empty:
     "This account has no prices of its own. Set one: tollgate customer-price set ACCOUNT --multiplier 0.9",
@@ -43,8 +41,7 @@ const set = adminCommand({
     "--model <NAME>": "the model (default: all models)",
     "--multiplier <FACTOR>": "the factor for the configured prices, such as 0.9",
     "--prices <KIND=PRICE,...>": "prices by kind, such as input=0.2,output=1.6, in place of a factor",
-    "--from <TIME>": "when it begins: 2027-01-01, an RFC 3339 time, or 48h (default: now)",
-    "--until <TIME>": "when it ends (default: when you end it)",
+    ...SPAN,
     ...REASON,
   },
   examples: [
@@ -58,9 +55,9 @@ const set = adminCommand({
     const fields = {
       model,
       price_multiplier: multiplier,
-      prices: prices === undefined ? undefined : pricesIn(prices),
-      from: from === undefined ? undefined : timeAhead("--from", from),
-      until: until === undefined ? undefined : timeAhead("--until", until),
+      prices: prices && pricesIn(prices),
+      from: timeAhead("--from", from),
+      until: timeAhead("--until", until),
       reason,
     }
     const id = await accountId(context, account)
@@ -77,12 +74,8 @@ const end = adminCommand({
   },
   examples: [[`tollgate customer-price end ${EXAMPLE} --reason "Contract cancelled"`, "from now on"]],
   async run({ price, at, reason }, context) {
-    const id = parseId(price)
-    if (id === null)
-      throw new UsageError(
-        `"${price}" is not a price id: "tollgate customer-price list ACCOUNT" lists the ids`,
-      )
-    const fields = { at: at === undefined ? undefined : timeAhead("--at", at), reason }
+    const id = idOf(price, "a price", '"tollgate customer-price list ACCOUNT" lists the ids')
+    const fields = { at: timeAhead("--at", at), reason }
     show(context, await context.client.post(`/prices/${id}/end`, fields, CustomerPriceBody))
   },
 })
@@ -95,9 +88,7 @@ export const customerPrice: Group = {
 function pricesIn(words: string): Record<string, unknown> {
   const prices: Record<string, string> = {}
   const tool_run: Record<string, string> = {}
-  for (const word of words.split(",")) {
-    const [kind, price, ...rest] = word.split("=")
-    if (!kind || !price || rest.length > 0) throw new UsageError("--prices: expected KIND=PRICE,KIND=PRICE")
+  for (const [kind, price] of pairsIn("--prices", words, "KIND=PRICE,KIND=PRICE")) {
     if (kind.startsWith("tool_run.")) tool_run[kind.slice("tool_run.".length)] = price
     else prices[kind] = price
   }

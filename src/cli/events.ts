@@ -1,8 +1,10 @@
 import { eventTypes, FeedLine, MAX_EVENTS } from "../wire/events.ts"
-import { type AdminContext, adminCommand, timeOf } from "./admin-command.ts"
+import type { Query } from "./admin-client.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import { briefMoment } from "./moment.ts"
 import { columnsOf } from "./screen.ts"
+import { timeOf } from "./typed-words.ts"
 
 const DEFAULT_LIMIT = "20"
 /** Longest wait of one request of `--follow`. */
@@ -31,9 +33,7 @@ export const events = adminCommand({
   async run({ after, from, types, limit, follow = false }, context) {
     if (after !== undefined && from !== undefined)
       throw new UsageError("--after and --from cannot be combined")
-    const start =
-      after === undefined ? (from === undefined ? {} : { from: timeOf("--from", from) }) : { after }
-    const query = { ...start, limit: limit ?? DEFAULT_LIMIT, ...(types !== undefined && { types }) }
+    const query = { after, from: from && timeOf("--from", from), types, limit: limit ?? DEFAULT_LIMIT }
     if (follow) await followed(context, query)
     else if (context.shows_rows && limit === undefined) showEvents(context, await all(context, query), query)
     else showEvents(context, await linesOf(context, query), query)
@@ -41,20 +41,19 @@ export const events = adminCommand({
 })
 
 /** All events that there are now. A page can be short before the last, so the end is an empty one. */
-async function all(context: AdminContext, query: Record<string, string>): Promise<FeedLine[]> {
+async function all(context: AdminContext, query: Query): Promise<FeedLine[]> {
   const data: FeedLine[] = []
-  const { from: _from, ...others } = query
   let asked = query
   for (;;) {
     const page = await linesOf(context, { ...asked, limit: String(MAX_EVENTS) })
     const cursor = page.at(-1)?.cursor
     if (cursor === undefined) return data
     data.push(...page)
-    asked = { ...others, after: cursor }
+    asked = { ...query, from: undefined, after: cursor }
   }
 }
 
-function showEvents(context: AdminContext, data: readonly FeedLine[], query: Record<string, string>): void {
+function showEvents(context: AdminContext, data: readonly FeedLine[], query: Query): void {
   const next = data.at(-1)?.cursor ?? query.after ?? null
   context.showTable(
     { data, next },
@@ -73,20 +72,18 @@ function showEvents(context: AdminContext, data: readonly FeedLine[], query: Rec
   if (next !== null) context.remark(`The feed continues with: --after ${next}`)
 }
 
-async function followed(context: AdminContext, query: Record<string, string>): Promise<never> {
+async function followed(context: AdminContext, query: Query): Promise<never> {
   let asked = query
   for (;;) {
     const lines = await linesOf(context, { ...asked, wait: WAIT_S })
     for (const line of lines) context.screen.print(JSON.stringify(line))
     const cursor = lines.at(-1)?.cursor
-    if (cursor === undefined) continue
-    const { from: _from, ...others } = query
-    asked = { ...others, after: cursor }
+    if (cursor !== undefined) asked = { ...query, from: undefined, after: cursor }
   }
 }
 
-function linesOf({ client }: AdminContext, query: Record<string, string>): Promise<FeedLine[]> {
-  return Array.fromAsync(client.lines(`/events?${new URLSearchParams(query)}`, FeedLine))
+function linesOf({ client }: AdminContext, query: Query): Promise<FeedLine[]> {
+  return Array.fromAsync(client.lines("/events", FeedLine, query))
 }
 
 function amountOf({ data }: FeedLine): string | null {

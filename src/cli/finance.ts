@@ -2,10 +2,11 @@ import { writeFile } from "node:fs/promises"
 import { StatementBody, statementRows, TrialBalanceBody } from "../wire/statement.ts"
 import { statementHtml } from "../wire/statement-html.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
-import { adminCommand, timeOf } from "./admin-command.ts"
+import { adminCommand } from "./admin-command.ts"
 import { CliError, reasonOf } from "./cli-error.ts"
 import { moment } from "./moment.ts"
 import { card, columnsOf, linesOf, type Screen, table } from "./screen.ts"
+import { timeOf } from "./typed-words.ts"
 
 const creditColumn = columnsOf(StatementBody.properties.credits.items)
 const chargeColumn = columnsOf(StatementBody.properties.charges.items)
@@ -90,8 +91,8 @@ export const trialBalance = adminCommand({
     ["tollgate trial-balance --at 2026-11-01", "at the end of October"],
   ],
   async run({ at }, context) {
-    const query = at === undefined ? "" : `?${new URLSearchParams({ at: timeOf("--at", at) })}`
-    const found = await context.client.get(`/trial-balance${query}`, TrialBalanceBody)
+    const query = { at: at && timeOf("--at", at) }
+    const found = await context.client.get("/trial-balance", TrialBalanceBody, query)
     context.showTable(found, {
       rows: [...found.data, { line: "sum", debit: found.debit, credit: found.credit }],
       columns: [trialColumn("line"), trialColumn("debit"), trialColumn("credit")],

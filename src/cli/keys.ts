@@ -1,11 +1,11 @@
-import { parseId } from "../id.ts"
 import { CommonKeyBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
-import { type AdminContext, adminCommand, listCommand, timeAhead } from "./admin-command.ts"
+import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Given, Group } from "./command.ts"
 import { briefMoment, moment } from "./moment.ts"
 import { type CardLine, columnsOf, linesOf, usd } from "./screen.ts"
+import { idOf, pairsIn, timeAhead } from "./typed-words.ts"
 
 /** `tollgate keys`: the API keys of an account (D26, D42). */
 
@@ -40,6 +40,7 @@ const list = listCommand({
 })
 
 const LIMIT_FORM = "AMOUNT/day, AMOUNT/month or none"
+const LABELS = "a list such as team=search,env=prod"
 
 const FIELDS = {
   "--name <NAME>": "the name of the key",
@@ -135,12 +136,7 @@ export const keys: Group = {
   commands: { list, create, change, limit, suspend, resume, revoke },
 }
 
-/** Parses a key id; throws a `UsageError` that quotes an invalid one. */
-function keyId(word: string): string {
-  const id = parseId(word)
-  if (id !== null) return id
-  throw new UsageError(`"${word}" is not a key id: "tollgate keys list ACCOUNT" lists the ids`)
-}
+const keyId = (word: string) => idOf(word, "a key", '"tollgate keys list ACCOUNT" lists the ids')
 
 async function changeKey(context: AdminContext, word: string, fields: object): Promise<void> {
   const key = await context.client.patch(`/keys/${keyId(word)}`, fields, KeyBody)
@@ -162,7 +158,7 @@ function fieldsOf({
     models: orNull(models, listOf),
     expires_at: orNull(expires, (text) => timeAhead("--expires", text)),
     spending_limit: orNull(limit, parseSpendingLimit),
-    labels: orNull(labels, labelsOf),
+    labels: orNull(labels, (text) => Object.fromEntries(pairsIn("--labels", text, LABELS))),
     required_tags: orNull(required, listOf),
     client_tags,
     group: orNull(group, (text) => text),
@@ -171,16 +167,6 @@ function fieldsOf({
 
 function listOf(text: string): string[] {
   return text.split(",").map((word) => word.trim())
-}
-
-function labelsOf(text: string): Record<string, string> {
-  return Object.fromEntries(
-    listOf(text).map((pair) => {
-      const [name = "", value, ...rest] = pair.split("=")
-      if (value !== undefined && rest.length === 0) return [name, value]
-      throw new UsageError("--labels: expected a list such as team=search,env=prod")
-    }),
-  )
 }
 
 /** The value of a flag; `none` is null. */

@@ -8,6 +8,7 @@ import {
   MonthsBody,
   Violation,
 } from "../wire/ledger-checks.ts"
+import type { Query } from "./admin-client.ts"
 import { type AdminContext, adminCommand, listCommand, partsOf } from "./admin-command.ts"
 import { CliError, UsageError } from "./cli-error.ts"
 import { drop, dump } from "./dump.ts"
@@ -31,7 +32,7 @@ export const audit = adminCommand({
     ["tollgate audit --json", "as JSON, for scripts"],
   ],
   async run({ full = false, fast = false }, context) {
-    const found = await followed(context, `full=${full}&share=${fast ? 100 : 10}`)
+    const found = await followed(context, { full: String(full), share: fast ? "100" : "10" })
     context.show(found, () => auditText(found, context.screen))
     const { length } = found.violations
     if (length > 0)
@@ -42,9 +43,9 @@ export const audit = adminCommand({
 })
 
 /** Follows an audit to its end, and says every few seconds how far it has come. */
-async function followed({ client, remark }: AdminContext, query: string): Promise<AuditBody> {
+async function followed({ client, remark }: AdminContext, query: Query): Promise<AuditBody> {
   let said_ms = performance.now()
-  for await (const line of client.lines(`/audit/progress?${query}`, AuditLine)) {
+  for await (const line of client.lines("/audit/progress", AuditLine, query)) {
     if ("audit" in line) return line.audit
     if ("error" in line) throw new CliError(line.error.message)
     if (performance.now() - said_ms < REMARK_MS) continue

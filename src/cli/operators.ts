@@ -1,11 +1,11 @@
-import { parseId } from "../id.ts"
 import { ChangeBody, OperatorBody, OperatorWithTokenBody } from "../wire/operators.ts"
 import { roles } from "../wire/roles.ts"
-import { type AdminContext, adminCommand, listAll, listCommand, timeAhead, timeOf } from "./admin-command.ts"
+import { type AdminContext, adminCommand, listAll, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Group } from "./command.ts"
 import { briefMoment } from "./moment.ts"
 import { columnsOf, linesOf } from "./screen.ts"
+import { idNamed, timeAhead, timeOf } from "./typed-words.ts"
 
 /** `tollgate operators`, people and programs with tokens of their own (D101), and `tollgate log`, their changes (D102). */
 
@@ -45,12 +45,7 @@ const create = adminCommand({
     ["tollgate operators create prometheus", "for a program that only reads"],
   ],
   async run({ name, role = "read", expires }, context) {
-    const body = {
-      name,
-      role,
-      ...(expires !== undefined && { expires_at: timeAhead("--expires", expires) }),
-    }
-    await showToken(context, "/operators", body)
+    await showToken(context, "/operators", { name, role, expires_at: timeAhead("--expires", expires) })
   },
 })
 
@@ -61,8 +56,7 @@ const rotate = adminCommand({
   examples: [["tollgate operators rotate Ann --expires 90d", "then give Ann the new token"]],
   async run({ operator, expires }, context) {
     const id = await operatorId(context, operator)
-    const expires_at = expires === undefined ? undefined : timeAhead("--expires", expires)
-    await showToken(context, `/operators/${id}/rotate`, { expires_at })
+    await showToken(context, `/operators/${id}/rotate`, { expires_at: timeAhead("--expires", expires) })
   },
 })
 
@@ -82,15 +76,12 @@ export const operators: Group = {
   standard: "list",
 }
 
-async function operatorId(context: AdminContext, word: string): Promise<string> {
-  const id = parseId(word)
-  if (id !== null) return id
-  const all = { limit: Number.POSITIVE_INFINITY, after: null }
-  const { data } = await listAll(context, "/operators", {}, OperatorBody, all)
-  const found = data.find(({ name, revoked_at }) => name === word && revoked_at === null)
-  if (found === undefined)
-    throw new UsageError(`no operator has the name ${word}: "tollgate operators" lists them`)
-  return found.id
+function operatorId(context: AdminContext, word: string): Promise<string> {
+  const named = async () => {
+    const { data } = await listAll(context, "/operators", {}, OperatorBody)
+    return data.filter(({ name, revoked_at }) => name === word && revoked_at === null)
+  }
+  return idNamed(word, "operator", "operators", named, UsageError)
 }
 
 async function showToken(context: AdminContext, path: string, body: object): Promise<void> {
@@ -127,11 +118,5 @@ export const log = listCommand({
     changed("reason", { of: ({ reason }) => reason ?? "", spare: 2 }),
   ],
   empty: "No changes.",
-  path: async ({ actor, resource, since }) => {
-    const query = { actor, resource, from: since && timeOf("--since", since) }
-    const given = Object.entries(query).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, value]],
-    )
-    return ["/log", Object.fromEntries(given)]
-  },
+  path: async ({ since, ...query }) => ["/log", { ...query, from: since && timeOf("--since", since) }],
 })

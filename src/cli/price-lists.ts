@@ -1,14 +1,15 @@
 import { readFileSync } from "node:fs"
-import { nextId, parseId } from "../id.ts"
+import { nextId } from "../id.ts"
 import { AssignedPriceList, AssignmentBody, PriceListBody } from "../wire/price-lists.ts"
 import { parseJson } from "../wire/usage.ts"
-import { accountId, EVERY } from "./accounts.ts"
-import { type AdminContext, adminCommand, listAll, listCommand, timeAhead } from "./admin-command.ts"
-import { CliError, orFail, UsageError, withRetryHint } from "./cli-error.ts"
+import { accountId } from "./accounts.ts"
+import { type AdminContext, adminCommand, listAll, listCommand } from "./admin-command.ts"
+import { CliError, orFail, withRetryHint } from "./cli-error.ts"
 import type { Given, Group } from "./command.ts"
 import { priceOf } from "./customer-prices.ts"
 import { moment } from "./moment.ts"
 import { columnsOf, linesOf } from "./screen.ts"
+import { idNamed, idOf, REASON, RETRY_ID, SPAN, timeAhead } from "./typed-words.ts"
 
 /** `tollgate price-lists`: prices that accounts share (D110). */
 
@@ -17,8 +18,8 @@ const PRICES = {
   "--multiplier <FACTOR>": "the factor for the configured prices of all models, such as 0.9",
   "--file <FILE>":
     'a JSON file with prices of models: [{"model": "NAME", "prices": {"input": "0.2"}}, {"model": "NAME", "price_multiplier": "0.8"}]',
-  "--reason <TEXT>": "the reason, recorded in the journal",
-  "--id <UUID>": "an id of your own: a retry with the same id changes nothing more",
+  ...REASON,
+  ...RETRY_ID,
 } as const
 
 const column = columnsOf(PriceListBody)
@@ -36,7 +37,7 @@ const list = listCommand({
     column("version", { spare: 1 }),
     column("changed_at"),
     column("set_by", { spare: 2 }),
-    column("reason", { of: ({ reason }) => reason ?? "", spare: 3 }),
+    column("reason", { spare: 3 }),
   ],
   empty: "No price lists yet. Create one: tollgate price-lists create NAME --multiplier 0.9",
   path: async () => ["/price-lists"],
@@ -93,10 +94,9 @@ const assign = adminCommand({
   words: {
     ...LIST,
     "<account>": "the account's id, or its name if no other account has it",
-    "--from <TIME>": "when they begin: 2027-01-01, an RFC 3339 time, or 48h (default: now)",
-    "--until <TIME>": "when they end (default: when you end it)",
-    "--reason <TEXT>": "the reason, recorded in the journal",
-    "--id <UUID>": "an id of your own: a retry with the same id changes nothing more",
+    ...SPAN,
+    ...REASON,
+    ...RETRY_ID,
   },
   examples: [
     ["tollgate price-lists assign Partners Acme", "from now on"],
@@ -110,8 +110,8 @@ const assign = adminCommand({
     const body = {
       id,
       account_id: await accountId(context, account),
-      from: from === undefined ? undefined : timeAhead("--from", from),
-      until: until === undefined ? undefined : timeAhead("--until", until),
+      from: timeAhead("--from", from),
+      until: timeAhead("--until", until),
       reason,
     }
     showAssignment(context, await withRetryHint(id, () => context.client.post(path, body, AssignmentBody)))
@@ -126,11 +126,11 @@ const accounts = listCommand({
   columns: [
     assignmentColumn("id"),
     assignmentColumn("account_id"),
-    assignmentColumn("from", { of: ({ from }) => moment(from) }),
-    assignmentColumn("until", { of: ({ until }) => (until === null ? "" : moment(until)) }),
+    assignmentColumn("from"),
+    assignmentColumn("until"),
     assignmentColumn("state"),
     assignmentColumn("set_by", { spare: 1 }),
-    assignmentColumn("reason", { of: ({ reason }) => reason ?? "", spare: 2 }),
+    assignmentColumn("reason", { spare: 2 }),
   ],
   empty: "No account has this list. Assign it: tollgate price-lists assign LIST ACCOUNT",
   path: async ({ list: word }, context) => [`/price-lists/${await listId(context, word)}/assignments`],
@@ -141,7 +141,7 @@ const end = adminCommand({
   words: {
     "<assignment>": 'the id of the assignment, as shown by "tollgate price-lists accounts"',
     "--at <TIME>": "when it ends (default: now)",
-    "--reason <TEXT>": "the reason, recorded in the journal",
+    ...REASON,
   },
   examples: [
     [
@@ -150,12 +150,8 @@ const end = adminCommand({
     ],
   ],
   async run({ assignment, at, reason }, context) {
-    const id = parseId(assignment)
-    if (id === null)
-      throw new UsageError(
-        `"${assignment}" is no assignment id: "tollgate price-lists accounts LIST" lists them`,
-      )
-    const fields = { at: at === undefined ? undefined : timeAhead("--at", at), reason }
+    const id = idOf(assignment, "an assignment", '"tollgate price-lists accounts LIST" lists the ids')
+    const fields = { at: timeAhead("--at", at), reason }
     showAssignment(context, await context.client.post(`/assignments/${id}/end`, fields, AssignmentBody))
   },
 })
@@ -166,14 +162,11 @@ export const priceLists: Group = {
   standard: "list",
 }
 
-async function listId(context: AdminContext, word: string): Promise<string> {
-  const id = parseId(word)
-  if (id !== null) return id
-  const { data } = await listAll(context, "/price-lists", {}, PriceListBody, EVERY)
-  const found = data.find(({ name }) => name === word)
-  if (found === undefined)
-    throw new CliError(`no price list is named "${word}": "tollgate price-lists" lists all price lists`)
-  return found.id
+function listId(context: AdminContext, word: string): Promise<string> {
+  return idNamed(word, "price list", "price-lists", async () => {
+    const { data } = await listAll(context, "/price-lists", {}, PriceListBody)
+    return data.filter(({ name }) => name === word)
+  })
 }
 
 /** The gateway checks them. */

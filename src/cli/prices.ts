@@ -10,6 +10,7 @@ import { type Comparison, comparePrices, type PriceDifference } from "./price-co
 import { readPriceList } from "./price-list.ts"
 import { type Column, type Screen, table, usd, visible } from "./screen.ts"
 import { START_WORDS, variablesOf } from "./serve.ts"
+import { pairsIn } from "./typed-words.ts"
 
 /** `tollgate prices`: the prices of the configuration beside those that others publish. */
 
@@ -79,15 +80,11 @@ function configOf(sources: Sources): Config {
 
 /** The `--map` flag: entries by the name of the model. */
 function entriesOf(text: string | undefined, { models }: Config): Map<string, string> {
-  const pairs = text === undefined ? [] : text.split(",").map((pair) => pair.split(/=(.*)/s, 2))
-  return new Map(
-    pairs.map(([model = "", entry = ""]) => {
-      if (entry === "") throw new UsageError("--map: expected MODEL=ENTRY, such as fast=openai/gpt-5-mini")
-      if (!models.some(({ name }) => name === model))
-        throw new UsageError(`--map: the configuration has no model ${model}`)
-      return [model, entry] as const
-    }),
-  )
+  const entries = new Map(pairsIn("--map", text, "MODEL=ENTRY, such as fast=openai/gpt-5-mini"))
+  for (const model of entries.keys())
+    if (!models.some(({ name }) => name === model))
+      throw new UsageError(`--map: the configuration has no model ${model}`)
+  return entries
 }
 
 /** One model: a line that says whether it agrees, the prices that do not, and all that could not be compared. */

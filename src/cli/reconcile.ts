@@ -10,6 +10,7 @@ import {
 } from "./reconciliation.ts"
 import { matchRequests, type RequestMatches } from "./request-matches.ts"
 import { type Column, count, usd, visible } from "./screen.ts"
+import { pairsIn } from "./typed-words.ts"
 import { type Provider, providers, readUsageExport, type UsageExport } from "./usage-export.ts"
 
 const DEFAULT_TOLERANCE = 0.5
@@ -39,8 +40,8 @@ export const reconcile = adminCommand({
     if (provider === undefined) throw new UsageError(`the provider is one of ${providers.join(", ")}`)
     const most = toleranceOf(tolerance)
     const exported = exportIn(provider, file)
-    const models = pairsIn("--map", map)
-    const key_names = keys === undefined ? null : pairsIn("--keys", keys)
+    const models = new Map(pairsIn("--map", map, "THEIRS=OURS"))
+    const key_names = keys === undefined ? null : new Map(pairsIn("--keys", keys, "THEIRS=OURS"))
     const upstreams = (upstream ?? provider).split(",")
     const ours = await sumsOf(context, upstreams, exported)
     const sold = new Set(ours.map(({ model }) => model))
@@ -103,16 +104,6 @@ function exportIn(provider: Provider, file: string): UsageExport {
   return exported
 }
 
-function pairsIn(flag: string, text: string | undefined): Map<string, string> {
-  const pairs = text === undefined ? [] : text.split(",").map((pair) => pair.split(/=(.*)/s, 2))
-  return new Map(
-    pairs.map(([theirs = "", ours = ""]) => {
-      if (theirs === "" || ours === "") throw new UsageError(`${flag}: expected THEIRS=OURS`)
-      return [theirs, ours] as const
-    }),
-  )
-}
-
 /** Our name of their model: the same, or without the date at its end. */
 function nameIn(sold: ReadonlySet<string>, theirs: string): string {
   const undated = theirs.replace(/-(?:\d{4}-\d\d-\d\d|\d{8})$/, "")
@@ -129,8 +120,8 @@ async function sumsOf(
   for (const upstream of upstreams)
     for (let at = from_ms; at < to_ms; at += part_ms) {
       const [from, to] = [at, Math.min(at + part_ms, to_ms)].map((ms) => new Date(ms).toISOString())
-      const query = new URLSearchParams({ upstream, step, from: from ?? "", to: to ?? "" })
-      sums.push(...(await client.get(`/reconciliation?${query}`, ReconciliationBody)).data)
+      const query = { upstream, step, from, to }
+      sums.push(...(await client.get("/reconciliation", ReconciliationBody, query)).data)
     }
   return sums
 }

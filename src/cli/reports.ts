@@ -3,7 +3,7 @@ import { AttemptBody, AttemptsBody } from "../wire/attempts.ts"
 import { DEFAULT_DAYS, ENOUGH_CALLS, EstimateBody, EstimatesBody, MAX_DAYS } from "../wire/estimates.ts"
 import { RefusalBody, RefusalsBody, refusalCodes } from "../wire/refusals.ts"
 import { OperatorUsageReport, operatorGroupings } from "../wire/usage-report.ts"
-import { adminCommand } from "./admin-command.ts"
+import { type AdminContext, adminCommand, type ShownTable } from "./admin-command.ts"
 import { CALL_WORDS, callQuery } from "./calls.ts"
 import { moment } from "./moment.ts"
 import { type Column, columnsOf, count, table, visible } from "./screen.ts"
@@ -24,10 +24,8 @@ export const refusals = adminCommand({
     ["tollgate refusals --account Acme --code insufficient_balance", "one account and one code"],
   ],
   async run(given, context) {
-    const query = new URLSearchParams(await callQuery(context, given))
-    const report = await context.client.get(`/refusals?${query}`, RefusalsBody)
-    context.showTable(report, {
-      rows: report.data,
+    const query = await callQuery(context, given)
+    showSpan(context, await context.client.get("/refusals", RefusalsBody, query), {
       columns: [
         refusalColumn("account_name", {
           of: ({ account_name, account }) => account_name ?? account,
@@ -40,7 +38,6 @@ export const refusals = adminCommand({
       ],
       empty: "No refused calls in this time.",
     })
-    context.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
   },
 })
 
@@ -59,10 +56,8 @@ export const attempts = adminCommand({
     ["tollgate attempts --upstream first --from 2026-11-25 --to 2026-11-26", "one upstream and one day"],
   ],
   async run(given, context) {
-    const query = new URLSearchParams(await callQuery(context, given))
-    const report = await context.client.get(`/attempts?${query}`, AttemptsBody)
-    context.showTable(report, {
-      rows: report.data,
+    const query = await callQuery(context, given)
+    showSpan(context, await context.client.get("/attempts", AttemptsBody, query), {
       columns: [
         attemptColumn("upstream", { least: 8 }),
         attemptColumn("upstream_key", { spare: 2 }),
@@ -73,9 +68,24 @@ export const attempts = adminCommand({
       ],
       empty: "No such attempts in this time.",
     })
-    context.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
   },
 })
+
+interface Report<Row> {
+  readonly from: string
+  readonly to: string
+  readonly data: readonly Row[]
+}
+
+/** Shows the rows of a time range, and the range. */
+function showSpan<Row>(
+  context: AdminContext,
+  report: Report<Row>,
+  shown: Omit<ShownTable<Row>, "rows">,
+): void {
+  context.showTable(report, { rows: report.data, ...shown })
+  context.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
+}
 
 /** `tollgate usage`: what the calls of a time range used and cost (D48). */
 export const usage = adminCommand({
@@ -99,13 +109,12 @@ export const usage = adminCommand({
     ],
   ],
   async run(given, context) {
-    const query = new URLSearchParams(await callQuery(context, given))
+    const query = await callQuery(context, given)
     if (context.shows_rows) {
-      query.set("format", "ndjson")
-      const data = await Array.fromAsync(context.client.lines(`/usage?${query}`, usageRow))
-      return context.show({ data }, () => "")
+      const lines = context.client.lines("/usage", usageRow, { ...query, format: "ndjson" })
+      return context.show({ data: await Array.fromAsync(lines) }, () => "")
     }
-    const report = await context.client.get(`/usage?${query}`, OperatorUsageReport)
+    const report = await context.client.get("/usage", OperatorUsageReport, query)
     context.showTable(report, {
       rows: [...report.data, { group: "total", name: "", ...report.total }],
       columns: usageColumns(report),
@@ -184,8 +193,7 @@ export const estimates = adminCommand({
     ["tollgate estimates --json", "as JSON, for scripts"],
   ],
   async run(given, context) {
-    const query = new URLSearchParams(await callQuery(context, given))
-    const report = await context.client.get(`/estimates?${query}`, EstimatesBody)
+    const report = await context.client.get("/estimates", EstimatesBody, given)
     const suggestions = report.data.flatMap(({ model, operation, suggestion }) =>
       suggestion === null ? [] : [visible(`${model}, ${operation}: ${suggestion}`)],
     )

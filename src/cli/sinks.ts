@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs"
-import { parseId } from "../id.ts"
 import { eventTypes } from "../wire/events.ts"
 import { sinkKinds } from "../wire/sink-kinds.ts"
 import { SinkBody, SinksBody, SinkWithSecretBody } from "../wire/sinks.ts"
-import { type AdminContext, adminCommand, timeOf } from "./admin-command.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { orFail, UsageError } from "./cli-error.ts"
 import type { Group } from "./command.ts"
 import { columnsOf, linesOf } from "./screen.ts"
+import { idNamed, timeOf } from "./typed-words.ts"
 
 /** `tollgate sinks`: the receivers of events (D96). */
 
@@ -69,11 +69,11 @@ const create = adminCommand({
       name,
       url,
       allow_private,
-      ...(kind !== undefined && { kind }),
-      ...(meter !== undefined && { meter }),
-      ...(file !== undefined && { token: tokenIn(file) }),
-      ...(types !== undefined && { types: types.split(",") }),
-      ...(from !== undefined && { from: timeOf("--from", from) }),
+      kind,
+      meter,
+      token: file && tokenIn(file),
+      types: types?.split(","),
+      from: from && timeOf("--from", from),
     }
     const sink = await context.client.post("/sinks", body, SinkWithSecretBody)
     showSecret(context, sink)
@@ -149,13 +149,12 @@ export const sinks: Group = {
 
 const tokenIn = (file: string) => orFail(() => readFileSync(file, "utf8").trim(), `cannot read ${file}: `)
 
-async function sinkId({ client }: AdminContext, word: string): Promise<string> {
-  const id = parseId(word)
-  if (id !== null) return id
-  const { data } = await client.get("/sinks", SinksBody)
-  const found = data.find(({ name }) => name === word)
-  if (found === undefined) throw new UsageError(`no sink has the name ${word}: "tollgate sinks" lists them`)
-  return found.id
+function sinkId({ client }: AdminContext, word: string): Promise<string> {
+  const named = async () => {
+    const { data } = await client.get("/sinks", SinksBody)
+    return data.filter(({ name }) => name === word)
+  }
+  return idNamed(word, "sink", "sinks", named, UsageError)
 }
 
 async function change(context: AdminContext, sink: string, changes: object): Promise<SinkBody> {
