@@ -1,16 +1,22 @@
 /**
  * The kinds that a price can name besides the plain prices of input, cached input, output and the call (D60): one row for each kind.
- * Configuration, hold, charge, terms, sums, receipts, reports and the comparison of prices follow from it. A new kind is a row
- * at the end, a migration that adds its columns to `terms`, `hours`, `days` and `calls`, and a line in docs/billing.md.
+ * Configuration, hold, charge, terms, sums, receipts and reports follow from it. "Add a price kind" in docs/development.md has what else
+ * a new kind needs.
  */
 
 type Plain = "input" | "cached_input" | "output"
 type ChargeUnit = "token" | "search" | "page" | "run" | "call"
+/**
+ * The part of a call that can be charged at a kind's price, and so holds it (D12): each token of its texts, pictures, sounds or output, or
+ * what it asks for by name.
+ */
+export type HeldFor = "text" | "image" | "audio" | "output" | "asked"
 
 interface KindRow {
   readonly unit: ChargeUnit
   /** The plain kind that its tokens are a part of; null for other units. */
   readonly part_of: Plain | null
+  readonly held_for: HeldFor
   /** The kind whose price it has if it has none; null if it must be priced (D60). */
   readonly otherwise: string | null
   /** For a receipt. */
@@ -23,6 +29,7 @@ const rows = {
   cache_write: {
     unit: "token",
     part_of: "input",
+    held_for: "text",
     otherwise: "input",
     label: "written to the cache",
     title: "CACHE WRITE",
@@ -30,6 +37,7 @@ const rows = {
   cache_write_1h: {
     unit: "token",
     part_of: "input",
+    held_for: "text",
     otherwise: "cache_write",
     label: "written to the cache for 1 h",
     title: "CACHE WRITE 1H",
@@ -37,6 +45,7 @@ const rows = {
   reasoning: {
     unit: "token",
     part_of: "output",
+    held_for: "output",
     otherwise: "output",
     label: "reasoning",
     title: "REASONING",
@@ -44,6 +53,7 @@ const rows = {
   audio_input: {
     unit: "token",
     part_of: "input",
+    held_for: "audio",
     otherwise: null,
     label: "audio of the prompt",
     title: "AUDIO IN",
@@ -51,6 +61,7 @@ const rows = {
   audio_output: {
     unit: "token",
     part_of: "output",
+    held_for: "asked",
     otherwise: null,
     label: "audio of the output",
     title: "AUDIO OUT",
@@ -58,6 +69,7 @@ const rows = {
   image_input: {
     unit: "token",
     part_of: "input",
+    held_for: "image",
     otherwise: null,
     label: "images of the prompt",
     title: "IMAGE IN",
@@ -65,6 +77,7 @@ const rows = {
   web_search: {
     unit: "search",
     part_of: null,
+    held_for: "asked",
     otherwise: null,
     label: "web searches",
     title: "SEARCHES",
@@ -72,6 +85,7 @@ const rows = {
   image_output: {
     unit: "token",
     part_of: "output",
+    held_for: "output",
     otherwise: null,
     label: "images of the output",
     title: "IMAGE OUT",
@@ -79,11 +93,19 @@ const rows = {
   cached_audio_input: {
     unit: "token",
     part_of: "cached_input",
+    held_for: "audio",
     otherwise: "cached_input",
     label: "cached audio of the prompt",
     title: "CACHED AUDIO",
   },
-  page: { unit: "page", part_of: null, otherwise: null, label: "pages", title: "PAGES" },
+  page: {
+    unit: "page",
+    part_of: null,
+    held_for: "asked",
+    otherwise: null,
+    label: "pages",
+    title: "PAGES",
+  },
 } as const satisfies Readonly<Record<string, KindRow>>
 
 export type Bucket = keyof typeof rows
@@ -112,6 +134,10 @@ export function picoRecord<Value>(toValue: (bucket: Bucket) => Value): Record<`$
 /** The count that the tokens of a bucket are part of; null for other units. */
 export function parentOf(bucket: Bucket): Plain | null {
   return rows[bucket].part_of
+}
+
+export function bucketsHeldFor(part: HeldFor): readonly Bucket[] {
+  return buckets.filter((bucket) => rows[bucket].held_for === part)
 }
 
 /** The kind whose price a bucket without a price has; null if it must be priced. */

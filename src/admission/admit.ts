@@ -116,7 +116,7 @@ export async function admit<Request extends NamedModel>(
       return { owner: by, model, terms_ids, bounds, hold, result }
     }
     let tried = await holdAs(accepted.owner)
-    for (let again = 0; again < ROUNDS && OUTDATED.has(tried.result.outcome); again += 1)
+    for (let again = 0; again < MAX_RETRIES && OUTDATED.has(tried.result.outcome); again += 1)
       tried = await holdAs(await usableKey(ledger, key_hash))
     const moved =
       tried.result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, tried.owner) : null
@@ -166,9 +166,9 @@ async function labelsFor(
   return [by, labelled === null ? null : await ledger.shard(by.shard).labels(labelled)]
 }
 
-/** Outcomes of a hold that obeys what was true before (D94, D100), and how often it is tried again by what is true now. */
+/** Outcomes of a hold with outdated rules for tags or prices (D94, D100). It is tried again with the current ones. */
 const OUTDATED: ReadonlySet<HoldResult["outcome"]> = new Set(["labels_changed", "prices_changed"])
-const ROUNDS = 2
+const MAX_RETRIES = 2
 
 /** Outcomes after which the next request of the key waits for the ledger before its body is read (D30). */
 const ASKED_AGAIN: ReadonlySet<HoldResult["outcome"]> = new Set([

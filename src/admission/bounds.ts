@@ -1,5 +1,5 @@
 import type { Model } from "../config/config.ts"
-import type { Bucket } from "../kinds.ts"
+import { type Bucket, bucketsHeldFor, isBucket, unitOf } from "../kinds.ts"
 import { PICO_PER_NANO, type Price, type Rate } from "../money.ts"
 import { OWN_TIER, TOOL_RUN } from "../wire/fields.ts"
 import type { Media, MediaKind } from "../wire/media.ts"
@@ -104,16 +104,18 @@ function mostCost(described: Described, model: Model, price: Price, room: number
     const prompt_pico = BigInt(room) * max(price.input_pico, price.cached_input_pico)
     return { before_output_pico: prompt_pico + fees_pico + call_pico, output_pico: price.output_pico }
   }
-  const { reasoning = 0n, image_output = 0n, audio_output = 0n } = price.buckets
+  const asked = ASKED_TOKENS.filter((bucket) => described.asks.has(bucket))
   return {
     before_output_pico: promptPico(described, model, price, room) + fees_pico + call_pico,
-    output_pico: max(
-      price.output_pico,
-      reasoning,
-      image_output,
-      described.asks.has("audio_output") ? audio_output : 0n,
-    ),
+    output_pico: max(price.output_pico, ...pricesOf(price, HELD_FOR_OUTPUT), ...pricesOf(price, asked)),
   }
+}
+
+const HELD_FOR_OUTPUT = bucketsHeldFor("output")
+const ASKED_TOKENS = bucketsHeldFor("asked").filter((bucket) => unitOf(bucket) === "token")
+
+function pricesOf({ buckets }: Price, named: readonly Bucket[]): readonly bigint[] {
+  return named.map((bucket) => buckets?.[bucket] ?? 0n)
 }
 
 const MOST_PAGES = 1_000
@@ -123,31 +125,27 @@ function feesPico({ asks }: Described, { hold, hold_searches }: Model, price: Pr
   const runs = BigInt(hold_searches)
   let sum_pico = 0n
   for (const ask of asks.keys()) {
-    if (ask === "web_search") sum_pico += runs * (price.buckets?.web_search ?? 0n)
-    else if (ask === "page")
-      sum_pico += (hold === "likely" ? runs : BigInt(MOST_PAGES)) * (price.buckets?.page ?? 0n)
-    else if (ask.startsWith(TOOL_RUN))
-      sum_pico += runs * (price.tool_runs?.[ask.slice(TOOL_RUN.length)] ?? 0n)
+    if (ask.startsWith(TOOL_RUN)) sum_pico += runs * (price.tool_runs?.[ask.slice(TOOL_RUN.length)] ?? 0n)
+    if (!isBucket(ask) || unitOf(ask) === "token") continue
+    const most = ask === "page" && hold !== "likely" ? BigInt(MOST_PAGES) : runs
+    sum_pico += most * (price.buckets?.[ask] ?? 0n)
   }
   return sum_pico
 }
 
+const HELD_FOR_TEXT = bucketsHeldFor("text")
+const [HELD_FOR_IMAGE, HELD_FOR_AUDIO] = [bucketsHeldFor("image"), bucketsHeldFor("audio")]
 const MEDIA_BUCKETS: Readonly<Record<MediaKind, readonly Bucket[]>> = {
-  image: ["image_input"],
-  audio: ["audio_input", "cached_audio_input"],
+  image: HELD_FOR_IMAGE,
+  audio: HELD_FOR_AUDIO,
   /** A document can have images, a video has audio. What a provider adds can be anything. */
-  file: ["image_input", "audio_input", "cached_audio_input"],
+  file: [...HELD_FOR_IMAGE, ...HELD_FOR_AUDIO],
 }
 
 /** The highest cost of a prompt of these parts. If they exceed `room` tokens, the cheapest parts are left out. */
 function promptPico(described: Described, model: Model, price: Price, room: number): bigint {
-  const named = (buckets: readonly Bucket[]) => buckets.map((bucket) => price.buckets?.[bucket] ?? 0n)
-  const text_pico = max(
-    price.input_pico,
-    price.cached_input_pico,
-    ...named(["cache_write", "cache_write_1h"]),
-  )
-  const pricedAs = (kind: MediaKind) => max(text_pico, ...named(MEDIA_BUCKETS[kind]))
+  const text_pico = max(price.input_pico, price.cached_input_pico, ...pricesOf(price, HELD_FOR_TEXT))
+  const pricedAs = (kind: MediaKind) => max(text_pico, ...pricesOf(price, MEDIA_BUCKETS[kind]))
   const shares = [
     { tokens: described.bytes + described.tokens + described.tool_tokens, token_pico: text_pico },
     ...described.media.map((part) => ({

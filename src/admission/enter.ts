@@ -35,8 +35,8 @@ export interface Accepted {
 
 /**
  * Accepts a call by its headers, before its body is read (D30): its key first, then the limits of the process and of the
- * key (D33, D38, D91), for which it counts from now on. A key that could call when it was last asked for needs no wait: the
- * statement that holds judges it again (D26). Throws `invalid_api_key`, `key_suspended`, `account_suspended`,
+ * key (D33, D38, D91), for which it counts from now on. A key that was valid at its last look-up needs no query: the
+ * statement that holds checks it again (D26). Throws `invalid_api_key`, `key_suspended`, `account_suspended`,
  * `overloaded` or `rate_limited`.
  */
 export function enter(
@@ -58,7 +58,7 @@ async function enterUnknown(gateway: Entering, key_hash: string, request: Reques
 
 /**
  * The standing of a request's key, read from the ledger while nobody reads the body. Throws `overloaded` if too many bodies wait,
- * or if too much has come of long ones with keys that no account has.
+ * or if unknown keys have sent too many bytes of long bodies.
  */
 export async function standingOf(
   { ledger, memory, sockets }: Pick<Entering, "ledger" | "memory" | "sockets">,

@@ -24,7 +24,7 @@ export interface Quote extends CostBounds {
   readonly amount_nano: bigint
   /** UTF-8 bytes of the JSON text of the prompt fields, without the data of media. */
   readonly prompt_bytes: number
-  /** At most the bytes of the prompt, and at most the model's context. */
+  /** The most tokens of the prompt: text, media and tools, at most `context_tokens`; of an open prompt `context_tokens` for each round. */
   readonly prompt_tokens_bound: number
   /** Of one choice. */
   readonly output_tokens_bound: number
@@ -38,7 +38,7 @@ export interface Quote extends CostBounds {
 
 /**
  * The amount to hold for a request: the prompt bound at the highest input price, plus the output bound of every choice
- * at the output price, plus the price per call. No usage within the bounds costs more (D12).
+ * at the output price, plus the fees that it can cause and the price per call. No usage within the bounds costs more (D12).
  */
 export function quote({ generates, limit_field }: Operation, described: Described, model: Model): Quote {
   const { max_tokens, choices: n, asks } = described

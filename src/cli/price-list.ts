@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import type { Route } from "../config/config.ts"
-import { type Kind as AnyKind, unitOf } from "../kinds.ts"
+import { type Kind as AnyKind, kinds, unitOf } from "../kinds.ts"
 import { PICO_PER_NANO, parseFee, parseJsonNumber, parsePrice, printPico, printPrice } from "../money.ts"
 import { isObject, objectOf } from "../wire/usage.ts"
 
@@ -9,6 +9,7 @@ import { isObject, objectOf } from "../wire/usage.ts"
 
 /** The names of a configured price, without those of tools, for which lists have no names. */
 export type ListedKind = Exclude<AnyKind, "tool_run">
+const listedKinds = kinds.filter((kind): kind is ListedKind => kind !== "tool_run")
 
 /** A price in pico-USD, by the size that the prompt must exceed; 0 for prompts of every size (D62). */
 export type Sizes = ReadonlyMap<number, bigint>
@@ -130,26 +131,27 @@ function priceIn(kind: ListedKind, text: string, per: number): bigint | null {
   return pico === null ? null : parsePrice(printPrice(pico))
 }
 
-const KEYS: readonly (readonly [kind: ListedKind, litellm: string, genai: string])[] = [
-  ["input", "input_cost_per_token", "input_mtok"],
-  ["cached_input", "cache_read_input_token_cost input_cost_per_token_cache_hit", "cache_read_mtok"],
-  ["output", "output_cost_per_token", "output_mtok"],
-  ["cache_write", "cache_creation_input_token_cost", "cache_write_mtok cache_write_5m_mtok"],
-  ["cache_write_1h", "cache_creation_input_token_cost_above_1hr", "cache_write_1h_mtok"],
-  ["reasoning", "output_cost_per_reasoning_token", "output_reasoning_mtok"],
-  ["audio_input", "input_cost_per_audio_token", "input_audio_mtok"],
-  ["audio_output", "output_cost_per_audio_token", "output_audio_mtok"],
-  ["image_input", "input_cost_per_image_token", "input_image_mtok"],
-  ["image_output", "output_cost_per_image_token", "output_image_mtok"],
-  ["cached_audio_input", "cache_read_input_audio_token_cost", "cache_audio_read_mtok"],
-  ["page", "ocr_cost_per_page", ""],
-  ["web_search", "", "web_searches_kcount"],
-  ["per_call", "input_cost_per_request", "requests_kcount"],
-]
-const kindsBy = (column: 1 | 2): ReadonlyMap<string, ListedKind> =>
-  new Map(KEYS.flatMap((row) => (row[column].match(/\S+/g) ?? []).map((key) => [key, row[0]])))
-const LITELLM_KINDS = kindsBy(1)
-const GENAI_KINDS = kindsBy(2)
+/** The names of each kind, in LiteLLM's list and in that of genai-prices. */
+const KEYS: Readonly<Record<ListedKind, readonly [litellm: string, genai: string]>> = {
+  input: ["input_cost_per_token", "input_mtok"],
+  cached_input: ["cache_read_input_token_cost input_cost_per_token_cache_hit", "cache_read_mtok"],
+  output: ["output_cost_per_token", "output_mtok"],
+  cache_write: ["cache_creation_input_token_cost", "cache_write_mtok cache_write_5m_mtok"],
+  cache_write_1h: ["cache_creation_input_token_cost_above_1hr", "cache_write_1h_mtok"],
+  reasoning: ["output_cost_per_reasoning_token", "output_reasoning_mtok"],
+  audio_input: ["input_cost_per_audio_token", "input_audio_mtok"],
+  audio_output: ["output_cost_per_audio_token", "output_audio_mtok"],
+  image_input: ["input_cost_per_image_token", "input_image_mtok"],
+  image_output: ["output_cost_per_image_token", "output_image_mtok"],
+  cached_audio_input: ["cache_read_input_audio_token_cost", "cache_audio_read_mtok"],
+  page: ["ocr_cost_per_page", ""],
+  web_search: ["", "web_searches_kcount"],
+  per_call: ["input_cost_per_request", "requests_kcount"],
+}
+const kindsBy = (column: 0 | 1): ReadonlyMap<string, ListedKind> =>
+  new Map(listedKinds.flatMap((kind) => (KEYS[kind][column].match(/\S+/g) ?? []).map((key) => [key, kind])))
+const LITELLM_KINDS = kindsBy(0)
+const GENAI_KINDS = kindsBy(1)
 
 /** The possible endings of a key of LiteLLM: the size of the prompt, then the service tier. */
 const SUFFIXES = /^(.+?)(?:_above_(\d{1,6})k_tokens)?(?:_(flex|priority))?$/

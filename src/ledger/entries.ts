@@ -33,7 +33,7 @@ export interface Hold {
   readonly is_rated?: boolean
   /** The most tokens that the call can use, for budgets of tokens (D97). */
   readonly tokens?: number
-  /** Terms of the call's model at the first upstream that will be tried (D56). */
+  /** Terms of the call's model at the first upstream in its list, whichever is tried first (D56). */
   readonly terms_id: number
   readonly stream: boolean
   /** Null when the client sent no `Idempotency-Key` (D43). */
@@ -89,7 +89,7 @@ export type HoldResult =
   | { readonly outcome: "key_suspended" }
   /** The key's labels or rules for tags have changed since the owner was read (D94). Read its standing and try again. */
   | { readonly outcome: "labels_changed" }
-  /** The terms are not those of the customer price that holds now (D100). Read the standing and try again. */
+  /** The terms are not those of the customer price that applies now (D100). Read the standing and try again. */
   | { readonly outcome: "prices_changed" }
   | (Multiplied & {
       readonly outcome: "spending_limit_reached"
@@ -207,7 +207,7 @@ export interface PriceTerms {
   readonly list_terms_id?: number
 }
 
-/** A customer price that holds now (D100): a multiplier, or prices by kind. */
+/** A customer price that applies now (D100): a multiplier, or prices by kind. */
 export interface CustomerPrice {
   readonly id: string
   /** Null for all models. */

@@ -35,7 +35,7 @@ export class Outlet {
   #fault: { readonly error: unknown } | null = null
   /** Resolves when the client has taken what was written; null while it has. */
   #blocked: Promise<void> | null = null
-  /** Sent then, because bytes that are written before are copied into a buffer of the server. */
+  /** Bytes that wait until the client has taken the last write. If they were written earlier, the server would copy them. */
   #waiting: Uint8Array[] = []
   #attached: (() => void) | null = null
   /** True if the stream is closed when nothing is left to send. */

@@ -37,7 +37,7 @@ export interface StreamSizes {
 export interface StreamTimes {
   /** For bytes to send, before a comment keeps the connection open (D36). */
   readonly keepalive_ms: number
-  /** For the first event, before a comment brings the headers out (D36). */
+  /** For the first event, before a comment makes the server send the headers (D36). */
   readonly commit_after_ms: number
   /** For a client that takes nothing (D8). */
   readonly stall_ms: number

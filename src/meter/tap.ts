@@ -243,8 +243,8 @@ export class Tap implements Feed {
   }
 
   /**
-   * Ends the stream, once. Without evidence: rule 6, a clean and empty end. Otherwise its last event after a completed
-   * stream, and after any other the provider's own last event or an error event, never a clean end.
+   * Ends the stream, once. Without evidence: rule 6, a clean and empty end. With evidence, a completed stream ends with its last
+   * event, and any other with the provider's own last event, if it sent one, or an error event.
    */
   #finish(ending: Ending, error_data: string | null = null): void {
     if (this.#over) return
@@ -305,7 +305,7 @@ export class Tap implements Feed {
     return left(now, this.#satisfied_ms, times.stall_ms) <= 0 ? "client_stalled" : null
   }
 
-  /** The comments of D36: one that brings the headers out, and keepalives after silence. */
+  /** The comments of D36: one that makes the server send the headers, and keepalives after silence. */
   #comment(): void {
     if (!this.outlet.sent) {
       this.outlet.send(this.#options.form.commit)

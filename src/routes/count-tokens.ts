@@ -17,7 +17,7 @@ import {
   vendorVersion,
 } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
-import { ClientDeadline } from "../upstream/client-deadline.ts"
+import { AnswerWait } from "../upstream/answer-wait.ts"
 import { sentTo } from "../upstream/edits.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
@@ -70,7 +70,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const id = requestId(request)
   const leaveKey = key_loads.enter(key_hash, { ...limits.per_key, requests_per_minute: null })
   const part = memory.of(standing.account_id, limits)
-  const client_deadline = new ClientDeadline(request.signal, NEVER, null)
+  const answer_wait = new AnswerWait(request.signal, NEVER)
   try {
     const bytes = await readBody(request, limits, part)
     const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
@@ -89,8 +89,8 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         stream: false,
         body: ({ upstream, model: name }) => sentTo(upstream, new FieldTexts(forCounting(asked, name)), {}),
         headers: passed,
-        asking: () => client_deadline.asking(),
-        signal: client_deadline.signal,
+        asking: () => answer_wait.asking(null),
+        signal: answer_wait.signal,
       },
       breakers,
       new RecordedAttempts(gateway, id, trace, "count_tokens"),
@@ -103,7 +103,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       form: messages.json,
       total_ms: reply.route.upstream.timeouts.total_ms,
       began_ms: reply.began_ms,
-      unwanted: client_deadline.signal,
+      unwanted: answer_wait.signal,
     })
     const answer = collected instanceof Promise ? await collected : collected
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")
@@ -114,14 +114,14 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     const rate = rateHeaders(gateway, key_hash, "messages", request)
     return new Response(answer.bytes, { headers: { ...jsonHeaders(id), ...rate } })
   } catch (error) {
-    if (!client_deadline.signal.aborted) throw error
+    if (!answer_wait.signal.aborted) throw error
     throw new GatewayError("overloaded", {
       message: "The client disconnected before the token count was ready.",
     })
   } finally {
     leaveKey()
     part.free()
-    client_deadline.end()
+    answer_wait.end()
     sockets.restore(request)
   }
 }

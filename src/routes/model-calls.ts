@@ -9,7 +9,7 @@ import { requestId } from "../id.ts"
 import type { NamedModel, OperationOn, Passed } from "../operations/operation.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { release } from "../settlement/settle.ts"
-import { ClientDeadline } from "../upstream/client-deadline.ts"
+import { AnswerWait } from "../upstream/answer-wait.ts"
 import { sentTo } from "../upstream/edits.ts"
 import { forward, type Outgoing } from "../upstream/forward.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
@@ -66,19 +66,19 @@ export async function modelCall<Body extends NamedModel>(
   const { body, texts, passed } = asked
   call.trace = trace
   trace?.held(call.hold, call.model.name, operation.name)
-  const client_deadline = clientDeadlineOf(gateway, call, request)
+  const answer_wait = new AnswerWait(request.signal, call.stopped)
   gateway.sockets.keepOpen(request)
   try {
     gateway.metrics.added("before", performance.now() - arrived_ms)
     const reply = await forward(
       call.model.routes,
-      outgoing(call, operation.changes(body), texts, passed, client_deadline),
+      outgoing(gateway, call, operation.changes(body), texts, passed, answer_wait),
       gateway.breakers,
       new RecordedAttempts(gateway, id, trace, genAiOperation(operation.name), call),
     )
     accepted.memory.free()
     call.answeredBy(reply.route, reply.asking)
-    const answering = { gateway, call, reply, client_deadline, request }
+    const answering = { gateway, call, reply, answer_wait, request }
     const form = call.hold.stream ? operation.stream : null
     const cost = operation.wantsCost(body)
     const answer =
@@ -88,9 +88,9 @@ export async function modelCall<Body extends NamedModel>(
     return withRate(answer, rateHeaders(gateway, key_hash, operation.name, request, call.rates))
   } catch (error) {
     gateway.sockets.restore(request)
-    throw await abandon(gateway, call, client_deadline, error)
+    throw await releaseUnanswered(gateway, call, answer_wait, error)
   } finally {
-    client_deadline.end()
+    answer_wait.end()
   }
 }
 
@@ -115,26 +115,19 @@ function readAsked<Body extends NamedModel>(
   return parsed instanceof Promise ? parsed.then(read) : read(parsed)
 }
 
-/** Until there is an answer, the policy of the first upstream applies when the client leaves (D9). */
-function clientDeadlineOf(gateway: Gateway, call: Call, request: Request): ClientDeadline {
-  return new ClientDeadline(
-    request.signal,
-    call.stopped,
-    drainOf(gateway, call, call.model.routes[0].upstream),
-  )
-}
-
 /**
- * The request for the provider: the one that was billed, with the upstream's name of the model and the operation's
+ * The request for the provider: the one that was measured for the hold, with the upstream's name of the model and the operation's
  * changes.
  */
 function outgoing(
-  { hold, operation }: Call,
+  gateway: Gateway,
+  call: Call,
   changes: Readonly<Record<string, unknown>>,
   texts: FieldTexts,
   passed: Passed | null,
-  client_deadline: ClientDeadline,
+  answer_wait: AnswerWait,
 ): Outgoing {
+  const { hold, operation } = call
   return {
     request_id: hold.id,
     account_id: hold.account_id,
@@ -144,8 +137,8 @@ function outgoing(
     body: ({ upstream, model }) => sentTo(upstream, texts, { ...changes, model }),
     headers: passed === null ? null : passed.headers,
     refusals: operation.refusals,
-    asking: () => client_deadline.asking(),
-    signal: client_deadline.signal,
+    asking: (upstream) => answer_wait.asking(drainOf(gateway, call, upstream)),
+    signal: answer_wait.signal,
   }
 }
 
@@ -166,9 +159,9 @@ const AFFINE = ["prompt_cache_key", "conversation"] as const
  * Ends a call that got no 2xx: releases it with the most specific cause (D28). Resolves with the error for the client
  * once the release is durable (D32), so that an immediate retry does not meet the call's own hold.
  */
-async function abandon(gateway: Gateway, call: Call, client_deadline: ClientDeadline, error: unknown) {
+async function releaseUnanswered(gateway: Gateway, call: Call, answer_wait: AnswerWait, error: unknown) {
   if (call.closed) return error
-  const reason = client_deadline.abandoned
+  const reason = answer_wait.abandoned
   const failure = reason === "gateway_stopped" ? "no_output" : (reason ?? failureOf(error))
   const { durable } = release(gateway.ledger, call, failure, reason, recordIn(gateway))
   const settled_ms = performance.now()

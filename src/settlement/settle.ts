@@ -14,7 +14,7 @@ export const SETTLE_WAIT_MS = 250
 /** The result of a call, for the answer, the log and the metrics. */
 export interface Settlement {
   readonly end: End
-  /** Resolves when the settlement is in the ledger, or after 250 ms in the spool (D32). */
+  /** Resolves when the settlement is in the ledger, or after 250 ms in the spool on the disk or refused by the disk (D32). */
   readonly durable: Promise<void>
 }
 

@@ -5,8 +5,8 @@ export interface Candidate {
   readonly key: Credential
 }
 
-/** The rest of a key that the provider refuses (D82). */
-const OUT_MS = 60_000
+/** Time for which a key that the provider refused is not used (D82). */
+const REFUSED_MS = 60_000
 
 /** Why a key is not asked for some time. */
 export type RestReason = "rate_limited" | "refused"
@@ -35,7 +35,7 @@ export class KeyRests {
 
   /** The provider refuses the key itself, or the operator's account behind it is empty. */
   refuse({ key }: Candidate): void {
-    this.#refused.set(key, this.#rest("refused", OUT_MS))
+    this.#refused.set(key, this.#rest("refused", REFUSED_MS))
   }
 
   forgive({ key }: Candidate): void {

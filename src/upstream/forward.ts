@@ -51,7 +51,7 @@ export async function forward(
     const report = breakers.enter(route.upstream.name, outgoing.account_id)
     if (report === null) continue
     last?.discard()
-    outgoing.asking?.()
+    outgoing.asking?.(route.upstream)
     if (outgoing.signal.aborted) report("abandoned")
     outgoing.signal.throwIfAborted()
     const trace_headers = attempts?.attempting?.(route) ?? null
@@ -130,8 +130,8 @@ export interface Outgoing {
   readonly headers: Readonly<Record<string, string>> | null
   /** The client's answer when the provider refuses (D17). */
   readonly refusals: RefusalForm
-  /** Called right before a provider is asked, to abort the call of a client that has left (D9). */
-  asking?(): void
+  /** Called right before an upstream is asked, to abort the call of a client that has left (D9). */
+  asking?(upstream: Upstream): void
   /** Aborted when nobody waits for the answer any longer. Closes the connection, before and during the answer. */
   readonly signal: Signal
 }

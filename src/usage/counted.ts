@@ -183,14 +183,12 @@ class UsageVisit {
   isCacheBeside(): boolean {
     const { prompt } = this.#places
     if (prompt !== undefined && prompt.path !== table.FRESH_PROMPT) return false
-    return OF_CACHE.some(
+    return table.OF_CACHE.some(
       (name) =>
         (this.counted.counts[name] ?? 0) > 0 && this.#places[name]?.path.startsWith(table.BESIDE) === true,
     )
   }
 }
-
-const OF_CACHE = ["cached", "write", "write_5m", "write_1h"] as const satisfies readonly CountName[]
 
 /** In whole nano-USD, rounded up. The text of a JSON number names it exactly, so nothing is computed with a float. */
 function costOf(value: number, decimals: number): bigint | null {
@@ -256,9 +254,6 @@ function addAside(to: Counted, { unread, notes }: Counted): void {
   for (const name of unread) to.name(name)
 }
 
-/** Counts that are a part of the prompt, or beside it. */
-const OF_PROMPT: readonly CountName[] = ["prompt", ...OF_CACHE, "cached_audio", "audio_input", "image_input"]
-
 /** The counts of a stream so far with those of its next event: the last number wins, and what is absent changes nothing (D4). */
 export function merged(known: Counted | null, next: Counted): Counted {
   if (known === null) return next
@@ -266,7 +261,7 @@ export function merged(known: Counted | null, next: Counted): Counted {
   // A 0 erases nothing, unless the parts of the prompt in its event are together at least what they were.
   const zeros_count = next.whole_prompt >= known.whole_prompt
   for (const [name, tokens] of Object.entries(next.counts) as [CountName, number][])
-    if (tokens > 0 || sum.counts[name] === undefined || (zeros_count && OF_PROMPT.includes(name)))
+    if (tokens > 0 || sum.counts[name] === undefined || (zeros_count && table.OF_PROMPT.includes(name)))
       sum.counts[name] = tokens
   if (next.cache > 0) sum.cache_beside = next.cache_beside
   if ((next.counts.reasoning ?? 0) > 0) sum.reasoning_beside = next.reasoning_beside

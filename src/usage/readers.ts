@@ -37,6 +37,17 @@ export const COUNTS = {
 
 export type CountName = keyof typeof COUNTS
 
+/** Counts of tokens that a cache had or got. */
+export const OF_CACHE = ["cached", "write", "write_5m", "write_1h"] as const satisfies readonly CountName[]
+/** Counts that are a part of the prompt, or beside it. */
+export const OF_PROMPT: readonly CountName[] = [
+  "prompt",
+  ...OF_CACHE,
+  "cached_audio",
+  "audio_input",
+  "image_input",
+]
+
 /** Anthropic's names: counts whose path begins with `BESIDE` are beside this prompt. A total that says the contrary decides. */
 export const FRESH_PROMPT = "input_tokens"
 export const BESIDE = "cache_"

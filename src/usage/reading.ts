@@ -1,4 +1,4 @@
-import type { Bucket } from "../kinds.ts"
+import { type Bucket, buckets } from "../kinds.ts"
 import type { JsonObject, UsageLimits, UsageReading } from "../wire/usage.ts"
 import { isMissing, MAX_TOKENS, NO_LIMITS, objectOf } from "../wire/usage.ts"
 import { Counted, count, merged } from "./counted.ts"
@@ -51,12 +51,12 @@ function readingOf(counted: Counted, rules: UsageRules, expected: Expected): Usa
   if (write_5m + write_1h > write) notes.push("details_clamped")
   if (unexplained_tokens !== 0) notes.push("total_unexplained")
   if (unread.length > 0) notes.push("usage_unread")
-  const buckets = bucketsOf(counts, write - long, long, expected)
+  const charged = bucketsOf(counts, write - long, long, expected)
   const tool_runs = counted.runs ?? expected.runs
   const has_aside = unread.length > 0 || unexplained_tokens !== 0 || cost_nano !== null
   return {
     state: "valid",
-    usage: { prompt_tokens, cached_tokens, completion_tokens, buckets, tool_runs },
+    usage: { prompt_tokens, cached_tokens, completion_tokens, buckets: charged, tool_runs },
     notes,
     aside: has_aside ? { unread, unexplained_tokens, provider_cost_nano: cost_nano } : undefined,
     output_unknown: counted.output_unknown,
@@ -65,23 +65,26 @@ function readingOf(counted: Counted, rules: UsageRules, expected: Expected): Usa
 
 function bucketsOf(counts: Counted["counts"], write_5m: number, write_1h: number, expected: Expected) {
   const { audio_input = 0, cached_audio, searches = expected.searches } = counts
-  let buckets: Partial<Record<Bucket, number>> | undefined
-  const add = (bucket: Bucket, count = 0) => {
-    if (count > 0) buckets = { ...buckets, [bucket]: count }
+  const found: Readonly<Record<Bucket, number | undefined>> = {
+    cache_write: write_5m,
+    cache_write_1h: write_1h,
+    audio_input: audio_input - (cached_audio ?? 0),
+    cached_audio_input: cached_audio,
+    image_input: counts.image_input,
+    reasoning: expected.output ? counts.reasoning : 0,
+    audio_output: counts.audio_output,
+    image_output: counts.image_output,
+    page: counts.pages,
+    web_search: searches,
   }
-  add("cache_write", write_5m)
-  add("cache_write_1h", write_1h)
-  add("audio_input", audio_input - (cached_audio ?? 0))
-  add("cached_audio_input", cached_audio)
-  add("image_input", counts.image_input)
-  if (expected.output) add("reasoning", counts.reasoning)
-  add("audio_output", counts.audio_output)
-  add("image_output", counts.image_output)
-  add("page", counts.pages)
-  // Counted as none, so that those of the request are not charged (D60).
-  if (searches === 0 && expected.output) return { ...buckets, web_search: 0 }
-  add("web_search", searches)
-  return buckets
+  let charged: Partial<Record<Bucket, number>> | undefined
+  for (const bucket of buckets) {
+    const count = found[bucket] ?? 0
+    // Searches that are counted as none are kept, so that those of the request are not charged (D60).
+    const is_none = bucket === "web_search" && searches === 0 && expected.output
+    if (count > 0 || is_none) charged = { ...charged, [bucket]: count }
+  }
+  return charged
 }
 
 /** The usage of one value on its own (D1). */

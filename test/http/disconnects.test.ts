@@ -43,7 +43,7 @@ afterAll(async () => {
   await provider.stop()
 })
 
-/** One model for each policy of an upstream; they are named alike. */
+/** One model for each policy of an upstream, with its name, and two that try one upstream after another. */
 function policies(url: string) {
   const on_disconnect = {
     aborting: { stream: "abort", json: "abort" },
@@ -56,7 +56,11 @@ function policies(url: string) {
     upstreams: Object.fromEntries(
       names.map(([name, policy]) => [name, { family: "chat", base_url: `${url}/v1`, on_disconnect: policy }]),
     ),
-    models: names.map(([name]) => chatModel(name, { upstreams: [{ use: name }] })),
+    models: [
+      ...names.map(([name]) => chatModel(name, { upstreams: [{ use: name }] })),
+      chatModel("abort-then-drain", { upstreams: [{ use: "aborting" }, { use: "draining" }] }),
+      chatModel("drain-then-abort", { upstreams: [{ use: "draining" }, { use: "aborting" }] }),
+    ],
   }
 }
 
@@ -181,6 +185,25 @@ describe("D9 the client leaves before the provider's headers", () => {
     await json(200, chatCompletion("hi"))(next.exchange)
     expect(await closed(next)).toMatchObject({ ending: "completed" })
   })
+
+  test.each(["abort-then-drain", "drain-then-abort"])(
+    "%s: the policy is that of the upstream that is asked when a JSON client leaves",
+    async (model) => {
+      const begun = await begin(model)
+      provider.replyOnce(silent())
+      await json(503, {})(begun.exchange)
+      const second = { ...begun, exchange: await provider.exchange(provider.exchanges.length + 1) }
+      second.client.leave()
+      if (model === "drain-then-abort") {
+        expect(await within(CLOSED_MS, second.exchange.closed)).toBe(true)
+        expect(await closed(second)).toMatchObject({ ...RELEASED, ...LEFT })
+        return
+      }
+      await Bun.sleep(CLOSED_MS)
+      await json(200, chatCompletion("one two", { usage: usage(10, 5) }))(second.exchange)
+      expect(await closed(second)).toMatchObject(BY_USAGE)
+    },
+  )
 
   test("drain: a refusal that arrives is recorded as what happened first, the leaving", async () => {
     const begun = await begin("draining")

@@ -12,8 +12,8 @@ import { createMetrics } from "../../src/metrics/metrics.ts"
 import { UsageWarnings } from "../../src/metrics/usage-warnings.ts"
 import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { answerStream } from "../../src/routes/model-answers.ts"
+import { AnswerWait } from "../../src/upstream/answer-wait.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { ClientDeadline } from "../../src/upstream/client-deadline.ts"
 import { HiddenOutput } from "../../src/upstream/hidden-output.ts"
 import { Fields } from "../../src/upstream/http/answer-head.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
@@ -99,7 +99,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         body,
         began_ms: performance.now() - route.upstream.timeouts.total_ms,
       },
-      client_deadline: new ClientDeadline(NEVER, NEVER, null),
+      answer_wait: new AnswerWait(NEVER, NEVER),
       request: new Request("http://gateway/v1/chat/completions"),
     },
     chatEvents,

@@ -71,8 +71,8 @@ const withHold = sql`${batch.kept} CROSS JOIN LATERAL (
     WHERE ${isItem(h.id, of("x", ends.id), 5)} OFFSET 0) hold`
 
 /**
- * Ends all holds of an account, or none. The gateway has added up what they free and are charged. Accounts with spending limits
- * or a change of grants are left to the exact statement. The freed amount comes from the hold itself, so a missing hold makes the sums differ, and an
+ * Ends all holds of an account, or none. The gateway has added up what they free and are charged. Limited accounts are
+ * left to `endLimited`, and those with a due change of grants to the exact statement. The freed amount comes from the hold itself, so a missing hold makes the sums differ, and an
  * ended hold violates the primary key; either rolls everything back. Accounts are locked as in `holdLean`, before anything is
  * written about their calls.
  */

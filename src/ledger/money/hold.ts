@@ -21,8 +21,8 @@ const mayHold = (use: KeyUse): SQL => sql`(SELECT true FROM ${keys} ${k} WHERE $
 
 /**
  * The condition on the account `a`, for an amount that contains this price multiplier (D69). The UPDATE checks it again on the
- * newest version of the row when another statement has changed it. Spending limits and due changes of grants are left to the
- * exact statement.
+ * newest version of the row when another statement has changed it. Limited accounts are left to `holdLimited`, and due changes of
+ * grants to the exact statement.
  */
 function canHold(amount: SQL, price_multiplier_bp: SQL): SQL {
   return sql`${availableOf(a)} >= ${amount} AND ${a.price_multiplier_bp} = ${price_multiplier_bp}
@@ -48,8 +48,8 @@ const multiplier = sql.raw(`($8::int[])[array_position($3::uuid[], a."id")]`)
  * Makes all holds of an account, or none: if they do not fit together, the exact statement decides. An account is left
  * out for a key that may not hold, too little money, another price multiplier, a suspension, a spending limit, a due change of its grants or a
  * move; all accounts are, for a dead gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
- * in the order of their ids, so that statements cannot deadlock. The division fails when a row was lost on the way:
- * better no statement than lost money.
+ * in the order of their ids, so that statements cannot deadlock. `1 / (…)::int` divides by zero, which rolls the statement back, unless
+ * the holds that it added sum up to what `held_nano` rose by.
  */
 export const holdLean = statement(
   "hold",
@@ -177,7 +177,10 @@ export type KnownAccounts = Map<string, KnownAccount>
 /** Maximum number of accounts; the oldest are dropped. */
 const KNOWN_LIMIT = 50_000
 
-/** Other outcomes do not tell all. A repeated hold tells of no limit, which costs one lean attempt. */
+/**
+ * Only these outcomes carry the price multiplier and whether the account is limited. A repeated hold carries no limit, so the next hold of
+ * the account tries the lean statement once in vain.
+ */
 function remember(known: KnownAccounts, account_id: string, held: HoldAttempt): void {
   if (
     held.outcome !== "held" &&

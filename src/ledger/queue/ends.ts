@@ -150,7 +150,7 @@ export class EndQueue {
 
   #ended(item: QueuedEnd, ended: EndResult): void {
     if (ended === "conflict" || ended === "delayed") {
-      // The next snapshot knows what was met.
+      // The snapshot of the next statement has the row that this one conflicted with.
       this.#ask(item)
       return
     }

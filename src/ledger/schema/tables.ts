@@ -59,7 +59,7 @@ export const accounts = ledger.table(
     held_nano: nano("held_nano").notNull().default(sql`0`),
     created_at: moment("created_at").notNull().defaultNow(),
     suspended_at: moment("suspended_at"),
-    /** True if the account has a budget or a customer price, or a key with a spending limit or a group. Only the exact statements read these (D42, D97, D100). */
+    /** True if the account has a budget or a customer price, or a key with a spending limit or a group. The limited and the exact statements read these (D42, D97, D100). */
     is_limited: boolean("is_limited").notNull().default(false),
     /** Incremented with every change of `budgets` and `customer_prices`, so that a statement finds that its snapshot is too old for them (D97, D100). */
     budgets_version: integer("budgets_version").notNull().default(0),
@@ -252,7 +252,7 @@ export const holds = ledger.table(
     gateway_id: uuid("gateway_id").notNull(),
     amount_nano: nano("amount_nano").notNull(),
     held_at: moment("held_at").notNull().defaultNow(),
-    /** Of the first upstream that is tried. */
+    /** Of the first upstream in the model's list. */
     terms_id: integer("terms_id").notNull(),
     stream: boolean("stream").notNull(),
     /** The account's price multiplier, which is in the amount (D69); null for 1. */

@@ -12,24 +12,24 @@ export type AbandonReason = "client_left" | "gateway_stopped"
 const LISTEN_AFTER_MS = 100
 
 /**
- * The wait for a provider's answer: until the client leaves, plus `drain_ms` where the upstream's policy
- * is to drain (D9), or until a shutdown stops the call (D34).
+ * The wait for a provider's answer: until the client leaves, and as much longer as the policy of the upstream that is asked says
+ * (D9), or until a shutdown stops the call (D34).
  */
-export class ClientDeadline {
+export class AnswerWait {
   readonly #over = new Cutoff()
   readonly #client: Signal
   readonly #stopped: Signal
-  readonly #drain_ms: number | null
+  /** Time for which the answer is read on once the client has left; null to stop immediately. */
+  #drain_ms: number | null = null
   readonly #wait: Timeout
   #is_listening = false
   #drain: Timer | undefined
   #reason: AbandonReason | null = null
   #left_ms: number | null = null
 
-  constructor(client: Signal, stopped: Signal, drain_ms: number | null) {
+  constructor(client: Signal, stopped: Signal) {
     this.#client = client
     this.#stopped = stopped
-    this.#drain_ms = drain_ms
     this.#wait = startTimeout(LISTEN_AFTER_MS, this.#listen)
     stopped.addEventListener("abort", this.#stop)
     this.#look()
@@ -53,8 +53,12 @@ export class ClientDeadline {
     return this.#over.aborted ? reason : null
   }
 
-  /** Called right before a provider is asked. No provider is asked for a client that has left, whatever the policy (D9). */
-  asking(): void {
+  /**
+   * Called right before a provider is asked. No provider is asked for a client that has left, whatever the policy (D9). `drain_ms`:
+   * how long its answer is read on once the client has left; null to stop immediately.
+   */
+  asking(drain_ms: number | null): void {
+    this.#drain_ms = drain_ms
     if (this.reason !== null) this.#over.abort()
   }
 
@@ -63,7 +67,7 @@ export class ClientDeadline {
     return this.#left_ms === null ? 0 : performance.now() - this.#left_ms
   }
 
-  /** Stops watching the client: the answer is complete. */
+  /** Stops watching the client: the answer is complete, or the relay of a stream watches it from now on. */
   end(): void {
     this.#wait.clear()
     clearTimeout(this.#drain)
