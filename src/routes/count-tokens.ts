@@ -38,6 +38,7 @@ import {
   answer,
   described,
   type ErrorExample,
+  errorOf,
   type RouteDescription,
   type Schemas,
   shown,
@@ -127,12 +128,14 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
 }
 
 function checkBalance({ available_nano }: Standing): void {
-  if (available_nano > 0n) return
-  throw new GatewayError("insufficient_balance", {
-    message:
-      "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
-  })
+  if (available_nano <= 0n) throw errorOf(NO_BALANCE)
 }
+
+const NO_BALANCE = {
+  code: "insufficient_balance",
+  message:
+    "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
+} as const satisfies ErrorExample
 
 /**
  * The messages-style model that a key may count with (D22). 404 if there is none, 403 if the key or the path does not
@@ -147,11 +150,7 @@ function openModel({ catalog }: Gateway, name: string, standing: Standing): Mode
 
 const countErrors: readonly ErrorExample[] = [
   "invalid_api_key",
-  {
-    code: "insufficient_balance",
-    message:
-      "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
-  },
+  NO_BALANCE,
   "account_suspended",
   "key_suspended",
   "model_not_allowed",

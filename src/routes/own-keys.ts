@@ -17,16 +17,8 @@ import { newKeyOf, otherKey } from "./admin/keys.ts"
 import type { Operators } from "./admin/operators.ts"
 import { inFormat } from "./list-formats.ts"
 import { createdKeyBody, keyBody, pageBody } from "./record-bodies.ts"
-import { keyExample, keyListed, READER_ERRORS } from "./reference/examples.ts"
-import {
-  answer,
-  described,
-  type ErrorExample,
-  errorOf,
-  notFound,
-  page,
-  shown,
-} from "./reference/operation.ts"
+import { keyExample, keyListed, ofHolders } from "./reference/examples.ts"
+import { answer, type ErrorExample, errorOf, notFound, page, shown } from "./reference/operation.ts"
 import { jsonBody } from "./request-body.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
@@ -159,10 +151,9 @@ const NO_OWN_KEY = notFound("No key of your account that works has this id.")
 const BUSY: ErrorExample = "overloaded"
 const NOT_ALLOWED: ErrorExample = { code: "key_change_not_allowed", message: words.not_allowed }
 
-const credentials = ["apiKey", "xApiKey"] as const
-const CHANGE_ERRORS = [...READER_ERRORS, NOT_ALLOWED, "key_suspended", "account_suspended", BUSY] as const
+const CHANGE_ERRORS = [NOT_ALLOWED, "key_suspended", "account_suspended", BUSY] as const
 
-const listing = described({
+const listing = ofHolders({
   query: PageQuery,
   response: { 200: page("keys", KeyBody, keyListed) },
 
@@ -171,13 +162,11 @@ const listing = described({
   summary: "List the keys of the account",
   description:
     "Lists the keys of the account, newest first, including revoked and expired ones: their names, first characters, states and last use. The keys themselves are not shown. Any key of the account can read the list.",
-  credentials,
-  errors: READER_ERRORS,
 })
 
 const limited = { ...keyExample, key: "tg_live_8Fq2…" }
 
-const making = described({
+const making = ofHolders({
   body: shown(NewKey, {
     plain: {},
     limited: { name: "production", spending_limit: { amount: "25", per: "day" } },
@@ -195,12 +184,11 @@ const making = described({
   summary: "Make a key of the account",
   description:
     "Makes a key, if the operator allows it for the account. It has the models, expiry, group, labels and rules for tags of the key that makes it; fields of the request can only narrow them. A key with a spending limit or a budget of its own cannot make others. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
-  credentials,
   invalid: "models",
   errors: CHANGE_ERRORS,
 })
 
-const rotating = described({
+const rotating = ofHolders({
   params: pathId("The key's id."),
   body: shown(Rotation, { "A day for both": {}, "The old one ends immediately": { keep_hours: 0 } }),
   response: {
@@ -215,12 +203,11 @@ const rotating = described({
   summary: "Rotate a key of the account",
   description:
     "Gives the key a new secret, if the operator allows it for the account. The id, the limits, the budgets and the usage of the key stay. The secret before works for `keep_hours` more. While an earlier secret still works, only a rotation with `keep_hours` 0 is possible, which ends both. A key can rotate itself, and every key that may do no more than it.",
-  credentials,
   invalid: "keep_hours",
   errors: [...CHANGE_ERRORS, NO_OWN_KEY],
 })
 
-const revoking = described({
+const revoking = ofHolders({
   params: pathId("The key's id."),
   response: { 204: answer("The key is revoked.", Type.Void()) },
 
@@ -229,6 +216,5 @@ const revoking = described({
   summary: "Revoke a key of the account",
   description:
     "Every request that arrives after this response gets a 401, if the operator allows holders to revoke keys. A key can revoke itself, and every key that may do no more than it, but not the last one that works. Revoking a revoked key changes nothing.",
-  credentials,
   errors: [...CHANGE_ERRORS, NO_OWN_KEY],
 })

@@ -4,7 +4,7 @@ import { endUserNames } from "../admission/end-user.ts"
 import { hashOf } from "../admission/key.ts"
 import { GatewayError } from "../errors.ts"
 import { ledgerTime } from "../id.ts"
-import { LedgerBusy, type Standing } from "../ledger/entries.ts"
+import { LedgerBusy } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
 import { PAR_BP } from "../money.ts"
@@ -32,21 +32,31 @@ import {
   callExample,
   keyListed,
   NO_CALL,
+  ofHolders,
   ownBudgetExample,
-  READER_ERRORS,
   usageExample,
 } from "./reference/examples.ts"
-import { answer, described, type ErrorExample, errorOf, page } from "./reference/operation.ts"
+import { answer, type ErrorExample, errorOf, page } from "./reference/operation.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
+
+/**
+ * Routes for what a key can read about its account. The key is checked before the parameters (D30). It may be suspended, but not
+ * revoked or expired (D47).
+ */
+export function readerRoutes(gateway: Gateway, name: string) {
+  return new Elysia({ name })
+    .derive(async ({ request }) => ({
+      reader: await activeKey(gateway, hashOf(messagesCredential(request.headers)), request),
+    }))
+    .derive(readQuery)
+    .onAfterHandle(forbidStoring)
+    .onAfterHandle(inFormat)
+}
 
 /** `GET /v1/calls/{id}`, `/v1/calls`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
 export function receipts(gateway: Gateway) {
   const { reports } = gateway
-  return new Elysia({ name: "receipts" })
-    .derive(async ({ request }) => ({ reader: await reader(gateway, request) }))
-    .derive(readQuery)
-    .onAfterHandle(forbidStoring)
-    .onAfterHandle(inFormat)
+  return readerRoutes(gateway, "receipts")
     .get(
       "/v1/calls",
       async ({ reader: { account_id }, query }) => {
@@ -89,16 +99,7 @@ export function receipts(gateway: Gateway) {
 
 /** Replaces the message of `overloaded`, because the request is a usage query and not a call. */
 export function tooManySums(error: unknown): never {
-  if (!(error instanceof LedgerBusy)) throw error
-  throw new GatewayError("overloaded", {
-    message: "Too many usage queries are in progress. Retry in a few seconds.",
-  })
-}
-
-/** The key that reads, checked before the parameters (D30). It may be suspended, but not revoked or expired (D47). */
-function reader(gateway: Gateway, request: Request): Promise<Standing> {
-  const key = messagesCredential(request.headers)
-  return activeKey(gateway, hashOf(key), request)
+  throw error instanceof LedgerBusy ? errorOf(BUSY_REPORTS) : error
 }
 
 /** A receipt. Its prices and lines include the price multiplier, unless the operator shows that (D69). */
@@ -131,10 +132,10 @@ function ownBody(account: AccountBody, key: KeyBody, budgets: OwnBudget[], grant
   return bodyOf(OwnAccount, { ...account, grants, key: bodyOf(OwnAccount.properties.key, key), budgets })
 }
 
-export const BUSY_REPORTS: ErrorExample = {
+export const BUSY_REPORTS = {
   code: "overloaded",
   message: "Too many usage queries are in progress. Retry in a few seconds.",
-}
+} as const satisfies ErrorExample
 
 const whose = `Any key of the account that is not revoked or expired can read it. Suspended keys and keys of suspended accounts can read it
 too. Send the key as a bearer token or as \`x-api-key\`.`
@@ -172,7 +173,7 @@ const left = {
   ],
 } satisfies Receipt
 
-const getReceipt = described({
+const getReceipt = ofHolders({
   params: pathId("The call's id: the `x-request-id` of its response."),
   query: queryOf({}),
   response: {
@@ -190,17 +191,12 @@ const getReceipt = described({
 call does not exist, belongs to another account, or held nothing, such as a refused request.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  errors: [
-    ...READER_ERRORS,
-    NO_CALL,
-    { code: "archived", message: "The calls of 2020-01 are archived. Ask the operator." },
-  ],
+  errors: [NO_CALL, { code: "archived", message: "The calls of 2020-01 are archived. Ask the operator." }],
 })
 
 const { refunded, ...listed } = settled
 
-const listReceipts = described({
+const listReceipts = ofHolders({
   query: OwnCallsQuery,
   response: { 200: page("receipts", Receipt, listed) },
 
@@ -211,12 +207,11 @@ const listReceipts = described({
 filter that matches few calls can return fewer than \`limit\`, or none, and still have a \`next\`.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
   invalid: "state",
-  errors: [...READER_ERRORS, BUSY_REPORTS],
+  errors: [BUSY_REPORTS],
 })
 
-const getOwnAccount = described({
+const getOwnAccount = ofHolders({
   query: queryOf({}),
   response: {
     200: answer("The account and the key.", OwnAccount, {
@@ -231,11 +226,9 @@ const getOwnAccount = described({
 balance plus the credit limit, minus what open calls hold. \`grants\` are the credits that are left, and when they expire.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  errors: READER_ERRORS,
 })
 
-const getOwnUsage = described({
+const getOwnUsage = ofHolders({
   query: UsageQuery,
   response: {
     200: answer("The usage.", UsageReport, {
@@ -256,7 +249,6 @@ ended. A correction counts at the time it was made, with the difference from the
 therefore never overlap or leave a gap, and past ranges do not change.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
   invalid: "from",
-  errors: [...READER_ERRORS, BUSY_REPORTS],
+  errors: [BUSY_REPORTS],
 })

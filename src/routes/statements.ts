@@ -1,9 +1,5 @@
-import { Elysia } from "elysia"
-import { activeKey } from "../admission/admit.ts"
-import { hashOf } from "../admission/key.ts"
 import { ledgerTime } from "../id.ts"
 import type { AccountStatement } from "../ledger/reports/statement.ts"
-import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { listOf } from "../wire/admin.ts"
 import { query as queryOf } from "../wire/parameter.ts"
@@ -17,22 +13,15 @@ import {
 } from "../wire/statement.ts"
 import { statementHtml } from "../wire/statement-html.ts"
 import { monthsSince, printTime } from "../wire/time.ts"
-import { alsoAs, inFormat } from "./list-formats.ts"
-import { BUSY_REPORTS, tooManySums } from "./receipts.ts"
-import { accountExample, READER_ERRORS } from "./reference/examples.ts"
-import { answer, described, errorOf, notFound } from "./reference/operation.ts"
-import { forbidStoring, readQuery } from "./routing.ts"
+import { alsoAs } from "./list-formats.ts"
+import { BUSY_REPORTS, readerRoutes, tooManySums } from "./receipts.ts"
+import { accountExample, ofHolders } from "./reference/examples.ts"
+import { answer, errorOf, notFound } from "./reference/operation.ts"
 
 /** `/v1/statements` and `/v1/statements/{month}`: the statements of the account of a key (D104, D106). */
 export function ownStatements(gateway: Gateway) {
   const { reports } = gateway
-  return new Elysia({ name: "own-statements" })
-    .derive(async ({ request }) => ({
-      reader: await activeKey(gateway, hashOf(messagesCredential(request.headers)), request),
-    }))
-    .derive(readQuery)
-    .onAfterHandle(forbidStoring)
-    .onAfterHandle(inFormat)
+  return readerRoutes(gateway, "own-statements")
     .get(
       "/v1/statements",
       async ({ reader }) => {
@@ -129,7 +118,7 @@ export const statementExample: StatementBody = {
 const whose =
   "Any key of the account that is not revoked or expired can read it. No statement shows a price multiplier, an upstream or a cost of the operator."
 
-const listing = described({
+const listing = ofHolders({
   query: queryOf({}),
   response: {
     200: answer("The months.", listOf(StatedMonth), {
@@ -143,11 +132,9 @@ const listing = described({
   description: `Lists the months of UTC since the account was made, the newest first.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  errors: READER_ERRORS,
 })
 
-const stating = described({
+const stating = ofHolders({
   params: OwnStatementPath,
   query: StatementQuery,
   response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
@@ -159,6 +146,5 @@ const stating = described({
 and was voided. It adds up exactly, and is the statement that the operator sees.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  errors: [...READER_ERRORS, BUSY_REPORTS, NO_MONTH],
+  errors: [BUSY_REPORTS, NO_MONTH],
 })

@@ -3,6 +3,8 @@ import { checksumHolds, hashOf, OPERATOR_PREFIX } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
 import type { Actor } from "../../ledger/accounts/operators.ts"
 import { includesRole, type Role } from "../../wire/roles.ts"
+import { NO_TOKEN } from "../reference/examples.ts"
+import { errorOf, found } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 export type SessionRequest = { readonly request: Request }
@@ -62,13 +64,12 @@ export function operatorsOnly(operators: Operators, admin_token: string) {
   const configured: Actor = { name: operators.actor ?? "configured", role: "admin", operator_id: null }
   return async ({ request }: SessionRequest): Promise<void> => {
     const [, given] = /^Bearer +(\S+) *$/i.exec(request.headers.get("authorization") ?? "") ?? []
-    if (given === undefined) throw noToken()
+    if (given === undefined) throw errorOf(NO_TOKEN)
     if (timingSafeEqual(digest(given), expected)) return authorized(request, configured)
     const actor = checksumHolds(given, OPERATOR_PREFIX)
       ? await operators.ledger.operatorOfToken(hashOf(given))
       : null
-    if (actor === null) throw noToken()
-    authorized(request, actor)
+    authorized(request, found(actor, NO_TOKEN))
   }
 }
 
@@ -80,12 +81,6 @@ export function checkRole(request: Request, least: Role): void {
 
 export const roleWords = (least: Role, role: Role) =>
   `This needs the role ${least}. Your role is ${role}. Ask an operator with the role admin.`
-
-function noToken(): GatewayError {
-  return new GatewayError("invalid_api_key", {
-    message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
-  })
-}
 
 /** A comparison in constant time needs equal lengths. Digests have one, and hide the length of the secret. */
 function digest(secret: string): Buffer {

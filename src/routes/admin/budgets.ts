@@ -176,18 +176,40 @@ function madeBudget(result: BudgetResult) {
 }
 
 const unused: BudgetBody = { ...budgetExample, spent: "0", held: "0", left: "500" }
-const ofAll = { selector: "all", selected: null, timezone: "UTC", thresholds: [] } as const
-const ofEach = { ...ofAll, name: "Each end user", selector: "end_user", per: "day", each: true } as const
-const ofTag = { ...ofAll, name: "Search", selector: "tag", selected: "feature=search" } as const
-const alert = {
-  name: "Large model",
-  selector: "model",
-  selected: "gpt-5-mini",
-  per: "day",
-  timezone: "UTC",
-  mode: "alert",
-  thresholds: [],
-} as const
+
+const requests = {
+  group: {
+    name: "Search team",
+    selector: "group",
+    selected: "acme/search",
+    amount: "500",
+    per: "month",
+    timezone: "Europe/Berlin",
+    thresholds: [80, 100],
+  },
+  tokens: { name: "Tokens of all keys", selector: "all", unit: "tokens", amount: "2000000", per: "hour" },
+  rate: { name: "Tokens per minute", selector: "all", unit: "tokens", amount: "100000", per: "minute" },
+  alert: {
+    name: "Large model",
+    selector: "model",
+    selected: "gpt-5-mini",
+    amount: "100",
+    per: "day",
+    mode: "alert",
+  },
+  each: { name: "Each end user", selector: "end_user", amount: "5", per: "day" },
+  tag: { name: "Search", selector: "tag", selected: "feature=search", amount: "300", per: "month" },
+}
+
+/** The budgets that the requests make, by the same names. */
+const unusedOf = Object.fromEntries(
+  Object.entries(requests).map(([name, asked]) => {
+    const { amount, per, selector } = asked
+    const usual = { selected: null, timezone: "UTC", thresholds: [], each: selector === "end_user" }
+    const resets_at = per === "minute" ? null : unused.resets_at
+    return [name, { ...unused, ...usual, ...asked, limit: amount, left: amount, resets_at }]
+  }),
+)
 
 const { name, selector, selected, unit, per, timezone, mode, amount, raise, thresholds } = budgetExample
 const logged = {
@@ -217,60 +239,12 @@ const created: BudgetLogBody = {
 }
 const creating = ofOperators({
   params: pathId("The account's id."),
-  body: shown(NewBudget, {
-    group: {
-      name: "Search team",
-      selector: "group",
-      selected: "acme/search",
-      amount: "500",
-      per: "month",
-      timezone: "Europe/Berlin",
-      thresholds: [80, 100],
-    },
-    tokens: { name: "Tokens of all keys", selector: "all", unit: "tokens", amount: "2000000", per: "hour" },
-    rate: { name: "Tokens per minute", selector: "all", unit: "tokens", amount: "100000", per: "minute" },
-    alert: {
-      name: "Large model",
-      selector: "model",
-      selected: "gpt-5-mini",
-      amount: "100",
-      per: "day",
-      mode: "alert",
-    },
-    each: { name: "Each end user", selector: "end_user", amount: "5", per: "day" },
-    tag: { name: "Search", selector: "tag", selected: "feature=search", amount: "300", per: "month" },
-  }),
+  body: shown(NewBudget, requests),
   response: {
     200: answer("A budget with this id already exists. Nothing was changed.", BudgetBody, {
       budget: budgetExample,
     }),
-    201: answer("The budget.", BudgetBody, {
-      group: unused,
-      tokens: {
-        ...unused,
-        ...ofAll,
-        name: "Tokens of all keys",
-        unit: "tokens",
-        per: "hour",
-        amount: "2000000",
-        limit: "2000000",
-        left: "2000000",
-      },
-      rate: {
-        ...unused,
-        ...ofAll,
-        name: "Tokens per minute",
-        unit: "tokens",
-        per: "minute",
-        amount: "100000",
-        limit: "100000",
-        left: "100000",
-        resets_at: null,
-      },
-      alert: { ...unused, ...alert, amount: "100", limit: "100", left: "100" },
-      each: { ...unused, ...ofEach, amount: "5", limit: "5", left: "5" },
-      tag: { ...unused, ...ofTag, amount: "300", limit: "300", left: "300" },
-    }),
+    201: answer("The budget.", BudgetBody, unusedOf),
   },
 
   operationId: "createBudget",

@@ -18,10 +18,10 @@ import {
 /** Errors and examples that several operations of the API reference share. */
 
 /** Errors of every operation of `/admin`. */
-export const NO_TOKEN: ErrorExample = {
+export const NO_TOKEN = {
   code: "invalid_api_key",
   message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
-}
+} as const satisfies ErrorExample
 const LEDGER_UNAVAILABLE = {
   code: "ledger_unavailable",
   message:
@@ -39,6 +39,12 @@ export const OFTEN: ErrorExample = {
   message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
 }
 export const READER_ERRORS: readonly ErrorExample[] = ["invalid_api_key", OFTEN, "ledger_unavailable"]
+
+/** A route of a key's holder, which any key of the account can use. */
+export function ofHolders<Route extends RouteDescription & Schemas>(route: Route) {
+  const errors = [...READER_ERRORS, ...(route.errors ?? [])]
+  return described({ credentials: ["apiKey", "xApiKey"], ...route, errors })
+}
 
 export const NO_ACCOUNT = notFound("No account has this id.")
 export const NO_KEY = notFound("No key has this id.")
