@@ -1,7 +1,8 @@
 import { afterAll, expect, test } from "bun:test"
+import { runProgram } from "../../src/cli/program.ts"
 import { ADMIN_TOKEN, chat, startGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
-import { type } from "./command.ts"
+import { silent, type } from "./command.ts"
 
 /** D96: `tollgate events --follow` prints what is there, and then each event as it comes. */
 
@@ -13,35 +14,27 @@ afterAll(async () => {
   await provider.stop()
 })
 
+/** Ends the command when its reader has seen enough. */
+class Enough extends Error {}
+
 test("D96: --follow goes on, and --after begins after an event", async () => {
   const { key, id } = await gateway.account("10")
   const first = (await chat(gateway, key)).headers.get("x-request-id") ?? ""
   const env = { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
-  const { promise: second_seen, resolve } = Promise.withResolvers<void>()
-  let second = ""
   const followed: string[] = []
-  const url = new URL("../../src/cli/main.ts", import.meta.url).pathname
-  const process_env = { ...process.env, ...env }
-  const following = Bun.spawn([process.execPath, url, "events", "--follow"], {
-    env: process_env,
-    stdout: "pipe",
+  let next: ReturnType<typeof chat> | null = null
+  const following = runProgram(["events", "--follow"], {
+    ...silent,
+    env,
+    print(text) {
+      const event = JSON.parse(text)
+      followed.push(event.id)
+      if (event.id === first) next = chat(gateway, key)
+      else if (next !== null && event.type === "tollgate.call.ended") throw new Enough()
+    },
   })
-  const reading = (async () => {
-    let rest = ""
-    for await (const chunk of following.stdout.pipeThrough(new TextDecoderStream())) {
-      const lines = (rest + chunk).split("\n")
-      rest = lines.pop() ?? ""
-      for (const line of lines) {
-        const event = JSON.parse(line)
-        followed.push(event.id)
-        if (event.id === first) second = (await chat(gateway, key)).headers.get("x-request-id") ?? ""
-        if (event.id === second) resolve()
-      }
-    }
-  })()
-  await second_seen
-  following.kill()
-  await reading
+  await expect(following).rejects.toBeInstanceOf(Enough)
+  const second = (await (next ?? chat(gateway, key))).headers.get("x-request-id") ?? ""
   expect(followed.slice(-2)).toEqual([first, second])
   const listed = await type(["events", "--json"], env)
   const { data } = JSON.parse(listed.out)
