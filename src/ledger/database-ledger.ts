@@ -298,21 +298,25 @@ export class DatabaseLedger implements Ledger, ShardLedger {
 
   #tasks(): Task[] {
     const { log, checkpoints, events = {}, shard = 0 } = this.#options
-    const replay = new Replay(this.#spool, this.#ends, this.#attempts, this.#connect(), log)
-    const written = new Checkpoints(this.#running_connection, () => this.#lease.gateway_id)
-    const recovery = new Recovery(
-      this.#background_connection,
-      this.#ends,
-      this.#attempts,
-      this.#availability,
-      {
-        rewriteCheckpoints: () => written.forgetWritten(),
-        rewriteLabels: () => this.#labels.writeAgain(this.#background_connection),
-        forgetTerms: () => events.promoted?.(shard),
-        expireUnknown: () => this.#sweeper.expireUnknown(this.#outstanding),
-      },
+    const replay = new Replay({
+      spool: this.#spool,
+      ends: this.#ends,
+      attempts: this.#attempts,
+      connection: this.#connect(),
       log,
-    )
+    })
+    const written = new Checkpoints(this.#running_connection, () => this.#lease.gateway_id)
+    const recovery = new Recovery({
+      connection: this.#background_connection,
+      ends: this.#ends,
+      attempts: this.#attempts,
+      availability: this.#availability,
+      log,
+      rewriteCheckpoints: () => written.forgetWritten(),
+      rewriteLabels: () => this.#labels.writeAgain(this.#background_connection),
+      forgetTerms: () => events.promoted?.(shard),
+      expireUnknown: () => this.#sweeper.expireUnknown(this.#outstanding),
+    })
     return [
       { name: "recovery", run: () => recovery.run() },
       { name: "checkpoint", every_ms: CHECKPOINT_MS, run: () => written.write(checkpoints()) },

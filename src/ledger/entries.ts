@@ -181,14 +181,7 @@ export interface AttemptEntry extends LostAttempt {
 }
 
 /** The charge of a running call if its gateway died now (D13, D57). */
-export interface Checkpoint {
-  readonly id: string
-  readonly charge_nano: bigint
-  readonly basis: Basis
-  readonly usage: Usage | null
-  /** As that of an end. */
-  readonly terms_id: number | null
-}
+export type Checkpoint = Pick<End, "id" | "charge_nano" | "basis" | "usage" | "terms_id">
 
 /** Prices of calls: one row of the ledger, which never changes (D56). */
 export interface PriceTerms {
@@ -246,12 +239,7 @@ export interface RefusedCall {
 }
 
 /** The key's owner and current permissions, read from the ledger in one snapshot (D22, D26, D30). */
-export interface Standing extends Multiplied {
-  /** As that of an owner. */
-  readonly shard: number
-  readonly account_id: string
-  readonly key_id: string
-  readonly tag_rules?: VersionedTagRules
+export interface Standing extends Owner, Multiplied {
   /** The hash of the key's secret, if the hash that was asked for is that of the one before it, which still works (D104). */
   readonly current_hash?: string
   /** Neither revoked nor expired. */
@@ -263,15 +251,13 @@ export interface Standing extends Multiplied {
   readonly key_suspended: boolean
   /** The rest of the key's limit in this period (D42); null without a limit. */
   readonly spending: { readonly remaining_nano: bigint; readonly period: Period } | null
-  /** The customer prices of the account that hold now (D100); absent if there are none. */
-  readonly prices?: readonly CustomerPrice[]
   /** True if the account has spending limits, groups, budgets or customer prices. */
   readonly is_limited: boolean
 }
 
 /**
- * Account and key of a key's hash, which never change, and their shard. Its rules for tags and its prices may be older ones; the
- * statement that holds refuses those (D94, D100).
+ * Account and key of a key's hash, which never change, and their shard. Where it is remembered, its rules for tags and its prices may be
+ * older ones; the statement that holds refuses those (D94, D100).
  */
 export interface Owner {
   /** The place of the account's shard in the list of all; 0 where there is one (D74). */
@@ -280,7 +266,7 @@ export interface Owner {
   readonly key_id: string
   /** Absent for a key that never had any. */
   readonly tag_rules?: VersionedTagRules
-  /** As those of a standing; they may be older ones. */
+  /** The customer prices of the account that hold now (D100); absent if there are none. */
   readonly prices?: readonly CustomerPrice[]
 }
 
@@ -294,6 +280,12 @@ export interface TagRules {
 
 export interface VersionedTagRules extends TagRules {
   readonly version: number
+}
+
+/** A part of an answer that several shards gave together. */
+export interface OfShard {
+  /** The name of the shard; absent where there is one (D74). */
+  readonly shard?: string
 }
 
 /** The ledger did not answer in time, or cannot take a call now. Nothing is held for the caller. */

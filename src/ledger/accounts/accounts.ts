@@ -5,16 +5,13 @@ import type { AccountSort } from "../../wire/admin-query.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { arrayOf } from "../database/statement.ts"
-import { AccountMoving } from "../entries.ts"
+import { AccountMoving, type OfShard } from "../entries.ts"
 import { accounts, type keys } from "../schema/tables.ts"
 
 const UNIQUE = "23505"
 const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-export type Account = typeof accounts.$inferSelect & {
-  /** The name of its shard; absent where there is one (D74). */
-  readonly shard?: string
-}
+export type Account = typeof accounts.$inferSelect & OfShard
 
 /** Settings of a new account, or of a change, where an absent field stays. */
 interface AccountSettings {

@@ -24,7 +24,7 @@ import { budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { end_users } from "../schema/labels.ts"
 import { accounts, keys } from "../schema/tables.ts"
 import { findEndUser } from "./end-users.ts"
-import { type Key, type KeyStatements, lockAccount, noteLimits } from "./keys.ts"
+import { type Key, type KeyStatements, lockAccount, noteLimits, noteVersion } from "./keys.ts"
 
 /**
  * A budget of an account, with what its current window has used (D97). `spent` and `held` of a budget of each end user or value are
@@ -246,11 +246,7 @@ async function note(transaction: KeyStatements, id: string, change: BudgetChange
     },
     ...author,
   })
-  await transaction
-    .update(accounts)
-    .set({ budgets_version: sql`${accounts.budgets_version} + 1` })
-    .where(eq(accounts.id, account_id))
-  await noteLimits(transaction, account_id)
+  await noteVersion(transaction, account_id)
   return budget
 }
 

@@ -8,7 +8,7 @@ import { holdsAt, isOpenAt } from "../money/customer-prices.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
 import { accounts } from "../schema/tables.ts"
 import type { Author } from "./budgets.ts"
-import { type KeyStatements, lockAccount, noteLimits } from "./keys.ts"
+import { type KeyStatements, lockAccount, noteVersion } from "./keys.ts"
 
 type Columns = typeof customer_prices.$inferSelect
 
@@ -66,7 +66,7 @@ export async function setCustomerPrice(
     await transaction.insert(customer_prices).values(made).onConflictDoNothing()
     const price = await getCustomerPrice(transaction, id)
     if (price?.account_id !== account_id) return { outcome: "conflict" }
-    await note(transaction, account_id)
+    await noteVersion(transaction, account_id)
     return { outcome: "created", price }
   })
 }
@@ -112,7 +112,7 @@ export async function endPrices(
         made_at: NOW,
       })),
     )
-    await note(transaction, account_id)
+    await noteVersion(transaction, account_id)
     return undefined
   })
 }
@@ -158,15 +158,6 @@ export async function isPast(
   const rows = await transaction.execute<{ is_past: boolean }>(sql`
     SELECT coalesce(${moment(from) ?? NOW} < ${NOW} OR ${moment(until)} <= ${moment(from) ?? NOW}, false) AS is_past`)
   return rows[0]?.is_past === true
-}
-
-/** Tells the statements that hold. Needs the account's lock. */
-export async function note(transaction: KeyStatements, account_id: string): Promise<void> {
-  await transaction
-    .update(accounts)
-    .set({ budgets_version: sql`${accounts.budgets_version} + 1` })
-    .where(eq(accounts.id, account_id))
-  await noteLimits(transaction, account_id)
 }
 
 /** The time at which a price ends, by itself or by an operator; null for never. */

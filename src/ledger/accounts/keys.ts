@@ -168,6 +168,15 @@ export async function noteLimits(transaction: KeyStatements, account_id: string)
     .where(eq(accounts.id, account_id))
 }
 
+/** Tells the statements that hold that budgets or customer prices have changed. Needs the account's lock. */
+export async function noteVersion(transaction: KeyStatements, account_id: string): Promise<void> {
+  await transaction
+    .update(accounts)
+    .set({ budgets_version: sql`${accounts.budgets_version} + 1` })
+    .where(eq(accounts.id, account_id))
+  await noteLimits(transaction, account_id)
+}
+
 /** Null also for a key whose account is in another shard (D76). */
 export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: string): Promise<Key | null> {
   const [key] = await database

@@ -15,10 +15,9 @@ import {
   isNotOver,
   isPast,
   NOW,
-  note,
   p,
 } from "./customer-prices.ts"
-import { type KeyStatements, lockAccount } from "./keys.ts"
+import { type KeyStatements, lockAccount, noteVersion } from "./keys.ts"
 
 /** A price list (D110) as it is now: its newest version. */
 export interface PriceListRecord extends Author {
@@ -185,7 +184,7 @@ export async function assignPriceList(
     await transaction
       .insert(customer_prices)
       .values(list.prices.map((price) => ({ id: nextId(), ...price, ...rest, from_at: from_at ?? NOW })))
-    await note(transaction, account_id)
+    await noteVersion(transaction, account_id)
     const assignment = await getAssignment(transaction, id)
     return assignment === null ? { outcome: "conflict" } : { outcome: "created", assignment }
   })
@@ -298,7 +297,7 @@ async function replace(
     }))
   if (gone.length + added.length === 0) return
   await transaction.insert(customer_prices).values([...gone, ...added])
-  await note(transaction, account_id)
+  await noteVersion(transaction, account_id)
 }
 
 function isSame(one: PriceOfList, other: PriceOfList): boolean {

@@ -2,14 +2,12 @@ import { desc, lt } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
+import type { OfShard } from "../entries.ts"
 import { audits } from "../schema/audits.ts"
 import type { Audit, AuditOptions } from "./audit.ts"
 
 /** An audit that ended, with who asked for it (D107). */
-export type AuditRecord = typeof audits.$inferSelect & {
-  /** The name of the shard; absent where there is one (D74). */
-  readonly shard?: string
-}
+export type AuditRecord = typeof audits.$inferSelect & OfShard
 
 /** Adds the record of an audit that an operator asked for. */
 export async function recordAudit(

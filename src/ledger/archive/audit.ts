@@ -3,6 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { ledgerTime, NIL_ID } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
 import { limitStatements } from "../database/transaction.ts"
+import type { OfShard } from "../entries.ts"
 import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
 import { accounts } from "../schema/tables.ts"
@@ -30,13 +31,11 @@ export interface AuditEvidence {
 }
 
 /** Progress of an audit: first it reads calls, then it compares accounts. */
-export interface AuditProgress {
+export interface AuditProgress extends OfShard {
   /** The month of the calls that were read last, such as `2026-11`. */
   readonly month: string
   readonly calls: number
   readonly accounts: number
-  /** The name of the shard; absent where there is one (D74). */
-  readonly shard?: string
 }
 
 export interface AuditOptions {

@@ -3,6 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
 import { HOUR_MS } from "../database/span.ts"
 import { limitStatements, type Transaction } from "../database/transaction.ts"
+import type { OfShard } from "../entries.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
 import { areRight } from "./audit.ts"
@@ -117,10 +118,9 @@ async function hasOpenCalls(database: PostgresJsDatabase, ids: Ids): Promise<boo
 
 /** A month of the journal; `seal` is null for one that is not sealed. */
 export interface ListedMonth
-  extends Pick<typeof months.$inferSelect, "month" | "detached_at" | "dropped_at" | "archive"> {
+  extends OfShard,
+    Pick<typeof months.$inferSelect, "month" | "detached_at" | "dropped_at" | "archive"> {
   readonly seal: typeof seals.$inferSelect | null
-  /** The name of the shard; absent where there is one (D74). */
-  readonly shard?: string
 }
 
 /** All months, latest first. */

@@ -2,6 +2,7 @@ import { inArray } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { violationKinds } from "../../wire/ledger-checks.ts"
+import type { OfShard } from "../entries.ts"
 import type { SpooledEnd } from "../queue/spool.ts"
 import { holds } from "../schema/tables.ts"
 
@@ -19,7 +20,7 @@ import { holds } from "../schema/tables.ts"
  * - `price`: a call that was held or ended at another price than the customer price of its moment (D100), and what it held.
  * - `unheld`: a settlement without a hold, and its charge. It is in the spool, and not in the journal (D13).
  */
-export interface Violation {
+export interface Violation extends OfShard {
   readonly kind: (typeof violationKinds)[number]
   readonly account_id: string
   /** The key for `spent`, the credit for `grant`, the budget for its counters, null for an account, else the call. */
@@ -27,8 +28,6 @@ export interface Violation {
   /** Null for entries of an account that does not exist. */
   readonly recorded_nano: bigint | null
   readonly expected_nano: bigint | null
-  /** The name of the shard; absent where there is one (D74). */
-  readonly shard?: string
 }
 
 /** Maximum number of violations of a kind in one audit. */

@@ -16,8 +16,12 @@ const readTimeline = statement(
   sql`SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline`,
 )
 
-/** Repairs, besides ends, for a database that may have lost commits. */
-export interface Repair {
+interface RecoveryParts {
+  readonly connection: DatabaseConnection
+  readonly ends: EndQueue
+  readonly attempts: AttemptQueue
+  readonly availability: Availability
+  readonly log: LedgerLog
   rewriteCheckpoints(): void
   /** Writes the known labels of calls again (D94). */
   rewriteLabels(): Promise<void>
@@ -29,69 +33,54 @@ export interface Repair {
 
 /** Checks whether the database has lost acknowledged settlements, and writes them and attempts again (D73). */
 export class Recovery {
-  readonly #connection: DatabaseConnection
-  readonly #ends: EndQueue
-  readonly #attempts: AttemptQueue
-  readonly #availability: Availability
-  readonly #repair: Repair
-  readonly #log: LedgerLog
+  readonly #parts: RecoveryParts
   #outages = 0
   /** Null before the first reading, and if the server does not report it. */
   #timeline: string | null = null
   #tells_timeline = true
 
-  constructor(
-    connection: DatabaseConnection,
-    ends: EndQueue,
-    attempts: AttemptQueue,
-    availability: Availability,
-    repair: Repair,
-    log: LedgerLog,
-  ) {
-    this.#connection = connection
-    this.#ends = ends
-    this.#attempts = attempts
-    this.#availability = availability
-    this.#repair = repair
-    this.#log = log
+  constructor(parts: RecoveryParts) {
+    this.#parts = parts
   }
 
   /** Called after each renewal of the lease. A failure is retried after the next one. */
   async run(): Promise<void> {
-    const { outages } = this.#availability
+    const { availability, attempts, ends } = this.#parts
+    const { outages } = availability
     const timeline = await this.#readTimeline()
     const is_promoted = this.#timeline !== null && timeline !== this.#timeline
     const has_lost = is_promoted || outages !== this.#outages
     if (is_promoted) {
-      this.#repair.forgetTerms()
-      await this.#repair.rewriteLabels()
+      this.#parts.forgetTerms()
+      await this.#parts.rewriteLabels()
     }
     if (has_lost) await this.#writeAgain()
-    this.#attempts.writeAgain(has_lost)
+    attempts.writeAgain(has_lost)
     if (is_promoted) {
-      this.#repair.rewriteCheckpoints()
-      await this.#repair.expireUnknown()
+      this.#parts.rewriteCheckpoints()
+      await this.#parts.expireUnknown()
     }
     this.#outages = outages
     this.#timeline = timeline
-    this.#ends.forgetEarlier()
+    ends.forgetEarlier()
   }
 
   async #writeAgain(): Promise<void> {
-    const { recent } = this.#ends
+    const { connection, ends, log } = this.#parts
+    const { recent } = ends
     const lost = await findForgotten(
-      this.#connection,
+      connection,
       recent.map(({ end }) => end.id),
     )
     if (lost.size === 0) return
-    this.#log.warn({ ends: lost.size }, "the database has lost acknowledged settlements: writing them again")
-    for (const spooled of recent) if (lost.has(spooled.end.id)) this.#ends.retry(spooled)
+    log.warn({ ends: lost.size }, "the database has lost acknowledged settlements: writing them again")
+    for (const spooled of recent) if (lost.has(spooled.end.id)) ends.retry(spooled)
   }
 
   async #readTimeline(): Promise<string | null> {
     if (!this.#tells_timeline) return null
     try {
-      const [row] = await this.#connection.run(readTimeline, [], STATEMENT_MS)
+      const [row] = await this.#parts.connection.run(readTimeline, [], STATEMENT_MS)
       return row === undefined ? null : textOf(row, "timeline")
     } catch (error) {
       if (!isAnswer(error)) throw error

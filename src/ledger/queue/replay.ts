@@ -15,65 +15,62 @@ const isDead = statement(
   sql`SELECT ${g.id} FROM ${gateways} ${g} WHERE ${g.id} = $1::uuid AND ${g.dead_at} IS NOT NULL`,
 )
 
+interface ReplayParts {
+  readonly spool: Spool
+  readonly ends: EndQueue
+  readonly attempts: AttemptQueue
+  readonly connection: DatabaseConnection
+  readonly log: LedgerLog
+}
+
 /**
  * Writes the spooled ends and attempts of other processes of this data directory into the ledger (D27), and deletes their files once the
  * processes are dead. A file with a line that was not applied stays, because somebody is owed that money.
  */
 export class Replay {
-  readonly #spool: Spool
-  readonly #ends: EndQueue
-  readonly #attempts: AttemptQueue
-  readonly #connection: DatabaseConnection
-  readonly #log: LedgerLog
+  readonly #parts: ReplayParts
   /** The content of each file when it was replayed; `whole` if all of it is in the ledger. */
   readonly #replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
 
-  constructor(
-    spool: Spool,
-    ends: EndQueue,
-    attempts: AttemptQueue,
-    connection: DatabaseConnection,
-    log: LedgerLog,
-  ) {
-    this.#spool = spool
-    this.#ends = ends
-    this.#attempts = attempts
-    this.#connection = connection
-    this.#log = log
+  constructor(parts: ReplayParts) {
+    this.#parts = parts
   }
 
   async run(): Promise<void> {
-    for (const file of await this.#spool.others()) {
+    const { spool, connection } = this.#parts
+    for (const file of await spool.others()) {
       if (!(await this.#replay(file))) continue
-      const dead = await this.#connection.run(isDead, [file.gateway_id], STATEMENT_MS)
-      if (dead.length > 0) await this.#spool.remove(file)
+      const dead = await connection.run(isDead, [file.gateway_id], STATEMENT_MS)
+      if (dead.length > 0) await spool.remove(file)
     }
   }
 
   async #replay({ path, digest, unreadable, ends, attempts }: SpoolFile): Promise<boolean> {
+    const { log } = this.#parts
     const before = this.#replayed.get(path)
     if (before?.digest === digest) return before.whole
     if (unreadable > 0) {
-      this.#log.error(
+      log.error(
         { path, lines: unreadable },
         "the spool has lines that this version cannot read: the file is kept",
       )
     }
     // Ends first, because they write lost holds again.
-    const ended = await Promise.all(ends.map((spooled) => this.#ends.resubmit(spooled)))
-    const attempted = await Promise.all(attempts.map((attempt) => this.#attempts.write(attempt, "spool")))
+    const ended = await Promise.all(ends.map((spooled) => this.#parts.ends.resubmit(spooled)))
+    const attempted = await Promise.all(
+      attempts.map((attempt) => this.#parts.attempts.write(attempt, "spool")),
+    )
     const count = (results: readonly (EndOutcome | AttemptOutcome)[], word: EndOutcome | AttemptOutcome) =>
       results.filter((result) => result === word).length
     const applied = count(ended, "applied")
-    if (applied > 0)
-      this.#log.info({ path, ends: applied }, "wrote the spooled settlements of another process")
+    if (applied > 0) log.info({ path, ends: applied }, "wrote the spooled settlements of another process")
     const foreign = count(ended, "none")
     if (foreign > 0) {
-      this.#log.error({ path, ends: foreign }, "the spool has settlements without a hold: the file is kept")
+      log.error({ path, ends: foreign }, "the spool has settlements without a hold: the file is kept")
     }
     const orphaned = count(attempted, "none")
     if (orphaned > 0)
-      this.#log.error({ path, attempts: orphaned }, "the spool has attempts without a hold: the file is kept")
+      log.error({ path, attempts: orphaned }, "the spool has attempts without a hold: the file is kept")
     const all = [...ended, ...attempted]
     if (count(all, "unwritten") > 0) return false
     const whole = unreadable === 0 && foreign === 0 && orphaned === 0 && count(all, "refused") === 0

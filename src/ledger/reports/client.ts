@@ -43,15 +43,13 @@ export interface ClientReports {
   keys(owner: Owner, page: Page): Promise<PageOf<Key>>
   /** The budgets in which a call of the key to this model would count (D97). Nothing is written for an end user that is new. */
   budgets(owner: Owner, model: string, labelled: Labelled | null): Promise<readonly Budget[]>
-  /** Throws `LedgerBusy` when too many reports wait. */
+  /** With `most` groups at most. Throws `LedgerBusy` when too many reports wait. */
   usage(account_id: string, range: GroupedSpan, most?: number): Promise<UsageSummary>
   /** The statement of the account (D106). Throws `LedgerBusy` when too many reports wait. */
   statement(account_id: string, span: Span): Promise<AccountStatement>
 }
 
 export interface ShardReports extends ClientReports {
-  /** With `most` groups at most. */
-  usage(account_id: string, range: GroupedSpan, most?: number): Promise<UsageSummary>
   /** The part of a statement that this shard has; null without the account. */
   statementPart(account_id: string, span: Span): Promise<AccountStatement | null>
   names(by: Grouping, ids: readonly string[]): Promise<ReadonlyMap<string, string>>
