@@ -7,11 +7,9 @@ import { getKey } from "../../src/ledger/accounts/keys.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
-import { holdOf, settled, testDatabase } from "../ledger/test-database.ts"
+import { holdOf, settled, testGateway } from "../ledger/test-database.ts"
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 
 /** Budgets in the order in which they are made, and a call for which some are too small. */
 const budgets = fc.array(

@@ -15,7 +15,7 @@ import { getCall, listCalls } from "../../src/ledger/reports/calls.ts"
 import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { thrown } from "../support/thrown.ts"
-import { failureOf, falsify, holdOf, lockWaiters, nth, settled, testDatabase } from "./test-database.ts"
+import { failureOf, falsify, holdOf, lockWaiters, nth, settled, testGateway } from "./test-database.ts"
 
 /** D75: months that are detached. One month goes all the way, so the tests are in its order. */
 
@@ -33,9 +33,7 @@ const range = () => ({ from: new Date(made_at.getTime() - 2 * DAY_MS), to: new D
 const wholeDays = () => ({ ...range(), from: floorOf(range().from), to: floorOf(range().to) })
 const floorOf = (at: Date) => new Date(Math.floor(at.getTime() / DAY_MS) * DAY_MS)
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 const account = await db.account(1_000_000n)
 await addMonths(db.database.upkeep)
 const [row] = await db.sql`SELECT min(month)::text AS month FROM tollgate.months`

@@ -8,13 +8,11 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { balanceAt, type PastBalance } from "../../src/ledger/reports/balance.ts"
-import { type Account, holdOf, released, settled, testDatabase } from "./test-database.ts"
+import { type Account, holdOf, released, settled, testGateway } from "./test-database.ts"
 
 /** D55: every entry has the ledger's time, so what an account had at any moment can be computed. */
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 
 const step = fc.record({
   act: fc.constantFrom("hold", "hold", "hold", "settle", "settle", "release", "expire", "close", "credit"),

@@ -11,7 +11,7 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { priceOf } from "../support/price.ts"
-import { type Account, call, falsify, holdOf, settled, testDatabase } from "./test-database.ts"
+import { type Account, call, falsify, holdOf, settled, testGateway } from "./test-database.ts"
 
 /** D60: ends count their buckets, and the audit computes the charge from them. */
 
@@ -60,9 +60,7 @@ const COUNTS = [...KINDS, ...Array.from({ length: 22 }, () => 0), 1, 0, 2]
 
 let terms_id: number
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 const [registered = 0] = await registerTerms(db.database.operators, [
   { family: "chat", model: "card", upstream: "first", price: PRICE },
 ])

@@ -6,15 +6,13 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
-import { type Account, holdOf, settled, testDatabase } from "./test-database.ts"
+import { type Account, holdOf, settled, testGateway } from "./test-database.ts"
 
 /** D58: the ledger's clock is the database's. Gateways with another one run as processes of their own. */
 
 const HOUR_MS = 3_600_000
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 
 async function databaseTime(): Promise<number> {
   const [row] = await db.sql`SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms`

@@ -18,15 +18,13 @@ import {
   released,
   settled,
   standings,
-  testDatabase,
+  testGateway,
   violations,
 } from "./test-database.ts"
 
 /** How holds end, on a real Postgres: exactly once, and the money with them (D13). */
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 
 /** Every hold that was made here, so that an end may go by the lean statement. */
 const made = new Map<string, Hold>()

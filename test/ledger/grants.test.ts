@@ -12,13 +12,11 @@ import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
-import { type Account, falsify, holdOf, nth, recording, settled, testDatabase } from "./test-database.ts"
+import { type Account, falsify, holdOf, nth, recording, settled, testGateway } from "./test-database.ts"
 
 /** D95: credit grants and the credit line, on a real Postgres. */
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 
 const inMs = (ms: number) => new Date(Date.now() + ms)
 const DAY_MS = 86_400_000

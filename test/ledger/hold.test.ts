@@ -5,13 +5,11 @@ import type { Hold } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
-import { call, falsify, holdOf, keyOf, nth, testDatabase, violations } from "./test-database.ts"
+import { call, falsify, holdOf, keyOf, nth, testGateway, violations } from "./test-database.ts"
 
 /** The holding statements, on a real Postgres: what they admit, what they refuse, and why. */
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 
 const ask = (...holds: Hold[]) => holdBatch(connection, gateway_id, holds, 300)
 const outcomes = async (...holds: Hold[]) => (await ask(...holds)).map(({ outcome }) => outcome)

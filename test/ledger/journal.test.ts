@@ -6,15 +6,13 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import type { Grouping } from "../../src/wire/usage-report.ts"
-import { type Account, falsify, holdOf, settled, testDatabase } from "./test-database.ts"
+import { type Account, falsify, holdOf, settled, testGateway } from "./test-database.ts"
 
 /** The journal: entries are added and never changed, not even to correct them (D13, D55). */
 
 const DAY_MS = 86_400_000
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 
 /** A hold that has expired by its checkpoint of 40, and used 5, 4 and 3 tokens until then. */
 async function expired(account: Account) {

@@ -17,16 +17,14 @@ import {
   keyOf,
   recording,
   released,
-  testDatabase,
+  testGateway,
 } from "./test-database.ts"
 
 /** D94: the end users and tags of calls, interned beside the journal. */
 
 const LOCK_MS = 300
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 
 const labelled = ({ account_id }: Account, changes: Partial<Labelled> = {}): Labelled => ({
   account_id,

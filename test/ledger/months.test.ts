@@ -16,13 +16,11 @@ import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import { thrown } from "../support/thrown.ts"
-import { call, failureOf, holdOf, lockWaiters, recording, settled, testDatabase } from "./test-database.ts"
+import { call, failureOf, holdOf, lockWaiters, recording, settled, testGateway } from "./test-database.ts"
 
 /** D71: the journal by months. */
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 const account = await db.account(1_000_000n)
 await addMonths(db.database.upkeep)
 

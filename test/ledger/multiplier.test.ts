@@ -10,16 +10,14 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch, type KnownAccounts } from "../../src/ledger/money/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { ceilToNano, heldFor } from "../../src/money.ts"
-import { type Account, falsify, holdOf, settled, testDatabase } from "./test-database.ts"
+import { type Account, falsify, holdOf, settled, testGateway } from "./test-database.ts"
 
 /** D69: the statement that holds reads the price multiplier, the hold keeps it, and whatever ends the hold charges by it. */
 
 /** What the tokens of `settled` cost at the first terms: 2 x 250 + 1 x 25 + 2 x 2,000 nano-USD. */
 const COST = 4_525n
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 
 const setMultiplier = ({ account_id }: Account, price_multiplier_bp: number) =>
   changeAccount(db.database.operators, account_id, { price_multiplier_bp })

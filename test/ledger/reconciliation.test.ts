@@ -6,7 +6,7 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { addReconciled, reconciled } from "../../src/ledger/reports/reconciliation.ts"
-import { falsify, holdOf, released, settled, testDatabase } from "./test-database.ts"
+import { falsify, holdOf, released, settled, testGateway } from "./test-database.ts"
 
 /** D98: the sums that a provider's report is compared with. */
 
@@ -15,9 +15,7 @@ const NINE_MS = Date.parse("2026-11-20T09:00:00Z")
 /** What 3 tokens, one of them cached, and 2 of completion cost. */
 const COST_NANO = 4_525n
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 const account = await db.account(1_000_000n)
 
 /** A call that began and ended at these minutes after nine. */

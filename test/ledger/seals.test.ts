@@ -17,7 +17,7 @@ import {
   SECOND,
   settled,
   standings,
-  testDatabase,
+  testGateway,
   until,
   violations,
 } from "./test-database.ts"
@@ -31,9 +31,7 @@ function overAfterMs(ahead: number): number {
 }
 const running = () => false
 
-const db = await testDatabase()
-const connection = db.connection()
-const gateway_id = await db.gateway()
+const { db, connection, gateway_id } = await testGateway()
 const account = await db.account(1_000_000n)
 await addMonths(db.database.upkeep)
 const [row] = await db.sql`SELECT min(month)::text AS month FROM tollgate.months`

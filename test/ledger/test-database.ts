@@ -64,6 +64,12 @@ export async function testDatabase({ audited = false } = {}): Promise<TestDataba
   return db
 }
 
+/** The same, with a connection, and a gateway under whose row it holds. */
+export async function testGateway(options = {}) {
+  const db = await testDatabase(options)
+  return { db, connection: db.connection(), gateway_id: await db.gateway() }
+}
+
 export async function openTestDatabase(): Promise<TestDatabase> {
   const { address, drop } = await freshDatabase()
   const database = await openDatabase(address)
