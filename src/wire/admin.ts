@@ -14,6 +14,7 @@ const UUID = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 /** One line: no control characters, which logs and terminals would act on and Postgres partly refuses. */
 const LINE = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 const LIMIT = "USD as a decimal string, 0 or more, with at most 9 digits before and 9 after the point"
+const SIGNED = "USD as a decimal string with at most 9 digits before and 9 after the point"
 const PRICE_MULTIPLIER = "a decimal string above 0 and at most 1000, with at most 4 digits after the point"
 /** Above 0 and at most 1000. */
 const MULTIPLIER_FORM =
@@ -112,16 +113,12 @@ export const ownId = (description: string) =>
       (id) => id,
     ),
   )
-const Suspended = Type.Boolean({
-  description: "True refuses all new calls, false accepts them again.",
-  [EXPECTED]: "true or false",
-})
-
-const MayManageKeys = Type.Boolean({
-  description:
-    "True lets the holders of the account's keys make, rotate and revoke keys, with no more rights than their own. Default: false.",
-  [EXPECTED]: "true or false",
-})
+export const trueOrFalse = (description: string) => Type.Boolean({ description, [EXPECTED]: "true or false" })
+const Suspended = trueOrFalse("True refuses all new calls, false accepts them again.")
+const MayManageKeys = trueOrFalse(
+  "True lets the holders of the account's keys make, rotate and revoke keys, with no more rights than their own. Default: false.",
+)
+export const OwnReason = Type.Optional(line(500, "The reason, recorded in the journal."))
 
 const ownMultiplier = (name: string, description: string) =>
   decoded(
@@ -160,9 +157,9 @@ const LowBalance = decoded(
     pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
     description:
       "USD as a decimal string: the event `tollgate.balance.low` is sent when the balance falls below it. Null for none.",
-    [EXPECTED]: `${LIMIT}, or null`,
+    [EXPECTED]: SIGNED,
   }),
-  (text) => amountIn("low_balance", text, LIMIT),
+  (text) => amountIn("low_balance", text, SIGNED),
   printUsd,
 )
 

@@ -1,5 +1,5 @@
 import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
-import { closed, Id, line, orNull, ownId, Time } from "./admin.ts"
+import { closed, Id, line, OwnReason, orNull, ownId, Time } from "./admin.ts"
 import { budgetPeriods, budgetSelectors, budgetUnits } from "./budget.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { decoded, nullable, oneOf, text, titled } from "./field.ts"
@@ -104,7 +104,7 @@ export const BudgetBody = Type.Object({
 })
 export type BudgetBody = Static<typeof BudgetBody>
 
-const reason = Type.Optional(line(500, "The reason, recorded in the journal."))
+const reason = OwnReason
 const name = line(200, "A name for the budget. Errors show it.")
 
 export const NewBudget = Type.Object(

@@ -8,6 +8,7 @@ import {
   Id,
   line,
   Money,
+  OwnReason,
   ownId,
   TIME,
   Time,
@@ -68,7 +69,7 @@ export const NewCredit = Type.Object(
       amountOf,
       printUsd,
     ),
-    reason: Type.Optional(line(500, "The reason, recorded in the journal.")),
+    reason: OwnReason,
     kind: Type.Optional(
       oneOf(
         creditKinds,
@@ -113,10 +114,7 @@ export const NewCredit = Type.Object(
   closed,
 )
 
-export const VoidedCredit = Type.Object(
-  { reason: Type.Optional(line(500, "The reason, recorded in the journal.")) },
-  closed,
-)
+export const VoidedCredit = Type.Object({ reason: OwnReason }, closed)
 
 function amountOf(text: string): bigint {
   const amount_nano = amountIn("amount", text, AMOUNT)

@@ -6,6 +6,7 @@ import {
   Id,
   line,
   OwnMultiplier,
+  OwnReason,
   ownId,
   PriceMultiplier,
   Time,
@@ -98,8 +99,6 @@ export const CustomerPriceBody = Type.Object({
 })
 export type CustomerPriceBody = Static<typeof CustomerPriceBody>
 
-export const reason = Type.Optional(line(500, "The reason, recorded in the journal."))
-
 /** A price as requests write it. */
 export const priceFields = {
   model: Type.Optional(
@@ -118,7 +117,7 @@ export const spanFields = {
       EXPIRY,
     ),
   ),
-  reason,
+  reason: OwnReason,
 }
 
 export const NewCustomerPrice = Type.Object(
@@ -132,6 +131,6 @@ export const NewCustomerPrice = Type.Object(
 export type NewCustomerPrice = StaticDecode<typeof NewCustomerPrice>
 
 export const CustomerPriceEnd = Type.Object(
-  { at: Type.Optional(timeField("at", "When it ends. Default: now.", EXPIRY)), reason },
+  { at: Type.Optional(timeField("at", "When it ends. Default: now.", EXPIRY)), reason: OwnReason },
   closed,
 )

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, closed, Id, line, ownId, PriceMultiplier, Time, word } from "./admin.ts"
-import { CustomerPrices, priceFields, reason, spanFields } from "./customer-prices.ts"
+import { Count, closed, Id, line, OwnReason, ownId, PriceMultiplier, Time, word } from "./admin.ts"
+import { CustomerPrices, priceFields, spanFields } from "./customer-prices.ts"
 import { EXPECTED } from "./fault.ts"
 import { nullable, titled } from "./field.ts"
 
@@ -61,12 +61,12 @@ export const NewPriceList = Type.Object(
     id: ownId("Makes the request safe to retry: the same id never makes two lists."),
     name: line(100, "The name, which no other list has."),
     prices,
-    reason,
+    reason: OwnReason,
   },
   closed,
 )
 export const PriceListChange = Type.Object(
-  { id: ownId("The id of the change. The same id again changes nothing more."), prices, reason },
+  { id: ownId("The id of the change. The same id again changes nothing more."), prices, reason: OwnReason },
   closed,
 )
 export const NewAssignment = Type.Object(

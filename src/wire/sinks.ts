@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { closed, Id, line, ownId, TIME, Time, timeField } from "./admin.ts"
+import { closed, Id, line, ownId, TIME, Time, timeField, trueOrFalse } from "./admin.ts"
 import { eventTypes } from "./events.ts"
 import { EXPECTED } from "./fault.ts"
 import { nullable, oneOf, text, titled } from "./field.ts"
@@ -114,10 +114,7 @@ export const NewSink = Type.Object(
     ),
     types: Type.Optional(Types),
     allow_private: Type.Optional(
-      Type.Boolean({
-        description: "Allows http, and addresses in private networks. Default: false.",
-        [EXPECTED]: "true or false",
-      }),
+      trueOrFalse("Allows http, and addresses in private networks. Default: false."),
     ),
     from: Type.Optional(From),
   },
@@ -130,10 +127,7 @@ export const SinkChange = Type.Object(
     token: Type.Optional(Token),
     types: Type.Optional(Types),
     paused: Type.Optional(
-      Type.Boolean({
-        description: "True stops the delivery; false continues it, also for a sink that was stopped.",
-        [EXPECTED]: "true or false",
-      }),
+      trueOrFalse("True stops the delivery; false continues it, also for a sink that was stopped."),
     ),
   },
   closed,
