@@ -63,6 +63,11 @@ export function floorId(at: Date): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
 }
 
+/** The moment at which `nextId` made the id, in milliseconds since 1970. */
+export function madeMs(id: string): number {
+  return Number.parseInt(id.replaceAll("-", "").slice(0, 12), 16)
+}
+
 declare global {
   interface Request {
     /**

@@ -4,6 +4,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import type { CustomerPriceState } from "../../wire/customer-prices.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
+import { instant } from "../database/statement.ts"
 import { holdsAt, isOpenAt } from "../money/customer-prices.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
 import { accounts } from "../schema/tables.ts"
@@ -94,7 +95,7 @@ export async function endPrices(
   return database.transaction(async (transaction) => {
     if (!(await lockAccount(transaction, account_id))) return undefined
     if (await isPast(transaction, at, null)) return "past"
-    const from_at = moment(at) ?? NOW
+    const from_at = at === null ? NOW : instant(at)
     const ends_later = sql`coalesce(${p.until_at} > ${from_at}, true) AND ${isOpenAt(p, from_at)}`
     const open = await transaction
       .select({ id: p.id })
@@ -137,8 +138,6 @@ export async function listCustomerPrices(
   return paged(rows.map(recordOf), page)
 }
 
-const moment = (at: Date | null) => at && sql`${at.toISOString()}::timestamptz`
-
 /** True if the account can have as many more prices. Needs its lock. */
 export async function hasRoom(
   transaction: Pick<PostgresJsDatabase, "$count">,
@@ -155,8 +154,9 @@ export async function isPast(
   from: Date | null,
   until: Date | null,
 ): Promise<boolean> {
+  const begin = from === null ? NOW : instant(from)
   const rows = await transaction.execute<{ is_past: boolean }>(sql`
-    SELECT coalesce(${moment(from) ?? NOW} < ${NOW} OR ${moment(until)} <= ${moment(from) ?? NOW}, false) AS is_past`)
+    SELECT coalesce(${begin} < ${NOW} OR ${until && instant(until)} <= ${begin}, false) AS is_past`)
   return rows[0]?.is_past === true
 }
 

@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
+import { instant } from "../database/statement.ts"
 import { AccountMoving, type PriceOfList } from "../entries.ts"
 import { customer_prices, price_lists } from "../schema/customer-prices.ts"
 import { accounts } from "../schema/tables.ts"
@@ -283,7 +284,7 @@ async function replace(
   const gone = open
     .filter((price) => !prices.some((other) => isSame(price, other)))
     .map(({ id }) => ({ id: nextId(), ended_id: id, from_at: NOW, ...rest }))
-  const from_at = sql`greatest(${one.from_at.toISOString()}::timestamptz, ${NOW})`
+  const from_at = sql`greatest(${instant(one.from_at)}, ${NOW})`
   const added = prices
     .filter((price) => !open.some((other) => isSame(price, other)))
     .map((price) => ({

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { NIL_ID } from "../../id.ts"
 import { countedIn } from "../money/budgets.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { spentSince } from "../money/spending.ts"
@@ -30,7 +31,7 @@ const question = (account_id: string) => {
   const spent = spentSince({ id: sql`${k.id}`, account_id: id, since, period: sql`${k.spend_period}` })
   return sql`
   WITH open AS MATERIALIZED (
-    SELECT coalesce(${m.from_id}, '00000000-0000-0000-0000-000000000000') AS from_id, ${m.month} FROM ${months} ${m}
+    SELECT coalesce(${m.from_id}, ${NIL_ID}) AS from_id, ${m.month} FROM ${months} ${m}
     WHERE NOT EXISTS (SELECT FROM ${seals} ${s} WHERE ${s.month} = ${m.month}) ORDER BY ${m.month} LIMIT 1
   ), entry AS (
     SELECT amount_nano::numeric AS balance, 0::numeric AS held FROM ${credits} WHERE account_id = ${id} AND ${isImmediate(credits)}

@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { ledgerTime, NIL_ID } from "../../id.ts"
+import { ledgerTime, madeMs, NIL_ID } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
 import { limitStatements } from "../database/transaction.ts"
 import type { OfShard } from "../entries.ts"
@@ -303,7 +303,7 @@ function add(sums: SumsById, id: string, one: bigint, other: bigint): void {
 
 /** The month in which the first call of a slice began; null for ids that have no time. */
 function monthOf({ from_id }: Ids): string | null {
-  const made_ms = Number.parseInt(from_id.replaceAll("-", "").slice(0, 12), 16)
+  const made_ms = madeMs(from_id)
   return made_ms === 0 ? null : new Date(made_ms).toISOString().slice(0, 7)
 }
 

@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { NIL_ID } from "../../id.ts"
 import { isObject } from "../../wire/usage.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { ENTRY_KINDS, ENTRY_ORDER, entriesIn, textOf } from "./entry-text.ts"
@@ -26,7 +27,7 @@ export async function dumpPart(
     async (transaction) => {
       await limitTime(transaction)
       const [bounds] = await transaction.execute<{ from_id: string; to_id: string; seal: string }>(sql`
-        SELECT coalesce(m.from_id, '00000000-0000-0000-0000-000000000000') AS from_id, m.to_id, ${textOf("s")} AS seal
+        SELECT coalesce(m.from_id, ${NIL_ID}) AS from_id, m.to_id, ${textOf("s")} AS seal
         FROM ${months} m JOIN ${seals} s ON s.month = m.month WHERE m.month = ${month}::date AND m.dropped_at IS NULL`)
       if (bounds === undefined) return null
       const from = from_id ?? bounds.from_id

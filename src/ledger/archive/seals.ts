@@ -1,6 +1,7 @@
 import { desc, eq, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { floorId } from "../../id.ts"
+import { floorId, madeMs, NIL_ID } from "../../id.ts"
+import { recordOf } from "../../kinds.ts"
 import { HOUR_MS } from "../database/span.ts"
 import { limitStatements, type Transaction } from "../database/transaction.ts"
 import type { OfShard } from "../entries.ts"
@@ -189,7 +190,7 @@ async function isWhole(transaction: Transaction, month: string): Promise<boolean
 /** The first month without a seal. Months are sealed in their order, so seals alone prove everything before an open month. */
 async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise<SealedMonth | null> {
   const [row] = await database.execute<{ month: string; from_id: string; to_id: string }>(sql`
-    SELECT next.month::text AS month, coalesce(next.from_id, '00000000-0000-0000-0000-000000000000') AS from_id, next.to_id
+    SELECT next.month::text AS month, coalesce(next.from_id, ${NIL_ID}) AS from_id, next.to_id
     FROM (SELECT m.* FROM ${months} m WHERE NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)
       ORDER BY m.month LIMIT 1) next
     WHERE (next.month + interval '1 month') AT TIME ZONE 'UTC' + ${after_ms}::float8 * interval '1 millisecond' < now()`)
@@ -264,8 +265,7 @@ async function firstCall(transaction: Transaction, month: SealedMonth, from_id: 
 
 /** The lowest id of the hour of a call, or of one that is `ahead` of it. */
 function hourOf(id: string, ahead: number): string {
-  const made_ms = Number.parseInt(id.replaceAll("-", "").slice(0, 12), 16)
-  return floorId(new Date((Math.floor(made_ms / HOUR_MS) + ahead) * HOUR_MS))
+  return floorId(new Date((Math.floor(madeMs(id) / HOUR_MS) + ahead) * HOUR_MS))
 }
 
 async function hashOfEntries(transaction: Transaction, month: string, ids: Ids) {
@@ -308,13 +308,7 @@ async function sumsOf(
 }
 
 const SUMMED = ["calls", "charge_nano", "prompt_tokens", "cached_tokens", "completion_tokens"] as const
-const NOTHING = {
-  calls: 0n,
-  charge_nano: 0n,
-  prompt_tokens: 0n,
-  cached_tokens: 0n,
-  completion_tokens: 0n,
-}
+const NOTHING = recordOf(SUMMED, () => 0n)
 
 interface SumsOfSlice extends Record<string, unknown>, Record<(typeof SUMMED)[number], string> {
   readonly account_id: string
@@ -323,7 +317,7 @@ interface SumsOfSlice extends Record<string, unknown>, Record<(typeof SUMMED)[nu
 }
 
 function sumsOfSlice(database: PostgresJsDatabase, ids: Ids) {
-  const tokens = ["prompt_tokens", "cached_tokens", "completion_tokens"].map((name) =>
+  const tokens = SUMMED.slice(2).map((name) =>
     sql.raw(`coalesce(sum(CASE WHEN c.id IS NULL THEN e.${name} ELSE c.${name} END), 0)::text AS ${name}`),
   )
   return readSlice<SumsOfSlice>(

@@ -38,6 +38,9 @@ export function names(...columns: readonly PgColumn[]): SQL {
   return sql.join(columns.map(nameOf), sql.raw(", "))
 }
 
+/** A time of a question, as a parameter. */
+export const instant = (at: Date): SQL => sql`${at.toISOString()}::timestamptz`
+
 /** A column of the relation `alias` in a statement, by the name that it has in its table. */
 export function of(alias: string, column: PgColumn): SQL {
   return sql`${sql.raw(alias)}.${nameOf(column)}`

@@ -4,7 +4,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { alertEvents } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { budgetEvents, type EventType, grantEvents } from "../../wire/events.ts"
-import { arrayOf } from "../database/statement.ts"
+import { arrayOf, instant } from "../database/statement.ts"
 import { alerts } from "../schema/alerts.ts"
 import { attempts } from "../schema/attempts.ts"
 import { budget_crossings, budget_entries } from "../schema/budgets.ts"
@@ -110,6 +110,6 @@ function partOf(
   const asked = type === undefined ? sql`` : sql`AND ${type} = ANY (${arrayOf(types, (one) => one)}::text[])`
   return sql`(SELECT ${type ?? sql`${types[0]}::text`} AS type, ${own_id} AS id, x.xid, ${at} AS at FROM ${table} x
     WHERE x.xid >= ${xid}::xid8 AND (x.xid, ${own_id}) > (${xid}::xid8, ${id}::uuid) ${ended} ${own} ${asked}
-      ${from === null ? sql`` : sql`AND ${at} >= ${from.toISOString()}::timestamptz`}
+      ${from === null ? sql`` : sql`AND ${at} >= ${instant(from)}`}
     ORDER BY x.xid, ${own_id} LIMIT ${limit}::int)`
 }

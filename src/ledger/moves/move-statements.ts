@@ -1,6 +1,6 @@
 import { getTableColumns, getTableName, type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn, type PgTable } from "drizzle-orm/pg-core"
-import { names } from "../database/statement.ts"
+import { names, of } from "../database/statement.ts"
 import { countedIn } from "../money/budgets.ts"
 import { hasNoChange, isImmediate } from "../money/grants.ts"
 import { claimLasts } from "../money/idempotency-claims.ts"
@@ -116,6 +116,7 @@ export const picture = (account_id: string, at: string) => {
   const moment = sql`${at}::timestamptz`
   const month = sql`date_trunc('month', ${moment}, 'UTC')`
   const day = sql`date_trunc('day', ${moment}, 'UTC')`
+  const of_account = copied.map((column) => sql`${sql.raw(`'${column.name}'`)}, ${of("a", column)}`)
   const spent = sql`coalesce(${c.charge_nano}, ${e.charge_nano}, ${h.amount_nano})`
   return sql`
   WITH here AS MATERIALIZED (
@@ -125,10 +126,7 @@ export const picture = (account_id: string, at: string) => {
     GROUP BY ${h.key_id}
   )
   SELECT jsonb_build_object(
-    'accounts', (SELECT jsonb_agg(jsonb_build_object('id', ${a.id}, 'name', ${a.name}, 'created_at', ${a.created_at},
-      'external_id', ${a.external_id}, 'suspended_at', ${a.suspended_at}, 'price_multiplier_bp', ${a.price_multiplier_bp},
-      'credit_limit_nano', ${a.credit_limit_nano}, 'low_balance_nano', ${a.low_balance_nano}, 'is_balance_low', ${a.is_balance_low},
-      'is_limited', ${a.is_limited}, 'may_manage_keys', ${a.may_manage_keys}))
+    'accounts', (SELECT jsonb_agg(jsonb_build_object('id', ${a.id}, ${sql.join(of_account, sql`, `)}))
       FROM ${accounts} ${a} WHERE ${a.id} = ${id}),
     'keys', (SELECT coalesce(jsonb_agg(to_jsonb(k) - 'last_used_at' || jsonb_build_object('spent_since', ${periodStart(k, moment)},
         'spent_nano', ${spentIn(k, moment)}) ORDER BY ${k.id}), '[]') FROM ${keys} ${k} WHERE ${k.account_id} = ${id}),

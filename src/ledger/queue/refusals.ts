@@ -3,7 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { Runner } from "../database/connection.ts"
 import { mergeRows } from "../database/row-merge.ts"
-import { jsonOf, type Row, statement, textOf, textOrNull } from "../database/statement.ts"
+import { instant, jsonOf, type Row, statement, textOf, textOrNull } from "../database/statement.ts"
 import type { RefusedCall } from "../entries.ts"
 import { refusals } from "../schema/refusals.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -83,7 +83,7 @@ export async function readRefusals(
   const rows = await database.execute<Row>(sql`
 WITH x AS (
   SELECT account_id, key_id, code, sum(requests) AS requests, max(last_at) AS last_at FROM ${refusals}
-  WHERE hour > ${from.toISOString()}::timestamptz - interval '1 hour' AND hour < ${to.toISOString()}::timestamptz
+  WHERE hour > ${instant(from)} - interval '1 hour' AND hour < ${instant(to)}
     AND (${account_id ?? null}::uuid IS NULL OR account_id = ${account_id ?? null}::uuid)
     AND (${key_id ?? null}::uuid IS NULL OR key_id = ${key_id ?? null}::uuid)
     AND (${code ?? null}::text IS NULL OR code = ${code ?? null}::text)

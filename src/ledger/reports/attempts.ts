@@ -2,7 +2,7 @@ import { asc, inArray, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type AttemptFailure, attemptFailures, type LostAttempt } from "../../wire/call.ts"
 import { mergeRows } from "../database/row-merge.ts"
-import { type Row, textOf, textOrNull } from "../database/statement.ts"
+import { instant, type Row, textOf, textOrNull } from "../database/statement.ts"
 import type { EndDetails } from "../entries.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds, terms } from "../schema/tables.ts"
@@ -84,7 +84,7 @@ WITH x AS (
   SELECT a.upstream, a.upstream_key, a.status, a.failure, a.ended_at, sold.model FROM ${attempts} a
   CROSS JOIN LATERAL (
     SELECT t.model FROM ${holds} h JOIN ${terms} t ON t.id = h.terms_id WHERE h.id = a.id OFFSET 0) sold
-  WHERE a.ended_at >= ${from.toISOString()}::timestamptz AND a.ended_at < ${to.toISOString()}::timestamptz
+  WHERE a.ended_at >= ${instant(from)} AND a.ended_at < ${instant(to)}
     AND (${account_id ?? null}::uuid IS NULL OR a.account_id = ${account_id ?? null}::uuid)
     AND (${upstream ?? null}::text IS NULL OR a.upstream = ${upstream ?? null}::text)
 )

@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { applyChanges } from "../accounts/accounts.ts"
 import { piecesOf, type SummedUntil, scan } from "../database/span.ts"
+import { instant } from "../database/statement.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { a } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
@@ -42,7 +43,7 @@ export async function balanceIn(
   at: Date,
 ): Promise<PastBalance | null> {
   const own = sql`${account_id}::uuid`
-  const moment = sql`${at.toISOString()}::timestamptz`
+  const moment = instant(at)
   const pieces = piecesOf({ from: at, to: null }, until)
   const changes = changesOf(pieces, { with_holds: true }, { account_ids: [account_id], is_total: false })
   const [row] = await transaction.execute<{ balance: string; held: string }>(sql`

@@ -1,15 +1,16 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
+import { NIL_ID } from "../../id.ts"
 import { buckets, countedKinds } from "../../kinds.ts"
 import type { Piece, Span } from "../database/span.ts"
-import { of } from "../database/statement.ts"
+import { instant, of } from "../database/statement.ts"
 import { areCustomerTerms, costOf, hasRuns, listTermsOf, runsOf } from "../money/charge.ts"
 import { c, e, h, t } from "../schema/aliases.ts"
 import { day_latencies, days, hour_latencies, hours, label_days } from "../schema/sums.ts"
 import { corrections, ends, holds, keys, terms } from "../schema/tables.ts"
 
 /** The id under which the totals of all accounts and keys are stored. */
-export const EVERYBODY = "00000000-0000-0000-0000-000000000000"
+export const EVERYBODY = NIL_ID
 
 const s = alias(hours, "s")
 const l = alias(hour_latencies, "l")
@@ -224,8 +225,8 @@ function summedFor(name: string, columns: EntryColumns, wanted: ChangeFilter): S
 
 function boundsOf({ from, to }: { readonly from: Date; readonly to: Date | null }): SpanBounds {
   return {
-    from: sql`${from.toISOString()}::timestamptz`,
-    to: to === null ? sql`'infinity'::timestamptz` : sql`${to.toISOString()}::timestamptz`,
+    from: instant(from),
+    to: to === null ? sql`'infinity'::timestamptz` : instant(to),
   }
 }
 

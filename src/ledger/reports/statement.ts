@@ -6,6 +6,7 @@ import { recordedKinds } from "../../wire/credits.ts"
 import { applyChanges, applyDueChanges } from "../accounts/accounts.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { piecesOf, scan } from "../database/span.ts"
+import { instant } from "../database/statement.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { a, t } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
@@ -68,8 +69,6 @@ function kindsBetween(from: SQL | null, to: SQL, account_id: string | null): SQL
     GROUP BY x.kind`
 }
 
-const momentOf = (at: Date) => sql`${at.toISOString()}::timestamptz`
-
 function flowsOf(rows: readonly FlowRow[]) {
   const of = (kind: string) => rows.find((row) => row.kind === kind)
   const flows = recordedKinds.flatMap((kind): KindFlow[] => {
@@ -94,7 +93,7 @@ export async function accountStatement(
     const balanceAt = (at: Date) => balanceIn({ transaction, until }, account_id, at)
     const [opening, closing] = [await balanceAt(from), await balanceAt(to)]
     if (opening === null || closing === null) return null
-    const kinds = await transaction.execute<FlowRow>(kindsBetween(momentOf(from), momentOf(to), account_id))
+    const kinds = await transaction.execute<FlowRow>(kindsBetween(instant(from), instant(to), account_id))
     const filter = { account_ids: [account_id], is_total: false }
     const changes = changesOf(piecesOf({ from, to }, until), { with_holds: false }, filter)
     const charges = await transaction.execute<CountedRow & { model: string }>(sql`
@@ -171,7 +170,7 @@ export interface TrialBalance {
 export async function trialBalance(database: PostgresJsDatabase, at: Date): Promise<TrialBalance> {
   await applyDueChanges(database)
   return scan(database, async (transaction, until) => {
-    const moment = momentOf(at)
+    const moment = instant(at)
     const since = changesOf(
       piecesOf({ from: at, to: null }, until),
       { with_holds: true },

@@ -1,6 +1,8 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { madeMs } from "../../id.ts"
 import { archivedUntil, DAY_MS, HOUR_MS } from "../database/span.ts"
+import { instant } from "../database/statement.ts"
 import { limitStatements, type Transaction } from "../database/transaction.ts"
 import { labels } from "../schema/labels.ts"
 import { day_latencies, days, hour_latencies, hours, label_days, summed } from "../schema/sums.ts"
@@ -92,8 +94,7 @@ async function lastClosed(transaction: Transaction, ends_at: readonly Date[], cl
 async function firstHour(transaction: Transaction): Promise<Date | null> {
   const [first] = await transaction.select({ id: holds.id }).from(holds).orderBy(holds.id).limit(1)
   if (first === undefined) return null
-  const made_ms = Number.parseInt(first.id.replaceAll("-", "").slice(0, 12), 16)
-  return new Date(Math.floor(made_ms / HOUR_MS) * HOUR_MS - DAY_MS)
+  return new Date(Math.floor(madeMs(first.id) / HOUR_MS) * HOUR_MS - DAY_MS)
 }
 
 export interface CheckedDay {
@@ -109,7 +110,7 @@ export async function firstDay(database: PostgresJsDatabase): Promise<Date | nul
   const [row] = await database.select({ archived: archivedUntil }).from(summed)
   const [first] = await database.execute<{ from_at: string | null }>(sql`
     SELECT min(from_at) AS from_at FROM ${days}
-    WHERE account_id = ${EVERYBODY}::uuid AND from_at >= ${time(row?.archived ?? new Date(0))}`)
+    WHERE account_id = ${EVERYBODY}::uuid AND from_at >= ${instant(row?.archived ?? new Date(0))}`)
   return first?.from_at == null ? null : new Date(first.from_at)
 }
 
@@ -150,7 +151,7 @@ export function earliest(days: readonly (Date | null)[]): Date | null {
 
 async function replaceDay(transaction: Transaction, day: Date, until: Date, has_labels: boolean) {
   const tables = [hours, hour_latencies, days, day_latencies, ...(has_labels ? [label_days] : [])]
-  const within = sql`from_at >= ${time(day)} AND from_at < ${time(until)}`
+  const within = sql`from_at >= ${instant(day)} AND from_at < ${instant(until)}`
   for (const [at, table] of tables.entries()) {
     await transaction.execute(
       sql`CREATE TEMPORARY TABLE ${before(at)} ON COMMIT DROP AS SELECT * FROM ${table} WHERE ${within}`,
@@ -191,8 +192,6 @@ const compared = sql.raw(
 /** A table's rows of the day before the new summation. */
 const before = (at: number) => sql.raw(`before_${at}`)
 
-const time = (date: Date) => sql`${date.toISOString()}::timestamptz`
-
 const of_key = sql.raw("x.account_id, x.key_id, x.terms_id")
 const ended_so = sql.raw("x.outcome, x.basis, x.failure")
 /** Every group is written twice: for its key and for the total. */
@@ -204,7 +203,7 @@ const summed_up = sql.raw(counts.map((name) => `sum(x.${name})::bigint`).join(",
 
 /** Recomputes the hourly sums of a range from its entries. The range must start and end on the hour. */
 async function writeHours(transaction: Transaction, from: Date, to: Date): Promise<void> {
-  const bounds = { from: time(from), to: time(to) }
+  const bounds = { from: instant(from), to: instant(to) }
   await transaction.execute(sql`
     INSERT INTO ${hours} (${summed_into})
     SELECT x.from_at, ${whose}, x.terms_id, ${ended_so}, ${summed_up}
@@ -221,7 +220,7 @@ async function writeHours(transaction: Transaction, from: Date, to: Date): Promi
 
 /** The sums of every day in a time of whole days, from those of its hours. */
 async function writeDays(transaction: Transaction, from: Date, to: Date): Promise<void> {
-  const within = sql`s.from_at >= ${time(from)} AND s.from_at < ${time(to)}`
+  const within = sql`s.from_at >= ${instant(from)} AND s.from_at < ${instant(to)}`
   const day = sql`date_trunc('day', s.from_at, 'UTC')`
   await transaction.execute(sql`
     INSERT INTO ${days} (${summed_into})
@@ -247,7 +246,7 @@ async function writeLabelDay(
   account_ids?: readonly string[],
 ): Promise<void> {
   const changes = changesOfEntries(
-    { from: time(day), to: time(until) },
+    { from: instant(day), to: instant(until) },
     { with_holds: false, of_hold: ["labels_id"] },
     { account_ids, is_total: false },
   )
@@ -256,7 +255,7 @@ async function writeLabelDay(
       SELECT c.* FROM (${changes}) c WHERE c.labels_id IS NOT NULL
     )
     INSERT INTO ${label_days} (${summed_into}, labels_id)
-    SELECT ${time(day)}, ${of_key}, ${ended_so}, ${summed_up}, x.shown_id FROM (
+    SELECT ${instant(day)}, ${of_key}, ${ended_so}, ${summed_up}, x.shown_id FROM (
       SELECT t.*, CASE WHEN dense_rank() OVER (PARTITION BY t.account_id ORDER BY t.labels_nano DESC, t.labels_id) <= ${MAX_LABELS}
         THEN t.labels_id ELSE 0 END AS shown_id
       FROM (SELECT e.*, sum(e.charge_nano) OVER (PARTITION BY e.account_id, e.labels_id) AS labels_nano FROM entry e) t) x
