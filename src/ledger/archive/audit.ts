@@ -2,7 +2,6 @@ import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { ledgerTime, madeMs, NIL_ID } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
-import { limitStatements } from "../database/transaction.ts"
 import type { OfShard } from "../entries.ts"
 import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
@@ -10,7 +9,7 @@ import { accounts } from "../schema/tables.ts"
 import * as checks from "./audit-checks.ts"
 import { budgetsIn, budgetsThatDiffer, budgetsThatMayDiffer } from "./budget-checks.ts"
 import { hashOfEntries } from "./entry-hash.ts"
-import { type Ids, readSlice, slicesOf, WorkPace } from "./slices.ts"
+import { type Ids, readLong, readSlice, slicesOf, WorkPace } from "./slices.ts"
 import { type Violation, type ViolationRow, Violations } from "./violations.ts"
 
 export interface Audit {
@@ -65,7 +64,6 @@ export function addAudits([first, ...others]: readonly Audit[]): Audit {
   )
 }
 
-const STATEMENT_MS = 55_000
 /** As for sums of hours, because the clock of a standby may be behind. */
 const SETTLE_MS = 60_000
 const ACCOUNTS = 10_000
@@ -264,7 +262,11 @@ class Auditing {
     await this.#pause({ accounts: this.#progress.accounts + inside.length })
   }
 
-  async #collect(into: Violations, check: SQL, ask: typeof read<ViolationRow> = read): Promise<void> {
+  async #collect(
+    into: Violations,
+    check: SQL,
+    ask: typeof readSlice<ViolationRow> = readLong,
+  ): Promise<void> {
     if (into.left > 0) into.add(await ask(this.#database, sql`${check} LIMIT ${into.left}`))
   }
 
@@ -276,18 +278,8 @@ class Auditing {
   }
 
   #read<Found extends Record<string, unknown>>(question: SQL) {
-    return read<Found>(this.#database, question)
+    return readLong<Found>(this.#database, question)
   }
-}
-
-function read<Found extends Record<string, unknown>>(database: PostgresJsDatabase, question: SQL) {
-  return database.transaction(
-    async (transaction) => {
-      await limitStatements(transaction, STATEMENT_MS)
-      return await transaction.execute<Found>(question)
-    },
-    { accessMode: "read only" },
-  )
 }
 
 type SumsById = Map<string, [bigint, bigint]>

@@ -5,7 +5,7 @@ import { isObject } from "../../wire/usage.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { ENTRY_KINDS, ENTRY_ORDER, entriesIn, textOf } from "./entry-text.ts"
 import { partitionOf } from "./months.ts"
-import { limitTime } from "./seals.ts"
+import { inSnapshot } from "./seals.ts"
 
 /**
  * The dump of a sealed month (D75): lines of JSON, each an object with one key. `seal`, `hour` and `sum` are the rows of
@@ -23,28 +23,24 @@ export async function dumpPart(
   month: string,
   from_id: string | null,
 ): Promise<{ readonly lines: readonly string[]; readonly next: string | null } | null> {
-  return database.transaction(
-    async (transaction) => {
-      await limitTime(transaction)
-      const [bounds] = await transaction.execute<{ from_id: string; to_id: string; seal: string }>(sql`
+  return inSnapshot(database, async (transaction) => {
+    const [bounds] = await transaction.execute<{ from_id: string; to_id: string; seal: string }>(sql`
         SELECT coalesce(m.from_id, ${NIL_ID}) AS from_id, m.to_id, ${textOf("s")} AS seal
         FROM ${months} m JOIN ${seals} s ON s.month = m.month WHERE m.month = ${month}::date AND m.dropped_at IS NULL`)
-      if (bounds === undefined) return null
-      const from = from_id ?? bounds.from_id
-      const [next] = await transaction.execute<{ id: string }>(sql`
+    if (bounds === undefined) return null
+    const from = from_id ?? bounds.from_id
+    const [next] = await transaction.execute<{ id: string }>(sql`
         SELECT id FROM ${sql.raw(partitionOf("holds", month))} WHERE id >= ${from}::uuid ORDER BY id
         OFFSET ${sql.raw(String(PART_CALLS))} LIMIT 1`)
-      const ids = { from_id: from, to_id: next?.id ?? bounds.to_id }
-      const entries = await transaction.execute<{ kind: number; entry: string }>(
-        sql`SELECT x.kind, x.entry FROM (${entriesIn(month, ids)}) x ORDER BY ${ENTRY_ORDER}`,
-      )
-      const head =
-        from_id === null ? [lineOf("seal", bounds.seal), ...(await sealLines(transaction, month))] : []
-      const body = entries.map(({ kind, entry }) => lineOf(ENTRY_KINDS[kind] ?? "", entry))
-      return { lines: [...head, ...body], next: next?.id ?? null }
-    },
-    { isolationLevel: "repeatable read", accessMode: "read only" },
-  )
+    const ids = { from_id: from, to_id: next?.id ?? bounds.to_id }
+    const entries = await transaction.execute<{ kind: number; entry: string }>(
+      sql`SELECT x.kind, x.entry FROM (${entriesIn(month, ids)}) x ORDER BY ${ENTRY_ORDER}`,
+    )
+    const head =
+      from_id === null ? [lineOf("seal", bounds.seal), ...(await sealLines(transaction, month))] : []
+    const body = entries.map(({ kind, entry }) => lineOf(ENTRY_KINDS[kind] ?? "", entry))
+    return { lines: [...head, ...body], next: next?.id ?? null }
+  })
 }
 
 async function sealLines(transaction: Pick<PostgresJsDatabase, "execute">, month: string): Promise<string[]> {

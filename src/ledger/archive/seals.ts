@@ -155,26 +155,22 @@ export async function checkSeal(
   month: string,
   from_id: string | null,
 ): Promise<CheckedPart | null> {
-  return database.transaction(
-    async (transaction) => {
-      await limitTime(transaction)
-      const [hour] = await transaction.execute<{
-        from_id: string
-        next: string | null
-        to_id: string
-        hash: string
-      }>(sql`
+  return inSnapshot(database, async (transaction) => {
+    const [hour] = await transaction.execute<{
+      from_id: string
+      next: string | null
+      to_id: string
+      hash: string
+    }>(sql`
         SELECT h.from_id, h.next, coalesce(h.next, m.to_id) AS to_id, h.hash
         FROM (SELECT from_id, hash, lead(from_id) OVER (ORDER BY from_id) AS next FROM ${seal_hours} WHERE month = ${month}::date) h
           JOIN ${months} m ON m.month = ${month}::date AND m.dropped_at IS NULL JOIN ${seals} s ON s.month = m.month
         WHERE ${from_id === null ? sql`true` : sql`h.from_id = ${from_id}::uuid`} ORDER BY h.from_id LIMIT 1`)
-      if (hour === undefined) return null
-      const found = await hashOfEntries(transaction, month, hour)
-      const matches = found.hash === hour.hash && (from_id !== null || (await isWhole(transaction, month)))
-      return { entries: BigInt(found.entries), matches, next: hour.next }
-    },
-    { isolationLevel: "repeatable read", accessMode: "read only" },
-  )
+    if (hour === undefined) return null
+    const found = await hashOfEntries(transaction, month, hour)
+    const matches = found.hash === hour.hash && (from_id !== null || (await isWhole(transaction, month)))
+    return { entries: BigInt(found.entries), matches, next: hour.next }
+  })
 }
 
 async function isWhole(transaction: Transaction, month: string): Promise<boolean> {
@@ -223,8 +219,22 @@ async function takeTurn(transaction: Transaction): Promise<boolean> {
   return row?.mine === true
 }
 
+/** Reads entries in one snapshot. */
+export function inSnapshot<Answer>(
+  database: PostgresJsDatabase,
+  read: (transaction: Transaction) => Promise<Answer>,
+): Promise<Answer> {
+  return database.transaction(
+    async (transaction) => {
+      await limitTime(transaction)
+      return await read(transaction)
+    },
+    { isolationLevel: "repeatable read", accessMode: "read only" },
+  )
+}
+
 /** The text of an entry must not depend on the server's time zone. */
-export function limitTime(transaction: Pick<Transaction, "execute">): Promise<void> {
+function limitTime(transaction: Pick<Transaction, "execute">): Promise<void> {
   return limitStatements(transaction, STATEMENT_MS, { TimeZone: "UTC" })
 }
 

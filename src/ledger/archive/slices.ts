@@ -41,9 +41,18 @@ export function readSlice<Found extends Record<string, unknown>>(
   database: PostgresJsDatabase,
   question: SQL,
 ) {
+  return readLong<Found>(database, question, { enable_nestloop: "off" })
+}
+
+/** Runs a query that may take long. */
+export function readLong<Found extends Record<string, unknown>>(
+  database: PostgresJsDatabase,
+  question: SQL,
+  settings: Readonly<Record<string, string>> = {},
+) {
   return database.transaction(
     async (transaction) => {
-      await limitStatements(transaction, STATEMENT_MS, { enable_nestloop: "off" })
+      await limitStatements(transaction, STATEMENT_MS, settings)
       return await transaction.execute<Found>(question)
     },
     { accessMode: "read only" },

@@ -93,17 +93,12 @@ export class EstimateQueue {
   }
 }
 
-interface EstimateRow extends Record<string, unknown>, Readonly<Record<EstimateCount, string>> {
-  readonly model: string
-  readonly operation: string
-  readonly day: string
-  readonly bytes_per_token: number
-  readonly hidden_output: number
-}
-
 export interface DatedSums extends EstimateSums {
   readonly day: string
 }
+
+/** An int8 is a text. */
+type EstimateRow = Omit<DatedSums, EstimateCount> & Record<EstimateCount, string>
 
 /** Reads the sums of the last `days` days with today, of every model or of one. */
 export async function readEstimates(
@@ -111,21 +106,14 @@ export async function readEstimates(
   days: number,
   model: string | undefined,
 ): Promise<readonly DatedSums[]> {
-  const rows = await database.execute<EstimateRow>(sql`
+  const rows = await database.execute<EstimateRow & Record<string, unknown>>(sql`
     SELECT model, operation, max(day)::text AS day, ${sql.raw(counts.map((name) => `sum(${name})::text AS ${name}`).join(", "))},
       (array_agg(bytes_per_token ORDER BY day DESC))[1] AS bytes_per_token,
       (array_agg(hidden_output ORDER BY day DESC))[1] AS hidden_output
     FROM ${estimates}
     WHERE day > ${today} - ${days}::int AND (${model ?? null}::text IS NULL OR model = ${model ?? null}::text)
     GROUP BY model, operation`)
-  return rows.map((row) => ({
-    model: row.model,
-    operation: row.operation,
-    day: row.day,
-    ...recordOf(counts, (name) => Number(row[name])),
-    bytes_per_token: row.bytes_per_token,
-    hidden_output: row.hidden_output,
-  }))
+  return rows.map((row) => ({ ...row, ...recordOf(counts, (name) => Number(row[name])) }))
 }
 
 /** Adds the sums of several shards (D74), with the latest settings; the most calls first. */

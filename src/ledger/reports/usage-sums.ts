@@ -142,7 +142,7 @@ function sums(range: GroupedSpan, dimensions: readonly Dimension[], until: Summe
     dimensions.map((_, at) => nth(at)),
     sql`, `,
   )
-  const given = dimensions.map(({ by, starts }, at) => sql`${groupingOf(by, starts)} AS ${nth(at)}`)
+  const given = dimensions.map((dimension, at) => sql`${groupingOf(dimension)} AS ${nth(at)}`)
   const shown = dimensions.map(
     ({ by }, at) => sql`s.${nth(at)}::text, ${nameBy(by, sql`s.${nth(at)}`)} AS ${sql.raw(`name${at}`)}`,
   )
@@ -198,30 +198,21 @@ function joined(asked: readonly Grouping[]): SQL {
 const is_other = sql`x.labels_id = 0`
 const other = sql.raw(`'${OTHER}'`)
 
-function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
-  switch (by) {
-    case "model":
-      return sql`t.model`
-    case "operation":
-      return sql`t.operation`
-    case "upstream":
-      return sql`t.upstream`
-    case "upstream_key":
-      return sql`coalesce(x.upstream_key, '')`
-    case "session":
-      return sql`coalesce(x.session_id, '')`
-    case "end_user":
-      return sql`CASE WHEN ${is_other} THEN ${other} ELSE coalesce(l.end_user_id::text, '') END`
-    case "key":
-      return sql`x.key_id`
-    case "account":
-      return sql`x.account_id`
-    case "day":
-    case "hour":
-      return periodAt(starts)
-    default:
-      return sql`CASE WHEN ${is_other} THEN ${other} ELSE coalesce(l.tags ->> ${by.slice(TAG.length)}::text, '') END`
-  }
+const GROUPS: Readonly<Partial<Record<Grouping, SQL>>> = {
+  model: sql`t.model`,
+  operation: sql`t.operation`,
+  upstream: sql`t.upstream`,
+  upstream_key: sql`coalesce(x.upstream_key, '')`,
+  session: sql`coalesce(x.session_id, '')`,
+  end_user: sql`CASE WHEN ${is_other} THEN ${other} ELSE coalesce(l.end_user_id::text, '') END`,
+  key: sql`x.key_id`,
+  account: sql`x.account_id`,
+}
+
+function groupingOf({ by, starts }: Dimension): SQL {
+  if (starts.length > 0) return periodAt(starts)
+  const tag = by.slice(TAG.length)
+  return GROUPS[by] ?? sql`CASE WHEN ${is_other} THEN ${other} ELSE coalesce(l.tags ->> ${tag}::text, '') END`
 }
 
 function nameBy(by: Grouping, group: SQL): SQL {
