@@ -169,16 +169,20 @@ export function amountIn(name: string, text: string, expected: string): bigint {
   return amount_nano
 }
 
+const accountSettings = {
+  credit_limit: Type.Optional(CreditLimit),
+  low_balance: Type.Optional(orNull(LowBalance)),
+  may_manage_keys: Type.Optional(MayManageKeys),
+  price_multiplier: Type.Optional(OwnMultiplier),
+  margin: Type.Optional(OldMultiplier),
+}
+
 export const NewAccount = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
     name: line(200, "A name for the account."),
     external_id: Type.Optional(ExternalId),
-    credit_limit: Type.Optional(CreditLimit),
-    low_balance: Type.Optional(orNull(LowBalance)),
-    may_manage_keys: Type.Optional(MayManageKeys),
-    price_multiplier: Type.Optional(OwnMultiplier),
-    margin: Type.Optional(OldMultiplier),
+    ...accountSettings,
   },
   closed,
 )
@@ -187,11 +191,7 @@ export const AccountChange = Type.Object(
     name: Type.Optional(line(200, "A name for the account.")),
     external_id: Type.Optional(orNull(ExternalId)),
     suspended: Type.Optional(Suspended),
-    credit_limit: Type.Optional(CreditLimit),
-    low_balance: Type.Optional(orNull(LowBalance)),
-    may_manage_keys: Type.Optional(MayManageKeys),
-    price_multiplier: Type.Optional(OwnMultiplier),
-    margin: Type.Optional(OldMultiplier),
+    ...accountSettings,
   },
   closed,
 )

@@ -20,9 +20,8 @@ export type CallState = (typeof states)[number]
 export const bases = ["usage", "partial", "estimate", "none"] as const
 export type Basis = (typeof bases)[number]
 
-/** The endings of a provider's answer (D8). */
-export const endings = [
-  "completed",
+/** The endings of an answer that is not whole. */
+const breaks = [
   "upstream_lost",
   "upstream_silent",
   "deadline",
@@ -31,6 +30,9 @@ export const endings = [
   "gateway_stopped",
   "gateway_lost",
 ] as const
+
+/** The endings of a provider's answer (D8). */
+export const endings = ["completed", ...breaks] as const
 export type Ending = (typeof endings)[number]
 
 /** Why a call failed (D28). */
@@ -42,13 +44,7 @@ export const failures = [
   "upstream_unavailable",
   "no_output",
   "internal_error",
-  "upstream_lost",
-  "upstream_silent",
-  "deadline",
-  "client_left",
-  "client_stalled",
-  "gateway_stopped",
-  "gateway_lost",
+  ...breaks,
 ] as const
 export type Failure = (typeof failures)[number]
 
