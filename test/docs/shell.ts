@@ -1,7 +1,6 @@
 import { join } from "node:path"
+import { CLI_FILE } from "../support/programs.ts"
 import type { Block } from "./blocks.ts"
-
-const ROOT = join(import.meta.dir, "../..")
 
 /** How what a page writes is said on this machine. */
 export interface Place {
@@ -33,7 +32,7 @@ export async function play(blocks: readonly Block[], place: Place): Promise<stri
 }
 
 export async function shell(script: string, { folder, url, env = {}, words = {} }: Place): Promise<Said> {
-  const tollgate = `${process.execPath} ${join(ROOT, "src/cli/main.ts")}`
+  const tollgate = `${process.execPath} ${CLI_FILE}`
   const here = {
     "npx -y bun@1.4.5 run tollgate": tollgate,
     "bun run tollgate": tollgate,

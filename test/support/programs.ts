@@ -2,49 +2,53 @@ import { dirname, join } from "node:path"
 import { pathToFileURL } from "node:url"
 
 const ROOT = join(import.meta.dir, "../..")
-const GATEWAY = "src/main"
-const WORKER = "src/workers/main"
+const PROGRAMS = { gateway: "main", worker: "workers/main", cli: "cli/main" } as const
 
 /** How test/run.ts tells the tests where the bundled programs are. */
 export const PROGRAMS_VARIABLE = "TOLLGATE_TEST_PROGRAMS"
 
-/** The files of a gateway and of a worker: bundled, if the test run has done so. */
-export const { gateway: GATEWAY_FILE, worker: WORKER_FILE } = filesIn(process.env[PROGRAMS_VARIABLE])
+/** The files of a gateway, of a worker and of the command line: bundled, if the test run has done so. */
+export const {
+  gateway: GATEWAY_FILE,
+  worker: WORKER_FILE,
+  cli: CLI_FILE,
+} = filesIn(process.env[PROGRAMS_VARIABLE])
 
 /** A gateway as it is in the repository, of many modules. */
 export const GATEWAY_SOURCE = filesIn(undefined).gateway
 
 function filesIn(folder: string | undefined) {
   const fileOf = (program: string) =>
-    folder === undefined ? join(ROOT, `${program}.ts`) : join(folder, `${program}.js`)
-  return { gateway: fileOf(GATEWAY), worker: fileOf(WORKER) }
+    folder === undefined ? join(ROOT, "src", `${program}.ts`) : join(folder, `${program}.js`)
+  return {
+    gateway: fileOf(PROGRAMS.gateway),
+    worker: fileOf(PROGRAMS.worker),
+    cli: fileOf(PROGRAMS.cli),
+  }
 }
 
 /**
- * Writes each program as one file below `folder`. A start from 480 sources takes twice the processor time, and a run of the
- * tests makes several hundred. What a module says of its own place stays that of its source.
+ * Bundles the programs into `folder`. A start from 480 sources takes twice the processor time, and a run of the tests makes several
+ * hundred. What a module says of its own place stays that of its source.
  */
 export async function bundlePrograms(folder: string): Promise<void> {
-  for (const program of [GATEWAY, WORKER]) {
-    const { outputs } = await Bun.build({
-      entrypoints: [join(ROOT, `${program}.ts`)],
-      target: "bun",
-      plugins: [
-        {
-          name: "places of the sources",
-          setup(build) {
-            build.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => ({
-              contents: placed(await Bun.file(path).text(), path, folder),
-              loader: "ts",
-            }))
-          },
+  await Bun.build({
+    entrypoints: Object.values(PROGRAMS).map((program) => join(ROOT, "src", `${program}.ts`)),
+    outdir: folder,
+    target: "bun",
+    splitting: true,
+    plugins: [
+      {
+        name: "places of the sources",
+        setup(build) {
+          build.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => ({
+            contents: placed(await Bun.file(path).text(), path, folder),
+            loader: "ts",
+          }))
         },
-      ],
-    })
-    const [output] = outputs
-    if (output === undefined) throw new Error(`${program} was not bundled`)
-    await Bun.write(join(folder, `${program}.js`), output)
-  }
+      },
+    ],
+  })
 }
 
 function placed(source: string, path: string, folder: string): string {
