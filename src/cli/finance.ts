@@ -1,5 +1,11 @@
 import { writeFile } from "node:fs/promises"
-import { StatementBody, statementRows, TrialBalanceBody } from "../wire/statement.ts"
+import {
+  StatedCharges,
+  StatedCredits,
+  StatementBody,
+  statementRows,
+  TrialBalanceBody,
+} from "../wire/statement.ts"
 import { statementHtml } from "../wire/statement-html.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
 import { adminCommand } from "./admin-command.ts"
@@ -8,8 +14,8 @@ import { moment } from "./moment.ts"
 import { card, columnsOf, linesOf, type Screen, table } from "./screen.ts"
 import { timeOf } from "./typed-words.ts"
 
-const creditColumn = columnsOf(StatementBody.properties.credits.items)
-const chargeColumn = columnsOf(StatementBody.properties.charges.items)
+const creditColumn = columnsOf(StatedCredits)
+const chargeColumn = columnsOf(StatedCharges)
 const trialColumn = columnsOf(TrialBalanceBody.properties.data.items)
 
 /** `tollgate statement`: what an account had, got and paid in a month (D106). */

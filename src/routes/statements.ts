@@ -6,6 +6,8 @@ import { query as queryOf } from "../wire/parameter.ts"
 import { bodyOf } from "../wire/record.ts"
 import {
   OwnStatementPath,
+  StatedCharges,
+  StatedCredits,
   StatedMonth,
   StatementBody,
   StatementQuery,
@@ -68,15 +70,14 @@ export function statementBody(
   span: StatedSpan,
   { credits, charges, ...sums }: AccountStatement,
 ): StatementBody {
-  const lines = StatementBody.properties
   const statement = bodyOf(StatementBody, {
     ...span,
     ...sums,
     account_id: id,
     account_name: name,
     month: printTime(span.from).slice(0, "2026-11".length),
-    credits: credits.map((line) => bodyOf(lines.credits.items, line)),
-    charges: charges.map((line) => bodyOf(lines.charges.items, line)),
+    credits: credits.map((line) => bodyOf(StatedCredits, line)),
+    charges: charges.map((line) => bodyOf(StatedCharges, line)),
     credited_nano: sumOf(credits.map(({ amount_nano }) => amount_nano)),
     charged_nano: sumOf(charges.map(({ charge_nano }) => charge_nano)),
   })

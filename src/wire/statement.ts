@@ -42,13 +42,13 @@ export const TrialBalanceQuery = query({
 
 const moneyOf = (title: string, description: string) => titled(title, Type.String({ ...Money, description }))
 
-const CreditLine = Type.Object({
+export const StatedCredits = Type.Object({
   kind: titled("Kind", Type.String({ enum: [...recordedKinds] })),
   credits: titled("Credits", Count),
   amount: titled("Amount", Money),
 })
 
-const ChargeLine = Type.Object({
+export const StatedCharges = Type.Object({
   model: titled("Model", Type.String()),
   calls: titled("Calls", Type.Integer({ minimum: 0 })),
   prompt_tokens: titled("Prompt", Type.Integer()),
@@ -67,11 +67,11 @@ export const StatementBody = Type.Object({
     description: "Whether the month is over, so that the statement no longer changes.",
   }),
   opening: moneyOf("Opening balance", "The balance at `from`."),
-  credits: Type.Array(CreditLine, {
+  credits: Type.Array(StatedCredits, {
     description:
       "Credits by kind; a credit that begins later counts at its start. `refund` gives money back, `correction` can be negative.",
   }),
-  charges: Type.Array(ChargeLine, {
+  charges: Type.Array(StatedCharges, {
     description:
       "Charges of the calls that ended, by model, the highest first. A correction of an earlier charge counts with its difference.",
   }),

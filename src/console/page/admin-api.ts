@@ -99,49 +99,57 @@ export async function tell<Body>(
 }
 
 async function send<Body>(method: string, path: string, body?: object, signal?: AbortSignal): Promise<Body> {
-  const headers = body === undefined ? {} : { "content-type": "application/json" }
-  const answer = await request(method, path, headers, body, signal)
+  const answer = await request(method, path, { body, signal })
   if (answer.status === 401) closeSession(why_closed)
-  if (!answer.ok) throw await refusalOf(answer)
-  const text = await answer.text()
-  return JSON.parse(text === "" ? "null" : text)
+  return bodyOf(answer)
 }
 
-async function request(
-  method: string,
+function request(method: string, path: string, more: Partial<PageRequest> = {}): Promise<Response> {
+  return answerTo("/admin", path, { method, credentials: "same-origin", ...more })
+}
+
+interface PageRequest {
+  readonly method: string
+  readonly credentials: RequestCredentials
+  /** The value of `authorization`. */
+  readonly authorization?: string
+  readonly body?: object | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** The answer of the gateway below `base`. Throws `AdminError` if there is none, or the reason of the signal. */
+export async function answerTo(
+  base: "/admin" | "/v1",
   path: string,
-  headers: Record<string, string> = {},
-  body?: object,
-  signal?: AbortSignal,
+  { authorization, body, signal, ...asked }: PageRequest,
 ): Promise<Response> {
-  const { href, pathname } = new URL(`/admin${path}`, location.origin)
-  // An id from the address bar could contain `..`: nothing but `/admin` may be asked.
-  if (!pathname.startsWith("/admin/")) throw new AdminError(404, "not_found", "This page does not exist.")
-  return answerTo(href, {
-    method,
-    credentials: "same-origin",
-    cache: "no-store",
-    headers,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    ...(signal === undefined ? {} : { signal }),
-  })
-}
-
-/** The answer of the gateway. Throws `AdminError` if there is none, or the reason of the signal. */
-export async function answerTo(href: string, init: RequestInit): Promise<Response> {
+  const { href, pathname } = new URL(`${base}${path}`, location.origin)
+  // An id from the address bar could contain `..`: nothing outside of the base may be asked.
+  if (!pathname.startsWith(`${base}/`)) throw new AdminError(404, "not_found", "This page does not exist.")
+  const headers = {
+    ...(authorization !== undefined && { authorization }),
+    ...(body !== undefined && { "content-type": "application/json" }),
+  }
+  const content = body === undefined ? null : JSON.stringify(body)
   try {
-    return await fetch(href, init)
+    return await fetch(href, { ...asked, cache: "no-store", headers, body: content, signal: signal ?? null })
   } catch (error) {
-    if (init.signal?.aborted) throw error
+    if (signal?.aborted) throw error
     throw new AdminError(0, "unreachable", "The gateway cannot be reached. Check that it is running.")
   }
+}
+
+/** The JSON of an answer; null for an empty one. Throws `AdminError` for a refusal. */
+export async function bodyOf<Body>(answer: Response): Promise<Body> {
+  if (!answer.ok) throw await refusalOf(answer)
+  return JSON.parse((await answer.text()) || "null")
 }
 
 interface ErrorBody {
   readonly error: { readonly code: string; readonly message: string; readonly param: string | null }
 }
 
-export async function refusalOf(answer: Response): Promise<AdminError> {
+async function refusalOf(answer: Response): Promise<AdminError> {
   const text = await answer.text()
   try {
     const { error }: ErrorBody = JSON.parse(text)

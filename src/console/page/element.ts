@@ -44,6 +44,16 @@ export function button(
   return el("button", { type: "button", click, ...attributes }, label)
 }
 
+/** A button in a row of a table. `of` says for screen readers which row it is. */
+export function rowButton(label: string, of: string, click: Listener): HTMLButtonElement {
+  return button(label, click, { class: "small", "aria-label": `${label} ${of}` })
+}
+
+/** The gateway's icon, among the assets of a page. */
+export function icon(page: "console" | "account", size: number): HTMLElement {
+  return el("img", { src: `/${page}/assets/icon.svg`, alt: "", width: size, height: size })
+}
+
 /** Sets the text only if it differs, so that unchanged text does not flicker and keeps its selection. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text

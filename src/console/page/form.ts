@@ -1,3 +1,4 @@
+import { addressOf, type PageQuery } from "../fragment.ts"
 import { AdminError, faultWords } from "./admin-api.ts"
 import { button, type Child, el, setText } from "./element.ts"
 
@@ -103,6 +104,66 @@ function inputOf({
 function utcTime(text: string): string {
   const at = new Date(text)
   return Number.isNaN(at.getTime()) ? "" : at.toISOString().slice(0, 19)
+}
+
+/** The values of filters in an address. */
+export const filterIn = (fields: readonly FormField[], query: PageQuery): PageQuery =>
+  Object.fromEntries(fields.map(({ name }) => [name, query[name] ?? ""]))
+
+/** A form of filters, which opens the view with them. */
+export function filterForm(
+  view: string,
+  fields: readonly FormField[],
+  filter: PageQuery,
+  ...tools: readonly Child[]
+): HTMLElement {
+  const { rows, values } = form(fields.map((field) => ({ ...field, value: filter[field.name] ?? "" })))
+  const apply = (event: Event) => {
+    event.preventDefault()
+    location.hash = addressOf(view, null, values())
+  }
+  const show = el("button.primary", { type: "submit" }, "Show")
+  const actions = el("div.actions", show, ...tools)
+  return el("form.filters", { submit: apply, "aria-label": "Filters" }, ...rows, actions)
+}
+
+interface SignIn {
+  readonly title: string
+  readonly icon: HTMLElement
+  readonly secret: Pick<FormField, "name" | "label" | "hint">
+  readonly submit: string
+  /** Why an earlier sign-in has ended. */
+  readonly reason: string
+  /** Shown beside the button. */
+  readonly other?: Child
+  /** Signs in. Resolves with what is wrong with the secret, or null if it is accepted. */
+  open(secret: string): Promise<string | null>
+}
+
+/** The page on which a person types a secret. */
+export function signInPage({ title, icon, secret, submit, reason, other = null, open }: SignIn): HTMLElement {
+  const { rows, values, refuse } = form([{ ...secret, kind: "password" }])
+  const fault = el("p.fault", { role: "alert" }, reason)
+  const go = el("button.primary", { type: "submit" }, submit)
+
+  async function send(event: Event): Promise<void> {
+    event.preventDefault()
+    go.disabled = true
+    const wrong = await open(values()[secret.name] ?? "").catch(faultWords)
+    go.disabled = false
+    if (wrong === null) return
+    setText(fault, wrong)
+    refuse(secret.name)
+  }
+  const fields = el(
+    "form",
+    { submit: (event) => void send(event), novalidate: true },
+    ...rows,
+    fault,
+    go,
+    other,
+  )
+  return el("main.sign-in", icon, el("h1", { tabindex: -1 }, title), fields)
 }
 
 interface Action {

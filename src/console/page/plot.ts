@@ -1,8 +1,8 @@
 import uPlot from "uplot"
 import type { DistributionBody } from "../../wire/statistics.ts"
-import { showAxisCounts, showCount, showShare } from "../amount.ts"
-import { type Series, sparkArea, stacked } from "../chart.ts"
-import { showDuration } from "../times.ts"
+import { showAxisCounts, showAxisUsd, showCount, showShare } from "../amount.ts"
+import { type Metric, type Series, sparkArea, stacked } from "../chart.ts"
+import { showAxisTimes, showDuration } from "../times.ts"
 import { el } from "./element.ts"
 import { detail, duration } from "./formats.ts"
 
@@ -72,6 +72,32 @@ export function barPlot(signal: AbortSignal, options: PlotOptions): HTMLElement 
     plot?.destroy()
   })
   return frame
+}
+
+interface TimePlotOptions extends Pick<PlotOptions, "series" | "showStep" | "label"> {
+  readonly starts_at: readonly string[]
+  readonly step_s: number
+  readonly metric: Metric
+  named?(series: Series): HTMLElement
+}
+
+/** A plot of steps of time, with the totals of its series in its description. */
+export function timePlot(
+  signal: AbortSignal,
+  { starts_at, step_s, metric, label, ...options }: TimePlotOptions,
+): HTMLElement {
+  const starts = starts_at.map((at) => Date.parse(at) / 1_000)
+  const amounts = options.series.map(({ name, total }) => `${name || "all"} ${total}`).join(", ")
+  return barPlot(signal, {
+    ...options,
+    height: 240,
+    starts,
+    end: (starts.at(-1) ?? 0) + step_s,
+    is_time: true,
+    showX: showAxisTimes,
+    showY: metric === "money" ? showAxisUsd : showAxisCounts,
+    label: `${label}: ${amounts}`,
+  })
 }
 
 function optionsOf(place: HTMLElement, options: PlotOptions): uPlot.Options {

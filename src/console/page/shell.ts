@@ -1,7 +1,7 @@
 import { addressOf, idIn } from "../fragment.ts"
 import { endSession, faultWords, openSession } from "./admin-api.ts"
-import { button, el, setText } from "./element.ts"
-import { form } from "./form.ts"
+import { button, el, icon, setText } from "./element.ts"
+import { signInPage } from "./form.ts"
 
 export interface Shell {
   readonly element: HTMLElement
@@ -27,7 +27,7 @@ export function shell(places: readonly (readonly [view: string, name: string])[]
     el("a.skip", { href: "#main", click: skip }, "Skip to the content"),
     el(
       "header",
-      el("a.brand", { href: addressOf("") }, icon(26), "Tollgate"),
+      el("a.brand", { href: addressOf("") }, icon("console", 26), "Tollgate"),
       el("nav", { "aria-label": "Views" }, ...links.map(({ link }) => link)),
       find.element,
       el("a.api", { href: "/docs" }, "API"),
@@ -46,10 +46,6 @@ export function shell(places: readonly (readonly [view: string, name: string])[]
       main.replaceChildren(content)
     },
   }
-}
-
-function icon(size: number): HTMLElement {
-  return el("img", { src: "/console/assets/icon.svg", alt: "", width: size, height: size })
 }
 
 const NO_ID = "This is not a request id. Use the UUID in the x-request-id header of a response."
@@ -91,30 +87,18 @@ export function signIn(
   { provider, signIn: href = "" }: DOMStringMap,
 ): HTMLElement {
   const hint = "The session ends when you sign out, or after 12 hours."
-  const { rows, values, refuse } = form([{ name: "token", label: "Admin token", hint, kind: "password" }])
-  const fault = el("p.fault", { role: "alert" }, reason ?? "")
-  const go = el("button.primary", { type: "submit" }, "Sign in")
-
-  const other = provider !== undefined && button(`Sign in with ${provider}`, () => location.assign(href))
-
-  async function send(event: Event): Promise<void> {
-    event.preventDefault()
-    const { token = "" } = values()
-    go.disabled = true
-    try {
-      if (token !== "" && (await openSession(token))) return opened()
-      setText(fault, token === "" ? "Enter the admin token." : WRONG_TOKEN)
-    } catch (error) {
-      setText(fault, faultWords(error))
-    } finally {
-      go.disabled = false
-    }
-    refuse("token")
-  }
-  return el(
-    "main.sign-in",
-    icon(48),
-    el("h1", { tabindex: -1 }, "Tollgate console"),
-    el("form", { submit: (event) => void send(event), novalidate: true }, ...rows, fault, go, other),
-  )
+  return signInPage({
+    title: "Tollgate console",
+    icon: icon("console", 48),
+    secret: { name: "token", label: "Admin token", hint },
+    submit: "Sign in",
+    reason: reason ?? "",
+    other: provider !== undefined && button(`Sign in with ${provider}`, () => location.assign(href)),
+    async open(token) {
+      if (token === "") return "Enter the admin token."
+      if (!(await openSession(token))) return WRONG_TOKEN
+      opened()
+      return null
+    },
+  })
 }

@@ -1,7 +1,6 @@
 import { parseAddress } from "../../fragment.ts"
-import { faultWords } from "../admin-api.ts"
-import { button, el } from "../element.ts"
-import { form } from "../form.ts"
+import { button, el, icon } from "../element.ts"
+import { signInPage } from "../form.ts"
 import { ownAccount } from "./own-account.ts"
 import { askOwn, forgetKey, useKey, whenForgotten } from "./own-api.ts"
 import { ownReceipt } from "./own-receipt.ts"
@@ -10,8 +9,6 @@ import { ownStatement } from "./own-statements.ts"
 /** The page of a key's holder (D104). */
 
 const root = document.querySelector("#account")
-const icon = (size: number) =>
-  el("img", { src: "/account/assets/icon.svg", alt: "", width: size, height: size })
 let visiting: AbortController | null = null
 
 whenForgotten(askForKey)
@@ -42,7 +39,7 @@ function show(): void {
   root?.replaceChildren(
     el(
       "header",
-      el("a.brand", { href: "#/" }, icon(26), "Your account"),
+      el("a.brand", { href: "#/" }, icon("account", 26), "Your account"),
       el("span.space"),
       el("a.api", { href: "/docs" }, "API"),
       out,
@@ -57,32 +54,19 @@ function show(): void {
 const HINT = "One of your API keys. This page keeps it until you close or reload it."
 
 function signIn(reason: string): HTMLElement {
-  const { rows, values, refuse } = form([{ name: "key", label: "API key", hint: HINT, kind: "password" }])
-  const fault = el("p.fault", { role: "alert" }, reason)
-  const go = el("button.primary", { type: "submit" }, "Show the account")
-
-  async function send(event: Event): Promise<void> {
-    event.preventDefault()
-    const { key = "" } = values()
-    go.disabled = true
-    try {
+  return signInPage({
+    title: "Your account",
+    icon: icon("account", 48),
+    secret: { name: "key", label: "API key", hint: HINT },
+    submit: "Show the account",
+    reason,
+    async open(key) {
+      // A key that is refused here has an error of its own.
       whenForgotten(() => {})
       useKey(key)
-      await askOwn("/account")
-      whenForgotten(askForKey)
-      return show()
-    } catch (error) {
-      fault.textContent = faultWords(error)
-    } finally {
-      whenForgotten(askForKey)
-      go.disabled = false
-    }
-    refuse("key")
-  }
-  return el(
-    "main.sign-in",
-    icon(48),
-    el("h1", { tabindex: -1 }, "Your account"),
-    el("form", { submit: (event) => void send(event), novalidate: true }, ...rows, fault, go),
-  )
+      await askOwn("/account").finally(() => whenForgotten(askForKey))
+      show()
+      return null
+    },
+  })
 }

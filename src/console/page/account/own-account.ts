@@ -106,7 +106,7 @@ function calls(visit: Visit): ViewPart {
     key: ({ id }: Receipt) => id,
     columns: [
       column("id", ({ id }) => callLink(id)),
-      column("held_at", ({ held_at }) => brief(held_at)),
+      column("held_at"),
       column("model"),
       column("operation"),
       column("state", stateOf),

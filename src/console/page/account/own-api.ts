@@ -1,4 +1,4 @@
-import { AdminError, answerTo, refusalOf } from "../admin-api.ts"
+import { answerTo, bodyOf } from "../admin-api.ts"
 
 /** The key that was typed in. It is nowhere else: a reload forgets it (D104). */
 let key: string | null = null
@@ -29,22 +29,8 @@ export function tellOwn<Body>(method: "POST" | "DELETE", path: string, body?: ob
 }
 
 async function send<Body>(method: string, path: string, body?: object, signal?: AbortSignal): Promise<Body> {
-  const { href, pathname } = new URL(`/v1${path}`, location.origin)
-  // An id from the address bar could contain `..`: nothing but `/v1` may be asked.
-  if (!pathname.startsWith("/v1/")) throw new AdminError(404, "not_found", "This page does not exist.")
-  const answer = await answerTo(href, {
-    method,
-    headers: {
-      authorization: `Bearer ${key}`,
-      ...(body !== undefined && { "content-type": "application/json" }),
-    },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-    credentials: "omit",
-    cache: "no-store",
-    ...(signal === undefined ? {} : { signal }),
-  })
-  if (answer.ok) return JSON.parse((await answer.text()) || "null")
-  const refusal = await refusalOf(answer)
+  const authorization = `Bearer ${key}`
+  const answer = await answerTo("/v1", path, { method, authorization, credentials: "omit", body, signal })
   if (answer.status === 401) forgetKey("The key is no longer accepted.")
-  throw refusal
+  return bodyOf(answer)
 }

@@ -2,7 +2,7 @@ import { type CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
 import type { OwnAccount } from "../../../wire/receipt.ts"
 import { keyState } from "../../words.ts"
 import { type ListBody, ownId } from "../admin-api.ts"
-import { button, type Child, el, named } from "../element.ts"
+import { button, type Child, el, named, rowButton } from "../element.ts"
 import { filled, openDialog } from "../form.ts"
 import { ago, brief, none } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
@@ -61,8 +61,6 @@ function actions(key: KeyBody, done: () => void, own_id: string | null): Child {
   if (own_id === null || state === "revoked" || state === "expired") return none()
   const { id, prefix } = key
   const name = key.name ?? prefix
-  const small = (label: string, act: () => void) =>
-    button(label, act, { class: "small", "aria-label": `${label} ${name}` })
   const rotate = () =>
     openDialog({
       title: "Rotate key",
@@ -86,7 +84,7 @@ function actions(key: KeyBody, done: () => void, own_id: string | null): Child {
       act: () => tellOwn("DELETE", `/keys/${id}`),
       done: id === own_id ? () => forgetKey("The key is revoked.") : done,
     })
-  return el("div.actions", small("Rotate", rotate), small("Revoke", revoke))
+  return el("div.actions", rowButton("Rotate", name, rotate), rowButton("Revoke", name, revoke))
 }
 
 function makeKey(done: () => void): void {

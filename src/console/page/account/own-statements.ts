@@ -1,9 +1,9 @@
-import { StatedMonth, StatementBody } from "../../../wire/statement.ts"
+import { StatedCharges, StatedCredits, StatedMonth, StatementBody } from "../../../wire/statement.ts"
 import { addressOf } from "../../fragment.ts"
 import type { ListBody } from "../admin-api.ts"
 import { button, el } from "../element.ts"
-import { count, detail, entriesOf, usd } from "../formats.ts"
-import { part, type ViewPart, type Visit, view } from "../part.ts"
+import { detail, entriesOf } from "../formats.ts"
+import { part, section, type ViewPart, type Visit, view } from "../part.ts"
 import { columnsOf, list, type PageColumn, table } from "../table.ts"
 import { askOwn } from "./own-api.ts"
 
@@ -40,43 +40,30 @@ export function ownStatement(visit: Visit, month: string): HTMLElement {
   return view(`Statement ${month}`, tools, made.element)
 }
 
+const credit = columnsOf(StatedCredits)
+const charge = columnsOf(StatedCharges)
+
 function statementOf(statement: StatementBody): HTMLElement {
   const entry = entriesOf(StatementBody, statement)
+  const fields = ["account_name", "account_id", "from", "to"] as const
+  const amounts = ["opening", "credited", "charged", "expired", "voided", "closing"] as const
+  const summary = [...fields, ...amounts].map((field) => entry(field))
   const rows = <Row>(label: string, data: readonly Row[], columns: readonly PageColumn<Row>[]) => {
     const made = table<Row>({ label, columns, empty: "None." })
     made.show(data)
-    return el("section.card", { "aria-label": label }, el("h2", label), made.element)
+    return section(label, made.element)
   }
   return el(
     "div",
-    el(
-      "section.card",
-      { "aria-label": "Summary" },
-      detail("facts", [
-        entry("account_name"),
-        entry("account_id"),
-        entry("from"),
-        entry("to"),
-        entry("opening"),
-        entry("credited"),
-        entry("charged"),
-        entry("expired"),
-        entry("voided"),
-        entry("closing"),
-      ]),
-    ),
-    rows("Credits", statement.credits, [
-      ["Kind", ({ kind }) => kind],
-      ["Credits", ({ credits }) => count(credits), "right"],
-      ["Amount", ({ amount }) => usd(amount), "right"],
-    ]),
+    el("section.card", { "aria-label": "Summary" }, detail("facts", summary)),
+    rows("Credits", statement.credits, [credit("kind"), credit("credits"), credit("amount")]),
     rows("Charges", statement.charges, [
-      ["Model", ({ model }) => model],
-      ["Calls", ({ calls }) => count(calls), "right"],
-      ["Prompt", ({ prompt_tokens }) => count(prompt_tokens), "right"],
-      ["Cached", ({ cached_tokens }) => count(cached_tokens), "right"],
-      ["Output", ({ completion_tokens }) => count(completion_tokens), "right"],
-      ["Charge", ({ charge }) => usd(charge), "right"],
+      charge("model"),
+      charge("calls"),
+      charge("prompt_tokens"),
+      charge("cached_tokens"),
+      charge("completion_tokens"),
+      charge("charge"),
     ]),
   )
 }

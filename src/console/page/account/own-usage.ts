@@ -1,13 +1,11 @@
 import { type UsageReport, UsageSums } from "../../../wire/usage-report.ts"
-import { showAxisCounts, showAxisUsd } from "../../amount.ts"
 import { type Metric, metrics, seriesOf } from "../../chart.ts"
 import { dailyUsage } from "../../daily.ts"
 import { withQuery } from "../../fragment.ts"
-import { showAxisTimes } from "../../times.ts"
 import { el, named } from "../element.ts"
 import { choice } from "../formats.ts"
 import { part, type ViewPart, type Visit } from "../part.ts"
-import { barPlot } from "../plot.ts"
+import { timePlot } from "../plot.ts"
 import { columnsOf, table } from "../table.ts"
 import { askOwn } from "./own-api.ts"
 
@@ -77,19 +75,13 @@ export function ownUsage(visit: Visit): ViewPart {
 
 function plotOf(signal: AbortSignal, report: UsageReport, by: string, metric: Metric): HTMLElement {
   const daily = dailyUsage(report, by)
-  const series = seriesOf(daily, metric)
-  const starts = daily.starts_at.map((at) => Date.parse(at) / 1_000)
-  const amounts = series.map(({ name, total }) => `${name || "all"} ${total}`).join(", ")
-  return barPlot(signal, {
-    height: 240,
-    starts,
-    end: (starts.at(-1) ?? 0) + DAY_MS / 1_000,
-    is_time: true,
-    series,
-    showX: showAxisTimes,
-    showY: metric === "money" ? showAxisUsd : showAxisCounts,
+  return timePlot(signal, {
+    starts_at: daily.starts_at,
+    step_s: DAY_MS / 1_000,
+    metric,
+    series: seriesOf(daily, metric),
     showStep: (at) => daily.starts_at[at]?.slice(0, 10) ?? "",
-    label: `${metric} by day and ${by}: ${amounts}`,
+    label: `${metric} by day and ${by}`,
   })
 }
 

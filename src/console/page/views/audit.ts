@@ -2,7 +2,7 @@ import { type AuditBody, type AuditRecordBody, Violation } from "../../../wire/l
 import { lessUsd, showCount } from "../../amount.ts"
 import { counted } from "../../words.ts"
 import { ask, type ListBody } from "../admin-api.ts"
-import { button, el } from "../element.ts"
+import { button, type Child, el } from "../element.ts"
 import { accountLink, moment, usd } from "../formats.ts"
 import { part, type ViewPart, type Visit, view } from "../part.ts"
 import { columnsOf, table } from "../table.ts"
@@ -49,34 +49,39 @@ function recorded(records: readonly AuditRecordBody[]): HTMLElement {
   if (first === undefined) return el("p.empty", "No audit has ended yet.")
   const latest = [...Map.groupBy(records, ({ shard }) => shard).values()].flatMap(([record]) => record ?? [])
   const sum = (of: (record: AuditRecordBody) => number) => latest.reduce((total, one) => total + of(one), 0)
-  const violations = sum((record) => record.violations)
-  const checked = [
-    counted(
-      sum((record) => record.accounts),
-      "account",
-    ),
-    counted(
-      sum((record) => record.open_holds),
-      "open hold",
-    ),
+  const sums = {
+    accounts: sum(({ accounts }) => accounts),
+    open_holds: sum(({ open_holds }) => open_holds),
+    violations: sum(({ violations }) => violations),
+  }
+  const hash = el("p.quiet", "SHA-256 ", el("code", first.hash))
+  return verdict(sums, [moment(first.checked_at), ` by ${first.actor}`], hash)
+}
+
+/** The result of an audit, and when it was. */
+function verdict(
+  { accounts, open_holds, violations }: Pick<AuditRecordBody, "accounts" | "open_holds" | "violations">,
+  checked: readonly Child[],
+  more: Child,
+): HTMLElement {
+  const looked = [
+    counted(accounts, "account", showCount(accounts)),
+    counted(open_holds, "open hold", showCount(open_holds)),
   ]
+  const words =
+    violations === 0
+      ? "The ledger matches its journal."
+      : `The ledger does not match its journal: ${counted(violations, "violation")}.`
   return el(
     violations === 0 ? "div.audit.clean" : "div.audit.violated",
     { role: "status" },
-    el("p.verdict", verdictOf(violations)),
-    el("p.quiet", `${checked.join(", ")}; checked `, moment(first.checked_at), ` by ${first.actor}`),
-    el("p.quiet", "SHA-256 ", el("code", first.hash)),
+    el("p.verdict", words),
+    el("p.quiet", `${looked.join(", ")}; checked `, ...checked),
+    more,
   )
 }
 
-function verdictOf(violations: number): string {
-  return violations === 0
-    ? "The ledger matches its journal."
-    : `The ledger does not match its journal: ${counted(violations, "violation")}.`
-}
-
 function found({ checked_at, accounts, open_holds, violations }: AuditBody): HTMLElement {
-  const clean = violations.length === 0
   const column = columnsOf(Violation)
   const rows = table<AuditBody["violations"][number]>({
     label: "Violations",
@@ -90,16 +95,7 @@ function found({ checked_at, accounts, open_holds, violations }: AuditBody): HTM
     ],
     empty: "",
   })
-  if (!clean) rows.show(violations)
-  const checked = [
-    counted(accounts, "account", showCount(accounts)),
-    counted(open_holds, "open hold", showCount(open_holds)),
-  ]
-  return el(
-    clean ? "div.audit.clean" : "div.audit.violated",
-    { role: "status" },
-    el("p.verdict", verdictOf(violations.length)),
-    el("p.quiet", `${checked.join(", ")}; checked `, moment(checked_at)),
-    clean ? null : rows.element,
-  )
+  rows.show(violations)
+  const sums = { accounts, open_holds, violations: violations.length }
+  return verdict(sums, [moment(checked_at)], violations.length > 0 && rows.element)
 }

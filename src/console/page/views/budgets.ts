@@ -11,7 +11,7 @@ import { BudgetBody } from "../../../wire/budget-bodies.ts"
 import type { BudgetLogBody } from "../../../wire/events.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
-import { button, type Child, el, named } from "../element.ts"
+import { button, type Child, el, named, rowButton } from "../element.ts"
 import { choices, filled, openDialog, REASON } from "../form.ts"
 import { ago, chip, moment, none, usd } from "../formats.ts"
 import { type ViewPart, type Visit, view } from "../part.ts"
@@ -32,7 +32,7 @@ export function budgets(visit: Visit, account_id: string): ViewPart {
     label: "Budgets",
     key: ({ id }: BudgetBody) => id,
     columns: [
-      column("name", ({ name }) => named(name)),
+      column("name"),
       column("selector", printSelected),
       column("limit", (budget) => el("span", amountOf(budget, budget.limit), ` per ${budget.per}`)),
       column("spent", (budget) => amountOf(budget, budget.spent)),
@@ -120,15 +120,13 @@ function actions(budget: BudgetBody, done: () => void): Child {
       act: () => tell("DELETE", path),
       done,
     })
-  const small = (label: string, act: () => void) =>
-    button(label, act, { class: "small", "aria-label": `${label} ${name}` })
   return el(
     "div.actions",
     el("a", { href: addressOf("budgets", id), "aria-label": `Log ${name}` }, "Log"),
-    small("Change", change),
-    small("Raise", raise),
-    small("Reset", reset),
-    small("Delete", remove),
+    rowButton("Change", name, change),
+    rowButton("Raise", name, raise),
+    rowButton("Reset", name, reset),
+    rowButton("Delete", name, remove),
   )
 }
 

@@ -6,19 +6,8 @@ import { showDuration } from "../../times.ts"
 import { failureWords } from "../../words.ts"
 import { ask, type ListBody } from "../admin-api.ts"
 import { type Child, el } from "../element.ts"
-import { type FormField, form } from "../form.ts"
-import {
-  accountLink,
-  brief,
-  callLink,
-  chip,
-  count,
-  duration,
-  failureChip,
-  names,
-  none,
-  usd,
-} from "../formats.ts"
+import { type FormField, filterForm, filterIn } from "../form.ts"
+import { accountLink, callLink, chip, count, duration, failureChip, names, none, usd } from "../formats.ts"
 import { type Visit, view } from "../part.ts"
 import { columnsOf, list, type PageColumn, pages } from "../table.ts"
 
@@ -29,7 +18,7 @@ const column = columnsOf(CallBody)
 export function callColumns(has_account: boolean): readonly PageColumn<CallBody>[] {
   return [
     column("id", ({ id }) => callLink(id)),
-    column("started_at", ({ started_at }) => brief(started_at)),
+    column("started_at"),
     ...(has_account ? [column("account_id", ({ account_id }) => accountLink(account_id))] : []),
     column("model"),
     column("operation"),
@@ -82,7 +71,7 @@ const FILTERS: readonly FormField[] = [
 export function calls(visit: Visit): HTMLElement {
   const { query } = visit.address
   const { after = "" } = query
-  const filter = Object.fromEntries(FILTERS.map(({ name }) => [name, query[name] ?? ""]))
+  const filter = filterIn(FILTERS, query)
   const found = list(visit, {
     title: null,
     label: "Calls",
@@ -96,19 +85,13 @@ export function calls(visit: Visit): HTMLElement {
 }
 
 function filters(filter: PageQuery): HTMLElement {
-  const { rows, values } = form(FILTERS.map((field) => ({ ...field, value: filter[field.name] ?? "" })))
-  const apply = (event: Event) => {
-    event.preventDefault()
-    location.hash = addressOf("calls", null, values())
-  }
   const is_narrowed = Object.values(filter).some((value) => value !== "")
   const is_wide = matchMedia("(min-width: 48rem)").matches
-  const show = el("button.primary", { type: "submit" }, "Show")
   const clear = is_narrowed && el("a", { href: addressOf("calls") }, "Clear")
   return el(
     "details.card",
     { open: is_wide || is_narrowed },
     el("summary", "Filters"),
-    el("form.filters", { submit: apply, "aria-label": "Filters" }, ...rows, el("div.actions", show, clear)),
+    filterForm("calls", FILTERS, filter, clear),
   )
 }

@@ -2,7 +2,7 @@ import type { AccountBody } from "../../../wire/admin.ts"
 import { GrantBody } from "../../../wire/credit-bodies.ts"
 import { creditKinds } from "../../../wire/credits.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
-import { button, type Child, el, named } from "../element.ts"
+import { type Child, el, named, rowButton } from "../element.ts"
 import { choices, filled, openDialog, REASON } from "../form.ts"
 import { callLink, none, usd } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
@@ -55,7 +55,7 @@ function voiding({ id, amount, left }: GrantBody, done: () => void): Child {
       act: (values) => tell("POST", `/credits/${id}/void`, filled(values)),
       done,
     })
-  return button("Void", open, { class: "small", "aria-label": `Void the credit of ${amount} USD` })
+  return rowButton("Void", `the credit of ${amount} USD`, open)
 }
 
 export function addCredit({ id: account_id, name }: AccountBody, done: () => void): void {

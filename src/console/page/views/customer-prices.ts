@@ -33,10 +33,7 @@ export function customerPrices(visit: Visit, account_id: string): ViewPart {
       column("model", ({ model }) => (model === null ? "all models" : named(model))),
       column("price_multiplier", priceOf),
       column("from"),
-      column("until", ({ until, ended }) => {
-        const end = ended?.at ?? until
-        return brief(end)
-      }),
+      column("until", ({ until, ended }) => brief(ended?.at ?? until)),
       column("price_list_id", ({ price_list_id }) =>
         price_list_id === null ? none() : el("a", { href: addressOf("prices", price_list_id) }, "list"),
       ),

@@ -1,7 +1,7 @@
 import { type OperatorUsageReport, OperatorUsageSums } from "../../../wire/usage-report.ts"
 import { idIn } from "../../fragment.ts"
 import { ask, tell } from "../admin-api.ts"
-import { button, type Child, el, named } from "../element.ts"
+import { button, type Child, el, named, rowButton } from "../element.ts"
 import { openDialog } from "../form.ts"
 import { callsLink, none } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
@@ -45,9 +45,10 @@ function nameLink({ group, name }: EndUserRow): Child {
 
 function forgetting({ group, name }: EndUserRow, account_id: string, done: () => void): Child {
   if (name === null) return none()
-  const open = () => forget(account_id, group, name, done)
-  return button("Forget", open, { class: "small", "aria-label": `Forget ${name}` })
+  return rowButton("Forget", name, () => forget(account_id, group, name, done))
 }
+
+const END_USER = { name: "end_user", label: "End user", hint: "The name that clients send, or the id." }
 
 /** Asks for the end user if it is not known. */
 function forget(account_id: string, end_user: string, name: string | null, done: () => void): void {
@@ -59,16 +60,7 @@ function forget(account_id: string, end_user: string, name: string | null, done:
       ...(name === null ? [""] : [" ", named(name)]),
       " from the ledger. Calls, charges and sums keep the id.",
     ),
-    fields:
-      name === null
-        ? [
-            {
-              name: "end_user",
-              label: "End user",
-              hint: "The name that clients send, or the id.",
-            },
-          ]
-        : [],
+    fields: name === null ? [END_USER] : [],
     submit: "Forget",
     is_dangerous: true,
     act: (values) => tell("POST", `/accounts/${account_id}/forget-end-user`, { end_user, ...values }),

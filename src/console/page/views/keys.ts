@@ -3,7 +3,7 @@ import type { UpstreamBody } from "../../../wire/statistics.ts"
 import type { OperatorUsageReport } from "../../../wire/usage-report.ts"
 import { keyState } from "../../words.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
-import { button, type Child, el, named } from "../element.ts"
+import { button, type Child, el, named, rowButton } from "../element.ts"
 import { type FormField, type FormValues, filled, linesIn, openDialog } from "../form.ts"
 import { ago, callsLink, chip, copyable, count, names, none, usd } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
@@ -114,14 +114,12 @@ function actions(key: KeyBody, done: () => void): Child {
       act: () => tell("DELETE", path),
       done,
     })
-  const small = (label: string, act: () => void) =>
-    button(label, act, { class: "small", "aria-label": `${label} ${name}` })
   return el(
     "div.actions",
-    small(suspended ? "Resume" : "Suspend", () => suspend("key", path, name, suspended, done)),
-    small("Limit", limit),
-    small("Tags", tag),
-    small("Revoke", revoke),
+    rowButton(suspended ? "Resume" : "Suspend", name, () => suspend("key", path, name, suspended, done)),
+    rowButton("Limit", name, limit),
+    rowButton("Tags", name, tag),
+    rowButton("Revoke", name, revoke),
   )
 }
 

@@ -5,7 +5,7 @@ import { showDuration } from "../../times.ts"
 import { counted } from "../../words.ts"
 import { ask, type ListBody } from "../admin-api.ts"
 import { el, setText } from "../element.ts"
-import { accountLink, brief, callLink } from "../formats.ts"
+import { accountLink, callLink } from "../formats.ts"
 import { poll, type Visit, view } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 
@@ -29,7 +29,7 @@ export function live(visit: Visit): HTMLElement {
     mark: ({ state }) => state,
     columns: [
       column("id", ({ id }) => callLink(id)),
-      column("started_at", ({ started_at }) => brief(started_at)),
+      column("started_at"),
       ["Running for", ({ id }) => ages.get(id) ?? null, "right"],
       column("account_id", ({ account_id }) => accountLink(account_id)),
       column("model"),

@@ -1,9 +1,9 @@
 import { ChangeBody } from "../../../wire/operators.ts"
 import { isObject } from "../../../wire/usage.ts"
-import { addressOf, withQuery } from "../../fragment.ts"
+import { withQuery } from "../../fragment.ts"
 import { ask, type ListBody } from "../admin-api.ts"
 import { el, named } from "../element.ts"
-import { type FormField, form } from "../form.ts"
+import { type FormField, filterForm, filterIn } from "../form.ts"
 import { chip, moment, none } from "../formats.ts"
 import { type Visit, view } from "../part.ts"
 import { columnsOf, list, pages } from "../table.ts"
@@ -21,7 +21,7 @@ const UNKNOWN =
 export function log(visit: Visit): HTMLElement {
   const { query } = visit.address
   const { after = "" } = query
-  const filter = Object.fromEntries(FILTERS.map(({ name }) => [name, query[name] ?? ""]))
+  const filter = filterIn(FILTERS, query)
   const column = columnsOf(ChangeBody)
   const found = list(visit, {
     title: null,
@@ -29,7 +29,7 @@ export function log(visit: Visit): HTMLElement {
     key: ({ id }: ChangeBody) => id,
     columns: [
       column("at", ({ at }) => moment(at)),
-      column("actor", ({ actor }) => named(actor)),
+      column("actor"),
       column("role"),
       column("address"),
       column(
@@ -38,21 +38,14 @@ export function log(visit: Visit): HTMLElement {
       ),
       column("resource_id", ({ resource_id, made_id }) => resource_id ?? made_id ?? none()),
       ["Change", (entry) => named(changedIn(entry))],
-      column("reason", ({ reason }) => (reason === null ? none() : named(reason))),
+      column("reason"),
       column("outcome", ({ outcome }) => chip(outcome, outcome === "unknown" ? UNKNOWN : outcome)),
     ],
     empty: "No changes match these filters.",
     load: (signal) => ask<ListBody<ChangeBody>>(withQuery("/log", { ...filter, after, limit: "50" }), signal),
     below: (page) => pages("log", filter, after, page),
   })
-  const { rows, values } = form(FILTERS.map((field) => ({ ...field, value: filter[field.name] ?? "" })))
-  const search = (event: Event) => {
-    event.preventDefault()
-    location.hash = addressOf("log", null, values())
-  }
-  const show = el("div.actions", el("button.primary", { type: "submit" }, "Show"))
-  const filters = el("form.filters", { submit: search, "aria-label": "Filters" }, ...rows, show)
-  return view("Log", null, el("div.card", filters), found.element)
+  return view("Log", null, el("div.card", filterForm("log", FILTERS, filter)), found.element)
 }
 
 /** Fields with their values before and after; of something new, what was asked for. */

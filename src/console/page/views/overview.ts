@@ -6,14 +6,13 @@ import type {
   TimelineBody,
   UpstreamBody,
 } from "../../../wire/statistics.ts"
-import { showAxisCounts, showAxisUsd, showCount, showShare } from "../../amount.ts"
+import { showCount, showShare } from "../../amount.ts"
 import { type Metric, metrics, seriesOf, totalsOf } from "../../chart.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
 import {
   RANGE_NAMES,
   rangeOf,
   ranges,
-  showAxisTimes,
   showDuration,
   showMoment,
   spanOf,
@@ -24,7 +23,7 @@ import { ask } from "../admin-api.ts"
 import { el, named } from "../element.ts"
 import { callsLink, chip, choice, count, detail, usd } from "../formats.ts"
 import { noteAddress, part, poll, type Visit, view } from "../part.ts"
-import { barPlot, histogram } from "../plot.ts"
+import { histogram, timePlot } from "../plot.ts"
 import { auditPart } from "./audit.ts"
 import { estimates } from "./estimates.ts"
 
@@ -177,19 +176,14 @@ export function plotOf(signal: AbortSignal, timeline: TimelineBody, metric: Metr
   const { by, step_s, starts_at } = timeline
   const series = seriesOf(timeline, metric)
   if (series.length === 0) return el("p.empty", NOTHING)
-  const starts = starts_at.map((at) => Date.parse(at) / 1_000)
-  const amounts = series.map(({ name, total }) => `${name} ${total}`).join(", ")
-  return barPlot(signal, {
-    height: 240,
-    starts,
-    end: (starts.at(-1) ?? 0) + step_s,
-    is_time: true,
+  return timePlot(signal, {
+    starts_at,
+    step_s,
+    metric,
     series,
-    showX: showAxisTimes,
-    showY: metric === "money" ? showAxisUsd : showAxisCounts,
     showStep: (at) => `${showMoment(starts_at[at] ?? "")}, ${showDuration(step_s * 1_000)}`,
     named: ({ name, group }) => groupLink(by, group, named(name)),
-    label: `${WHAT[metric]} over time by ${by}: ${amounts}`,
+    label: `${WHAT[metric]} over time by ${by}`,
   })
 }
 

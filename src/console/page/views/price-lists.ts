@@ -4,7 +4,7 @@ import { priceIn, priceLine } from "../../price-lines.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named, replaceElement } from "../element.ts"
 import { type FormField, filled, linesIn, openDialog, REASON } from "../form.ts"
-import { brief, chip, detail, entriesOf, none } from "../formats.ts"
+import { chip, detail, entriesOf, none } from "../formats.ts"
 import { part, type Visit, view } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 import { SPAN } from "./customer-prices.ts"
@@ -31,8 +31,8 @@ export function priceLists(visit: Visit): HTMLElement {
       ["Prices", ({ prices }) => prices.map(priceLine).join("; ")],
       column("version"),
       column("set_by"),
-      column("reason", ({ reason }) => (reason === null ? none() : named(reason))),
-      column("changed_at", ({ changed_at }) => brief(changed_at)),
+      column("reason"),
+      column("changed_at"),
     ],
     empty: "No price lists yet. Accounts have the configured prices.",
     load: (signal) => ask<ListBody<PriceListBody>>("/price-lists?limit=1000", signal),
@@ -68,14 +68,8 @@ export function priceList(visit: Visit, id: string): HTMLElement {
       actions = next
       const prices = el("ul", ...found.prices.map((price) => el("li", named(priceLine(price)))))
       const facts = ["version", "assigned", "pending", "set_by", "reason", "changed_at"] as const
-      return el(
-        "div",
-        prices,
-        detail(
-          "facts",
-          facts.map((field) => entry(field)),
-        ),
-      )
+      const entries = facts.map((field) => entry(field))
+      return el("div", prices, detail("facts", entries))
     },
   })
   const column = columnsOf(AssignmentBody)
@@ -88,7 +82,7 @@ export function priceList(visit: Visit, id: string): HTMLElement {
         el("a", { href: addressOf("accounts", account_id) }, account_id),
       ),
       column("from"),
-      column("until", ({ until }) => brief(until)),
+      column("until"),
       column("state", ({ state }) => chip(state)),
       column("set_by"),
       ["Actions", (one) => ending(one, reload), "right"],

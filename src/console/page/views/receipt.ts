@@ -1,11 +1,17 @@
 import { CallBody, type KeyBody } from "../../../wire/admin.ts"
 import { showUsd } from "../../amount.ts"
 import { addressOf, shortId } from "../../fragment.ts"
-import { costLines, type ReceiptStep, receiptSteps, releasedPart } from "../../receipt-lines.ts"
+import {
+  costLines,
+  type ReceiptStep,
+  receiptSteps,
+  releasedPart,
+  type TimedCall,
+} from "../../receipt-lines.ts"
 import { showDuration } from "../../times.ts"
 import { basisWords, counted, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
 import { AdminError, ask, type ListBody } from "../admin-api.ts"
-import { type Child, el, named, setText } from "../element.ts"
+import { el, named, setText } from "../element.ts"
 import {
   accountLink,
   callsLink,
@@ -19,7 +25,7 @@ import {
   none,
   usd,
 } from "../formats.ts"
-import { part, poll, type Visit, view } from "../part.ts"
+import { part, poll, section, type Visit, view } from "../part.ts"
 import { table } from "../table.ts"
 
 const LOOK_MS = 2_000
@@ -45,7 +51,7 @@ export function receipt(visit: Visit, id: string): HTMLElement {
         poll(visit, LOOK_MS, look)
       }
       const text = JSON.stringify(call)
-      if (shown?.text !== text) shown = { text, element: receiptOf(call) }
+      if (shown?.text !== text) shown = { text, element: receiptView(call, money(call), facts(call)) }
       return shown.element
     },
   })
@@ -66,26 +72,23 @@ async function find(id: string, signal: AbortSignal): Promise<CallBody | null> {
   }
 }
 
-function receiptOf(call: CallBody): HTMLElement {
+type ReceiptCall = TimedCall & Pick<CallBody, "failure" | "lines" | "held" | "charge">
+
+/** A receipt as operators and holders of keys see it. */
+export function receiptView(call: ReceiptCall, money: DetailEntries, facts: DetailEntries): HTMLElement {
   const { state, failure } = call
   const failed = failure === null ? null : failureChip(failure)
-  const section = (title: string, ...content: readonly Child[]) =>
-    el("section.card", { "aria-label": title }, el("h2", title), ...content)
   return el(
     "div",
     el("p.verdict", chip(state), " ", failed, " ", stateWords(state)),
     section("Timeline", el("ol.timeline", ...receiptSteps(call).map((step) => stepOf(step, call)))),
-    el(
-      "div.pair",
-      section("Money", detail("facts", money(call))),
-      section("Facts", detail("facts", facts(call))),
-    ),
+    el("div.pair", section("Money", detail("facts", money)), section("Facts", detail("facts", facts))),
     call.lines.length === 0 ? null : section("Charge", ...charge(call)),
   )
 }
 
 /** A step, and with the first and the last one the hold, and how much of it was charged. */
-export function stepOf(
+function stepOf(
   { name, at, after_ms, missing }: ReceiptStep,
   call: Pick<CallBody, "held" | "charge">,
 ): HTMLElement {
@@ -187,7 +190,7 @@ function keyLink(account_id: string, id: string): HTMLElement {
   return callsLink({ key: id }, place)
 }
 
-export function charge(call: Pick<CallBody, "lines" | "charge">): HTMLElement[] {
+function charge(call: Pick<CallBody, "lines" | "charge">): HTMLElement[] {
   const rows = table<ReturnType<typeof costLines>[number]>({
     label: "Charge",
     columns: [

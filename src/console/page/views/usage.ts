@@ -1,8 +1,8 @@
 import { type OperatorUsageReport, OperatorUsageSums } from "../../../wire/usage-report.ts"
-import { addressOf, withQuery } from "../../fragment.ts"
+import { withQuery } from "../../fragment.ts"
 import { ask } from "../admin-api.ts"
 import { el, named } from "../element.ts"
-import { type FormField, form } from "../form.ts"
+import { type FormField, filterForm, filterIn } from "../form.ts"
 import { type Visit, view } from "../part.ts"
 import { columnsOf, list, type PageColumn } from "../table.ts"
 
@@ -23,8 +23,8 @@ const FILTERS: readonly FormField[] = [
 export function usage(visit: Visit): HTMLElement {
   const { query } = visit.address
   const by = query.by || "model,day"
-  const filter = Object.fromEntries(FILTERS.map(({ name }) => [name, query[name] ?? ""]))
-  const path = withQuery("/usage", { ...filter, by })
+  const filter = { ...filterIn(FILTERS, query), by }
+  const path = withQuery("/usage", filter)
   const column = columnsOf(OperatorUsageSums)
   const found = list(visit, {
     title: null,
@@ -45,17 +45,8 @@ export function usage(visit: Visit): HTMLElement {
     below: ({ left_out }) =>
       left_out > 0 && el("p.quiet", `${left_out} more groups with lower charges are in the total only.`),
   })
-  const { rows, values } = form(
-    FILTERS.map((field) => ({ ...field, value: filter[field.name] || (field.name === "by" ? by : "") })),
-  )
-  const search = (event: Event) => {
-    event.preventDefault()
-    location.hash = addressOf("usage", null, values())
-  }
-  const show = el("div.actions", el("button.primary", { type: "submit" }, "Show"))
-  const filters = el("form.filters", { submit: search, "aria-label": "Filters" }, ...rows, show)
   const csv = el("a", { href: withQuery(`/admin${path}`, { format: "csv" }), download: "usage.csv" }, "CSV")
-  return view("Usage", csv, el("div.card", filters), found.element)
+  return view("Usage", csv, el("div.card", filterForm("usage", FILTERS, filter)), found.element)
 }
 
 function dimension(by: string): PageColumn<SummedRow> {
