@@ -42,6 +42,8 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
   /** Fails if something leaves its place at a width, or axe-core finds something in a colour scheme. */
   async function expectReadable(name: string): Promise<void> {
     const faults: string[] = []
+    // A table that has just loaded takes its layout in the frame after it.
+    await page.waitForFunction("document.querySelector('[aria-busy]') === null")
     for (const colorScheme of SCHEMES) {
       await page.emulateMedia({ colorScheme })
       for (const width of WIDTHS) {
