@@ -1,17 +1,12 @@
 import { readFileSync } from "node:fs"
-import { MAX_DAYS, type ReconciledSums, ReconciliationBody, STEP_MS } from "../wire/reconciliation.ts"
-import { type AdminContext, adminCommand } from "./admin-command.ts"
+import { readUsageExport } from "../reconciliation/usage-export.ts"
+import { ComparedUsage, type ReconciledRow } from "../wire/reconciliation.ts"
+import { causes, exportIn, type Provider, providers } from "../wire/reconciliation-words.ts"
+import { adminCommand } from "./admin-command.ts"
 import { CliError, orFail, UsageError } from "./cli-error.ts"
-import {
-  causes,
-  type ReconciledRow,
-  type Reconciliation,
-  reconcile as reconciliationOf,
-} from "./reconciliation.ts"
 import { matchRequests, type RequestMatches } from "./request-matches.ts"
 import { type Column, count, usd, visible } from "./screen.ts"
 import { pairsIn } from "./typed-words.ts"
-import { type Provider, providers, readUsageExport, type UsageExport } from "./usage-export.ts"
 
 const DEFAULT_TOLERANCE = 0.5
 
@@ -39,23 +34,22 @@ export const reconcile = adminCommand({
     const provider = providers.find((name) => name === word)
     if (provider === undefined) throw new UsageError(`the provider is one of ${providers.join(", ")}`)
     const most = toleranceOf(tolerance)
-    const exported = exportIn(provider, file)
-    const models = new Map(pairsIn("--map", map, "THEIRS=OURS"))
-    const key_names = keys === undefined ? null : new Map(pairsIn("--keys", keys, "THEIRS=OURS"))
+    const { value, exported } = readExport(provider, file)
     const upstreams = (upstream ?? provider).split(",")
-    const ours = await sumsOf(context, upstreams, exported)
-    const sold = new Set(ours.map(({ model }) => model))
-    const names = {
-      modelOf: (theirs: string) => models.get(theirs) ?? nameIn(sold, theirs),
-      keyOf:
-        key_names && ((theirs: string | null) => (theirs === null ? "" : (key_names.get(theirs) ?? theirs))),
+    const asked = {
+      provider,
+      export: value,
+      upstreams,
+      models: Object.fromEntries(pairsIn("--map", map, "THEIRS=OURS")),
+      ...(keys !== undefined && { keys: Object.fromEntries(pairsIn("--keys", keys, "THEIRS=OURS")) }),
     }
+    const compared = await context.client.post("/reconciliation", asked, ComparedUsage)
     const requests = await matchRequests(context, exported)
-    const result = { ...reconciliationOf(exported, ours, names, Date.now()), ...(requests && { requests }) }
+    const result = { ...compared, ...(requests && { requests }) }
     const rows = result.rows.filter(({ state, difference }) => state !== "compared" || difference !== "0")
     context.showTable(result, { rows, columns: COLUMNS, empty: "Every step agrees." })
-    for (const text of [...remarksOn(result, exported), ...remarksOnRequests(requests)]) context.remark(text)
-    if (ours.length === 0)
+    for (const text of [...remarksOn(result), ...remarksOnRequests(requests)]) context.remark(text)
+    if (result.rows.every(({ ours }) => ours === null))
       context.remark(
         visible(`No call of ours in this time was by ${upstreams.join(", ")}: --upstream names others.`),
       )
@@ -69,7 +63,7 @@ export const reconcile = adminCommand({
  * prove nothing.
  */
 function faultsOf(
-  { rows, unmatched, unmatched_percent, requests }: Reconciliation & { requests?: RequestMatches },
+  { rows, unmatched, unmatched_percent, requests }: ComparedUsage & { requests?: RequestMatches },
   most_percent: number,
 ): string[] {
   const is_unproved =
@@ -94,36 +88,14 @@ function toleranceOf(text: string | undefined): number {
   return tolerance
 }
 
-function exportIn(provider: Provider, file: string): UsageExport {
-  const text = orFail(() => readFileSync(file, "utf8"), `cannot read ${file}: `)
-  const exported = readUsageExport(provider, text)
+function readExport(provider: Provider, file: string) {
+  const value = exportIn(orFail(() => readFileSync(file, "utf8"), `cannot read ${file}: `))
+  const exported = readUsageExport(provider, value)
   if (exported === null)
     throw new CliError(
       `${file} is no usage of ${provider} by model: save the pages of one usage API, grouped by model, or for openrouter the CSV or JSON of its activity`,
     )
-  return exported
-}
-
-/** Our name of their model: the same, or without the date at its end. */
-function nameIn(sold: ReadonlySet<string>, theirs: string): string {
-  const undated = theirs.replace(/-(?:\d{4}-\d\d-\d\d|\d{8})$/, "")
-  return !sold.has(theirs) && sold.has(undated) ? undated : theirs
-}
-
-async function sumsOf(
-  { client }: AdminContext,
-  upstreams: readonly string[],
-  { step, from_ms, to_ms }: UsageExport,
-): Promise<ReconciledSums[]> {
-  const sums: ReconciledSums[] = []
-  const part_ms = MAX_DAYS * STEP_MS.day
-  for (const upstream of upstreams)
-    for (let at = from_ms; at < to_ms; at += part_ms) {
-      const [from, to] = [at, Math.min(at + part_ms, to_ms)].map((ms) => new Date(ms).toISOString())
-      const query = { upstream, step, from, to }
-      sums.push(...(await client.get("/reconciliation", ReconciliationBody, query)).data)
-    }
-  return sums
+  return { value, exported }
 }
 
 const STATES: Readonly<Record<ReconciledRow["state"], string>> = {
@@ -176,12 +148,10 @@ function remarksOnRequests(requests: RequestMatches | null): string[] {
   ]
 }
 
-function remarksOn({ rows, theirs, ours, unexplained, explained }: Reconciliation, exported: UsageExport) {
+function remarksOn({ rows, theirs, ours, unexplained, explained, has_more }: ComparedUsage) {
   const compared = rows.filter(({ state }) => state === "compared").length
   return [
     `Compared ${count(compared)} of ${count(rows.length)} sums: theirs ${usd(theirs)} USD, ours ${usd(ours)} USD, unexplained ${usd(unexplained)} USD, from elsewhere ${usd(explained.elsewhere)} USD.`,
-    ...(exported.has_more
-      ? [visible("The export says that it has more pages, which are not in the file.")]
-      : []),
+    ...(has_more ? [visible("The export says that it has more pages, which are not in the file.")] : []),
   ]
 }

@@ -1,7 +1,7 @@
+import type { UsageExport } from "../reconciliation/usage-export.ts"
 import { CallBody } from "../wire/admin.ts"
 import { STEP_MS } from "../wire/reconciliation.ts"
 import { type AdminContext, listAll } from "./admin-command.ts"
-import type { UsageExport } from "./usage-export.ts"
 
 /** The requests of an export beside our calls and attempts, by the provider's ids (D86, D98). */
 export interface RequestMatches {

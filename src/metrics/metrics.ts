@@ -3,6 +3,8 @@ import type { BudgetUse } from "../ledger/entries.ts"
 import { type GrantSums, grantParts } from "../wire/credits.ts"
 import { type PriceCounts, priceOrigins } from "../wire/customer-prices.ts"
 import type { ChangeBody } from "../wire/operators.ts"
+import type { ComparedUsage } from "../wire/reconciliation.ts"
+import type { Provider } from "../wire/reconciliation-words.ts"
 import type { RecordedRole } from "../wire/roles.ts"
 import { callMetrics, OPERATION_S } from "./call-metrics.ts"
 import { processMetrics } from "./process-metrics.ts"
@@ -44,6 +46,7 @@ export function createMetrics(worker?: number) {
     },
     ...sinkMetrics(registry),
     changed: changeMetrics(registry),
+    reconciled: reconciliationMetrics(registry),
     content_type: CONTENT_TYPE,
     print: async (): Promise<string> => registry.print(),
     /** The same, as values. */
@@ -295,5 +298,36 @@ function auditMetrics(registry: Registry): (audit: Audited) => void {
     registry.gauge("tollgate_audit_violations", violations, () => last?.violations.length ?? 0)
     const time = "Time of the last audit of this process, as a Unix timestamp; absent before the first audit."
     registry.gauge("tollgate_audit_timestamp_seconds", time, () => (last?.checked_at.getTime() ?? 0) / 1_000)
+  }
+}
+
+/** Amounts of a comparison that are metrics. */
+const reconciledParts = ["theirs", "ours", "unexplained", "elsewhere"] as const
+
+/** The last comparison with each provider's usage (D98). Absent before the first one. */
+function reconciliationMetrics(
+  registry: Registry,
+): (provider: Provider, at: Date, compared: ComparedUsage) => void {
+  const last = new Map<Provider, { readonly at: Date; readonly amounts: readonly string[] }>()
+  return (provider, at, { theirs, ours, unexplained, explained: { elsewhere } }) => {
+    const is_first = last.size === 0
+    last.set(provider, { at, amounts: [theirs, ours, unexplained, elsewhere] })
+    if (!is_first) return
+    const amounts =
+      "Amounts of the last comparison of this process with a provider's usage, in USD at the configured prices, by provider and part: theirs, ours, unexplained or elsewhere."
+    registry.gauges("tollgate_reconciled_usd{provider,part}", amounts, () =>
+      [...last].flatMap(([name, one]) =>
+        reconciledParts.map((part, index): [number, string, string] => [
+          Number(one.amounts[index]),
+          name,
+          part,
+        ]),
+      ),
+    )
+    const time =
+      "Time of the last comparison of this process with a provider's usage, as a Unix timestamp, by provider."
+    registry.gauges("tollgate_reconciliation_timestamp_seconds{provider}", time, () =>
+      [...last].map(([name, one]) => [one.at.getTime() / 1_000, name]),
+    )
   }
 }

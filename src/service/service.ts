@@ -168,6 +168,7 @@ export class Service {
       signInFailed: (reason: string) => log.warn({ reason }, "a sign-in by the OpenID provider failed"),
       onChange: metrics.changed,
       onAudit: metrics.audited,
+      onReconciliation: metrics.reconciled,
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)
     this.server = server

@@ -311,6 +311,7 @@ export async function falsify(database: PostgresJsDatabase, ...statements: reado
 
 /** A valid body for the operation at a path. */
 export function bodyFor(path: string): object {
+  const usagePage = { data: [{ start_time: 0, end_time: 3_600, results: [] }] }
   if (path.endsWith("forget-end-user")) return { end_user: "ann" }
   if (path.endsWith("credits")) return { amount: "1" }
   if (path.endsWith("move")) return { to: "b" }
@@ -322,6 +323,7 @@ export function bodyFor(path: string): object {
   if (path.includes("/sinks/") && !path.endsWith("/replay")) return { paused: true }
   if (path.endsWith("/replay")) return { from: "2026-03-01T00:00:00Z" }
   if (path.endsWith("/budgets")) return { name: "x", selector: "all", amount: "1", per: "day" }
+  if (path.endsWith("/reconciliation")) return { provider: "openai", export: usagePage }
   if (path.endsWith("/price-lists")) return { name: "x", prices: [{ price_multiplier: "0.9" }] }
   if (path.endsWith("/assignments")) return { account_id: "00000000-0000-0000-0000-000000000000" }
   if (path.includes("/price-lists/")) return { prices: [{ price_multiplier: "0.9" }] }

@@ -56,7 +56,10 @@ const LEAST: Record<Exclude<Role, "read">, readonly string[]> = {
     ...["POST /admin/journal/dump", "POST /admin/journal/dumped", "POST /admin/journal/drop"],
   ],
 }
-const OPEN = ["POST /admin/session", "DELETE /admin/session", "POST /admin/journal/check"]
+const OPEN = [
+  ...["POST /admin/session", "DELETE /admin/session", "POST /admin/journal/check"],
+  "POST /admin/reconciliation",
+]
 
 test("D101 each role may use the operations of its own and of those before it, and no other", async () => {
   const { routes } = mount({ database: adminApi.database, deadline_ms: 10_000 })

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { type Reconciliation, reconcile } from "../../src/cli/reconciliation.ts"
-import { readUsageExport } from "../../src/cli/usage-export.ts"
 import { floorId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import type { ReconciledSums } from "../../src/wire/reconciliation.ts"
+import { compareUsage } from "../../src/reconciliation/compared-usage.ts"
+import { readUsageExport } from "../../src/reconciliation/usage-export.ts"
+import type { ComparedUsage, ReconciledSums } from "../../src/wire/reconciliation.ts"
 import { falsify } from "../ledger/test-database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
@@ -87,7 +87,7 @@ describe("D98 an export", () => {
     )
     const begun = openAiBucket(NINE_MS + HOUR_MS, [], 60_000)
     const pages = [openAiPage(...minutes.slice(0, 30)), openAiPage(...minutes.slice(30), begun)]
-    const read = readUsageExport("openai", JSON.stringify(pages))
+    const read = readUsageExport("openai", pages)
     expect(read).toMatchObject({ step: "hour", from_ms: NINE_MS, has_more: false })
     expect([...(read?.covered ?? [])]).toEqual([NINE_MS])
     expect(read?.usages).toHaveLength(60)
@@ -156,10 +156,10 @@ describe("D98 an export", () => {
     ...{ prompt_tokens: 1_000, completion_tokens: 500, ...changes },
   })
 
-  test("of OpenRouter by days is read; days that it does not name have no data, and cached tokens no price of their own", () => {
+  test("of OpenRouter by days is read; days that it does not name have no data, and cached tokens no price of their own", async () => {
     const [day, third] = ["2026-11-20", "2026-11-22"]
     const page = { data: [openRouterDay(day), openRouterDay(third, { requests: 4 })] }
-    const read = readUsageExport("openrouter", JSON.stringify(page))
+    const read = readUsageExport("openrouter", page)
     if (read === null) throw new Error("it was not read")
     const day_ms = 24 * HOUR_MS
     const from_ms = Date.parse(day)
@@ -171,7 +171,7 @@ describe("D98 an export", () => {
     ])
     const own = sums({ from: new Date(from_ms).toISOString(), cached_tokens: 900 })
     const names = { modelOf: () => "gpt-5-mini", keyOf: null }
-    const [row] = reconcile(read, [own], names, LATER_MS + 10 * day_ms).rows
+    const [row] = (await compareUsage(read, [own], names, LATER_MS + 10 * day_ms)).rows
     expect(row).toMatchObject({ state: "compared", difference: "0", theirs: { cost: "0.003" } })
   })
 
@@ -183,11 +183,11 @@ describe("D98 an export", () => {
     { requests: null },
   ])("of OpenRouter by days is refused with %p", (changes) => {
     const page = { data: [openRouterDay("2026-11-20", changes)] }
-    expect(readUsageExport("openrouter", JSON.stringify(page))).toBeNull()
+    expect(readUsageExport("openrouter", page)).toBeNull()
   })
 
   test("of Anthropic is read: read and written cache is a part of the prompt, and requests are not counted", () => {
-    const read = readUsageExport("anthropic", JSON.stringify(anthropicPage))
+    const read = readUsageExport("anthropic", anthropicPage)
     expect(read?.usages).toEqual([
       {
         from_ms: NINE_MS,
@@ -204,22 +204,20 @@ describe("D98 an export", () => {
 
   test.each([
     ["no JSON", "usage"],
-    ["another provider's", JSON.stringify(anthropicPage)],
+    ["another provider's", anthropicPage],
     [
       "costs",
-      JSON.stringify(
-        openAiPage({ ...openAiBucket(NINE_MS, []), results: [{ object: "organization.costs.result" }] }),
-      ),
+      openAiPage({ ...openAiBucket(NINE_MS, []), results: [{ object: "organization.costs.result" }] }),
     ],
-    ["not grouped by model", JSON.stringify(openAiPage(openAiBucket(NINE_MS, [{ model: null }])))],
+    ["not grouped by model", openAiPage(openAiBucket(NINE_MS, [{ model: null }]))],
     [
       "of embeddings beside completions",
-      JSON.stringify([
+      [
         openAiPage(openAiBucket(NINE_MS, [{}])),
         openAiPage(openAiBucket(NINE_MS, [{ object: "organization.usage.embeddings.result" }])),
-      ]),
+      ],
     ],
-    ["no bucket", JSON.stringify(openAiPage())],
+    ["no bucket", openAiPage()],
   ])("%s is refused", (_, text) => {
     expect(readUsageExport("openai", text)).toBeNull()
   })
@@ -315,8 +313,8 @@ describe("D98 a difference is explained", () => {
     ],
     ["at the prices of cached input", { input_cached_tokens: 1_000 }, {}, {}, "-0.0009"],
   ]
-  test.each(rows)("%s", (_, theirs, ours, explained, rest) => {
-    const result = compare([openAiBucket(NINE_MS, [{ ...agreed, ...theirs }])], [sums(ours)])
+  test.each(rows)("%s", async (_, theirs, ours, explained, rest) => {
+    const result = await compare([openAiBucket(NINE_MS, [{ ...agreed, ...theirs }])], [sums(ours)])
     const none = { attempts: "0", estimates: "0", cut: "0", boundary: "0", elsewhere: "0" }
     expect(result.rows).toHaveLength(1)
     expect(result.rows[0]).toMatchObject({
@@ -332,9 +330,9 @@ describe("D98 a difference is explained", () => {
       { object: "organization.usage.embeddings.result", input_tokens: 70, num_model_requests: 7 },
     ],
     ["other calls", agreed],
-  ])("among %s only, if the export is of them", (_, theirs) => {
+  ])("among %s only, if the export is of them", async (_, theirs) => {
     const embedded = { calls: 7, prompt_tokens: 70, completion_tokens: 0 }
-    const { rows, unmatched } = compare(
+    const { rows, unmatched } = await compare(
       [openAiBucket(NINE_MS, [theirs])],
       [sums(), sums({ operation: "embeddings", ...embedded })],
     )
@@ -342,10 +340,10 @@ describe("D98 a difference is explained", () => {
     expect(unmatched).toBe("0")
   })
 
-  test("by calls at the bounds of the hours beside it", () => {
+  test("by calls at the bounds of the hours beside it", async () => {
     const next = new Date(NINE_MS + HOUR_MS).toISOString()
     const boundary = { calls: 1, prompt_tokens: 100, completion_tokens: 50 }
-    const { rows } = compare(
+    const { rows } = await compare(
       [
         openAiBucket(NINE_MS, [{ ...agreed, input_tokens: 1_100 }]),
         openAiBucket(NINE_MS + HOUR_MS, [{ ...agreed, input_tokens: 900 }]),
@@ -355,9 +353,9 @@ describe("D98 a difference is explained", () => {
     expect(rows.map(({ unexplained }) => unexplained)).toEqual(["0", "0"])
   })
 
-  test("only where there is something to compare: not without data, not for 24 hours, not without a price", () => {
+  test("only where there is something to compare: not without data, not for 24 hours, not without a price", async () => {
     const at = (hour: number) => new Date(NINE_MS + hour * HOUR_MS).toISOString()
-    const { rows, unexplained } = compare(
+    const { rows, unexplained } = await compare(
       [
         openAiBucket(NINE_MS, [agreed, { ...agreed, model: "gpt-9" }]),
         openAiBucket(NINE_MS + 2 * HOUR_MS, []),
@@ -377,11 +375,11 @@ describe("D98 a difference is explained", () => {
     expect(unexplained).toBe("0.003")
   })
 
-  function compare(buckets: readonly object[], ours: readonly ReconciledSums[]): Reconciliation {
-    const exported = readUsageExport("openai", JSON.stringify(openAiPage(...buckets)))
+  function compare(buckets: readonly object[], ours: readonly ReconciledSums[]): Promise<ComparedUsage> {
+    const exported = readUsageExport("openai", openAiPage(...buckets))
     if (exported === null) throw new Error("the export was not read")
     const modelOf = (theirs: string) => theirs.replace("-2025-08-07", "")
-    return reconcile(exported, ours, { modelOf, keyOf: null }, LATER_MS)
+    return compareUsage(exported, ours, { modelOf, keyOf: null }, LATER_MS)
   }
 })
 
@@ -510,6 +508,43 @@ describe("D98 tollgate reconcile", () => {
     expect(said).toMatchObject({ code: 1, out: expect.stringContaining("too young to compare") })
     expect(said.err).toContain("nothing was compared")
     expect(await run([])).toMatchObject({ code: 1 })
+  })
+
+  test("is the comparison of POST /admin/reconciliation, whose result is in the metrics", async () => {
+    const page = openAiPage(openAiBucket(NINE_MS, [{ ...all, input_tokens: 170, num_model_requests: 17 }]))
+    const compared = await gateway.admin<ComparedUsage>("POST", "/reconciliation", {
+      provider: "openai",
+      export: page,
+    })
+    const said = await run([{ ...all, input_tokens: 170, num_model_requests: 17 }], "--json")
+    expect(JSON.parse(said.out)).toEqual({ ...compared })
+    expect(compared).toMatchObject({ theirs: "0.00049", ours: "0.00048", rows: [{ state: "compared" }] })
+    const metrics = await gateway.metrics()
+    expect(metrics).toContain('tollgate_reconciled_usd{provider="openai",part="theirs"} 0.00049')
+    expect(metrics).toMatch(/tollgate_reconciliation_timestamp_seconds\{provider="openai"\} \d{10}/)
+    const wrong = [
+      [{ provider: "cohere", export: page }, "provider"],
+      [{ provider: "anthropic", export: page }, "export"],
+      [{ provider: "openai" }, "export"],
+      [{ provider: "openai", export: page, upstreams: [] }, "upstreams"],
+      [{ provider: "openai", export: page, models: { a: 1 } }, "models"],
+      [
+        {
+          provider: "openai",
+          export: openAiPage(openAiBucket(NINE_MS, []), openAiBucket(NINE_MS + 367 * 24 * HOUR_MS, [])),
+        },
+        "export",
+      ],
+    ] as const
+    for (const [body, param] of wrong) {
+      const answer = await fetch(`${gateway.url}/admin/reconciliation`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" },
+        body: JSON.stringify(body),
+      })
+      const { error }: { error: { param: string } } = JSON.parse(await answer.text())
+      expect([answer.status, error.param]).toEqual([400, expect.stringContaining(param)])
+    }
   })
 
   test("compares by key, and knows models by --map", async () => {

@@ -110,4 +110,35 @@ describe.skipIf(browserless("the console's finance works"))(`in headless Chromiu
     },
     TEST_MS,
   )
+
+  test(
+    "D98 a provider's usage export is compared with the journal",
+    async () => {
+      await page.getByRole("link", { name: "Upstreams", exact: true }).click()
+      const card = page.getByRole("region", { name: "The provider's usage" })
+      const file = (results: readonly object[]) => ({
+        name: "usage.json",
+        mimeType: "application/json",
+        buffer: Buffer.from(
+          JSON.stringify({ data: [{ start_time: 1_763_596_800, end_time: 1_763_600_400, results }] }),
+        ),
+      })
+      const result = {
+        object: "organization.usage.completions.result",
+        model: "gpt-9",
+        input_tokens: 7,
+        output_tokens: 5,
+        num_model_requests: 1,
+      }
+      await card.getByLabel("Export").setInputFiles(file([{ model: "gpt-9" }]))
+      await card.getByRole("button", { name: "Compare" }).click()
+      await card.getByText("export: expected usage of openai by model", { exact: false }).waitFor()
+      await card.getByLabel("Export").setInputFiles(file([result]))
+      await card.getByRole("button", { name: "Compare" }).click()
+      await card.getByText("Compared 0 of 1 sums", { exact: false }).waitFor()
+      const row = card.getByRole("table", { name: "Differences" }).locator("tbody tr")
+      expect(await row.textContent()).toContain("no calls to this model")
+    },
+    TEST_MS,
+  )
 })

@@ -101,6 +101,7 @@ const PROMISED = [
   "GET /admin/refusals",
   "GET /admin/attempts",
   "GET /admin/reconciliation",
+  "POST /admin/reconciliation",
   "GET /admin/usage-notes",
   "GET /admin/upstreams",
   "GET /admin/session",

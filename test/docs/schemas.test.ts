@@ -62,6 +62,7 @@ test("D47 a quote refuses the form of no body that its schema allows, and of eac
 /** Rules about what a value means, which a schema cannot say. */
 const MEANINGS = [
   /in the future|such field|no other field|in their place|the id of a key/,
+  /expected usage of \w+ by model/,
   /a model of the configuration|the model that the prices are for/,
   /call of this account|refund for a credit|cannot begin before now|at most 9 digits before/,
   /one of main|only one shard|IANA|a day such as|an RFC 3339 time|a URL/,

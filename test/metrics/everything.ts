@@ -1,6 +1,7 @@
 import type { End } from "../../src/ledger/entries.ts"
 import type { MeteredCall } from "../../src/metrics/call-metrics.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
+import type { ComparedUsage } from "../../src/wire/reconciliation.ts"
 import { anUpstream } from "../support/upstream.ts"
 
 export const upstream = anUpstream({ name: "openai", api_key: "sk-canary" })
@@ -42,6 +43,18 @@ export const released: End = {
   ttft_ms: null,
 }
 
+export const compared: ComparedUsage = {
+  rows: [],
+  theirs: "14.21",
+  ours: "14.17",
+  difference: "0.04",
+  explained: { attempts: "0", estimates: "0", cut: "0", boundary: "0", elsewhere: "0.03" },
+  unexplained: "0.01",
+  unmatched: "0.04",
+  unmatched_percent: 0.2815,
+  has_more: false,
+}
+
 /** Metrics that have something to say of everything there is. */
 export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.watchCalls(() => ({ count: 1, held_nano: 1n }))
@@ -72,6 +85,7 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.watchSinks(() => [["billing", 2]])
   metrics.eventSent("billing", "taken", 1)
   metrics.changed("billing", "done")
+  metrics.reconciled("openai", new Date(), compared)
   metrics.spansExported(1)
   metrics.spansDropped(1, "queue_full")
   return metrics

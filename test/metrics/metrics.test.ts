@@ -4,7 +4,7 @@ import type { End } from "../../src/ledger/entries.ts"
 import type { MeteredCall } from "../../src/metrics/call-metrics.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
 import { metrics as metricsRoute } from "../../src/routes/health.ts"
-import { call, released, settled, upstream, usage } from "./everything.ts"
+import { call, compared, released, settled, upstream, usage } from "./everything.ts"
 
 /** The samples, without comments and what the process itself tells. */
 async function samples(metrics: Metrics): Promise<string[]> {
@@ -78,6 +78,20 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     "D97 a refusal by a budget",
     (metrics) => metrics.budgetReached({ selector: "tag", unit: "tokens", period: "minute" }),
     ['tollgate_budget_refusals_total{selector="tag",unit="tokens",per="minute"} 1'],
+  ],
+  [
+    "D98 the last comparison with each provider",
+    (metrics) => {
+      metrics.reconciled("openai", new Date(1_000), compared)
+      metrics.reconciled("anthropic", new Date(2_000), compared)
+      metrics.reconciled("openai", new Date(3_000), { ...compared, theirs: "14.3" })
+    },
+    [
+      'tollgate_reconciled_usd{provider="openai",part="theirs"} 14.3',
+      'tollgate_reconciled_usd{provider="openai",part="elsewhere"} 0.03',
+      'tollgate_reconciled_usd{provider="anthropic",part="unexplained"} 0.01',
+      'tollgate_reconciliation_timestamp_seconds{provider="openai"} 3',
+    ],
   ],
   [
     "D100 a hold that obeyed older prices",

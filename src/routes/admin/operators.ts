@@ -3,6 +3,8 @@ import type { Audit } from "../../ledger/archive/audit.ts"
 import type { OperatorLedger } from "../../ledger/operators.ts"
 import type { IdentityProvider } from "../../oidc/identity-provider.ts"
 import type { ChangeBody } from "../../wire/operators.ts"
+import type { ComparedUsage } from "../../wire/reconciliation.ts"
+import type { Provider } from "../../wire/reconciliation-words.ts"
 import type { RecordedRole } from "../../wire/roles.ts"
 import type { UpstreamBody } from "../../wire/statistics.ts"
 
@@ -30,4 +32,6 @@ export interface Operators {
   onChange?(role: RecordedRole, outcome: ChangeBody["outcome"]): void
   /** Called with the result of each audit. */
   onAudit?(audit: Audit): void
+  /** Called with each comparison of a provider's usage. */
+  onReconciliation?(provider: Provider, at: Date, compared: ComparedUsage): void
 }

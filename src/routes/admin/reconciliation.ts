@@ -1,8 +1,11 @@
 import { Elysia } from "elysia"
-import type { ReconciledSum } from "../../ledger/reports/reconciliation.ts"
+import type { ReconciledRange, ReconciledSum } from "../../ledger/reports/reconciliation.ts"
 import { printPrice } from "../../money.ts"
+import { reconcile } from "../../reconciliation/reconcile.ts"
 import {
+  ComparedUsage,
   checkRange,
+  NewReconciliation,
   ReconciledSums,
   ReconciliationBody,
   ReconciliationQuery,
@@ -10,20 +13,32 @@ import {
 } from "../../wire/reconciliation.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer } from "../reference/operation.ts"
+import { answer, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/reconciliation`: sums to compare with a provider's usage report (D98). */
-export function reconciliationRoutes({ ledger }: Operators) {
-  return new Elysia({ name: "admin-reconciliation" }).get(
-    "/reconciliation",
-    async ({ query: { upstream, from, to, step = "hour" } }) => {
-      checkRange(from, to)
-      const sums = await ledger.reconciled({ upstream, from, to, step_ms: STEP_MS[step] })
-      return bodyOf(ReconciliationBody, { from, to, data: sums.map(sumsBody) })
-    },
-    showing,
-  )
+/** `/admin/reconciliation`: our sums, and a comparison of them with a provider's usage export (D98). */
+export function reconciliationRoutes({ ledger, onReconciliation }: Operators) {
+  return new Elysia({ name: "admin-reconciliation" })
+    .get(
+      "/reconciliation",
+      async ({ query: { upstream, from, to, step = "hour" } }) => {
+        checkRange(from, to)
+        const sums = await ledger.reconciled({ upstream, from, to, step_ms: STEP_MS[step] })
+        return bodyOf(ReconciliationBody, { from, to, data: sums.map(sumsBody) })
+      },
+      showing,
+    )
+    .post(
+      "/reconciliation",
+      async ({ body }) => {
+        const now = new Date()
+        const read = async (range: ReconciledRange) => (await ledger.reconciled(range)).map(sumsBody)
+        const compared = await reconcile(body, read, now.getTime())
+        onReconciliation?.(body.provider, now, compared)
+        return compared
+      },
+      comparing,
+    )
 }
 
 function sumsBody(sums: ReconciledSum): ReconciledSums {
@@ -71,4 +86,72 @@ const showing = ofOperators({
   description:
     "Shows what the calls to an upstream used and cost, by hour or day, model, operation and key of the upstream, with the calls and attempts that a provider may count in another way. `tollgate reconcile` compares them with the provider's usage export.",
   invalid: "from",
+})
+
+const usageExport = {
+  object: "page",
+  data: [
+    {
+      start_time: 1_795_165_200,
+      end_time: 1_795_168_800,
+      results: [
+        {
+          object: "organization.usage.completions.result",
+          input_tokens: 52_400,
+          input_cached_tokens: 12_000,
+          output_tokens: 9_000,
+          num_model_requests: 42,
+          model: "gpt-5-mini-2025-08-07",
+        },
+      ],
+    },
+  ],
+  has_more: false,
+}
+
+const nothing = { attempts: "0", estimates: "0", cut: "0", boundary: "0", elsewhere: "0" }
+const comparison = {
+  rows: [
+    {
+      from: "2026-11-20T09:00:00.000Z",
+      model: "gpt-5-mini-2025-08-07",
+      key: null,
+      state: "not_sold",
+      theirs: {
+        requests: 42,
+        prompt_tokens: 52_400,
+        cached_tokens: 12_000,
+        completion_tokens: 9_000,
+        cost: null,
+      },
+      ours: null,
+      difference: null,
+      explained: null,
+      unexplained: null,
+    },
+  ],
+  theirs: "0",
+  ours: "0",
+  difference: "0",
+  explained: nothing,
+  unexplained: "0",
+  unmatched: "0",
+  unmatched_percent: 0,
+  has_more: false,
+} satisfies ComparedUsage
+
+const comparing = ofOperators({
+  body: shown(NewReconciliation, {
+    "A page of OpenAI's usage": { provider: "openai", export: usageExport },
+  }),
+  response: {
+    200: answer("The comparison.", ComparedUsage, { "The key is used elsewhere": comparison }),
+  },
+
+  operationId: "compareUsage",
+  tag: "Ledger",
+  summary: "Compare a provider's usage export with the journal",
+  description:
+    "Compares the pages of a provider's usage API, grouped by model, with our calls of the same time: by hour or day and model, and by key if `keys` are given. Says what can explain each difference. It only reads: charges never change, and no provider is asked. An export has at most 20,000 results of steps, models and keys; compare a longer one in parts.",
+  invalid: "provider",
 })

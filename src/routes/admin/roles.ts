@@ -50,6 +50,7 @@ export const rights: Readonly<Record<string, Rights>> = {
   "DELETE /admin/operators/:id": ADMIN,
   "POST /admin/sums/check": ADMIN,
   "POST /admin/journal/check": { role: "read", is_change: false },
+  "POST /admin/reconciliation": { role: "read", is_change: false },
   "POST /admin/journal/dump": { role: "admin", is_change: false },
   "POST /admin/journal/dumped": ADMIN,
   "POST /admin/journal/drop": ADMIN,

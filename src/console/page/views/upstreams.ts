@@ -6,6 +6,7 @@ import { chip, modelLink, names, none } from "../formats.ts"
 import { poll, type Visit, view } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 import { attempts } from "./attempts.ts"
+import { reconciliation } from "./reconciliation.ts"
 
 const LOOK_MS = 3_000
 
@@ -40,7 +41,14 @@ export function upstreams(visit: Visit): HTMLElement {
     load: (signal) => ask<{ data: UpstreamBody[] }>("/upstreams", signal),
   })
   poll(visit, LOOK_MS, all.load)
-  return view("Upstreams", null, all.element, el("p.quiet", BREAKERS), attempts(visit).element)
+  return view(
+    "Upstreams",
+    null,
+    all.element,
+    el("p.quiet", BREAKERS),
+    attempts(visit).element,
+    reconciliation(),
+  )
 }
 
 function restingKeys({ keys }: UpstreamBody): Child {

@@ -1,13 +1,11 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Value } from "@sinclair/typebox/value"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { csvRows } from "../wire/csv.ts"
 import { type ReportStep, STEP_MS } from "../wire/reconciliation.ts"
+import type { Provider } from "../wire/reconciliation-words.ts"
 import { parseTime } from "../wire/time.ts"
 
 /** Usage exports of providers: the pages of their usage APIs or, of OpenRouter, also its list of requests, as files (D98). */
-
-export const providers = ["openai", "anthropic", "openrouter"] as const
-export type Provider = (typeof providers)[number]
 
 export interface ExportedUsage {
   readonly from_ms: number
@@ -108,15 +106,18 @@ const OpenRouterDays = Type.Object({
   ),
 })
 
+const openAiPageForm = TypeCompiler.Compile(OpenAiPage)
+const anthropicPageForm = TypeCompiler.Compile(AnthropicPage)
+const openRouterDaysForm = TypeCompiler.Compile(OpenRouterDays)
+
 interface ExportedBucket {
   readonly from_ms: number
   readonly to_ms: number
   readonly usages: readonly Omit<ExportedUsage, "from_ms">[]
 }
 
-/** Reads one page, an array of pages, or a list of requests. Null if the text is no export of this provider, is not grouped by model, or has embeddings beside other usage. */
-export function readUsageExport(provider: Provider, text: string): UsageExport | null {
-  const value = parsed(text)
+/** Reads one page, an array of pages, or the text of a list of requests. Null if the value is no export of this provider, is not grouped by model, or has embeddings beside other usage. */
+export function readUsageExport(provider: Provider, value: unknown): UsageExport | null {
   const pages: readonly unknown[] = Array.isArray(value) ? value : [value]
   const read: readonly ExportedPage[] = pages.flatMap((page) => readers[provider](page) ?? [])
   const buckets = read.flatMap((page) => page.buckets)
@@ -142,12 +143,12 @@ interface ExportedPage {
 }
 
 const readers: Readonly<Record<Provider, (page: unknown) => ExportedPage | null>> = {
-  openai: (page) => (Value.Check(OpenAiPage, page) ? openAiPage(page) : null),
-  anthropic: (page) => (Value.Check(AnthropicPage, page) ? anthropicPage(page) : null),
+  openai: (page) => (openAiPageForm.Check(page) ? openAiPage(page) : null),
+  anthropic: (page) => (anthropicPageForm.Check(page) ? anthropicPage(page) : null),
   openrouter: (page) =>
     typeof page === "string"
       ? openRouterPage(page)
-      : Value.Check(OpenRouterDays, page)
+      : openRouterDaysForm.Check(page)
         ? openRouterDays(page)
         : null,
 }
@@ -276,14 +277,5 @@ function collected(buckets: readonly ExportedBucket[], step: ReportStep) {
     usages: buckets.flatMap(({ from_ms, usages }) =>
       usages.map((usage) => ({ ...usage, from_ms: startOf(from_ms) })),
     ),
-  }
-}
-
-/** The text itself, if it is no JSON. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
   }
 }

@@ -1,61 +1,28 @@
+import { setImmediate } from "node:timers/promises"
 import { recordOf } from "../kinds.ts"
 import { PICO_PER_NANO, parsePrice, printUsd } from "../money.ts"
-import type { ReconciledSums } from "../wire/reconciliation.ts"
-import { STEP_MS } from "../wire/reconciliation.ts"
+import {
+  type ComparedUsage,
+  type ReconciledRow,
+  type ReconciledSums,
+  STEP_MS,
+} from "../wire/reconciliation.ts"
+import { type Cause, type ComparedState, causes } from "../wire/reconciliation-words.ts"
 import type { ExportedUsage, UsageExport } from "./usage-export.ts"
 
 /** The usage that a provider reports beside ours, step by step, and what explains the differences (D98). */
-
-/** Explanations of a difference, in the order in which they apply. */
-export const causes = ["attempts", "estimates", "cut", "boundary", "elsewhere"] as const
-type Cause = (typeof causes)[number]
-
-/**
- * `no_data`: the export does not cover the step. `too_young`: the provider may still add to it. `not_sold`: we have no call to
- * such a model in the whole time, so its price is not known.
- */
-export type ComparedState = "compared" | "no_data" | "too_young" | "not_sold"
-
-interface Tokens {
-  readonly prompt_tokens: number
-  readonly cached_tokens: number
-  readonly completion_tokens: number
-}
-
-/** One step of a model and a key. Amounts are in USD at our prices of input, cached input and output. */
-export interface ReconciledRow {
-  readonly from: string
-  readonly model: string
-  /** Null if keys are not compared. */
-  readonly key: string | null
-  readonly state: ComparedState
-  readonly theirs: (Tokens & { readonly requests: number | null; readonly cost: string | null }) | null
-  readonly ours: (Tokens & { readonly calls: number; readonly cost: string | null }) | null
-  /** Theirs less ours; null for a step that is not compared. */
-  readonly difference: string | null
-  readonly explained: Readonly<Record<Cause, string>> | null
-  readonly unexplained: string | null
-}
-
-export interface Reconciliation {
-  readonly rows: readonly ReconciledRow[]
-  readonly theirs: string
-  readonly ours: string
-  readonly difference: string
-  readonly explained: Readonly<Record<Cause, string>>
-  /** The sum of the amounts, whether above or below 0. */
-  readonly unexplained: string
-  /** `unexplained` and what is from elsewhere: usage that no call of ours accounts for. */
-  readonly unmatched: string
-  /** `unmatched` in percent of the larger of `theirs` and `ours`. */
-  readonly unmatched_percent: number
-}
 
 interface Names {
   /** Our name for a model of theirs; it may be the same. */
   modelOf(theirs: string): string
   /** Our name for a key of theirs, if keys are compared. */
   readonly keyOf: ((theirs: string | null) => string) | null
+}
+
+interface Tokens {
+  readonly prompt_tokens: number
+  readonly cached_tokens: number
+  readonly completion_tokens: number
 }
 
 interface Pair {
@@ -73,13 +40,16 @@ interface Theirs extends Tokens {
 /** Buckets that ended later than this before now may still change. */
 const YOUNG_MS = 24 * STEP_MS.hour
 
+/** Rows between which other work of the process goes on. */
+const SLICE = 500
+
 /** Compares an export with our sums of the same steps and operations. */
-export function reconcile(
+export async function compareUsage(
   exported: UsageExport,
   all: readonly ReconciledSums[],
   names: Names,
   now_ms: number,
-): Reconciliation {
+): Promise<ComparedUsage> {
   const ours = all
     .filter(({ operation }) => (operation === "embeddings") === exported.has_embeddings)
     .map((sums) => (exported.has_cached ? sums : { ...sums, cached_tokens: 0 }))
@@ -87,7 +57,9 @@ export function reconcile(
   const pairs = pairsOf(exported.usages, ours, names)
   const prices = pricesOf(ours)
   const at = new Map(pairs.map((pair) => [placeOf(pair.from_ms, pair.model, pair.key), pair]))
-  const rows = pairs.map((pair): Compared => {
+  const rows: Compared[] = []
+  for (const pair of pairs) {
+    if (rows.length % SLICE === 0) await setImmediate()
     const state = !exported.covered.has(pair.from_ms)
       ? "no_data"
       : pair.from_ms + step_ms > now_ms - YOUNG_MS
@@ -98,9 +70,9 @@ export function reconcile(
     const beside = [-step_ms, step_ms].map((away) =>
       at.get(placeOf(pair.from_ms + away, pair.model, pair.key)),
     )
-    return compared(pair, state, prices.get(pair.model) ?? null, beside)
-  })
-  return summed(rows)
+    rows.push(compared(pair, state, prices.get(pair.model) ?? null, beside))
+  }
+  return { ...summed(rows), has_more: exported.has_more }
 }
 
 const placeOf = (from_ms: number, model: string, key: string | null) => JSON.stringify([from_ms, model, key])
@@ -121,7 +93,7 @@ function pairsOf(
     const [from_ms, model, key]: [number, string, string | null] = JSON.parse(place)
     return { from_ms, model, key, theirs: total(theirs.get(place)), ours: own.get(place) ?? [] }
   })
-  return pairs.sort((one, other) => one.from_ms - other.from_ms || one.model.localeCompare(other.model))
+  return pairs.sort((one, other) => one.from_ms - other.from_ms || (one.model < other.model ? -1 : 1))
 }
 
 function total(usages: readonly ExportedUsage[] = []): Theirs | null {
@@ -287,7 +259,7 @@ function sumOf(ours: readonly ReconciledSums[]): Own {
   }
 }
 
-function summed(rows: readonly Compared[]): Reconciliation {
+function summed(rows: readonly Compared[]): Omit<ComparedUsage, "has_more"> {
   const amounts = rows.flatMap(({ amounts: own }) => own ?? [])
   const sum = (read: (own: Amounts) => bigint) => amounts.reduce((whole, own) => whole + read(own), 0n)
   const theirs_pico = sum((own) => own.theirs_pico)
