@@ -95,7 +95,7 @@ function sums(
     WITH sums AS MATERIALIZED (
       SELECT ${parts[by]} AS part, ${periodAt(starts_at)} AS step, sum(x.calls) AS calls, sum(x.charge_nano) AS charge,
         sum(x.prompt_tokens) AS prompt_tokens, sum(x.cached_tokens) AS cached_tokens, sum(x.completion_tokens) AS completion_tokens
-      FROM ${changes} x JOIN ${terms} t ON t.id = x.terms_id GROUP BY 1, 2
+      FROM ${changes} x ${by === "model" ? sql`JOIN ${terms} t ON t.id = x.terms_id` : sql``} GROUP BY 1, 2
     ), part AS MATERIALIZED (
       SELECT part, ${rankIn(groups)} AS rank,
         count(*) OVER () AS parts
