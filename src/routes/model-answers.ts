@@ -86,7 +86,7 @@ async function answerJsonIn(
   noteDurable(gateway, call, settled_ms)
   if (bytes !== null && call.hold.idempotency !== null) await keepAnswer(gateway, call, bytes)
   gateway.sockets.restore(request)
-  if (end.outcome === "released") throw refused(end)
+  if (end.outcome === "released") throw unchargedError(end)
   if (bytes === null) throw new GatewayError("response_too_large")
   return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
 }
@@ -100,7 +100,8 @@ function usageRules({ asked }: Call, { route }: Reply): UsageRules {
   }
 }
 
-function refused({ failure }: End): GatewayError {
+/** The error for a call whose answer charges nothing. */
+function unchargedError({ failure }: End): GatewayError {
   switch (failure) {
     case "usage_missing":
     case "usage_invalid":
