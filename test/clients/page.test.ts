@@ -5,11 +5,15 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { demoConfig } from "../../src/demo/demo-config.ts"
 import { type DemoProvider, startDemoProvider } from "../../src/demo/provider.ts"
+import { type Block, textOf } from "../docs/blocks.ts"
+import { blocksToRun, programsOf } from "../docs/left-out.ts"
 import { packageOf, pythonComplaint, pythonHas } from "../docs/python.ts"
+import { type Place, Terminal } from "../docs/shell.ts"
 import { startGateway, type TestGateway } from "../support/gateway.ts"
-import { readPage, type Section, sectionsOf } from "./page.ts"
 
-/** Every code block of docs/clients.md, run as it stands against the demo, by a shell and by Bun. */
+/** Every code block of docs/clients.md, run as it stands against the demo, in the order of the page and in one shell. */
+
+const PAGE = "docs/clients.md"
 
 const MODULES = join(import.meta.dir, "../../node_modules")
 
@@ -18,9 +22,8 @@ const AGENTS = join(import.meta.dir, "../agents/node_modules")
 const CODEX = join(AGENTS, ".bin/codex")
 const has_codex = await Bun.file(CODEX).exists()
 
-function isMissing(title: string): boolean {
-  return (title === "curl" && Bun.which("curl") === null) || (title === "Codex" && !has_codex)
-}
+const can_run = (title: string) =>
+  title === "curl" ? Bun.which("curl") !== null : title !== "Codex" || has_codex
 
 const INSTALLED = [
   "@anthropic-ai/sdk",
@@ -82,8 +85,10 @@ let gateway: TestGateway
 let folder: string
 const outside = createServer()
 let strangers = 0
-const page = await readPage()
-const sections = sectionsOf(page)
+const page = textOf(PAGE)
+const blocks = has_codex ? programsOf(PAGE) : blocksToRun(PAGE)
+let account: Awaited<ReturnType<TestGateway["account"]>>
+let terminal: Terminal
 
 beforeAll(async () => {
   demo = await startDemoProvider()
@@ -108,8 +113,11 @@ exec '${process.execPath}' '${cli}' "$@"
     socket.destroy()
   })
   await new Promise<void>((resolve) => outside.listen(0, "127.0.0.1", resolve))
+  account = await gateway.account("10")
+  terminal = new Terminal(here(account.key))
 })
 afterAll(async () => {
+  await terminal.close()
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()
   await demo.stop()
@@ -119,18 +127,33 @@ afterAll(async () => {
 
 describe("the examples of docs/clients.md", () => {
   for (const { title, prints, calls } of SECTIONS) {
-    const testOf = isMissing(title) ? test.skip : test
-    testOf(title, async () => {
-      const { id, key } = await gateway.account("1")
-      const before = strangers
-      const printed = await run(without("py", sectionOf(title)), key)
+    test.skipIf(!can_run(title))(title, async () => {
+      const before = (await madeCalls(account.id)).length
+      const known_strangers = strangers
+      // Codex asks its makers for news, and tells on standard error what it does.
+      const is_codex = title === "Codex"
+      if (is_codex) terminal.set(proxies(9))
+      let rest = ""
+      const own = sectionOf(title).filter((block) => block.language !== "py" || canRunPython(block))
+      for (const block of own) {
+        const { code, out, err } = await terminal.run(block)
+        expect({ line: block.line, code, err: is_codex ? "" : err }).toEqual({
+          line: block.line,
+          code: 0,
+          err: "",
+        })
+        rest += out
+      }
+      if (is_codex) terminal.set(proxies(portOf(outside.address())))
       // It asks for news of itself, which nobody answers here.
-      if (title === "Claude Code") strangers = before
-      const made = await gateway.calls(`?account=${id}`)
-      expect(made).toHaveLength(calls)
+      if (title === "Claude Code") strangers = known_strangers
+      const all = await madeCalls(account.id)
+      const in_python = own.filter(({ language }) => language === "py").length
+      const made = all.slice(0, all.length - before)
+      expect(made).toHaveLength(calls + in_python)
       for (const call of made) expect(call).toMatchObject({ state: "settled", basis: "usage" })
-      let rest = printed.replaceAll(String(made[0]?.id), "CALL")
-      for (const text of prints) {
+      rest = rest.replaceAll(String(made[in_python]?.id), "CALL")
+      for (const text of [...prints, ...Array(in_python).fill(ANSWER)]) {
         expect(rest).toContain(text)
         rest = rest.slice(rest.indexOf(text) + text.length)
       }
@@ -147,38 +170,29 @@ describe("the examples of docs/clients.md", () => {
     ],
   ] as const)("%s %s", async (title, _how, variable, other) => {
     const { id, key } = await gateway.account("1")
-    const { blocks } = sectionOf(title)
-    const changed = blocks
-      .slice(0, 2)
-      .map(({ language, code }) => ({ language, code: code.replace(variable, other) }))
-    expect(changed).not.toEqual(blocks.slice(0, 2))
-    expect(await run({ title, blocks: changed }, key)).not.toBe("")
+    const [variables, program] = sectionOf(title)
+    if (variables === undefined || program === undefined) throw new Error(`${title} has no program`)
+    const changed = { ...variables, text: variables.text.replace(variable, other) }
+    expect(changed).not.toEqual(variables)
+    const shell = new Terminal(here(key))
+    await shell.play(changed)
+    expect((await shell.play(program)).trim()).not.toBe("")
+    await shell.close()
     expect((await gateway.calls(`?account=${id}`)).every(({ state }) => state === "settled")).toBeTrue()
   })
 
-  const programs = sections.flatMap((section) =>
-    section.blocks.filter(({ language }) => language === "py").map((block) => ({ section, block })),
-  )
-  test.each(programs)("$section.title in Python", async ({ section, block }) => {
-    expect(pythonComplaint(block.code)).toBeNull()
-    if (!pythonHas(packageOf(block.code))) return
-    const { id, key } = await gateway.account("1")
-    const [variables] = section.blocks
-    const blocks = variables === undefined ? [block] : [variables, block]
-    expect(await run({ title: section.title, blocks }, key)).toContain(ANSWER)
-    expect(await gateway.calls(`?account=${id}`)).toMatchObject([{ state: "settled", basis: "usage" }])
-  })
-
   test("both SDKs that have a Python form are shown with it", () => {
-    expect(programs.map(({ section, block }) => [section.title, packageOf(block.code)])).toEqual([
+    const programs = blocks.filter(({ language }) => language === "py")
+    expect(programs.map(({ section, text }) => [section, packageOf(text)])).toEqual([
       ["openai", "openai"],
       ["Anthropic", "anthropic"],
     ])
+    expect(programs.map(({ text }) => pythonComplaint(text))).toEqual([null, null])
   })
 
   test("every section with code is among them", () => {
-    const titles = sections.filter(({ blocks }) => blocks.length > 0).map(({ title }) => title)
-    expect(titles).toEqual([...new Set(SECTIONS.map(({ title }) => title))])
+    const titles = programsOf(PAGE).map(({ section }) => section)
+    expect([...new Set(titles)]).toEqual(SECTIONS.map(({ title }) => title))
   })
 
   test("what they install is what the tests run", async () => {
@@ -195,55 +209,41 @@ describe("the examples of docs/clients.md", () => {
   })
 })
 
-function sectionOf(title: string): Section {
-  const section = sections.find((one) => one.title === title)
-  if (section === undefined) throw new Error(`the page has no section ${title}`)
-  return section
+function sectionOf(title: string): readonly Block[] {
+  return blocks.filter(({ section }) => section === title)
 }
 
-function without(language: string, { title, blocks }: Section): Section {
-  return { title, blocks: blocks.filter((block) => block.language !== language) }
-}
+const canRunPython = ({ text }: Block) => pythonHas(packageOf(text))
 
-/** One shell goes through a section as a reader does, with packages that are there already. */
-async function run({ title, blocks }: Section, key: string): Promise<string> {
-  const steps = blocks.map(async ({ language, code }, at) => {
-    const text = code.replaceAll("http://127.0.0.1:8080", gateway.url).replaceAll("tg_live_…", key)
-    if (language === "toml") return ""
-    if (language === "sh")
-      return text
-        .replace(/^npm install .*$/gm, "")
-        .replace("npx codex", CODEX)
-        .replace("npx claude", join(folder, "bin/claude"))
-    const file = join(folder, `${title}-${at}.${language === "py" ? "py" : "mjs"}`)
-    await Bun.write(file, text)
-    return `'${language === "py" ? "python3" : process.execPath}' '${file}'`
-  })
-  // Codex asks its makers for news, and tells on standard error what it does.
-  const is_codex = title === "Codex"
-  const proxy = `http://127.0.0.1:${is_codex ? 9 : portOf(outside.address())}`
-  const shell = Bun.spawn(["/bin/sh", "-ec", (await Promise.all(steps)).join("\n")], {
-    cwd: folder,
+/** Newest first. */
+const madeCalls = (id: string) => gateway.calls(`?account=${id}&limit=1000`)
+
+/** A folder that has the packages already. */
+function here(key: string): Place {
+  const installs = [...page.matchAll(/^npm install .*$/gm)].map(([line]) => [`${line}\n`, ""])
+  return {
+    folder,
+    url: gateway.url,
+    words: {
+      ...Object.fromEntries(installs),
+      "tg_live_…": key,
+      "npx codex": CODEX,
+      "npx claude": join(folder, "bin/claude"),
+    },
     env: {
-      PATH: process.env.PATH,
       HOME: folder,
       TMPDIR: folder,
-      HTTP_PROXY: proxy,
-      HTTPS_PROXY: proxy,
-      ALL_PROXY: proxy,
+      ...proxies(portOf(outside.address())),
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
       NO_PROXY: "127.0.0.1",
       no_proxy: "127.0.0.1",
     },
-    stdio: ["ignore", "pipe", "pipe"],
-  })
-  const [out, complaints, exit] = await Promise.all([
-    new Response(shell.stdout).text(),
-    new Response(shell.stderr).text(),
-    shell.exited,
-  ])
-  expect({ complaints: is_codex ? "" : complaints, exit }).toEqual({ complaints: "", exit: 0 })
-  return out
+  }
+}
+
+function proxies(port: number) {
+  const proxy = `http://127.0.0.1:${port}`
+  return { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, ALL_PROXY: proxy }
 }
 
 function portOf(address: ReturnType<typeof outside.address>): number {

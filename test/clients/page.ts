@@ -25,22 +25,3 @@ export function pageWith(page: string, seen: string): string {
 export async function writePage(page: string): Promise<void> {
   await Bun.write(PATH, page)
 }
-
-/** One section of the page: its heading, and its code blocks in their order. */
-export interface Section {
-  readonly title: string
-  readonly blocks: readonly { readonly language: string; readonly code: string }[]
-}
-
-export function sectionsOf(page: string): readonly Section[] {
-  return page
-    .split(/^## /m)
-    .slice(1)
-    .map((text) => ({
-      title: text.slice(0, text.indexOf("\n")),
-      blocks: [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language = "", code = ""]) => ({
-        language,
-        code,
-      })),
-    }))
-}

@@ -12,14 +12,16 @@ import {
   startProvider,
   usage,
 } from "../support/provider.ts"
-import { type Block, blocksOf } from "./blocks.ts"
-import { play } from "./shell.ts"
+import type { Block } from "./blocks.ts"
+import { blocksToRun, programsOf } from "./left-out.ts"
+import { Terminal } from "./shell.ts"
 
 /** docs/load-testing.md: each tool that this machine has is run as the page says, for a second; the ledger has its calls. */
 
 const PAGE = "docs/load-testing.md"
-const [prepare, ...commands] = blocksOf(PAGE)
+const [prepare] = blocksToRun(PAGE)
 if (prepare === undefined) throw new Error(`${PAGE} has no block`)
+const commands = programsOf(PAGE).filter((block) => block.line !== prepare.line)
 
 /** The program of a block, and what its report says if a call failed. */
 const FAILED: Readonly<Record<string, RegExp>> = {
@@ -43,6 +45,8 @@ const toolOf = ({ text }: Block): string =>
 
 let provider: Provider
 let gateway: TestGateway
+let account: Awaited<ReturnType<TestGateway["account"]>>
+let terminal: Terminal
 const place = new Workplace()
 
 beforeAll(async () => {
@@ -54,8 +58,17 @@ beforeAll(async () => {
   gateway = await startGateway(provider, {
     models: [{ ...model, name: "demo-small", upstreams: [{ use: "first", model: "upstream-model" }] }],
   })
+  account = await gateway.account("10")
+  const words = { "tg_live_…": account.key, "10s": "1s", "-t 10 ": "-t 1 ", "seconds=10": "seconds=1" }
+  terminal = new Terminal({
+    folder: place.folder,
+    url: gateway.url,
+    words: { ...words, gpt2: tokenizer ?? "" },
+  })
+  await terminal.play(prepare)
 })
 afterAll(async () => {
+  await terminal.close()
   const { violations } = await gateway.audit()
   await gateway.stop()
   await provider.stop()
@@ -74,16 +87,10 @@ describe("docs/load-testing.md", () => {
     test.skipIf(!is_here)(
       `${tool} runs as it stands, and no call fails`,
       async () => {
-        const { id, key } = await gateway.account("1")
-        const words = { "tg_live_…": key, "10s": "1s", "-t 10 ": "-t 1 ", "seconds=10": "seconds=1" }
-        const said = await play([prepare, block], {
-          folder: place.folder,
-          url: gateway.url,
-          words: { ...words, gpt2: tokenizer ?? "" },
-        })
-        expect(said).not.toMatch(FAILED[tool] ?? /./)
-        const made = await gateway.calls(`?account=${id}`)
-        expect(made.length).toBeGreaterThan(0)
+        const latest = async () => (await gateway.calls(`?account=${account.id}&limit=1`))[0]?.id
+        const before = await latest()
+        expect(await terminal.play(block)).not.toMatch(FAILED[tool] ?? /./)
+        expect(await latest()).not.toBe(before)
       },
       TOOL_MS,
     )
@@ -91,8 +98,7 @@ describe("docs/load-testing.md", () => {
 
   test("names only parts of the program that there are, and its request is a call", async () => {
     const body = /'(\{.*\})'/.exec(prepare.text)?.[1] ?? "none"
-    const { key } = await gateway.account("1")
-    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }
+    const headers = { authorization: `Bearer ${account.key}`, "content-type": "application/json" }
     const asked = [
       fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers, body }),
       // As guidellm asks, first without and then with a key.

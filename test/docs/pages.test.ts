@@ -4,22 +4,24 @@ import { dirname, join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
 import { demoAccessPath } from "../../src/demo/access.ts"
 import { Workplace } from "../process/workplace.ts"
-import { json, startProvider } from "../support/provider.ts"
+import { GATEWAY_FILE } from "../support/programs.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { type Block, blocksOf, pages, textOf } from "./blocks.ts"
+import { blocksToRun, LEFT_OUT, programsOf } from "./left-out.ts"
 import { packageOf, pythonComplaint, pythonHas } from "./python.ts"
 import { type Document, entriesOf, errorsOf } from "./reference.ts"
-import { type Place, play, shell } from "./shell.ts"
+import { type Place, shell, Terminal } from "./shell.ts"
 
 /**
- * Every block of code in the README and in docs/ is run or checked: here, beside a demo as a reader has it, or by the test of
- * its page.
+ * Every block of code in the README and in docs/ is run or checked: here, in the order of its page and in one shell beside a demo
+ * that all pages share, or by the test of its page.
  */
 
 const ROOT = join(import.meta.dir, "../..")
 
 /** Pages whose blocks have a test of their own, which names the page. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  "docs/clients.md": "test/clients/page.ts",
+  "docs/clients.md": "test/clients/page.test.ts",
   "docs/load-testing.md": "test/docs/load-testing.test.ts",
   "docs/metrics.md": "test/metrics/exposition.test.ts",
   "docs/providers.md": "test/presets/page.ts",
@@ -33,68 +35,98 @@ const blocks = pages
   .filter((page) => !(page in ELSEWHERE))
   .flatMap(blocksOf)
   .filter(({ language }) => language !== "mermaid")
-const done = new Set<Block>()
+/** The place in its page of each block that was run or checked. */
+const done = new Set<string>()
+const placeOf = ({ page, line, language }: Block) => `${page}:${line} ${language}`
 
-/** The blocks of this language in these sections of a page, in their order; they count as run. */
-function take(page: string, language: string, ...sections: readonly string[]): readonly Block[] {
-  const taken = blocks.filter(
-    (block) =>
-      block.page === page &&
-      block.language === language &&
-      (sections.length === 0 || sections.includes(block.section)),
-  )
-  for (const block of taken) done.add(block)
+/** The blocks of this language of a page, in their order; they count as checked. */
+function take(page: string, language: string): readonly Block[] {
+  const taken = blocks.filter((block) => block.page === page && block.language === language)
+  for (const block of taken) done.add(placeOf(block))
   return taken
 }
 
-const place = new Workplace()
+const place = new Workplace(".tollgate")
 
 const gateway = await place.start({ TOLLGATE_ADMIN_TOKEN: "" })
 await gateway.prints("Next, in another terminal")
-const key = JSON.parse(readFileSync(join(place.data_dir, "demo-key"), "utf8")).key
-const admin_token = JSON.parse(readFileSync(demoAccessPath(place.data_dir), "utf8")).admin_token
+const key: string = JSON.parse(readFileSync(join(place.data_dir, "demo-key"), "utf8")).key
+const admin_token: string = JSON.parse(readFileSync(demoAccessPath(place.data_dir), "utf8")).admin_token
 symlinkSync(join(ROOT, "node_modules"), join(place.folder, "node_modules"))
-afterAll(async () => {
-  gateway.signal("SIGTERM")
-  await gateway.exited
-  await place.clear()
-})
+afterAll(() => place.clear())
 
 /** Beside the demo, with its key and its token. */
-const here = (env: Record<string, string> = {}): Place => ({
+const here = (env: Record<string, string> = {}, words: Record<string, string> = {}): Place => ({
   folder: place.folder,
   url: gateway.url,
-  env: { KEY: key, TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: admin_token, ...env },
-  words: { "tg_live_…": key },
+  env: {
+    KEY: key,
+    TOLLGATE_URL: gateway.url,
+    TOLLGATE_ADMIN_TOKEN: admin_token,
+    TOLLGATE_DATA_DIR: "",
+    ...env,
+  },
+  words: { ".tollgate": ".tollgate", "tg_live_…": key, ...words },
 })
 
-/** The ids of an account with a key, and of a call. */
-async function exampleIds(): Promise<{ ACCOUNT: string; KEY_ID: string; BUDGET: string; CALL: string }> {
-  const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
-    const headers = { authorization: `Bearer ${path.startsWith("/admin") ? admin_token : key}` }
-    const json = { "content-type": "application/json" }
-    return fetch(gateway.url + path, { ...init, headers: { ...headers, ...json } })
+/** What a reader does who has read a page. */
+const AFTER = { line: 0, language: "sh", section: "" }
+
+/** What the blocks of a page printed, in its order, by the section in which they are. */
+type Printed = ReadonlyMap<string, string>
+
+/**
+ * Goes through a page in one shell: commands are run, and programs where their package is. `before` is what its reader does before
+ * a block.
+ */
+async function walk(
+  page: string,
+  at: Place,
+  before: (block: Block, terminal: Terminal, printed: Printed) => Promise<void> = async () => {},
+  last?: string,
+): Promise<Printed> {
+  const terminal = new Terminal(at)
+  const printed = new Map<string, string>()
+  try {
+    for (const block of blocksToRun(page)) {
+      done.add(placeOf(block))
+      await before(block, terminal, printed)
+      if (block.language === "py") {
+        expect([placeOf(block), pythonComplaint(block.text)]).toEqual([placeOf(block), null])
+        if (!pythonHas(packageOf(block.text))) continue
+      }
+      const said = await terminal.play(block)
+      if (block.language !== "sh") expect([placeOf(block), said.trim()]).not.toEqual([placeOf(block), ""])
+      printed.set(block.section, `${printed.get(block.section) ?? ""}${said}\n`)
+    }
+    if (last !== undefined) await terminal.play({ ...AFTER, page, text: last })
+  } finally {
+    await terminal.close()
   }
-  const made = async (path: string, body: object) => {
-    const { id }: { id: string } = JSON.parse(
-      await (await ask(path, { method: "POST", body: JSON.stringify(body) })).text(),
-    )
-    return id
-  }
-  const ACCOUNT = await made("/admin/accounts", { name: "AdminHarness" })
-  const KEY_ID = await made(`/admin/accounts/${ACCOUNT}/keys`, {})
-  const of_all = { name: "All calls", selector: "all", amount: "500", per: "month" }
-  const BUDGET = await made(`/admin/accounts/${ACCOUNT}/budgets`, of_all)
-  const messages = [{ role: "user", content: "hello" }]
-  const body = JSON.stringify({ model: "demo-small", messages, max_tokens: 1 })
-  const call = await ask("/v1/chat/completions", { method: "POST", body })
-  return { ACCOUNT, KEY_ID, BUDGET, CALL: call.headers.get("x-request-id") ?? "none" }
+  return printed
 }
 
-/** What the demo's key reads about its account. */
-async function ownAccount(): Promise<{ id: string; key: { id: string } }> {
-  const own = await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })
-  return JSON.parse(await own.text())
+const whole = (printed: Printed) => [...printed.values()].join("")
+
+/** The ids of a new account with 10 USD, of its key and its budget, and of a call with the key. */
+async function customer() {
+  const ask = (path: string, body: object, token = admin_token) =>
+    fetch(gateway.url + path, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    })
+  const made = async (path: string, body: object): Promise<Readonly<Record<string, string>>> =>
+    JSON.parse(await (await ask(path, body)).text())
+  const { id: ACCOUNT = "none" } = await made("/admin/accounts", { name: crypto.randomUUID() })
+  await made(`/admin/accounts/${ACCOUNT}/credits`, { amount: "10" })
+  const { id: KEY_ID = "none", key: KEY = "none" } = await made(`/admin/accounts/${ACCOUNT}/keys`, {})
+  const of_all = { name: "All calls", selector: "all", amount: "500", per: "month" }
+  const { id: BUDGET = "none" } = await made(`/admin/accounts/${ACCOUNT}/budgets`, of_all)
+  const messages = [{ role: "user", content: "hello" }]
+  const call = await ask("/v1/chat/completions", { model: "demo-small", messages, max_tokens: 1 }, KEY)
+  await call.text()
+  return { ACCOUNT, KEY_ID, KEY, BUDGET, CALL: call.headers.get("x-request-id") ?? "none" }
 }
 
 test("the start message: an account that no page creates again", async () => {
@@ -105,101 +137,46 @@ test("the start message: an account that no page creates again", async () => {
   expect(out).toContain("Acme")
 })
 
-describe("docs/getting-started.md", () => {
-  const PAGE = "docs/getting-started.md"
-
-  test("a first streamed call, and its receipt", async () => {
-    const [start, ...others] = take(PAGE, "sh", "A first streamed call")
-    // What it runs is what started the demo here.
-    expect(start?.text).toBe("npx -y bun@1.4.5 run start\n")
-    // Nothing is told to the command line: it finds the demo by itself.
-    const said = await play(others, here({ KEY: "none", TOLLGATE_URL: "", TOLLGATE_ADMIN_TOKEN: "" }))
-    expect(said).toContain('"role":"assistant"')
-    expect(said).toContain("data: [DONE]")
-    expect(said).toContain("settled")
-    expect(said).toContain("charge")
-  })
-
-  test("an account of your own, by the command line and over HTTP", async () => {
-    const said = await play(take(PAGE, "sh", "An account of your own"), here())
-    expect(said).toContain("Globex")
-    expect(said).toMatch(/tg_live_\w{36}/)
-    expect(said).toContain('"amount":"25"')
-    expect(said).toContain('"id":"demo-large"')
-  })
-
-  test("from the demo to real providers: the file is one, and `check` finds nothing wrong", async () => {
-    const [yaml] = take(PAGE, "yaml")
-    const [steps, ...next] = take(PAGE, "sh", "From the demo to real providers")
-    const provider = await startProvider()
-    provider.reply(json(200, { object: "list", data: [{ id: "gpt-5-mini-2025-08-07", object: "model" }] }))
-    const other = new Workplace()
-    const file = yaml?.text.replace("https://api.openai.com/v1", `${provider.url}/v1`) ?? ""
-    writeFileSync(join(other.folder, "tollgate.yaml"), file)
-    const said = await play(steps === undefined ? [] : [steps], {
-      folder: other.folder,
-      env: { PORT: "0" },
-      words: { "sk-…": "sk-openai", "npx -y bun@1.4.5 run start": "echo would start" },
-    })
-    expect(said).toContain("✓")
-    expect(said).not.toContain("✗")
-    expect(said).toContain("would start")
-    await other.clear()
-    await provider.stop()
-    // The second terminal has the token from its file only. The demo stands for the gateway that was started.
-    writeFileSync(join(place.data_dir, "admin-token"), admin_token)
-    const demo = here({ KEY: "none", TOLLGATE_ADMIN_TOKEN: "" })
-    const words = { ...demo.words, Acme: "Umbrella", "gpt-5-mini": "demo-small" }
-    const made = await play(next, { ...demo, words })
-    expect(made).toMatch(/tg_live_\w{36}/)
-    expect(made).toContain('"role":"assistant"')
-    expect(made).toContain("demo-small")
-  })
+test("README.md", async () => {
+  const said = await walk("README.md", here({ KEY: "none" }))
+  expect(said.get("A first call")).toContain("data: [DONE]")
+  expect(said.get("A first call")).toContain("completion_tokens")
 })
 
-test("README.md: a first call", async () => {
-  expect(await play(take("README.md", "sh"), here())).toContain("data: [DONE]")
+test("docs/administration.md", async () => {
+  const said = whole(await walk("docs/administration.md", here(await customer())))
+  expect(said).toContain("Ajax")
+  expect(said).toContain("✓")
+  expect(said).not.toContain('"type":"error"')
 })
 
-describe("docs/administration.md", () => {
-  test("accounts, credits and keys, by the command line and over HTTP", async () => {
-    // In the demo that has run the other pages: each creates accounts of other names, by which the next lines name them.
-    const said = await play(take("docs/administration.md", "sh"), here(await exampleIds()))
-    expect(said).toContain("Ajax")
-    expect(said).toContain("✓")
-    expect(said).not.toContain('"type":"error"')
-  })
-})
-
-test("docs/events.md: the feed of events", async () => {
-  await exampleIds()
-  const said = await play(take("docs/events.md", "sh"), here())
+test("docs/events.md", async () => {
+  await customer()
+  const said = whole(await walk("docs/events.md", here()))
   expect(said).toContain("tollgate.call.ended")
   expect(said).toContain('"specversion":"1.0"')
   expect(said).not.toContain('"type":"error"')
 })
 
-test("docs/budgets.md: an organisation with a team, and a budget that is changed", async () => {
-  const place = here(await exampleIds())
-  const words = { ...place.words, "gpt-5-mini": "demo-small" }
-  const said = await play(take("docs/budgets.md", "sh"), { ...place, words })
+test("docs/budgets.md", async () => {
+  const said = whole(await walk("docs/budgets.md", here(await customer(), { "gpt-5-mini": "demo-small" })))
   expect(said).toContain("Search team")
   expect(said).toContain("group acme/search/anna")
   expect(said).toMatch(/100000 tokens per minute \(UTC\)/)
   expect(said).toMatch(/900 USD until/)
   expect(said).toContain("Deleted the budget")
-  expect(said).toMatch(/"admitted":true,.*"budgets":\[\]/)
+  expect(said).toMatch(/"admitted":true,.*"budgets":\[.*"name":"Organisation"/)
   expect(said).toMatch(/ changed +configured +Agreed with finance +All calls: 750 usd per month; hard/)
 })
 
-test("docs/finance.md: a month is closed", async () => {
-  await exampleIds()
+test("docs/finance.md", async () => {
+  await customer()
   const now = new Date().toISOString()
-  const place = here()
   const month = { "MONTH=2026-11 TO=2026-12-01": `MONTH=${now.slice(0, 7)} TO=${now}` }
   // The other pages left many accounts.
-  const words = { ...place.words, ...month, "accounts --all": "accounts --limit 2" }
-  const said = await play(take("docs/finance.md", "sh"), { ...place, words })
+  const said = whole(
+    await walk("docs/finance.md", here({}, { ...month, "accounts --all": "accounts --limit 2" })),
+  )
   const statements = [...new Bun.Glob("statement-*.html").scanSync({ cwd: place.folder })]
   expect(statements).toHaveLength(2)
   expect(said).toMatch(/^specversion,.*\n(.*\n)*.*tollgate\.credit\.added,.*,refund,/m)
@@ -210,99 +187,34 @@ test("docs/finance.md: a month is closed", async () => {
   expect(said).toMatch(/ configured /)
 })
 
-describe("programs with an SDK", () => {
-  test("run as they stand, and print something", async () => {
-    const programs = blocks.filter(({ language }) => language === "ts")
-    expect(programs.length).toBeGreaterThanOrEqual(3)
-    const printed = await Promise.all(
-      programs.map(async (block, at) => {
-        done.add(block)
-        const file = join(place.folder, `program-${at}.ts`)
-        writeFileSync(file, block.text.replaceAll("http://127.0.0.1:8080", gateway.url))
-        const { code, out, err } = await shell(`${process.execPath} ${file}`, here())
-        return { at: `${block.page}:${block.line}`, code, err, printed: out.trim().length > 0 }
-      }),
-    )
-    expect(printed).toEqual(printed.map(({ at }) => ({ at, code: 0, err: "", printed: true })))
-  })
-
-  test("in Python are programs, and run where their package is", async () => {
-    const programs = blocks.filter(({ language }) => language === "py")
-    expect(programs.map(({ text }) => packageOf(text))).toEqual(["openai", "openai", "anthropic"])
-    for (const block of programs) {
-      done.add(block)
-      expect({ at: block.line, complaint: pythonComplaint(block.text) }).toEqual({
-        at: block.line,
-        complaint: null,
-      })
-      if (!pythonHas(packageOf(block.text))) continue
-      const file = join(place.folder, `program-${block.line}.py`)
-      writeFileSync(file, block.text.replaceAll("http://127.0.0.1:8080", gateway.url))
-      expect(await shell(`python3 ${file}`, here())).toMatchObject({ code: 0, err: "" })
-    }
-  })
+test("docs/billing.md", async () => {
+  const own = await customer()
+  const said = await walk("docs/billing.md", here(own, { "gpt-5-mini": "demo-small" }))
+  const printed = (section: string) => said.get(section) ?? ""
+  expect(printed("A price multiplier")).toContain('"price_multiplier":"1.25"')
+  for (const text of ["× 0.9", "input 0.2, output 1.6", "Contract 118"])
+    expect(printed("Prices of one customer")).toContain(text)
+  for (const text of ["× 0.85", "input 0.2, output 1.6", "Contract 118"])
+    expect(printed("Price lists")).toContain(text)
+  expect(printed("Spending limits of a key")).toContain('"spending_limit":{"amount":"25","per":"day"}')
+  const labelled = printed("Whose call it was, and what for")
+  for (const text of ['"labels":{"team":"search"}', '"group":"search"', '"name":"ann@example.com"'])
+    expect(labelled).toContain(text)
+  const looked_up = printed("Looking it up")
+  expect(looked_up).toMatch(/"name":"batch jobs".*"key":"tg_live_/s)
+  expect(looked_up).not.toContain('"type":"error"')
+  const [receipt, calls, account, usage, statement, quote] = looked_up
+    .split(/(?<=\})\s*(?=\{"(?:id|data|from|model|account_id)")/)
+    .map((text) => JSON.parse(text.trim().split("\n")[0] ?? ""))
+  expect(receipt).toMatchObject({ id: own.CALL, state: "settled", charge: expect.any(String) })
+  expect(calls.data.map(({ model }: { model: string }) => model)).toContain("demo-small")
+  expect(account).toMatchObject({ available: expect.any(String), key: { suspended: false } })
+  expect(usage).toMatchObject({ by: "model", total: { calls: 2 } })
+  expect(statement).toMatchObject({ account_id: own.ACCOUNT, closing: account.balance })
+  expect(quote).toMatchObject({ model: "demo-small", admitted: true, max_tokens: 200 })
 })
 
 describe("the other blocks", () => {
-  test("docs/billing.md: a key is limited", async () => {
-    const said = await play(
-      take("docs/billing.md", "sh", "Spending limits of a key"),
-      here(await exampleIds()),
-    )
-    expect(JSON.parse(said)).toMatchObject({ spending_limit: { amount: "25", per: "day" } })
-  })
-
-  test("docs/billing.md: a key gets a label, and its calls are summed by it", async () => {
-    const { key: shown } = await ownAccount()
-    const said = await play(
-      take("docs/billing.md", "sh", "Whose call it was, and what for"),
-      here({ KEY_ID: shown.id }),
-    )
-    expect(said).toContain('"labels":{"team":"search"}')
-    expect(said).toContain('"group":"search"')
-    expect(said).toContain('"name":"ann@example.com"')
-  })
-
-  test("docs/billing.md: an account gets a price multiplier", async () => {
-    const said = await play(take("docs/billing.md", "sh", "A price multiplier"), here(await exampleIds()))
-    expect(JSON.parse(said)).toMatchObject({ price_multiplier: "1.25" })
-  })
-
-  test("docs/billing.md: a customer gets prices of its own", async () => {
-    const said = await play(take("docs/billing.md", "sh", "Prices of one customer"), here(await exampleIds()))
-    expect(said).toContain("× 0.9")
-    expect(said).toContain("input 0.2, output 1.6")
-    expect(said).toContain("Contract 118")
-  })
-
-  test("docs/billing.md: accounts share a price list", async () => {
-    const said = await play(take("docs/billing.md", "sh", "Price lists"), here(await exampleIds()))
-    expect(said).toContain("input 0.2, output 1.6")
-    expect(said).toContain("× 0.85")
-    expect(said).toContain("Contract 118")
-  })
-
-  test("docs/billing.md: a client looks up what its calls cost, and what one would hold", async () => {
-    const { CALL } = await exampleIds()
-    const demo = here({ CALL })
-    const words = { ...demo.words, "gpt-5-mini": "demo-small" }
-    const blocks = take("docs/billing.md", "sh", "Looking it up")
-    const said = await play(blocks.slice(0, 1), { ...demo, words })
-    const { id: ACCOUNT } = await ownAccount()
-    const keys = await play(blocks.slice(1), here({ ACCOUNT }))
-    expect(keys).toMatch(/"name":"batch jobs".*"key":"tg_live_/s)
-    expect(keys).not.toContain('"type":"error"')
-    const [receipt, calls, account, usage, statement, quote] = said
-      .split(/(?<=\})(?=\{"(?:id|data|from|model|account_id)")/)
-      .map((text) => JSON.parse(text))
-    expect(receipt).toMatchObject({ id: CALL, state: "settled", charge: expect.any(String) })
-    expect(calls.data.map(({ model }: { model: string }) => model)).toContain("demo-small")
-    expect(account).toMatchObject({ available: expect.any(String), key: { suspended: false } })
-    expect(usage).toMatchObject({ by: "model", total: { calls: expect.any(Number) } })
-    expect(statement).toMatchObject({ account_id: ACCOUNT, closing: account.balance })
-    expect(quote).toMatchObject({ model: "demo-small", admitted: true, max_tokens: 200 })
-  })
-
   test("every configuration is one that the loader takes", () => {
     const files = blocks.filter(({ language }) => language === "yaml")
     for (const block of files) {
@@ -310,7 +222,7 @@ describe("the other blocks", () => {
       const env = { ...keys, OIDC_CLIENT_SECRET: "secret" }
       const { models, oidc } = loadConfig(block.text, { env, readFile: () => "" })
       expect(models.length > 0 || oidc !== null).toBeTrue()
-      done.add(block)
+      done.add(placeOf(block))
     }
     expect(files.length).toBeGreaterThanOrEqual(4)
   })
@@ -329,6 +241,69 @@ describe("the other blocks", () => {
     expect(readFileSync(join(import.meta.dir, "billing.test.ts"), "utf8")).toContain('language === "json"')
   })
 })
+
+/** Room for two starts and many commands on a busy machine. */
+const WALK_MS = 300_000
+
+/** Starts a gateway as the page says, in the background: the shell goes on as the page does in a second terminal. */
+const START = `if [ -e tollgate.yaml ]; then
+  "$BUN" "$GATEWAY" > started.log 2>&1 &
+  export STARTED=$!
+  until grep -q "^tollgate listening on" started.log; do kill -0 $STARTED || { cat started.log; return 1; }; sleep 0.1; done
+fi
+`
+
+test(
+  "docs/getting-started.md, from the demo to a gateway with a provider",
+  async () => {
+    const PAGE = "docs/getting-started.md"
+    const SECTION = "From the demo to real providers"
+    const provider = await startProvider()
+    const models = { object: "list", data: [{ id: "gpt-5-mini-2025-08-07", object: "model" }] }
+    const completion = chatCompletion("Hello", { usage: usage(9, 3) })
+    provider.reply((exchange) =>
+      json(200, exchange.request.path.endsWith("/models") ? models : completion)(exchange),
+    )
+    writeFileSync(join(place.folder, "start.sh"), START)
+    const own = { KEY: "none", TOLLGATE_URL: "", TOLLGATE_ADMIN_TOKEN: "", PORT: new URL(gateway.url).port }
+    const demo = here({ ...own, BUN: process.execPath, GATEWAY: GATEWAY_FILE })
+    const words: Record<string, string> = {
+      ...demo.words,
+      ...{ "npx -y bun@1.4.5 run start": ". ./start.sh", "sk-…": "sk-openai" },
+    }
+    const [yaml] = take(PAGE, "yaml")
+    const said = await walk(
+      PAGE,
+      { ...demo, words },
+      async ({ text }, terminal, printed) => {
+        if (text.startsWith("admin()")) terminal.set({ TOLLGATE_ADMIN_TOKEN: admin_token })
+        if (text.includes("mkdir")) {
+          const file = yaml?.text.replace("https://api.openai.com/v1", `${provider.url}/v1`) ?? ""
+          writeFileSync(join(place.folder, "tollgate.yaml"), file)
+          gateway.signal("SIGTERM")
+          expect(await gateway.exited).toBe(0)
+          // It listens where the demo did, which is not the port of the page.
+          terminal.set({ TOLLGATE_URL: gateway.url })
+        }
+        words["tg_live_…"] = /tg_live_\w{36}/.exec(printed.get(SECTION) ?? "")?.[0] ?? "none"
+      },
+      "kill -TERM $STARTED && wait $STARTED",
+    )
+    await provider.stop()
+    const first = said.get("A first streamed call")
+    for (const text of ['"role":"assistant"', "data: [DONE]", "settled", "charge"])
+      expect(first).toContain(text)
+    const own_account = said.get("An account of your own")
+    for (const text of ["Globex", '"amount":"25"', '"id":"demo-large"']) expect(own_account).toContain(text)
+    expect(own_account).toMatch(/tg_live_\w{36}/)
+    const real = said.get(SECTION)
+    expect(real).toContain("✓")
+    expect(real).not.toContain("✗")
+    expect(real).toContain('"content":"Hello"')
+    expect(real).toMatch(/^\S.* gpt-5-mini /m)
+  },
+  WALK_MS,
+)
 
 /** Pages outside docs/, which have no code to run. */
 const ROOT_PAGES = ["CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
@@ -413,10 +388,30 @@ function anchorsOf(page: string): string[] {
 }
 
 test("no block is left out, and every page that is tested elsewhere is", () => {
-  const left = blocks.filter((block) => !done.has(block))
-  expect(left.map(({ page, line, language }) => `${page}:${line} ${language}`)).toEqual([])
+  expect(blocks.map(placeOf).filter((block) => !done.has(block))).toEqual([])
   for (const [page, file] of Object.entries(ELSEWHERE)) {
     expect(pages).toContain(page)
     expect(textOf(file)).toContain(page)
   }
+})
+
+test("what no test runs as it stands is a list, each with its reason, and only on pages with a test of their own", () => {
+  for (const [page, reasons] of Object.entries(LEFT_OUT)) {
+    expect(Object.keys(ELSEWHERE)).toContain(page)
+    const texts = programsOf(page).map(({ text }) => text)
+    for (const [word, reason] of Object.entries(reasons)) {
+      expect([word, texts.filter((text) => text.includes(word)).length]).toEqual([word, 1])
+      expect(reason).toMatch(/^(?:needs|changes) /)
+      const named = [...reason.matchAll(/test\/[\w/-]+(?:\.test\.ts)?/g)].map(([path]) => path)
+      expect(named.length).toBeGreaterThan(0)
+      expect(named.filter((path) => !existsSync(join(ROOT, path)))).toEqual([])
+    }
+  }
+  const walked = pages.filter((page) => blocksToRun(page).length > 0)
+  // Each goes through `blocksToRun` of its page, so it runs what is not in the list.
+  for (const page of walked)
+    expect([page, textOf(ELSEWHERE[page] ?? "test/docs/pages.test.ts").includes("blocksToRun(")]).toEqual([
+      page,
+      true,
+    ])
 })

@@ -22,10 +22,11 @@ export interface Spawning {
 /** A folder in which gateways are started, as a user would: with their file and their data in it. */
 export class Workplace {
   readonly folder = mkdtempSync(join(tmpdir(), "tollgate-process-"))
-  readonly data_dir = join(this.folder, "data")
+  readonly data_dir: string
   readonly #gateways: GatewayProcess[] = []
 
-  constructor() {
+  constructor(data_dir = "data") {
+    this.data_dir = join(this.folder, data_dir)
     // As root, Postgres' user must be able to enter it.
     chmodSync(this.folder, 0o755)
   }
