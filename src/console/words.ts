@@ -95,3 +95,10 @@ export function keyState(
   if (key.expires_at !== null && Date.parse(key.expires_at) <= now_ms) return "expired"
   return key.suspended ? "suspended" : "active"
 }
+
+/** The title of a dimension of usage (D105): `end_user` is "End user", and `tag:team` "Tag team". */
+export function dimensionTitle(by: string): string {
+  const [first = "", tag] = by.split(":")
+  const title = first.charAt(0).toUpperCase() + first.slice(1).replaceAll("_", " ")
+  return tag === undefined ? title : `${title} ${tag}`
+}

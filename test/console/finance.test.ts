@@ -65,16 +65,17 @@ describe.skipIf(browserless("the console's finance works"))(`in headless Chromiu
     "D105 usage is summed by several dimensions",
     async () => {
       await page.getByRole("link", { name: "Usage by several dimensions" }).click()
-      await page.getByLabel("Group by").fill("model,key,upstream")
+      await page.getByLabel("Group by").fill("model,key,upstream_key,tag:team")
       await page.getByRole("button", { name: "Show" }).click()
       const cells = page.getByRole("table", { name: "Usage" }).locator("tbody td")
-      await page
-        .getByRole("table", { name: "Usage" })
-        .getByRole("columnheader", { name: "upstream" })
-        .waitFor()
-      expect((await cells.allInnerTexts()).slice(0, 4)).toEqual([CHAT, account.key_id, "first", "1"])
+      const headers = page.getByRole("table", { name: "Usage" }).getByRole("columnheader")
+      await untilIs(
+        async () => (await headers.allInnerTexts()).slice(0, 5),
+        [...["Model", "Key", "Upstream key", "Tag team", "Calls"]],
+      )
+      expect((await cells.allInnerTexts()).slice(0, 5)).toEqual([CHAT, account.key_id, "none", "none", "1"])
       const csv = await page.getByRole("link", { name: "CSV" }).getAttribute("href")
-      expect(csv).toContain("by=model%2Ckey%2Cupstream")
+      expect(csv).toContain("by=model%2Ckey%2Cupstream_key%2Ctag%3Ateam")
       expect(csv).toContain(account.id)
     },
     TEST_MS,

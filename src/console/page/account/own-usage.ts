@@ -2,6 +2,7 @@ import { type UsageReport, UsageSums } from "../../../wire/usage-report.ts"
 import { type Metric, metrics, seriesOf } from "../../chart.ts"
 import { dailyUsage } from "../../daily.ts"
 import { withQuery } from "../../fragment.ts"
+import { dimensionTitle } from "../../words.ts"
 import { el, named } from "../element.ts"
 import { choice } from "../formats.ts"
 import { part, type ViewPart, type Visit } from "../part.ts"
@@ -11,7 +12,6 @@ import { askOwn } from "./own-api.ts"
 
 const DAY_MS = 86_400_000
 const groupings = ["model", "day", "key", "end_user", "tag"] as const
-const TITLES = { model: "Model", day: "Day", key: "Key", end_user: "End user", tag: "Tag" } as const
 const spans = ["7", "30", "90"] as const
 
 type OwnUsageRow = UsageReport["data"][number]
@@ -38,7 +38,7 @@ export function ownUsage(visit: Visit): ViewPart {
       tag.hidden = grouping !== "tag"
       reload()
     },
-    (one) => TITLES[one],
+    dimensionTitle,
   )
   const chooseMetric = choice("Metric", metrics, metric, (chosen) => {
     metric = chosen
@@ -67,7 +67,7 @@ export function ownUsage(visit: Visit): ViewPart {
       )
       const sums = by === "day" ? daily : await askOwn<UsageReport>(withQuery("/usage", { from, by }), signal)
       if (daily.data.length === 0) return el("p.empty", "No calls ended in these days.")
-      return el("div", plotOf(signal, daily, by, metric), rowsOf(sums, TITLES[grouping]))
+      return el("div", plotOf(signal, daily, by, metric), rowsOf(sums, dimensionTitle(grouping)))
     },
   })
   return made

@@ -1,5 +1,6 @@
 import { type OperatorUsageReport, OperatorUsageSums } from "../../../wire/usage-report.ts"
 import { withQuery } from "../../fragment.ts"
+import { dimensionTitle } from "../../words.ts"
 import { ask } from "../admin-api.ts"
 import { el, named } from "../element.ts"
 import { type FormField, filterForm, filterIn } from "../form.ts"
@@ -51,7 +52,7 @@ export function usage(visit: Visit): HTMLElement {
 
 function dimension(by: string): PageColumn<SummedRow> {
   return [
-    by,
+    dimensionTitle(by),
     ({ group, groups = { [by]: group }, name, names = { [by]: name } }) => {
       const value = groups[by] ?? group
       return value === "" ? el("span.quiet", "none") : named(names[by] ?? value)
