@@ -21,6 +21,7 @@ export const events = adminCommand({
   words: {
     "--after <CURSOR>": "continue after the event with this cursor",
     "--from <TIME>": "begin at this time: 2026-11-21, an RFC 3339 time, or 24h (ago)",
+    "--to <TIME>": "only events before this time",
     "--types <TYPES>": `only events of these types: ${eventTypes.join(", ")}`,
     "--limit <N>": `the maximum number of events to show (default: ${DEFAULT_LIMIT}, or all with --csv and --ndjson)`,
     "--follow": "continue with every new event",
@@ -28,12 +29,20 @@ export const events = adminCommand({
   examples: [
     ["tollgate events --from 1h", "events of the last hour"],
     ["tollgate events --types tollgate.credit.added --json", "the first credits, as JSON"],
+    ["tollgate events --from 2026-11-01 --to 2026-12-01 --csv", "all events of a month"],
     ["tollgate events --from 24h --follow | jq .data.charge", "what every call costs, from a day ago on"],
   ],
-  async run({ after, from, types, limit, follow = false }, context) {
+  async run({ after, from, to, types, limit, follow = false }, context) {
     if (after !== undefined && from !== undefined)
       throw new UsageError("--after and --from cannot be combined")
-    const query = { after, from: from && timeOf("--from", from), types, limit: limit ?? DEFAULT_LIMIT }
+    if (follow && to !== undefined) throw new UsageError("--follow and --to cannot be combined")
+    const query = {
+      after,
+      from: from && timeOf("--from", from),
+      to: to && timeOf("--to", to),
+      types,
+      limit: limit ?? DEFAULT_LIMIT,
+    }
     if (follow) await followed(context, query)
     else if (context.shows_rows && limit === undefined) showEvents(context, await all(context, query), query)
     else showEvents(context, await linesOf(context, query), query)
@@ -64,6 +73,7 @@ function showEvents(context: AdminContext, data: readonly FeedLine[], query: Que
         column("type"),
         column("id"),
         { title: "SUBJECT", of: ({ subject }) => subject, spare: 1 },
+        { title: "KIND", of: kindOf, spare: 2 },
         { title: "AMOUNT", of: amountOf, as: "usd" },
       ],
       empty: "No events found.",
@@ -92,4 +102,9 @@ function amountOf({ data }: FeedLine): string | null {
   if ("amount" in data) return data.amount
   if ("difference" in data) return data.difference
   return "charge" in data ? data.charge : null
+}
+
+/** The kind of a credit. */
+function kindOf({ data }: FeedLine): string {
+  return "kind" in data ? (data.kind ?? "") : ""
 }

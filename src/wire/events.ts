@@ -47,6 +47,9 @@ export const EventsQuery = query({
   from: moment(
     "Without `after`: only events from this time on. Later pages need only `after`. An RFC 3339 time, or a day in UTC.",
   ),
+  to: moment(
+    "Only events before this time. Send it with every page; to go on from this time, begin again with it as `from`. An RFC 3339 time, or a day in UTC.",
+  ),
   types: words(
     eventTypes,
     "Only events of these types, separated by commas. Default: all but `tollgate.operator.changed`.",
@@ -60,8 +63,8 @@ export const EventsQuery = query({
 })
 
 export function askedEvents(asked: Static<typeof EventsQuery>) {
-  const { limit = DEFAULT_EVENTS, types = usualEvents, after, from } = asked
-  return { limit, types, after: after ?? null, from: from ?? null }
+  const { limit = DEFAULT_EVENTS, types = usualEvents, after, from, to } = asked
+  return { limit, types, after: after ?? null, from: from ?? null, to: to ?? null }
 }
 
 export const CorrectedCallBody = Type.Composite([

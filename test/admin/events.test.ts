@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
+import { attempts } from "../../src/ledger/schema/attempts.ts"
 import { credits, ends, holds, terms } from "../../src/ledger/schema/tables.ts"
 import { type FeedPlace, printCursor, readCursor } from "../../src/wire/cursor.ts"
 import { feedReaches } from "../support/horizon.ts"
@@ -102,6 +103,44 @@ describe("events", () => {
     expect((await readAll(admin, found.next)).ids).toEqual(ids.slice(5))
   })
 
+  test("D96 `from` and `to` divide the feed by time, also where transactions are in another order", async () => {
+    const account_id = await admin.openAccount()
+    const now = Date.now()
+    const plant = (age_ms: number) => {
+      const at = new Date(now - age_ms)
+      return plantCall(admin.database, { account_id, ...settled, held_at: at, ended_at: at })
+    }
+    const ages = [90_000, 46_000, 44_000, 45_500, 44_500, 30_000, 20_000]
+    const ids: string[] = []
+    for (const age_ms of ages) ids.push(await plant(age_ms))
+    const credit_id = await addCredit(account_id)
+    const at = new Date(now - 45_000).toISOString()
+    const before = await readEvents(admin, { to: at, limit: 2 })
+    expect(before.lines.map(({ id }) => id)).toEqual([0, 1].map((place) => ids[place] ?? ""))
+    const rest = await readEvents(admin, { to: at, after: before.next ?? "" })
+    expect(rest.lines.map(({ id }) => id)).toEqual([ids[3] ?? ""])
+    expect((await readEvents(admin, { to: at, after: rest.next ?? "" })).lines).toEqual([])
+    const after = await readEvents(admin, { from: at })
+    expect(after.lines.map(({ id }) => id)).toEqual([
+      ...[2, 4, 5, 6].map((place) => ids[place] ?? ""),
+      credit_id,
+    ])
+  })
+
+  test("D96 a late entry of another kind is before `to`, and no end after it is read", async () => {
+    const account_id = await admin.openAccount()
+    const hours = (count: number) => new Date(Date.now() - count * 3_600_000)
+    const plant = (age: number) =>
+      plantCall(admin.database, { account_id, ...settled, held_at: hours(age), ended_at: hours(age) })
+    const id = await plant(5)
+    await plant(3)
+    // Written when the database was back, with the time at which it failed.
+    const attempt = { id, ordinal: 0, account_id, upstream: "openai", duration_ms: 1, status: 503 }
+    await admin.database.insert(attempts).values({ ...attempt, ended_at: hours(5) })
+    const { lines } = await readEvents(admin, { to: hours(4).toISOString() })
+    expect(lines.map((line) => line.id)).toEqual([id, `${id}/a0`])
+  })
+
   test("a request that waits is answered by the next event, or after its time with none", async () => {
     const account_id = await admin.openAccount()
     const { next } = await readEvents(admin)
@@ -120,6 +159,7 @@ describe("events", () => {
     ["wait", "31"],
     ["limit", "1001"],
     ["from", "yesterday"],
+    ["to", "yesterday"],
   ])("refuses %s=%s", async (name, value) => {
     const { status, text } = await readEvents(admin, { [name]: value })
     expect([status, JSON.parse(text).error.param]).toEqual([400, name])

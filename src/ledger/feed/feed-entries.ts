@@ -27,6 +27,9 @@ export interface Entry extends Record<string, unknown> {
 
 export interface EntryQuery {
   readonly from: Date | null
+  readonly to: Date | null
+  /** No end of a call of this transaction or a later one is before `to`; null if unknown. */
+  readonly ends_before: string | null
   readonly types: readonly EventType[]
   readonly limit: number
 }
@@ -101,7 +104,7 @@ function partOf(
   { table, time, types, type, id: own_id = sql`x.id` }: Source,
   { current, horizon }: FeedState,
   { is_restored, xid, id }: FeedPlace,
-  { from, limit }: EntryQuery,
+  { from, to, ends_before, limit }: EntryQuery,
 ): SQL {
   const native = isNative("x")
   const own = current.series === 1 ? sql`` : is_restored ? sql`AND NOT ${native}` : sql`AND ${native}`
@@ -111,5 +114,7 @@ function partOf(
   return sql`(SELECT ${type ?? sql`${types[0]}::text`} AS type, ${own_id} AS id, x.xid, ${at} AS at FROM ${table} x
     WHERE x.xid >= ${xid}::xid8 AND (x.xid, ${own_id}) > (${xid}::xid8, ${id}::uuid) ${ended} ${own} ${asked}
       ${from === null ? sql`` : sql`AND ${at} >= ${instant(from)}`}
+      ${to === null ? sql`` : sql`AND ${at} < ${instant(to)}`}
+      ${ends_before === null || table !== ends || is_restored ? sql`` : sql`AND x.xid < ${ends_before}::xid8`}
     ORDER BY x.xid, ${own_id} LIMIT ${limit}::int)`
 }

@@ -1,4 +1,4 @@
-import { and, gt, isNotNull, lt, sql } from "drizzle-orm"
+import { and, gt, gte, isNotNull, lt, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId, NIL_ID } from "../../id.ts"
 import type { FeedCursor, FeedPlace } from "../../wire/cursor.ts"
@@ -7,7 +7,7 @@ import { FeedGap } from "../entries.ts"
 import { isNative } from "../schema/feed.ts"
 import { months } from "../schema/sums.ts"
 import { ends } from "../schema/tables.ts"
-import { type Entry, entriesAfter } from "./feed-entries.ts"
+import { type Entry, type EntryQuery, entriesAfter } from "./feed-entries.ts"
 import { type FeedEvent, keyOf, recordsOf, subjectsOf } from "./feed-events.ts"
 import { beginning, type FeedState, feedState, placeIn } from "./place.ts"
 
@@ -23,6 +23,8 @@ export interface FeedQuery {
   readonly after: FeedCursor | null
   /** Without `after`: only events from here on. */
   readonly from: Date | null
+  /** Only events before it; null for all. */
+  readonly to?: Date | null
   readonly types: readonly EventType[]
   readonly limit: number
   /** True if no event may come again after a long time. */
@@ -56,9 +58,10 @@ export interface FeedPage {
 export async function readFeed(
   database: PostgresJsDatabase,
   shard: string,
-  { after, from, is_once, ...asked }: FeedQuery,
+  { after, from, to = null, is_once, ...others }: FeedQuery,
 ): Promise<FeedPart> {
   const state = await feedState(database)
+  const asked = { ...others, to, ends_before: to === null ? null : await firstEndAfter(database, to) }
   const place = after?.get(shard)
   const is_new = after === null || place === undefined
   const start = is_new ? await firstPlace(database, state, from) : placeIn(state, place)
@@ -99,12 +102,30 @@ export async function firstPlace(
   return { epoch: state.current.id, is_restored: first.is_restored && !is_native, xid, id }
 }
 
+/**
+ * A transaction from which on every end of a call is later than a time, so that a reader of a month does not look at all calls after it;
+ * null if there is none yet. Other entries are few, and may be written long after their time.
+ */
+async function firstEndAfter(database: PostgresJsDatabase, time: Date): Promise<string | null> {
+  const after = new Date(time.getTime() + BEFORE_MS)
+  const [found] = await database
+    .select({ xid: ends.xid, is_native: sql<boolean>`${isNative("ends")}` })
+    .from(ends)
+    .where(and(gte(ends.id, floorId(after)), gte(ends.ended_at, after)))
+    .orderBy(ends.id)
+    .limit(1)
+  return found?.is_native === true ? found.xid : null
+}
+
 /** True unless the restored entries are of two series, which have no common order. */
 const hasOrder = ({ current }: FeedState) => current.series <= 2
 
-type PartQuery = Pick<FeedQuery, "from" | "types" | "limit">
-
-async function partAfter(database: PostgresJsDatabase, state: FeedState, place: FeedPlace, asked: PartQuery) {
+async function partAfter(
+  database: PostgresJsDatabase,
+  state: FeedState,
+  place: FeedPlace,
+  asked: EntryQuery,
+) {
   const entries = await entriesAfter(database, state, place, asked)
   const records = await recordsOf(database, entries)
   const subjects = await subjectsOf(database, [...records.values()])
