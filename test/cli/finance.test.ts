@@ -165,3 +165,21 @@ test("D95 a credit shows when it expires, and a repeat says that nothing was mov
   const again = await run(...asked)
   expect(again).toMatchObject({ code: 0, out: first.out, err: "Already credited: nothing was moved.\n" })
 })
+
+test("D107 audits say whether the entries of sealed months were read, and up to when entries count", async () => {
+  await run("audit")
+  await run("audit", "--full")
+  const { data } = JSON.parse((await run("audits", "--json")).out)
+  expect(data.map(({ actor, scope }: Readonly<Record<string, string>>) => [actor, scope])).toEqual([
+    ["configured", "all"],
+    ["configured", "open"],
+  ])
+  for (const { entries_until, started_at } of data)
+    expect(Date.parse(started_at) - Date.parse(entries_until)).toBeWithin(0, 600_000)
+  const [head = "", ...lines] = (await run("audits")).out.trim().split("\n")
+  for (const title of ["BY", "SCOPE", "VIOLATIONS", "ENTRIES UNTIL", "SHA-256"]) expect(head).toContain(title)
+  expect(lines.map((line) => /configured +(open \(seals\)|all) /.exec(line)?.[1])).toEqual([
+    "all",
+    "open (seals)",
+  ])
+})

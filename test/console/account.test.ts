@@ -172,8 +172,10 @@ describe.skipIf(browserless("/account works"))(`D104: /account in headless Chrom
       // The key that the page uses; it goes on with the new secret.
       const own = account.key.slice(0, 12)
       await page.getByRole("button", { name: `Rotate ${own}` }).click()
+      await page.getByText("gets a new secret. Its limit, its budgets and its usage stay.").waitFor()
       await page.getByLabel("The secret that it has now works for").selectOption("0")
       await page.getByRole("button", { name: "Rotate", exact: true }).click()
+      await page.getByText("Copy the key now. It is shown only once").waitFor()
       account.key = (await made.textContent()) ?? ""
       await page.getByRole("button", { name: "Done" }).click()
       await rows.getByText(`${account.key.slice(0, 12)}…`).waitFor()
@@ -181,6 +183,31 @@ describe.skipIf(browserless("/account works"))(`D104: /account in headless Chrom
       await page.getByRole("button", { name: "Revoke", exact: true }).click()
       await rows.getByText("revoked").waitFor()
       expect((await chat(gateway, secret)).status).toBe(401)
+
+      await page.getByRole("button", { name: `Revoke ${account.key.slice(0, 12)}` }).click()
+      await page.getByRole("button", { name: "Revoke", exact: true }).click()
+      await page.getByRole("alert").getByText("No other key of the account works. Rotate this one").waitFor()
+      await page.keyboard.press("Escape")
+      await page.getByRole("dialog").waitFor({ state: "detached" })
+      const headers = { authorization: `Bearer ${account.key}` }
+      expect((await fetch(`${gateway.url}/v1/account`, { headers })).status).toBe(200)
+    },
+    TEST_MS,
+  )
+
+  test(
+    "a secret that was replaced with a grace time is shown with its end",
+    async () => {
+      const rows = page.getByRole("table", { name: "Keys" }).locator("tbody tr")
+      await page.getByRole("button", { name: `Rotate ${account.key.slice(0, 12)}` }).click()
+      await page.getByRole("button", { name: "Rotate", exact: true }).click()
+      const made = page.getByRole("dialog").getByText(/^tg_live_\w{36}$/)
+      account.key = (await made.textContent()) ?? ""
+      await page.getByRole("button", { name: "Done" }).click()
+      const tomorrow = new Date(Date.now() + 86_400_000).toISOString()
+      const own = rows.filter({ hasText: account.key.slice(0, 12) })
+      await page.getByRole("columnheader", { name: "Secret before until" }).waitFor()
+      await own.getByText(tomorrow.slice(11, 13)).first().waitFor()
     },
     TEST_MS,
   )

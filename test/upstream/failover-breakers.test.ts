@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
@@ -46,6 +48,14 @@ describe("D33 the breakers", () => {
       if (opens) expect(error.code).toBe("upstream_unavailable")
     },
   )
+
+  test("D33 the console, the reference and the documentation say that it takes two accounts", () => {
+    const ROOT = join(import.meta.dir, "../..")
+    for (const path of ["src/console/page/views/upstreams.ts", "docs/errors.md", "docs/operating.md"]) {
+      const words = readFileSync(join(ROOT, path), "utf8")
+      expect([path, /five [^|]*two accounts/.test(words)]).toEqual([path, true])
+    }
+  })
 
   test("five times 500 for two accounts opens for all", async () => {
     first.reply(json(500, {}))
