@@ -65,9 +65,7 @@ const create = adminCommand({
   ],
   async run({ account, ...fields }, context) {
     const id = await accountId(context, account)
-    const key = await context.client.post(`/accounts/${id}/keys`, fieldsOf(fields), CreatedKeyBody)
-    context.showCard(key, () => [linesOf(CreatedKeyBody, key)("key"), ...keyLines(key)])
-    context.remark("Store the key now: it is not shown again.")
+    showSecret(context, await context.client.post(`/accounts/${id}/keys`, fieldsOf(fields), CreatedKeyBody))
   },
 })
 
@@ -120,6 +118,20 @@ const resume = adminCommand({
   run: ({ key }, context) => changeKey(context, key, { suspended: false }),
 })
 
+const rotate = adminCommand({
+  summary: "Make a new secret for a key and show it once",
+  details: "The id, the limits, the budgets and the usage of the key stay.",
+  words: { ...KEY, "--keep-hours <N>": "how long the secret before also works: 0 to 168 (default: 24)" },
+  examples: [
+    [`tollgate keys rotate ${EXAMPLE_KEY}`, "both secrets work for a day"],
+    [`tollgate keys rotate ${EXAMPLE_KEY} --keep-hours 0`, "the one before ends immediately"],
+  ],
+  async run({ key, "keep-hours": hours }, context) {
+    const body = hours === undefined ? {} : { keep_hours: Number(hours) }
+    showSecret(context, await context.client.post(`/keys/${keyId(key)}/rotate`, body, CreatedKeyBody))
+  },
+})
+
 const revoke = adminCommand({
   summary: "Revoke a key permanently",
   words: KEY,
@@ -132,11 +144,16 @@ const revoke = adminCommand({
 })
 
 export const keys: Group = {
-  summary: "Create, list, change, limit, suspend, resume and revoke keys",
-  commands: { list, create, change, limit, suspend, resume, revoke },
+  summary: "Create, list, change, limit, suspend, resume, rotate and revoke keys",
+  commands: { list, create, change, limit, suspend, resume, rotate, revoke },
 }
 
 const keyId = (word: string) => idOf(word, "a key", '"tollgate keys list ACCOUNT" lists the ids')
+
+function showSecret(context: AdminContext, key: CreatedKeyBody): void {
+  context.showCard(key, () => [linesOf(CreatedKeyBody, key)("key"), ...keyLines(key)])
+  context.remark("Store the key now: it is not shown again.")
+}
 
 async function changeKey(context: AdminContext, word: string, fields: object): Promise<void> {
   const key = await context.client.patch(`/keys/${keyId(word)}`, fields, KeyBody)
@@ -193,6 +210,7 @@ function keyLines(key: Omit<ShownKey, "key">): CardLine[] {
     line("suspended", stateOf(key)),
     line("models", modelsOf(key)),
     line("expires_at", key.expires_at === null ? "never" : moment(key.expires_at)),
+    line("previous_until", key.previous_until === null ? undefined : moment(key.previous_until)),
     line("spending_limit", limitOf(key)),
     line("group", key.group ?? undefined),
     line("labels", Object.keys(labels).length === 0 ? undefined : tagsText(labels)),

@@ -1,4 +1,4 @@
-import { ChangeBody, OperatorBody, OperatorWithTokenBody } from "../wire/operators.ts"
+import { ChangeBody, EndedSessionsBody, OperatorBody, OperatorWithTokenBody } from "../wire/operators.ts"
 import { roles } from "../wire/roles.ts"
 import { type AdminContext, adminCommand, listAll, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
@@ -70,9 +70,22 @@ const revoke = adminCommand({
   },
 })
 
+const endSessions = adminCommand({
+  summary: "End the console's sessions of an operator or of a person whom the OpenID provider signed in",
+  details:
+    "It does not prevent the next sign-in: revoke the token, or take the role away at the provider first.",
+  words: { "<name>": "the name in the log, such as Ann, configured or oidc:ann@example.com" },
+  examples: [["tollgate operators end-sessions oidc:ann@example.com", "from the next request on"]],
+  async run({ name }, context) {
+    const found = await context.client.post("/sessions/end", { actor: name }, EndedSessionsBody)
+    const { ended } = found
+    context.show(found, () => `Ended ${ended} ${ended === 1 ? "session" : "sessions"} of ${name}.`)
+  },
+})
+
 export const operators: Group = {
-  summary: "Create, list, rotate and revoke the tokens of operators",
-  commands: { list, create, rotate, revoke },
+  summary: "Create, list, rotate and revoke the tokens of operators, and end sessions",
+  commands: { list, create, rotate, revoke, "end-sessions": endSessions },
   standard: "list",
 }
 

@@ -122,6 +122,7 @@ export function databaseOperators(
     openSession: soon(people.openSession),
     actorOfSession: soon(people.actorOfSession),
     endSession: soon(people.endSession),
+    endSessionsOf: soon(people.endSessionsOf),
     createOperator: ({ id = nextId(), ...order }: Order<people.OperatorOrder>) =>
       answer(people.createOperator(database, { id, ...order }), deadline_ms, id),
     getOperator: soon(people.getOperator),
@@ -165,6 +166,7 @@ export function databaseOperators(
       ofAccount(account_id, () => soon(keys.listKeys)(account_id, page)),
     getKey: soon(keys.getKey),
     changeKey: sums(keys.changeKey),
+    rotateKey: soon(keys.rotateKey),
     revokeKey: soon(keys.revokeKey),
     /** Null for an unknown end user or account (D94). */
     forgetEndUser: async (account_id: string, end_user: string): Promise<ForgottenUser | null> => {

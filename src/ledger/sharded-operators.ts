@@ -185,6 +185,8 @@ export function shardedOperators(
     listKeys: (account_id, page) =>
       there(live(account_id), (operators) => operators.listKeys(account_id, page)),
     changeKey: (id, change) => there(keyed(id), (operators) => operators.changeKey(id, change)),
+    rotateKey: async (change) =>
+      (await there(keyed(change.id), (operators) => operators.rotateKey(change))) ?? { outcome: "no_key" },
     revokeKey: async (id) => (await there(keyed(id), (operators) => operators.revokeKey(id))) ?? false,
     async makeOwnKey(holder, key) {
       const known = key.id === undefined ? null : await keyed(key.id)

@@ -1,7 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { activeKey } from "../admission/admit.ts"
-import { hashOf, makeKey, prefixOf } from "../admission/key.ts"
+import { hashOf } from "../admission/key.ts"
 import { GatewayError } from "../errors.ts"
 import { MAX_OWN_KEYS, type OwnKeyResult } from "../ledger/accounts/own-keys.ts"
 import { LedgerBusy, type Standing } from "../ledger/entries.ts"
@@ -11,9 +11,16 @@ import { CreatedKeyBody, KeyBody, NewKey } from "../wire/admin.ts"
 import { PageQuery, pageOf } from "../wire/admin-query.ts"
 import { invalidRequest } from "../wire/fault.ts"
 import { pathId } from "../wire/parameter.ts"
-import { KEEP_HOURS, Rotation } from "../wire/sinks.ts"
 import { begin, ending, keepBody } from "./admin/change-log.ts"
-import { newKeyOf, otherKey } from "./admin/keys.ts"
+import {
+  NEW_SECRET,
+  newKeyOf,
+  newSecretOf,
+  otherKey,
+  ROTATIONS,
+  rotated,
+  stillRotating,
+} from "./admin/keys.ts"
 import type { Operators } from "./admin/operators.ts"
 import { inFormat } from "./list-formats.ts"
 import { createdKeyBody, keyBody, pageBody } from "./record-bodies.ts"
@@ -90,9 +97,8 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     )
     .post(
       "/v1/keys/:id/rotate",
-      async ({ holder, params: { id }, body: { keep_hours = KEEP_HOURS } }) => {
-        const secret = makeKey()
-        const change = { id, keep_hours, hash: hashOf(secret), prefix: prefixOf(secret) }
+      async ({ holder, params: { id }, body: { keep_hours } }) => {
+        const { secret, ...change } = newSecretOf(id, keep_hours)
         const { key } = await inTurn(holder.account_id, () => ledger.rotateOwnKey(holder, change))
         return createdKeyBody(key, secret)
       },
@@ -134,10 +140,7 @@ function changed(result: OwnKeyResult) {
     case "conflict":
       throw otherKey()
     case "rotating":
-      throw invalidRequest(
-        "The secret before the last rotation still works. Wait until previous_until, or rotate with keep_hours 0, which ends both secrets.",
-        "keep_hours",
-      )
+      throw stillRotating()
     case "too_many":
       throw invalidRequest(
         `The account has ${MAX_OWN_KEYS} keys that work or were made in the last day. Revoke some, wait, or ask the operator.`,
@@ -190,13 +193,8 @@ const making = ofHolders({
 
 const rotating = ofHolders({
   params: pathId("The key's id."),
-  body: shown(Rotation, { "A day for both": {}, "The old one ends immediately": { keep_hours: 0 } }),
-  response: {
-    200: answer("The key with its new secret. Store it: it is not shown again.", CreatedKeyBody, {
-      "Both work": { ...limited, previous_until: "2026-11-22T09:30:00.000Z" },
-      "The old one has ended": limited,
-    }),
-  },
+  body: ROTATIONS,
+  response: { 200: answer(NEW_SECRET, CreatedKeyBody, rotated) },
 
   operationId: "rotateOwnKey",
   tag: "Receipts",

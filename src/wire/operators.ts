@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { closed, EXPIRY, Id, line, orNull, ownId, Time, timeField, word } from "./admin.ts"
+import { Count, closed, EXPIRY, Id, line, orNull, ownId, Time, timeField, word } from "./admin.ts"
 import { page } from "./admin-query.ts"
 import { EXPECTED } from "./fault.ts"
 import { nullable, oneOf, text, titled } from "./field.ts"
@@ -55,6 +55,17 @@ export const OperatorRotation = Type.Object({ expires_at: Type.Optional(orNull(T
 
 /** Who a request comes from. */
 export const SessionBody = Type.Object({ actor: Type.String(), role: RoleField })
+
+/** The operator or the person for whom all sessions of the console end (D101, D103). */
+export const SessionsEnd = Type.Object(
+  { actor: line(300, "The name in the log: of an operator, `configured`, or `oidc:` and a person's.") },
+  closed,
+)
+
+export const EndedSessionsBody = Type.Object({
+  actor: Type.String(),
+  ended: titled("Ended", Count),
+})
 
 const changeOutcomes = ["done", "refused", "unknown"] as const
 

@@ -320,6 +320,7 @@ export function bodyFor(path: string): object {
   if (path.endsWith("/operators")) return { name: "x", role: "read" }
   if (path.endsWith("/sinks")) return { name: "x", url: "https://billing.example.com/" }
   if (path.endsWith("/rotate")) return {}
+  if (path.endsWith("/sessions/end")) return { actor: "Ann" }
   if (path.includes("/sinks/") && !path.endsWith("/replay")) return { paused: true }
   if (path.endsWith("/replay")) return { from: "2026-03-01T00:00:00Z" }
   if (path.endsWith("/budgets")) return { name: "x", selector: "all", amount: "1", per: "day" }

@@ -46,13 +46,14 @@ const LEAST: Record<Exclude<Role, "read">, readonly string[]> = {
     ...["POST /admin/accounts/:id/budgets", "PATCH /admin/budgets/:id", "POST /admin/budgets/:id/reset"],
     ...["DELETE /admin/budgets/:id", "POST /admin/accounts/:id/prices", "POST /admin/prices/:id/end"],
     ...["POST /admin/price-lists", "PATCH /admin/price-lists/:id", "POST /admin/price-lists/:id/assignments"],
-    ...["POST /admin/assignments/:id/end"],
+    ...["POST /admin/assignments/:id/end", "POST /admin/keys/:id/rotate"],
   ],
   admin: [
     ...["POST /admin/accounts/:id/move", "POST /admin/accounts/:id/forget-end-user"],
     ...["POST /admin/sinks", "PATCH /admin/sinks/:id", "POST /admin/sinks/:id/rotate"],
     ...["POST /admin/sinks/:id/replay", "DELETE /admin/sinks/:id", "POST /admin/operators"],
     ...["POST /admin/operators/:id/rotate", "DELETE /admin/operators/:id", "POST /admin/sums/check"],
+    ...["POST /admin/sessions/end"],
     ...["POST /admin/journal/dump", "POST /admin/journal/dumped", "POST /admin/journal/drop"],
   ],
 }

@@ -326,7 +326,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   )
 
   test(
-    "a key is suspended, resumed, limited and revoked, each only when it is meant",
+    "a key is suspended, resumed, limited, rotated and revoked, each only when it is meant",
     async () => {
       await visit("#/accounts")
       await page.getByRole("link", { name: "onerror" }).click()
@@ -346,6 +346,14 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await inDialog().getByLabel("Spending limit in USD").fill("3")
       await page.keyboard.press("Enter")
       await row.getByText("of $3.00 per month").waitFor()
+      await row.getByRole("button", { name: "Rotate production" }).click()
+      await inDialog().getByLabel("The secret that it has now works for").selectOption("1")
+      await inDialog().getByRole("button", { name: "Rotate" }).click()
+      await inDialog()
+        .getByText(/^tg_live_\w{36}$/)
+        .waitFor()
+      await inDialog().getByRole("button", { name: "Done" }).click()
+      await inDialog().waitFor({ state: "detached" })
       await row.getByRole("button", { name: "Revoke production" }).click()
       await inDialog().getByText("can never be used again").waitFor()
       await inDialog().getByRole("button", { name: "Revoke" }).click()
@@ -524,6 +532,17 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       expect(await within(2_500, next)).toBeFalse()
       await hide(false)
       await next
+    },
+    TEST_MS,
+  )
+
+  test(
+    "D107 the last audit is shown, also if it was not asked for here, with who asked for it",
+    async () => {
+      await gateway.audit()
+      await visit("#/audit")
+      await page.getByText(/ by configured$/).waitFor()
+      await page.getByText("The ledger matches its journal.").waitFor()
     },
     TEST_MS,
   )

@@ -7,15 +7,16 @@ import { openDatabase } from "../../src/ledger/database/database.ts"
 import type { PriceTerms } from "../../src/ledger/entries.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { terms } from "../../src/ledger/schema/tables.ts"
-import type { GatewayProcess } from "../process/gateway-process.ts"
+import type { GatewayProcess, Variables } from "../process/gateway-process.ts"
 import { databaseVariables, readLedger, Workplace } from "../process/workplace.ts"
 import { emptyDatabase, type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { chat } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, startProvider } from "../support/provider.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { type Block, blocksOf, blocksUnder } from "./blocks.ts"
+import { blocksToRun } from "./left-out.ts"
 import { connectionOf, OlderPostgres, older } from "./older-postgres.ts"
-import { type Place, play, run } from "./shell.ts"
+import { type Said, Terminal } from "./shell.ts"
 
 /** Terms of a model that nobody has sold yet. */
 function termsOf(model: string): PriceTerms {
@@ -23,32 +24,46 @@ function termsOf(model: string): PriceTerms {
   return { family: "chat", model, upstream: "first", price }
 }
 
-/** Every command of docs/operating.md is run here, on a real gateway. */
+/** Every command of docs/operating.md is run here, in the order of the page and in one shell, on real gateways. */
 
 const PAGE = "docs/operating.md"
 const under = (section: string, language = "sh"): readonly Block[] => blocksUnder(PAGE, section, language)
-const played = new Set<string>()
+const played: string[] = []
+const place = new Workplace()
+const terminal = new Terminal({ folder: place.folder, words: { "/etc/tollgate": place.folder } })
+let gateway: GatewayProcess
+afterAll(async () => {
+  await terminal.close()
+  await place.clear()
+})
 
 /** The n-th block of a section, from 0. */
-function block(section: string, at = 0, language = "sh"): readonly Block[] {
+function block(section: string, at = 0, language = "sh"): Block {
   const found = under(section, language)[at]
   if (found === undefined) throw new Error(`${PAGE} has no such block under ${section}`)
-  played.add(`${found.language} ${found.line}`)
-  return [found]
+  const { line } = found
+  if (!played.includes(`${language} ${line}`)) played.push(`${language} ${line}`)
+  return found
+}
+const play = (section: string, at = 0): Promise<string> => terminal.play(block(section, at))
+const run = (section: string, at = 0): Promise<Said> => terminal.run(block(section, at))
+
+/** Starts a gateway, which the shell knows from then on. */
+async function start(variables: Variables = {}, token = ADMIN_TOKEN): Promise<void> {
+  gateway = await place.start(variables)
+  terminal.set({ PID: String(gateway.pid), TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: token })
+}
+
+async function stop(): Promise<void> {
+  gateway.signal("SIGTERM")
+  expect(await gateway.exited).toBe(0)
 }
 
 if (older === null) console.warn("SKIPPED: no older Postgres, so no dump is restored and no ledger is moved")
 
 describe("the embedded database, by docs/operating.md", () => {
-  const place = new Workplace()
-  let gateway: GatewayProcess
   let account: { id: string; key: string; key_id: string }
-  afterAll(() => place.clear())
 
-  const here = (env: Record<string, string> = {}): Place => ({
-    folder: place.folder,
-    env: { PID: String(gateway.pid), TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN, ...env },
-  })
   const balance = async () => (await operatorOf(gateway.url).balance(account.id)).balance
   const socket = (data_dir = place.data_dir): SocketAddress => {
     const [, , , , folder = ""] = readFileSync(
@@ -62,62 +77,31 @@ describe("the embedded database, by docs/operating.md", () => {
     expect(answer.status).toBe(200)
     await answer.bytes()
   }
-  /** Says something to the database, as nobody should. */
-  const tell = async (text: string) => {
-    const client = connect(socket(), { max: 1, onnotice: () => {} })
-    await client.unsafe(text).finally(() => client.end())
-  }
-  let at_backup = "none"
 
-  test("it is looked at while it runs, and dumped by a pg_dump that is new enough", async () => {
-    gateway = await place.start()
+  test("it is stopped, copied, and the copy brings back the ledger of that moment", async () => {
+    await start()
     account = await operatorOf(gateway.url).account()
     await call()
-    const [dump, look] = [
-      block("Backing up the embedded database", 2),
-      block("Backing up the embedded database", 3),
-    ]
-    expect(await play(block("The spool"), here()).catch(() => "no folder")).toBe("no folder")
-    if (older === null) return
-    expect(await play(look, here())).toMatch(/settled +\| +1 \|/)
-    const { code, err } = await run(dump, here())
-    if (code !== 0) expect(err).toContain("server version mismatch")
-  })
-
-  test("it is stopped and copied, and the copy brings back the ledger of that moment", async () => {
-    await play(block("Backing up the embedded database", 0), here())
+    await play("Stopping and starting")
+    expect(await gateway.exited).toBe(0)
+    await start()
+    await play("Backing up the embedded database")
     expect(await gateway.exited).toBe(0)
     expect(existsSync(join(place.folder, "backup/postgres/cluster/PG_VERSION"))).toBeTrue()
-    gateway = await place.start()
-    at_backup = await balance()
+    await start()
+    const at_backup = await balance()
     await call()
     expect(await balance()).not.toBe(at_backup)
-    await play(block("Stopping and starting"), here())
-    expect(await gateway.exited).toBe(0)
-    await play(block("Backing up the embedded database", 1), here())
-    gateway = await place.start()
+    await stop()
+    await play("Backing up the embedded database", 1)
+    await start()
     expect(await balance()).toBe(at_backup)
   })
 
-  test("its audit is clean; what was written by hand is found, and set right by the page's SQL", async () => {
-    expect((await run(block("The audit"), here())).code).toBe(0)
-    expect((await run(block("Past balances"), here({ ACCOUNT: account.id }))).code).toBe(0)
-    expect((await run(block("Sums of hours and days"), here())).code).toBe(0)
-    expect((await run(block("The months of the journal"), here())).code).toBe(0)
-    await tell(`UPDATE tollgate.accounts SET balance_nano = 1, held_nano = 2 WHERE id = '${account.id}'`)
-    expect((await run(block("The audit"), here())).code).toBe(1)
-    await tell(block("The audit", 0, "sql")[0]?.text.replaceAll(":'account'", `'${account.id}'`) ?? "")
-    expect((await run(block("The audit"), here())).code).toBe(0)
-    expect(await balance()).toBe(at_backup)
-  })
-
-  test("a client's key is replaced", async () => {
-    const said = await play(
-      block("Rotating a client's key"),
-      here({ ACCOUNT: account.id, KEY_ID: account.key_id }),
-    )
-    expect(said).toContain("production-2")
-    expect((await chat(gateway, account.key, { model: "demo-small", max_tokens: 2 })).status).toBe(401)
+  test.skipIf(older === null)("it is dumped by a pg_dump that is new enough, and looked at", async () => {
+    const { code, err } = await run("Backing up the embedded database", 2)
+    if (code !== 0) expect(err).toContain("server version mismatch")
+    expect(await play("Backing up the embedded database", 3)).toMatch(/settled +\| +1 \|/)
   })
 
   test.skipIf(older === null)(
@@ -131,20 +115,15 @@ describe("the embedded database, by docs/operating.md", () => {
         const made = await openDatabase(external.address)
         await registerTerms(made.operators, [termsOf("a"), termsOf("b")])
         await made.close()
-        const PATH = `${bin}:${process.env.PATH}`
-        for (const at of [0, 1])
-          await play(
-            block("Moving the ledger", at),
-            here({ PATH, FROM: connectionOf(socket()), TO: external.url }),
-          )
+        terminal.set({ PATH: `${bin}:${process.env.PATH}`, FROM: connectionOf(socket()), TO: external.url })
+        for (const at of [0, 1]) await play("Moving the ledger", at)
         const ledger = await readLedger(socket())
         expect(ledger).toMatchObject({ violations: [], open_holds: 0 })
         expect(ledger.calls.length).toBeGreaterThan(0)
         expect(await readLedger(external.address)).toEqual(ledger)
         if ("url" in newer.address) throw new Error("the test cluster is reached by its socket")
-        const dumped = { PATH, DATABASE_URL: external.url, RESTORED_URL: connectionOf(newer.address) }
-        await play(block("Backing up an external database", 0), here(dumped))
-        await play(block("Backing up an external database", 1), here(dumped))
+        terminal.set({ DATABASE_URL: external.url, RESTORED_URL: connectionOf(newer.address) })
+        for (const at of [0, 1]) await play("Backing up an external database", at)
         for (const address of [external.address, newer.address]) {
           const moved = await openDatabase(address)
           const [known] = await moved.operators.select({ most: max(terms.id) }).from(terms)
@@ -164,13 +143,9 @@ describe("the embedded database, by docs/operating.md", () => {
     const made = await other.start({ HOST: "127.0.0.1" })
     made.signal("SIGKILL")
     await made.exited
-    const PATH = `${older}:${process.env.PATH}`
     const to = socket(other.data_dir)
-    for (const at of [0, 1])
-      await play(
-        block("Moving the ledger", at),
-        here({ PATH, FROM: connectionOf(socket()), TO: connectionOf(to) }),
-      )
+    terminal.set({ FROM: connectionOf(socket()), TO: connectionOf(to) })
+    for (const at of [0, 1]) await play("Moving the ledger", at)
     const moved = await other.start()
     expect(moved.printed).toContain("embedded Postgres adopted")
     expect(await operatorOf(moved.url).balance(account.id)).toEqual(
@@ -200,8 +175,7 @@ describe("the embedded database, by docs/operating.md", () => {
     ]
     const kept = rows.map(({ tablename }) => tablename).filter((name) => !derived.includes(name))
     expect(named.split(" ").sort()).toEqual(kept.sort())
-    gateway.signal("SIGTERM")
-    expect(await gateway.exited).toBe(0)
+    await stop()
   })
 
   test("a cluster of another major version is refused with the words of the page, and left as it is", async () => {
@@ -215,50 +189,49 @@ describe("the embedded database, by docs/operating.md", () => {
   })
 })
 
-describe("the rotation of secrets, by docs/operating.md", () => {
-  const place = new Workplace()
-  const words = { "/etc/tollgate": place.folder, "https://api.openai.com/v1": "" }
+describe("a gateway with a configuration, by docs/operating.md", () => {
   let provider: Awaited<ReturnType<typeof startProvider>>
   let database: FreshDatabase
-  let gateway: GatewayProcess
-  const here = (env: Record<string, string> = {}): Place => ({
-    folder: place.folder,
-    env: { PID: String(gateway.pid), ...env },
-    words: { "/etc/tollgate": place.folder },
+  let account: { id: string; key: string; key_id: string }
+  const token_file = join(place.folder, "admin-token")
+  const variables = () => ({
+    ...databaseVariables(database.address),
+    TOLLGATE_ADMIN_TOKEN: "",
+    TOLLGATE_ADMIN_TOKEN_FILE: token_file,
   })
+  /** Says something to the database, as nobody should. */
+  const tell = async (text: string) => {
+    const client = connect(database.address, { max: 1, onnotice: () => {} })
+    return await client.unsafe(text).finally(() => client.end())
+  }
 
   beforeAll(async () => {
     provider = await startProvider()
-    provider.reply(json(200, chatCompletion("hello")))
+    provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
     database = await freshDatabase()
   })
   afterAll(async () => {
-    await place.clear()
+    await place.killGateways()
     await database.drop()
     await provider.stop()
   })
 
   test("a provider's key changes with the file that the configuration names", async () => {
-    const [yaml] = block("Rotating a provider's key", 0, "yaml")
-    const text = Object.entries({ ...words, "https://api.openai.com/v1": `${provider.url}/v1` }).reduce(
-      (said, [word, mine]) => said.replaceAll(word, mine),
-      yaml?.text ?? "",
-    )
+    const text = block("Rotating a provider's key", 0, "yaml")
+      .text.replaceAll("/etc/tollgate", place.folder)
+      .replaceAll("https://api.openai.com/v1", `${provider.url}/v1`)
     writeFileSync(join(place.folder, "tollgate.yaml"), text)
     writeFileSync(join(place.folder, "openai-key"), "sk-old")
-    writeFileSync(join(place.folder, "admin-token"), ADMIN_TOKEN)
-    gateway = await place.start({
-      ...databaseVariables(database.address),
-      TOLLGATE_ADMIN_TOKEN: "",
-      TOLLGATE_ADMIN_TOKEN_FILE: join(place.folder, "admin-token"),
-    })
-    const { key } = await operatorOf(gateway.url).account()
+    writeFileSync(token_file, ADMIN_TOKEN)
+    await start(variables())
+    account = await operatorOf(gateway.url).account()
     const shown = async () => {
-      await (await chat(gateway, key, { model: "gpt-5-mini" })).bytes()
+      await (await chat(gateway, account.key, { model: "gpt-5-mini" })).bytes()
       return provider.requests.at(-1)?.headers.authorization
     }
     expect(await shown()).toBe("Bearer sk-old")
-    await play(block("Rotating a provider's key"), here({ NEW_KEY: "sk-new" }))
+    terminal.set({ NEW_KEY: "sk-new" })
+    await play("Rotating a provider's key")
     await gateway.prints("its new content is in use")
     expect(await shown()).toBe("Bearer sk-new")
   })
@@ -269,22 +242,47 @@ describe("the rotation of secrets, by docs/operating.md", () => {
       return (await fetch(`${gateway.url}/admin/accounts`, { headers })).status
     }
     expect(await status(ADMIN_TOKEN)).toBe(200)
-    await play(block("Rotating the admin token"), here())
+    await play("Rotating the admin token")
     expect(await gateway.exited).toBe(0)
-    gateway = await place.start({
-      ...databaseVariables(database.address),
-      TOLLGATE_ADMIN_TOKEN: "",
-      TOLLGATE_ADMIN_TOKEN_FILE: join(place.folder, "admin-token"),
-    })
-    const token = readFileSync(join(place.folder, "admin-token"), "utf8").trim()
+    const token = readFileSync(token_file, "utf8").trim()
+    await start(variables(), token)
     expect(token.length).toBeGreaterThanOrEqual(32)
     expect([await status(ADMIN_TOKEN), await status(token)]).toEqual([401, 200])
-    gateway.signal("SIGTERM")
-    expect(await gateway.exited).toBe(0)
+  })
+
+  test("a client's key is replaced", async () => {
+    terminal.set({ ACCOUNT: account.id, KEY_ID: account.key_id })
+    const keys = (await play("Rotating a client's key")).match(/tg_live_\w{36}/g) ?? []
+    const status = async (key: string) =>
+      (await chat(gateway, key, { model: "gpt-5-mini", max_tokens: 2 })).status
+    expect(await Promise.all([account.key, ...keys].map(status))).toEqual([401, 401, 200])
+  })
+
+  test("its audit is clean; what was written by hand is found, and set right by the page's SQL", async () => {
+    const balances = () =>
+      tell(`SELECT balance_nano, held_nano FROM tollgate.accounts WHERE id = '${account.id}'`)
+    const before = await balances()
+    expect((await run("The audit")).code).toBe(0)
+    await tell(`UPDATE tollgate.accounts SET balance_nano = 1, held_nano = 2 WHERE id = '${account.id}'`)
+    expect((await terminal.run(block("The audit"))).code).toBe(1)
+    await tell(block("The audit", 0, "sql").text.replaceAll(":'account'", `'${account.id}'`))
+    expect((await run("The audit")).code).toBe(0)
+    expect(await balances()).toEqual(before)
+  })
+
+  test("months, sums and past balances are read, and the spool is empty", async () => {
+    for (const section of ["The months of the journal", "Sums of hours and days", "Past balances"])
+      await play(section)
+    const { code, out } = await run("The spool")
+    if (code === 0) expect(out).toBe("")
+    await stop()
   })
 })
 
-test.skipIf(older === null)("every block of the page was run", () => {
+test.skipIf(older === null)("every block of the page was run, in its order", () => {
   const all = blocksOf(PAGE).map(({ language, line }) => `${language} ${line}`)
-  expect([...played].sort()).toEqual(all.sort())
+  expect(played).toEqual(all)
+  expect(blocksToRun(PAGE).map(({ line }) => `sh ${line}`)).toEqual(
+    all.filter((one) => one.startsWith("sh ")),
+  )
 })

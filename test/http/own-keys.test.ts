@@ -213,6 +213,37 @@ test("D104 after a rotation both secrets work for the grace time, then only the 
   expect(await calls(last.key, second)).toBe(200)
 })
 
+test("D104 an operator rotates a customer's key in the same way, where its holders may not", async () => {
+  const { key, key_id } = await first.account("1")
+  const rotate = (body: object) => first.admin<CreatedKeyBody>("POST", `/keys/${key_id}/rotate`, body)
+  for (const gateway of [first, second]) expect(await calls(key, gateway)).toBe(200)
+  const rotated = await rotate({ keep_hours: 1 })
+  expect(rotated).toMatchObject({ id: key_id, previous_until: expect.any(String) })
+  for (const gateway of [first, second])
+    for (const secret of [key, rotated.key]) expect(await calls(secret, gateway)).toBe(200)
+  await expect(rotate({ keep_hours: 1 })).rejects.toThrow(/: 400 .*"param":"keep_hours"/)
+  const last = await rotate({ keep_hours: 0 })
+  expect(last.previous_until).toBeNull()
+  for (const gateway of [first, second]) {
+    for (const secret of [key, rotated.key]) expect(await calls(secret, gateway)).toBe(401)
+    expect(await calls(last.key, gateway)).toBe(200)
+  }
+  await first.admin("DELETE", `/keys/${key_id}`)
+  await expect(rotate({})).rejects.toThrow(/: 404 /)
+  expect(await calls(last.key)).toBe(401)
+
+  const read = () => first.admin<{ data: ChangeBody[] }>("GET", `/log?resource=${key_id}&limit=5`)
+  const { data } = await until(read, (log) => log.data.length === 5)
+  expect(data.map(({ actor, method, route, outcome }) => [actor, method, route, outcome])).toEqual([
+    ["configured", "POST", "/admin/keys/:id/rotate", "refused"],
+    ["configured", "DELETE", "/admin/keys/:id", "done"],
+    ["configured", "POST", "/admin/keys/:id/rotate", "done"],
+    ["configured", "POST", "/admin/keys/:id/rotate", "refused"],
+    ["configured", "POST", "/admin/keys/:id/rotate", "done"],
+  ])
+  for (const secret of [key, rotated.key, last.key]) expect(JSON.stringify(data)).not.toContain(secret)
+})
+
 test("D104 a revoked key is refused immediately, and the last one that works stays", async () => {
   const { key, key_id } = await customer()
   const { body: made } = await ask(key, "POST", "", {})

@@ -144,6 +144,21 @@ test("D103 another process ends the sign-in; the session is everywhere, and ends
   for (const at of [url, other_url]) expect((await session(jar, at))[0]).toBe(401)
 })
 
+test("D103 an operator ends the sessions of one person, everywhere, and nobody else's", async () => {
+  const jars = [(await signIn("read")).jar, (await signIn("read")).jar]
+  const other_jar = (await signIn("admin")).jar
+  const end = (actor: string, at: string) =>
+    operatorOf(at).admin<{ actor: string; ended: number }>("POST", "/sessions/end", { actor })
+  const { ended } = await end("oidc:read@example.com", other_url)
+  expect(ended).toBeGreaterThanOrEqual(2)
+  for (const jar of jars)
+    for (const at of [url, other_url]) expect(await session(jar, at)).toEqual([401, null])
+  expect((await session(other_jar))[0]).toBe(200)
+  expect(await end("oidc:read@example.com", url)).toEqual({ actor: "oidc:read@example.com", ended: 0 })
+  const { data } = await operatorOf(url).admin<{ data: readonly object[] }>("GET", "/log?limit=1")
+  expect(data).toMatchObject([{ route: "/admin/sessions/end", request: { actor: "oidc:read@example.com" } }])
+})
+
 test("D103 an expired session opens nothing", async () => {
   const { jar } = await signIn("admin")
   const client = connect(gateway.address, { max: 1 })

@@ -1,4 +1,4 @@
-import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
+import { and, desc, eq, isNull, lt, lte, or, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Period, Tags } from "../../wire/call.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
@@ -55,6 +55,20 @@ export interface NewKey {
 export interface KeyChange extends Partial<Omit<NewKey, "id" | "account_id" | "hash" | "prefix">> {
   readonly suspended?: boolean
 }
+
+export interface SecretChange {
+  readonly id: string
+  /** SHA-256 of the new secret, in hex. */
+  readonly hash: string
+  readonly prefix: string
+  /** Time for which the secret before it also works. */
+  readonly keep_hours: number
+}
+
+export type RotationResult =
+  | { readonly outcome: "done"; readonly key: Key }
+  /** `rotating`: the secret before an earlier rotation still works. `no_key`: also of one that is revoked. */
+  | { readonly outcome: "rotating" | "no_key" }
 
 export type KeyResult =
   | { readonly outcome: "created" | "known"; readonly key: Key }
@@ -284,6 +298,41 @@ export async function listKeys(
     .orderBy(desc(k.id))
     .limit(page.limit + 1)
   return paged(rows.map(keyOf), page)
+}
+
+/** Replaces the secret of a key that is not revoked. Rejects with `AccountMoving` during a move (D76). */
+export function rotateKey(database: PostgresJsDatabase, change: SecretChange): Promise<RotationResult> {
+  return database.transaction(async (transaction) =>
+    (await lockOwner(transaction, change.id)) === null
+      ? { outcome: "no_key" }
+      : replaceSecret(transaction, change),
+  )
+}
+
+/**
+ * Replaces the secret of a key, whose id, limit, budgets and usage stay (D104). The one before it works for `keep_hours` more, older ones
+ * no longer. The new version of the key's rules makes every gateway look up the secrets that it remembers. Needs the account's lock.
+ */
+export async function replaceSecret(
+  transaction: KeyStatements,
+  { id, hash, prefix, keep_hours }: SecretChange,
+): Promise<RotationResult> {
+  const now = sql.raw("statement_timestamp()")
+  const has_one = or(isNull(keys.previous_until), lte(keys.previous_until, now))
+  const replaced = await transaction
+    .update(keys)
+    .set({
+      hash,
+      prefix,
+      labels_version: sql`${keys.labels_version} + 1`,
+      previous_hash: keep_hours > 0 ? sql`${keys.hash}` : null,
+      previous_until: keep_hours > 0 ? sql`${now} + make_interval(hours => ${keep_hours}::int)` : null,
+    })
+    .where(and(eq(keys.id, id), isNull(keys.revoked_at), keep_hours > 0 ? has_one : undefined))
+    .returning({ id: keys.id })
+  const key = await getKey(transaction, id)
+  if (key === null || key.revoked_at !== null) return { outcome: "no_key" }
+  return replaced.length > 0 ? { outcome: "done", key } : { outcome: "rotating" }
 }
 
 /** Revokes a key for every request that arrives from now on (D26); a second time changes nothing. False when there is no such key. Rejects with `AccountMoving` during a move (D76). */

@@ -134,6 +134,16 @@ export async function actorOfSession(database: PostgresJsDatabase, hash: string)
   return found
 }
 
+/** Ends every session that this name has opened; how many were open. */
+export async function endSessionsOf(database: PostgresJsDatabase, actor: string): Promise<number> {
+  const s = console_sessions
+  const ended = await database
+    .delete(s)
+    .where(eq(s.actor, actor))
+    .returning({ is_open: sql<boolean>`${s.expires_at} > now()` })
+  return ended.filter(({ is_open }) => is_open).length
+}
+
 /** Ends a session; does nothing if there is none. */
 export async function endSession(database: PostgresJsDatabase, hash: string): Promise<void> {
   await database.delete(console_sessions).where(eq(console_sessions.hash, hash))

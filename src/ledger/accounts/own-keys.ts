@@ -3,7 +3,16 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Owner } from "../entries.ts"
 import { budgets } from "../schema/budgets.ts"
 import { accounts, keys } from "../schema/tables.ts"
-import { getKey, insertKey, type Key, type KeyStatements, lockAccount, type NewKey } from "./keys.ts"
+import {
+  getKey,
+  insertKey,
+  type Key,
+  type KeyStatements,
+  lockAccount,
+  type NewKey,
+  replaceSecret,
+  type SecretChange,
+} from "./keys.ts"
 
 /** The key that asks for a change of keys. */
 export type KeyHolder = Pick<Owner, "account_id" | "key_id">
@@ -34,15 +43,6 @@ export type OwnKeyResult =
 
 export type OwnKeyOrder = Omit<NewKey, "account_id">
 
-export interface SecretChange {
-  readonly id: string
-  /** SHA-256 of the new secret, in hex. */
-  readonly hash: string
-  readonly prefix: string
-  /** Time for which the secret before it also works. */
-  readonly keep_hours: number
-}
-
 /** Maximum number of an account's keys that are neither revoked nor expired, or not older than a day, if its holders make them. */
 export const MAX_OWN_KEYS = 100
 
@@ -71,33 +71,15 @@ export function makeOwnKey(
   })
 }
 
-/**
- * Replaces the secret of a key, whose id, limit, budgets and usage stay. The one before it works for `keep_hours` more, older ones
- * no longer. The new version of the key's rules makes every gateway look up the secrets that it remembers.
- */
+/** Replaces the secret of a key by another one, as an operator can too. */
 export function rotateOwnKey(
   database: PostgresJsDatabase,
   holder: KeyHolder,
-  { id, hash, prefix, keep_hours }: SecretChange,
+  change: SecretChange,
 ): Promise<OwnKeyResult> {
   return changing(database, holder, async (transaction, actor) => {
-    const key = await otherKey(transaction, actor, id)
-    if (typeof key === "string") return key
-    const { account_id } = holder
-    const has_two = and(eq(keys.id, id), sql`${keys.previous_until} > ${NOW}`)
-    if (keep_hours > 0 && (await count(transaction, account_id, has_two)) > 0) return "rotating"
-    await transaction
-      .update(keys)
-      .set({
-        hash,
-        prefix,
-        labels_version: sql`${keys.labels_version} + 1`,
-        previous_hash: keep_hours > 0 ? sql`${keys.hash}` : null,
-        previous_until: keep_hours > 0 ? sql`${NOW} + make_interval(hours => ${keep_hours}::int)` : null,
-      })
-      .where(eq(keys.id, id))
-    const rotated = await getKey(transaction, id)
-    return rotated === null ? "no_key" : { outcome: "done", key: rotated }
+    const key = await otherKey(transaction, actor, change.id)
+    return typeof key === "string" ? key : replaceSecret(transaction, change)
   })
 }
 

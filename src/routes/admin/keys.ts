@@ -7,9 +7,10 @@ import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { invalidRequest } from "../../wire/fault.ts"
 import { checkLabels } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
+import { KEEP_HOURS, Rotation } from "../../wire/sinks.ts"
 import { createdKeyBody, keyBody, pageBody } from "../record-bodies.ts"
 import { keyExample, keyListed, NO_ACCOUNT, NO_KEY, ofOperators } from "../reference/examples.ts"
-import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
+import { answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
@@ -47,6 +48,17 @@ export function keyRoutes({ ledger }: Operators) {
       },
       changing,
     )
+    .post(
+      "/keys/:id/rotate",
+      async ({ params: { id }, body: { keep_hours } }) => {
+        const { secret, ...change } = newSecretOf(id, keep_hours)
+        const rotated = await ledger.rotateKey(change)
+        if (rotated.outcome !== "done")
+          throw rotated.outcome === "rotating" ? stillRotating() : errorOf(NO_WORKING_KEY)
+        return createdKeyBody(rotated.key, secret)
+      },
+      rotating,
+    )
     .delete(
       "/keys/:id",
       async ({ params: { id }, status }) => {
@@ -66,6 +78,12 @@ export function newKeyOf(body: Static<typeof NewKey>) {
   return { secret, order: { id, name, ...limits, hash: hashOf(secret), prefix: prefixOf(secret) } }
 }
 
+/** A new secret for a key, and the ledger's order to replace the one before it. */
+export function newSecretOf(id: string, keep_hours = KEEP_HOURS) {
+  const secret = makeKey()
+  return { secret, id, keep_hours, hash: hashOf(secret), prefix: prefixOf(secret) }
+}
+
 /** The fields about tags (D94) as the ledger has them; an absent one stays absent. */
 function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof KeyChange>, TagField>) {
   if (labels) checkLabels(labels)
@@ -77,6 +95,12 @@ function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof K
 }
 
 type TagField = "labels" | "required_tags" | "client_tags"
+
+export const stillRotating = () =>
+  invalidRequest(
+    "The secret before the last rotation still works. Wait until previous_until, or rotate with keep_hours 0, which ends both secrets.",
+    "keep_hours",
+  )
 
 export const otherKey = () =>
   invalidRequest(
@@ -97,13 +121,23 @@ function madeKey(result: KeyResult) {
   }
 }
 
+export const ROTATIONS = shown(Rotation, {
+  "A day for both": {},
+  "The old one ends immediately": { keep_hours: 0 },
+})
+export const NEW_SECRET = "The key with its new secret. Store it: it is not shown again."
+const withSecret = { ...keyExample, key: "tg_live_8Fq2…" }
+export const rotated = {
+  "Both work": { ...withSecret, previous_until: "2026-11-22T09:30:00.000Z" },
+  "The old one has ended": withSecret,
+}
+
 const plain: CreatedKeyBody = {
-  ...keyExample,
+  ...withSecret,
   name: null,
   models: null,
   spending_limit: null,
   group: null,
-  key: "tg_live_8Fq2…",
 }
 
 const creating = ofOperators({
@@ -174,6 +208,22 @@ const changing = ofOperators({
     "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
   invalid: "suspended",
   errors: [NO_KEY],
+})
+
+const NO_WORKING_KEY = notFound("No key has this id, or it is revoked.")
+
+const rotating = ofOperators({
+  params: pathId("The key's id."),
+  body: ROTATIONS,
+  response: { 200: answer(NEW_SECRET, CreatedKeyBody, rotated) },
+
+  operationId: "rotateKey",
+  tag: "Accounts",
+  summary: "Rotate a key",
+  description:
+    "Gives the key a new secret. The id, the limits, the budgets and the usage of the key stay. The secret before works for `keep_hours` more. While an earlier secret still works, only a rotation with `keep_hours` 0 is possible, which ends both.",
+  invalid: "keep_hours",
+  errors: [NO_WORKING_KEY],
 })
 
 const revoking = ofOperators({

@@ -4,7 +4,14 @@ import { hashOf, makeKey, OPERATOR_PREFIX } from "../../admission/key.ts"
 import { checkExpiry } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
-import { NewOperator, OperatorBody, OperatorRotation, OperatorWithTokenBody } from "../../wire/operators.ts"
+import {
+  EndedSessionsBody,
+  NewOperator,
+  OperatorBody,
+  OperatorRotation,
+  OperatorWithTokenBody,
+  SessionsEnd,
+} from "../../wire/operators.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { operatorBody, pageBody } from "../record-bodies.ts"
 import { ofOperators } from "../reference/examples.ts"
@@ -12,7 +19,7 @@ import { answer, errorOf, found, notFound, page, shown } from "../reference/oper
 import { NAMES } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/operators`: people and programs with tokens of their own (D101). */
+/** `/admin/operators`: people and programs with tokens of their own (D101), and `/admin/sessions/end`. */
 export function operatorRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-operators" })
     .post(
@@ -52,6 +59,11 @@ export function operatorRoutes({ ledger }: Operators) {
         return status(204, undefined)
       },
       revoking,
+    )
+    .post(
+      "/sessions/end",
+      async ({ body: { actor } }) => ({ actor, ended: await ledger.endSessionsOf(actor) }),
+      endingSessions,
     )
 }
 
@@ -132,4 +144,24 @@ const revoking = ofOperators({
   description:
     "Every request that arrives after this response gets a 401, also in a session of the console. The operator stays in the list and in the log. Revoking a revoked token changes nothing.",
   errors: [NO_OPERATOR],
+})
+
+const endingSessions = ofOperators({
+  body: shown(SessionsEnd, {
+    person: { actor: "oidc:ann@example.com" },
+    configured: { actor: "configured" },
+  }),
+  response: {
+    200: answer("How many sessions were open.", EndedSessionsBody, {
+      person: { actor: "oidc:ann@example.com", ended: 2 },
+      configured: { actor: "configured", ended: 0 },
+    }),
+  },
+
+  operationId: "endSessions",
+  tag: "Operators",
+  summary: "End the console's sessions of an operator or a person",
+  description:
+    "Every request in one of these sessions gets a 401 from then on, at every gateway. Signing in again is possible: revoke the operator's token, or take the person's role away at the OpenID provider first.",
+  invalid: "actor",
 })

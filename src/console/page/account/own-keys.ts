@@ -7,15 +7,8 @@ import { filled, openDialog } from "../form.ts"
 import { ago, brief, none } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
-import { LOST, limitFields, limitIn, limitOf, newKey, stateOf } from "../views/keys.ts"
+import { LOST, limitFields, limitIn, limitOf, newKey, rotateKey, stateOf } from "../views/keys.ts"
 import { askOwn, forgetKey, tellOwn, useKey } from "./own-api.ts"
-
-const GRACE = [
-  ["24", "a day"],
-  ["1", "an hour"],
-  ["168", "a week"],
-  ["0", "no longer"],
-] as const
 
 /** The keys of the account. Where the operator allows it, they can be made, rotated and revoked (D104). */
 export function ownKeys(visit: Visit, account: Promise<OwnAccount>): ViewPart {
@@ -61,20 +54,12 @@ function actions(key: KeyBody, done: () => void, own_id: string | null): Child {
   if (own_id === null || state === "revoked" || state === "expired") return none()
   const { id, prefix } = key
   const name = key.name ?? prefix
-  const rotate = () =>
-    openDialog({
-      title: "Rotate key",
-      text: el("p", named(name), " gets a new secret. Its limit, its budgets and its usage stay."),
-      fields: [{ name: "keep_hours", label: "The secret that it has now works for", kind: GRACE }],
-      submit: "Rotate",
-      async act({ keep_hours }) {
-        const asked = { keep_hours: Number(keep_hours) }
-        const rotated = await tellOwn<CreatedKeyBody>("POST", `/keys/${id}/rotate`, asked)
-        if (id === own_id) useKey(rotated.key)
-        return newKey(rotated.key)
-      },
-      done,
-    })
+  const tellRotated = async (body: object) => {
+    const rotated = await tellOwn<CreatedKeyBody>("POST", `/keys/${id}/rotate`, body)
+    if (id === own_id) useKey(rotated.key)
+    return rotated
+  }
+  const rotate = () => rotateKey(name, tellRotated, done)
   const revoke = () =>
     openDialog({
       title: "Revoke key",

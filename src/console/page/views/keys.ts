@@ -10,6 +10,14 @@ import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
 import { suspend } from "./suspend.ts"
 
+/** Hours for which a replaced secret works. */
+const GRACE = [
+  ["24", "a day"],
+  ["1", "an hour"],
+  ["168", "a week"],
+  ["0", "no longer"],
+] as const
+
 const MEANINGS = {
   active: "Its calls are accepted.",
   suspended: "Its new calls are refused until it is resumed.",
@@ -101,6 +109,7 @@ function actions(key: KeyBody, done: () => void): Child {
       act: (values) => tell("PATCH", path, tagRules(values)),
       done,
     })
+  const rotate = () => rotateKey(name, (body) => tell("POST", `${path}/rotate`, body), done)
   const revoke = () =>
     openDialog({
       title: "Revoke key",
@@ -119,6 +128,7 @@ function actions(key: KeyBody, done: () => void): Child {
     rowButton(suspended ? "Resume" : "Suspend", name, () => suspend("key", path, name, suspended, done)),
     rowButton("Limit", name, limit),
     rowButton("Tags", name, tag),
+    rowButton("Rotate", name, rotate),
     rowButton("Revoke", name, revoke),
   )
 }
@@ -147,6 +157,22 @@ async function createKey(account_id: string, done: () => void): Promise<void> {
       if (!("key" in created)) return el("p.fault", { role: "alert" }, LOST)
       return newKey(created.key)
     },
+    done,
+  })
+}
+
+/** Gives a key a new secret, and shows it. */
+export function rotateKey(
+  name: string,
+  rotate: (body: object) => Promise<CreatedKeyBody>,
+  done: () => void,
+): void {
+  openDialog({
+    title: "Rotate key",
+    text: el("p", named(name), " gets a new secret. Its limit, its budgets and its usage stay."),
+    fields: [{ name: "keep_hours", label: "The secret that it has now works for", kind: GRACE }],
+    submit: "Rotate",
+    act: async ({ keep_hours }) => newKey((await rotate({ keep_hours: Number(keep_hours) })).key),
     done,
   })
 }
