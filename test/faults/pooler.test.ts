@@ -5,9 +5,10 @@ import { connectDatabase, openDatabase } from "../../src/ledger/database/databas
 import { readVersion } from "../../src/ledger/database/migration.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
 import { printUsd } from "../../src/money.ts"
+import type { GatewayProcess } from "../process/gateway-process.ts"
 import { Workplace } from "../process/workplace.ts"
 import { emptyDatabase } from "../support/database.ts"
-import { chat, configFor, until, untilIs } from "../support/gateway.ts"
+import { CHAT, chat, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { PgBouncer, poolerless } from "../support/pgbouncer.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
@@ -16,6 +17,7 @@ import { Random } from "./random.ts"
 
 /** Debian's PgBouncer in transaction mode between the gateways and their Postgres, as docs/deploying.md says. */
 
+const DAY_MS = 86_400_000
 const is_absent = poolerless("gateways work through a transaction pooler, and start over a single connection")
 
 let drop: () => Promise<void>
@@ -98,7 +100,7 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     for (const place of places) closing.defer(() => place.clear())
     const gateways = await Promise.all(
       places.map((place) => {
-        place.configure(configFor(provider.url))
+        place.configure(configFor(provider.url, { tags: ["team"] }))
         return place.start({ DATABASE_URL: pooled.url })
       }),
     )
@@ -121,6 +123,8 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     expect(statuses).toEqual(statuses.map(() => 200))
     expect(await settledBalance(rich.id)).toMatchObject({ balance: "10.9988", held: "0" })
 
+    await sellByAllParts(gateways)
+
     // Enough to hold five calls at once.
     const POOR_NANO = 20_150_000n
     const poor = await operator.account(printUsd(POOR_NANO))
@@ -134,7 +138,7 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     expect(await settledBalance(poor.id)).toMatchObject({ balance: left, held: "0" })
     expect((await operator.audit()).violations).toEqual([])
     const ids = (await operator.calls("?limit=200")).map(({ id }) => String(id))
-    expect(ids.length).toBe(PAID + served)
+    expect(ids.length).toBe(PAID + served + LABELLED)
     await until(
       () => ids.filter((id) => !receiver.taken.has(id)),
       (missing) => missing.length === 0,
@@ -145,3 +149,51 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     }
   })
 })
+
+/** Calls that `sellByAllParts` makes. */
+const LABELLED = 3
+
+/** D94, D98, D99, D110: end users with a rate limit each, a price list, and sums for a provider's report, by both gateways. */
+async function sellByAllParts(gateways: readonly GatewayProcess[]): Promise<void> {
+  const [one, other] = gateways
+  if (one === undefined || other === undefined) throw new Error("there are two gateways")
+  const { admin, account, callOf } = operatorOf(one.url)
+  const { id, key } = await account("1")
+  const rate = { name: "Rate", selector: "end_user", unit: "requests", amount: "2", per: "minute" }
+  await admin("POST", `/accounts/${id}/budgets`, rate)
+  const list = { name: "Partners", prices: [{ model: CHAT, prices: { input: "2", output: "8" } }] }
+  const made = await admin<{ id: string }>("POST", "/price-lists", list)
+  await admin("POST", `/price-lists/${made.id}/assignments`, { account_id: id })
+  const callBy = (gateway: GatewayProcess, end_user: string) =>
+    chat(
+      gateway,
+      key,
+      {},
+      {
+        headers: {
+          authorization: `Bearer ${key}`,
+          "content-type": "application/json",
+          "x-tollgate-end-user": end_user,
+          "x-tollgate-tags": "team=search",
+        },
+      },
+    )
+  const first = await callBy(one, "ann")
+  expect((await callOf(first)).charge).toBe("0.00006")
+  const statuses = [first.status, (await callBy(other, "ann")).status, (await callBy(one, "ann")).status]
+  expect([...statuses, (await callBy(other, "bob")).status]).toEqual([200, 200, 429, 200])
+  const { data } = await admin<{ data: { name: string; calls: number }[] }>(
+    "GET",
+    `/usage?by=end_user&account=${id}`,
+  )
+  expect(data.map(({ name, calls }) => [name, calls]).sort()).toEqual([
+    ["ann", 2],
+    ["bob", 1],
+  ])
+  const [from, to] = [-DAY_MS, DAY_MS].map((ms) => new Date(Date.now() + ms).toISOString())
+  const sums = await admin<{ data: { calls: number }[] }>(
+    "GET",
+    `/reconciliation?upstream=first&step=day&from=${from}&to=${to}`,
+  )
+  expect(sums.data.reduce((all, { calls }) => all + calls, 0)).toBeGreaterThanOrEqual(LABELLED)
+}

@@ -10,6 +10,7 @@ import { chatBody } from "../support/request.ts"
 
 const RULES = { tags: ["feature"] }
 const CHARGE = "0.00003"
+const DAY_MS = 86_400_000
 
 const databases: FreshDatabase[] = []
 const gateways: TestGateway[] = []
@@ -102,4 +103,23 @@ test("D94 a client sees the end users of its own account, and one that is forgot
   await both.admin("POST", `/accounts/${accounts[1]?.id}/forget-end-user`, { end_user: "ann" })
   expect(await own(0)).toEqual(["ann"])
   expect(await own(1)).toEqual(["bob", null])
+})
+
+test("D98 the calls of both shards are our side of a comparison with a provider's usage", async () => {
+  const now_ms = Date.now()
+  const from_ms = now_ms - (now_ms % DAY_MS)
+  const query = new URLSearchParams({
+    upstream: "first",
+    step: "day",
+    from: new Date(from_ms - DAY_MS).toISOString(),
+    to: new Date(from_ms + DAY_MS).toISOString(),
+  })
+  const { data } = await both.admin<{ data: { calls: number; prompt_tokens: number }[] }>(
+    "GET",
+    `/reconciliation?${query}`,
+  )
+  const sum = (of: (sums: (typeof data)[number]) => number) => data.reduce((all, one) => all + of(one), 0)
+  const made = (await both.calls("?limit=1000")).length
+  expect(made).toBeGreaterThan(3)
+  expect([sum(({ calls }) => calls), sum(({ prompt_tokens }) => prompt_tokens)]).toEqual([made, 10 * made])
 })
