@@ -9,18 +9,10 @@ import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { CreatedKeyBody, KeyBody, NewKey } from "../wire/admin.ts"
 import { PageQuery, pageOf } from "../wire/admin-query.ts"
-import { invalidRequest } from "../wire/fault.ts"
+import { invalidRequest, takenId } from "../wire/fault.ts"
 import { pathId } from "../wire/parameter.ts"
 import { begin, ending, keepBody } from "./admin/change-log.ts"
-import {
-  NEW_SECRET,
-  newKeyOf,
-  newSecretOf,
-  otherKey,
-  ROTATIONS,
-  rotated,
-  stillRotating,
-} from "./admin/keys.ts"
+import { NEW_SECRET, newKeyOf, newSecretOf, ROTATIONS, rotated, stillRotating } from "./admin/keys.ts"
 import type { Operators } from "./admin/operators.ts"
 import { inFormat } from "./list-formats.ts"
 import { createdKeyBody, keyBody, pageBody } from "./record-bodies.ts"
@@ -138,7 +130,7 @@ function changed(result: OwnKeyResult) {
     case "no_key":
       throw errorOf(NO_OWN_KEY)
     case "conflict":
-      throw otherKey()
+      throw takenId("key")
     case "rotating":
       throw stillRotating()
     case "too_many":

@@ -46,6 +46,14 @@ export function invalidRequest(message: string, param?: string): GatewayError {
   return new GatewayError("invalid_request", { message, ...(param !== undefined && { param }) })
 }
 
+/** `invalid_request` for an id of the caller's that is taken by another account. */
+export function takenId(what: string): GatewayError {
+  return invalidRequest(
+    `A ${what} of another account already has this id. Nothing was changed. Use a new id for a new ${what}.`,
+    "id",
+  )
+}
+
 /** `invalid_request` for a field or parameter that is not what was `expected`. */
 export function invalidField(param: string, expected: string): GatewayError {
   return invalidRequest(`\`${param}\`: expected ${expected}.`, param)

@@ -8,7 +8,7 @@ import { BudgetLogQuery, PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { type BudgetPeriod, type BudgetUnit, parseAmount } from "../../wire/budget.ts"
 import { BudgetBody, BudgetChangeBody, BudgetReset, checkUntil, NewBudget } from "../../wire/budget-bodies.ts"
 import { BudgetLogBody } from "../../wire/events.ts"
-import { EXPECTED, invalidField, invalidRequest } from "../../wire/fault.ts"
+import { EXPECTED, invalidField, invalidRequest, takenId } from "../../wire/fault.ts"
 import { isTagName, isTagValue } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { budgetLogBody } from "../event-body.ts"
@@ -168,10 +168,7 @@ function madeBudget(result: BudgetResult) {
         `This account has ${MAX_EACH} budgets of each end user or of each value of a tag, the most that one can have. Nothing was changed.`,
       )
     case "conflict":
-      throw invalidRequest(
-        "A budget of another account already has this id. Nothing was changed. Use a new id for a new budget.",
-        "id",
-      )
+      throw takenId("budget")
   }
 }
 

@@ -7,7 +7,7 @@ import { isFree } from "../../money.ts"
 import { EXPIRY } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CustomerPriceBody, CustomerPriceEnd, NewCustomerPrice } from "../../wire/customer-prices.ts"
-import { invalidField, invalidRequest } from "../../wire/fault.ts"
+import { invalidField, invalidRequest, takenId } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { customerPriceBody, pageBody } from "../record-bodies.ts"
 import { customerPriceExample, NO_ACCOUNT, NO_CUSTOMER_PRICE, ofOperators } from "../reference/examples.ts"
@@ -120,10 +120,7 @@ function priceSet(result: CustomerPriceResult) {
     case "too_many":
       throw PRICE_ERRORS[result.outcome]()
     case "conflict":
-      throw invalidRequest(
-        "A price of another account already has this id. Nothing was changed. Use a new id for a new price.",
-        "id",
-      )
+      throw takenId("price")
   }
 }
 

@@ -4,7 +4,7 @@ import { hashOf, makeKey, prefixOf } from "../../admission/key.ts"
 import type { KeyResult } from "../../ledger/accounts/keys.ts"
 import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, NewKey } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
-import { invalidRequest } from "../../wire/fault.ts"
+import { invalidRequest, takenId } from "../../wire/fault.ts"
 import { checkLabels } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { KEEP_HOURS, Rotation } from "../../wire/sinks.ts"
@@ -102,12 +102,6 @@ export const stillRotating = () =>
     "keep_hours",
   )
 
-export const otherKey = () =>
-  invalidRequest(
-    "A key of another account already has this id. Nothing was changed. Use a new id for a new key.",
-    "id",
-  )
-
 /** The key in the ledger, or the error if none was created. */
 function madeKey(result: KeyResult) {
   switch (result.outcome) {
@@ -117,7 +111,7 @@ function madeKey(result: KeyResult) {
     case "no_account":
       throw errorOf(NO_ACCOUNT)
     case "conflict":
-      throw otherKey()
+      throw takenId("key")
   }
 }
 
