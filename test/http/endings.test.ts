@@ -12,18 +12,21 @@ import {
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import {
+  BROKEN,
   CANARY,
+  CHARGED,
   errorEvent,
   estimated,
   expectCut,
   expectLedger,
   expectSent,
   expectSides,
-  type LedgerCall,
+  holdsFor,
   NO_COMMENTS,
   openStage,
+  type Row,
   released,
-  type Sees,
+  SENTENCE,
   seesError,
   seesStream,
   settled,
@@ -32,15 +35,7 @@ import {
 
 /** How a stream ends (D8, D10, D31, D36): what the client is shown last, what becomes of the provider, and what it costs. */
 
-/** 44 bytes: 11 tokens when they must be estimated. */
-const SENTENCE = "The quick brown fox jumps over the lazy dog."
 const DONE = "data: [DONE]\n\n"
-const CHARGED = settled("0.00003", [10, 0, 5])
-const BROKEN = errorEvent(
-  "upstream_error",
-  "api_error",
-  "The provider failed to complete the request. Retry the request.",
-)
 const LATE = errorEvent(
   "upstream_timeout",
   "timeout_error",
@@ -75,11 +70,9 @@ const stage = await openStage((url) => ({
 }))
 afterAll(() => stage.close())
 
-type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
-
 function holds(rows: readonly Row[], chat_model = "chat-model", n = 1): void {
   const body = chatBody({ stream: true, model: chat_model, ...(n > 1 && { n }) })
-  test.each(rows)("%s", (_, script, sees, recorded) => expectSides(stage, { script, body }, sees, recorded))
+  holdsFor(stage, rows, body)
 }
 
 /** A clean end of the body without `[DONE]`, after exactly these bytes. */

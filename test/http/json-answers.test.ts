@@ -21,11 +21,14 @@ import {
   expectLedger,
   expectSent,
   expectSides,
+  holdsFor,
   type LedgerCall,
   NO_COMMENTS,
   openStage,
+  passed,
+  type Row,
   released,
-  type Sees,
+  SENTENCE,
   seesError,
   seesJson,
   seesStream,
@@ -36,8 +39,6 @@ import { INVALID_USAGE } from "./usages.ts"
 
 /** The rulings on JSON answers as both sides see them: what is usage, what is output, what is an answer at all. */
 
-/** 44 bytes: 11 tokens when they must be estimated. */
-const SENTENCE = "The quick brown fox jumps over the lazy dog."
 const DONE = "data: [DONE]\n\n"
 const DEEP = `{"choices":[{"message":{"content":${"[".repeat(30_000)}${"]".repeat(30_000)}}}]}`
 const RESPONSE_LIMIT = 65_536
@@ -60,22 +61,7 @@ const stage = await openStage((url) => ({
 }))
 afterAll(() => stage.close())
 
-type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
-
-function holds(rows: readonly Row[], body: object = chatBody()): void {
-  test.each(rows)("%s", (_, script, sees, recorded) => expectSides(stage, { script, body }, sees, recorded))
-}
-
-/** A row whose answer the client gets as it is. */
-function passed(
-  name: string,
-  body: unknown,
-  recorded: LedgerCall,
-  headers: Record<string, string> = {},
-): Row {
-  const text = typeof body === "string" ? body : JSON.stringify(body)
-  return [name, json(200, text, headers), seesJson(text), recorded]
-}
+const holds = (rows: readonly Row[], body?: object) => holdsFor(stage, rows, body)
 
 /** A completion that says `SENTENCE` and whose usage is the JSON text given. */
 function withUsage(text: string): string {

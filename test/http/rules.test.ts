@@ -15,19 +15,23 @@ import {
 import { chatBody } from "../support/request.ts"
 import { send } from "./client.ts"
 import {
+  BROKEN,
   CANARY,
-  errorEvent,
   estimated,
   expectCut,
   expectLedger,
   expectSent,
   expectSides,
-  type LedgerCall,
+  holdsFor,
   NO_COMMENTS,
   openStage,
+  passed,
   RESERVED,
+  type Row,
   released,
+  SENTENCE,
   type Sees,
+  STREAM,
   type Stage,
   seesError,
   seesJson,
@@ -38,15 +42,7 @@ import {
 
 /** Sections 1, 4.1, 6 and 7 of the specification, sentence by sentence, over real sockets on both sides. */
 
-/** 44 bytes: 11 tokens when they must be estimated (rules 2, 4, 5). */
-const SENTENCE = "The quick brown fox jumps over the lazy dog."
-const STREAM = chatBody({ stream: true })
 const DONE = "data: [DONE]\n\n"
-const BROKEN = errorEvent(
-  "upstream_error",
-  "api_error",
-  "The provider failed to complete the request. Retry the request.",
-)
 
 const stage = await openStage((url) => ({
   stream: { ...NO_COMMENTS.stream, stall: "1s" },
@@ -65,31 +61,14 @@ const stage = await openStage((url) => ({
 }))
 afterAll(() => stage.close())
 
+const holdsForStreams = (rows: readonly Row[]) => holdsFor(stage, rows, STREAM)
+const holdsForJson = (rows: readonly Row[]) => holdsFor(stage, rows)
+
 function noContent(headers = {}): Script {
   return async (exchange) => {
     await exchange.head(204, headers, { length: 0 })
     await exchange.end()
   }
-}
-
-type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
-
-function holdsForStreams(rows: readonly Row[]): void {
-  test.each(rows)("%s", async (_, script, sees, recorded) => {
-    await expectSides(stage, { script, body: STREAM }, sees, recorded)
-  })
-}
-
-function holdsForJson(rows: readonly Row[]): void {
-  test.each(rows)("%s", async (_, script, sees, recorded) => {
-    await expectSides(stage, { script }, sees, recorded)
-  })
-}
-
-/** A row whose answer the client gets as it is. */
-function passed(name: string, body: unknown, recorded: LedgerCall): Row {
-  const text = typeof body === "string" ? body : JSON.stringify(body)
-  return [name, json(200, text), seesJson(text), recorded]
 }
 
 describe("spec 1 the service", () => {

@@ -1,4 +1,4 @@
-import { expect } from "bun:test"
+import { expect, test } from "bun:test"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
 import type { Answer } from "../support/answer.ts"
@@ -11,6 +11,7 @@ import {
   until,
 } from "../support/gateway.ts"
 import {
+  json,
   type Provider,
   type RecordedRequest,
   type Script,
@@ -25,6 +26,17 @@ export const NO_COMMENTS = { stream: { keepalive: "60s", commit_after: "60s", st
 
 /** What `chatBody()` holds: its prompt's 35 bytes at 1,000 nano-USD, 1,000 output tokens at 4,000. */
 export const RESERVED = "0.004035"
+
+/** 44 bytes: 11 tokens when they must be estimated (rules 2, 4, 5). */
+export const SENTENCE = "The quick brown fox jumps over the lazy dog."
+export const STREAM = chatBody({ stream: true })
+/** Charged for valid usage of 10 prompt and 5 completion tokens. */
+export const CHARGED = settled("0.00003", [10, 0, 5])
+export const BROKEN = errorEvent(
+  "upstream_error",
+  "api_error",
+  "The provider failed to complete the request. Retry the request.",
+)
 
 /** One call to make: what the client says, what the provider answers, and what the account has. */
 export interface Trial {
@@ -283,6 +295,25 @@ export async function expectSides(stage: Stage, trial: Trial, sees: Sees, record
   sees(sides)
   expectSent(sides, trial.body ?? chatBody())
   expectLedger(sides, recorded)
+}
+
+/** What the provider answers to a call, what its client sees, and what the ledger has. */
+export type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
+
+/** A test for each row. */
+export function holdsFor(stage: Stage, rows: readonly Row[], body: object = chatBody()): void {
+  test.each(rows)("%s", (_, script, sees, recorded) => expectSides(stage, { script, body }, sees, recorded))
+}
+
+/** A row whose JSON answer the client gets as it is. */
+export function passed(
+  name: string,
+  body: unknown,
+  recorded: LedgerCall,
+  headers: Record<string, string> = {},
+): Row {
+  const text = typeof body === "string" ? body : JSON.stringify(body)
+  return [name, json(200, text, headers), seesJson(text), recorded]
 }
 
 /** The gateway closed the connection of the last answer. */

@@ -17,15 +17,20 @@ import {
 import { chatBody } from "../support/request.ts"
 import { type Client, send } from "./client.ts"
 import {
+  CHARGED,
   estimated,
   expectLedger,
   expectSent,
   expectSides,
+  holdsFor,
   type LedgerCall,
   NO_COMMENTS,
   openStage,
+  type Row,
   released,
+  SENTENCE,
   type Sees,
+  STREAM,
   seesStream,
   settled,
   streamText,
@@ -34,13 +39,9 @@ import { INVALID_USAGE } from "./usages.ts"
 
 /** The rulings on streams as both sides see them: what is usage, what is output, and which bytes pass. */
 
-/** 44 bytes: 11 tokens when they must be estimated. */
-const SENTENCE = "The quick brown fox jumps over the lazy dog."
-const STREAM = chatBody({ stream: true })
 /** Its usage is shown, wherever it stands. */
 const WITH_USAGE = chatBody({ stream: true, stream_options: { include_usage: true } })
 const DONE = "data: [DONE]\n\n"
-const CHARGED = settled("0.00003", [10, 0, 5])
 
 const stage = await openStage(() => ({
   ...NO_COMMENTS,
@@ -52,11 +53,7 @@ const stage = await openStage(() => ({
 }))
 afterAll(() => stage.close())
 
-type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
-
-function holds(rows: readonly Row[], body: object = STREAM): void {
-  test.each(rows)("%s", (_, script, sees, recorded) => expectSides(stage, { script, body }, sees, recorded))
-}
+const holds = (rows: readonly Row[], body: object = STREAM) => holdsFor(stage, rows, body)
 
 /** A row whose events the client gets as they are. */
 function passed(name: string, events: readonly unknown[], recorded: LedgerCall): Row {
