@@ -153,7 +153,6 @@ const listing = ofHolders({
   response: { 200: page("keys", KeyBody, keyListed) },
 
   operationId: "listOwnKeys",
-  tag: "Receipts",
   summary: "List the keys of the account",
   description:
     "Lists the keys of the account, newest first, including revoked and expired ones: their names, first characters, states and last use. The keys themselves are not shown. Any key of the account can read the list.",
@@ -175,7 +174,6 @@ const making = ofHolders({
   },
 
   operationId: "makeOwnKey",
-  tag: "Receipts",
   summary: "Make a key of the account",
   description:
     "Makes a key, if the operator allows it for the account. It has the models, expiry, group, labels and rules for tags of the key that makes it; fields of the request can only narrow them. A key with a spending limit or a budget of its own cannot make others. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
@@ -189,7 +187,6 @@ const rotating = ofHolders({
   response: { 200: answer(NEW_SECRET, CreatedKeyBody, rotated) },
 
   operationId: "rotateOwnKey",
-  tag: "Receipts",
   summary: "Rotate a key of the account",
   description:
     "Gives the key a new secret, if the operator allows it for the account. The id, the limits, the budgets and the usage of the key stay. The secret before works for `keep_hours` more. While an earlier secret still works, only a rotation with `keep_hours` 0 is possible, which ends both. A key can rotate itself, and every key that may do no more than it.",
@@ -202,7 +199,6 @@ const revoking = ofHolders({
   response: { 204: answer("The key is revoked.", Type.Void()) },
 
   operationId: "revokeOwnKey",
-  tag: "Receipts",
   summary: "Revoke a key of the account",
   description:
     "Every request that arrives after this response gets a 401, if the operator allows holders to revoke keys. A key can revoke itself, and every key that may do no more than it, but not the last one that works. Revoking a revoked key changes nothing.",

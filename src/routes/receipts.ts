@@ -185,7 +185,6 @@ const getReceipt = ofHolders({
   },
 
   operationId: "getReceipt",
-  tag: "Receipts",
   summary: "Get the receipt of a call",
   description: `Shows what a call held, what it was charged, on what basis and at which prices, and what was released. The response is a 404 if the
 call does not exist, belongs to another account, or held nothing, such as a refused request.
@@ -201,7 +200,6 @@ const listReceipts = ofHolders({
   response: { 200: page("receipts", Receipt, listed) },
 
   operationId: "listReceipts",
-  tag: "Receipts",
   summary: "List the calls of the account",
   description: `Lists the receipts of the account's calls, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a
 filter that matches few calls can return fewer than \`limit\`, or none, and still have a \`next\`.
@@ -220,7 +218,6 @@ const getOwnAccount = ofHolders({
   },
 
   operationId: "getOwnAccount",
-  tag: "Receipts",
   summary: "Get the balance",
   description: `Shows the account that pays for the key's calls, the limits of the key, and the budgets that its calls count in. \`available\` is what new calls can hold: the
 balance plus the credit limit, minus what open calls hold. \`grants\` are the credits that are left, and when they expire.
@@ -242,7 +239,6 @@ const getOwnUsage = ofHolders({
   },
 
   operationId: "getOwnUsage",
-  tag: "Receipts",
   summary: "Get the usage of the account",
   description: `Shows what the account's calls in a time range used and cost: by model, operation, key, session or day, and in total. A call counts at the time it
 ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges

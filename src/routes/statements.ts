@@ -128,7 +128,6 @@ const listing = ofHolders({
   },
 
   operationId: "listOwnStatements",
-  tag: "Receipts",
   summary: "List the months with a statement",
   description: `Lists the months of UTC since the account was made, the newest first.
 
@@ -141,7 +140,6 @@ const stating = ofHolders({
   response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
 
   operationId: "getOwnStatement",
-  tag: "Receipts",
   summary: "Get a monthly statement of the account",
   description: `Shows the balance at the start and at the end of a month of UTC, and everything between them: credits by kind, charges by model, what expired
 and was voided. It adds up exactly, and is the statement that the operator sees.

@@ -41,9 +41,9 @@ export const OFTEN: ErrorExample = {
 export const READER_ERRORS: readonly ErrorExample[] = ["invalid_api_key", OFTEN, "ledger_unavailable"]
 
 /** A route of a key's holder, which any key of the account can use. */
-export function ofHolders<Route extends RouteDescription & Schemas>(route: Route) {
+export function ofHolders<Route extends Omit<RouteDescription, "tag"> & Schemas>(route: Route) {
   const errors = [...READER_ERRORS, ...(route.errors ?? [])]
-  return described({ credentials: ["apiKey", "xApiKey"], ...route, errors })
+  return described({ credentials: ["apiKey", "xApiKey"], tag: "Receipts", ...route, errors })
 }
 
 export const NO_ACCOUNT = notFound("No account has this id.")
