@@ -541,8 +541,6 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     async () => {
       await gateway.audit()
       await visit("#/audit")
-      // Without the result of an audit that was run on this page before.
-      await page.reload()
       await page.getByText(/ by configured$/).waitFor()
       await page.getByText("The ledger matches its journal.").waitFor()
     },

@@ -10,7 +10,7 @@ import { columnsOf, table } from "../table.ts"
 /** Records among which the last one of each shard is. */
 const RECORDS = 50
 
-/** The result of the last audit on this page. */
+/** The result of the last audit on this page, until another one has begun elsewhere. */
 let last: AuditBody | null = null
 
 const MEANING =
@@ -37,6 +37,8 @@ export function auditPart(visit: Visit): ViewPart {
       if (wanted) last = await ask<AuditBody>("/audit", signal)
       wanted = false
       const { data } = await ask<ListBody<AuditRecordBody>>(`/audits?limit=${RECORDS}`, signal)
+      const [newest] = data
+      if (last !== null && newest !== undefined && newest.started_at > last.checked_at) last = null
       return last === null ? recorded(data) : found(last)
     },
   })
