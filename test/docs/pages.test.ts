@@ -69,9 +69,6 @@ const here = (env: Record<string, string> = {}, words: Record<string, string> = 
   words: { ".tollgate": ".tollgate", "tg_live_…": key, ...words },
 })
 
-/** What a reader does who has read a page. */
-const AFTER = { line: 0, language: "sh", section: "" }
-
 /** What the blocks of a page printed, in its order, by the section in which they are. */
 type Printed = ReadonlyMap<string, string>
 
@@ -83,7 +80,6 @@ async function walk(
   page: string,
   at: Place,
   before: (block: Block, terminal: Terminal, printed: Printed) => Promise<void> = async () => {},
-  last?: string,
 ): Promise<Printed> {
   const terminal = new Terminal(at)
   const printed = new Map<string, string>()
@@ -99,7 +95,6 @@ async function walk(
       if (block.language !== "sh") expect([placeOf(block), said.trim()]).not.toEqual([placeOf(block), ""])
       printed.set(block.section, `${printed.get(block.section) ?? ""}${said}\n`)
     }
-    if (last !== undefined) await terminal.play({ ...AFTER, page, text: last })
   } finally {
     await terminal.close()
   }
@@ -254,10 +249,11 @@ describe("the other blocks", () => {
 /** Room for two starts and many commands on a busy machine. */
 const WALK_MS = 300_000
 
-/** Starts a gateway as the page says, in the background: the shell goes on as the page does in a second terminal. */
+/** Starts a gateway as the page says, in the background, until the shell ends, which goes on as the page does in a second terminal. */
 const START = `if [ -e tollgate.yaml ]; then
   "$BUN" "$GATEWAY" > started.log 2>&1 &
   export STARTED=$!
+  trap 'kill -TERM $STARTED && wait $STARTED' EXIT
   until grep -q "^tollgate listening on" started.log; do kill -0 $STARTED || { cat started.log; return 1; }; sleep 0.1; done
 fi
 `
@@ -281,23 +277,18 @@ test(
       ...{ "npx -y bun@1.4.5 run start": ". ./start.sh", "sk-…": "sk-openai" },
     }
     const [yaml] = take(PAGE, "yaml")
-    const said = await walk(
-      PAGE,
-      { ...demo, words },
-      async ({ text }, terminal, printed) => {
-        if (text.startsWith("admin()")) terminal.set({ TOLLGATE_ADMIN_TOKEN: admin_token })
-        if (text.includes("mkdir")) {
-          const file = yaml?.text.replace("https://api.openai.com/v1", `${provider.url}/v1`) ?? ""
-          writeFileSync(join(place.folder, "tollgate.yaml"), file)
-          gateway.signal("SIGTERM")
-          expect(await gateway.exited).toBe(0)
-          // It listens where the demo did, which is not the port of the page.
-          terminal.set({ TOLLGATE_URL: gateway.url })
-        }
-        words["tg_live_…"] = /tg_live_\w{36}/.exec(printed.get(SECTION) ?? "")?.[0] ?? "none"
-      },
-      "kill -TERM $STARTED && wait $STARTED",
-    )
+    const said = await walk(PAGE, { ...demo, words }, async ({ text }, terminal, printed) => {
+      if (text.startsWith("admin()")) terminal.set({ TOLLGATE_ADMIN_TOKEN: admin_token })
+      if (text.includes("mkdir")) {
+        const file = yaml?.text.replace("https://api.openai.com/v1", `${provider.url}/v1`) ?? ""
+        writeFileSync(join(place.folder, "tollgate.yaml"), file)
+        gateway.signal("SIGTERM")
+        expect(await gateway.exited).toBe(0)
+        // It listens where the demo did, which is not the port of the page.
+        terminal.set({ TOLLGATE_URL: gateway.url })
+      }
+      words["tg_live_…"] = /tg_live_\w{36}/.exec(printed.get(SECTION) ?? "")?.[0] ?? "none"
+    })
     await provider.stop()
     const first = said.get("A first streamed call")
     for (const text of ['"role":"assistant"', "data: [DONE]", "settled", "charge"])

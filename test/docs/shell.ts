@@ -66,7 +66,7 @@ export class Terminal {
   }
 
   async close(): Promise<void> {
-    this.#child.kill()
+    await this.#child.stdin.end()
     await this.#child.exited
     rmSync(this.#own, { recursive: true })
   }
