@@ -114,7 +114,7 @@ function requestMetrics(registry: Registry) {
   )
   const changed_prices = registry.counter(
     "tollgate_price_changes_met_total",
-    "Holds that were asked again, because a customer price had begun or ended since the process read it.",
+    "Holds that were tried again, because a customer price had begun or ended since the process read it.",
   )
   const repeats = registry.counter(
     "tollgate_idempotent_repeats_total",
@@ -271,7 +271,7 @@ function priceMetrics(registry: Registry): (shard: string, counts: PriceCounts) 
     shards.set(shard, counts)
     if (!is_first) return
     const help =
-      "Accounts with customer prices that hold now, by origin: account or price_list. Every process has the numbers of the whole ledger."
+      "Accounts with customer prices that apply now, by origin: account or price_list. Every process has the numbers of the whole ledger."
     registry.gauges("tollgate_priced_accounts{origin}", help, () =>
       priceOrigins.map((origin) => [[...shards.values()].reduce((sum, one) => sum + one[origin], 0), origin]),
     )

@@ -35,7 +35,7 @@ describe("completion scripts", () => {
   const rows: readonly [typed: string, offered: string][] = [
     ["tollgate ''", `${Object.keys(root.commands).join(" ")} --help`],
     ["tollgate ac", "accounts"],
-    ["tollgate keys ''", "list create change limit suspend resume revoke --help"],
+    ["tollgate keys ''", "list create change limit suspend resume rotate revoke --help"],
     ["tollgate keys re", "resume revoke"],
     ["tollgate calls --st", "--state"],
     ["tollgate calls --state ''", "open settled released expired"],

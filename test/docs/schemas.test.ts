@@ -66,6 +66,7 @@ const MEANINGS = [
   /a model of the configuration|the model that the prices are for/,
   /call of this account|refund for a credit|cannot begin before now|at most 9 digits before/,
   /one of main|only one shard|IANA|a day such as|an RFC 3339 time|a URL/,
+  /before the last rotation still works/,
 ]
 
 test("the admin API refuses the form of no body that its schema allows", async () => {
