@@ -166,7 +166,7 @@ describe.skipIf(browserless("/account works"))(`D104: /account in headless Chrom
       provider.replyOnce(json(200, chatCompletion("Hello", { usage: usage(10, 20) })))
       expect((await chat(gateway, secret)).status).toBe(200)
       await page.getByRole("button", { name: "Done" }).click()
-      await page.getByRole("dialog").waitFor({ state: "detached" })
+      await page.locator("dialog").waitFor({ state: "detached" })
       await untilIs(() => rows.count(), 2)
       expect(await page.locator("body").textContent()).not.toContain(secret)
 
