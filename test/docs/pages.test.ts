@@ -1,8 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
 import { demoAccessPath } from "../../src/demo/access.ts"
+import { existingPlace } from "../../src/embedded/place.ts"
 import { Workplace } from "../process/workplace.ts"
 import { GATEWAY_FILE } from "../support/programs.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
@@ -53,7 +54,12 @@ await gateway.prints("Next, in another terminal")
 const key: string = JSON.parse(readFileSync(join(place.data_dir, "demo-key"), "utf8")).key
 const admin_token: string = JSON.parse(readFileSync(demoAccessPath(place.data_dir), "utf8")).admin_token
 symlinkSync(join(ROOT, "node_modules"), join(place.folder, "node_modules"))
-afterAll(() => place.clear())
+afterAll(async () => {
+  // A gateway of root that is started as a page says has its cluster where Postgres' user can enter.
+  const cluster = existingPlace(join(place.folder, "data"))
+  if (cluster !== null) rmSync(cluster, { recursive: true })
+  await place.clear()
+})
 
 /** Beside the demo, with its key and its token. */
 const here = (env: Record<string, string> = {}, words: Record<string, string> = {}): Place => ({
