@@ -12,7 +12,15 @@ import { PageQuery, pageOf } from "../wire/admin-query.ts"
 import { invalidRequest, takenId } from "../wire/fault.ts"
 import { pathId } from "../wire/parameter.ts"
 import { begin, ending, keepBody } from "./admin/change-log.ts"
-import { NEW_SECRET, newKeyOf, newSecretOf, ROTATIONS, rotated, stillRotating } from "./admin/keys.ts"
+import {
+  NEW_SECRET,
+  newKeyOf,
+  newSecretOf,
+  ROTATION_EFFECT,
+  ROTATIONS,
+  rotated,
+  stillRotating,
+} from "./admin/keys.ts"
 import type { Operators } from "./admin/operators.ts"
 import { inFormat } from "./list-formats.ts"
 import { createdKeyBody, keyBody, pageBody } from "./record-bodies.ts"
@@ -188,8 +196,7 @@ const rotating = ofHolders({
 
   operationId: "rotateOwnKey",
   summary: "Rotate a key of the account",
-  description:
-    "Gives the key a new secret, if the operator allows it for the account. The id, the limits, the budgets and the usage of the key stay. The secret before works for `keep_hours` more. While an earlier secret still works, only a rotation with `keep_hours` 0 is possible, which ends both. A key can rotate itself, and every key that may do no more than it.",
+  description: `Gives the key a new secret, if the operator allows it for the account. ${ROTATION_EFFECT} A key can rotate itself, and every key that may do no more than it.`,
   invalid: "keep_hours",
   errors: [...CHANGE_ERRORS, NO_OWN_KEY],
 })

@@ -30,7 +30,10 @@ const PAGE = "docs/operating.md"
 const under = (section: string, language = "sh"): readonly Block[] => blocksUnder(PAGE, section, language)
 const played: string[] = []
 const place = new Workplace()
-const terminal = new Terminal({ folder: place.folder, words: { "/etc/tollgate": place.folder } })
+const terminal = new Terminal({
+  folder: place.folder,
+  words: { "/etc/tollgate": place.folder, " .tollgate": " data" },
+})
 let gateway: GatewayProcess
 afterAll(async () => {
   await terminal.close()

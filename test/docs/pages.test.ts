@@ -72,7 +72,7 @@ const here = (env: Record<string, string> = {}, words: Record<string, string> = 
     TOLLGATE_DATA_DIR: "",
     ...env,
   },
-  words: { " .tollgate": " .tollgate", "tg_live_…": key, ...words },
+  words: { "tg_live_…": key, ...words },
 })
 
 /** What the blocks of a page printed, in its order, by the section in which they are. */

@@ -121,7 +121,6 @@ function asHere(text: string, { url, words = {} }: Place): string {
   const here = {
     "npx -y bun@1.4.5 run tollgate": tollgate,
     "bun run tollgate": tollgate,
-    " .tollgate": " data",
     ...(url === undefined ? {} : { "http://127.0.0.1:8080": url }),
     ...words,
   }

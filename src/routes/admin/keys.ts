@@ -119,6 +119,9 @@ export const ROTATIONS = shown(Rotation, {
   "A day for both": {},
   "The old one ends immediately": { keep_hours: 0 },
 })
+/** The effect of a rotation, in its descriptions. */
+export const ROTATION_EFFECT =
+  "The id, the limits, the budgets and the usage of the key stay. The secret before works for `keep_hours` more. While an earlier secret still works, only a rotation with `keep_hours` 0 is possible, which ends both."
 export const NEW_SECRET = "The key with its new secret. Store it: it is not shown again."
 const withSecret = { ...keyExample, key: "tg_live_8Fq2…" }
 export const rotated = {
@@ -214,8 +217,7 @@ const rotating = ofOperators({
   operationId: "rotateKey",
   tag: "Accounts",
   summary: "Rotate a key",
-  description:
-    "Gives the key a new secret. The id, the limits, the budgets and the usage of the key stay. The secret before works for `keep_hours` more. While an earlier secret still works, only a rotation with `keep_hours` 0 is possible, which ends both.",
+  description: `Gives the key a new secret. ${ROTATION_EFFECT}`,
   invalid: "keep_hours",
   errors: [NO_WORKING_KEY],
 })
