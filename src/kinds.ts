@@ -10,7 +10,7 @@ type ChargeUnit = "token" | "search" | "page" | "run" | "call"
  * The part of a call that can be charged at a kind's price, and so holds it (D12): each token of its texts, pictures, sounds or output, or
  * what it asks for by name.
  */
-export type HeldFor = "text" | "image" | "audio" | "output" | "asked"
+type HeldFor = "text" | "image" | "audio" | "output" | "asked"
 
 interface KindRow {
   readonly unit: ChargeUnit
@@ -112,7 +112,7 @@ export type Bucket = keyof typeof rows
 type TokenBucket = {
   [Name in Bucket]: (typeof rows)[Name]["unit"] extends "token" ? Name : never
 }[Bucket]
-export type FeeBucket = Exclude<Bucket, TokenBucket>
+type FeeBucket = Exclude<Bucket, TokenBucket>
 
 export function recordOf<Name extends string, Value>(
   names: readonly Name[],
@@ -185,7 +185,7 @@ export function lineLabel({ kind, tool }: { readonly kind: string; readonly tool
   return tool === undefined ? label : `${label}: ${tool}`
 }
 
-export function isKind(kind: string): kind is Kind {
+function isKind(kind: string): kind is Kind {
   return Object.hasOwn(shown, kind)
 }
 

@@ -23,7 +23,7 @@ export function isFree({ buckets: named = {}, tool_runs = {}, ...plain }: Price)
 }
 
 /** In pico-USD for one of the kind's unit. */
-export type BucketPrices = Readonly<Partial<Record<Bucket, bigint>>>
+type BucketPrices = Readonly<Partial<Record<Bucket, bigint>>>
 
 /** Prices by kind as decimal strings, each in the form that its unit has; `cached_input` is that of `input` unless it is named. */
 export interface PriceTexts extends Readonly<Partial<Record<Bucket, string>>> {
@@ -156,7 +156,7 @@ export function heldFor(cost_pico: bigint, price_multiplier_bp?: number): bigint
 }
 
 /** An amount that is held at a price multiplier of 1, and the exact cost that it was rounded up from; absent if it is exact. */
-export interface Holdable {
+interface Holdable {
   readonly amount_nano: bigint
   readonly cost_pico?: bigint
   readonly price_multiplier_bp?: number

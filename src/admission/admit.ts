@@ -34,7 +34,7 @@ interface BudgetReports<Counted> {
 }
 
 /** The parts of the gateway that admission uses. */
-export interface Admitting extends Entering {
+interface Admitting extends Entering {
   readonly ledger: CallLedger
   readonly catalog: Catalog
   /** True if any of these routes may be tried now (D33). */

@@ -128,7 +128,7 @@ type Register = (terms: readonly PriceTerms[]) => Promise<readonly number[]>
 type TermsIds = readonly [number, ...number[]]
 
 /** A model as an account buys it, with the ids of its terms in the account's shard. */
-export interface SoldModel {
+interface SoldModel {
   readonly model: Model
   readonly terms_ids: TermsIds
 }

@@ -3,9 +3,9 @@ import { GatewayError } from "../errors.ts"
 import type { RateLeft } from "../wire/budget.ts"
 
 /** The limits of one key in a process; null: no limit (D38). */
-export type KeyLimits = Config["limits"]["per_key"]
+type KeyLimits = Config["limits"]["per_key"]
 
-export type KeyLimit = keyof KeyLimits
+type KeyLimit = keyof KeyLimits
 
 const REFUSALS: Readonly<Record<KeyLimit, string>> = {
   in_flight: "This key has reached its limit of concurrent calls. Retry when one of them has finished.",

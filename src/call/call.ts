@@ -27,7 +27,7 @@ export interface CostBounds {
   readonly writes_for_an_hour: boolean
 }
 
-export interface Observed {
+interface Observed {
   /** The delivery so far, if it ended now with `ending`. */
   evidence(ending: Ending): Evidence
 }

@@ -12,7 +12,7 @@ export type ListedKind = Exclude<AnyKind, "tool_run">
 const listedKinds = kinds.filter((kind): kind is ListedKind => kind !== "tool_run")
 
 /** A price in pico-USD, by the size that the prompt must exceed; 0 for prompts of every size (D62). */
-export type Sizes = ReadonlyMap<number, bigint>
+type Sizes = ReadonlyMap<number, bigint>
 
 export type ListedPrices = ReadonlyMap<ListedKind, Sizes>
 

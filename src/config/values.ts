@@ -96,7 +96,7 @@ export function complete(schema: TSchema, value: unknown): unknown {
 }
 
 /** The same keys with other values; a key named `__proto__` stays a key. */
-export function mapEntries<T>(
+function mapEntries<T>(
   mapping: Readonly<Record<string, T>>,
   change: (value: T, key: string) => unknown,
 ): Record<string, unknown> {

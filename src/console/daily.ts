@@ -9,7 +9,7 @@ const SERIES = 5
 type DailyRow = UsageReport["data"][number]
 
 /** Days of a report, and the series of its groups: those with the highest charges, and one of all others. */
-export interface DailyUsage {
+interface DailyUsage {
   readonly starts_at: readonly string[]
   readonly data: TimelineGroup[]
   /** The number of groups in the last series, if it has no name of its own. */

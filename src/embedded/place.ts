@@ -4,7 +4,7 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 
 /** The user that Postgres runs as when the gateway is root, which Postgres refuses to be (D79). */
-export interface ProcessUser {
+interface ProcessUser {
   readonly uid: number
   readonly gid: number
 }

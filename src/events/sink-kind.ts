@@ -24,7 +24,7 @@ export interface SinkKindOf {
 /** `never`: the events themselves are refused; sent alone, one of them is. `again`: later. `gone`: the sink stops. */
 export type Meaning = "taken" | "again" | "never" | "gone"
 
-export interface SinkTarget {
+interface SinkTarget {
   readonly url: string
   /** The current one; during the rotation of a webhook's also the one before. */
   readonly secrets: OneOrMore<string>

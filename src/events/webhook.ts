@@ -6,7 +6,7 @@ import type { SinkKindOf } from "./sink-kind.ts"
 const SECRET_BYTES = 32
 const PREFIX = "whsec_"
 
-export interface WebhookMessage {
+interface WebhookMessage {
   readonly id: string
   readonly body: string
 }

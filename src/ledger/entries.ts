@@ -112,7 +112,7 @@ export interface Rated {
 }
 
 /** A budget that leaves too little for a call (D97), after the holds that were admitted with it. Amounts are in its unit. */
-export interface ExceededBudget extends BudgetUse {
+interface ExceededBudget extends BudgetUse {
   readonly needed: bigint
 }
 
@@ -271,14 +271,14 @@ export interface Owner {
 }
 
 /** A key's labels, and its rules for the tags of its calls (D94). */
-export interface TagRules {
+interface TagRules {
   /** Tags of all its calls, which no client can change. */
   readonly labels: Tags
   readonly required_tags: readonly string[]
   readonly ignores_client_tags: boolean
 }
 
-export interface VersionedTagRules extends TagRules {
+interface VersionedTagRules extends TagRules {
   readonly version: number
 }
 

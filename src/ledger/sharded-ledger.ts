@@ -12,7 +12,7 @@ import { gateways } from "./schema/tables.ts"
 import { shardedOperators } from "./sharded-operators.ts"
 import { allOrNone, dataDirOf, type ShardDatabase } from "./shards.ts"
 
-export type LedgerOptions = Omit<
+type LedgerOptions = Omit<
   DatabaseLedgerOptions,
   "database" | "name" | "open" | "shard" | "owners" | "checkpoints"
 > & {

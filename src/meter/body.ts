@@ -7,7 +7,7 @@ import type { LargeAnswer } from "./large-answer.ts"
 import type { TapSource } from "./tap-options.ts"
 
 /** A provider's body, to be read once, either part by part or as a whole. */
-export interface BodySource extends TapSource {
+interface BodySource extends TapSource {
   bytes(): Uint8Array | Promise<Uint8Array>
 }
 

@@ -181,7 +181,7 @@ export class Tree<Value> {
   }
 }
 
-export class Cells<Cell> {
+class Cells<Cell> {
   readonly #names: readonly string[]
   readonly #make: () => Cell
   readonly #tree = new Tree<Cell>()

@@ -15,7 +15,7 @@ const EVENTS_PER_TURN = 1_000
 const encoder = new TextEncoder()
 
 /** The evidence of such an answer, and the bytes for the client. */
-export interface Assembled {
+interface Assembled {
   readonly evidence: JsonEvidence
   readonly bytes: Uint8Array
 }

@@ -69,7 +69,7 @@ const LAST_EVENTS: Readonly<Record<string, string>> = {
  * Converts a response object to the events of an equivalent stream (D29, D66). An object that only reports an error
  * becomes an `error` event, any other object no event.
  */
-export function responseEvents(response: JsonObject): string {
+function responseEvents(response: JsonObject): string {
   const { object, output, status, error } = response
   const is_response = object === "response" || Array.isArray(output) || typeof status === "string"
   if (!is_response) return isObject(error) ? printed([{ ...error, type: "error" }]) : ""

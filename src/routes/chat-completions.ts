@@ -123,7 +123,7 @@ const chunk = (delta: object, finish_reason: string | null = null) => ({
 })
 
 /** The events of the example stream, without `[DONE]`. */
-export const exampleChunks = [
+const exampleChunks = [
   chunk({ role: "assistant", content: "", refusal: null }),
   chunk({ content: "Hello" }),
   chunk({ content: " there!" }),

@@ -60,7 +60,7 @@ export async function serveFile(request: Request, file: ServedFile | Promise<Ser
 }
 
 /** A page and what it loads. Nothing else is served. */
-export interface ServedPage {
+interface ServedPage {
   readonly name: string
   readonly path: string
   /** Another path of the page, which the reference does not show. */

@@ -13,7 +13,7 @@ const KEPT_OPEN = Number.NEGATIVE_INFINITY
 /** Bun's own limit would answer with a bare 413, even to an announced length. The route enforces `limits.body`. */
 const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER
 
-export interface RequestHandler {
+interface RequestHandler {
   handle(request: Request): Response | Promise<Response>
 }
 

@@ -28,14 +28,14 @@ import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
 import { Shutdown } from "./shutdown.ts"
 
 /** For a process that shares its port with others: its number, and how to ask all of them. */
-export interface WorkerContext {
+interface WorkerContext {
   readonly number: number
   /** The metrics of all workers, as `/metrics` shows them. */
   printAll(): Promise<string>
   upstreamStatusesOfAll(): Promise<readonly UpstreamBody[]>
 }
 
-export interface ServiceOptions {
+interface ServiceOptions {
   readonly config: Config
   /** The databases of the ledger (D74); mostly one. */
   readonly shards: OneOrMore<ShardDatabase>

@@ -123,7 +123,7 @@ const NO_NOTES: readonly Note[] = []
  * that it names. All other tokens are charged as their parent, which is noted where a price is needed. `searches` are charged
  * if none are counted.
  */
-export function bucketed(usage: Usage, price: Price, searches: number): Bucketed {
+function bucketed(usage: Usage, price: Price, searches: number): Bucketed {
   if (usage.buckets === undefined && usage.tool_runs === undefined && searches === 0)
     return { usage, notes: NO_NOTES }
   const { buckets: said = {}, tool_runs, ...counts } = usage
@@ -213,7 +213,7 @@ export function linesOf(usage: Usage, price: Price): readonly ChargeLine[] {
 }
 
 /** The service tier whose price counts; null for the model's own price. */
-export interface ServedTier {
+interface ServedTier {
   readonly tier: ServiceTier | null
   /** True if it is the tier that was asked for, and the provider does not say that it served it. */
   readonly is_presumed: boolean

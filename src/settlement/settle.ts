@@ -12,7 +12,7 @@ import { type Priced, priceVerdict, servedTier } from "./price.ts"
 export const SETTLE_WAIT_MS = 250
 
 /** The result of a call, for the answer, the log and the metrics. */
-export interface Settlement {
+interface Settlement {
   readonly end: End
   /** Resolves when the settlement is in the ledger, or after 250 ms in the spool on the disk or refused by the disk (D32). */
   readonly durable: Promise<void>

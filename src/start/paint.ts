@@ -1,4 +1,4 @@
-export type PaintStyle = "bold" | "dim" | "red" | "green"
+type PaintStyle = "bold" | "dim" | "red" | "green"
 export type Paint = (style: PaintStyle, text: string) => string
 
 const CODES: Readonly<Record<PaintStyle, readonly [on: number, off: number]>> = {

@@ -3,7 +3,7 @@ import { startTimeout, type Timeout } from "../call/timeouts.ts"
 import type { Upstream } from "../config/config.ts"
 
 /** Why the gateway stops waiting for a provider's answer. */
-export type AbandonReason = "client_left" | "gateway_stopped"
+type AbandonReason = "client_left" | "gateway_stopped"
 
 /**
  * Delay before it watches for a client that leaves. Most token counts and many JSON calls have ended by then: to add a

@@ -9,7 +9,7 @@ export interface Candidate {
 const REFUSED_MS = 60_000
 
 /** Why a key is not asked for some time. */
-export type RestReason = "rate_limited" | "refused"
+type RestReason = "rate_limited" | "refused"
 
 interface Rest {
   readonly reason: RestReason

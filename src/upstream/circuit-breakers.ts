@@ -12,7 +12,7 @@ const OPEN_MS = 10_000
  */
 export type AttemptResult = "answered" | "unreachable" | "failed" | "abandoned"
 
-export interface BreakerStatus {
+interface BreakerStatus {
   /** `open`: calls are refused. `trying`: one call tests whether the upstream works again. */
   readonly state: "ready" | "open" | "trying"
   /** In a row. */
@@ -24,7 +24,7 @@ export interface BreakerStatus {
 }
 
 /** Reports the result of an attempt. Only the first report counts. */
-export type BreakerReport = (result: AttemptResult) => void
+type BreakerReport = (result: AttemptResult) => void
 
 interface Breaker {
   /** In a row. */

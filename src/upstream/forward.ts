@@ -144,7 +144,7 @@ export type Outcome = number | ConnectionFailure | "abandoned"
 type ConnectionFailure = "unreachable" | "broken" | "timeout"
 
 /** An attempt without a usable 2xx. Either `error` or `discard` must be called, or its connection leaks. */
-export interface FailedAttempt {
+interface FailedAttempt {
   readonly kind: "failure"
   readonly outcome: Exclude<Outcome, "abandoned">
   /** The upstream's fault, for the log. Null if the request was at fault (D17). */

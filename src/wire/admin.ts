@@ -196,7 +196,7 @@ export const AccountChange = Type.Object(
   closed,
 )
 
-export const SpendingLimitBody = Type.Object(
+const SpendingLimitBody = Type.Object(
   {
     amount: Type.String({
       pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",

@@ -18,7 +18,7 @@ import { nullable, text, titled } from "./field.ts"
 
 /** Customer prices (D100): requests and answers. */
 
-export const customerPriceStates = ["scheduled", "current", "replaced", "over"] as const
+const customerPriceStates = ["scheduled", "current", "replaced", "over"] as const
 export type CustomerPriceState = (typeof customerPriceStates)[number]
 
 /** Origins of a customer price: the account itself, or a price list (D110). */

@@ -67,14 +67,14 @@ export function askedEvents(asked: Static<typeof EventsQuery>) {
   return { limit, types, after: after ?? null, from: from ?? null, to: to ?? null }
 }
 
-export const CorrectedCallBody = Type.Composite([
+const CorrectedCallBody = Type.Composite([
   CallBody,
   Type.Object({
     difference: usd("The new charge less the one of the event `tollgate.call.ended`. It can be negative."),
   }),
 ])
 
-export const AddedCreditBody = Type.Composite([CreditBody, Type.Object({ account_id: Id })])
+const AddedCreditBody = Type.Composite([CreditBody, Type.Object({ account_id: Id })])
 
 export const GrantEventBody = Type.Object({
   account_id: Id,
@@ -129,15 +129,15 @@ export const AttemptEventBody = Type.Object({
   ended_at: Time,
 })
 
-export const ForgottenEventBody = Type.Object({ account_id: Id, id: Id, forgotten_at: Time })
+const ForgottenEventBody = Type.Object({ account_id: Id, id: Id, forgotten_at: Time })
 
-export const LowBalanceEventBody = Type.Object({
+const LowBalanceEventBody = Type.Object({
   account_id: Id,
   balance: Money,
   threshold: usd("The account's `low_balance`."),
 })
 
-export const UpstreamEventBody = Type.Object({
+const UpstreamEventBody = Type.Object({
   upstream: text("The upstream's name in the configuration."),
   upstream_key: nullable(text("The name of the refused key; null for the upstream itself.")),
 })

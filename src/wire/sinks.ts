@@ -7,7 +7,7 @@ import { MAX_SKIPPED, sinkKinds } from "./sink-kinds.ts"
 
 /** Sinks of events: requests and answers under `/admin/sinks` (D96). */
 
-export const sinkStates = ["active", "failing", "paused", "stopped"] as const
+const sinkStates = ["active", "failing", "paused", "stopped"] as const
 const TYPES = `an array of ${eventTypes.join(", ")}`
 
 const fields = {

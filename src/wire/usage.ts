@@ -12,7 +12,7 @@ export interface Usage {
   readonly tool_runs?: Readonly<Record<string, number>> | undefined
 }
 
-export interface UnchargedUsage {
+interface UnchargedUsage {
   /** Paths of positive numbers that no reader knows: at most 8, each of at most 64 characters. */
   readonly unread: readonly string[]
   /** The total that the provider reported less the parts that explain it; 0 if it reported none. */

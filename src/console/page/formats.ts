@@ -195,4 +195,4 @@ export function detail(
   )
 }
 
-export type DetailEntry = readonly [label: string, value: Child, note?: string]
+type DetailEntry = readonly [label: string, value: Child, note?: string]

@@ -31,7 +31,7 @@ const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1 }
  * Stacked bars, which follow the width of their container and the colour scheme. The legend has the totals, or the values of the
  * step under the pointer. The arrow keys move along the steps.
  */
-export function barPlot(signal: AbortSignal, options: PlotOptions): HTMLElement {
+function barPlot(signal: AbortSignal, options: PlotOptions): HTMLElement {
   const { starts, end, label, height } = options
   const place = el("div", { role: "img", "aria-label": label, tabindex: 0, keydown: walk, blur: leave })
   place.style.minHeight = `${height}px`

@@ -274,7 +274,7 @@ export function budgetsOf(
   return read(database, and(eq(b.account_id, account_id), is_concerned))
 }
 
-export interface CallFacts extends Pick<Key, "account_id" | "id" | "group_path"> {
+interface CallFacts extends Pick<Key, "account_id" | "id" | "group_path"> {
   readonly model: string
   readonly end_user: string | null
   readonly tags: Tags

@@ -30,7 +30,7 @@ export interface CreditOrder {
 }
 
 /** A call of an account, in one shard: its charge, null if the call is not there or open, and its refunds. */
-export interface RefundedCall {
+interface RefundedCall {
   readonly charge_nano: bigint | null
   readonly refunded_nano: bigint
 }
@@ -164,7 +164,7 @@ export async function findCredit(
 }
 
 /** Result of a void. `known`: nothing was left of it. `no_grant`: its amount is negative. */
-export type VoidResult =
+type VoidResult =
   | { readonly outcome: "voided" | "known"; readonly credit: CreditStanding; readonly account: Account }
   | { readonly outcome: "no_grant" }
 
@@ -215,7 +215,7 @@ export async function withRemaining<Found extends Credit>(
 }
 
 /** A credit and its time in microseconds, which is the order of credits. */
-export interface TimedCredit extends Credit {
+interface TimedCredit extends Credit {
   readonly at_us: string
 }
 

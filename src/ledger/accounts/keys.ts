@@ -65,7 +65,7 @@ export interface SecretChange {
   readonly keep_hours: number
 }
 
-export type RotationResult =
+type RotationResult =
   | { readonly outcome: "done"; readonly key: Key }
   /** `rotating`: the secret before an earlier rotation still works. `no_key`: also of one that is revoked. */
   | { readonly outcome: "rotating" | "no_key" }

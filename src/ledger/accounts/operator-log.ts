@@ -7,7 +7,7 @@ import { operator_changes as changes, operator_change_ends as ends } from "../sc
 /** The log of operators' changes (D102), in the first shard. */
 
 export type NewChange = Omit<typeof changes.$inferSelect, "at">
-export type ChangeEnd = Pick<typeof ends.$inferSelect, "id" | "status" | "made_id" | "after">
+type ChangeEnd = Pick<typeof ends.$inferSelect, "id" | "status" | "made_id" | "after">
 
 /** A change with its outcome; null as long as there is none. */
 export interface ChangeRecord {
@@ -16,7 +16,7 @@ export interface ChangeRecord {
 }
 
 /** Absent: all. */
-export interface LogFilter {
+interface LogFilter {
   readonly actor?: string | undefined
   readonly resource_id?: string | undefined
   readonly from?: Date | undefined

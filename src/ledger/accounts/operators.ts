@@ -15,7 +15,7 @@ export type OperatorOrder = Pick<
   "id" | "name" | "role" | "token_hash" | "expires_at"
 >
 
-export type OperatorResult =
+type OperatorResult =
   | { readonly outcome: "created" | "known"; readonly operator: OperatorRecord }
   /** Another operator that is not revoked has the name. */
   | { readonly outcome: "conflict" }

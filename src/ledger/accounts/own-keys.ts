@@ -18,7 +18,7 @@ import {
 export type KeyHolder = Pick<Owner, "account_id" | "key_id">
 
 /** Reasons for which a holder may not change a key (D104). Then nothing is changed. */
-export type OwnKeyRefusal =
+type OwnKeyRefusal =
   | "invalid_api_key"
   | "key_suspended"
   | "account_suspended"

@@ -62,7 +62,7 @@ type AssignmentState = "scheduled" | "current" | "over"
 
 export type AssignmentOrder = Author & Pick<CustomerPriceOrder, "id" | "account_id" | "from_at" | "until_at">
 
-export type AssignmentResult =
+type AssignmentResult =
   | { readonly outcome: "created" | "known"; readonly assignment: AssignedList }
   | { readonly outcome: "no_account" | "conflict" | "past" | "too_many" }
 

@@ -22,7 +22,7 @@ export interface Audit {
 }
 
 /** Proof of the entries that an audit read, for its record (D107). */
-export interface AuditEvidence {
+interface AuditEvidence {
   readonly started_at: Date
   /** Of the entries before this moment, which are final. */
   readonly hash: string

@@ -139,7 +139,7 @@ export async function listMonths(database: PostgresJsDatabase): Promise<ListedMo
     .orderBy(desc(months.month))
 }
 
-export interface CheckedPart {
+interface CheckedPart {
   readonly entries: bigint
   /** True if the entries of the hour are those that were sealed; for the first hour, also if the seal itself is intact. */
   readonly matches: boolean

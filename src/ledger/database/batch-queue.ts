@@ -50,7 +50,7 @@ export function capFor(calls: { readonly size: number }): (waiting: number) => n
 }
 
 /** The limits of a queue; without them it takes everything, in batches of any size. */
-export interface BatchLimits {
+interface BatchLimits {
   readonly limit?: number
   /** Maximum size of the next batch, while this many items wait. */
   readonly cap?: (waiting: number) => number

@@ -9,7 +9,7 @@ import postgres from "postgres"
  * - `undone`: nothing was done, for a reason unrelated to the items.
  * - `unknown`: it may have been done, or may still be.
  */
-export type ErrorKind = "locked" | "incomplete" | "refused" | "undone" | "unknown"
+type ErrorKind = "locked" | "incomplete" | "refused" | "undone" | "unknown"
 
 export class Overdue extends Error {
   override readonly name = "Overdue"

@@ -2,7 +2,7 @@ import { type Address, connect, USUAL_SCHEMA } from "./address.ts"
 import { FIRST_ANSWER_S } from "./migration.ts"
 
 /** Why a database cannot have the ledger, and how to correct it. */
-export type Unfit = readonly [found: string, fix: string]
+type Unfit = readonly [found: string, fix: string]
 
 /** The schema of the migrations that were applied, where the ledger has its usual schema. */
 const MIGRATIONS_SCHEMA = "drizzle"

@@ -16,14 +16,14 @@ export interface Host {
   readonly url: string
 }
 
-export interface OpenConnection {
+interface OpenConnection {
   readonly host: Host
   end(): void
   isClosed(): boolean
 }
 
 /** No host of the URL takes writes now. Nothing was sent. */
-export class NoPrimary extends Error {
+class NoPrimary extends Error {
   override readonly name = "NoPrimary"
   readonly code = "NO_PRIMARY"
 }

@@ -6,7 +6,7 @@ import type { Row, StatementValues } from "./statement.ts"
 
 export const CONNECT_S = 3
 
-export interface SessionOptions {
+interface SessionOptions {
   /** True if statements keep their plans under a name. Some transaction poolers do not allow it. */
   readonly prepare: boolean
   /** Called when the connection is lost, was ended, or could not be made. No query may follow. */

@@ -28,7 +28,7 @@ export interface SummedUntil {
   readonly archived?: Date | null
 }
 
-export type SpanSource = "entries" | "hours" | "days"
+type SpanSource = "entries" | "hours" | "days"
 
 /** A part of a span; `to` is null if it has no end. */
 export interface Piece {

@@ -34,12 +34,12 @@ type EventContent =
 /** Without an account for an alert about an upstream and a change by an operator. */
 export type FeedEvent = EventContent & { readonly account_id: string | null }
 
-export interface AttemptOfEvent extends Omit<typeof attempts.$inferSelect, "failure"> {
+interface AttemptOfEvent extends Omit<typeof attempts.$inferSelect, "failure"> {
   readonly failure: AttemptFailure | null
 }
 
 /** A threshold that a budget reached, with the budget as it was then. */
-export interface Crossing extends Omit<typeof budget_crossings.$inferSelect, "xid"> {
+interface Crossing extends Omit<typeof budget_crossings.$inferSelect, "xid"> {
   readonly settings: BudgetSettings
 }
 

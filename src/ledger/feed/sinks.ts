@@ -29,7 +29,7 @@ export interface NewSink
   readonly from: Date | null
 }
 
-export type SinkResult =
+type SinkResult =
   | { readonly outcome: "created" | "known"; readonly sink: Sink }
   /** Another sink has this name, or another one had this id. */
   | { readonly outcome: "conflict" }

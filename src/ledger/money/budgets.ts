@@ -198,7 +198,7 @@ export function concerns({ key_id, group_path, labels }: KeyFacts): SQL {
 }
 
 /** The columns of `changed`, besides those that `moveSums` reads, from which `countBudgets` follows. */
-export interface CountedChange {
+interface CountedChange {
   readonly group_path: SQL
   readonly labels_id: SQL
   readonly held_terms_id: SQL

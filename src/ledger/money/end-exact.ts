@@ -85,7 +85,7 @@ export const detailsField: ArrayColumn<End> = [
 ]
 
 /** An end, and the `Idempotency-Key` of its call if that is known. */
-export interface ExactEnd extends End {
+interface ExactEnd extends End {
   readonly idempotency?: Idempotency | null
 }
 

@@ -16,7 +16,7 @@ const chunk = sql.raw(String(CHUNK))
 export const claimLasts = sql.raw("interval '24 hours'")
 
 /** The JSON answer of a call, to be sent again until it expires (D43). */
-export interface KeptAnswer {
+interface KeptAnswer {
   readonly call_id: string
   readonly body: string
   readonly keep_ms: number

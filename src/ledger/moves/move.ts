@@ -15,7 +15,7 @@ export interface MoveShard {
  * Progress of a move. `draining`: waits for the account's open calls. `copying`, `comparing`: the account has no open calls.
  * `switching`: the move can no longer be cancelled. `auditing`: the new shard serves calls.
  */
-export type MoveStep = "draining" | "copying" | "comparing" | "switching" | "auditing"
+type MoveStep = "draining" | "copying" | "comparing" | "switching" | "auditing"
 
 export interface MoveProgress {
   readonly step: MoveStep
@@ -31,7 +31,7 @@ export type MoveResult =
   /** Another account of the new shard has its id. */
   | { readonly outcome: "taken" }
 
-export interface MoveOptions {
+interface MoveOptions {
   readonly signal?: AbortSignal
   onProgress?(progress: MoveProgress): void
   /** Time for which the keys are in both shards before only the new one has them. */

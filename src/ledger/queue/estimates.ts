@@ -93,7 +93,7 @@ export class EstimateQueue {
   }
 }
 
-export interface DatedSums extends EstimateSums {
+interface DatedSums extends EstimateSums {
   readonly day: string
 }
 

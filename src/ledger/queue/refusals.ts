@@ -56,7 +56,7 @@ export class RefusalQueue {
 }
 
 /** Filters for refusals; an absent field does not filter. */
-export interface RefusalFilter {
+interface RefusalFilter {
   readonly from: Date
   readonly to: Date
   readonly account_id?: string | undefined
@@ -65,7 +65,7 @@ export interface RefusalFilter {
 }
 
 /** The refused calls of a key with one code; the ids are null for calls with an unknown key, or without one. */
-export interface RefusalSum {
+interface RefusalSum {
   readonly account_id: string | null
   readonly account_name: string | null
   readonly key_id: string | null

@@ -19,11 +19,11 @@ export interface SpooledEnd {
 }
 
 /** An attempt that the database has not taken yet (D93). */
-export interface SpooledAttempt {
+interface SpooledAttempt {
   readonly attempt: AttemptEntry
 }
 
-export type SpooledEntry = SpooledEnd | SpooledAttempt
+type SpooledEntry = SpooledEnd | SpooledAttempt
 
 /** The name of an entry in the spool: the call's id, for an attempt with its ordinal. */
 export function spoolKey(entry: SpooledEntry): string {

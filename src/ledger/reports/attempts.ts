@@ -56,7 +56,7 @@ export function failureOf(text: unknown): AttemptFailure | null {
 }
 
 /** Filters for attempts; an absent field does not filter. */
-export interface AttemptFilter {
+interface AttemptFilter {
   readonly from: Date
   readonly to: Date
   readonly account_id?: string | undefined
@@ -64,7 +64,7 @@ export interface AttemptFilter {
   readonly model?: string | undefined
 }
 
-export interface AttemptSum {
+interface AttemptSum {
   readonly upstream: string
   readonly upstream_key: string | null
   readonly model: string

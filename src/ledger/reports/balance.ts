@@ -18,7 +18,7 @@ export interface PastBalance {
 const n = alias(grant_entries, "n")
 
 /** A snapshot of the ledger, as `scan` gives it. */
-export interface Moment {
+interface Moment {
   readonly transaction: Pick<PostgresJsDatabase, "execute">
   readonly until: SummedUntil
 }

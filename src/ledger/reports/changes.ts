@@ -16,7 +16,7 @@ const s = alias(hours, "s")
 const l = alias(hour_latencies, "l")
 
 /** Filters for entries and sums. `is_total`: only sums over all accounts and keys are needed. */
-export interface ChangeFilter extends Omit<Span, "from" | "to"> {
+interface ChangeFilter extends Omit<Span, "from" | "to"> {
   readonly is_total: boolean
 }
 

@@ -10,7 +10,7 @@ export interface Distribution {
   readonly buckets: readonly LatencyBucket[]
 }
 
-export interface LatencyBucket {
+interface LatencyBucket {
   readonly from_ms: number
   readonly below_ms: number
   readonly calls: number

@@ -18,7 +18,7 @@ export interface ReconciledRange {
 }
 
 /** Calls whose tokens a provider may count in another way, or at another time. */
-export interface Doubtful {
+interface Doubtful {
   readonly calls: number
   readonly prompt_tokens: number
   readonly completion_tokens: number

@@ -17,17 +17,17 @@ import { addCounted, type CountedCalls, type CountedRow, countedIn, countedSums 
 
 /** Statements of accounts, and the trial balance of all (D106). */
 
-export type RecordedKind = (typeof recordedKinds)[number]
+type RecordedKind = (typeof recordedKinds)[number]
 
 /** Credits of a kind that came to balances; a grant that begins later comes at its start. */
-export interface KindFlow {
+interface KindFlow {
   readonly kind: RecordedKind
   readonly credits: number
   readonly amount_nano: bigint
 }
 
 /** Charges of ended calls to a model, with the differences of corrections (D13). */
-export interface ModelFlow extends CountedCalls {
+interface ModelFlow extends CountedCalls {
   readonly model: string
 }
 

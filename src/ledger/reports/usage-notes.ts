@@ -9,7 +9,7 @@ import { e, t } from "../schema/aliases.ts"
 import { ends, terms } from "../schema/tables.ts"
 
 /** Calls of a model at an upstream with such a note, or with a charge below the provider's own cost (D90). */
-export interface NotedUsage {
+interface NotedUsage {
   readonly model: string
   readonly upstream: string
   readonly calls: number

@@ -60,7 +60,7 @@ export interface SummedUsage {
   readonly buckets: Readonly<Record<CountedKind, number>>
 }
 
-export interface GroupValue {
+interface GroupValue {
   /** The name of a model, operation or upstream, the id of a key, account, session or end user (empty for none), the value of a tag (empty for none), the name of an upstream's key (empty for a single one), or the first moment of a day or hour. */
   readonly group: string | Date
   /** Display name of the key, account or end user. */

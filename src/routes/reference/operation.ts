@@ -24,7 +24,7 @@ type Responses = NonNullable<DocumentDecoration["responses"]>
 export const SESSION_COOKIE = "tollgate_session"
 
 /** The accepted credentials: a client's key as a bearer token or as `x-api-key` (D20), the operator's token, or the console. */
-export type CredentialScheme = "apiKey" | "xApiKey" | "adminToken" | "adminSession"
+type CredentialScheme = "apiKey" | "xApiKey" | "adminToken" | "adminSession"
 
 const securitySchemes: Record<CredentialScheme, NonNullable<Components["securitySchemes"]>[string]> = {
   apiKey: {
@@ -349,7 +349,7 @@ function errorExample(code: ErrorCode, { message, param = params[code], fields }
   return errorBody(new GatewayError(code, detail), REQUEST_ID)
 }
 
-export function headerReferences(...names: string[]): Record<string, { $ref: string }> {
+function headerReferences(...names: string[]): Record<string, { $ref: string }> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 

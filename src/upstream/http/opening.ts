@@ -28,7 +28,7 @@ const NO_TLS: Tls = { ca: null, cert: null, key: null }
 /** The time after which the next address of a name is tried as well (RFC 8305 section 8). */
 const STAGGER_MS = 250
 
-export type Lookup = (hostname: string) => Promise<readonly string[]>
+type Lookup = (hostname: string) => Promise<readonly string[]>
 
 /** Asked for each connection, so that changes of its addresses take effect. */
 const systemLookup: Lookup = async (hostname) =>

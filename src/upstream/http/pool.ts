@@ -20,7 +20,7 @@ interface Idle {
  */
 export const PROOF_MS = 20
 
-export interface Taken {
+interface Taken {
   readonly connection: Connection
   /** True if the server may have closed it unnoticed, so that what has arrived must be read first. */
   readonly is_doubtful: boolean
