@@ -11,8 +11,8 @@ let ahead_ms = 0
  * Aligns ids with the ledger's clock from now on (D58): it was `ledger_ms` in answer to a question of `asked_ms` on
  * this machine. So ids are ahead of that clock by the time of one answer at most, and never behind it.
  */
-export function alignIds(ledger_ms: number, asked_ms: number): void {
-  ahead_ms = Math.ceil(ledger_ms - asked_ms)
+export function alignIds(ledger_ms: number, sent_ms: number): void {
+  ahead_ms = Math.ceil(ledger_ms - sent_ms)
 }
 
 /**

@@ -10,7 +10,7 @@ type ChargeUnit = "token" | "search" | "page" | "run" | "call"
  * The part of a call that can be charged at a kind's price, and so holds it (D12): each token of its texts, pictures, sounds or output, or
  * what it asks for by name.
  */
-type HeldFor = "text" | "image" | "audio" | "output" | "asked"
+type HeldFor = "text" | "image" | "audio" | "output" | "request"
 
 interface KindRow {
   readonly unit: ChargeUnit
@@ -61,7 +61,7 @@ const rows = {
   audio_output: {
     unit: "token",
     part_of: "output",
-    held_for: "asked",
+    held_for: "request",
     otherwise: null,
     label: "audio of the output",
     title: "AUDIO OUT",
@@ -77,7 +77,7 @@ const rows = {
   web_search: {
     unit: "search",
     part_of: null,
-    held_for: "asked",
+    held_for: "request",
     otherwise: null,
     label: "web searches",
     title: "SEARCHES",
@@ -101,7 +101,7 @@ const rows = {
   page: {
     unit: "page",
     part_of: null,
-    held_for: "asked",
+    held_for: "request",
     otherwise: null,
     label: "pages",
     title: "PAGES",

@@ -16,12 +16,12 @@ import { atMultiplier, heldFor } from "../money.ts"
 import type { NamedModel, OperationOn, Passed } from "../operations/operation.ts"
 import type { BudgetUnit } from "../wire/budget.ts"
 import type { FieldTexts } from "../wire/json.ts"
-import { askedOf } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import { customerPriceOf, soldNow } from "./customer-prices.ts"
 import type { Described } from "./described.ts"
 import { type Accepted, type Entering, standingOf, usableKey } from "./enter.ts"
 import { type ClientLabels, labelledOf } from "./labels.ts"
+import { applyModelPolicy } from "./model-policy.ts"
 import { budgetRefusal, moneyRefusal, type Quote, quote } from "./quote.ts"
 
 /** A budget in which a call counts. */
@@ -45,7 +45,7 @@ interface Admitting extends Entering {
 }
 
 /** A request, read from its headers and its body. */
-export interface Asked<Request> {
+export interface ParsedRequest<Request> {
   readonly body: Request
   readonly texts: FieldTexts
   readonly described: Described
@@ -63,23 +63,23 @@ export async function admit<Request extends NamedModel>(
   operation: OperationOn<Request>,
   id: string,
   accepted: Accepted,
-  { body: request, texts, described, idempotency, passed, client_labels }: Asked<Request>,
+  { body: request, texts, described, idempotency, passed, client_labels }: ParsedRequest<Request>,
 ): Promise<Call> {
   const { ledger, catalog, in_flight, breakers } = gateway
   const { key_hash } = accepted
   const found = catalog.find(request.model, operation.name)
   if (found instanceof GatewayError) throw found
-  const asked = askedOf(operation.name, request, texts, described, found, passed?.headers)
-  if (asked instanceof GatewayError) {
+  const allowed = applyModelPolicy(operation.name, request, texts, described, found, passed?.headers)
+  if (allowed instanceof GatewayError) {
     checkAllowed(await usableKey(ledger, key_hash), found)
-    throw asked
+    throw allowed
   }
   in_flight.begin()
   try {
-    const quoted = quote(operation, asked, found)
+    const quoted = quote(operation, allowed, found)
     if (!breakers.ready(found.routes, accepted.owner.account_id))
       throw await refusalWithoutUpstream(gateway, key_hash, found, client_labels, (model) =>
-        model === found ? quoted : quote(operation, asked, model),
+        model === found ? quoted : quote(operation, allowed, model),
       )
     const session = passed?.session ?? null
     const holdAs = async (owner: Owner) => {
@@ -92,7 +92,7 @@ export async function admit<Request extends NamedModel>(
         : await catalog.sold(found, operation.name, by.shard, price, (terms) =>
             ledger.shard(by.shard).customerTerms(terms),
           )
-      const bounds = is_listed ? quoted : quote(operation, asked, model)
+      const bounds = is_listed ? quoted : quote(operation, allowed, model)
       const hold: Hold = {
         id,
         account_id: by.account_id,

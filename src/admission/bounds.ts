@@ -104,15 +104,15 @@ function mostCost(described: Described, model: Model, price: Price, room: number
     const prompt_pico = BigInt(room) * max(price.input_pico, price.cached_input_pico)
     return { before_output_pico: prompt_pico + fees_pico + call_pico, output_pico: price.output_pico }
   }
-  const asked = ASKED_TOKENS.filter((bucket) => described.asks.has(bucket))
+  const requested = REQUESTED_TOKENS.filter((bucket) => described.asks.has(bucket))
   return {
     before_output_pico: promptPico(described, model, price, room) + fees_pico + call_pico,
-    output_pico: max(price.output_pico, ...pricesOf(price, HELD_FOR_OUTPUT), ...pricesOf(price, asked)),
+    output_pico: max(price.output_pico, ...pricesOf(price, HELD_FOR_OUTPUT), ...pricesOf(price, requested)),
   }
 }
 
 const HELD_FOR_OUTPUT = bucketsHeldFor("output")
-const ASKED_TOKENS = bucketsHeldFor("asked").filter((bucket) => unitOf(bucket) === "token")
+const REQUESTED_TOKENS = bucketsHeldFor("request").filter((bucket) => unitOf(bucket) === "token")
 
 function pricesOf({ buckets }: Price, named: readonly Bucket[]): readonly bigint[] {
   return named.map((bucket) => buckets?.[bucket] ?? 0n)

@@ -82,8 +82,8 @@ const PLAUSIBLE_OUTPUT = { factor: 8, tokens: 32_768 }
 
 /** Per choice. A provider that ignores `max_tokens` still generates at most what the model can. */
 function plausibleOutput(max_tokens: number, { max_output_tokens }: Model): number {
-  const asked = Math.min(max_tokens || max_output_tokens, max_output_tokens)
-  return Math.max(PLAUSIBLE_OUTPUT.factor * asked, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
+  const limit = Math.min(max_tokens || max_output_tokens, max_output_tokens)
+  return Math.max(PLAUSIBLE_OUTPUT.factor * limit, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
 }
 
 /**

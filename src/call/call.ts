@@ -46,7 +46,7 @@ export class Call {
   readonly operation: Operation
   readonly hold: Hold
   readonly model: Model
-  readonly asked: CostBounds
+  readonly bounds: CostBounds
   /** The shard of its account (D74). */
   readonly shard: number
   readonly admitted_ms = performance.now()
@@ -54,7 +54,7 @@ export class Call {
   rates: Rated["rates"]
   upstream: string | null = null
   /** The attempt that was answered (D86). */
-  asking: ProviderIds = NOTHING
+  provider_ids: ProviderIds = NOTHING
   /** Whole milliseconds from admission to the first output; null while there is none. */
   ttft_ms: number | null = null
   /** Its trace; null for none (D54). */
@@ -76,7 +76,7 @@ export class Call {
     hold: Hold,
     model: Model,
     terms_ids: readonly number[],
-    asked: CostBounds,
+    bounds: CostBounds,
     places: Places,
     accepted: Pick<Call, "key_hash" | "leave">,
     shard: number,
@@ -85,7 +85,7 @@ export class Call {
     this.hold = hold
     this.model = model
     this.#terms_ids = terms_ids
-    this.asked = asked
+    this.bounds = bounds
     this.shard = shard
     this.#places = places
     this.#accepted = accepted
@@ -102,9 +102,9 @@ export class Call {
   }
 
   /** A provider answers with a 2xx. Each route has the same number of terms (D56). */
-  answeredBy(route: Route, asking: ProviderIds = NOTHING): void {
+  answeredBy(route: Route, provider_ids: ProviderIds = NOTHING): void {
     this.upstream = route.upstream.name
-    this.asking = asking
+    this.provider_ids = provider_ids
     this.#first_terms = this.model.routes.indexOf(route) * (this.#terms_ids.length / this.model.routes.length)
   }
 

@@ -61,9 +61,9 @@ function lagMetrics(registry: Registry): void {
   delays.enable()
   let lag_s = 0
   registry.gauge("nodejs_eventloop_lag_seconds", "Lag of event loop in seconds.", () => {
-    const asked_ms = performance.now()
+    const scheduled_ms = performance.now()
     setImmediate(() => {
-      lag_s = (performance.now() - asked_ms) / 1_000
+      lag_s = (performance.now() - scheduled_ms) / 1_000
     })
     return lag_s
   })

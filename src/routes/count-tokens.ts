@@ -90,7 +90,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         stream: false,
         body: ({ upstream, model: name }) => sentTo(upstream, new FieldTexts(forCounting(asked, name)), {}),
         headers: passed,
-        asking: () => answer_wait.asking(null),
+        onAttempt: () => answer_wait.beginAttempt(null),
         signal: answer_wait.signal,
       },
       breakers,

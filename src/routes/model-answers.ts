@@ -69,7 +69,7 @@ async function answerJsonIn(
   const { json, stream } = call.operation
   const are_events = stream !== null && !body.cut && beginsAsObject(body.bytes) === false
   const events = are_events
-    ? await assembled(stream, body.bytes, call.asked.n, limits.event_bytes, rules)
+    ? await assembled(stream, body.bytes, call.bounds.n, limits.event_bytes, rules)
     : null
   const read = events !== null ? { ...events.evidence, ending } : readAnswer(json, body, ending, rules)
   const evidence = read instanceof Promise ? await read : read
@@ -92,11 +92,11 @@ async function answerJsonIn(
 }
 
 /** The reader of a call's usage: that of the upstream that answers (D87). */
-function usageRules({ asked }: Call, { route }: Reply): UsageRules {
+function usageRules({ bounds }: Call, { route }: Reply): UsageRules {
   return {
     reader: readers[route.upstream.usage],
-    limits: asked.limits,
-    writes_for_an_hour: asked.writes_for_an_hour,
+    limits: bounds.limits,
+    writes_for_an_hour: bounds.writes_for_an_hour,
   }
 }
 
@@ -154,10 +154,10 @@ export function answerStream(
 
 /** Milliseconds for which the answer of an upstream is read on once the client has left; null to cut it immediately (D9). */
 export function drainOf({ config, hidden_output }: Gateway, call: Call, upstream: Upstream): number | null {
-  const { asked, hold, model } = call
+  const { bounds, hold, model } = call
   if (!hold.stream) return jsonDrain(upstream)
   return streamDrain(upstream, config.stream.leave_wait_ms, () => {
-    if (asked.is_hiding || hidden_output.isOf(model)) return true
+    if (bounds.is_hiding || hidden_output.isOf(model)) return true
     const evidence = call.observed?.evidence("client_left")
     return evidence !== undefined && hidden_output.note(model, evidence.usage)
   })
@@ -210,7 +210,7 @@ class RelayedCall implements TapOptions {
   }
 
   get requested(): number {
-    return this.#call.asked.n
+    return this.#call.bounds.n
   }
 
   get usage_rules(): UsageRules {

@@ -1,4 +1,4 @@
-import { type Asked, admit } from "../admission/admit.ts"
+import { admit, type ParsedRequest } from "../admission/admit.ts"
 import { describe } from "../admission/describe.ts"
 import { type Accepted, enter, faultOf } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
@@ -47,14 +47,14 @@ export async function modelCall<Body extends NamedModel>(
     const fault = faultWithRate(error, gateway, key_hash, operation.name, request)
     throw refused(gateway, gateway.ledger.owner(key_hash), fault)
   }
-  let asked: Asked<Body>
+  let parsed: ParsedRequest<Body>
   let call: Call
   try {
     const bytes = await readBody(request, gateway.config.limits, accepted.memory)
-    const asking = readAsked(gateway, operation, request, vendor, bytes)
-    asked = asking instanceof Promise ? await asking : asking
+    const parsing = parseRequest(gateway, operation, request, vendor, bytes)
+    parsed = parsing instanceof Promise ? await parsing : parsing
     trace?.holding()
-    call = await admit(gateway, operation, id, accepted, asked)
+    call = await admit(gateway, operation, id, accepted, parsed)
   } catch (error) {
     accepted.leave()
     const found = await faultOf(gateway.ledger, key_hash, error)
@@ -63,7 +63,7 @@ export async function modelCall<Body extends NamedModel>(
     if (kept === null) throw refused(gateway, accepted.owner, fault)
     return kept
   }
-  const { body, texts, passed } = asked
+  const { body, texts, passed } = parsed
   call.trace = trace
   trace?.held(call.hold, call.model.name, operation.name)
   const answer_wait = new AnswerWait(request.signal, call.stopped)
@@ -77,7 +77,7 @@ export async function modelCall<Body extends NamedModel>(
       new RecordedAttempts(gateway, id, trace, genAiOperation(operation.name), call),
     )
     accepted.memory.free()
-    call.answeredBy(reply.route, reply.asking)
+    call.answeredBy(reply.route, reply.provider_ids)
     const answering = { gateway, call, reply, answer_wait, request }
     const form = call.hold.stream ? operation.stream : null
     const cost = operation.wantsCost(body)
@@ -95,24 +95,24 @@ export async function modelCall<Body extends NamedModel>(
 }
 
 /** Reads the body of a call, and what is forwarded of its headers. Throws the first fault in the order of D30. */
-function readAsked<Body extends NamedModel>(
+function parseRequest<Body extends NamedModel>(
   { config }: Gateway,
   operation: OperationOn<Body>,
   request: Request,
   vendor: string | null,
   bytes: Uint8Array,
-): Asked<Body> | Promise<Asked<Body>> {
+): ParsedRequest<Body> | Promise<ParsedRequest<Body>> {
   const passed = operation.passed(request, config.vendors, vendor)
   const idempotency = idempotencyOf(request.headers, operation.name, bytes, passed)
-  const parsed = readLargeBody(bytes)
-  const read = (object: object): Asked<Body> => {
+  const json = readLargeBody(bytes)
+  const read = (object: object): ParsedRequest<Body> => {
     const body = operation.parse(object)
     const texts = operation.texts(body)
     const described = describe(operation.name, texts, passed?.headers)
     const client_labels = clientLabelsOf(request.headers, texts, operation.family)
     return { body, texts, described, idempotency, passed, client_labels }
   }
-  return parsed instanceof Promise ? parsed.then(read) : read(parsed)
+  return json instanceof Promise ? json.then(read) : read(json)
 }
 
 /**
@@ -137,7 +137,7 @@ function outgoing(
     body: ({ upstream, model }) => sentTo(upstream, texts, { ...changes, model }),
     headers: passed === null ? null : passed.headers,
     refusals: operation.refusals,
-    asking: (upstream) => answer_wait.asking(drainOf(gateway, call, upstream)),
+    onAttempt: (upstream) => answer_wait.beginAttempt(drainOf(gateway, call, upstream)),
     signal: answer_wait.signal,
   }
 }

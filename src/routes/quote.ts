@@ -1,10 +1,10 @@
 import { Elysia } from "elysia"
 import { activeKey, budgetsFor, checkAllowed, foreseen } from "../admission/admit.ts"
-import { askedOf } from "../admission/asked.ts"
 import { soldNow } from "../admission/customer-prices.ts"
 import { describe } from "../admission/describe.ts"
 import { hashOf } from "../admission/key.ts"
 import { type ClientLabels, clientLabelsOf } from "../admission/labels.ts"
+import { applyModelPolicy } from "../admission/model-policy.ts"
 import { largestMaxTokens, type Quote, quote } from "../admission/quote.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
@@ -43,8 +43,8 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
     const bytes = await readBody(request, config.limits, part)
     const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes))
     let priced = standing
-    const { model, quoted, client_labels } = MEASURED[name](body, request.headers, (asked) => {
-      const found = catalog.find(asked, name)
+    const { model, quoted, client_labels } = MEASURED[name](body, request.headers, (model_name) => {
+      const found = catalog.find(model_name, name)
       if (found instanceof GatewayError) return found
       const sold = soldNow(found, standing)
       priced = sold.standing
@@ -79,8 +79,8 @@ function measuring<Body extends NamedModel>(operation: OperationOn<Body>): Quote
     const described = describe(operation.name, texts)
     const model = find(request.model)
     if (model instanceof GatewayError) throw model
-    const asked = askedOf(operation.name, request, texts, described, model)
-    const quoted = asked instanceof GatewayError ? asked : quote(operation, asked, model)
+    const allowed = applyModelPolicy(operation.name, request, texts, described, model)
+    const quoted = allowed instanceof GatewayError ? allowed : quote(operation, allowed, model)
     return { model, quoted, client_labels: clientLabelsOf(headers, texts, operation.family) }
   }
 }

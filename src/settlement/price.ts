@@ -91,13 +91,13 @@ function parentPico(bucket: Bucket, price: Price): bigint {
 /** The reported usage, plus as much of the estimate as `amount_pico` pays for, the prompt first. */
 function withEstimate(base: Usage, estimated: Settled["estimated"], price: Price, amount_pico: bigint) {
   const prompt = fitting(estimated.prompt_tokens, price.input_pico, amount_pico - costPico(base, price))
-  const asked = { ...base, prompt_tokens: base.prompt_tokens + prompt }
+  const increased = { ...base, prompt_tokens: base.prompt_tokens + prompt }
   const completion = fitting(
     estimated.completion_tokens,
     price.output_pico,
-    amount_pico - costPico(asked, price),
+    amount_pico - costPico(increased, price),
   )
-  return { ...asked, completion_tokens: asked.completion_tokens + completion }
+  return { ...increased, completion_tokens: increased.completion_tokens + completion }
 }
 
 const NOTHING: Usage = { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
@@ -227,13 +227,13 @@ const OWN: ServedTier = { tier: null, is_presumed: false, is_unpriced: false }
  * D70: the price of the tier that the provider says it served. If it says none, or one without a price, the tier that was
  * asked for is presumed, else the model's own price counts.
  */
-export function servedTier(model: Model, asked: string | null, served: string | null): ServedTier {
+export function servedTier(model: Model, requested: string | null, served: string | null): ServedTier {
   if (served !== null) {
     const tier = tierOf(model, served)
     if (tier !== null) return { tier, is_presumed: false, is_unpriced: false }
     if (OWN_TIERS_SERVED.has(served)) return OWN
   }
-  const tier = asked === null ? null : tierOf(model, asked)
+  const tier = requested === null ? null : tierOf(model, requested)
   return { tier, is_presumed: tier !== null, is_unpriced: served !== null && !isFree(model.price) }
 }
 

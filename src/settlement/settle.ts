@@ -74,13 +74,14 @@ export function release(
 }
 
 /** Details for the journal besides the charge: the answered request (D86), and the reading of the usage; null for none. */
-function detailsOf({ asking }: Call, of_charge: EndDetails | null): EndDetails | null {
-  if (of_charge === null && asking.key === undefined && asking.request_id === undefined) return null
-  return { ...asking, ...of_charge }
+function detailsOf({ provider_ids }: Call, of_charge: EndDetails | null): EndDetails | null {
+  if (of_charge === null && provider_ids.key === undefined && provider_ids.request_id === undefined)
+    return null
+  return { ...provider_ids, ...of_charge }
 }
 
 /** Details for the receipt besides the charge (D87, D90); null if there are none. */
-function chargeDetails({ asked, model }: Call, verdict: Verdict, { usage, output_bytes }: Evidence) {
+function chargeDetails({ bounds, model }: Call, verdict: Verdict, { usage, output_bytes }: Evidence) {
   if (verdict.outcome === "released") return null
   const { prompt_tokens, completion_tokens } = verdict.estimated
   const is_estimate = prompt_tokens > 0 || completion_tokens > 0
@@ -88,7 +89,7 @@ function chargeDetails({ asked, model }: Call, verdict: Verdict, { usage, output
   if (!is_estimate && aside === undefined) return null
   const { unread = [], unexplained_tokens = 0, provider_cost_nano = null } = aside ?? {}
   const { bytes_per_token } = model
-  const estimate = { output_bytes, prompt_bytes: Math.round(asked.estimate_bytes), bytes_per_token }
+  const estimate = { output_bytes, prompt_bytes: Math.round(bounds.estimate_bytes), bytes_per_token }
   return {
     ...(unread.length > 0 && { unread }),
     ...(unexplained_tokens !== 0 && { unexplained_tokens }),
@@ -108,7 +109,7 @@ export function checkpoint(call: Call): Checkpoint | null {
 }
 
 /** Adds what a call says about estimates to the sums of this process (D92). */
-function measure(ledger: CallLedger, { model, operation, asked, shard }: Call, reported: Reported | null) {
+function measure(ledger: CallLedger, { model, operation, bounds, shard }: Call, reported: Reported | null) {
   if (reported === null) return
   ledger.shard(shard).measure({
     prompt_tokens: reported.prompt_tokens,
@@ -117,7 +118,7 @@ function measure(ledger: CallLedger, { model, operation, asked, shard }: Call, r
     reasoning_tokens: reported.reasoning_tokens,
     model: model.name,
     operation: operation.name,
-    prompt_bytes: Math.round(asked.estimate_bytes),
+    prompt_bytes: Math.round(bounds.estimate_bytes),
     bytes_per_token: model.bytes_per_token,
     hidden_output: model.estimate.hidden_output ?? 0,
   })
@@ -136,7 +137,7 @@ export function priced(
   verdict: Verdict,
   { service_tier }: Pick<Evidence, "service_tier">,
 ): PricedAtTerms {
-  const served = servedTier(call.model, call.asked.service_tier, service_tier ?? null)
+  const served = servedTier(call.model, call.bounds.service_tier, service_tier ?? null)
   const own = served.is_presumed ? pricedAt(call, verdict, null) : null
   const at_tier = pricedAt(call, verdict, served.tier)
   const cost = own !== null && own.charge_nano > at_tier.charge_nano ? own : at_tier
@@ -145,14 +146,14 @@ export function priced(
 }
 
 function pricedAt(call: Call, verdict: Verdict, tier: ServiceTier | null): PricedAtTerms {
-  const { hold, asked } = call
+  const { hold, bounds } = call
   const prompt_tokens = promptOf(verdict)
   const price = call.priceOf(prompt_tokens, tier)
   const { charge_nano, usage, notes } = priceVerdict(
     verdict,
     price,
     hold.amount_nano,
-    asked.searches,
+    bounds.searches,
     hold.price_multiplier_bp,
   )
   return { charge_nano, usage, notes, terms_id: call.termsId(prompt_tokens, tier), price }
@@ -167,11 +168,11 @@ function promptOf(verdict: Verdict): number {
   return verdict.reported?.prompt_tokens ?? verdict.estimated.prompt_tokens
 }
 
-function termsOf({ model, asked, operation }: Call): EstimateTerms {
+function termsOf({ model, bounds, operation }: Call): EstimateTerms {
   return {
     bytes_per_token: model.bytes_per_token,
     prompt_tokens_estimate: Math.min(
-      Math.floor(asked.estimate_bytes / model.bytes_per_token),
+      Math.floor(bounds.estimate_bytes / model.bytes_per_token),
       model.context_tokens ?? Number.POSITIVE_INFINITY,
     ),
     estimate_prompt: model.estimate.prompt,

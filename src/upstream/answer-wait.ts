@@ -57,7 +57,7 @@ export class AnswerWait {
    * Called right before a provider is asked. No provider is asked for a client that has left, whatever the policy (D9). `drain_ms`:
    * how long its answer is read on once the client has left; null to stop immediately.
    */
-  asking(drain_ms: number | null): void {
+  beginAttempt(drain_ms: number | null): void {
     this.#drain_ms = drain_ms
     if (this.reason !== null) this.#over.abort()
   }

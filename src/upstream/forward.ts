@@ -51,7 +51,7 @@ export async function forward(
     const report = breakers.enter(route.upstream.name, outgoing.account_id)
     if (report === null) continue
     last?.discard()
-    outgoing.asking?.(route.upstream)
+    outgoing.onAttempt?.(route.upstream)
     if (outgoing.signal.aborted) report("abandoned")
     outgoing.signal.throwIfAborted()
     const trace_headers = attempts?.attempting?.(route) ?? null
@@ -98,12 +98,12 @@ function lostAttempt(
     upstream: route.upstream.name,
     ...(typeof outcome === "number" ? { status: outcome } : { failure: outcome }),
     ms: Math.round(performance.now() - started_ms),
-    ...askingOf(key, request_id),
+    ...providerIdsOf(key, request_id),
   }
 }
 
 /** The record of a request in the journal. */
-function askingOf({ name }: Credential, request_id: string | null): ProviderIds {
+function providerIdsOf({ name }: Credential, request_id: string | null): ProviderIds {
   if (name === "") return request_id === null ? {} : { request_id }
   return request_id === null ? { key: name } : { key: name, request_id }
 }
@@ -131,7 +131,7 @@ export interface Outgoing {
   /** The client's answer when the provider refuses (D17). */
   readonly refusals: RefusalForm
   /** Called right before an upstream is asked, to abort the call of a client that has left (D9). */
-  asking?(upstream: Upstream): void
+  onAttempt?(upstream: Upstream): void
   /** Aborted when nobody waits for the answer any longer. Closes the connection, before and during the answer. */
   readonly signal: Signal
 }
@@ -231,7 +231,15 @@ function judge(
   if (body === null) exchange.cancel()
   else if (status >= 200 && status < 300) {
     const length = body === exchange ? head.length : null
-    return { kind: "reply", route, asking: askingOf(key, request_id), status, length, body, began_ms }
+    return {
+      kind: "reply",
+      route,
+      provider_ids: providerIdsOf(key, request_id),
+      status,
+      length,
+      body,
+      began_ms,
+    }
   }
   return refused(route.upstream, key, head, body, request_id, outgoing.refusals)
 }

@@ -16,7 +16,7 @@ export interface Body {
 export interface Reply {
   readonly kind: "reply"
   readonly route: Route
-  readonly asking: ProviderIds
+  readonly provider_ids: ProviderIds
   readonly status: number
   /** The `content-length`; null if there is none. */
   readonly length: number | null

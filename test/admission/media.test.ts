@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { askedOf } from "../../src/admission/asked.ts"
 import { describe as describeRequest } from "../../src/admission/describe.ts"
+import { applyModelPolicy } from "../../src/admission/model-policy.ts"
 import type { Model } from "../../src/config/config.ts"
 import { GatewayError } from "../../src/errors.ts"
 import type { Price } from "../../src/money.ts"
@@ -127,7 +127,13 @@ describe("D12 a sound counts its seconds or its bytes, everything that is compre
     const request = asking([part])
     const texts = operation.texts(request)
     const answer = (model: Partial<Model>) =>
-      askedOf("chat", request, texts, describeRequest("chat", texts), aModel({ price: PRICED, ...model }))
+      applyModelPolicy(
+        "chat",
+        request,
+        texts,
+        describeRequest("chat", texts),
+        aModel({ price: PRICED, ...model }),
+      )
     const param = `messages[0].content[0].${path}`
     expect(answer({})).toMatchObject({
       code: "invalid_request",

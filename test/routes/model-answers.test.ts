@@ -93,7 +93,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
       reply: {
         kind: "reply",
         route,
-        asking: {},
+        provider_ids: {},
         status: 200,
         length: null,
         body,

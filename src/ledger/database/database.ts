@@ -84,11 +84,11 @@ async function namesClash(address: Address): Promise<boolean> {
   if (!("url" in address)) return false
   const client = connect(address, { max: 1, fetch_types: false, onnotice: () => {} })
   try {
-    const asked = await client<{ pid: number; names: string[] }[]>`
+    const result = await client<{ pid: number; names: string[] }[]>`
       SELECT pg_backend_pid() AS pid, (SELECT coalesce(json_agg(name), '[]') FROM pg_prepared_statements) AS names`
-    const [row] = asked
-    if (row === undefined || row.pid === asked.state.pid) return false
-    return row.names.includes(asked.statement.name)
+    const [row] = result
+    if (row === undefined || row.pid === result.state.pid) return false
+    return row.names.includes(result.statement.name)
   } finally {
     await client.end()
   }
@@ -97,11 +97,11 @@ async function namesClash(address: Address): Promise<boolean> {
 async function alignedDatabase(address: Address): Promise<Database> {
   const database = new Database(address)
   try {
-    const asked_ms = Date.now()
+    const sent_ms = Date.now()
     const [row] = await database.operators.execute<{ now_ms: number }>(
       sql`SELECT extract(epoch FROM now())::float8 * 1000 AS now_ms`,
     )
-    if (row !== undefined) alignIds(row.now_ms, asked_ms)
+    if (row !== undefined) alignIds(row.now_ms, sent_ms)
     return database
   } catch (error) {
     await database.close()
@@ -121,12 +121,12 @@ export async function openLedgerDatabase(address: Address): Promise<Database> {
 }
 
 /** Awaits an answer of the database for a running gateway. Rejects with a sentence: its reason, or that it did not answer. */
-export async function databaseAnswer<Answer>(asked: Promise<Answer>): Promise<Answer> {
+export async function databaseAnswer<Answer>(answer: Promise<Answer>): Promise<Answer> {
   const silent = Promise.withResolvers<never>()
   const wait = () => silent.reject(new Error(`it did not answer within ${FIRST_ANSWER_S} s`))
   const timer = setTimeout(wait, FIRST_ANSWER_S * 1_000)
   try {
-    return await Promise.race([asked, silent.promise])
+    return await Promise.race([answer, silent.promise])
   } catch (error) {
     throw new Error(`cannot use the database: ${databaseReason(error)}`, { cause: error })
   } finally {

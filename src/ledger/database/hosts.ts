@@ -98,7 +98,7 @@ export class Hosts {
     const primaries: { host: Host; timeline: number }[] = []
     const reasons = new Map<Host, string>()
     const found = Promise.withResolvers<void>()
-    const asked = this.#hosts.map(async (host) => {
+    const probes = this.#hosts.map(async (host) => {
       try {
         const timeline = await askTimeline(host)
         if (timeline < this.#timeline) throw new Error("an old primary, from before a failover")
@@ -108,7 +108,7 @@ export class Hosts {
         reasons.set(host, error instanceof Error ? error.message : String(error))
       }
     })
-    const all = Promise.all(asked)
+    const all = Promise.all(probes)
     await Promise.race([all, found.promise.then(() => Promise.race([all, Bun.sleep(OTHERS_MS)]))])
     const [latest] = primaries.sort((one, other) => other.timeline - one.timeline)
     if (latest !== undefined) {

@@ -125,12 +125,12 @@ export const insertEnds = sql`INSERT INTO ${ends} (${names(...said, ends.outcome
   SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[], d.details::jsonb FROM due d`
 
 /**
- * `payers`: the accounts of `asked`, locked in the order of their ids, before anything is written about their calls. `is_stale`: the
+ * `payers`: the accounts of `requested`, locked in the order of their ids, before anything is written about their calls. `is_stale`: the
  * account's budgets were changed after the statement's snapshot, so it must not write about that account's calls (D97).
  */
 export const lockPayers = sql`locked AS MATERIALIZED (
   SELECT ${a.id}, ${a.is_limited}, ${a.budgets_version}, ${isDue(a)} AS grants_due FROM ${accounts} ${a}
-  WHERE ${a.id} = ANY (ARRAY(SELECT q.account_id FROM asked q WHERE q.account_id IS NOT NULL)) AND ${lockTimeout}
+  WHERE ${a.id} = ANY (ARRAY(SELECT q.account_id FROM requested q WHERE q.account_id IS NOT NULL)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), payers AS MATERIALIZED (
   SELECT l.id, l.is_limited, l.grants_due, l.is_limited AND l.budgets_version IS DISTINCT FROM (
@@ -166,13 +166,13 @@ export const moveSums = sql`moved AS (
 export const endExact = statement(
   "end",
   sql`
-WITH asked AS MATERIALIZED (
+WITH requested AS MATERIALIZED (
   SELECT x.*, hold.*, ${soldAt}, past.outcome AS past_outcome, past.charge_nano AS past_nano, past.tokens AS past_tokens
   FROM ${batch.ordered} LEFT JOIN ${holdOfEnd} ON true
   LEFT JOIN LATERAL (
     SELECT ${e.outcome}, ${e.charge_nano}, ${e.prompt_tokens} + ${e.completion_tokens} AS tokens FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true
 ), ${lockPayers}, fitting AS MATERIALIZED (
-  SELECT DISTINCT ON (q.id) q.* FROM asked q JOIN payers p ON p.id = q.account_id AND NOT p.is_stale AND NOT p.grants_due
+  SELECT DISTINCT ON (q.id) q.* FROM requested q JOIN payers p ON p.id = q.account_id AND NOT p.is_stale AND NOT p.grants_due
   WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
   ORDER BY q.id, q.place
 ), claimed AS (
@@ -223,9 +223,9 @@ SELECT
     WHEN q.past_outcome IS NULL AND q.id IN (SELECT id FROM due) AND q.id NOT IN (SELECT id FROM ended) THEN 'conflict'
     ELSE 'closed'
   END AS ended, changing.id AS due_account_id,
-  1 / ((SELECT count(*) FROM payers) = (SELECT count(DISTINCT account_id) FROM asked))::int AS found,
+  1 / ((SELECT count(*) FROM payers) = (SELECT count(DISTINCT account_id) FROM requested))::int AS found,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
-FROM asked q LEFT JOIN payers changing ON changing.id = q.account_id AND changing.grants_due ORDER BY q.place`,
+FROM requested q LEFT JOIN payers changing ON changing.id = q.account_id AND changing.grants_due ORDER BY q.place`,
 )
 
 /**
@@ -234,13 +234,13 @@ FROM asked q LEFT JOIN payers changing ON changing.id = q.account_id AND changin
  */
 export async function endExactly(
   connection: Runner,
-  asked: readonly ExactEnd[],
+  requested: readonly ExactEnd[],
   lock_ms: number,
   within_ms: number,
 ): Promise<readonly EndResult[]> {
-  const values = [String(lock_ms), ...firstAndLast(asked), ...batch.values(asked)]
-  const rows = await connection.run(endExact, values, within_ms, asked.length)
-  if (rows.length !== asked.length) throw new Error("the ending statement returned too few rows")
+  const values = [String(lock_ms), ...firstAndLast(requested), ...batch.values(requested)]
+  const rows = await connection.run(endExact, values, within_ms, requested.length)
+  if (rows.length !== requested.length) throw new Error("the ending statement returned too few rows")
   const errors = await changeDue(connection, rows, lock_ms, within_ms)
   return rows.map((row) => (isDelayed(row, errors) ? "delayed" : endedOf(row)))
 }

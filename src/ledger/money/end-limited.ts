@@ -21,13 +21,13 @@ const batch = new Batch<End>(4, [...endFields, bucketField, detailsField])
 export const endLimited = statement(
   "end",
   sql`
-WITH asked AS MATERIALIZED (
+WITH requested AS MATERIALIZED (
   SELECT x.*, hold.*, ${soldAt} FROM ${batch.kept} CROSS JOIN ${holdOfEnd}
 ), locked AS MATERIALIZED (
   SELECT ${a.id}, ${a.budgets_version}, ${a.is_limited} AND ${hasNoChange(a)} AS is_open FROM ${accounts} ${a}
-  WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM asked)) AND ${lockTimeout} ORDER BY ${a.id} FOR NO KEY UPDATE
+  WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM requested)) AND ${lockTimeout} ORDER BY ${a.id} FOR NO KEY UPDATE
 ), due AS MATERIALIZED (
-  SELECT q.* FROM asked q JOIN locked l ON l.id = q.account_id
+  SELECT q.* FROM requested q JOIN locked l ON l.id = q.account_id
   WHERE l.is_open AND l.budgets_version = (SELECT ${v.budgets_version} FROM ${accounts} ${v} WHERE ${v.id} = l.id)
 ), matched AS MATERIALIZED (
   SELECT b.id, ${member} AS member, b.account_id, b.period, b.thresholds, ${amountAt(sql`now()`)} AS amount, ${windowStart(sql`max(s.held_at)`)} AS since,
@@ -60,8 +60,8 @@ WITH asked AS MATERIALIZED (
   FROM fitting f WHERE ${a.id} = f.id AND ${a.id} = ANY (ARRAY(SELECT id FROM fitting)) RETURNING ${a.id}, f.calls
 ), ${writeWindows}, ${writeSpending}
 SELECT count(*)::int AS accounts,
-  CASE WHEN count(*) < (SELECT count(DISTINCT account_id) FROM asked) THEN array_agg(id)::text END AS only,
-  1 / ((SELECT count(*) FROM asked) = cardinality($4::uuid[]) AND count(*) = (SELECT count(*) FROM fitting)
+  CASE WHEN count(*) < (SELECT count(DISTINCT account_id) FROM requested) THEN array_agg(id)::text END AS only,
+  1 / ((SELECT count(*) FROM requested) = cardinality($4::uuid[]) AND count(*) = (SELECT count(*) FROM fitting)
     AND coalesce(sum(calls), 0) = (SELECT count(*) FROM ended))::int AS whole,
   ${countedWhole}
 FROM moved`,

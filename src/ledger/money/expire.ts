@@ -31,7 +31,7 @@ const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens, e
 export const expire = statement(
   "expire",
   sql`
-WITH asked AS MATERIALIZED (
+WITH requested AS MATERIALIZED (
   SELECT hold.*, coalesce(seen.terms_id, hold.held_terms_id) AS terms_id, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
   FROM (SELECT DISTINCT ${names(holds.id)} FROM ${batch.relation}) x CROSS JOIN LATERAL (
     SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at},
@@ -58,7 +58,7 @@ WITH asked AS MATERIALIZED (
   )})
   SELECT ${allOf("q", ends.id, ends.account_id, ends.key_id, ends.price_multiplier_bp, ends.terms_id, ends.charge_nano, ends.basis, ...usage)},
     q.amount_nano, 'expired', 'gateway_lost', 'gateway_lost', CASE WHEN q.charge_nano > q.amount_nano THEN ARRAY['overage'] END
-  FROM asked q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale AND NOT y.grants_due ORDER BY q.id
+  FROM requested q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale AND NOT y.grants_due ORDER BY q.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
 ), forgotten AS (
   DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY (ARRAY(SELECT id FROM ended))
@@ -73,7 +73,7 @@ WITH asked AS MATERIALIZED (
       paid_requests: sql`1`,
       freed_requests: sql`1`,
     })}
-  FROM asked q WHERE q.id IN (SELECT id FROM ended)
+  FROM requested q WHERE q.id IN (SELECT id FROM ended)
 ), ${moveSums}, freed_keys AS (
   DELETE FROM ${idempotency} WHERE ctid = ANY (ARRAY(
     SELECT claim.ctid FROM changed d CROSS JOIN LATERAL (
@@ -83,7 +83,7 @@ WITH asked AS MATERIALIZED (
 )
 SELECT s.id, s.due_account_id, 1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
 FROM (SELECT id, NULL::uuid AS due_account_id FROM changed UNION ALL
-  SELECT q.id, y.id FROM asked q JOIN payers y ON y.id = q.account_id AND y.grants_due) s`,
+  SELECT q.id, y.id FROM requested q JOIN payers y ON y.id = q.account_id AND y.grants_due) s`,
 )
 
 const isDueRow = ({ due_account_id }: Row) => due_account_id !== null

@@ -97,8 +97,10 @@ const batch = new Batch<Hold>(5, [
   tokenField,
 ])
 
-const asked = batch.columns.filter((column) => column.table === holds && column !== holds.amount_nano)
-const columns = [...asked, holds.group_path, holds.amount_nano]
+const requested_columns = batch.columns.filter(
+  (column) => column.table === holds && column !== holds.amount_nano,
+)
+const columns = [...requested_columns, holds.group_path, holds.amount_nano]
 
 /**
  * Holds what fits, and says why the rest does not. `available` and the price multiplier are read from the locked, newest
@@ -120,7 +122,7 @@ const columns = [...asked, holds.group_path, holds.amount_nano]
 export const holdExact = statement(
   "hold",
   sql`
-WITH asked AS MATERIALIZED (
+WITH requested AS MATERIALIZED (
   SELECT x.*, key.group_path, before.known, before.price_multiplier_bp,
     CASE
       WHEN key.id IS NULL OR key.revoked_at IS NOT NULL OR key.expires_at <= now() THEN 'invalid_api_key'
@@ -148,7 +150,7 @@ WITH asked AS MATERIALIZED (
 ), alive AS MATERIALIZED (
   SELECT EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL) AS yes
 ), due AS MATERIALIZED (
-  SELECT r.* FROM asked r, alive
+  SELECT r.* FROM requested r, alive
   WHERE r.known IS NULL AND r.refusal IS NULL AND r.claim IS NULL AND alive.yes
 ), seen AS MATERIALIZED (
   SELECT ${a.id}, ${a.budgets_version} FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due))
@@ -165,7 +167,7 @@ WITH asked AS MATERIALIZED (
     JOIN seen v ON v.id = l.id AND v.budgets_version = l.budgets_version
     LEFT JOIN LATERAL (${priceOfCall(sql`d.account_id`, sql`d.terms_id`)}) c ON l.is_limited
 ), sold AS MATERIALIZED (
-  SELECT ${allOf("d", ...asked, holds.group_path, idempotency.key_hash, idempotency.body_hash)}, d.is_limited,
+  SELECT ${allOf("d", ...requested_columns, holds.group_path, idempotency.key_hash, idempotency.body_hash)}, d.is_limited,
     d.multiplier_bp AS price_multiplier_bp, n.amount_nano, row_number() OVER (ORDER BY n.amount_nano, d.id)::int AS place
   FROM offered d CROSS JOIN LATERAL (SELECT ${heldFor(sql`d.amount_nano`, sql`d.multiplier_bp`)} AS amount_nano OFFSET 0) n
   WHERE d.is_current AND d.active
@@ -298,7 +300,7 @@ SELECT r.id,
   1 / ((SELECT count(*) FROM windows) = (SELECT count(*) FROM wanted))::int AS windows_whole,
   1 / ((SELECT count(*) FROM claimed) = (SELECT count(*) FROM inserted WHERE id IN (SELECT call_id FROM claimed)))::int
     AS claimed_whole
-FROM asked r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id
+FROM requested r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id
 LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN offered o ON o.id = r.id LEFT JOIN moved m ON m.id = r.account_id
 LEFT JOIN limits b ON b.id = r.key_id LEFT JOIN counted n ON n.id = r.key_id
 LEFT JOIN seen v ON v.id = r.account_id LEFT JOIN exceeded x ON x.call_id = r.id
@@ -312,11 +314,11 @@ LEFT JOIN rated d ON d.call_id = r.id`,
 export async function holdExactly(
   connection: Runner,
   gateway_id: string,
-  asked: readonly Hold[],
+  requested: readonly Hold[],
   lock_ms: number,
   within_ms: number,
 ): Promise<readonly HoldAttempt[]> {
-  const distinct = withoutTwins(asked)
+  const distinct = withoutTwins(requested)
   const values = [String(lock_ms), gateway_id, ...firstAndLast(distinct), ...batch.values(distinct)]
   const rows = await connection.run(holdExact, values, within_ms, distinct.length)
   if (rows.length !== distinct.length) throw new Error("the holding statement returned too few rows")
@@ -324,13 +326,13 @@ export async function holdExactly(
   const results = new Map<string, HoldAttempt>()
   for (const row of rows)
     results.set(textOf(row, "id"), isDelayed(row, errors) ? { outcome: "delayed" } : heldOf(row, gateway_id))
-  return asked.map(({ id }) => results.get(id) ?? { outcome: "conflict" })
+  return requested.map(({ id }) => results.get(id) ?? { outcome: "conflict" })
 }
 
 /** Drops holds whose `Idempotency-Key` an earlier one has, because a statement takes each only once. */
-function withoutTwins(asked: readonly Hold[]): readonly Hold[] {
+function withoutTwins(requested: readonly Hold[]): readonly Hold[] {
   const taken = new Set<string>()
-  return asked.filter(({ account_id, idempotency }) => {
+  return requested.filter(({ account_id, idempotency }) => {
     if (idempotency === null) return true
     const claim = `${account_id} ${idempotency.key_hash}`
     if (taken.has(claim)) return false

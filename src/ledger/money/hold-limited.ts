@@ -41,7 +41,7 @@ const multiplier = of("q", holds.price_multiplier_bp)
 export const holdLimited = statement(
   "hold",
   sql`
-WITH asked AS MATERIALIZED (
+WITH requested AS MATERIALIZED (
   SELECT x.*, key.group_path, price.price_multiplier_bp AS own_bp, key.id IS NOT NULL AND price.is_current AS is_allowed
   FROM ${batch.kept} LEFT JOIN LATERAL (
     SELECT ${k.id}, ${k.group_path} FROM ${keys} ${k}
@@ -50,16 +50,16 @@ WITH asked AS MATERIALIZED (
 ), locked AS MATERIALIZED (
   SELECT ${a.id}, ${availableOf(a)} AS available_nano, ${a.price_multiplier_bp} AS price_multiplier_bp, ${a.budgets_version},
     ${a.is_limited} AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND ${hasNoChange(a)} AS is_open
-  FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM asked)) AND ${lockTimeout}
+  FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM requested)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), offered AS MATERIALIZED (
-  SELECT l.id, sum(q.amount_nano)::bigint AS amount_nano FROM locked l JOIN asked q ON q.account_id = l.id
+  SELECT l.id, sum(q.amount_nano)::bigint AS amount_nano FROM locked l JOIN requested q ON q.account_id = l.id
   WHERE l.is_open AND ${isAlive} AND l.budgets_version = (SELECT ${v.budgets_version} FROM ${accounts} ${v} WHERE ${v.id} = l.id)
   GROUP BY l.id, l.available_nano
   HAVING bool_and((q.is_allowed AND coalesce(q.own_bp, l.price_multiplier_bp) = ${multiplier}) IS TRUE)
     AND l.available_nano >= sum(q.amount_nano)
 ), sold AS MATERIALIZED (
-  SELECT q.* FROM asked q JOIN offered o ON o.id = q.account_id
+  SELECT q.* FROM requested q JOIN offered o ON o.id = q.account_id
 ), matched AS MATERIALIZED (
   SELECT b.id, ${member} AS member, b.account_id, b.period, b.is_hard, ${amountAt(sql`now()`)} AS amount, ${windowStart(sql`now()`)} AS since,
     sum(${takes(sql`s.amount_nano`, sql`s.held_tokens`)})::bigint AS needed
@@ -86,7 +86,7 @@ WITH asked AS MATERIALIZED (
   WHERE ${a.id} = f.id AND ${a.id} = ANY (ARRAY(SELECT id FROM fitting)) RETURNING ${a.id}, f.amount_nano
 ), ${writeWindows}, ${writeSpending}
 SELECT count(*)::int AS accounts,
-  CASE WHEN count(*) < (SELECT count(DISTINCT account_id) FROM asked) THEN array_agg(id)::text END AS only,
+  CASE WHEN count(*) < (SELECT count(DISTINCT account_id) FROM requested) THEN array_agg(id)::text END AS only,
   1 / (count(*) = (SELECT count(*) FROM fitting) AND coalesce(sum(amount_nano), 0) = (SELECT coalesce(sum(amount_nano), 0) FROM inserted))::int AS whole,
   ${countedWhole}
 FROM moved`,

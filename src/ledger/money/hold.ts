@@ -121,10 +121,10 @@ export async function holdBatch(
 ): Promise<readonly HoldAttempt[]> {
   const until = performance.now() + STATEMENT_MS
   const withinMs = () => Math.max(until - performance.now(), STATEMENT_MS / 2)
-  const asked = batch.map((hold) => askedFor(hold, known.get(hold.account_id)))
+  const planned = batch.map((hold) => planHold(hold, known.get(hold.account_id)))
   const held = new Map<Hold, HoldAttempt>()
   const hold = async (form: Form, run: (holds: readonly Hold[]) => Promise<DoneAccounts>) => {
-    const holds = asked.filter((one) => one.form === form)
+    const holds = planned.filter((one) => one.form === form)
     if (holds.length === 0) return
     const done = await run(holds.map(({ sold }) => sold))
     for (const one of holds) if (done.has(one.hold.account_id)) held.set(one.hold, heldAs(one))
@@ -154,7 +154,7 @@ export async function holdBatch(
 /** The statement that is asked first: the cheapest that can hold. */
 type Form = "lean" | "limited" | "exact"
 
-interface AskedHold {
+interface PlannedHold {
   readonly hold: Hold
   /** The hold at the price multiplier that is known. */
   readonly sold: Hold
@@ -162,7 +162,7 @@ interface AskedHold {
 }
 
 /** Decided once, because another batch may change `known` while this one waits. */
-function askedFor(hold: Hold, known: KnownAccount | undefined): AskedHold {
+function planHold(hold: Hold, known: KnownAccount | undefined): PlannedHold {
   const sold = known === undefined ? hold : atMultiplier(hold, known.price_multiplier_bp)
   if (hold.idempotency !== null || known?.is_rated === true) return { hold, sold, form: "exact" }
   return { hold, sold, form: hold.is_limited === true || known?.is_limited === true ? "limited" : "lean" }
@@ -206,7 +206,7 @@ function remember(known: KnownAccounts, account_id: string, held: HoldAttempt): 
 
 const HELD: HoldAttempt = { outcome: "held" }
 
-function heldAs({ sold: { price_multiplier_bp }, form }: AskedHold): HoldAttempt {
+function heldAs({ sold: { price_multiplier_bp }, form }: PlannedHold): HoldAttempt {
   if (form === "lean" && price_multiplier_bp === undefined) return HELD
   return {
     outcome: "held",

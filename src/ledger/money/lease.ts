@@ -133,12 +133,12 @@ export class Lease {
   /** The ledger's time, to which ids are aligned; null if no row was taken or renewed. */
   async #run(statement: Statement, id: string, floor_id: string): Promise<number | null> {
     const values = [id, floor_id, String(this.#times.expire_ms)]
-    const asked_ms = Date.now()
+    const sent_ms = Date.now()
     const [row] = await this.#connection.run(statement, values, STATEMENT_MS)
     if (row === undefined) return null
     const { now_ms } = row
     if (typeof now_ms !== "number") throw new Error("the database did not return the time")
-    alignIds(now_ms, asked_ms)
+    alignIds(now_ms, sent_ms)
     return now_ms
   }
 

@@ -28,12 +28,12 @@ const columns = batch.columns.filter(({ table }) => table === holds)
 export const restore = statement(
   "restore",
   sql`
-WITH asked AS MATERIALIZED (
+WITH requested AS MATERIALIZED (
   SELECT x.* FROM ${batch.relation}
 ), ${lockPayers}, inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.group_path, holds.gateway_id)})
   SELECT ${allOf("q", ...columns)}, (SELECT ${k.group_path} FROM ${keys} ${k} WHERE ${k.id} = q.key_id), $2::uuid
-  FROM asked q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale ORDER BY q.id
+  FROM requested q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale ORDER BY q.id
   ON CONFLICT (id) DO NOTHING
   RETURNING ${names(holds.id, holds.account_id, holds.key_id, holds.amount_nano, holds.held_at, holds.terms_id, holds.group_path, holds.labels_id, holds.held_tokens)}
 ), changed AS MATERIALIZED (
@@ -50,7 +50,7 @@ WITH asked AS MATERIALIZED (
   FROM inserted i
 ), ${moveSums}, claimed AS (
   INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id)})
-  SELECT q.account_id, q.key_hash, q.body_hash, q.id FROM asked q
+  SELECT q.account_id, q.key_hash, q.body_hash, q.id FROM requested q
   WHERE q.key_hash IS NOT NULL AND q.id IN (SELECT id FROM inserted) ORDER BY q.account_id, q.key_hash
   ON CONFLICT (account_id, key_hash) DO NOTHING
 )
@@ -63,12 +63,12 @@ FROM inserted`,
 export async function restoreBatch(
   connection: Runner,
   gateway_id: string,
-  asked: readonly Hold[],
+  requested: readonly Hold[],
   lock_ms: number,
 ): Promise<readonly null[]> {
-  const values = [String(lock_ms), gateway_id, ...batch.values(asked)]
-  await connection.run(restore, values, STATEMENT_MS, asked.length)
-  return asked.map(() => null)
+  const values = [String(lock_ms), gateway_id, ...batch.values(requested)]
+  await connection.run(restore, values, STATEMENT_MS, requested.length)
+  return requested.map(() => null)
 }
 
 /** Selects those of the ended calls that have no end now, or only their expiry. */

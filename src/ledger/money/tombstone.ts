@@ -47,13 +47,13 @@ RETURNING ${names(ends.id)}`,
 export async function closeIds(
   connection: Runner,
   gateway_id: string,
-  asked: readonly Hold[],
+  requested: readonly Hold[],
   lock_ms: number,
 ): Promise<readonly Closed[]> {
-  const values = [String(lock_ms), gateway_id, ...batch.values(asked)]
-  const rows = await connection.run(tombstone, values, STATEMENT_MS, asked.length)
+  const values = [String(lock_ms), gateway_id, ...batch.values(requested)]
+  const rows = await connection.run(tombstone, values, STATEMENT_MS, requested.length)
   const closed = new Set(rows.map((row) => textOf(row, "id")))
-  return asked.map(({ id }) => (closed.has(id) ? "closed" : "held"))
+  return requested.map(({ id }) => (closed.has(id) ? "closed" : "held"))
 }
 
 /** The release of a hold whose caller was refused. Its `Idempotency-Key` may be used again. */

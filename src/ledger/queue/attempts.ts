@@ -19,7 +19,7 @@ const STATEMENT_MS = 5_000
 const write = statement(
   "attempts",
   sql`
-WITH asked AS MATERIALIZED (
+WITH requested AS MATERIALIZED (
   SELECT x.*, hold.account_id FROM json_to_recordset($3::text::json) AS x (place int, id uuid, ordinal int, upstream text,
     key text, status int, failure text, ms int, request_id text, ended_at timestamptz)
   LEFT JOIN LATERAL (
@@ -38,10 +38,10 @@ WITH asked AS MATERIALIZED (
     attempts.ended_at,
   )})
   SELECT a.id, a.ordinal, a.account_id, a.upstream, a.key, a.status, a.failure, a.ms, a.request_id, a.ended_at
-  FROM asked a WHERE a.account_id IS NOT NULL
+  FROM requested a WHERE a.account_id IS NOT NULL
   ON CONFLICT (id, ordinal) DO NOTHING
 )
-SELECT a.account_id IS NOT NULL AS is_held FROM asked a ORDER BY a.place`,
+SELECT a.account_id IS NOT NULL AS is_held FROM requested a ORDER BY a.place`,
 )
 
 /** Adds attempts to the journal (D93). Returns for each, in their order, if its call has a hold; without one it is not added. */

@@ -98,7 +98,7 @@ export class HoldQueue {
       }
       this.#outstanding.add(hold)
       const until_ms = performance.now() + ANSWER_MS
-      this.#ask({ hold, until_ms, resolve, reject, uncertain: false, is_again: false })
+      this.#enqueue({ hold, until_ms, resolve, reject, uncertain: false, is_again: false })
     })
   }
 
@@ -107,11 +107,11 @@ export class HoldQueue {
     this.#tombstones.stop()
   }
 
-  #ask(asking: HoldRequest): void {
+  #enqueue(request: HoldRequest): void {
     try {
-      this.#holds.add(asking, asking.until_ms, asking.uncertain, this.#waiter)
+      this.#holds.add(request, request.until_ms, request.uncertain, this.#waiter)
     } catch (error) {
-      this.#fail(asking, error)
+      this.#fail(request, error)
     }
   }
 
@@ -121,42 +121,42 @@ export class HoldQueue {
    * snapshot tells a hold that met itself from one that lacks money (D46), and from one whose `Idempotency-Key` another call
    * has just taken (D43).
    */
-  #answered(asking: HoldRequest, result: HoldAttempt): void {
+  #answered(request: HoldRequest, result: HoldAttempt): void {
     switch (result.outcome) {
       case "held":
-        this.#used.note(asking.hold.key_id)
-        this.#made(asking.hold, result)
-        asking.resolve(result)
+        this.#used.note(request.hold.key_id)
+        this.#made(request.hold, result)
+        request.resolve(result)
         return
       case "conflict":
       case "delayed":
-        this.#ask(asking)
+        this.#enqueue(request)
         return
       case "gateway_dead":
-        void this.#succeed(result.gateway_id, asking.until_ms).then(() => this.#ask(asking))
+        void this.#succeed(result.gateway_id, request.until_ms).then(() => this.#enqueue(request))
         return
       case "closed":
-        this.#fail(asking, new LedgerUnavailable("the id of the call is closed"))
+        this.#fail(request, new LedgerUnavailable("the id of the call is closed"))
         return
       case "account_moving":
-        this.#fail(asking, new AccountMoving())
+        this.#fail(request, new AccountMoving())
         return
       case "insufficient_balance":
       case "spending_limit_reached":
       case "budget_reached":
-        if (asking.is_again || (!asking.uncertain && asking.hold.idempotency === null)) break
-        asking.is_again = true
-        this.#ask(asking)
+        if (request.is_again || (!request.uncertain && request.hold.idempotency === null)) break
+        request.is_again = true
+        this.#enqueue(request)
         return
       case "idempotency_key_used":
       case "idempotency_key_reused":
         // The hold of a caller who was refused. Its key is free again once the hold is released.
         if (!this.#closing.has(result.call_id)) break
-        this.#fail(asking, new LedgerUnavailable("the call before is being closed"))
+        this.#fail(request, new LedgerUnavailable("the call before is being closed"))
         return
     }
-    this.#drop(asking)
-    asking.resolve(result)
+    this.#drop(request)
+    request.resolve(result)
   }
 
   /** Records the amount that the end will free, and which statements can write that end. */
@@ -172,9 +172,9 @@ export class HoldQueue {
     })
   }
 
-  #fail(asking: HoldRequest, error: unknown): void {
-    this.#drop(asking)
-    asking.reject(failureOf(error))
+  #fail(request: HoldRequest, error: unknown): void {
+    this.#drop(request)
+    request.reject(failureOf(error))
   }
 
   /** Takes a new gateway row, and tries the hold again: nothing can be held under the row of a dead gateway (D35). */

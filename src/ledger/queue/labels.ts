@@ -68,18 +68,18 @@ const rows_to_add = sql`SELECT r.* FROM json_to_recordset($1::text::json)
 const add = statement(
   "labels",
   sql`
-WITH asked AS MATERIALIZED (
+WITH requested AS MATERIALIZED (
   ${rows_to_add}
   WHERE NOT EXISTS (SELECT FROM ${accounts} a WHERE a.id = r.account_id AND a.moving_to IS NOT NULL AND a.moved_to IS NULL)
 ), added AS (
   INSERT INTO ${end_users} (id, account_id, subject)
-  SELECT DISTINCT ON (r.account_id, r.subject) r.end_user_id, r.account_id, r.subject FROM asked r
+  SELECT DISTINCT ON (r.account_id, r.subject) r.end_user_id, r.account_id, r.subject FROM requested r
   WHERE r.subject IS NOT NULL ORDER BY r.account_id, r.subject
   ON CONFLICT DO NOTHING RETURNING id, account_id, subject
 ), named AS MATERIALIZED (
   SELECT r.id, r.account_id, r.subject, r.tags, coalesce(n.id, (
     SELECT u.id FROM ${end_users} u WHERE u.account_id = r.account_id AND u.subject = r.subject)) AS end_user_id
-  FROM asked r LEFT JOIN added n ON n.account_id = r.account_id AND n.subject = r.subject
+  FROM requested r LEFT JOIN added n ON n.account_id = r.account_id AND n.subject = r.subject
 )
 INSERT INTO ${labels} (id, account_id, end_user_id, tags)
 SELECT r.id, r.account_id, r.end_user_id, r.tags FROM named r WHERE r.subject IS NULL OR r.end_user_id IS NOT NULL
@@ -91,14 +91,14 @@ ON CONFLICT DO NOTHING`,
 const addAgain = statement(
   "labels",
   sql`
-WITH asked AS MATERIALIZED (${rows_to_add}), added AS (
+WITH requested AS MATERIALIZED (${rows_to_add}), added AS (
   INSERT INTO ${end_users} (id, account_id, subject)
-  SELECT DISTINCT ON (r.end_user_id) r.end_user_id, r.account_id, r.subject FROM asked r
+  SELECT DISTINCT ON (r.end_user_id) r.end_user_id, r.account_id, r.subject FROM requested r
   WHERE r.end_user_id IS NOT NULL ORDER BY r.end_user_id
   ON CONFLICT DO NOTHING
 )
 INSERT INTO ${labels} (id, account_id, end_user_id, tags)
-SELECT r.id, r.account_id, r.end_user_id, r.tags FROM asked r ORDER BY r.account_id, r.end_user_id, r.tags
+SELECT r.id, r.account_id, r.end_user_id, r.tags FROM requested r ORDER BY r.account_id, r.end_user_id, r.tags
 ON CONFLICT DO NOTHING`,
 )
 
@@ -126,7 +126,7 @@ export class LabelQueue {
       connection,
       {
         accountOf: ({ account_id }) => account_id,
-        run: (runner, asked) => this.#intern(runner, asked),
+        run: (runner, requested) => this.#intern(runner, requested),
       },
       { limit: QUEUE_LIMIT },
     )
@@ -197,9 +197,12 @@ export class LabelQueue {
   }
 
   /** Null for a combination that could not be added: its account moves. */
-  async #intern(connection: Runner, asked: readonly Labelled[]): Promise<readonly (InternedCall | null)[]> {
-    const wanted = asked.map((labelled) => ({ content: contentOf(labelled), is_replaced: false }))
-    const found: (InternedCall | null)[] = asked.map(() => null)
+  async #intern(
+    connection: Runner,
+    requested: readonly Labelled[],
+  ): Promise<readonly (InternedCall | null)[]> {
+    const wanted = requested.map((labelled) => ({ content: contentOf(labelled), is_replaced: false }))
+    const found: (InternedCall | null)[] = requested.map(() => null)
     for (let round = 0; round < ROUNDS; round += 1) {
       const open = wanted.flatMap(({ content, is_replaced }, place) =>
         found[place] === null
@@ -210,7 +213,7 @@ export class LabelQueue {
       for (const row of rows) {
         const place = intOf(row, "place")
         const one = wanted[place]
-        const labelled = asked[place]
+        const labelled = requested[place]
         if (one === undefined || labelled === undefined) throw new Error("the database found other labels")
         const { content } = one
         if (row.is_full === true) this.#full.set(content.account_id, performance.now() + FULL_MS)

@@ -75,7 +75,7 @@ function idsOf(prices: readonly CustomerPrice[] = []): string {
 }
 
 /** `$1` is a JSON array of hashes. */
-const asked = sql`(ARRAY(SELECT json_array_elements_text($1::text::json)))`
+const given_hashes = sql`(ARRAY(SELECT json_array_elements_text($1::text::json)))`
 
 /**
  * Reads the standings of keys in one snapshot (D22, D26), by their secrets and by those before the last rotations, as long as these
@@ -85,7 +85,7 @@ const asked = sql`(ARRAY(SELECT json_array_elements_text($1::text::json)))`
 export const standing = statement(
   "standing",
   sql`
-SELECT ${k}.asked AS hash, ${k}.current_hash, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
+SELECT ${k}.given_hash AS hash, ${k}.current_hash, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
   ${k.labels}::text AS labels, to_json(${k.required_tags})::text AS required_tags, ${k.ignores_client_tags}, ${k.labels_version},
   ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
   (${availableOf(a)})::text AS available_nano, CASE WHEN ${isDue(a)} THEN ${a.id} END AS due_account_id, ${a.price_multiplier_bp} AS price_multiplier_bp,
@@ -93,10 +93,10 @@ SELECT ${k}.asked AS hash, ${k}.current_hash, ${k.id} AS key_id, ${k.account_id}
   ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano,
   ${a.is_limited}, CASE WHEN ${a.is_limited} THEN ${pricesOfAccount(sql`${a.id}`)}::text END AS prices
 FROM (
-  SELECT ${k}.*, ${k.hash} AS asked, NULL AS current_hash FROM ${keys} ${k} WHERE ${k.hash} = ANY ${asked}
+  SELECT ${k}.*, ${k.hash} AS given_hash, NULL AS current_hash FROM ${keys} ${k} WHERE ${k.hash} = ANY ${given_hashes}
   UNION ALL
   SELECT ${k}.*, ${k.previous_hash}, ${k.hash} FROM ${keys} ${k}
-  WHERE ${k.previous_hash} = ANY ${asked} AND ${k.previous_hash} IS NOT NULL AND ${k.previous_until} > now()
+  WHERE ${k.previous_hash} = ANY ${given_hashes} AND ${k.previous_hash} IS NOT NULL AND ${k.previous_until} > now()
 ) ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}`,
 )
 

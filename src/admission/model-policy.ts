@@ -12,7 +12,7 @@ import { type Described, openingField, switchOf } from "./described.ts"
  * A request as its model gets it, with the fields that the operator sets (D61); the error if the operator refuses it, or if
  * something in it has no price or no bound. Changes `texts` where fields are set.
  */
-export function askedOf(
+export function applyModelPolicy(
   operation: OperationName,
   request: unknown,
   texts: FieldTexts,
@@ -33,8 +33,8 @@ export function askedOf(
   const names = Object.keys(model.set)
   if (names.length === 0) return unpriced(described, model) ?? described
   texts.set(model.set)
-  const asked = describe(operation, texts, headers, names)
-  return unpriced(asked, model) ?? asked
+  const changed = describe(operation, texts, headers, names)
+  return unpriced(changed, model) ?? changed
 }
 
 /**

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { askedOf } from "../../src/admission/asked.ts"
 import { describe as describeRequest } from "../../src/admission/describe.ts"
+import { applyModelPolicy } from "../../src/admission/model-policy.ts"
 import { largestMaxTokens } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
 import { GatewayError } from "../../src/errors.ts"
@@ -103,7 +103,7 @@ const FREE = { ...plain, input_pico: 0n, cached_input_pico: 0n, output_pico: 0n 
 function answerOf(fields: object, parts: Partial<Model>, headers?: Record<string, string>) {
   const request = chat(fields)
   const texts = operation.texts(request)
-  const asked = askedOf(
+  const asked = applyModelPolicy(
     "chat",
     request,
     texts,
