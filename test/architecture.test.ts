@@ -177,7 +177,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/demo/access.ts": ["src/wire/usage.ts"],
   "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/"],
   "src/service/app.ts": [...COMMON, "src/routes/", "src/service/gateway.ts", "src/ledger/entries.ts"],
-  "src/service/server.ts": [...COMMON, "src/service/gateway.ts"],
+  "src/service/server.ts": [...COMMON, "src/service/gateway.ts", "src/service/turn.ts"],
   "src/service/shutdown.ts": [...COMMON, "src/admission/in-flight.ts", "src/service/server.ts"],
   "src/start/": [
     ...COMMON,

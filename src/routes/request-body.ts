@@ -196,12 +196,19 @@ export async function refusal(request: Request, fault: GatewayError, { memory }:
   const { headers } = request
   const is_read = request.bodyUsed && !unfinished.has(request)
   const id = requestId(request)
-  if (is_read || unreadBytes(headers) <= DROPPED_BYTES) return errorResponse(fault, id)
+  if (is_read) return errorResponse(fault, id)
+  if (unreadBytes(headers) <= DROPPED_BYTES) {
+    drop(request)
+    return errorResponse(fault, id)
+  }
   if (await isShort(request, memory)) return errorResponse(fault, id)
   const { body, ...init } = printError(fault, id)
   init.headers.set("connection", "close")
   const remove = memory.unread.linger(headers)
-  if (remove === null) return new Response(body, init)
+  if (remove === null) {
+    drop(request)
+    return new Response(body, init)
+  }
   let timer: Timer | undefined
   const lingering = new ReadableStream({
     start(controller) {
@@ -219,12 +226,20 @@ export async function refusal(request: Request, fault: GatewayError, { memory }:
   return new Response(lingering, init)
 }
 
+/** Drops what comes of a body until its answer is sent, which may wait for the end of the turn (D111). The runtime would keep it. */
+function drop({ body }: Request): void {
+  if (body !== null && !body.locked) void body.cancel()
+}
+
 /**
  * Reads and drops a body without a length. True if all of it comes soon, in few parts, and has at most 1 MiB. False immediately if there is no
  * memory for what the runtime reads ahead.
  */
-async function isShort({ body, headers }: Request, { unread }: Memory): Promise<boolean> {
-  if (body === null || body.locked || headers.has("content-length")) return false
+async function isShort(request: Request, { unread }: Memory): Promise<boolean> {
+  const { headers } = request
+  if (headers.has("content-length")) return false
+  const { body } = request
+  if (body === null || body.locked) return false
   const done = unread.end(headers)
   if (done === null) return false
   try {

@@ -45,7 +45,9 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     gateway.tracer?.answered(request, { route, method: request.method, status, code })
   }
   const app = new Elysia({ name: "tollgate", ...ROUTING })
-    .onError(async ({ error, code, request, path, route }) => {
+    .onError(async ({ error, code, request, path, route, set }) => {
+      // The status of the answer counts. With any other Elysia would make a second response of it: a quarter of the time of a refusal.
+      set.status = 200
       const fault = code === "NOT_FOUND" ? unknownRoute(audience) : faultOf(error)
       logFault(gateway.log, fault, requestId(request))
       const origins = originsAt(path)

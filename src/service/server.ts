@@ -1,6 +1,7 @@
 import { errorResponse, GatewayError } from "../errors.ts"
 import { requestId } from "../id.ts"
 import type { Sockets } from "./gateway.ts"
+import { Turn } from "./turn.ts"
 
 /**
  * The idle timeout of a connection, in seconds, between requests and during a body. Bun checks it every 4 s, and gives
@@ -40,11 +41,12 @@ export class Server {
   readonly #long = new Map<Request, number>()
   #look: Timer | undefined
   #closing = false
+  readonly #turn = new Turn()
 
   constructor(handler: RequestHandler, { host, port, shared = false, literal = [], settings }: Listening) {
     const answer = (request: Request): Response | Promise<Response> => {
       const response = handler.handle(request)
-      return this.#closing ? closing(response) : response
+      return this.#turn.send(this.#closing ? closing(response) : response)
     }
     const places = [...new Set(literal.map((path) => `/${path.split("/")[1]}`))]
     const fetch = (request: Request): Response | Promise<Response> => {

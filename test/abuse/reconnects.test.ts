@@ -1,0 +1,42 @@
+import { afterAll, expect, test } from "bun:test"
+import { SETTINGS, Server } from "../../src/service/server.ts"
+
+const CLIENTS = 300
+/** Twice as many as are answered immediately. */
+const IMMEDIATE = 128
+
+let most_waiting = 0
+const server = new Server(
+  {
+    handle() {
+      most_waiting = Math.max(most_waiting, server.pending)
+      return Promise.resolve(new Response("served"))
+    },
+  },
+  { host: "127.0.0.1", port: 0, settings: SETTINGS },
+)
+afterAll(() => server.close())
+
+interface Client {
+  readonly socket: Bun.Socket
+  readonly answer: Promise<string>
+}
+
+/** A client that has connected and sent nothing: the server accepts it when its request comes. */
+async function connect(): Promise<Client> {
+  const { promise: answer, resolve } = Promise.withResolvers<string>()
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port: server.port,
+    socket: { data: (_, bytes) => resolve(bytes.toString()), close: () => resolve("") },
+  })
+  return { socket, answer }
+}
+
+test("D111 most answers of a turn wait for its end, so that no client connects again in it", async () => {
+  const clients = await Promise.all(Array.from({ length: CLIENTS }, connect))
+  // Written in one turn of the clients, so the server accepts them all in one of its own.
+  for (const { socket } of clients) socket.write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+  for (const { answer } of clients) expect(await answer).toEndWith("served")
+  expect(most_waiting).toBeGreaterThan(CLIENTS - IMMEDIATE)
+})
