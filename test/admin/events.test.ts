@@ -6,7 +6,7 @@ import { credits, ends, holds, terms } from "../../src/ledger/schema/tables.ts"
 import { type FeedPlace, printCursor, readCursor } from "../../src/wire/cursor.ts"
 import { feedReaches } from "../support/horizon.ts"
 import { type AdminHarness, openAdminHarness, plantCall } from "./admin-harness.ts"
-import { readAll, readEvents, restoredFrom } from "./feed.ts"
+import { askEvents, readAll, readEvents, readRest, restoredFrom } from "./feed.ts"
 
 /** D96: the journal as a feed of events that leaves none out. */
 
@@ -84,8 +84,8 @@ describe("events", () => {
     const { lines, ids } = await readAll(admin)
     expect(ids).toHaveLength(6)
     for (const [at, { cursor }] of lines.entries())
-      expect((await readAll(admin, cursor)).ids).toEqual(ids.slice(at + 1))
-    const added = await readEvents(admin, { types: "tollgate.credit.added" })
+      expect((await readRest(admin, cursor)).ids).toEqual(ids.slice(at + 1))
+    const added = await askEvents(admin, { types: "tollgate.credit.added" })
     expect(added.lines.map(({ id }) => id)).toEqual(ids.filter((_, at) => at % 2 === 0))
   })
 
@@ -100,7 +100,7 @@ describe("events", () => {
     const from = new Date(Date.now() - 45_000).toISOString()
     const found = await readEvents(admin, { from, limit: 2 })
     expect(found.lines.map(({ id }) => id)).toEqual(ids.slice(3, 5))
-    expect((await readAll(admin, found.next)).ids).toEqual(ids.slice(5))
+    expect((await readRest(admin, found.next)).ids).toEqual(ids.slice(5))
   })
 
   test("D96 `from` and `to` divide the feed by time, also where transactions are in another order", async () => {
@@ -117,10 +117,10 @@ describe("events", () => {
     const at = new Date(now - 45_000).toISOString()
     const before = await readEvents(admin, { to: at, limit: 2 })
     expect(before.lines.map(({ id }) => id)).toEqual([0, 1].map((place) => ids[place] ?? ""))
-    const rest = await readEvents(admin, { to: at, after: before.next ?? "" })
+    const rest = await askEvents(admin, { to: at, after: before.next ?? "" })
     expect(rest.lines.map(({ id }) => id)).toEqual([ids[3] ?? ""])
-    expect((await readEvents(admin, { to: at, after: rest.next ?? "" })).lines).toEqual([])
-    const after = await readEvents(admin, { from: at })
+    expect((await askEvents(admin, { to: at, after: rest.next ?? "" })).lines).toEqual([])
+    const after = await askEvents(admin, { from: at })
     expect(after.lines.map(({ id }) => id)).toEqual([
       ...[2, 4, 5, 6].map((place) => ids[place] ?? ""),
       credit_id,
@@ -248,7 +248,7 @@ describe("nothing is left out", () => {
     const again = await readAll(admin, read.next)
     expect(again.ids).toEqual(ids.slice(2))
     // A reader that was behind reads nothing twice, and nobody does so later.
-    expect((await readAll(admin, read.lines[0]?.cursor ?? "")).ids).toEqual(ids.slice(1))
+    expect((await readRest(admin, read.lines[0]?.cursor ?? "")).ids).toEqual(ids.slice(1))
     const later = await addCredit(account_id)
     expect((await readAll(admin, again.next)).ids).toEqual([later])
     await promote("1")
@@ -280,22 +280,22 @@ describe("nothing is left out", () => {
     open.push(restored)
     const behind = read.lines[0]?.cursor ?? ""
     expect((await readAll(restored, behind, 1)).ids).toEqual(ids.slice(1))
-    const reached = await readAll(restored, read.next)
+    const reached = await readRest(restored, read.next)
     expect(reached.ids).toEqual([])
     const later = nextId()
     await restored.ask("POST", `/admin/accounts/${account_id}/credits`, { id: later, amount: "1" })
     expect((await readAll(restored, read.next)).ids).toEqual([later])
-    expect((await readAll(restored, reached.next)).ids).toEqual([later])
-    expect((await readAll(restored, behind, 1)).ids).toEqual([...ids.slice(1), later])
-    expect((await readAll(restored, null, 1)).ids).toEqual([...ids, later])
+    expect((await readRest(restored, reached.next)).ids).toEqual([later])
+    expect((await readRest(restored, behind, 1)).ids).toEqual([...ids.slice(1), later])
+    expect((await readRest(restored, null, 1)).ids).toEqual([...ids, later])
     // Restored once more: the first restored entries and those since have no common order, so all are sent again.
     const twice = await restoredFrom(restored, ["credits"])
     open.push(twice)
     expect((await readAll(twice, reached.next)).ids).toEqual([later])
-    expect((await readAll(twice, read.next)).ids.toSorted()).toEqual([...ids, later].toSorted())
+    expect((await readRest(twice, read.next)).ids.toSorted()).toEqual([...ids, later].toSorted())
     // What only the lost server knew is said, not skipped.
-    const own = await readAll(restored)
-    const unknown = await readEvents(admin, { after: own.next })
+    const own = await readRest(restored, null)
+    const unknown = await askEvents(admin, { after: own.next })
     expect([unknown.status, unknown.text]).toEqual([400, expect.stringContaining("does not know the cursor")])
   })
 

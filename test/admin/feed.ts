@@ -57,9 +57,14 @@ export async function askEvents({ app }: AdminHarness, query: FeedQuery): Promis
 
 /** Reads from a cursor to the end, as a consumer does: the lines in their order, and where it goes on. */
 export async function readAll(admin: AdminHarness, after: string | null = null, limit = 7) {
+  await feedReaches(admin.database)
+  return readRest(admin, after, limit)
+}
+
+/** The same where nothing was written since the last reading, whose wait is enough. */
+export async function readRest(admin: AdminHarness, after: string | null, limit = 7) {
   const lines: Line[] = []
   let next = after
-  await feedReaches(admin.database)
   for (;;) {
     const answer = await askEvents(admin, { limit, ...(next !== null && { after: next }) })
     if (answer.status !== 200) throw new Error(answer.text)
