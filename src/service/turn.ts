@@ -23,6 +23,7 @@ export class Turn {
         })
       })
     }
-    return this.#end.then(() => answer)
+    // Together, because an answer that fails meanwhile would be a rejection that nobody handles.
+    return Promise.all([answer, this.#end]).then(([sent]) => sent)
   }
 }

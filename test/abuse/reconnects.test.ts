@@ -8,9 +8,11 @@ const IMMEDIATE = 128
 let most_waiting = 0
 const server = new Server(
   {
-    handle() {
+    handle({ url }) {
       most_waiting = Math.max(most_waiting, server.pending)
-      return Promise.resolve(new Response("served"))
+      return url.endsWith("/broken")
+        ? Promise.reject(new Error("a bug"))
+        : Promise.resolve(new Response("served"))
     },
   },
   { host: "127.0.0.1", port: 0, settings: SETTINGS },
@@ -33,10 +35,19 @@ async function connect(): Promise<Client> {
   return { socket, answer }
 }
 
-test("D111 most answers of a turn wait for its end, so that no client connects again in it", async () => {
+/** The answers to requests that are written in one turn of the clients, so the server accepts them all in one of its own. */
+async function answersTo(path: string): Promise<string[]> {
   const clients = await Promise.all(Array.from({ length: CLIENTS }, connect))
-  // Written in one turn of the clients, so the server accepts them all in one of its own.
-  for (const { socket } of clients) socket.write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-  for (const { answer } of clients) expect(await answer).toEndWith("served")
+  for (const { socket } of clients)
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+  return Promise.all(clients.map(({ answer }) => answer))
+}
+
+test("D111 most answers of a turn wait for its end, so that no client connects again in it", async () => {
+  for (const answer of await answersTo("/")) expect(answer).toEndWith("served")
   expect(most_waiting).toBeGreaterThan(CLIENTS - IMMEDIATE)
+})
+
+test("an answer that fails while it waits is a 500", async () => {
+  for (const answer of await answersTo("/broken")) expect(answer).toStartWith("HTTP/1.1 500 ")
 })
