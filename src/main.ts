@@ -11,7 +11,7 @@ import { lockFolder } from "./embedded/lock.ts"
 import { MAIN, openShards } from "./ledger/shards.ts"
 import { type Log, openLog } from "./log.ts"
 import { Service } from "./service/service.ts"
-import { hearSignals } from "./service/shutdown.ts"
+import { listenForSignals } from "./service/shutdown.ts"
 import { addressOf, type BannerFacts, banner, USUAL_DATA_DIR } from "./start/banner.ts"
 import { painter } from "./start/paint.ts"
 import { Reloads } from "./start/reloads.ts"
@@ -42,13 +42,13 @@ async function start(): Promise<void> {
   const workers = readWorkers(process.argv.slice(2))
   const environment = readEnvironment(sources)
   const log = openLog(environment.log_level)
-  const attend = hearSignals()
+  const forwardSignals = listenForSignals()
   process.on("unhandledRejection", (error) =>
     log.error({ err: error }, "unhandled error: the gateway keeps running"),
   )
   const closing = new AsyncDisposableStack()
   try {
-    attend(await open(environment, workers, log, closing))
+    forwardSignals(await open(environment, workers, log, closing))
   } catch (error) {
     await closing.disposeAsync()
     throw error

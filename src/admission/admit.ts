@@ -16,10 +16,10 @@ import { atMultiplier, heldFor } from "../money.ts"
 import type { NamedModel, OperationOn, Passed } from "../operations/operation.ts"
 import type { BudgetUnit } from "../wire/budget.ts"
 import type { FieldTexts } from "../wire/json.ts"
+import { type Accepted, type Accepting, standingOf, usableKey } from "./accept.ts"
 import type { Catalog } from "./catalog.ts"
 import { customerPriceOf, soldNow } from "./customer-prices.ts"
 import type { Described } from "./described.ts"
-import { type Accepted, type Entering, standingOf, usableKey } from "./enter.ts"
 import { type ClientLabels, labelledOf } from "./labels.ts"
 import { applyModelPolicy } from "./model-policy.ts"
 import { budgetRefusal, moneyRefusal, type Quote, quote } from "./quote.ts"
@@ -34,7 +34,7 @@ interface BudgetReports<Counted> {
 }
 
 /** The parts of the gateway that admission uses. */
-interface Admitting extends Entering {
+interface Admitting extends Accepting {
   readonly ledger: CallLedger
   readonly catalog: Catalog
   /** True if any of these routes may be tried now (D33). */
@@ -304,7 +304,7 @@ export function checkAllowed(standing: Standing, { name }: Model): void {
  * for an unknown, revoked or expired key, and `rate_limited` when the key makes too many requests (D38).
  */
 export async function activeKey(
-  gateway: Omit<Entering, "in_flight">,
+  gateway: Omit<Accepting, "in_flight">,
   key_hash: string,
   request: Request,
 ): Promise<Standing> {

@@ -1,14 +1,14 @@
-import type { Call, Places } from "../call/call.ts"
+import type { Call, CallRegistry } from "../call/call.ts"
 import { GatewayError } from "../errors.ts"
 import { FairShare } from "../ledger/database/fair-share.ts"
 
 /**
- * The calls of this process. A call takes a place when its headers are there, and keeps it until its settlement is durable
+ * The calls of this process. A call takes a slot when its headers are there, and keeps it until its settlement is durable
  * (D33). It runs from admission until its settlement has begun; a shutdown waits for that (D34).
  */
-export class InFlight implements Places {
+export class InFlight implements CallRegistry {
   readonly #calls = new Set<Call>()
-  readonly #places = new FairShare()
+  readonly #slots = new FairShare()
   #running = 0
   #idle: (() => void)[] = []
   #cut = false
@@ -16,12 +16,12 @@ export class InFlight implements Places {
   #cut_calls = 0
 
   get size(): number {
-    return this.#places.used
+    return this.#slots.used
   }
 
-  /** Takes a place, before the body of the call is read. Throws `overloaded` if an account has its share of `limit` (D78). */
-  enter(account_id: string, limit: number): void {
-    if (this.#cut || !this.#places.take(account_id, 1, limit)) throw new GatewayError("overloaded")
+  /** Takes a slot, before the body of the call is read. Throws `overloaded` if an account has its share of `limit` (D78). */
+  takeSlot(account_id: string, limit: number): void {
+    if (this.#cut || !this.#slots.take(account_id, 1, limit)) throw new GatewayError("overloaded")
   }
 
   /** The call runs, before anything is held. Throws `overloaded` after a cut. */
@@ -30,9 +30,9 @@ export class InFlight implements Places {
     this.#running += 1
   }
 
-  /** The call was not admitted. It keeps its place until it leaves. */
+  /** The call was not admitted. It keeps its slot until that is released. */
   refuse(): void {
-    this.#rest()
+    this.#stopRunning()
   }
 
   add(call: Call): void {
@@ -51,16 +51,16 @@ export class InFlight implements Places {
     if (!this.#calls.delete(call)) return
     if (call.stopped.aborted) this.#cut_calls += 1
     else this.#finished_calls += 1
-    this.#rest()
+    this.#stopRunning()
   }
 
   get ended(): { readonly finished: number; readonly cut: number } {
     return { finished: this.#finished_calls, cut: this.#cut_calls }
   }
 
-  /** Gives a place back: the call was refused, or its settlement is durable. */
-  leave(account_id: string): void {
-    this.#places.give(account_id, 1)
+  /** Releases a slot: the call was refused, or its settlement is durable. */
+  releaseSlot(account_id: string): void {
+    this.#slots.release(account_id, 1)
   }
 
   calls(): readonly Call[] {
@@ -72,7 +72,7 @@ export class InFlight implements Places {
     return new Promise((resolve) => this.#idle.push(resolve))
   }
 
-  #rest(): void {
+  #stopRunning(): void {
     this.#running -= 1
     if (this.#running > 0) return
     for (const resolve of this.#idle.splice(0)) resolve()

@@ -15,7 +15,7 @@ const REFUSALS: Readonly<Record<KeyLimit, string>> = {
     "Too many calls of this key were abandoned before any output. Wait for the time in the retry-after header, then retry.",
 }
 /** `retry-after` in seconds. It is short, because a running call can end at any moment and a retry costs little. */
-const PLACE_RETRY_S = 1
+const SLOT_RETRY_S = 1
 /** The longest wait after many calls were abandoned together (D91). */
 const ABANDONED_MS = 600_000
 
@@ -43,7 +43,7 @@ export class KeyLoads {
   check(key_hash: string, limits: KeyLimits): void {
     const { in_flight } = limits
     if (in_flight !== null && (this.#running.get(key_hash) ?? 0) >= in_flight)
-      throw this.#refused("in_flight", PLACE_RETRY_S)
+      throw this.#refused("in_flight", SLOT_RETRY_S)
     this.checkRate(key_hash, limits)
   }
 
@@ -63,10 +63,10 @@ export class KeyLoads {
    * Counts a running call or token count. Throws `rate_limited` if the key is at one of its limits. Call the returned
    * function once, when it has ended.
    */
-  enter(key_hash: string, limits: KeyLimits): () => void {
+  takeSlot(key_hash: string, limits: KeyLimits): () => void {
     this.check(key_hash, limits)
     this.#running.set(key_hash, (this.#running.get(key_hash) ?? 0) + 1)
-    return () => this.#leave(key_hash)
+    return () => this.#releaseSlot(key_hash)
   }
 
   /** Counts a request of a known key. Throws `rate_limited` when other requests have used up the limit. */
@@ -94,7 +94,7 @@ export class KeyLoads {
     return new GatewayError("rate_limited", { message: REFUSALS[limit], headers })
   }
 
-  #leave(key_hash: string): void {
+  #releaseSlot(key_hash: string): void {
     const left = (this.#running.get(key_hash) ?? 0) - 1
     if (left > 0) this.#running.set(key_hash, left)
     else this.#running.delete(key_hash)

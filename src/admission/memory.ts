@@ -73,11 +73,11 @@ export class Memory {
 
   /** Gives back memory that is already free. */
   discard(account_id: string, bytes: number): void {
-    this.#share.give(account_id, bytes)
+    this.#share.release(account_id, bytes)
   }
 
-  give(account_id: string, bytes: number): void {
-    this.#share.give(account_id, bytes)
+  release(account_id: string, bytes: number): void {
+    this.#share.release(account_id, bytes)
     if (bytes < LARGE_BYTES) return
     this.#freed_bytes += bytes
     if (this.#freed_bytes >= COLLECT_BYTES) this.#collecting ??= setTimeout(this.#collect, COLLECT_MS).unref()
@@ -140,7 +140,7 @@ export class MemoryPart {
   /** Gives everything back. Idempotent. */
   free(): void {
     this.#freed = true
-    if (this.#bytes > 0) this.#memory.give(this.#account_id, this.#bytes)
+    if (this.#bytes > 0) this.#memory.release(this.#account_id, this.#bytes)
     this.#bytes = 0
   }
 }

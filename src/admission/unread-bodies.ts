@@ -92,7 +92,7 @@ export class UnreadBodies {
     const bytes = unreadBytes(headers)
     if (this.#waiting.used + bytes > this.#waiting_limit_bytes / 2) return null
     this.#waiting.add("", bytes)
-    return () => this.#waiting.give("", bytes)
+    return () => this.#waiting.release("", bytes)
   }
 
   /**
@@ -113,11 +113,11 @@ export class UnreadBodies {
     if (is_long && !this.#unknown.take(sender, bytes, UNKNOWN_BYTES)) return null
     this.#waiting.add(sender ?? "", bytes)
     return (arrived_bytes) => {
-      this.#waiting.give(sender ?? "", bytes)
+      this.#waiting.release(sender ?? "", bytes)
       if (!is_long) return
       const kept_bytes = Math.min(arrived_bytes, bytes)
-      this.#unknown.give(sender, bytes - kept_bytes)
-      if (kept_bytes > 0) setTimeout(() => this.#unknown.give(sender, kept_bytes), UNKNOWN_MS).unref()
+      this.#unknown.release(sender, bytes - kept_bytes)
+      if (kept_bytes > 0) setTimeout(() => this.#unknown.release(sender, kept_bytes), UNKNOWN_MS).unref()
     }
   }
 }

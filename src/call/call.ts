@@ -32,8 +32,8 @@ interface Observed {
   evidence(ending: Ending): Evidence
 }
 
-/** The register of calls, from admission until they are settled. */
-export interface Places {
+/** The registry of calls, from admission until they are settled. */
+export interface CallRegistry {
   add(call: Call): void
   close(call: Call): void
 }
@@ -50,7 +50,7 @@ export class Call {
   /** The shard of its account (D74). */
   readonly shard: number
   readonly admitted_ms = performance.now()
-  /** The rest of its budgets per minute (D99). */
+  /** The remaining amounts of its budgets per minute (D99). */
   rates: Rated["rates"]
   upstream: string | null = null
   /** The attempt that was answered (D86). */
@@ -63,22 +63,22 @@ export class Call {
   observed: Observed | null = null
   readonly #stop = new Cutoff()
   readonly #terms_ids: readonly number[]
-  readonly #places: Places
-  readonly #accepted: Pick<Call, "key_hash" | "leave">
+  readonly #registry: CallRegistry
+  readonly #accepted: Pick<Call, "key_hash" | "releaseSlot">
   /** The index of the first terms of the upstream that answers. */
   #first_terms: number | null = null
   #lost = 0
   #closed = false
 
-  /** `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `accepted` is its place in the limits (D33, D38). */
+  /** `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `accepted` is its slot in the limits (D33, D38). */
   constructor(
     operation: Operation,
     hold: Hold,
     model: Model,
     terms_ids: readonly number[],
     bounds: CostBounds,
-    places: Places,
-    accepted: Pick<Call, "key_hash" | "leave">,
+    registry: CallRegistry,
+    accepted: Pick<Call, "key_hash" | "releaseSlot">,
     shard: number,
   ) {
     this.operation = operation
@@ -87,9 +87,9 @@ export class Call {
     this.#terms_ids = terms_ids
     this.bounds = bounds
     this.shard = shard
-    this.#places = places
+    this.#registry = registry
     this.#accepted = accepted
-    places.add(this)
+    registry.add(this)
   }
 
   /** Aborted when a shutdown's deadline cuts the call (D34). */
@@ -149,13 +149,13 @@ export class Call {
     if (this.#closed) return false
     this.#closed = true
     this.observed = null
-    this.#places.close(this)
+    this.#registry.close(this)
     return true
   }
 
-  /** Removes the call from the limits, once its settlement is durable. */
-  leave(): void {
-    this.#accepted.leave()
+  /** Releases its slot in the limits, once its settlement is durable. */
+  releaseSlot(): void {
+    this.#accepted.releaseSlot()
   }
 }
 

@@ -19,39 +19,39 @@ export class TroubleWatch {
   readonly #options: TroubleWatchOptions
   readonly #last_on_ms = new Map<string, number>()
   readonly #timer: Timer
-  #told_all_ms = Number.NEGATIVE_INFINITY
-  #telling: Promise<void> | null = null
+  #wrote_all_ms = Number.NEGATIVE_INFINITY
+  #writing: Promise<void> | null = null
 
   constructor(options: TroubleWatchOptions) {
     this.#options = options
-    this.#timer = setInterval(() => this.look(), LOOK_MS)
+    this.#timer = setInterval(() => this.check(), LOOK_MS)
   }
 
-  look(now_ms = performance.now()): void {
-    if (this.#telling !== null) return
+  check(now_ms = performance.now()): void {
+    if (this.#writing !== null) return
     const seen = this.#options.read()
     for (const each of seen) if (each.is_on) this.#last_on_ms.set(keyOf(each), now_ms)
-    const is_all = now_ms - this.#told_all_ms >= ALL_MS
-    const told = seen.filter((each) => {
+    const is_all = now_ms - this.#wrote_all_ms >= ALL_MS
+    const due = seen.filter((each) => {
       const last_ms = this.#last_on_ms.get(keyOf(each)) ?? Number.NEGATIVE_INFINITY
       return is_all || now_ms - last_ms < OVER_MS
     })
-    if (told.length === 0) return
-    const written = this.#options.write(told).then(
+    if (due.length === 0) return
+    const written = this.#options.write(due).then(
       () => {
-        if (is_all) this.#told_all_ms = now_ms
+        if (is_all) this.#wrote_all_ms = now_ms
       },
       // The ledger says in the log that its database is unavailable.
       () => {},
     )
-    this.#telling = written.finally(() => {
-      this.#telling = null
+    this.#writing = written.finally(() => {
+      this.#writing = null
     })
   }
 
   async stop(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#telling
+    await this.#writing
   }
 }
 

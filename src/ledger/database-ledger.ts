@@ -12,7 +12,7 @@ import {
   type AttemptEntry,
   type Checkpoint,
   type End,
-  type EstimateMeasure,
+  type EstimateSample,
   type Hold,
   type HoldResult,
   type Labelled,
@@ -232,8 +232,8 @@ export class DatabaseLedger implements Ledger, ShardLedger {
     void this.#attempts.write(attempt)
   }
 
-  measure(measure: EstimateMeasure): void {
-    this.#estimates.add(measure)
+  recordEstimate(sample: EstimateSample): void {
+    this.#estimates.add(sample)
   }
 
   refused(refusal: RefusedCall): void {

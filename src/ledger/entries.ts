@@ -216,7 +216,7 @@ export type PriceOfList = Omit<CustomerPrice, "id">
 export type CustomerPriceTexts = Partial<PriceTexts>
 
 /** Data about estimates from a call with final usage (D92). */
-export interface EstimateMeasure {
+export interface EstimateSample {
   readonly model: string
   readonly operation: string
   /** The prompt and the output as an estimate counts them (D6). */
@@ -414,7 +414,7 @@ export interface ShardLedger {
   /** Adds an attempt to the journal in the background, retried and spooled like an end (D93). */
   attempted(attempt: AttemptEntry): void
   /** Adds the call to the sums about estimates, which are written once a minute (D92). */
-  measure(measure: EstimateMeasure): void
+  recordEstimate(sample: EstimateSample): void
   /** Counts a call that was refused (D80). Counts are written once a minute. */
   refused(refusal: RefusedCall): void
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */

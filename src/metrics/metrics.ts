@@ -157,7 +157,7 @@ function requestMetrics(registry: Registry) {
     },
     keepalive: (): void => keepalives.of().add(),
     /** Records the latency that the gateway added before the upstream request, or before the last byte (D32). */
-    added: (where: "before" | "after", duration_ms: number): void =>
+    latencyAdded: (where: "before" | "after", duration_ms: number): void =>
       added[where].observe(duration_ms / 1_000),
     /** Sets the source of the circuit breakers, which is read at each scrape: by upstream, whether it is open (D33). */
     watchBreakers(read: () => Iterable<readonly [upstream: string, open: boolean]>): void {

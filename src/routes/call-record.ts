@@ -120,6 +120,6 @@ export function recordIn({ metrics, log, usage_warnings, key_loads, config }: Ga
 
 /** Records how long the last byte waited for the settlement (D32), which began at `settled_ms`. */
 export function noteDurable({ metrics }: Gateway, call: Call, settled_ms: number): void {
-  metrics.added("after", performance.now() - settled_ms)
+  metrics.latencyAdded("after", performance.now() - settled_ms)
   call.trace?.durable()
 }

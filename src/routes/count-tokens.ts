@@ -1,7 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import { checkSuspension } from "../admission/accept.ts"
 import { activeKey, checkAllowed } from "../admission/admit.ts"
-import { checkSuspension } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
 import { NEVER } from "../call/cutoff.ts"
 import type { Model } from "../config/config.ts"
@@ -69,7 +69,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const standing = await activeKey(gateway, key_hash, request)
   checkSuspension(standing)
   const id = requestId(request)
-  const leaveKey = key_loads.enter(key_hash, { ...limits.per_key, requests_per_minute: null })
+  const releaseKeySlot = key_loads.takeSlot(key_hash, { ...limits.per_key, requests_per_minute: null })
   const part = memory.of(standing.account_id, limits)
   const answer_wait = new AnswerWait(request.signal, NEVER)
   try {
@@ -120,7 +120,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       message: "The client disconnected before the token count was ready.",
     })
   } finally {
-    leaveKey()
+    releaseKeySlot()
     part.free()
     answer_wait.end()
     sockets.restore(request)

@@ -1,4 +1,4 @@
-import type { Accepted } from "../admission/enter.ts"
+import type { Accepted } from "../admission/accept.ts"
 import { hashOf } from "../admission/key.ts"
 import type { Call } from "../call/call.ts"
 import { GatewayError } from "../errors.ts"

@@ -1,6 +1,6 @@
+import { type Accepted, acceptCall, faultOf } from "../admission/accept.ts"
 import { admit, type ParsedRequest } from "../admission/admit.ts"
 import { describe } from "../admission/describe.ts"
-import { type Accepted, enter, faultOf } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
 import { clientLabelsOf } from "../admission/labels.ts"
 import type { Call } from "../call/call.ts"
@@ -41,8 +41,8 @@ export async function modelCall<Body extends NamedModel>(
   try {
     const key = operation.credential(request.headers)
     key_hash = hashOf(key)
-    const entering = enter(gateway, key, key_hash, request)
-    accepted = entering instanceof Promise ? await entering : entering
+    const accepting = acceptCall(gateway, key, key_hash, request)
+    accepted = accepting instanceof Promise ? await accepting : accepting
   } catch (error) {
     const fault = faultWithRate(error, gateway, key_hash, operation.name, request)
     throw refused(gateway, gateway.ledger.owner(key_hash), fault)
@@ -56,7 +56,7 @@ export async function modelCall<Body extends NamedModel>(
     trace?.holding()
     call = await admit(gateway, operation, id, accepted, parsed)
   } catch (error) {
-    accepted.leave()
+    accepted.releaseSlot()
     const found = await faultOf(gateway.ledger, key_hash, error)
     const fault = faultWithRate(found, gateway, key_hash, operation.name, request)
     const kept = await replayAnswer(gateway, accepted, fault)
@@ -69,7 +69,7 @@ export async function modelCall<Body extends NamedModel>(
   const answer_wait = new AnswerWait(request.signal, call.stopped)
   gateway.sockets.keepOpen(request)
   try {
-    gateway.metrics.added("before", performance.now() - arrived_ms)
+    gateway.metrics.latencyAdded("before", performance.now() - arrived_ms)
     const reply = await forward(
       call.model.routes,
       outgoing(gateway, call, operation.changes(body), texts, passed, answer_wait),

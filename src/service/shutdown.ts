@@ -6,9 +6,9 @@ import type { Server } from "./server.ts"
 /** The time limit for sending the last bytes of cut and settled answers. */
 const FLUSH_MS = 1_000
 /** The interval of the check that the last answers are sent. */
-const LOOK_MS = 10
+const POLL_MS = 10
 /** The wait of a second signal for the cut calls' settlements to be written or spooled. */
-const HURRY_MS = 1_500
+const FORCE_MS = 1_500
 
 interface ShutdownOptions {
   readonly server: Server
@@ -43,18 +43,18 @@ export class Shutdown {
     return this.#signals > 0
   }
 
-  get #hurried(): boolean {
+  get #is_forced(): boolean {
     return this.#signals > 1
   }
 
   signal(): void {
     this.#signals += 1
-    if (this.#signals === 1) this.#carryOut(this.#drain())
-    else if (this.#signals === 2) this.#carryOut(this.#hurry())
+    if (this.#signals === 1) this.#exitOnFailure(this.#drain())
+    else if (this.#signals === 2) this.#exitOnFailure(this.#forceStop())
   }
 
   /** Ends the process even if the shutdown fails. */
-  #carryOut(ending: Promise<void>): void {
+  #exitOnFailure(ending: Promise<void>): void {
     ending.catch((error: unknown) => {
       this.#options.log.error({ err: error }, "shutdown failed")
       this.#options.exit(1)
@@ -74,15 +74,15 @@ export class Shutdown {
     await Bun.sleep(ready_delay_ms)
     server.refuseConnections()
     await Promise.race([this.#answered(), Bun.sleep(drain_ms)])
-    if (this.#hurried) return
+    if (this.#is_forced) return
     this.#cut()
     await in_flight.idle()
     await Promise.race([this.#answered(), Bun.sleep(FLUSH_MS)])
     await server.close()
     await this.#closeToOperators()
     await this.#closeLedger()
-    if (this.#hurried) return
-    this.#tell("drained")
+    if (this.#is_forced) return
+    this.#logCompletion("drained")
     exit(0)
   }
 
@@ -101,17 +101,17 @@ export class Shutdown {
     await admin_server.close()
   }
 
-  async #hurry(): Promise<void> {
+  async #forceStop(): Promise<void> {
     this.#options.server.refuseConnections()
     this.#options.admin_server?.refuseConnections()
     this.#cut()
     const settled = this.#options.in_flight.idle().then(() => this.#closeLedger())
-    await Promise.race([settled, Bun.sleep(HURRY_MS)])
-    this.#tell("shutdown completed early after a second signal")
+    await Promise.race([settled, Bun.sleep(FORCE_MS)])
+    this.#logCompletion("shutdown completed early after a second signal")
     this.#options.exit(1)
   }
 
-  #tell(what: string): void {
+  #logCompletion(what: string): void {
     const { in_flight, log } = this.#options
     const { finished, cut } = in_flight.ended
     const duration_ms = Math.round(performance.now() - this.#began_ms)
@@ -130,14 +130,14 @@ export class Shutdown {
 
 /** Resolves when every answer of a server is sent. Bun has no event for it, so this polls. */
 async function allSent(server: Server): Promise<void> {
-  while (server.pending > 0) await Bun.sleep(LOOK_MS)
+  while (server.pending > 0) await Bun.sleep(POLL_MS)
 }
 
 /** Ctrl-C reaches the gateway twice: from the terminal, and passed on by `bun run`. */
 const SAME_SIGNAL_MS = 500
 
-interface Signalled {
-  /** SIGTERM or SIGINT: the first drains, a second one hurries (D34). */
+interface SignalTarget {
+  /** SIGTERM or SIGINT: the first drains, a second one cuts (D34). */
   signal(): void
   /** SIGHUP: reloads the configuration. */
   reload(): void
@@ -147,14 +147,14 @@ interface Signalled {
  * Listens for signals. One that comes during the start is kept for the gateway that is given later; a second SIGTERM or
  * SIGINT during the start ends the process.
  */
-export function hearSignals(): (gateway: Signalled) => void {
-  let gateway: Signalled | null = null
-  let heard_ms = Number.NEGATIVE_INFINITY
+export function listenForSignals(): (gateway: SignalTarget) => void {
+  let gateway: SignalTarget | null = null
+  let received_ms = Number.NEGATIVE_INFINITY
   let ends_early = false
   let reloads_early = false
   const end = () => {
-    if (performance.now() - heard_ms < SAME_SIGNAL_MS) return
-    heard_ms = performance.now()
+    if (performance.now() - received_ms < SAME_SIGNAL_MS) return
+    received_ms = performance.now()
     if (gateway !== null) gateway.signal()
     else if (ends_early) process.exit(1)
     else ends_early = true

@@ -126,7 +126,7 @@ const NO_NOTES: readonly Note[] = []
 function bucketed(usage: Usage, price: Price, searches: number): Bucketed {
   if (usage.buckets === undefined && usage.tool_runs === undefined && searches === 0)
     return { usage, notes: NO_NOTES }
-  const { buckets: said = {}, tool_runs, ...counts } = usage
+  const { buckets: counts_of_bucket = {}, tool_runs, ...counts } = usage
   const prices = price.buckets ?? {}
   const notes = new Set<Note>()
   const { cached_tokens: cached_input, prompt_tokens, completion_tokens: output } = counts
@@ -140,14 +140,14 @@ function bucketed(usage: Usage, price: Price, searches: number): Bucketed {
     if (fitting > 0) kept[bucket] = (kept[bucket] ?? 0) + fitting
   }
   for (const bucket of buckets) {
-    const count = said[bucket] ?? 0
+    const count = counts_of_bucket[bucket] ?? 0
     if (count === 0) continue
     const fallback = fallbackOf(bucket)
     const named = prices[bucket] === undefined && fallback !== null ? fallback : bucket
     if (isBucket(named) && prices[named] !== undefined) keep(named, count)
     else if (fallback === null && !isFree(price)) notes.add("unpriced")
   }
-  if (said.web_search === undefined && searches > 0 && prices.web_search !== undefined) {
+  if (counts_of_bucket.web_search === undefined && searches > 0 && prices.web_search !== undefined) {
     keep("web_search", searches)
     notes.add("searches_estimated")
   }
@@ -166,13 +166,13 @@ function bucketed(usage: Usage, price: Price, searches: number): Bucketed {
  * The runs of each tool that the price names, with 0 for those that did not run: the journal has the counts without the names.
  * Null if none of them ran.
  */
-function pricedRuns(said: ChargedToolRuns, price: Price, notes: Set<Note>): ChargedToolRuns | null {
+function pricedRuns(reported: ChargedToolRuns, price: Price, notes: Set<Note>): ChargedToolRuns | null {
   const prices = price.tool_runs ?? {}
-  for (const [tool, count] of Object.entries(said)) {
+  for (const [tool, count] of Object.entries(reported)) {
     if (count > MAX_UNITS && prices[tool] !== undefined) notes.add("details_clamped")
     if (count > 0 && prices[tool] === undefined && !isFree(price)) notes.add("unpriced")
   }
-  const runs = recordOf(toolNames(prices), (tool) => Math.min(said[tool] ?? 0, MAX_UNITS))
+  const runs = recordOf(toolNames(prices), (tool) => Math.min(reported[tool] ?? 0, MAX_UNITS))
   return Object.values(runs).some((count) => count > 0) ? runs : null
 }
 

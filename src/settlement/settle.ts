@@ -5,7 +5,7 @@ import type { Evidence } from "../meter/reading.ts"
 import type { Price, ServiceTier } from "../money.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
 import { decide, type EstimateTerms, type Verdict } from "./decide.ts"
-import { type Reported, reportedIn } from "./measure.ts"
+import { type EstimateEvidence, estimateEvidence } from "./estimate-evidence.ts"
 import { type Priced, priceVerdict, servedTier } from "./price.ts"
 
 /** The wait of an answer's last byte for its settlement in the ledger (D32). */
@@ -40,7 +40,7 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
     freed_key_hash: null,
   }
   const settlement = close(ledger, call, onSettled, details === null ? end : { ...end, details })
-  measure(ledger, call, reportedIn(evidence, verdict, call.operation.generates))
+  recordEstimate(ledger, call, estimateEvidence(evidence, verdict, call.operation.generates))
   return settlement
 }
 
@@ -109,9 +109,13 @@ export function checkpoint(call: Call): Checkpoint | null {
 }
 
 /** Adds what a call says about estimates to the sums of this process (D92). */
-function measure(ledger: CallLedger, { model, operation, bounds, shard }: Call, reported: Reported | null) {
+function recordEstimate(
+  ledger: CallLedger,
+  { model, operation, bounds, shard }: Call,
+  reported: EstimateEvidence | null,
+) {
   if (reported === null) return
-  ledger.shard(shard).measure({
+  ledger.shard(shard).recordEstimate({
     prompt_tokens: reported.prompt_tokens,
     output_bytes: reported.output_bytes,
     output_tokens: reported.output_tokens,
@@ -188,7 +192,7 @@ function close(ledger: CallLedger, call: Call, onSettled: OnSettled, end: End): 
     const timeout = startTimeout(SETTLE_WAIT_MS, () => void shard.spooled(end.id).then(resolve))
     void shard.end(end).then(() => {
       timeout.clear()
-      call.leave()
+      call.releaseSlot()
       resolve()
     })
   })

@@ -1,7 +1,7 @@
 import type { Config, Route } from "../config/config.ts"
 import type { Trouble } from "../wire/alerts.ts"
 import type { UpstreamBody } from "../wire/statistics.ts"
-import { KeyRests } from "./choice.ts"
+import { KeyCooldowns } from "./candidates.ts"
 
 const FAILURES_TO_OPEN = 5
 const OPEN_MS = 10_000
@@ -49,7 +49,7 @@ const MAX_ACCOUNTS = 10_000
  * not keep the breaker open.
  */
 export class CircuitBreakers {
-  readonly keys: KeyRests
+  readonly cooldowns: KeyCooldowns
   readonly #shared = new Map<string, Breaker>()
   /** By upstream and account; only of accounts whose last call failed. */
   readonly #own = new Map<string, Map<string, Breaker>>()
@@ -57,7 +57,7 @@ export class CircuitBreakers {
 
   constructor(now_ms: () => number = () => performance.now()) {
     this.#now_ms = now_ms
-    this.keys = new KeyRests(now_ms)
+    this.cooldowns = new KeyCooldowns(now_ms)
   }
 
   /** True if a call of the account would try any of these routes now. If not, it is refused with a 503 before anything is held. */
@@ -85,7 +85,7 @@ export class CircuitBreakers {
   }
 
   /** Permission for an account to try this upstream, or null while a breaker is open. The caller must report the result. */
-  enter(upstream: string, account_id: string): BreakerReport | null {
+  tryAcquire(upstream: string, account_id: string): BreakerReport | null {
     if (!this.admits(upstream, account_id)) return null
     const shared = this.#shared.get(upstream) ?? CLOSED()
     this.#shared.set(upstream, shared)
@@ -172,7 +172,7 @@ export function troublesOf(
         upstream,
         key: key.name,
         trouble: "account_refused",
-        is_on: breakers.keys.status(key)?.reason === "refused",
+        is_on: breakers.cooldowns.status(key)?.reason === "refused",
       }),
     ),
   ])
@@ -193,8 +193,8 @@ export function upstreamStatuses(
     worker,
     ...breakers.status(name),
     keys: keys.map((key) => {
-      const rest = breakers.keys.status(key)
-      return { name: key.name, state: rest?.reason ?? "ready", rests_ms: rest?.rest_ms ?? null }
+      const cooldown = breakers.cooldowns.status(key)
+      return { name: key.name, state: cooldown?.reason ?? "ready", rests_ms: cooldown?.remaining_ms ?? null }
     }),
   }))
 }

@@ -6,7 +6,7 @@ import type { ErrorMeaning } from "../presets/preset.ts"
 import type { LostAttempt, ProviderIds } from "../wire/call.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
 import { isJudgedByBody, isPage, meaningOf, toldWait } from "./account-errors.ts"
-import { type Candidate, candidatesOf } from "./choice.ts"
+import { type Candidate, candidatesOf } from "./candidates.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
 import { providerRequestId, requestLines, retryAfter, wholeSeconds } from "./headers.ts"
@@ -45,10 +45,10 @@ export async function forward(
   let last: FailedAttempt | null = null
   /** The upstream whose failure was not about its key. */
   let failed: Route | null = null
-  for (const candidate of candidatesOf(routes, outgoing.affinity, breakers.keys)) {
+  for (const candidate of candidatesOf(routes, outgoing.affinity, breakers.cooldowns)) {
     const { route } = candidate
     if (route === failed || (last !== null && leftMs(route.upstream, began_ms) <= 0)) continue
-    const report = breakers.enter(route.upstream.name, outgoing.account_id)
+    const report = breakers.tryAcquire(route.upstream.name, outgoing.account_id)
     if (report === null) continue
     last?.discard()
     outgoing.onAttempt?.(route.upstream)
@@ -70,7 +70,7 @@ export async function forward(
     }
     if (came.kind === "reply") {
       over("answered", came.status, null)
-      breakers.keys.forgive(candidate)
+      breakers.cooldowns.clearRefusal(candidate)
       return came
     }
     over(attemptResultOf(came), came.outcome, came.fault)
@@ -79,8 +79,8 @@ export async function forward(
     last = came
     if (!came.passes_on) break
     if (came.of_key === null) failed = route
-    else if (came.of_key === "refused") breakers.keys.refuse(candidate)
-    else if (came.of_key.limited_ms > 0) breakers.keys.limit(candidate, came.of_key.limited_ms)
+    else if (came.of_key === "refused") breakers.cooldowns.noteRefused(candidate)
+    else if (came.of_key.limited_ms > 0) breakers.cooldowns.noteLimited(candidate, came.of_key.limited_ms)
   }
   if (last === null) throw new GatewayError("upstream_unavailable", { cause: "every breaker is open" })
   const error = await last.error()

@@ -4,22 +4,22 @@ import { Snapshot } from "../config/load.ts"
 import { PushedMetrics } from "../config/pushed-metrics.ts"
 import { Tracing } from "../config/tracing.ts"
 
-const Asked = Type.Object({ number: Type.Integer(), asked: Type.Unknown() })
-const Answered = Type.Object({ number: Type.Integer(), answer: Type.String() })
-const Failed = Type.Object({ number: Type.Integer(), failure: Type.String() })
-const Message = Type.Union([Asked, Answered, Failed])
+const Question = Type.Object({ number: Type.Integer(), question: Type.Unknown() })
+const Answer = Type.Object({ number: Type.Integer(), answer: Type.String() })
+const Failure = Type.Object({ number: Type.Integer(), failure: Type.String() })
+const Message = Type.Union([Question, Answer, Failure])
 
 interface ChannelOptions {
   send(message: Static<typeof Message>): void
   /** Answers a question of the other process. An error is sent back to it. */
-  answer(asked: unknown): Promise<string>
+  answer(question: unknown): Promise<string>
 }
 
 /** One end of the channel between the parent and a worker. Each may ask the other, and gets a text as the answer. */
 export class Channel {
   readonly #options: ChannelOptions
   readonly #waiting = new Map<number, PromiseWithResolvers<string>>()
-  #asked = 0
+  #last_number = 0
   #lost: Error | null = null
 
   constructor(options: ChannelOptions) {
@@ -27,9 +27,9 @@ export class Channel {
   }
 
   /** Rejects with the error of the other process, when the channel is lost, and after `within_ms` if that is given. */
-  async ask(asked: object, within_ms?: number): Promise<string> {
+  async ask(question: object, within_ms?: number): Promise<string> {
     if (this.#lost !== null) throw this.#lost
-    const number = ++this.#asked
+    const number = ++this.#last_number
     const waiting = Promise.withResolvers<string>()
     this.#waiting.set(number, waiting)
     const timer =
@@ -37,7 +37,7 @@ export class Channel {
         ? undefined
         : setTimeout(() => waiting.reject(new Error("the other process does not respond")), within_ms)
     try {
-      this.#options.send({ number, asked })
+      this.#options.send({ number, question })
       return await waiting.promise
     } finally {
       clearTimeout(timer)
@@ -45,21 +45,21 @@ export class Channel {
     }
   }
 
-  take(message: unknown): void {
-    const { number, ...said } = checked(Message, message)
-    if ("asked" in said) void this.#reply(number, said.asked)
-    else if ("answer" in said) this.#waiting.get(number)?.resolve(said.answer)
-    else this.#waiting.get(number)?.reject(new Error(said.failure))
+  receive(message: unknown): void {
+    const { number, ...content } = checked(Message, message)
+    if ("question" in content) void this.#reply(number, content.question)
+    else if ("answer" in content) this.#waiting.get(number)?.resolve(content.answer)
+    else this.#waiting.get(number)?.reject(new Error(content.failure))
   }
 
   /** The other process has exited: every question, open or to come, is rejected with `reason`. */
-  lose(reason: Error): void {
+  disconnect(reason: Error): void {
     this.#lost = reason
     for (const waiting of this.#waiting.values()) waiting.reject(reason)
   }
 
-  async #reply(number: number, asked: unknown): Promise<void> {
-    const reply = await this.#options.answer(asked).then(
+  async #reply(number: number, question: unknown): Promise<void> {
+    const reply = await this.#options.answer(question).then(
       (answer) => ({ number, answer }),
       (error: unknown) => ({ number, failure: error instanceof Error ? error.message : String(error) }),
     )
@@ -115,6 +115,6 @@ export const Command = Type.Union([
   WorkerQuestion,
   /** Like a first and a second signal (D34). */
   Type.Object({ what: Type.Literal("drain") }),
-  Type.Object({ what: Type.Literal("hurry") }),
+  Type.Object({ what: Type.Literal("stop") }),
 ])
 export type Command = Static<typeof Command>

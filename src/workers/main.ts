@@ -16,12 +16,12 @@ let has_begun = false
 
 const channel = new Channel({ send: (message) => process.send?.(message), answer })
 
-process.on("message", (message: unknown) => channel.take(message))
+process.on("message", (message: unknown) => channel.receive(message))
 process.on("disconnect", () => {
-  channel.lose(new Error("the parent process has ended"))
-  leave()
+  channel.disconnect(new Error("the parent process has ended"))
+  drainOrExit()
 })
-process.on("SIGTERM", leave)
+process.on("SIGTERM", drainOrExit)
 // A terminal sends these to the whole process group. The parent gets them too, and decides what the workers do.
 for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {})
 if (process.send === undefined) {
@@ -29,8 +29,8 @@ if (process.send === undefined) {
   process.exit(1)
 }
 
-async function answer(asked: unknown): Promise<string> {
-  const command = checked(Command, asked)
+async function answer(question: unknown): Promise<string> {
+  const command = checked(Command, question)
   switch (command.what) {
     case "begin":
       has_begun = true
@@ -47,7 +47,7 @@ async function answer(asked: unknown): Promise<string> {
     case "drain":
       drain(await opened.promise)
       return ""
-    case "hurry":
+    case "stop":
       drain(await opened.promise)
       ;(await opened.promise).shutdown.signal()
       return ""
@@ -101,7 +101,7 @@ function askAll(question: WorkerQuestion): Promise<string> {
 }
 
 /** Drains, once the worker serves. One that never will exits immediately. */
-function leave(): void {
+function drainOrExit(): void {
   if (has_begun) opened.promise.then(drain, () => process.exit(1))
   else process.exit(1)
 }

@@ -39,7 +39,7 @@ export class Supervisor {
     try {
       await Promise.all(supervisor.#slots.map(({ listening }) => listening))
     } catch (error) {
-      await supervisor.#hurry()
+      await supervisor.#stopWorkers()
       throw error
     }
     return supervisor
@@ -51,8 +51,8 @@ export class Supervisor {
     this.#snapshot = options.assignment.snapshot
     const { log, assignment, size } = options
     const spawn = (number: number) =>
-      new WorkerProcess({ ...assignment, ...found, number, snapshot: this.#snapshot }, (asked) =>
-        this.#askAllWorkers(asked),
+      new WorkerProcess({ ...assignment, ...found, number, snapshot: this.#snapshot }, (message) =>
+        this.#askAllWorkers(message),
       )
     this.#slots = Array.from({ length: size }, (_, at) => new WorkerSlot({ number: at + 1, log, spawn }))
   }
@@ -75,7 +75,7 @@ export class Supervisor {
   signal(): void {
     this.#signals += 1
     if (this.#signals === 1) void this.#drain()
-    else if (this.#signals === 2) void this.#cut()
+    else if (this.#signals === 2) void this.#forceStop()
   }
 
   async #drain(): Promise<void> {
@@ -85,18 +85,18 @@ export class Supervisor {
     if (this.#signals === 1) this.#options.exit(is_closed && ends.every((end) => end === 0) ? 0 : 1)
   }
 
-  async #cut(): Promise<void> {
-    await this.#hurry()
+  async #forceStop(): Promise<void> {
+    await this.#stopWorkers()
     await Promise.race([this.#close(), Bun.sleep(CLOSE_MS)])
     this.#options.exit(1)
   }
 
   /** Stops every worker, and kills those that take longer than `HURRY_MS`. */
-  async #hurry(): Promise<void> {
+  async #stopWorkers(): Promise<void> {
     const timer = setTimeout(() => {
       for (const { worker } of this.#slots) worker?.kill()
     }, HURRY_MS)
-    await Promise.all(this.#slots.map((slot) => slot.close("hurry")))
+    await Promise.all(this.#slots.map((slot) => slot.close("stop")))
     clearTimeout(timer)
   }
 

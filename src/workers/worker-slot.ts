@@ -23,12 +23,12 @@ export class WorkerProcess {
     this.#channel = new Channel({ send: (message) => this.#process.send(message), answer: askAll })
     this.#process = Bun.spawn([process.execPath, START], {
       stdio: ["ignore", "inherit", "inherit"],
-      ipc: (message) => this.#channel.take(message),
+      ipc: (message) => this.#channel.receive(message),
     })
     this.exited = this.#process.exited.then(() => {
       this.#gone = true
       const end = this.#process.signalCode ?? this.#process.exitCode ?? 1
-      this.#channel.lose(new Error(`${name} exited with ${end} during its start`))
+      this.#channel.disconnect(new Error(`${name} exited with ${end} during its start`))
       return end
     })
     this.listening = this.#channel.ask({ what: "begin", assignment } satisfies Command).then(() => {})
@@ -100,7 +100,7 @@ export class WorkerSlot {
   }
 
   /** Starts no more workers. Resolves with how the last one ended; 0 if there was none. */
-  async close(what: "drain" | "hurry"): Promise<number | string> {
+  async close(what: "drain" | "stop"): Promise<number | string> {
     this.#closed = true
     clearTimeout(this.#timer)
     if (this.#worker === null) return 0

@@ -114,7 +114,7 @@ test("a process tells troubles while they last and after, and otherwise once in 
     },
   })
   const look = async (s: number) => {
-    watch.look(s * 1_000)
+    watch.check(s * 1_000)
     await Promise.resolve()
     await new Promise(setImmediate)
   }

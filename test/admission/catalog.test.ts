@@ -185,7 +185,7 @@ test("D70 and for each of its service tiers, which a call finds by the tier and 
     ids,
     asked,
     new InFlight(),
-    { key_hash: "k", leave() {} },
+    { key_hash: "k", releaseSlot() {} },
     0,
   )
   const found = () => [null, flex, priority].map((at) => [call.termsId(5, at), call.termsId(8, at)])

@@ -25,7 +25,7 @@ describe("D78 a capacity that accounts share", () => {
   test("what was given back is there for others", () => {
     const share = new FairShare()
     const got = fill(share, "one", 10)
-    share.give("one", got)
+    share.release("one", got)
     expect([share.used, fill(share, "two", 10)]).toEqual([0, 10])
   })
 
@@ -47,7 +47,7 @@ describe("D78 a capacity that accounts share", () => {
         const held: { account: string; amount: number }[] = []
         for (const { account, amount, gives } of steps) {
           const last = gives ? held.pop() : undefined
-          if (last !== undefined) share.give(last.account, last.amount)
+          if (last !== undefined) share.release(last.account, last.amount)
           else if (share.take(account, amount, 100)) held.push({ account, amount })
           expect(share.used).toBe(held.reduce((sum, one) => sum + one.amount, 0))
           expect(share.used).toBeLessThanOrEqual(100)

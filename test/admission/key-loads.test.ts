@@ -19,20 +19,20 @@ describe("D38 what one key takes of a process", () => {
   test("places are given back one by one, and looking takes none", () => {
     const loads = new KeyLoads()
     const limits = { ...FREE, in_flight: 2 }
-    const leave = loads.enter("k", limits)
+    const leave = loads.takeSlot("k", limits)
     for (let look = 0; look < 5; look++) loads.check("k", limits)
-    loads.enter("k", limits)
+    loads.takeSlot("k", limits)
     expect(refusal(() => loads.check("k", limits))).toBe("rate_limited, 1 s")
-    expect(refusal(() => loads.enter("k", limits))).toBe("rate_limited, 1 s")
-    expect(refusal(() => loads.enter("another", limits))).toBeNull()
+    expect(refusal(() => loads.takeSlot("k", limits))).toBe("rate_limited, 1 s")
+    expect(refusal(() => loads.takeSlot("another", limits))).toBeNull()
     leave()
-    expect(refusal(() => loads.enter("k", limits))).toBeNull()
-    expect(refusal(() => loads.enter("k", limits))).toBe("rate_limited, 1 s")
+    expect(refusal(() => loads.takeSlot("k", limits))).toBeNull()
+    expect(refusal(() => loads.takeSlot("k", limits))).toBe("rate_limited, 1 s")
   })
 
   test("what was let in without a limit counts once there is one", () => {
     const loads = new KeyLoads()
-    loads.enter("k", FREE)
+    loads.takeSlot("k", FREE)
     expect(refusal(() => loads.check("k", { ...FREE, in_flight: 1 }))).toBe("rate_limited, 1 s")
   })
 
@@ -60,7 +60,7 @@ describe("D38 what one key takes of a process", () => {
   test("keys that run nothing cost nothing, and a limit that is not set remembers nobody", () => {
     const loads = new KeyLoads()
     for (let key = 0; key < 10_000; key++) {
-      const leave = loads.enter(String(key), FREE)
+      const leave = loads.takeSlot(String(key), FREE)
       loads.count(String(key), FREE)
       leave()
     }

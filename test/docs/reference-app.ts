@@ -45,7 +45,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
         end: unasked,
         spooled: unasked,
         attempted: unasked,
-        measure: unasked,
+        recordEstimate: unasked,
         refused: () => {},
         keepAnswer: unasked,
         keptAnswer: unasked,

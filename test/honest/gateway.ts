@@ -76,7 +76,7 @@ function admitting<Request extends NamedModel>(operation: OperationOn<Request>):
           [],
           quoted,
           new InFlight(),
-          { key_hash: "k", leave() {} },
+          { key_hash: "k", releaseSlot() {} },
           0,
         )
         return settle(LEDGER, call, evidence, () => {}).end
@@ -116,7 +116,7 @@ const SHARD: ShardLedger = {
   customerTerms: unused,
   hold: unused,
   attempted: unused,
-  measure() {},
+  recordEstimate() {},
   refused() {},
   keepAnswer: unused,
   keptAnswer: unused,

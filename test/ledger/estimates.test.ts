@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, spyOn, test } from "bun:test"
 import fc from "fast-check"
 import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
-import type { EstimateMeasure } from "../../src/ledger/entries.ts"
+import type { EstimateSample } from "../../src/ledger/entries.ts"
 import { addEstimates, EstimateQueue, KEPT_DAYS, readEstimates } from "../../src/ledger/queue/estimates.ts"
 import { until } from "../support/gateway.ts"
 import { thrown } from "../support/thrown.ts"
@@ -12,7 +12,7 @@ beforeEach(async () => {
   await db.sql`DELETE FROM tollgate.estimates`
 })
 
-const measure: EstimateMeasure = {
+const sample: EstimateSample = {
   model: `it's "a" model, {1}`,
   operation: "chat",
   prompt_bytes: 400,
@@ -28,18 +28,18 @@ async function read(days = KEPT_DAYS, model?: string) {
   return addEstimates([await readEstimates(db.database.operators, days, model)])
 }
 
-function summed(measures: readonly EstimateMeasure[]) {
+function summed(samples: readonly EstimateSample[]) {
   const sum = (
     name: "prompt_bytes" | "prompt_tokens" | "output_bytes" | "output_tokens" | "reasoning_tokens",
-  ) => measures.reduce((total, one) => total + one[name], 0)
+  ) => samples.reduce((total, one) => total + one[name], 0)
   return {
-    calls: measures.length,
+    calls: samples.length,
     prompt_bytes: sum("prompt_bytes"),
     prompt_tokens: sum("prompt_tokens"),
     output_bytes: sum("output_bytes"),
     output_tokens: sum("output_tokens"),
     reasoning_tokens: sum("reasoning_tokens"),
-    reasoning_calls: measures.filter(({ reasoning_tokens }) => reasoning_tokens > 0).length,
+    reasoning_calls: samples.filter(({ reasoning_tokens }) => reasoning_tokens > 0).length,
   }
 }
 
@@ -57,14 +57,14 @@ describe("D92 sums about estimates", () => {
     await fc.assert(
       fc.asyncProperty(fc.array(process, { minLength: 1, maxLength: 3 }), async (processes) => {
         await db.sql`DELETE FROM tollgate.estimates`
-        const all: EstimateMeasure[] = []
+        const all: EstimateSample[] = []
         await Promise.all(
           processes.map(async (steps) => {
             const queue = new EstimateQueue()
             for (const step of steps) {
               if (step === "write") await queue.write(connection, 5_000)
               else {
-                const one = { ...measure, ...step }
+                const one = { ...sample, ...step }
                 all.push(one)
                 queue.add(one)
               }
@@ -86,25 +86,25 @@ describe("D92 sums about estimates", () => {
   test("have the settings of the last call", async () => {
     const queue = new EstimateQueue()
     const connection = db.connection()
-    queue.add(measure)
+    queue.add(sample)
     await queue.write(connection, 5_000)
-    queue.add({ ...measure, bytes_per_token: 3.7, hidden_output: 900 })
+    queue.add({ ...sample, bytes_per_token: 3.7, hidden_output: 900 })
     await queue.write(connection, 5_000)
-    const settings = { model: measure.model, calls: 2, bytes_per_token: 3.7, hidden_output: 900 }
+    const settings = { model: sample.model, calls: 2, bytes_per_token: 3.7, hidden_output: 900 }
     expect(await read()).toMatchObject([settings])
-    expect(await read(1, measure.model)).toMatchObject([settings])
+    expect(await read(1, sample.model)).toMatchObject([settings])
     expect(await read(1, "another")).toEqual([])
   })
 
   test("are kept for 30 days, and read for as many as are asked for", async () => {
     const queue = new EstimateQueue()
     const connection = db.connection()
-    queue.add(measure)
+    queue.add(sample)
     await queue.write(connection, 5_000)
     for (const age of [1, 6, 7, KEPT_DAYS - 1, KEPT_DAYS])
       await db.sql`INSERT INTO tollgate.estimates
         SELECT day - ${age}::int, 'old', operation, calls, prompt_bytes, prompt_tokens, output_bytes, output_tokens,
-          reasoning_tokens, reasoning_calls, 2, hidden_output FROM tollgate.estimates WHERE model = ${measure.model}`
+          reasoning_tokens, reasoning_calls, 2, hidden_output FROM tollgate.estimates WHERE model = ${sample.model}`
     const callsIn = async (days: number) => (await read(days, "old")).map(({ calls }) => calls)
     expect([await callsIn(1), await callsIn(2), await callsIn(7), await callsIn(8)]).toEqual([
       [],
@@ -112,14 +112,14 @@ describe("D92 sums about estimates", () => {
       [2],
       [3],
     ])
-    queue.add(measure)
+    queue.add(sample)
     await queue.write(connection, 5_000)
     expect(await db.sql`SELECT FROM tollgate.estimates WHERE model = 'old'`).toHaveLength(4)
     expect(await read(1)).toMatchObject([{ calls: 2, bytes_per_token: 4 }])
   })
 
   test("of several shards are added, with the latest settings (D74)", () => {
-    const sums = { ...measure, calls: 3, reasoning_calls: 3, day: "2026-11-20" }
+    const sums = { ...sample, calls: 3, reasoning_calls: 3, day: "2026-11-20" }
     const later = { ...sums, day: "2026-11-21", bytes_per_token: 3.7 }
     const other = { ...sums, model: "other", calls: 9 }
     for (const parts of [
@@ -128,13 +128,13 @@ describe("D92 sums about estimates", () => {
     ])
       expect(addEstimates(parts)).toMatchObject([
         { model: "other", calls: 9, bytes_per_token: 4 },
-        { model: measure.model, calls: 6, output_bytes: 240, bytes_per_token: 3.7 },
+        { model: sample.model, calls: 6, output_bytes: 240, bytes_per_token: 3.7 },
       ])
   })
 
   test("a statement that failed is not repeated: its calls could count twice", async () => {
     const queue = new EstimateQueue()
-    queue.add(measure)
+    queue.add(sample)
     const failing = { run: () => Promise.reject(new Error("no answer")) }
     expect(String(await thrown(queue.write(failing, 1)))).toContain("no answer")
     await queue.write(db.connection(), 5_000)
@@ -160,13 +160,13 @@ describe("D92 the ledger of a process", () => {
   test("writes what it added once a minute and at its end; a kill loses what came since", async () => {
     const { ledger: killed, everyMinute } = await opened()
     const { ledger: stopped } = await opened()
-    for (let calls = 0; calls < 3; calls++) killed.measure(measure)
+    for (let calls = 0; calls < 3; calls++) killed.recordEstimate(sample)
     expect(await read()).toEqual([])
     everyMinute()
     await until(read, (rows) => rows[0]?.calls === 3)
     // These are what a kill would lose.
-    for (let calls = 0; calls < 5; calls++) killed.measure(measure)
-    for (let calls = 0; calls < 7; calls++) stopped.measure(measure)
+    for (let calls = 0; calls < 5; calls++) killed.recordEstimate(sample)
+    for (let calls = 0; calls < 7; calls++) stopped.recordEstimate(sample)
     expect(await read()).toMatchObject([{ calls: 3 }])
     await stopped.stop()
     expect(await read()).toMatchObject([{ calls: 10, output_bytes: 1_200 }])
@@ -176,7 +176,7 @@ describe("D92 the ledger of a process", () => {
 
   test("stops as always when they cannot be written", async () => {
     const { ledger } = await opened()
-    ledger.measure({ ...measure, hidden_output: 3_000_000_000 })
+    ledger.recordEstimate({ ...sample, hidden_output: 3_000_000_000 })
     await ledger.stop()
     expect(await read()).toEqual([])
     const leases =

@@ -126,7 +126,7 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
   ["a keepalive", (metrics) => metrics.keepalive(), ["tollgate_keepalives_total 1"]],
   [
     "what the gateway adds",
-    (metrics) => metrics.added("before", 2),
+    (metrics) => metrics.latencyAdded("before", 2),
     [
       'tollgate_added_latency_seconds_sum{where="before"} 0.002',
       'tollgate_added_latency_seconds_bucket{le="0.001",where="before"} 0',

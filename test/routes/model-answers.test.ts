@@ -63,7 +63,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   if (model instanceof GatewayError) throw model
   const hold = holdOf({ account_id, key_id }, 100n)
   expect(await ledger.hold(hold)).toMatchObject({ outcome: "held" })
-  in_flight.enter(account_id, 1)
+  in_flight.takeSlot(account_id, 1)
   in_flight.begin()
 
   const [route] = model.routes
@@ -87,7 +87,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
           writes_for_an_hour: false,
         },
         in_flight,
-        { key_hash: "k", leave: () => in_flight.leave(account_id) },
+        { key_hash: "k", releaseSlot: () => in_flight.releaseSlot(account_id) },
         0,
       ),
       reply: {

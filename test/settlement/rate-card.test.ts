@@ -243,7 +243,16 @@ function callOf(
     is_hiding: false,
     writes_for_an_hour: false,
   }
-  const call = new Call(chat, hold, model, terms_ids, asked, new InFlight(), { key_hash: "k", leave() {} }, 0)
+  const call = new Call(
+    chat,
+    hold,
+    model,
+    terms_ids,
+    asked,
+    new InFlight(),
+    { key_hash: "k", releaseSlot() {} },
+    0,
+  )
   call.answeredBy(model.routes[0])
   return call
 }

@@ -11,7 +11,7 @@ beforeEach(() => {
 
 function report(result: AttemptResult, times = 1, name = "first"): void {
   for (let n = 0; n < times; n++) {
-    const leave = breakers.enter(name, "key")
+    const leave = breakers.tryAcquire(name, "key")
     if (leave === null) throw new Error(`try ${n + 1} was turned away`)
     leave(result)
   }
@@ -45,7 +45,7 @@ describe("D33 what opens a breaker", () => {
   test.each(rows)("%s", (_name, reports, admits) => {
     for (const [result, times] of reports) report(result, times)
     expect(breakers.admits("first")).toBe(admits)
-    expect(breakers.enter("first", "key") !== null).toBe(admits)
+    expect(breakers.tryAcquire("first", "key") !== null).toBe(admits)
   })
 
   test("failures of one account after the request was sent do for that account, those of two accounts for all", () => {
@@ -53,7 +53,7 @@ describe("D33 what opens a breaker", () => {
     expect(breakers.admits("first", "key")).toBe(true)
     report("failed")
     expect(breakers.admits("first", "key")).toBe(false)
-    expect(breakers.enter("first", "key")).toBeNull()
+    expect(breakers.tryAcquire("first", "key")).toBeNull()
     expect(breakers.admits("first", "other")).toBe(true)
     expect(breakers.admits("first")).toBe(true)
     expect(breakers.status("first")).toEqual({
@@ -62,7 +62,7 @@ describe("D33 what opens a breaker", () => {
       tries_in_ms: null,
       accounts_skipped: 1,
     })
-    breakers.enter("first", "other")?.("failed")
+    breakers.tryAcquire("first", "other")?.("failed")
     expect(breakers.admits("first")).toBe(false)
   })
 
@@ -79,8 +79,8 @@ describe("D33 what opens a breaker", () => {
   test("an answer between forgets whose they were", () => {
     report("failed", 4)
     report("answered")
-    breakers.enter("first", "other")?.("failed")
-    breakers.enter("first", "other")?.("failed")
+    breakers.tryAcquire("first", "other")?.("failed")
+    breakers.tryAcquire("first", "other")?.("failed")
     report("failed", 2)
     expect(breakers.admits("first")).toBe(true)
     report("failed")
@@ -93,7 +93,7 @@ describe("D33 what opens a breaker", () => {
   })
 
   test("a report counts once", () => {
-    const leave = breakers.enter("first", "key")
+    const leave = breakers.tryAcquire("first", "key")
     for (let n = 0; n < 5; n++) leave?.("unreachable")
     expect(breakers.admits("first")).toBe(true)
   })
@@ -104,15 +104,15 @@ describe("D33 an open breaker", () => {
 
   test("stays open for 10 s to the millisecond", () => {
     now_ms += 9_999
-    expect(breakers.enter("first", "key")).toBeNull()
+    expect(breakers.tryAcquire("first", "key")).toBeNull()
     now_ms += 1
-    expect(breakers.enter("first", "key")).not.toBeNull()
+    expect(breakers.tryAcquire("first", "key")).not.toBeNull()
   })
 
   test("then lets exactly one of 50 try, and asking whether it would does not use that up", () => {
     now_ms += 10_000
     for (let n = 0; n < 50; n++) expect(breakers.admits("first")).toBe(true)
-    const let_in = Array.from({ length: 50 }, () => breakers.enter("first", "key")).filter(
+    const let_in = Array.from({ length: 50 }, () => breakers.tryAcquire("first", "key")).filter(
       (leave) => leave !== null,
     )
     expect(let_in).toHaveLength(1)
@@ -128,46 +128,46 @@ describe("D33 an open breaker", () => {
 
   test("opens for another 10 s from when that one fails", () => {
     now_ms += 10_000
-    const leave = breakers.enter("first", "key")
+    const leave = breakers.tryAcquire("first", "key")
     now_ms += 3_000
     leave?.("unreachable")
     now_ms += 9_999
-    expect(breakers.enter("first", "key")).toBeNull()
+    expect(breakers.tryAcquire("first", "key")).toBeNull()
     now_ms += 1
-    expect(breakers.enter("first", "key")).not.toBeNull()
+    expect(breakers.tryAcquire("first", "key")).not.toBeNull()
   })
 
   test("lets the next one try at once when that one was abandoned", () => {
     now_ms += 10_000
-    breakers.enter("first", "key")?.("abandoned")
-    expect(breakers.enter("first", "key")).not.toBeNull()
-    expect(breakers.enter("first", "key")).toBeNull()
+    breakers.tryAcquire("first", "key")?.("abandoned")
+    expect(breakers.tryAcquire("first", "key")).not.toBeNull()
+    expect(breakers.tryAcquire("first", "key")).toBeNull()
   })
 
   test("lets another one try after 10 s when that one is slow, and its being abandoned then frees nothing", () => {
     now_ms += 10_000
-    const slow = breakers.enter("first", "key")
+    const slow = breakers.tryAcquire("first", "key")
     now_ms += 9_999
-    expect(breakers.enter("first", "key")).toBeNull()
+    expect(breakers.tryAcquire("first", "key")).toBeNull()
     now_ms += 1
-    expect(breakers.enter("first", "key")).not.toBeNull()
+    expect(breakers.tryAcquire("first", "key")).not.toBeNull()
     slow?.("abandoned")
-    expect(breakers.enter("first", "key")).toBeNull()
+    expect(breakers.tryAcquire("first", "key")).toBeNull()
   })
 
   test("is not kept open by calls that began before it opened", () => {
     breakers = new CircuitBreakers(() => now_ms)
-    const early = Array.from({ length: 10 }, () => breakers.enter("first", "key"))
+    const early = Array.from({ length: 10 }, () => breakers.tryAcquire("first", "key"))
     for (const leave of early.slice(0, 5)) leave?.("unreachable")
     now_ms += 9_000
     for (const leave of early.slice(5)) leave?.("unreachable")
     now_ms += 1_000
-    expect(breakers.enter("first", "key")).not.toBeNull()
+    expect(breakers.tryAcquire("first", "key")).not.toBeNull()
   })
 
   test("closes when a call that began before is answered", () => {
     breakers = new CircuitBreakers(() => now_ms)
-    const early = breakers.enter("first", "key")
+    const early = breakers.tryAcquire("first", "key")
     report("unreachable", 5)
     early?.("answered")
     expect(breakers.admits("first")).toBe(true)

@@ -92,7 +92,7 @@ describe("D33 the breakers", () => {
 
   test("an open one is skipped", async () => {
     const breakers = new CircuitBreakers()
-    for (let n = 0; n < 5; n++) breakers.enter("first", "key")?.("unreachable")
+    for (let n = 0; n < 5; n++) breakers.tryAcquire("first", "key")?.("unreachable")
     second.reply(answers)
     const reply = await send(routes(upstream(first.url), other()), {}, breakers)
     expect(reply.route.upstream.name).toBe("second")
@@ -103,7 +103,7 @@ describe("D33 the breakers", () => {
   test("after 10 s exactly one of 50 concurrent calls reaches the upstream; its answer lets the others in again", async () => {
     let now_ms = 0
     const breakers = new CircuitBreakers(() => now_ms)
-    for (let n = 0; n < 5; n++) breakers.enter("first", "key")?.("unreachable")
+    for (let n = 0; n < 5; n++) breakers.tryAcquire("first", "key")?.("unreachable")
     now_ms = 10_000
     const answer = Promise.withResolvers<void>()
     first.reply(async (exchange) => {
@@ -135,7 +135,7 @@ test("D33, D51: what a breaker shows: ready, open, trying, and ready again", () 
     tries_in_ms: null,
     accounts_skipped: 0,
   })
-  const fail = () => breakers.enter("one", "key")?.("unreachable")
+  const fail = () => breakers.tryAcquire("one", "key")?.("unreachable")
   for (let n = 0; n < 4; n++) fail()
   expect(breakers.status("one")).toEqual({
     state: "ready",
@@ -152,7 +152,7 @@ test("D33, D51: what a breaker shows: ready, open, trying, and ready again", () 
   })
   now_ms = 10_500
   expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0, accounts_skipped: 0 })
-  const report = breakers.enter("one", "key")
+  const report = breakers.tryAcquire("one", "key")
   expect(breakers.status("one")).toEqual({
     state: "trying",
     failures: 5,
@@ -161,7 +161,7 @@ test("D33, D51: what a breaker shows: ready, open, trying, and ready again", () 
   })
   report?.("abandoned")
   expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0, accounts_skipped: 0 })
-  breakers.enter("one", "key")?.("answered")
+  breakers.tryAcquire("one", "key")?.("answered")
   expect(breakers.status("one")).toEqual({
     state: "ready",
     failures: 0,

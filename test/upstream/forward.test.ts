@@ -265,7 +265,7 @@ describeBoth("D14 when all failed, the answer is that of the last one tried", ()
 
   test("one that was skipped is not the last one tried, and what the first said is still read", async () => {
     const breakers = new CircuitBreakers()
-    for (let n = 0; n < 5; n++) breakers.enter("second", "key")?.("unreachable")
+    for (let n = 0; n < 5; n++) breakers.tryAcquire("second", "key")?.("unreachable")
     first.replyOnce(json(429, {}, { "retry-after": "20" }))
     const error = await failure(send(routes(upstream(first.url), other()), {}, breakers))
     expect(error.code).toBe("rate_limited")

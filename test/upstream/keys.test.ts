@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import type { Credential, Route, Upstream } from "../../src/config/config.ts"
 import { anyErrors } from "../../src/presets/presets.ts"
 import { meaningOf } from "../../src/upstream/account-errors.ts"
-import { candidatesOf, KeyRests } from "../../src/upstream/choice.ts"
+import { candidatesOf, KeyCooldowns } from "../../src/upstream/candidates.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import type { Attempts } from "../../src/upstream/forward.ts"
 import { json, type Provider, type Script, startProvider } from "../support/provider.ts"
@@ -50,7 +50,7 @@ async function call(to: readonly [Route, ...Route[]] = two(), seen: (string | nu
 }
 
 test("D82 the affinity of these tests prefers the first key", () => {
-  expect(candidatesOf(two(), AFFINITY, breakers.keys).map(({ key }) => key.name)).toEqual(["a", "b"])
+  expect(candidatesOf(two(), AFFINITY, breakers.cooldowns).map(({ key }) => key.name)).toEqual(["a", "b"])
 })
 
 describe("D82 a key that the provider refuses is out for a minute, and the next one is asked in the same call", () => {
@@ -199,7 +199,7 @@ describe("D82 whose fault a refusal is", () => {
 })
 
 describe("D82 the order of upstreams and keys", () => {
-  const rests = new KeyRests(() => 0)
+  const rests = new KeyCooldowns(() => 0)
   const route = (name: string, weight: number, priority = 0): Route => ({
     upstream: anUpstream({ name }),
     model: "m",

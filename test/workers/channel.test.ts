@@ -4,8 +4,8 @@ import { thrown } from "../support/thrown.ts"
 
 /** Two ends that hand each other what the other sent. */
 function channels(answer: (asked: unknown) => Promise<string>): { here: Channel; there: Channel } {
-  const here: Channel = new Channel({ send: (message) => there.take(message), answer: async () => "here" })
-  const there: Channel = new Channel({ send: (message) => here.take(message), answer })
+  const here: Channel = new Channel({ send: (message) => there.receive(message), answer: async () => "here" })
+  const there: Channel = new Channel({ send: (message) => here.receive(message), answer })
   return { here, there }
 }
 
@@ -28,13 +28,13 @@ describe("a channel between two processes", () => {
     const { here } = channels(() => new Promise(() => {}))
     expect(String(await thrown(here.ask({}, 5)))).toContain("does not respond")
     const asked = here.ask({})
-    here.lose(new Error("gone"))
+    here.disconnect(new Error("gone"))
     expect(await thrown(asked)).toEqual(new Error("gone"))
     expect(await thrown(here.ask({}))).toEqual(new Error("gone"))
   })
 
   test("a message that none of the processes sends is a broken invariant", () => {
     const { here } = channels(async () => "")
-    expect(() => here.take({ number: "1" })).toThrow("has an unknown form")
+    expect(() => here.receive({ number: "1" })).toThrow("has an unknown form")
   })
 })

@@ -37,7 +37,7 @@ export class FairShare {
     this.#of_account.set(account_id, (this.#of_account.get(account_id) ?? 0) + amount)
   }
 
-  give(account_id: string, amount: number): void {
+  release(account_id: string, amount: number): void {
     this.#used -= amount
     const left = (this.#of_account.get(account_id) ?? 0) - amount
     if (left > 0) this.#of_account.set(account_id, left)

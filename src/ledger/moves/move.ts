@@ -125,7 +125,7 @@ class Moving {
     await this.#drain()
     await Bun.sleep(this.#options.rest_ms ?? REST_MS)
     await this.#copy()
-    this.#tell("switching")
+    this.#report("switching")
     await this.#from.database.execute(statements.changeGrants(move))
     await this.#from.database.execute(statements.switchOver(move))
     const here = await rowOf(this.#from, move.account_id)
@@ -137,7 +137,7 @@ class Moving {
     const move = this.#move
     await carry(this.#from, this.#to, move.account_id)
     await this.#to.database.execute(statements.open(move, arrivalOf(move.move_id)))
-    this.#tell("auditing")
+    this.#report("auditing")
     const found: Difference[] = []
     for (const place of [this.#from, this.#to])
       found.push(...(await differences(place.database, move.account_id)))
@@ -152,14 +152,14 @@ class Moving {
       )
       const held_nano = BigInt(here?.held_nano ?? "0")
       if (held_nano === 0n && calls?.open === false) return
-      this.#tell("draining", held_nano)
+      this.#report("draining", held_nano)
       await Bun.sleep(LOOK_MS)
     }
   }
 
   async #copy(): Promise<void> {
     for (let comparison = 0; comparison < COMPARISONS; comparison++) {
-      this.#tell("copying")
+      this.#report("copying")
       const source = await this.#pictureOf(this.#from)
       if (!source.is_here) return
       await this.#to.database.execute(statements.copy(this.#move, source.picture, source.used))
@@ -176,7 +176,7 @@ class Moving {
             statements.copyAnswers,
           ),
       )
-      this.#tell("comparing")
+      this.#report("comparing")
       const copied = await this.#pictureOf(this.#to, source.at)
       if (copied.picture === source.picture) return
     }
@@ -216,7 +216,7 @@ class Moving {
     )
   }
 
-  #tell(step: MoveStep, held_nano = 0n): void {
+  #report(step: MoveStep, held_nano = 0n): void {
     this.#options.signal?.throwIfAborted()
     this.#options.onProgress?.({ step, held_nano })
   }

@@ -4,7 +4,7 @@ import { recordOf } from "../../kinds.ts"
 import type { Runner } from "../database/connection.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { allOf, jsonOf, names, statement } from "../database/statement.ts"
-import type { EstimateMeasure } from "../entries.ts"
+import type { EstimateSample } from "../entries.ts"
 import { estimates } from "../schema/estimates.ts"
 
 /** Rows are kept for this many days (D92). */
@@ -23,7 +23,7 @@ type EstimateCount = (typeof counts)[number]
 
 export interface EstimateSums
   extends Readonly<Record<EstimateCount, number>>,
-    Pick<EstimateMeasure, "model" | "operation" | "bytes_per_token" | "hidden_output"> {}
+    Pick<EstimateSample, "model" | "operation" | "bytes_per_token" | "hidden_output"> {}
 
 type Adding = { -readonly [Name in keyof EstimateSums]: EstimateSums[Name] }
 
@@ -58,17 +58,17 @@ ON CONFLICT (day, model, operation) DO UPDATE SET
 export class EstimateQueue {
   readonly #operations = new Map<string, Map<string, Adding>>()
 
-  add(measure: EstimateMeasure): void {
-    const sums = this.#sumsOf(measure)
+  add(sample: EstimateSample): void {
+    const sums = this.#sumsOf(sample)
     sums.calls += 1
-    sums.prompt_bytes += measure.prompt_bytes
-    sums.prompt_tokens += measure.prompt_tokens
-    sums.output_bytes += measure.output_bytes
-    sums.output_tokens += measure.output_tokens
-    sums.reasoning_tokens += measure.reasoning_tokens
-    if (measure.reasoning_tokens > 0) sums.reasoning_calls += 1
-    sums.bytes_per_token = measure.bytes_per_token
-    sums.hidden_output = measure.hidden_output
+    sums.prompt_bytes += sample.prompt_bytes
+    sums.prompt_tokens += sample.prompt_tokens
+    sums.output_bytes += sample.output_bytes
+    sums.output_tokens += sample.output_tokens
+    sums.reasoning_tokens += sample.reasoning_tokens
+    if (sample.reasoning_tokens > 0) sums.reasoning_calls += 1
+    sums.bytes_per_token = sample.bytes_per_token
+    sums.hidden_output = sample.hidden_output
   }
 
   /** Writes the sums, if there are any. A failed write is not repeated, because it may have been committed. */
@@ -78,7 +78,7 @@ export class EstimateQueue {
     if (sums.length > 0) await connection.run(write, [jsonOf(sums)], within_ms, sums.length)
   }
 
-  #sumsOf({ model, operation, bytes_per_token, hidden_output }: EstimateMeasure): Adding {
+  #sumsOf({ model, operation, bytes_per_token, hidden_output }: EstimateSample): Adding {
     let models = this.#operations.get(operation)
     if (models === undefined) {
       models = new Map()

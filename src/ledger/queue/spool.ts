@@ -188,7 +188,7 @@ export class Spool {
     })
   }
 
-  #tell(ids: Iterable<string>): void {
+  #notify(ids: Iterable<string>): void {
     for (const id of ids) {
       this.#waiting.get(id)?.()
       this.#waiting.delete(id)
@@ -199,7 +199,7 @@ export class Spool {
   done(key: string): void {
     if (!this.#kept.delete(key)) return
     this.#unwritten.delete(key)
-    this.#tell([key])
+    this.#notify([key])
     if (this.#kept.size === 0 && this.#written) this.#writing ??= this.#write()
   }
 
@@ -278,9 +278,9 @@ export class Spool {
       while (!(await this.#appendText(text))) {}
       this.#written = true
       for (const key of keys) this.#unwritten.delete(key)
-      this.#tell(keys)
+      this.#notify(keys)
     } catch (error) {
-      this.#tell(this.#waiting.keys())
+      this.#notify(this.#waiting.keys())
       throw error
     }
   }

@@ -68,14 +68,14 @@ async function linesOf(
   const { signal } = controller
   const begun = Promise.withResolvers<void>()
   let latest: AuditProgress | null = null
-  let tell = () => {}
+  let report = () => {}
   const onProgress = (progress: AuditProgress) => {
     latest = progress
     begun.resolve()
-    tell()
+    report()
   }
-  const asked = audited({ ...options, signal, onProgress })
-  asked.then(() => begun.resolve(), begun.reject)
+  const auditing = audited({ ...options, signal, onProgress })
+  auditing.then(() => begun.resolve(), begun.reject)
   try {
     await begun.promise
   } catch (error) {
@@ -87,14 +87,14 @@ async function linesOf(
     async start(lines) {
       const write = (line: AuditLine) => lines.enqueue(encoder.encode(`${JSON.stringify(line)}\n`))
       let written_ms = Number.NEGATIVE_INFINITY
-      tell = () => {
+      report = () => {
         if (signal.aborted || latest === null || performance.now() - written_ms < LINE_MS) return
         written_ms = performance.now()
         write(latest)
       }
-      tell()
+      report()
       try {
-        write({ audit: await asked })
+        write({ audit: await auditing })
       } catch (error) {
         if (signal.aborted) return
         controller.abort()

@@ -8,19 +8,19 @@ export interface Candidate {
 /** Time for which a key that the provider refused is not used (D82). */
 const REFUSED_MS = 60_000
 
-/** Why a key is not asked for some time. */
-type RestReason = "rate_limited" | "refused"
+/** Why a key is not used for some time. */
+type CooldownReason = "rate_limited" | "refused"
 
-interface Rest {
-  readonly reason: RestReason
+interface Cooldown {
+  readonly reason: CooldownReason
   readonly until_ms: number
 }
 
-/** The keys that rest in this process (D82). A changed key is another object, and is used immediately. */
-export class KeyRests {
-  readonly #refused = new WeakMap<Credential, Rest>()
+/** The keys that this process does not use for some time (D82). A changed key is another object, and is used immediately. */
+export class KeyCooldowns {
+  readonly #refused = new WeakMap<Credential, Cooldown>()
   /** By the upstream's name of the model: providers limit the rate of each. */
-  readonly #limited = new WeakMap<Credential, Map<string, Rest>>()
+  readonly #limited = new WeakMap<Credential, Map<string, Cooldown>>()
   readonly #now_ms: () => number
 
   constructor(now_ms: () => number) {
@@ -28,39 +28,39 @@ export class KeyRests {
   }
 
   /** The provider allows no more calls of this model for so long. */
-  limit({ route, key }: Candidate, rest_ms: number): void {
-    const of_key = this.#limited.get(key) ?? new Map<string, Rest>()
-    this.#limited.set(key, of_key.set(route.model, this.#rest("rate_limited", rest_ms)))
+  noteLimited({ route, key }: Candidate, cooldown_ms: number): void {
+    const of_key = this.#limited.get(key) ?? new Map<string, Cooldown>()
+    this.#limited.set(key, of_key.set(route.model, this.#startCooldown("rate_limited", cooldown_ms)))
   }
 
   /** The provider refuses the key itself, or the operator's account behind it is empty. */
-  refuse({ key }: Candidate): void {
-    this.#refused.set(key, this.#rest("refused", REFUSED_MS))
+  noteRefused({ key }: Candidate): void {
+    this.#refused.set(key, this.#startCooldown("refused", REFUSED_MS))
   }
 
-  forgive({ key }: Candidate): void {
+  clearRefusal({ key }: Candidate): void {
     this.#refused.delete(key)
   }
 
-  rests({ route, key }: Candidate): boolean {
-    return this.#lasts(this.#refused.get(key)) || this.#lasts(this.#limited.get(key)?.get(route.model))
+  isCoolingDown({ route, key }: Candidate): boolean {
+    return this.#isActive(this.#refused.get(key)) || this.#isActive(this.#limited.get(key)?.get(route.model))
   }
 
-  /** Why a key rests for some model, and for how much longer; null if it does not. */
-  status(key: Credential): { readonly reason: RestReason; readonly rest_ms: number } | null {
+  /** Why a key cools down for some model, and for how much longer; null if it does not. */
+  status(key: Credential): { readonly reason: CooldownReason; readonly remaining_ms: number } | null {
     const all = [this.#refused.get(key), ...(this.#limited.get(key)?.values() ?? [])]
-    const rest = all.filter((one) => one !== undefined).find((one) => this.#lasts(one))
-    return rest === undefined
+    const cooldown = all.filter((one) => one !== undefined).find((one) => this.#isActive(one))
+    return cooldown === undefined
       ? null
-      : { reason: rest.reason, rest_ms: Math.round(rest.until_ms - this.#now_ms()) }
+      : { reason: cooldown.reason, remaining_ms: Math.round(cooldown.until_ms - this.#now_ms()) }
   }
 
-  #rest(reason: RestReason, rest_ms: number): Rest {
-    return { reason, until_ms: this.#now_ms() + rest_ms }
+  #startCooldown(reason: CooldownReason, cooldown_ms: number): Cooldown {
+    return { reason, until_ms: this.#now_ms() + cooldown_ms }
   }
 
-  #lasts(rest: Rest | undefined): boolean {
-    return rest !== undefined && this.#now_ms() < rest.until_ms
+  #isActive(cooldown: Cooldown | undefined): boolean {
+    return cooldown !== undefined && this.#now_ms() < cooldown.until_ms
   }
 }
 
@@ -71,13 +71,13 @@ const only = new WeakMap<Model["routes"], readonly Candidate[]>()
 
 /**
  * The upstreams and keys of a model in the order in which a call asks them (D82): by priority, and among equals by weighted
- * chance. Calls that have `said` the same get the same order, so that the provider's prompt cache serves them. Those that rest
- * are left out, unless all do.
+ * chance. Calls with the same `affinity_key` get the same order, so that the provider's prompt cache serves them. Those whose key
+ * cools down are left out, unless all do.
  */
 export function candidatesOf(
   routes: Model["routes"],
-  said: string | null,
-  rests: KeyRests,
+  affinity_key: string | null,
+  cooldowns: KeyCooldowns,
 ): readonly Candidate[] {
   const known = only.get(routes)
   if (known !== undefined) return known
@@ -87,15 +87,15 @@ export function candidatesOf(
     only.set(routes, candidates)
     return candidates
   }
-  const affinity = said?.slice(0, MAX_AFFINITY_CHARACTERS) ?? null
+  const affinity = affinity_key?.slice(0, MAX_AFFINITY_CHARACTERS) ?? null
   const chance = affinity === null ? Math.random : null
   const all = byWeight(routes, ({ upstream, model }) => `${upstream.name}/${model}`, affinity, chance)
     .toSorted((one, other) => one.priority - other.priority)
     .flatMap((route) =>
       byWeight(route.upstream.keys, ({ name }) => name, affinity, chance).map((key) => ({ route, key })),
     )
-  const well = all.filter((candidate) => !rests.rests(candidate))
-  return well.length > 0 ? well : all
+  const ready = all.filter((candidate) => !cooldowns.isCoolingDown(candidate))
+  return ready.length > 0 ? ready : all
 }
 
 /**

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { Bucket } from "../../src/kinds.ts"
 import type { JsonEvidence } from "../../src/meter/reading.ts"
 import type { Verdict } from "../../src/settlement/decide.ts"
-import { reportedIn } from "../../src/settlement/measure.ts"
+import { estimateEvidence } from "../../src/settlement/estimate-evidence.ts"
 
 function evidence(output_bytes: number): JsonEvidence {
   return {
@@ -49,7 +49,7 @@ describe("D92 what a call says about estimates", () => {
     ["more audio than output", settled({ audio_output: 60 }), { output_tokens: 0 }],
   ]
   test.each(counted)("%s", (_, verdict, expected) => {
-    expect(reportedIn(evidence(120), verdict, true)).toEqual({ ...REPORTED, ...expected })
+    expect(estimateEvidence(evidence(120), verdict, true)).toEqual({ ...REPORTED, ...expected })
   })
 
   const uncounted: readonly [string, Verdict, number][] = [
@@ -61,12 +61,12 @@ describe("D92 what a call says about estimates", () => {
     ["a released call", { outcome: "released", failure: "no_output", notes: [] }, 0],
   ]
   test.each(uncounted)("%s says nothing", (_, verdict, output_bytes) => {
-    expect(reportedIn(evidence(output_bytes), verdict, true)).toBeNull()
+    expect(estimateEvidence(evidence(output_bytes), verdict, true)).toBeNull()
   })
 
   test("embeddings have no output, and say something about prompts", () => {
     const reported = { prompt_tokens: 100, cached_tokens: 0, completion_tokens: 0 }
-    expect(reportedIn(evidence(0), settled({}, { reported }), false)).toEqual({
+    expect(estimateEvidence(evidence(0), settled({}, { reported }), false)).toEqual({
       ...REPORTED,
       output_bytes: 0,
       output_tokens: 0,

@@ -14,7 +14,7 @@ import type { Memory, MemoryPart } from "./memory.ts"
 import { arrivedBytes } from "./unread-bodies.ts"
 
 /** The parts of the gateway that decide by the headers of a request. */
-export interface Entering {
+export interface Accepting {
   readonly ledger: Pick<CallLedger, "owner" | "standing">
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads
@@ -23,14 +23,14 @@ export interface Entering {
   readonly sockets: { address(request: Request): string }
 }
 
-/** A request that may send its body: whose it is, and its place among the running calls until it leaves. */
+/** A request that may send its body: whose it is, and its slot among the running calls until it releases it. */
 export interface Accepted {
   readonly key_hash: string
   readonly owner: Owner
   /** For its body (D77). */
   readonly memory: MemoryPart
-  /** Gives the place back. Called once. */
-  leave(): void
+  /** Releases its slot, its memory and the slot of its key. Called once. */
+  releaseSlot(): void
 }
 
 /**
@@ -39,21 +39,21 @@ export interface Accepted {
  * statement that holds checks it again (D26). Throws `invalid_api_key`, `key_suspended`, `account_suspended`,
  * `overloaded` or `rate_limited`.
  */
-export function enter(
-  gateway: Entering,
+export function acceptCall(
+  gateway: Accepting,
   key: string,
   key_hash: string,
   request: Request,
 ): Accepted | Promise<Accepted> {
   const owner = gateway.ledger.owner(key_hash)
-  if (owner !== null) return enterAs(gateway, key_hash, owner)
+  if (owner !== null) return acceptAs(gateway, key_hash, owner)
   if (!checksumHolds(key)) throw new GatewayError("invalid_api_key")
-  return enterUnknown(gateway, key_hash, request)
+  return acceptUnknown(gateway, key_hash, request)
 }
 
-async function enterUnknown(gateway: Entering, key_hash: string, request: Request): Promise<Accepted> {
+async function acceptUnknown(gateway: Accepting, key_hash: string, request: Request): Promise<Accepted> {
   const standing = usable(await standingOf(gateway, key_hash, request))
-  return enterAs(gateway, standing.current_hash ?? key_hash, standing)
+  return acceptAs(gateway, standing.current_hash ?? key_hash, standing)
 }
 
 /**
@@ -61,7 +61,7 @@ async function enterUnknown(gateway: Entering, key_hash: string, request: Reques
  * or if unknown keys have sent too many bytes of long bodies.
  */
 export async function standingOf(
-  { ledger, memory, sockets }: Pick<Entering, "ledger" | "memory" | "sockets">,
+  { ledger, memory, sockets }: Pick<Accepting, "ledger" | "memory" | "sockets">,
   key_hash: string,
   request: Request,
 ): Promise<Standing | null> {
@@ -78,27 +78,27 @@ export async function standingOf(
   }
 }
 
-function enterAs({ in_flight, key_loads, memory, config }: Entering, key_hash: string, owner: Owner) {
+function acceptAs({ in_flight, key_loads, memory, config }: Accepting, key_hash: string, owner: Owner) {
   const { limits } = config
   const { account_id } = owner
-  in_flight.enter(account_id, limits.in_flight)
+  in_flight.takeSlot(account_id, limits.in_flight)
   try {
     key_loads.checkRate(key_hash, limits.per_key, "abandoned_per_minute")
-    const leaveKey = key_loads.enter(key_hash, limits.per_key)
+    const releaseKeySlot = key_loads.takeSlot(key_hash, limits.per_key)
     key_loads.count(key_hash, limits.per_key)
     const part = memory.of(account_id, limits)
     return {
       key_hash,
       owner,
       memory: part,
-      leave() {
+      releaseSlot() {
         part.free()
-        in_flight.leave(account_id)
-        leaveKey()
+        in_flight.releaseSlot(account_id)
+        releaseKeySlot()
       },
     }
   } catch (error) {
-    in_flight.leave(account_id)
+    in_flight.releaseSlot(account_id)
     throw error
   }
 }

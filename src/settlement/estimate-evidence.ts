@@ -4,7 +4,7 @@ import type { Usage } from "../wire/usage.ts"
 import type { Verdict } from "./decide.ts"
 
 /** The bytes of a call's output, and the tokens that the provider reported. */
-export interface Reported {
+export interface EstimateEvidence {
   readonly prompt_tokens: number
   readonly output_bytes: number
   /** Of text and reasoning: without audio and images. */
@@ -16,11 +16,11 @@ export interface Reported {
  * The evidence of a call about estimates (D92); null unless it was settled by final and plausible usage, did not fail, and had
  * output if its operation `generates` any.
  */
-export function reportedIn(
+export function estimateEvidence(
   { output_bytes }: Evidence,
   verdict: Verdict,
   generates: boolean,
-): Reported | null {
+): EstimateEvidence | null {
   if (verdict.outcome !== "settled" || verdict.basis !== "usage" || verdict.failure !== null) return null
   if (verdict.notes.includes("usage_implausible")) return null
   if (verdict.reported === null || (generates && output_bytes === 0)) return null
