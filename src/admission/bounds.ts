@@ -99,12 +99,12 @@ function mostAt({ price, tiers }: Rate, described: Described, bound: number, mod
  */
 function mostCost(described: Described, model: Model, price: Price, room: number): MostCost {
   const call_pico = price.per_call_nano * PICO_PER_NANO
-  const fees_pico = described.asks.size === 0 ? 0n : feesPico(described, model, price)
+  const fees_pico = described.switches.size === 0 ? 0n : feesPico(described, model, price)
   if (price.buckets === undefined) {
     const prompt_pico = BigInt(room) * max(price.input_pico, price.cached_input_pico)
     return { before_output_pico: prompt_pico + fees_pico + call_pico, output_pico: price.output_pico }
   }
-  const requested = REQUESTED_TOKENS.filter((bucket) => described.asks.has(bucket))
+  const requested = REQUESTED_TOKENS.filter((bucket) => described.switches.has(bucket))
   return {
     before_output_pico: promptPico(described, model, price, room) + fees_pico + call_pico,
     output_pico: max(price.output_pico, ...pricesOf(price, HELD_FOR_OUTPUT), ...pricesOf(price, requested)),
@@ -121,14 +121,14 @@ function pricesOf({ buckets }: Price, named: readonly Bucket[]): readonly bigint
 const MOST_PAGES = 1_000
 
 /** The fees of what is asked for: so many searches, and runs of each tool, as the model holds; and every page. */
-function feesPico({ asks }: Described, { hold, hold_searches }: Model, price: Price): bigint {
+function feesPico({ switches }: Described, { hold, hold_searches }: Model, price: Price): bigint {
   const runs = BigInt(hold_searches)
   let sum_pico = 0n
-  for (const ask of asks.keys()) {
-    if (ask.startsWith(TOOL_RUN)) sum_pico += runs * (price.tool_runs?.[ask.slice(TOOL_RUN.length)] ?? 0n)
-    if (!isBucket(ask) || unitOf(ask) === "token") continue
-    const most = ask === "page" && hold !== "likely" ? BigInt(MOST_PAGES) : runs
-    sum_pico += most * (price.buckets?.[ask] ?? 0n)
+  for (const name of switches.keys()) {
+    if (name.startsWith(TOOL_RUN)) sum_pico += runs * (price.tool_runs?.[name.slice(TOOL_RUN.length)] ?? 0n)
+    if (!isBucket(name) || unitOf(name) === "token") continue
+    const most = name === "page" && hold !== "likely" ? BigInt(MOST_PAGES) : runs
+    sum_pico += most * (price.buckets?.[name] ?? 0n)
   }
   return sum_pico
 }

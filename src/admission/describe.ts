@@ -14,7 +14,14 @@ import {
   TTLS,
 } from "../wire/fields.ts"
 import type { FieldTexts } from "../wire/json.ts"
-import { type FieldMeaning, isIdle, type Known, knownAt, namesIn, placeNamed } from "../wire/known-fields.ts"
+import {
+  type FieldMeaning,
+  fieldsOfScope,
+  isOff,
+  type KnownFields,
+  knownFields,
+  rowsByName,
+} from "../wire/known-fields.ts"
 import { type MediaKind, mediaIn, PICTURE_ELSEWHERE } from "../wire/media.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { type Described, Description } from "./described.ts"
@@ -36,14 +43,15 @@ export function describe(
   walk.request(texts)
   for (const name in headers) if (name.endsWith("-beta")) walk.betas(name, headers[name] ?? "")
   const { found } = walk
-  if (found.knob !== null && found.media.includes(PICTURE_ELSEWHERE)) found.ask("larger_pictures", found.knob)
+  if (found.media_size_field !== null && found.media.includes(PICTURE_ELSEWHERE))
+    found.enable("larger_pictures", found.media_size_field)
   return found
 }
 
 const NO_NAMES: ReadonlySet<string | undefined> = new Set()
-const KNOWN = recordOf(operationNames, (operation) => knownAt("all", operation))
-const [PART, SOURCE, TOOL] = [placeNamed("part"), placeNamed("source"), placeNamed("tool")]
-const PART_TYPES = namesIn(PARTS)
+const KNOWN = recordOf(operationNames, (operation) => knownFields("all", operation))
+const [PART, SOURCE, TOOL] = [fieldsOfScope("part"), fieldsOfScope("source"), fieldsOfScope("tool")]
+const PART_TYPES = rowsByName(PARTS)
 
 /** Fields at the top whose bytes are a part of the prompt; so are those of unknown fields. */
 const COUNTED: ReadonlySet<Means> = new Set(["text", "opaque", "parts", "tools", "plugins", "object"])
@@ -51,9 +59,9 @@ const COUNTED: ReadonlySet<Means> = new Set(["text", "opaque", "parts", "tools",
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
 /** The meanings that only fields at the top of a request may have. */
 const ONLY_TOP: ReadonlySet<Means> = new Set([
-  "ours",
+  "gateway",
   "limit",
-  "times",
+  "choices",
   "rounds",
   "parts",
   "embedded",
@@ -79,13 +87,13 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
   none: null,
   text: null,
   opaque: null,
-  ours: null,
-  cut: null,
+  gateway: null,
+  uncounted: null,
   parts: (walk, value) => walk.parts(value, walk.found.keys.length === 1 && walk.found.top === "input"),
   embedded: (walk, value) => walk.embedded(value),
   tools: (walk, value) => walk.tools(value),
   plugins: (walk, value) => walk.plugins(value),
-  object: (walk, value, place) => walk.object(place, value),
+  object: (walk, value, scope) => walk.object(scope, value),
   media: (walk, value, own_kind, kind) => walk.medium(value, MEDIA_KINDS.get(own_kind) ?? kind ?? "file"),
   source: (walk, value, _, kind) => {
     if (isObject(value)) walk.medium(value, kind ?? "file")
@@ -96,16 +104,16 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
     else walk.data(value, kind, kind !== null)
   },
   address: (walk, value, _, kind) => walk.address(value, kind),
-  knob: ({ found }) => {
-    found.knob ??= found.path
+  media_size: ({ found }) => {
+    found.media_size_field ??= found.path
   },
-  hidden: ({ found }) => found.ask("hidden", found.path),
-  work: ({ found }) => found.ask("work", found.path),
-  refused: ({ found }) => found.ask("refused", found.path),
-  price: ({ found }, _, price) => found.ask(price),
+  hidden: ({ found }) => found.enable("hidden", found.path),
+  provider_work: ({ found }) => found.enable("provider_work", found.path),
+  refused: ({ found }) => found.enable("refused", found.path),
+  price: ({ found }, _, price) => found.enable(price),
   tier: ({ found }, value) => {
     found.service_tier = OWN_TIERS.has(value) ? OWN_TIER : typeof value === "string" ? value : ""
-    if (found.service_tier !== OWN_TIER) found.ask("service_tier")
+    if (found.service_tier !== OWN_TIER) found.enable("service_tier")
   },
   modalities: (walk, value) => walk.each(value, MODALITIES, "modality"),
   ttl: (walk, value) => walk.each(value, TTLS, "cache_ttl"),
@@ -113,14 +121,14 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
     // 0 asks for no output (D64), where an operation without a limit has 0.
     if (typeof value === "number") found.max_tokens = Math.max(found.max_tokens, value, 1)
   },
-  times: ({ found }, value) => {
+  choices: ({ found }, value) => {
     if (typeof value === "number") found.choices = value
   },
   rounds: ({ found }, value) => {
-    if (isCalls(value)) found.most_calls = Math.min(found.most_calls, value)
+    if (isCalls(value)) found.max_calls = Math.min(found.max_calls, value)
   },
-  reasons: ({ found }) => {
-    found.reasons = true
+  reasoning: ({ found }) => {
+    found.uses_reasoning = true
   },
   route: ({ found, set }, _, reason) => {
     if (!set.has(found.top)) throw invalidField(found.path, `null, because ${reason}`)
@@ -142,21 +150,21 @@ class Walk {
   request(texts: FieldTexts): void {
     const known = KNOWN[this.#operation]
     const { found } = this
-    for (let place = 0; place < texts.names.length; place++) {
-      const name = texts.names[place] ?? ""
+    for (let index = 0; index < texts.names.length; index++) {
+      const name = texts.names[index] ?? ""
       found.keys[0] = name
       const meaning = found.meaning(known, name)
-      const value = texts.valueAt(place)
+      const value = texts.valueAt(index)
       const is_tokens = meaning?.means === "embedded" && countedTokens(value) !== null
-      if (isCounted(meaning) && !is_tokens) found.bytes += Buffer.byteLength(texts.at(place))
+      if (isCounted(meaning) && !is_tokens) found.bytes += Buffer.byteLength(texts.at(index))
       this.#take(meaning, value, null)
     }
   }
 
   betas(header: string, value: string): void {
     const names = value.split(",").map((name) => name.trim())
-    for (const [start, ask] of BETAS) {
-      if (names.some((name) => name.startsWith(start))) this.found.ask(ask, header)
+    for (const [start, switch_name] of BETAS) {
+      if (names.some((name) => name.startsWith(start))) this.found.enable(switch_name, header)
     }
   }
 
@@ -164,12 +172,12 @@ class Walk {
     if (meaning === undefined) this.unknown(value)
     else {
       const handler = HANDLERS[meaning.means]
-      if (handler !== null && !isIdle(meaning, value)) handler(this, value, meaning.argument, kind)
+      if (handler !== null && !isOff(meaning, value)) handler(this, value, meaning.argument, kind)
     }
   }
 
   /** The fields of an object. An unknown one of a part may say where a medium is. */
-  #fields(object: JsonObject, known: Known, kind: MediaKind | null = null): void {
+  #fields(object: JsonObject, known: KnownFields, kind: MediaKind | null = null): void {
     const { keys } = this.found
     for (const name in object) {
       keys.push(name)
@@ -191,11 +199,11 @@ class Walk {
   }
 
   /** An object, or each object in a list. A request within the request may not change what is for the gateway. */
-  object(place: string, value: unknown): void {
-    if (Array.isArray(value)) this.#elements(value, (one) => this.object(place, one))
+  object(scope: string, value: unknown): void {
+    if (Array.isArray(value)) this.#elements(value, (one) => this.object(scope, one))
     if (!isObject(value)) return
-    if (place === "all") this.#within(value)
-    else this.#fields(value, placeNamed(place))
+    if (scope === "all") this.#within(value)
+    else this.#fields(value, fieldsOfScope(scope))
   }
 
   #within(request: JsonObject): void {
@@ -211,11 +219,11 @@ class Walk {
     this.#fields(request, known)
   }
 
-  /** Asks for what the table says of each value; of an unknown one, for what has no price. */
+  /** Enables the switch that the table has for each value; of an unknown one, `otherwise`. */
   each(values: unknown, known: Readonly<Record<string, string>>, otherwise: string): void {
     for (const value of Array.isArray(values) ? values : [values]) {
-      const ask = typeof value === "string" && Object.hasOwn(known, value) ? known[value] : otherwise
-      if (ask) this.found.ask(ask)
+      const switch_name = typeof value === "string" && Object.hasOwn(known, value) ? known[value] : otherwise
+      if (switch_name) this.found.enable(switch_name)
     }
   }
 
@@ -238,10 +246,10 @@ class Walk {
     const type = typeof part.type === "string" ? part.type : ""
     const [says, fields = ""] = PART_TYPES.get(type) ?? [NAMING_TYPE.test(type) ? "file" : ""]
     if (says === "opaque") return
-    if (says === "hidden" || says === "work") found.ask(says, found.path)
-    if (says === "audio") found.ask("audio_input")
+    if (says === "hidden" || says === "provider_work") found.enable(says, found.path)
+    if (says === "audio") found.enable("audio_input")
     if ((says === "kept" && isKept(part, fields)) || (is_item && isBareReference(part)))
-      found.ask("hidden", found.path)
+      found.enable("hidden", found.path)
     const kind = MEDIA_KINDS.get(says) ?? null
     const was_text = found.is_text
     found.is_text = says === "text"
@@ -252,7 +260,7 @@ class Walk {
   /** A medium: a text, or an object with its data or its address. */
   medium(value: unknown, kind: MediaKind): void {
     const { found } = this
-    if (kind === "audio") found.ask("audio_input")
+    if (kind === "audio") found.enable("audio_input")
     if (typeof value === "string") this.address(value, kind)
     else if (Array.isArray(value)) this.#elements(value, (one) => this.medium(one, kind))
     else if (isObject(value)) {
@@ -268,7 +276,7 @@ class Walk {
     if (kind === null || typeof value !== "string" || value === "") this.unknown(value)
     else if (this.data(value, kind, value.length > MAX_ID_CHARACTERS && !ADDRESS.test(value))) return
     else if (kind === "image") this.found.media.push(PICTURE_ELSEWHERE)
-    else this.found.ask("hidden", this.found.path)
+    else this.found.enable("hidden", this.found.path)
   }
 
   /** True if it is a medium. */
@@ -297,7 +305,7 @@ class Walk {
     found.tool_tokens ||= TOOLS_TOKENS
     for (const [who, , tokens = 0] of rowsOf(tool, this.#operation)) {
       found.tool_tokens += tokens
-      if (who !== "client") found.ask(who, field, uses)
+      if (who !== "client") found.enable(who, field, uses)
     }
     if (isObject(tool)) this.#fields(tool, TOOL)
   }
@@ -305,7 +313,7 @@ class Walk {
   plugins(value: unknown): void {
     for (const plugin of Array.isArray(value) ? value : [value]) {
       this.each([isObject(plugin) ? plugin.id : plugin], PLUGINS, "plugin")
-      if (isObject(plugin)) this.#fields(plugin, placeNamed("plugin"))
+      if (isObject(plugin)) this.#fields(plugin, fieldsOfScope("plugin"))
     }
   }
 }

@@ -2,14 +2,17 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { pathOf } from "../wire/fault.ts"
 import { SWITCHES, type Switch } from "../wire/fields.ts"
-import type { FieldMeaning, Known } from "../wire/known-fields.ts"
+import type { FieldMeaning, KnownFields } from "../wire/known-fields.ts"
 import type { FoundMedia, Media } from "../wire/media.ts"
 import { folded } from "../wire/paths.ts"
 
 /** All of a request that touches money (D88). Nothing else of it is read for that. */
 export type Described = Readonly<
-  Pick<Description, "bytes" | "tokens" | "tool_tokens" | "media" | "embedded" | "knob" | "asks"> &
-    Pick<Description, "rounds" | "service_tier" | "max_tokens" | "choices" | "reasons">
+  Pick<
+    Description,
+    "bytes" | "tokens" | "tool_tokens" | "media" | "embedded" | "media_size_field" | "switches"
+  > &
+    Pick<Description, "rounds" | "service_tier" | "max_tokens" | "choices" | "uses_reasoning">
 >
 
 const SHOWN_CHARACTERS = 100
@@ -26,9 +29,9 @@ export class Description {
   /** Media in texts that are embedded: text for the hold, media for an estimate (D67). */
   readonly embedded: FoundMedia[] = []
   /** The first field that makes pictures larger; null for none. */
-  knob: string | null = null
+  media_size_field: string | null = null
   /** The switches (`SWITCHES`) that the request sets, each with the first field that sets it. */
-  readonly asks = new Map<string, string>()
+  readonly switches = new Map<string, string>()
   /** The service tier that it names; null for none, and for `auto` (D70). */
   service_tier: string | null = null
   /** The limit of its output tokens, of each choice (D12); 0 for none. */
@@ -36,9 +39,9 @@ export class Description {
   /** The number of choices that it asks for (D12). */
   choices = 1
   /** True if it asks for reasoning, which the provider may hide from the client. */
-  reasons = false
+  uses_reasoning = false
   /** The most runs of tools that the request allows the provider. */
-  most_calls = Number.POSITIVE_INFINITY
+  max_calls = Number.POSITIVE_INFINITY
   readonly keys: string[] = []
   /** True if the part that the walk is in has only text, by its type. */
   is_text = false
@@ -47,7 +50,7 @@ export class Description {
 
   /** The number of times that the provider may read the prompt, within the request's own bounds; infinite if it has none (D89). */
   get rounds(): number {
-    return Math.min(this.most_calls, this.#uses) + 1
+    return Math.min(this.max_calls, this.#uses) + 1
   }
 
   /** The name of the field at the top. */
@@ -59,21 +62,21 @@ export class Description {
     return pathOf(this.keys).slice(0, SHOWN_CHARACTERS)
   }
 
-  ask(what: string, field = this.top, uses = Number.POSITIVE_INFINITY): void {
-    if (!this.asks.has(what)) this.asks.set(what, field)
-    if (switchOf(what).opens === "rounds") this.#uses += uses
+  enable(name: string, field = this.top, uses = Number.POSITIVE_INFINITY): void {
+    if (!this.switches.has(name)) this.switches.set(name, field)
+    if (switchOf(name).opens === "rounds") this.#uses += uses
   }
 
   /** A medium whose data is in a text. */
   add({ media, characters }: FoundMedia): void {
     this.media.push(media)
     if (!this.is_text) this.bytes -= characters
-    if (media.kind === "audio") this.ask("audio_input")
-    if (media.tokens === null) this.ask("unmeasured", this.path)
+    if (media.kind === "audio") this.enable("audio_input")
+    if (media.tokens === null) this.enable("unmeasured", this.path)
   }
 
   /** The meaning of the current field; undefined for an unknown one. Throws for a known name in another spelling (D18). */
-  meaning({ meanings, spellings }: Known, name: string): FieldMeaning | undefined {
+  meaning({ meanings, spellings }: KnownFields, name: string): FieldMeaning | undefined {
     const meaning = meanings.get(name)
     if (meaning !== undefined) return meaning
     const meant = spellings.get(folded(name))
@@ -89,14 +92,17 @@ export class Description {
 const SWITCH_NAMED: ReadonlyMap<string, Switch> = new Map(Object.entries(SWITCHES))
 
 /** The needs of a switch. Each tool with a fee per run has its own switch, by the tool's name. */
-export function switchOf(ask: string): Switch {
-  return SWITCH_NAMED.get(ask) ?? { ...SWITCHES.tool_run, price: ask }
+export function switchOf(name: string): Switch {
+  return SWITCH_NAMED.get(name) ?? { ...SWITCHES.tool_run, price: name }
 }
 
 /** The first field that opens the prompt, so that only the context bounds it (D12, D89); null if there is none. */
-export function openingField({ asks }: Pick<Described, "asks">, { part_tokens }: Model): string | null {
-  for (const [ask, field] of asks) {
-    const { opens, unless_part_tokens } = switchOf(ask)
+export function openingField(
+  { switches }: Pick<Described, "switches">,
+  { part_tokens }: Model,
+): string | null {
+  for (const [name, field] of switches) {
+    const { opens, unless_part_tokens } = switchOf(name)
     if (opens !== undefined && !(unless_part_tokens === true && part_tokens !== null)) return field
   }
   return null

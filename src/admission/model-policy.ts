@@ -42,15 +42,15 @@ export function applyModelPolicy(
  * A free model refuses nothing (D44).
  */
 function unpriced(described: Described, model: Model): GatewayError | null {
-  const { asks, service_tier } = described
+  const { switches, service_tier } = described
   const { name, context_tokens } = model
-  if (asks.size === 0 || isFree(model.price)) return null
-  for (const [ask, field] of asks) {
-    const { price, what } = switchOf(ask)
+  if (switches.size === 0 || isFree(model.price)) return null
+  for (const [switch_name, field] of switches) {
+    const { price, what } = switchOf(switch_name)
     if (price === null || hasPrice(model, price, service_tier)) continue
     const cure =
       price === NONE ? "because Tollgate cannot charge for it" : "or ask the operator to set a price"
-    return refusal(field, `the model ${name} has no price for ${what}. Leave it out, ${cure}.`, ask)
+    return refusal(field, `the model ${name} has no price for ${what}. Leave it out, ${cure}.`, switch_name)
   }
   const opening = context_tokens === null ? openingField(described, model) : null
   if (opening === null) return null

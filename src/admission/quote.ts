@@ -41,7 +41,7 @@ export interface Quote extends CostBounds {
  * at the output price, plus the fees that it can cause and the price per call. No usage within the bounds costs more (D12).
  */
 export function quote({ generates, limit_field }: Operation, described: Described, model: Model): Quote {
-  const { max_tokens, choices: n, asks } = described
+  const { max_tokens, choices: n, switches } = described
   const prompt_tokens_bound = promptBound(described, model)
   const output_tokens_bound = generates ? outputBound(max_tokens, model) : 0
   const costs = mostCosts(described, prompt_tokens_bound, model)
@@ -60,10 +60,10 @@ export function quote({ generates, limit_field }: Operation, described: Describe
       prompt_tokens: plausiblePrompt(described, model),
       completion_tokens: generates ? plausibleOutput(max_tokens, model) * n : 0,
     },
-    searches: asks.has("web_search") ? 1 : 0,
+    searches: switches.has("web_search") ? 1 : 0,
     service_tier: described.service_tier,
-    is_hiding: described.reasons || hidesPrompt(described, model),
-    writes_for_an_hour: asks.has("cache_write_1h"),
+    is_hiding: described.uses_reasoning || hidesPrompt(described, model),
+    writes_for_an_hour: switches.has("cache_write_1h"),
     costs,
   }
 }

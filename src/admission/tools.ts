@@ -1,9 +1,9 @@
 import type { OperationName } from "../wire/call.ts"
 import { TOOLS } from "../wire/fields.ts"
-import { namesIn } from "../wire/known-fields.ts"
+import { rowsByName } from "../wire/known-fields.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 
-const TYPES = namesIn(TOOLS)
+const TYPES = rowsByName(TOOLS)
 type ToolRow = readonly [who: string, client_if?: string, tokens?: number]
 const CLIENT: ToolRow = ["client"]
 const UNKNOWN: ToolRow = ["hosted_tool"]

@@ -204,11 +204,11 @@ const move = adminCommand({
 
 /** Repeats the request until the move has ended, and says every few seconds how far it is. */
 async function followed({ client, remark }: AdminContext, id: string, to: string): Promise<MoveBody> {
-  for (let said_ms = Number.NEGATIVE_INFINITY; ; ) {
+  for (let printed_ms = Number.NEGATIVE_INFINITY; ; ) {
     const move = await client.post(`/accounts/${id}/move`, { to }, MoveBody)
     if (move.step === "done" || move.step === "cancelled") return move
-    if (performance.now() - said_ms < REMARK_MS) continue
-    said_ms = performance.now()
+    if (performance.now() - printed_ms < REMARK_MS) continue
+    printed_ms = performance.now()
     remark(
       move.step === "draining"
         ? `Waiting for open calls of the account, which hold ${usd(move.held)} USD.`

@@ -11,7 +11,14 @@ import type { OperationName } from "../wire/call.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, objectOf, parseJson, type UsageReading } from "../wire/usage.ts"
 import { type Finding, type FindingVerdict, finding } from "./finding.ts"
-import { keyVerdict, LATER, misplacedPath, said, UNEXPLAINED_FIX, UNREAD_FIX } from "./provider-words.ts"
+import {
+  keyVerdict,
+  LATER,
+  misplacedPath,
+  quotedMessage,
+  UNEXPLAINED_FIX,
+  UNREAD_FIX,
+} from "./provider-words.ts"
 
 /** The smallest call of each operation (D84). The responses operation of OpenAI takes no lower limit than 16. */
 const CALLS: Readonly<Record<OperationName, { readonly path: string; readonly body: object }>> = {
@@ -160,7 +167,7 @@ function refusalVerdict(
   { body, ...told }: ProviderRefusal,
 ): FindingVerdict {
   const { upstream, key, route, model, operation } = target
-  const words = `(status ${status})${said(body, upstream.secrets)}`
+  const words = `(status ${status})${quotedMessage(body, upstream.secrets)}`
   const { code, message } = errorObject(body)
   if (told.status === 402) return keyVerdict(upstream, key, status, body)
   if (LIMIT_REACHED.test(body)) return `answers as ${route.model}, but needs more than one token`
@@ -192,7 +199,7 @@ function usageVerdict({ upstream, route, operation }: CallTarget, text: string):
     ]
   const failed = payloads.find((payload) => !("choices" in payload) && isObject(payload.error))
   if (failed !== undefined)
-    return [`fails after status 200${said(JSON.stringify(failed), upstream.secrets)}`, LATER]
+    return [`fails after status 200${quotedMessage(JSON.stringify(failed), upstream.secrets)}`, LATER]
   const reading = readingOf(payloads, upstream, operation)
   if (reading.state !== "valid")
     return [

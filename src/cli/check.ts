@@ -42,6 +42,6 @@ export const check = leaf({
 
 function line({ what, ok, found, fix }: Finding, { paint }: Screen): string {
   const mark = ok ? paint("green", "✓") : paint("red", "✗")
-  const said = `${mark} ${paint("bold", visible(what))}: ${visible(found)}`
-  return fix === null ? said : `${said}\n  ${fix}`
+  const line = `${mark} ${paint("bold", visible(what))}: ${visible(found)}`
+  return fix === null ? line : `${line}\n  ${fix}`
 }

@@ -9,7 +9,7 @@ import { Opening, originOf } from "../upstream/http/opening.ts"
 import { objectOf, parseJson } from "../wire/usage.ts"
 import { callUpstream } from "./call-upstream.ts"
 import { type Finding, type FindingVerdict, finding } from "./finding.ts"
-import { keyVerdict, LATER, misplacedPath, said } from "./provider-words.ts"
+import { keyVerdict, LATER, misplacedPath, quotedMessage } from "./provider-words.ts"
 
 /**
  * Checks each upstream with each of its keys (D84): its preset, a connection, and the answer to a request that costs nothing.
@@ -93,7 +93,8 @@ async function probe(upstream: Upstream, key: Credential, config: Config): Promi
     if (status === 401 || status === 403 || meaningOf(status, text, errors) === "account")
       return keyVerdict(upstream, key, status, text)
     if (status === 429) return "reachable, but the key is rate-limited now"
-    if (status >= 500) return [`answers with an error (status ${status})${said(text, secrets)}`, LATER]
+    if (status >= 500)
+      return [`answers with an error (status ${status})${quotedMessage(text, secrets)}`, LATER]
     if (status < 300)
       return `reachable, ${acceptedWords(upstream, key)}${missingWords(text, upstream, config)}`
     const unlisted = `reachable (status ${status}), but it has no model list, so the key was not tested`

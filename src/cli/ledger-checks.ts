@@ -44,12 +44,12 @@ export const audit = adminCommand({
 
 /** Follows an audit to its end, and says every few seconds how far it has come. */
 async function followed({ client, remark }: AdminContext, query: Query): Promise<AuditBody> {
-  let said_ms = performance.now()
+  let printed_ms = performance.now()
   for await (const line of client.lines("/audit/progress", AuditLine, query)) {
     if ("audit" in line) return line.audit
     if ("error" in line) throw new CliError(line.error.message)
-    if (performance.now() - said_ms < REMARK_MS) continue
-    said_ms = performance.now()
+    if (performance.now() - printed_ms < REMARK_MS) continue
+    printed_ms = performance.now()
     const where = line.shard === undefined ? "" : `${line.shard}: `
     remark(
       line.accounts > 0

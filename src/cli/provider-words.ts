@@ -7,7 +7,7 @@ import type { FindingVerdict } from "./finding.ts"
 const MAX_CHARACTERS = 200
 
 /** The provider's error message, after a colon and without the upstream's secrets; `""` if there is none. */
-export function said(body: string, secrets: readonly string[]): string {
+export function quotedMessage(body: string, secrets: readonly string[]): string {
   const { message } = errorObject(body)
   if (typeof message !== "string" || message.trim() === "") return ""
   const text = redacted(message.replace(/\s+/g, " ").trim(), secrets)
@@ -32,7 +32,7 @@ export function keyVerdict(
   more = "",
 ): FindingVerdict {
   const is_key = status === 401 || status === 403 || WRONG_KEY.test(body)
-  const found = `refuses the ${is_key ? "key" : "account"} (status ${status})${said(body, secrets)}${more}`
+  const found = `refuses the ${is_key ? "key" : "account"} (status ${status})${quotedMessage(body, secrets)}${more}`
   if (key.api_key === null) return [found, `Set upstreams.${name}.api_key.`]
   const correct = `Correct ${key.name === "" ? `upstreams.${name}.api_key` : "this key"}.`
   return [found, is_key ? correct : `Settle the account at the provider. ${correct}`]

@@ -1,6 +1,6 @@
 import type { OperationName } from "../wire/call.ts"
 import type { Means } from "../wire/fields.ts"
-import { knownAt } from "../wire/known-fields.ts"
+import { knownFields } from "../wire/known-fields.ts"
 import { folded, isPath } from "../wire/paths.ts"
 import type { RefusedField } from "./config.ts"
 import type { FileModel } from "./file.ts"
@@ -21,7 +21,7 @@ export function refusedIn({ refuse }: FileModel, report: FaultReport): readonly 
 }
 
 /** Fields that the gateway itself reads. Set by an operator, they would not be what it goes by. */
-const READ: ReadonlySet<Means> = new Set(["ours", "parts", "embedded", "limit", "times"])
+const READ: ReadonlySet<Means> = new Set(["gateway", "parts", "embedded", "limit", "choices"])
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
 
 export function checkSet({ set }: FileModel, operations: readonly OperationName[], report: FaultReport) {
@@ -34,7 +34,7 @@ export function checkSet({ set }: FileModel, operations: readonly OperationName[
 }
 
 function isRead(operation: OperationName, folded_name: string): boolean {
-  const { meanings, spellings } = knownAt("all", operation)
+  const { meanings, spellings } = knownFields("all", operation)
   const known = meanings.get(spellings.get(folded_name) ?? "")
   return known !== undefined && (READ.has(known.means) || OPTIONS.has(known.argument))
 }

@@ -93,9 +93,9 @@ export class OtlpVariables {
     const pairs = pairsOf(this.text(name) ?? "")
     if (pairs === null)
       this.#report(name, "attributes such as deployment.environment.name=production,team=acme")
-    const said = Object.fromEntries(pairs ?? [])
-    const service = this.text("OTEL_SERVICE_NAME") ?? said["service.name"] ?? "tollgate"
-    return { ...said, "service.name": service }
+    const attributes = Object.fromEntries(pairs ?? [])
+    const service = this.text("OTEL_SERVICE_NAME") ?? attributes["service.name"] ?? "tollgate"
+    return { ...attributes, "service.name": service }
   }
 }
 

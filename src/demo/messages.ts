@@ -23,7 +23,7 @@ export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
   if (call.model !== messagesModel) throw new DemoError(404, "not_found_error", "model: not found")
   const question = questionOf(call.messages)
   const tokens = tokensOf(answer(question, "small", 0))
-  const said = tokens.slice(0, call.max_tokens)
+  const generated = tokens.slice(0, call.max_tokens)
   const message = {
     id: newId("msg_"),
     type: "message",
@@ -31,13 +31,13 @@ export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
     model: call.model,
     stop_sequence: null,
   }
-  const stop_reason = said.length < tokens.length ? "max_tokens" : "end_turn"
+  const stop_reason = generated.length < tokens.length ? "max_tokens" : "end_turn"
   const usage = inputOf(call, cache)
-  const text = said.join("")
+  const text = generated.join("")
   if (call.stream !== true) {
     const content = [{ type: "text", text }]
     return {
-      json: { ...message, content, stop_reason, usage: { ...usage, output_tokens: said.length } },
+      json: { ...message, content, stop_reason, usage: { ...usage, output_tokens: generated.length } },
     }
   }
   const words = wordsOf(text)
@@ -54,7 +54,7 @@ export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
         event({
           type: "message_delta",
           delta: { stop_reason, stop_sequence: null },
-          usage: { output_tokens: said.length },
+          usage: { output_tokens: generated.length },
         }) +
         event({ type: "message_stop" }),
     ],

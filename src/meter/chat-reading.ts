@@ -36,7 +36,7 @@ export class ChatReading extends EventReading {
       return { ...ERROR, trusted_usage: this.#count(usages, true) }
     }
     const choices = choicesOf(payload)
-    for (const [place, choice] of choices.entries()) this.#note(choice, place)
+    for (const [position, choice] of choices.entries()) this.#note(choice, position)
     const bytes = this.#newBytes(choices, long?.bytes(outputBytes) ?? outputBytes(payload))
     this.output_bytes += bytes
     const read = bytes > 0 ? OUTPUT : EMPTY
@@ -69,10 +69,10 @@ export class ChatReading extends EventReading {
   /** The output that a chunk adds: a whole `message` after its deltas repeats them (D7). */
   #newBytes(choices: readonly JsonObject[], bytes: number): number {
     if (!choices.some(isSnapshot)) return bytes
-    for (const [place, choice] of choices.entries()) {
+    for (const [position, choice] of choices.entries()) {
       if (!isSnapshot(choice) || this.#snapshots.size >= MAX_CHOICES) continue
-      const said = choices.length === 1 ? bytes : outputBytes({ choices: [choice] })
-      this.#snapshots.set(indexOf(choice, place), said)
+      const choice_bytes = choices.length === 1 ? bytes : outputBytes({ choices: [choice] })
+      this.#snapshots.set(indexOf(choice, position), choice_bytes)
     }
     const whole = [...this.#snapshots.values()].reduce((sum, one) => sum + one, 0)
     return Math.max(0, whole - this.output_bytes)
@@ -96,9 +96,9 @@ export class ChatReading extends EventReading {
     return this.#finished.size === this.#requested
   }
 
-  #note(choice: JsonObject, place: number): void {
+  #note(choice: JsonObject, position: number): void {
     if (this.#has_all) return
-    const key = indexOf(choice, place)
+    const key = indexOf(choice, position)
     if (isText(choice.finish_reason)) {
       this.#unfinished.delete(key)
       this.#finished.add(key)
@@ -110,8 +110,8 @@ export class ChatReading extends EventReading {
 const MAX_CHOICES = 128
 
 /** Its index; `place` in the event's list stands in for one that is missing or is none. */
-function indexOf({ index }: JsonObject, place: number): number {
-  return isWhole(index) ? index : place
+function indexOf({ index }: JsonObject, position: number): number {
+  return isWhole(index) ? index : position
 }
 
 /** True if a choice of a chunk has a whole message in place of a delta. */

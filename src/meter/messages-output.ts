@@ -27,15 +27,15 @@ function withoutEnd({
   stop_sequence,
   stop_details,
   container,
-  ...said
+  ...output_fields
 }: JsonObject): JsonObject {
-  return said
+  return output_fields
 }
 
 function blockBytes(block: unknown): number {
   if (!isObject(block)) return valueBytes("content", block)
-  const { type, citations, ...said } = block
-  return typeof type === "string" && type.endsWith("_tool_result") ? 0 : valueBytes("content", said)
+  const { type, citations, ...output_fields } = block
+  return typeof type === "string" && type.endsWith("_tool_result") ? 0 : valueBytes("content", output_fields)
 }
 
 /** The text of an event with exactly one text; null for any other event. */

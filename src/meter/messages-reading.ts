@@ -55,10 +55,10 @@ export class MessagesReading extends EventReading {
   }
 
   /** Takes the usage of an event. Returns whether it is valid with the earlier one; if not, that is kept (D4). */
-  #fold(said: unknown, with_output: boolean): boolean {
-    if (isMissing(said)) return false
-    this.service_tier = readServiceTier({ usage: said }) ?? this.service_tier
-    const counted = firstCounted([said], this.usage.rules)
+  #fold(usage: unknown, with_output: boolean): boolean {
+    if (isMissing(usage)) return false
+    this.service_tier = readServiceTier({ usage }) ?? this.service_tier
+    const counted = firstCounted([usage], this.usage.rules)
     const counts: Counted["counts"] = counted instanceof Counted ? counted.counts : {}
     // `message_start` has only begun to count the output.
     if (!with_output) for (const name of ["output", "reasoning"] as const) delete counts[name]

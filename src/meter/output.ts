@@ -52,9 +52,9 @@ export function outputBytes(payload: JsonObject): number {
 
 /** A choice has a `delta` or a `message`. Legacy completions have `text`, which some providers send beside `content`. */
 function choiceBytes({ delta, message, text }: JsonObject): number {
-  const said = delta ?? message
-  const bytes = isObject(said) ? messageBytes(said) : valueBytes("message", said)
-  const repeats = isObject(said) && said.content === text
+  const content = delta ?? message
+  const bytes = isObject(content) ? messageBytes(content) : valueBytes("message", content)
+  const repeats = isObject(content) && content.content === text
   return typeof text === "string" && !repeats ? bytes + Buffer.byteLength(text) : bytes
 }
 

@@ -48,7 +48,7 @@ function countedResponseBytes(name: string, bytes: number): number {
 }
 
 /** UTF-8 bytes of the strings in a value. Without recursion, because a provider may nest values to any depth. */
-function saidBytes(value: JsonObject, left_out: string | null = null): number {
+function fieldBytes(value: JsonObject, left_out: string | null = null): number {
   let bytes = 0
   const open: [name: string, value: object][] = [["", value]]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
@@ -72,7 +72,7 @@ const RESULT_ITEM = /_output$|^mcp_list_tools$|^additional_tools$/
 
 /** UTF-8 bytes of output in one item of a response. */
 function itemBytes(item: JsonObject): number {
-  return typeof item.type === "string" && RESULT_ITEM.test(item.type) ? 0 : saidBytes(item)
+  return typeof item.type === "string" && RESULT_ITEM.test(item.type) ? 0 : fieldBytes(item)
 }
 
 /** The output items of a response object; what is not an object is none. */
@@ -161,7 +161,7 @@ export class ResponsesOutput {
     if (isObject(response)) this.#takeResponse(response)
     else if (isObject(item)) this.#takeItem(event, item)
     else if (typeof type === "string") this.#takePart(event, type, isObject(part) || type.endsWith(".done"))
-    else this.bytes += saidBytes(event)
+    else this.bytes += fieldBytes(event)
     return this.bytes - before
   }
 
@@ -192,8 +192,8 @@ export class ResponsesOutput {
   #takePart(event: JsonObject, type: string, is_snapshot: boolean): void {
     if (type.includes("_output_content")) return
     // An audio delta is data. The name of a tool was counted with its item.
-    const said = type.endsWith("audio.delta") ? { data: event.delta } : event
-    const bytes = saidBytes(said, is_snapshot ? "name" : null)
+    const fields = type.endsWith("audio.delta") ? { data: event.delta } : event
+    const bytes = fieldBytes(fields, is_snapshot ? "name" : null)
     if (bytes === 0) return
     const item = this.#itemOf(event, event.item_id)
     const name = partOf(event, type)

@@ -88,8 +88,8 @@ const MAX_SEARCHED = 128
  * Merges the value of an event with the earlier value. Null changes nothing, and neither does a 0 after a number. `continues`: texts
  * and lists are appended; otherwise they replace the earlier ones.
  */
-function add(to: JsonObject, said: JsonObject, continues: boolean, depth = 0): void {
-  for (const [name, value] of Object.entries(said)) {
+function add(to: JsonObject, delta: JsonObject, continues: boolean, depth = 0): void {
+  for (const [name, value] of Object.entries(delta)) {
     const before = Object.hasOwn(to, name) ? to[name] : undefined
     if (!isMissing(value)) to[name] = joined(name, before, value, continues, depth)
     else if (value === null && before === undefined) to[name] = null
@@ -167,13 +167,13 @@ export class ChatAssembly implements Assembly {
 
 /** Tool calls have an index only in a stream. */
 function withoutIndexes({ message, ...choice }: JsonObject): JsonObject {
-  const { tool_calls, ...said } = objectOf(message)
+  const { tool_calls, ...other_fields } = objectOf(message)
   if (!Array.isArray(tool_calls)) return { ...choice, message }
   const calls = tool_calls.map((call: unknown) => {
     const { index: _, ...rest } = objectOf(call)
     return rest
   })
-  return { ...choice, message: { ...said, tool_calls: calls } }
+  return { ...choice, message: { ...other_fields, tool_calls: calls } }
 }
 
 /** A message from its events (D64). */
@@ -192,13 +192,13 @@ export class MessageAssembly implements Assembly {
     else if (!isMissing(rest.error)) this.#message.error = rest.error
   }
 
-  #takeDelta(index: unknown, { type, partial_json, citation, ...said }: JsonObject): void {
+  #takeDelta(index: unknown, { type, partial_json, citation, ...delta }: JsonObject): void {
     const block = this.#blocks.get(index) ?? { type: String(type).replace("_delta", "") }
     this.#blocks.set(index, block)
     if (typeof partial_json === "string")
       this.#inputs.set(index, (this.#inputs.get(index) ?? "") + partial_json)
     else if (!isMissing(citation)) add(block, { citations: [citation] }, true)
-    else add(block, said, true)
+    else add(block, delta, true)
   }
 
   get answer(): JsonObject | null {

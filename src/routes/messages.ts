@@ -114,10 +114,10 @@ const message = {
   usage: { ...usage, output_tokens: 6 },
 }
 
-const textDelta = (said: string) => ({
+const textDelta = (text: string) => ({
   type: "content_block_delta",
   index: 0,
-  delta: { type: "text_delta", text: said },
+  delta: { type: "text_delta", text },
 })
 
 /** The events of the example stream, `message_stop` included. */

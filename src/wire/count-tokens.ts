@@ -4,10 +4,10 @@ import { GatewayError } from "../errors.ts"
 import { parserOf } from "./body-parser.ts"
 import { Messages, ModelName } from "./chat-request.ts"
 import { EXPECTED } from "./fault.ts"
-import { knownAt } from "./known-fields.ts"
+import { knownFields } from "./known-fields.ts"
 
 /** Fields that only generation uses. They are removed before a token count is forwarded (spec 4.3 rule 3). */
-export const generationFields: readonly string[] = [...knownAt("count").meanings.keys()]
+export const generationFields: readonly string[] = [...knownFields("count").meanings.keys()]
 
 /** The body of a token count (spec 2): what the gateway reads of it; other fields pass upstream, but for the generation fields. */
 export const CountTokensRequest = Type.Object(

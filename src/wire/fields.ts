@@ -20,7 +20,7 @@ export type Means =
   | "tools"
   /** Plugins: see `PLUGINS`. */
   | "plugins"
-  /** An object with fields of its own; the argument is their place. */
+  /** An object with fields of its own; the argument is their scope. */
   | "object"
   /** A picture, a sound or a file, inline or by reference. The argument is its kind; without one, the type of the part says it. */
   | "media"
@@ -31,11 +31,11 @@ export type Means =
   /** The address or the id of a medium, in a part whose type says that it is one. */
   | "address"
   /** Makes media larger. */
-  | "knob"
+  | "media_size"
   /** A part of the prompt that only the provider has. */
   | "hidden"
   /** Makes the provider run something unseen, which repeats the prompt (D89). */
-  | "work"
+  | "provider_work"
   /** Asks for what needs a price; the argument is its name in `SWITCHES`. */
   | "price"
   /** The service tier (D70). */
@@ -46,32 +46,32 @@ export type Means =
   | "ttl"
   /** Bounds the output of a choice. */
   | "limit"
-  | "times"
+  | "choices"
   /** Bounds the rounds of the provider's tools. */
   | "rounds"
-  | "reasons"
+  | "reasoning"
   /** No price can say what it costs (D61). */
   | "refused"
   /** Another model, provider or payer: refused for every model (D19). The argument is the reason. */
   | "route"
   /** For the gateway. */
-  | "ours"
+  | "gateway"
   /** Removed before a token count is sent (spec 4.3 rule 3). */
-  | "cut"
+  | "uncounted"
 
 /**
- * Names, what they mean, an argument, and values that ask for nothing: `off`, `clear_*` for those that begin so, or `mode=off`
- * for an object. null, false and [] never ask for anything.
+ * Names, what they mean, an argument, and values that enable nothing: `off`, `clear_*` for those that begin so, or `mode=off`
+ * for an object. null, false and [] never enable anything.
  */
-export type FieldRow = readonly [names: string, means: Means, argument?: string, idle?: string]
+export type FieldRow = readonly [names: string, means: Means, argument?: string, off?: string]
 
 const ONE_MODEL = "a call uses the model in `model` only"
 const OTHER_PRICE = "it can change what the provider charges"
 
-/** The known fields of each place. `all` and the places of an operation are the top of a request. */
+/** The known fields of each scope. `all` and the scopes of an operation are the top of a request. */
 export const FIELDS = {
   all: [
-    ["model stream", "ours"],
+    ["model stream", "gateway"],
     ["messages system input prediction documents", "parts"],
     ["instructions guidelines", "text"],
     ["functions tool_choice function_call response_format text output_format output_config", "opaque"],
@@ -105,19 +105,22 @@ export const FIELDS = {
     ["web_search_options enable_search search_options web_search", "price", "web_search"],
     ["search_parameters", "price", "web_search", "mode=off"],
     ["enable_code_interpreter", "price", "tool_run:code_interpreter"],
-    ["mcp_servers data_sources compaction skills profile agent_profile", "work"],
+    ["mcp_servers data_sources compaction skills profile agent_profile", "provider_work"],
     ["conversation previous_response_id prompt file_ids tool_resources cached_content", "hidden"],
     ["file_workspace_id thread_id use_threads session_params", "hidden"],
     ["thread", "hidden", "", "type=create"],
     ["max_tool_calls", "rounds"],
 
-    ["reasoning_effort", "reasons", "", "none"],
+    ["reasoning_effort", "reasoning", "", "none"],
     ["reasoning", "object", "reasoning", "effort=none enabled=false"],
-    ["thinking", "reasons", "", "type=disabled"],
-    ["enable_thinking thinking_budget thinking_token_budget thinking_config", "reasons", "", "0"],
+    ["thinking", "reasoning", "", "type=disabled"],
+    ["enable_thinking thinking_budget thinking_token_budget thinking_config", "reasoning", "", "0"],
 
-    ["vl_high_resolution_images mm_processor_kwargs media_io_kwargs images_config media_resolution", "knob"],
-    ["max_dynamic_patch min_dynamic_patch use_audio_in_video min_pixels max_pixels fps", "knob"],
+    [
+      "vl_high_resolution_images mm_processor_kwargs media_io_kwargs images_config media_resolution",
+      "media_size",
+    ],
+    ["max_dynamic_patch min_dynamic_patch use_audio_in_video min_pixels max_pixels fps", "media_size"],
 
     ["best_of agent_count", "refused", "", "1"],
     ["use_beam_search deferred background_options multi_agent guardrails compound_custom", "refused"],
@@ -129,7 +132,7 @@ export const FIELDS = {
   ],
   chat: [
     ["max_tokens max_completion_tokens", "limit"],
-    ["n", "times"],
+    ["n", "choices"],
     ["usage", "object", "usage"],
     ["stream_options", "object", "stream_options"],
   ],
@@ -140,19 +143,19 @@ export const FIELDS = {
     ["usage", "object", "usage"],
   ],
   /** A token count is free (D22). */
-  count: [["stream temperature top_p top_k stop stop_sequences", "cut"]],
+  count: [["stream temperature top_p top_k stop stop_sequences", "uncounted"]],
 
-  usage: [["include", "ours"]],
-  stream_options: [["include_usage", "ours"]],
-  kwargs: [["enable_thinking thinking", "reasons"]],
+  usage: [["include", "gateway"]],
+  stream_options: [["include_usage", "gateway"]],
+  kwargs: [["enable_thinking thinking", "reasoning"]],
   /** `edits` of messages; of responses it is itself a list. */
   context_management: [
     ["edits", "object", "context_management"],
-    ["type", "work", "", "clear_*"],
+    ["type", "provider_work", "", "clear_*"],
     ["trigger keep clear_at_least exclude_tools clear_tool_inputs compact_threshold instructions", "opaque"],
   ],
   reasoning: [
-    ["effort summary context max_tokens enabled exclude generate_summary", "reasons"],
+    ["effort summary context max_tokens enabled exclude generate_summary", "reasoning"],
     ["mode", "refused", "", "standard"],
   ],
   cache: [
@@ -179,7 +182,7 @@ export const FIELDS = {
     ["url uri", "address"],
     [
       "detail fps min_pixels max_pixels max_dynamic_patch min_dynamic_patch resolution",
-      "knob",
+      "media_size",
       "",
       "auto low medium high",
     ],
@@ -190,7 +193,7 @@ export const FIELDS = {
     ["type media_type mime_type format filename name title language", "text"],
     ["data file_data b64_json bytes", "data"],
     ["url uri file_url file_uri image_url file_id id", "address"],
-    ["detail", "knob", "", "auto low medium high"],
+    ["detail", "media_size", "", "auto low medium high"],
     ["content", "parts"],
   ],
   tool: [
@@ -209,7 +212,7 @@ export const FIELDS = {
   plugin: [["id", "text"]],
 } as const satisfies Record<string, readonly FieldRow[]>
 
-export type FieldPlace = keyof typeof FIELDS
+export type FieldScope = keyof typeof FIELDS
 
 /** The service tier of a model's own price, and its names: in answers, and in requests. */
 export const OWN_TIER = "default"
@@ -257,7 +260,7 @@ export const SWITCHES = {
   cache_write_1h: { what: "writing to a cache for one hour", price: "cache_write_1h" },
   web_search: { what: "web searches", price: "web_search", opens: "rounds" },
   tool_run: { what: "runs of this tool of the provider", price: NONE, opens: "rounds" },
-  work: { what: "what the provider adds to the prompt", price: null, opens: "rounds" },
+  provider_work: { what: "what the provider adds to the prompt", price: null, opens: "rounds" },
   hidden: { what: "a prompt that only the provider has", price: null, opens: "once" },
   unmeasured: { what: "a file whose bytes do not bound its tokens", price: null, opens: "once" },
   larger_pictures: { what: "larger pictures", price: null, opens: "once", unless_part_tokens: true },
@@ -267,7 +270,7 @@ export const SWITCHES = {
 export const TOOLS_TOKENS = 346
 
 /**
- * Tools by their type without its date, or by the only name of a tool without a type. `client`: the client runs it. `work`: the
+ * Tools by their type without its date, or by the only name of a tool without a type. `client`: the client runs it. `provider_work`: the
  * provider runs it for the tokens alone. `web_search` and `tool_run:NAME`: it has a fee. Any other tool is refused (D61). The
  * client runs it after all, if this field of the tool has this value or type. `tokens`: the most that the provider adds for it.
  */
@@ -278,9 +281,9 @@ export const TOOLS: readonly (readonly [names: string, who: string, client_if?: 
     ["bash", "client", "", 245],
     ["text_editor", "client", "", 700],
     ["computer computer_use computer_use_preview computer_toolset browser_toolset", "client", "", 1_234],
-    ["mcp mcp_toolset tool_search_tool_regex tool_search_tool_bm25", "work"],
-    ["tool_search", "work", "execution=client"],
-    ["web_fetch url_context urlContext openrouter:datetime openrouter:tool_search", "work"],
+    ["mcp mcp_toolset tool_search_tool_regex tool_search_tool_bm25", "provider_work"],
+    ["tool_search", "provider_work", "execution=client"],
+    ["web_fetch url_context urlContext openrouter:datetime openrouter:tool_search", "provider_work"],
     ["web_search web_search_preview google_search googleSearch google_search_retrieval", "web_search"],
     ["googleSearchRetrieval browser_search builtin_function openrouter:web_search", "web_search"],
     ["web_search_premium", "tool_run:web_search_premium"],
@@ -321,7 +324,7 @@ export const PARTS: readonly (readonly [types: string, meaning: string, fields?:
   ["item_reference container_upload", "hidden"],
   ["reasoning", "kept", "content encrypted_content"],
   ["image_generation_call", "kept", "result"],
-  ["compaction_trigger", "work"],
+  ["compaction_trigger", "provider_work"],
   ["mcp_list_tools", "opaque"],
 ]
 

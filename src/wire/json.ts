@@ -130,7 +130,7 @@ export class FieldTexts {
 
   /** Changes the object: sets these fields, by their paths. */
   set(fields: Readonly<Record<string, unknown>>): void {
-    const whole = Object.fromEntries(this.#names.map((name, place) => [name, this.#values[place]]))
+    const whole = Object.fromEntries(this.#names.map((name, index) => [name, this.#values[index]]))
     const object = Object.entries(fields).reduce(
       (changed, [path, value]) => withValue(changed, path, value),
       whole,
@@ -142,25 +142,25 @@ export class FieldTexts {
 
   /** The text of a field's value; undefined for a field that the object does not have. */
   of(name: string): string | undefined {
-    const place = this.names.indexOf(name)
-    return place === -1 ? undefined : this.at(place)
+    const index = this.names.indexOf(name)
+    return index === -1 ? undefined : this.at(index)
   }
 
   /** The value of the field at this index of `names`. */
-  valueAt(place: number): unknown {
-    return this.#values[place]
+  valueAt(index: number): unknown {
+    return this.#values[index]
   }
 
   /** The text of the field at this index of `names`. */
-  at(place: number): string {
-    this.#texts[place] ??= JSON.stringify(this.#values[place])
-    return this.#texts[place]
+  at(index: number): string {
+    this.#texts[index] ??= JSON.stringify(this.#values[index])
+    return this.#texts[index]
   }
 
   /** The value of a field; undefined for a field that the object does not have. */
   value(name: string): unknown {
-    const place = this.names.indexOf(name)
-    return place === -1 ? undefined : this.#values[place]
+    const index = this.names.indexOf(name)
+    return index === -1 ? undefined : this.#values[index]
   }
 
   /**
@@ -169,10 +169,10 @@ export class FieldTexts {
    */
   with(changes: Readonly<Record<string, unknown>>): readonly string[] {
     const text = new ObjectText()
-    for (let place = 0; place < this.names.length; place++) {
-      const name = this.names[place] ?? ""
+    for (let index = 0; index < this.names.length; index++) {
+      const name = this.names[index] ?? ""
       const value = Object.hasOwn(changes, name) ? changes[name] : KEPT
-      if (value !== undefined) text.add(name, value === KEPT ? this.at(place) : textOf(value))
+      if (value !== undefined) text.add(name, value === KEPT ? this.at(index) : textOf(value))
     }
     for (const name in changes) {
       const value = changes[name]

@@ -45,9 +45,9 @@ export function mediaIn(text: string, kind: MediaKind | null, is_data: boolean):
   const bound =
     form === null ? (is_text ? bytes : null) : agrees(form.kind, declared) ? form.tokens(data) : null
   const tokens = is_clean ? bound : null
-  const said = form?.kind ?? (is_text ? "file" : (kindOf(declared) ?? kind ?? "file"))
+  const found_kind = form?.kind ?? (is_text ? "file" : (kindOf(declared) ?? kind ?? "file"))
   return {
-    media: { kind: said === "image" && tokens === null ? "file" : said, bytes, tokens },
+    media: { kind: found_kind === "image" && tokens === null ? "file" : found_kind, bytes, tokens },
     characters: is_clean ? text.length - start : 0,
   }
 }
@@ -155,11 +155,11 @@ const GIF_FRAME = 0x2c
 const GIF_EXTENSION = 0x21
 
 /** A side as the file says it, or the end of the frame on that side: its offset, and 4 bytes behind that its own length. */
-function gifSide(data: Base64Data, said_at: number, frame_at: number): number | null {
-  const said = data.little(said_at, 2)
+function gifSide(data: Base64Data, side_at: number, frame_at: number): number | null {
+  const side = data.little(side_at, 2)
   const offset = data.little(frame_at, 2)
   const length = data.little(frame_at + 4, 2)
-  return said === null || offset === null || length === null ? null : Math.max(said, offset + length)
+  return side === null || offset === null || length === null ? null : Math.max(side, offset + length)
 }
 
 /** A JPEG has its size in the first segment that begins a frame. */

@@ -71,10 +71,10 @@ const MAX_TIER_LENGTH = 64
 
 /** The served service tier that an answer or a chunk reports (D70); undefined if it reports none. */
 export function readServiceTier({ service_tier: own, usage }: JsonObject): string | undefined {
-  const said = own ?? objectOf(usage).service_tier
-  const service_tier = said === "standard" ? "default" : said
-  const is_said = typeof service_tier === "string" && service_tier !== "" && service_tier !== "auto"
-  return is_said && service_tier.length <= MAX_TIER_LENGTH ? service_tier : undefined
+  const reported = own ?? objectOf(usage).service_tier
+  const service_tier = reported === "standard" ? "default" : reported
+  const is_named = typeof service_tier === "string" && service_tier !== "" && service_tier !== "auto"
+  return is_named && service_tier.length <= MAX_TIER_LENGTH ? service_tier : undefined
 }
 
 export type JsonObject = Record<string, unknown>

@@ -20,12 +20,12 @@ function described(operation: OperationName, fields: object, headers?: Record<st
 }
 /** What it asks for, as an object. */
 const asked = (operation: OperationName, fields: object): object =>
-  Object.fromEntries(described(operation, fields).asks)
+  Object.fromEntries(described(operation, fields).switches)
 
 const faultOf = (operation: OperationName, fields: object) => refusalOf(() => described(operation, fields))
 
 describe("D88 every row of the table changes exactly one entry of what is collected", () => {
-  type Row = readonly [names: string, means: Means, argument?: string, idle?: string]
+  type Row = readonly [names: string, means: Means, argument?: string, off?: string]
   const places: Readonly<Record<string, readonly Row[]>> = FIELDS
   /** A value of a field that asks for what its row says, and how it is collected. */
   const VALUES: Partial<Record<Means, readonly [value: unknown, entry: string]>> = {
@@ -36,16 +36,16 @@ describe("D88 every row of the table changes exactly one entry of what is collec
     source: [{ data: png() }, "media"],
     data: [png(), "media"],
     address: [`data:image/png;base64,${png()}`, "media"],
-    knob: ["original", "knob"],
-    hidden: [{ id: "x" }, "asks"],
-    work: [["x"], "asks"],
-    price: [{ x: 1 }, "asks"],
-    modalities: [["image"], "asks"],
-    ttl: ["1h", "asks"],
-    refused: [{ x: 1 }, "asks"],
+    media_size: ["original", "media_size"],
+    hidden: [{ id: "x" }, "switches"],
+    provider_work: [["x"], "switches"],
+    price: [{ x: 1 }, "switches"],
+    modalities: [["image"], "switches"],
+    ttl: ["1h", "switches"],
+    refused: [{ x: 1 }, "switches"],
     limit: [77, "max_tokens"],
-    times: [3, "choices"],
-    reasons: [{ effort: "low" }, "reasons"],
+    choices: [3, "choices"],
+    reasoning: [{ effort: "low" }, "reasoning"],
   }
   /** Where a field of each place stands; `other` stands in for the field, with a name of the same length. */
   const AT: Readonly<Record<string, (fields: object) => readonly [OperationName, object]>> = {
@@ -66,7 +66,7 @@ describe("D88 every row of the table changes exactly one entry of what is collec
       const [value, entry] = VALUES[means] ?? []
       if (entry === undefined) return []
       // A sound is a medium, and needs a price.
-      const entries = argument === "audio" ? [entry, "asks"] : [entry]
+      const entries = argument === "audio" ? [entry, "switches"] : [entry]
       return names.split(" ").map((name) => ({ place, name, means, value, entries, at }))
     }),
   )
@@ -101,12 +101,12 @@ function changedEntries(one: Described, other: Described): string[] {
     bytes: of.bytes,
     tokens: of.tokens,
     media: of.media,
-    knob: of.knob,
-    asks: [...of.asks],
+    media_size: of.media_size_field,
+    switches: [...of.switches],
     service_tier: of.service_tier,
     max_tokens: of.max_tokens,
     choices: of.choices,
-    reasons: of.reasons,
+    reasoning: of.uses_reasoning,
   })
   const [before, after] = [seen(one), Object.entries(seen(other))]
   return after.flatMap(([name, value]) =>
@@ -224,15 +224,25 @@ describe("D61 tools by their type without its date", () => {
     ["a search in a function without a type", "chat", { name: "f", googleSearch: {} }, SEARCHES],
     ["a search in a tool", "messages", { name: "f", web_search: {} }, { web_search: "tools[0]" }],
     ["no search in a function", "chat", { ...FUNCTION, google_search: null }, {}],
-    ["tokens alone", "chat", { url_context: {} }, { work: "tools" }],
+    ["tokens alone", "chat", { url_context: {} }, { provider_work: "tools" }],
     ["a fee", "chat", { type: "x_search" }, { "tool_run:x_search": "tools" }],
     ["nobody's", "chat", { type: "anything_20270101" }, { hosted_tool: "tools" }],
     ["nobody's without a type", "chat", { anything: {} }, { hosted_tool: "tools" }],
     ["nothing at all", "chat", {}, { hosted_tool: "tools" }],
     ["another spelling of a type", "chat", { type: "Web_Search" }, { hosted_tool: "tools" }],
     ["a search of another date", "responses", { type: "web_search_2025_08_26" }, { web_search: "tools[0]" }],
-    ["servers of tools", "responses", { type: "mcp", server_url: "https://x" }, { work: "tools[0]" }],
-    ["a search of tools at the provider", "responses", { type: "tool_search" }, { work: "tools[0]" }],
+    [
+      "servers of tools",
+      "responses",
+      { type: "mcp", server_url: "https://x" },
+      { provider_work: "tools[0]" },
+    ],
+    [
+      "a search of tools at the provider",
+      "responses",
+      { type: "tool_search" },
+      { provider_work: "tools[0]" },
+    ],
     ["a search of tools at the client", "responses", { type: "tool_search", execution: "client" }, {}],
     ["a shell at the provider", "responses", { type: "shell" }, { "tool_run:shell": "tools[0]" }],
     ["a shell at the client", "responses", { type: "shell", environment: { type: "local" } }, {}],
@@ -250,7 +260,7 @@ describe("D61 tools by their type without its date", () => {
     ],
     ["without a type", "messages", { name: "f", input_schema: {} }, {}],
     ["of the vendor, at the client", "messages", { type: "bash_20250124", name: "bash" }, {}],
-    ["pages", "messages", { type: "web_fetch_20250910", name: "web_fetch" }, { work: "tools[0]" }],
+    ["pages", "messages", { type: "web_fetch_20250910", name: "web_fetch" }, { provider_work: "tools[0]" }],
     ["code", "messages", { type: "code_execution_20250825" }, { "tool_run:code_execution": "tools[0]" }],
     ["another model", "messages", { type: "advisor_20260301" }, { hosted_tool: "tools[0]" }],
   ]
@@ -263,7 +273,7 @@ describe("D61 tools by their type without its date", () => {
       "of an item",
       "responses",
       { input: [{ type: "additional_tools", tools: [{ type: "mcp" }] }] },
-      { work: "input[0].tools[0]" },
+      { provider_work: "input[0].tools[0]" },
     ],
     [
       "of a message",
@@ -278,7 +288,7 @@ describe("D61 tools by their type without its date", () => {
         type: "tool_addition",
         tool: { type: "tool_definition", definition: { type: "mcp_toolset" } },
       }),
-      { work: "messages[0].content[0].tool.definition" },
+      { provider_work: "messages[0].content[0].tool.definition" },
     ],
     [
       "that a server listed",
@@ -340,8 +350,8 @@ describe("D89 what opens a prompt", () => {
     ],
   ]
   test.each(rows)("%s", (_, operation, fields, field) => {
-    const { asks } = described(operation, fields)
-    expect([asks.get("hidden") ?? asks.get("work")]).toEqual([field])
+    const { switches } = described(operation, fields)
+    expect([switches.get("hidden") ?? switches.get("provider_work")]).toEqual([field])
   })
 
   const closed: [string, OperationName, object][] = [
@@ -490,7 +500,7 @@ describe("D12 the limit, the choices and the reasoning of a request", () => {
     [{ chat_template_kwargs: { enable_thinking: true } }, true],
     [{ extra_body: { google: { thinking_config: { thinking_budget: 9 } } } }, true],
   ])("%j asks for reasoning: %p", (fields, reasons) =>
-    expect(described("chat", fields).reasons).toBe(reasons),
+    expect(described("chat", fields).uses_reasoning).toBe(reasons),
   )
 })
 
@@ -500,7 +510,7 @@ test.each<[string, Record<string, string>]>([
   ["fast-mode-2026-02-01", { speed: "anthropic-beta" }],
   ["user-profiles-billing-2026-10-01", { payer: "anthropic-beta" }],
 ])("D65 of the betas %j those that change a price ask for it", (value, asks) => {
-  const { asks: found } = described(
+  const { switches: found } = described(
     "messages",
     {},
     { "anthropic-version": "2023-06-01", "anthropic-beta": value },

@@ -176,8 +176,8 @@ describe("D12 everything else is text, byte by byte, whatever its field is calle
   })
 
   test.each([`// ${"what this part is for ".repeat(9)}`, "__start__"])("%s is no sound by chance", (note) => {
-    const { media, asks } = described({ type: "text", text: "x", note })
-    expect([media, asks.size]).toEqual([[], 0])
+    const { media, switches } = described({ type: "text", text: "x", note })
+    expect([media, switches.size]).toEqual([[], 0])
   })
 
   test("a medium beside the text of an item (R2)", () => {

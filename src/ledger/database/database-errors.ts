@@ -58,14 +58,14 @@ const PLAN_LOST = new Set(["26000", "42P05"])
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
 
-interface Said {
+interface ServerError {
   /** SQLSTATE. */
   readonly code: string
   readonly severity: string
 }
 
 /** Returns null for an error that the server has not sent. Bun's driver has the SQLSTATE in `errno`. */
-function saidIn(error: unknown): Said | null {
+function serverErrorOf(error: unknown): ServerError | null {
   if (error instanceof postgres.PostgresError) return error
   if (!(error instanceof SQL.PostgresError) || error.errno === undefined) return null
   return { code: error.errno, severity: error.severity ?? "" }
@@ -74,7 +74,7 @@ function saidIn(error: unknown): Said | null {
 /** Classifies an error. A server's `ERROR` has rolled back; otherwise only what was never sent is sure. */
 export function kindOf(error: unknown): ErrorKind {
   if (error instanceof Uncertain) return "unknown"
-  const said = saidIn(error)
+  const said = serverErrorOf(error)
   if (said === null) return UNSENT.has(errorCode(error)) ? "undone" : "unknown"
   const { code, severity } = said
   if (NOT_LET_IN.test(code)) return "undone"
@@ -96,7 +96,7 @@ export function isNotSupported(error: unknown): boolean {
 
 /** True if the server answered. A refusal counts, unless the server turned read-only or is stopping. */
 export function isAnswer(error: unknown): boolean {
-  const said = saidIn(error)
+  const said = serverErrorOf(error)
   return said !== null && said.severity === "ERROR" && said.code !== READ_ONLY
 }
 
@@ -104,7 +104,7 @@ export function isAnswer(error: unknown): boolean {
  * True if the server, behind a transaction pooler, does not know a statement's name, or has another statement of that name.
  */
 export function isPlanLost(error: unknown): boolean {
-  return PLAN_LOST.has(saidIn(error)?.code ?? "")
+  return PLAN_LOST.has(serverErrorOf(error)?.code ?? "")
 }
 
 /** The SQLSTATE, the driver's or the system's code of an error, for logs that must not show statements or values. */
@@ -112,7 +112,7 @@ export function errorCode(error: unknown): string {
   if (error instanceof Overdue) return "OVERDUE"
   if (error instanceof Delayed) return "DELAYED"
   if (error instanceof Uncertain) return errorCode(error.cause)
-  const said = saidIn(error)
+  const said = serverErrorOf(error)
   if (said !== null) return said.code
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "?"
 }

@@ -21,7 +21,7 @@ const batch = new Batch<Checkpoint>(3, [
 ])
 
 /** All but the id, and the buckets, which are read as text. */
-const said = batch.columns.slice(1, -1)
+const charge_columns = batch.columns.slice(1, -1)
 
 const p = alias(checkpoints, "p")
 
@@ -32,9 +32,9 @@ const write = statement(
 WITH removed AS (
   DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY ($2::uuid[])
 )
-INSERT INTO ${checkpoints} (${names(checkpoints.id, ...said, checkpoints.buckets, checkpoints.gateway_id)})
-SELECT ${allOf("x", checkpoints.id, ...said)}, ${of("x", checkpoints.buckets)}::int[], $1::uuid FROM ${batch.relation}
-ON CONFLICT (id) DO UPDATE SET (${names(...said, checkpoints.buckets)}) = (${allOf("excluded", ...said, checkpoints.buckets)})`,
+INSERT INTO ${checkpoints} (${names(checkpoints.id, ...charge_columns, checkpoints.buckets, checkpoints.gateway_id)})
+SELECT ${allOf("x", checkpoints.id, ...charge_columns)}, ${of("x", checkpoints.buckets)}::int[], $1::uuid FROM ${batch.relation}
+ON CONFLICT (id) DO UPDATE SET (${names(...charge_columns, checkpoints.buckets)}) = (${allOf("excluded", ...charge_columns, checkpoints.buckets)})`,
 )
 
 /** Deletes the checkpoints of a gateway whose calls have all ended. */

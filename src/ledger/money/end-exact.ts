@@ -104,7 +104,7 @@ export const plainColumns = endFields
   .filter((column) => column !== ends.terms_id && column !== ends.notes)
 
 /** Of ends and corrections. */
-const said = [
+const reported_columns = [
   ...plainColumns.filter((column) => column !== ends.outcome),
   ends.account_id,
   ends.key_id,
@@ -121,8 +121,8 @@ export const holdOfEnd = sql`LATERAL (
 export const soldAt = sql`coalesce(${of("x", ends.terms_id)}, hold.held_terms_id) AS sold_at`
 
 /** Follows `due`. */
-export const insertEnds = sql`INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes, ends.buckets, ends.details)})
-  SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[], d.details::jsonb FROM due d`
+export const insertEnds = sql`INSERT INTO ${ends} (${names(...reported_columns, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes, ends.buckets, ends.details)})
+  SELECT ${allOf("d", ...reported_columns, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[], d.details::jsonb FROM due d`
 
 /**
  * `payers`: the accounts of `requested`, locked in the order of their ids, before anything is written about their calls. `is_stale`: the
@@ -188,8 +188,8 @@ WITH requested AS MATERIALIZED (
   ${insertEnds} WHERE d.past_outcome IS NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
 ), corrected AS (
-  INSERT INTO ${corrections} (${names(...said, corrections.difference_nano, corrections.terms_id, corrections.notes, corrections.buckets, corrections.details)})
-  SELECT ${allOf("d", ...said)}, d.charge_nano - d.past_nano, d.sold_at, coalesce(d.notes::text[], '{}') || 'settled_late'::text,
+  INSERT INTO ${corrections} (${names(...reported_columns, corrections.difference_nano, corrections.terms_id, corrections.notes, corrections.buckets, corrections.details)})
+  SELECT ${allOf("d", ...reported_columns)}, d.charge_nano - d.past_nano, d.sold_at, coalesce(d.notes::text[], '{}') || 'settled_late'::text,
     d.buckets::int[], d.details::jsonb
   FROM due d WHERE d.past_outcome IS NOT NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(corrections.id)}

@@ -204,9 +204,9 @@ export class LabelQueue {
     const wanted = requested.map((labelled) => ({ content: contentOf(labelled), is_replaced: false }))
     const found: (InternedCall | null)[] = requested.map(() => null)
     for (let round = 0; round < ROUNDS; round += 1) {
-      const open = wanted.flatMap(({ content, is_replaced }, place) =>
-        found[place] === null
-          ? [{ place, ...content, is_counted: !is_replaced && !this.#isFull(content.account_id) }]
+      const open = wanted.flatMap(({ content, is_replaced }, position) =>
+        found[position] === null
+          ? [{ place: position, ...content, is_counted: !is_replaced && !this.#isFull(content.account_id) }]
           : [],
       )
       const rows = await connection.run(find, [jsonOf(open)], STATEMENT_MS, open.length)
@@ -227,7 +227,7 @@ export class LabelQueue {
           if (known !== null) found[place] = { ...known, is_replaced: true }
         }
       }
-      const missing = wanted.filter((_, place) => found[place] === null)
+      const missing = wanted.filter((_, position) => found[position] === null)
       if (missing.length === 0) break
       const rows_to_add = missing.map(({ content }) => ({
         ...content,

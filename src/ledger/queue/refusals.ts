@@ -40,11 +40,11 @@ export class RefusalQueue {
   add({ owner, code }: RefusedCall): void {
     // The columns of the primary key have no null.
     const { account_id, key_id } = owner ?? { account_id: NIL_ID, key_id: NIL_ID }
-    const place = `${key_id} ${code}`
-    const counted = this.#counts.get(place)
+    const count_key = `${key_id} ${code}`
+    const counted = this.#counts.get(count_key)
     if (counted !== undefined) counted.requests += 1
     else if (owner !== null && this.#counts.size >= MAX_COUNTS) this.add({ owner: null, code })
-    else this.#counts.set(place, { account_id, key_id, code, requests: 1 })
+    else this.#counts.set(count_key, { account_id, key_id, code, requests: 1 })
   }
 
   /** Writes the counts. A failed write is not repeated, because it may have been committed. */

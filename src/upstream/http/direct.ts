@@ -20,10 +20,10 @@ const targets = new WeakMap<TransportSettings, Map<string, ParsedAddress>>()
 const pools = new Map<string, UpstreamPool>()
 
 /** The gateway's own client as a transport (D59, RFC 9112): on an open connection if there is one. */
-export const postDirectly: Post = (place, path, model, common, own, body) => {
+export const postDirectly: Post = (settings, path, model, common, own, body) => {
   const exchange = new Exchange()
   if (refuse(exchange, common, own)) return exchange
-  const target = targetOf(place, path, model)
+  const target = targetOf(settings, path, model)
   let body_bytes = 0
   for (const part of body) body_bytes += Buffer.byteLength(part)
   const text = `${target.head}${common.text}${own.text}content-length: ${body_bytes}\r\n\r\n`
@@ -90,13 +90,13 @@ function afterReading(next: () => void): void {
   setImmediate(() => setImmediate(next))
 }
 
-function targetOf(place: TransportSettings, path: string, model: string): ParsedAddress {
-  const below = targets.get(place) ?? new Map<string, ParsedAddress>()
-  const address = namesModel(place) ? `${model} ${path}` : path
+function targetOf(settings: TransportSettings, path: string, model: string): ParsedAddress {
+  const below = targets.get(settings) ?? new Map<string, ParsedAddress>()
+  const address = namesModel(settings) ? `${model} ${path}` : path
   const known = below.get(address)
   if (known !== undefined) return known
-  const { timeouts, idle_connection_ms, tls } = place
-  const url = new URL(urlOf(place, path, model))
+  const { timeouts, idle_connection_ms, tls } = settings
+  const url = new URL(urlOf(settings, path, model))
   const origin = originOf(url, tls)
   const head = `POST ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n`
   const target = {
@@ -106,7 +106,7 @@ function targetOf(place: TransportSettings, path: string, model: string): Parsed
     pool: poolOf(url.origin, idle_connection_ms, origin.tls !== null, tls),
   }
   // A query comes from a client, who could fill the memory with them.
-  if (!path.includes("?")) targets.set(place, below.set(address, target))
+  if (!path.includes("?")) targets.set(settings, below.set(address, target))
   return target
 }
 

@@ -17,41 +17,47 @@ import {
  * when a connection is open, so connecting counts toward `first_byte` and `total`. If an answer breaks off, it loses the bytes that
  * the event loop has not read yet.
  */
-export const postByFetch: Post = (place, path, model, common, own, body) => {
+export const postByFetch: Post = (settings, path, model, common, own, body) => {
   const exchange = new Exchange()
   if (refuse(exchange, common, own)) return exchange
-  const reading = new Reading(exchange, place)
+  const reading = new Reading(exchange, settings)
   exchange.begin(reading)
-  void reading.run(urlOf(place, path, model), { ...common.fields, ...own.fields }, body.join(""))
+  void reading.run(urlOf(settings, path, model), { ...common.fields, ...own.fields }, body.join(""))
   return exchange
 }
 
 class Reading implements ExchangeConnection {
   readonly #exchange: Exchange
-  readonly #place: TransportSettings
+  readonly #settings: TransportSettings
   readonly #cancelling = new AbortController()
   /** While the exchange has enough. */
   #pause: PromiseWithResolvers<void> | null = null
 
-  constructor(exchange: Exchange, place: TransportSettings) {
+  constructor(exchange: Exchange, settings: TransportSettings) {
     this.#exchange = exchange
-    this.#place = place
+    this.#settings = settings
   }
 
   /** Never rejects. */
   async run(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<void> {
     try {
       const { signal } = this.#cancelling
-      const keepalive = performance.now() >= (closing_until_ms.get(this.#place) ?? 0)
-      const response = await sessionOf(this.#place).fetch(url, { ...INIT, headers, body, signal, keepalive })
+      const keepalive = performance.now() >= (closing_until_ms.get(this.#settings) ?? 0)
+      const response = await sessionOf(this.#settings).fetch(url, {
+        ...INIT,
+        headers,
+        body,
+        signal,
+        keepalive,
+      })
       // In a tunnel, the answer to `CONNECT` is an error of its own.
-      if (response.status === 407 && this.#place.proxy !== null && url.startsWith("http:"))
+      if (response.status === 407 && this.#settings.proxy !== null && url.startsWith("http:"))
         throw new ConnectFailed("PROXY_407")
       this.#exchange.answered(headOf(response))
       if (response.body !== null) await this.#read(response.body)
       this.#exchange.end()
     } catch (error) {
-      if (codeOf(error) === "ECONNRESET") closing_until_ms.set(this.#place, performance.now() + CLOSING_MS)
+      if (codeOf(error) === "ECONNRESET") closing_until_ms.set(this.#settings, performance.now() + CLOSING_MS)
       this.#exchange.fail(failureOf(error))
     }
   }

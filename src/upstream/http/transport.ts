@@ -11,7 +11,7 @@ import type { Exchange } from "./exchange.ts"
  * HTTP does not allow the value of a field.
  */
 export type Post = (
-  place: TransportSettings,
+  settings: TransportSettings,
   path: string,
   model: string,
   common: FieldLines,
