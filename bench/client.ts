@@ -15,15 +15,11 @@ export interface Request {
 
 /** What became of one call; times as `performance.now()` has them. */
 export interface Outcome {
-  /** When it was meant to start: what its times are measured from. */
   readonly start_ms: number
-  readonly sent_ms: number
   readonly end_ms: number
   /** The first event with output; of a JSON answer its first byte. Null when nothing came. */
   readonly first_ms: number | null
   readonly events: number
-  readonly received_bytes: number
-  readonly output_tokens: number
   /** What went wrong, in a few words; null when nothing did, a stream that was left as asked included. */
   readonly failure: string | null
 }
@@ -35,12 +31,6 @@ export interface ClientListener {
   /** The call has ended; `client` is free for the next one. */
   onEnd(client: Client, outcome: Outcome): void
 }
-
-/** How much of a JSON answer that comes in parts is kept to find its usage. */
-const KEPT_BYTES = 65_536
-const USAGE_NAME = Buffer.from('"completion_tokens"')
-const USAGE_VALUE = /^ ?: ?(\d+)/
-const DIGITS_BYTES = 20
 
 /** One keep-alive connection, one call at a time. It is opened by the first call, and again when it was closed. */
 export class Client implements AnswerSink {
@@ -57,7 +47,7 @@ export class Client implements AnswerSink {
     this.#listener = listener
   }
 
-  /** Makes a call that was meant to start at `start_ms`; the listener is told its end, whatever it is. */
+  /** Makes a call; the listener is told its end, whatever it is. */
   call(request: Request, start_ms: number): void {
     if (request.stream) this.#scanner.reset()
     this.#call = new Call(request, start_ms)
@@ -80,10 +70,8 @@ export class Client implements AnswerSink {
     const call = this.#call
     if (call === null) return
     const now_ms = performance.now()
-    call.received_bytes += bytes.byteLength
     if (!call.request.stream) {
       call.first_ms ??= now_ms
-      call.keep(bytes)
       return
     }
     const events = this.#scanner.feed(bytes)
@@ -151,7 +139,6 @@ export class Client implements AnswerSink {
       return
     }
     this.#unsent = sent < bytes.length ? bytes.subarray(sent) : null
-    if (this.#call !== null && this.#call.sent_ms === 0) this.#call.sent_ms = performance.now()
   }
 
   #lost(socket: Socket<undefined>): void {
@@ -166,7 +153,6 @@ export class Client implements AnswerSink {
     this.#call = null
     call.failure = failure
     call.end_ms = performance.now()
-    call.output_tokens = (call.request.stream ? this.#scanner.completion_tokens : call.completion_tokens) ?? 0
     this.#listener.onEnd(this, call)
   }
 }
@@ -174,35 +160,16 @@ export class Client implements AnswerSink {
 class Call implements Outcome {
   readonly request: Request
   readonly start_ms: number
-  sent_ms = 0
   end_ms = 0
   first_ms: number | null = null
   events = 0
-  received_bytes = 0
-  output_tokens = 0
   failure: string | null = null
   status = 0
   #last_event_ms: number | null = null
-  #json: Buffer | null = null
 
   constructor(request: Request, start_ms: number) {
     this.request = request
     this.start_ms = start_ms
-  }
-
-  /** Keeps a part of a JSON answer: nearly always the only one, which is not copied. */
-  keep(bytes: Uint8Array): void {
-    if (this.#json === null) this.#json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    else if (this.#json.length < KEPT_BYTES) this.#json = Buffer.concat([this.#json, bytes])
-  }
-
-  /** The output tokens that a JSON answer reports; null when it reports none. */
-  get completion_tokens(): number | null {
-    const at = this.#json?.indexOf(USAGE_NAME) ?? -1
-    if (this.#json === null || at === -1) return null
-    const from = at + USAGE_NAME.length
-    const text = this.#json.toString("latin1", from, from + DIGITS_BYTES)
-    return Number(USAGE_VALUE.exec(text)?.[1] ?? 0)
   }
 
   /** Events came now: how long after those before, or null for the first. */

@@ -21,15 +21,12 @@ export type Command =
 export interface Output {
   /** Where results are written; null for a new file below `bench-results/`. */
   readonly json: string | null
-  /** Whether to write CPU profiles of the gateway. */
-  readonly profile: boolean
 }
 
 export const USAGE = `bun run bench                    every scenario, side by side: the provider alone, a bare pass-through, Tollgate
   --quick                        all of it in under two minutes, as a smoke test
   --only NAME                    only this scenario; may be given several times
   --rounds N                     instead of 5, or 2 with --quick
-  --profile                      keep CPU profiles of the gateway, one for each scenario
 
 bun run bench --soak             memory and latency over 200,000 calls
   --calls N                      instead of that number
@@ -49,7 +46,6 @@ const options = {
   quick: { type: "boolean", default: false },
   only: { type: "string", multiple: true },
   rounds: { type: "string" },
-  profile: { type: "boolean", default: false },
   soak: { type: "boolean", default: false },
   history: { type: "boolean", default: false },
   calls: { type: "string" },
@@ -61,7 +57,7 @@ const options = {
 /** Parses the arguments; throws a sentence for the user. */
 export function readCommand(args: readonly string[]): Command {
   const { values } = parseArgs({ args: [...args], options, strict: true, allowPositionals: false })
-  const output = { json: values.json ?? null, profile: values.profile }
+  const output = { json: values.json ?? null }
   if (values.help) return { kind: "help" }
   if (values.history)
     return { kind: "history", calls: count("--calls", values.calls ?? "20000000"), ...output }

@@ -1,6 +1,6 @@
 const LF = 10
 const CR = 13
-/** How much of a line is looked at: enough for the beginning of an event and for a usage event as a whole. */
+/** How much of a line is looked at: enough for the beginning of an event. */
 const LOOKED_AT_BYTES = 1024
 const DATA = Buffer.from("data:")
 const DONE = Buffer.from("[DONE]")
@@ -8,7 +8,6 @@ const MESSAGE_STOP = Buffer.from('{"type":"message_stop"')
 const SPACE = 32
 /** A field of a chunk that holds output (text, reasoning, refusals, arguments of a tool call), and is not empty. */
 const CONTENT = /"(?:content|reasoning_content|reasoning|refusal|arguments|text)" ?: ?"[^"]/
-const COMPLETION_TOKENS = /"(?:completion|output)_tokens" ?: ?(\d+)/
 
 /**
  * Counts the events of a stream as a client would see them: comments are none, and `[DONE]` and `message_stop` are only the end. A line that comes whole is
@@ -23,18 +22,12 @@ export class EventScanner {
   /** Length of that line so far, what was not kept included. */
   #length = 0
   #is_event = false
-  /** Where the last event before the end is. */
-  #last: Buffer = this.#partial
-  #last_from = 0
-  #last_to = 0
 
   reset(): void {
     this.content_seen = false
     this.done = false
     this.#length = 0
     this.#is_event = false
-    this.#last_from = 0
-    this.#last_to = 0
   }
 
   feed(part: Uint8Array): number {
@@ -53,12 +46,6 @@ export class EventScanner {
     return events
   }
 
-  /** The output tokens that the stream's last event reports; null when it reports none. */
-  get completion_tokens(): number | null {
-    const tokens = COMPLETION_TOKENS.exec(this.#last.toString("latin1", this.#last_from, this.#last_to))?.[1]
-    return tokens === undefined ? null : Number(tokens)
-  }
-
   #keep(bytes: Buffer, from: number, to: number): void {
     if (this.#length < LOOKED_AT_BYTES) bytes.copy(this.#partial, this.#length, from, to)
     this.#length += to - from
@@ -70,8 +57,7 @@ export class EventScanner {
     this.#keep(bytes, from, to)
     const length = Math.min(this.#length, LOOKED_AT_BYTES)
     this.#length = 0
-    // A copy, because the next line that comes in parts is kept in the same place.
-    return this.#read(Buffer.from(this.#partial.subarray(0, length)), 0, length)
+    return this.#read(this.#partial, 0, length)
   }
 
   #read(bytes: Buffer, from: number, end: number): boolean {
@@ -88,10 +74,7 @@ export class EventScanner {
       return false
     }
     this.#is_event = true
-    this.#last = bytes
-    this.#last_from = from
-    this.#last_to = Math.min(to, from + LOOKED_AT_BYTES)
-    this.content_seen ||= CONTENT.test(bytes.toString("latin1", from, this.#last_to))
+    this.content_seen ||= CONTENT.test(bytes.toString("latin1", from, Math.min(to, from + LOOKED_AT_BYTES)))
     return false
   }
 }

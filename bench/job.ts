@@ -10,13 +10,12 @@ const Count = Type.Integer({ minimum: 1 })
 const Milliseconds = Type.Number({ minimum: 0 })
 
 /**
- * How calls arrive. `closed` and `calls`: each connection calls again when it was answered, for a time or a number of calls. `open`: at a
- * constant rate, independent of the answers. `held`: many streams at once, measured while all of them run.
+ * How calls arrive. `closed` and `calls`: each connection calls again when it was answered, for a time or a number of calls.
+ * `held`: many streams at once, measured while all of them run.
  */
 export const Arrival = Type.Union([
   Type.Object({ kind: Type.Literal("closed"), connections: Count, duration_ms: Milliseconds }),
   Type.Object({ kind: Type.Literal("calls"), connections: Count, calls: Count }),
-  Type.Object({ kind: Type.Literal("open"), per_second: Type.Number(), duration_ms: Milliseconds }),
   Type.Object({
     kind: Type.Literal("held"),
     connections: Count,
@@ -52,8 +51,6 @@ export const JobReport = Type.Object({
   measured_ms: Type.Number(),
   calls: Type.Integer(),
   events: Type.Integer(),
-  received_bytes: Type.Integer(),
-  output_tokens: Type.Integer(),
   /** Every call that was made, warm-up included. */
   made: Type.Integer(),
   /** The number of failed calls, by cause. */
@@ -61,8 +58,6 @@ export const JobReport = Type.Object({
   latency: Encoded,
   ttft: Encoded,
   inter_chunk: Encoded,
-  /** How late the load generator sent calls. Latencies include it. */
-  lateness: Encoded,
   /** CPU of the load generator, the target and its Postgres within the measured time. */
   cpu_ms: Type.Object({ load: Type.Number(), target: Type.Number(), postgres: Type.Number() }),
   memory: Type.Union([

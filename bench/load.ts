@@ -1,7 +1,6 @@
 import { Client, type ClientListener, type Outcome, type Request } from "./client.ts"
 import type { Arrival, Job, JobReport } from "./job.ts"
 import { type CpuTimes, cpuTimes, residentBytes, spent } from "./process-status.ts"
-import { Schedule } from "./schedule.ts"
 import { Tally } from "./tally.ts"
 
 type Of<Kind extends Arrival["kind"]> = Extract<Arrival, { kind: Kind }>
@@ -24,7 +23,6 @@ class LoadRun implements ClientListener {
   readonly #job: Job
   readonly #request: Request
   readonly #clients: Client[] = []
-  readonly #idle: Client[] = []
   #before: CpuTimes
   /** Calls that run, or wait after a failure. */
   #running = 0
@@ -55,9 +53,6 @@ class LoadRun implements ClientListener {
           break
         case "calls":
           await this.#calls(arrival)
-          break
-        case "open":
-          await this.#open(arrival)
           break
         case "held":
           await this.#held(arrival)
@@ -116,24 +111,17 @@ class LoadRun implements ClientListener {
     this.#stopCpu()
   }
 
-  async #open({ per_second, duration_ms }: Of<"open">): Promise<void> {
-    const start_ms = wholeNow()
-    const from_ms = start_ms + this.#job.warm_ms
-    const until_ms = from_ms + duration_ms
-    this.tally.measure(from_ms, until_ms)
-    this.#next = (client) => void this.#idle.push(client)
-    const measured = this.#measure(from_ms, until_ms)
-    const schedule = new Schedule(per_second, start_ms, this.#job.warm_ms + duration_ms)
-    await this.#follow(schedule, (due_ms) => this.#call(this.#idle.pop() ?? this.#make(), due_ms))
-    await Promise.all([measured, this.#all_ended.promise])
-  }
-
   /** Opens all streams at a limited rate, measures while all of them run, and waits for their end. */
   async #held({ connections, opened_per_second, window_ms }: Of<"held">): Promise<void> {
     this.#next = () => this.#one_ended.resolve()
-    const opening_ms = (connections * 1000) / opened_per_second
-    const schedule = new Schedule(opened_per_second, performance.now(), opening_ms)
-    await this.#follow(schedule, (due_ms) => this.#call(this.#make(), due_ms))
+    const start_ms = performance.now()
+    // Counts one more, so that the run does not end before all have started.
+    this.#running += 1
+    for (let number = 0; number < connections; number++) {
+      await sleepUntil(start_ms + (number * 1000) / opened_per_second)
+      this.#call(this.#make(), performance.now())
+    }
+    this.#settle()
     await Promise.race([this.#all_open.promise, this.#one_ended.promise])
     this.tally.measure(performance.now())
     this.#startCpu()
@@ -147,16 +135,6 @@ class LoadRun implements ClientListener {
     // Counts one more while clients start, so that the run does not end before all have started.
     this.#running += connections + 1
     for (let number = 0; number < connections; number++) this.#end(this.#make(), performance.now())
-    this.#settle()
-  }
-
-  /** Starts each call of a schedule when it is due, and returns when the last one was started. */
-  async #follow(schedule: Schedule, start: (due_ms: number) => void): Promise<void> {
-    this.#running += 1
-    for (let next_ms = schedule.next_ms; next_ms !== null; next_ms = schedule.next_ms) {
-      await sleepUntil(next_ms)
-      for (const due_ms of schedule.due(performance.now())) start(due_ms)
-    }
     this.#settle()
   }
 

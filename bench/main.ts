@@ -1,5 +1,5 @@
 import { mkdirSync, writeFileSync } from "node:fs"
-import { dirname, join, resolve } from "node:path"
+import { dirname, join } from "node:path"
 import { roles, serveParent } from "./child.ts"
 import { readCommand, USAGE } from "./command.ts"
 import { handlers } from "./handlers.ts"
@@ -21,7 +21,7 @@ async function conduct(args: readonly string[]): Promise<number> {
       console.log(USAGE)
       return 0
     }
-    const { text, results, faults } = await run(command, resolve(FOLDER))
+    const { text, results, faults } = await run(command)
     const name = join(FOLDER, `${command.kind}-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}`)
     const json_path = write(command.json ?? `${name}.json`, `${JSON.stringify(results, null, 1)}\n`)
     console.log(`${text}\n${json_path}`)

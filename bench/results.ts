@@ -34,8 +34,6 @@ export interface ScenarioResult {
   /** The ways to hold and settle without a gateway that were measured side by side, by name; the first is Tollgate's own. */
   readonly pairs: Readonly<Record<string, PairsResult>> | null
   readonly reference: { readonly name: string; readonly ms: Spread } | null
-  /** The coefficient of variation of the direct rounds: the noise of the machine. */
-  readonly noise: number | null
 }
 
 export interface FigureResult extends Spread {
@@ -49,14 +47,10 @@ export interface FigureResult extends Spread {
 export interface TargetResult {
   readonly request_throughput_per_s: Spread
   readonly events_per_s: Spread
-  readonly output_token_throughput_per_s: Spread
   readonly request_latency_ms: LatencySummary
   readonly time_to_first_token_ms: LatencySummary
   readonly inter_chunk_latency_ms: LatencySummary
-  /** How late the load generator sent calls. Latencies include it. */
-  readonly lateness_ms: LatencySummary
   readonly cpu: CpuResult
-  readonly resident_bytes_per_connection: Spread
   readonly failures: Readonly<Record<string, number>>
 }
 

@@ -42,17 +42,11 @@ const GeneratedLine = Type.Object({
   completion_tokens: Type.Integer(),
 })
 
-export interface RigOptions {
-  readonly specs: AnswerSpecs
-  /** The folder for CPU profiles of the gateway; null for none. */
-  readonly profiles: string | null
-}
-
 /** All processes of a run: the provider, the load generator, the ledger without a gateway, and the two gateways. */
 export class Rig {
   readonly load_process = new Child("load")
   readonly ledger = new Child("ledger")
-  readonly #options: RigOptions
+  readonly #specs: AnswerSpecs
   readonly #admin_token = `bench_${crypto.randomUUID()}`
   readonly #provider = new Child("provider")
   readonly #tollgate = new Child("tollgate")
@@ -62,27 +56,28 @@ export class Rig {
   #targets: Readonly<Record<TargetName, Target>> | null = null
   #ended = false
 
-  constructor(options: RigOptions) {
-    this.#options = options
+  /** With the answers that its provider gives. */
+  constructor(specs: AnswerSpecs) {
+    this.#specs = specs
   }
 
   /** Starts all servers; throws when one does not start. */
   async start(): Promise<void> {
-    const { port } = await this.#provider.ask(Port, { specs: this.#options.specs })
+    const { port } = await this.#provider.ask(Port, { specs: this.#specs })
     this.#provider_url = `http://127.0.0.1:${port}`
-    await this.#startGateways({ port, pid: this.#provider.pid, postgres_pid: null }, "start")
+    await this.#startGateways({ port, pid: this.#provider.pid, postgres_pid: null })
   }
 
-  /** Restarts both gateways, for figures that depend on the history of a process. `purpose` names the profile. */
-  async restart(purpose: string): Promise<void> {
+  /** Restarts both gateways, for figures that depend on the history of a process. */
+  async restart(): Promise<void> {
     await this.#bare.stop()
     this.#bare = new Child("bare")
-    await this.#startGateways(this.target("direct"), purpose)
+    await this.#startGateways(this.target("direct"))
   }
 
   async restartTollgate(workers: number): Promise<void> {
     const [direct, bare] = [this.target("direct"), this.target("bare")]
-    this.#targets = { direct, bare, tollgate: await this.#startTollgate(`workers-${workers}`, workers) }
+    this.#targets = { direct, bare, tollgate: await this.#startTollgate(workers) }
   }
 
   target(name: TargetName): Target {
@@ -130,20 +125,18 @@ export class Rig {
     await this.#provider.stop()
   }
 
-  async #startGateways(direct: Target, purpose: string): Promise<void> {
+  async #startGateways(direct: Target): Promise<void> {
     const [bare, tollgate] = await Promise.all([
       this.#bare.ask(Port, { provider_url: this.#provider_url }),
-      this.#startTollgate(purpose, 1),
+      this.#startTollgate(1),
     ])
     this.#targets = { direct, bare: { port: bare.port, pid: this.#bare.pid, postgres_pid: null }, tollgate }
   }
 
-  #startTollgate(purpose: string, workers: number): Promise<Listening> {
-    const { profiles, specs } = this.#options
+  #startTollgate(workers: number): Promise<Listening> {
     return this.#tollgate.ask(Listening, {
-      config: JSON.stringify({ ...configFor(this.#provider_url, specs), workers }),
+      config: JSON.stringify({ ...configFor(this.#provider_url, this.#specs), workers }),
       admin_token: this.#admin_token,
-      profile: profiles === null ? null : { folder: profiles, name: `${purpose}.cpuprofile` },
     })
   }
 }

@@ -1,5 +1,3 @@
-import { mkdirSync } from "node:fs"
-import { join } from "node:path"
 import type { Command } from "./command.ts"
 import { HISTORY_STEPS, history } from "./history.ts"
 import { OwnPostgres } from "./own-postgres.ts"
@@ -26,34 +24,33 @@ type Of<Kind extends Command["kind"]> = Extract<Command, { kind: Kind }>
 const FULL: Size = { name: "full", rounds: 5, measure_ms: 3000, warm_ms: 500 }
 const QUICK: Size = { name: "quick", rounds: 2, measure_ms: 300, warm_ms: 50 }
 
-/** Runs a command; `folder` is where files are written. */
-export function run(command: Exclude<Command, { kind: "help" }>, folder: string): Promise<RunResult> {
+export function run(command: Exclude<Command, { kind: "help" }>): Promise<RunResult> {
   switch (command.kind) {
     case "suite":
-      return runSuite(command, folder)
+      return runSuite(command)
     case "history":
       return runHistory(command)
     case "soak":
-      return runSoak(command, folder)
+      return runSoak(command)
     case "wrk":
-      return runWrk(command, folder)
+      return runWrk(command)
   }
 }
 
-async function runSuite({ quick, rounds, only, profile }: Of<"suite">, folder: string): Promise<RunResult> {
+async function runSuite({ quick, rounds, only }: Of<"suite">): Promise<RunResult> {
   const plain = quick ? QUICK : FULL
   const size = { ...plain, rounds: rounds ?? plain.rounds }
   const chosen = choose(only)
-  const rig = new Rig({ specs: specsOf(chosen, size), profiles: profileFolder(profile, folder) })
+  const rig = new Rig(specsOf(chosen, size))
   const results = await onRig(rig, stepsOf(chosen, size), (progress) =>
-    new Suite(rig, size, progress, profile).run(chosen),
+    new Suite(rig, size, progress).run(chosen),
   )
   const text = `${suiteTable(results)}\n${closingLines(results)}`
   return { text, results, faults: results.faults }
 }
 
-async function runSoak({ calls, profile }: Of<"soak">, folder: string): Promise<RunResult> {
-  const rig = new Rig({ specs: soakSpecs, profiles: profileFolder(profile, folder) })
+async function runSoak({ calls }: Of<"soak">): Promise<RunResult> {
+  const rig = new Rig(soakSpecs)
   const results = await onRig(rig, SOAK_STEPS, (progress) => new Soak(rig, progress).run(calls))
   return { text: soakTable(results), results, faults: results.faults }
 }
@@ -64,11 +61,11 @@ async function runHistory({ calls }: Of<"history">): Promise<RunResult> {
   return { text: historyTable(results), results, faults: results.faults }
 }
 
-async function runWrk({ quick, rounds, accounts, only, profile }: Of<"wrk">, folder: string) {
+async function runWrk({ quick, rounds, accounts, only }: Of<"wrk">) {
   if (Bun.which("wrk") === null) throw new Error("wrk is not installed; on Debian: apt-get install wrk")
   const options = { accounts, rounds: rounds ?? (quick ? 1 : 3), seconds: quick ? 2 : 4, only }
   const steps = wrkSteps(options)
-  const rig = new Rig({ specs: wrkSpecs, profiles: profileFolder(profile, folder) })
+  const rig = new Rig(wrkSpecs)
   const results = await onRig(rig, steps, (progress) => new WrkRun(rig, progress, options).run())
   return { text: wrkTable(results), results, faults: results.faults }
 }
@@ -108,11 +105,4 @@ function choose(names: readonly string[]): readonly Scenario[] {
     }
     return scenario
   })
-}
-
-function profileFolder(profile: boolean, folder: string): string | null {
-  if (!profile) return null
-  const profiles = join(folder, "profiles")
-  mkdirSync(profiles, { recursive: true })
-  return profiles
 }

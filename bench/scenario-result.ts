@@ -19,7 +19,7 @@ import type {
   WorkersScenario,
 } from "./scenario.ts"
 import { reaches } from "./scenario.ts"
-import { spread, variation } from "./statistics.ts"
+import { spread } from "./statistics.ts"
 
 export function httpResult(scenario: HttpScenario, size: Size, rounds: readonly HttpRound[]): ScenarioResult {
   const { name, title, figures, reference } = scenario
@@ -39,7 +39,6 @@ export function httpResult(scenario: HttpScenario, size: Size, rounds: readonly 
     },
     pairs: null,
     reference: reference === null ? null : { name: reference.name, ms: spread(times) },
-    noise: variation(rounds.map(({ direct }) => steadyPart(direct, arrival))),
   }
 }
 
@@ -59,7 +58,6 @@ export function ledgerResult(
       "one statement per call": pairsResult(rounds.map(({ single }) => single)),
     },
     reference: null,
-    noise: variation(rounds.map(({ single }) => single.per_s)),
   }
 }
 
@@ -81,7 +79,6 @@ export function shardsResult(
       [`2 shards, ${in_flight * 2} in flight`]: pairsResult(rounds.map(({ two_full }) => two_full)),
     },
     reference: null,
-    noise: variation(rounds.map(({ one }) => one.per_s)),
   }
 }
 
@@ -103,7 +100,6 @@ export function workersResult(
     },
     pairs: null,
     reference: null,
-    noise: null,
   }
 }
 
@@ -115,18 +111,15 @@ function figureResult<Round>({ name, unit, goal, value }: Figure<Round>, rounds:
 
 export function targetResult(rounds: readonly Measured[]): TargetResult {
   const over = (value: (measured: Measured) => number) => spread(rounds.map(value))
-  const merged = (of: "latency" | "ttft" | "inter_chunk" | "lateness") =>
+  const merged = (of: "latency" | "ttft" | "inter_chunk") =>
     Latencies.merged(rounds.map((measured) => measured[of]))
   return {
     request_throughput_per_s: over(({ calls_per_s }) => calls_per_s),
     events_per_s: over(({ events_per_s }) => events_per_s),
-    output_token_throughput_per_s: over(({ output_tokens_per_s }) => output_tokens_per_s),
     request_latency_ms: merged("latency").summary,
     time_to_first_token_ms: merged("ttft").summary,
     inter_chunk_latency_ms: merged("inter_chunk").summary,
-    lateness_ms: merged("lateness").summary,
     cpu: cpuResult(rounds),
-    resident_bytes_per_connection: over(({ bytes_per_connection }) => bytes_per_connection),
     failures: summed(rounds.map(({ report }) => report.failures)),
   }
 }
@@ -154,13 +147,6 @@ function pairsResult(rounds: readonly Pairs[]): PairsResult {
   }
 }
 
-/** The value that should be the same in every direct round. */
-function steadyPart(direct: Measured, arrival: Arrival): number {
-  if (arrival.kind === "held") return direct.inter_chunk.at(0.99)
-  const busy = arrival.kind === "closed" && arrival.connections > 1
-  return busy ? direct.calls_per_s : direct.latency.at(0.5)
-}
-
 function summed(counts: readonly Readonly<Record<string, number>>[]): Record<string, number> {
   const sums: Record<string, number> = {}
   for (const [what, count] of counts.flatMap((each) => Object.entries(each)))
@@ -175,8 +161,6 @@ function wordsOfArrival(arrival: Arrival): string {
       return `closed loop, ${arrival.connections} ${arrival.connections === 1 ? "connection" : "connections"}, for ${arrival.duration_ms / 1000} s`
     case "calls":
       return `${arrival.calls} calls, one after another`
-    case "open":
-      return `open loop, ${arrival.per_second} calls/s, for ${arrival.duration_ms / 1000} s`
     case "held":
       return `${arrival.connections} streams at once, for ${arrival.window_ms / 1000} s`
   }

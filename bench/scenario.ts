@@ -111,10 +111,8 @@ export interface Measured {
   readonly latency: Latencies
   readonly ttft: Latencies
   readonly inter_chunk: Latencies
-  readonly lateness: Latencies
   readonly calls_per_s: number
   readonly events_per_s: number
-  readonly output_tokens_per_s: number
   /** CPU for each call, or for each event of streams that run for as long as is measured. */
   readonly cpu_per: "call" | "event"
   readonly cpu_us: CpuTimes
@@ -134,10 +132,8 @@ export function measuredOf(report: JobReport, arrival: Arrival): Measured {
     latency: Latencies.decode(report.latency),
     ttft: Latencies.decode(report.ttft),
     inter_chunk: Latencies.decode(report.inter_chunk),
-    lateness: Latencies.decode(report.lateness),
     calls_per_s: report.calls / seconds,
     events_per_s: report.events / seconds,
-    output_tokens_per_s: report.output_tokens / seconds,
     cpu_per,
     cpu_us: {
       load: each_us(cpu_ms.load),

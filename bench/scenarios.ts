@@ -78,21 +78,6 @@ const jsonSingle: HttpScenario = {
   figures: [added("latency", bothStatements.name, 1.4)],
 }
 
-/** A light load: a call waits for what the gateway adds, not for other calls. */
-const jsonSteady: HttpScenario = {
-  ...plain,
-  name: "json-rate",
-  title: "JSON, 200 calls/s (open loop)",
-  spec: () => json,
-  arrival: ({ measure_ms }) => ({ kind: "open", per_second: 200, duration_ms: measure_ms }),
-  figures: [0.5, 0.99].map((quantile) => ({
-    name: `added p${quantile * 100} over bare`,
-    unit: "ms",
-    goal: null,
-    value: ({ tollgate, bare }) => tollgate.latency.at(quantile) - bare.latency.at(quantile),
-  })),
-}
-
 const shortStreams: HttpScenario = {
   ...plain,
   name: "stream-50",
@@ -302,7 +287,6 @@ const twoShards: ShardsScenario = {
 export const scenarios: readonly Scenario[] = [
   jsonBusy,
   jsonSingle,
-  jsonSteady,
   shortStreams,
   messagesStreams,
   longStreams,

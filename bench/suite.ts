@@ -80,15 +80,12 @@ export class Suite {
   readonly #rig: Rig
   readonly #size: Size
   readonly #progress: Progress
-  /** Whether the gateways are restarted for each scenario, so that each has its own CPU profile. */
-  readonly #profiling: boolean
   readonly #auditor: Auditor
 
-  constructor(rig: Rig, size: Size, progress: Progress, profiling: boolean) {
+  constructor(rig: Rig, size: Size, progress: Progress) {
     this.#rig = rig
     this.#size = size
     this.#progress = progress
-    this.#profiling = profiling
     this.#auditor = new Auditor(rig)
   }
 
@@ -132,14 +129,13 @@ export class Suite {
 
   async #http(scenario: HttpScenario): Promise<ScenarioResult> {
     const { name, title, fresh, prompt_bytes, reference } = scenario
-    if (this.#profiling && !fresh) await this.#restart(name)
     const payer = await this.#auditor.payer(name)
     const spec = scenario.spec(this.#size)
     const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), payer }
     const rounds: HttpRound[] = []
     try {
       for (let round = 1; round <= this.#size.rounds; round++) {
-        if (fresh) await this.#restart(`${name}-${round}`)
+        if (fresh) await this.#restart()
         const measure = (target: TargetName) => {
           this.#progress.step(`${title}: round ${round}, ${target}`)
           return this.#measure(load, target)
@@ -243,8 +239,8 @@ export class Suite {
     return measuredOf(report, arrival)
   }
 
-  async #restart(purpose: string): Promise<void> {
-    await this.#rig.restart(purpose)
+  async #restart(): Promise<void> {
+    await this.#rig.restart()
     await this.#warmUp()
   }
 

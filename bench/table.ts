@@ -16,10 +16,10 @@ export function suiteTable(results: Results): string {
       quantity(figure.median, figure.unit),
       `${quantity(figure.min, figure.unit)} to ${quantity(figure.max, figure.unit)}`,
       figure.goal === null ? "" : figure.reached ? "reached" : "missed",
-      ...(at > 0 ? [] : [...cpuCells(scenario), percent(scenario.noise)]),
+      ...(at > 0 ? [] : cpuCells(scenario)),
     ]),
   )
-  const head = ["scenario", "figure", "to reach", "median", "rounds", "", ...CPU_HEAD, "noise"]
+  const head = ["scenario", "figure", "to reach", "median", "rounds", "", ...CPU_HEAD]
   return [...aligned([head, ...rows]), "", ...results.scenarios.flatMap(absolutes)].join("\n")
 }
 

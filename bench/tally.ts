@@ -3,22 +3,19 @@ import type { JobReport } from "./job.ts"
 import { Latencies } from "./latencies.ts"
 
 /**
- * Counts what a load does. Times are of calls that were due within the measured time, whenever they end. Counts are of
+ * Counts what a load does. Times are of calls that began within the measured time, whenever they end. Counts are of
  * everything that happened within the measured time.
  */
 export class Tally {
   readonly #latency = new Latencies()
   readonly #ttft = new Latencies()
   readonly #inter_chunk = new Latencies()
-  readonly #lateness = new Latencies()
   readonly #failures: Record<string, number> = {}
   #from_ms = Number.POSITIVE_INFINITY
   #until_ms = Number.POSITIVE_INFINITY
   #made = 0
   #calls = 0
   #events = 0
-  #received_bytes = 0
-  #output_tokens = 0
 
   /** Sets the measured time; its end may be set later. */
   measure(from_ms: number, until_ms = Number.POSITIVE_INFINITY): void {
@@ -37,21 +34,15 @@ export class Tally {
     if (count > 1) this.#inter_chunk.record(0, count - 1)
   }
 
-  noteCall(outcome: Outcome): void {
-    const { start_ms, sent_ms, end_ms, first_ms, failure } = outcome
+  noteCall({ start_ms, end_ms, first_ms, failure }: Outcome): void {
     this.#made += 1
     if (failure !== null) {
       this.#failures[failure] = (this.#failures[failure] ?? 0) + 1
       return
     }
-    if (this.#measures(end_ms)) {
-      this.#calls += 1
-      this.#received_bytes += outcome.received_bytes
-      this.#output_tokens += outcome.output_tokens
-    }
+    if (this.#measures(end_ms)) this.#calls += 1
     if (!this.#measures(start_ms)) return
     this.#latency.record(end_ms - start_ms)
-    this.#lateness.record(sent_ms - start_ms)
     if (first_ms !== null) this.#ttft.record(first_ms - start_ms)
   }
 
@@ -60,14 +51,11 @@ export class Tally {
       measured_ms: this.#until_ms - this.#from_ms,
       calls: this.#calls,
       events: this.#events,
-      received_bytes: this.#received_bytes,
-      output_tokens: this.#output_tokens,
       made: this.#made,
       failures: this.#failures,
       latency: this.#latency.encoded,
       ttft: this.#ttft.encoded,
       inter_chunk: this.#inter_chunk.encoded,
-      lateness: this.#lateness.encoded,
     }
   }
 

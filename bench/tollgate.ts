@@ -9,8 +9,6 @@ export const StartTollgate = Type.Object({
   /** A configuration file's content. */
   config: Type.String(),
   admin_token: Type.String(),
-  /** The folder for a CPU profile of this run, and the file's name; null for none. */
-  profile: Type.Union([Type.Null(), Type.Object({ folder: Type.String(), name: Type.String() })]),
 })
 export type StartTollgate = Static<typeof StartTollgate>
 
@@ -36,7 +34,7 @@ export class TollgateProcess {
   #gateway: Subprocess | null = null
 
   /** Starts it; stops one that runs. */
-  async start({ config, admin_token, profile }: StartTollgate): Promise<Listening> {
+  async start({ config, admin_token }: StartTollgate): Promise<Listening> {
     await this.stop()
     // As root, Postgres' user must be able to enter it.
     chmodSync(this.#folder, 0o755)
@@ -44,11 +42,7 @@ export class TollgateProcess {
     const log_path = join(this.#folder, "log")
     writeFileSync(config_path, config)
     const log = openSync(log_path, "w")
-    const profiling =
-      profile === null
-        ? []
-        : ["--cpu-prof", `--cpu-prof-dir=${profile.folder}`, `--cpu-prof-name=${profile.name}`]
-    const gateway = Bun.spawn([process.execPath, ...profiling, MAIN], {
+    const gateway = Bun.spawn([process.execPath, MAIN], {
       env: {
         PATH: process.env.PATH,
         PORT: "0",

@@ -7,7 +7,7 @@ import type { ScenarioResult } from "../../bench/results.ts"
 import { type Measured, measuredOf, type Pairs, pairsOf, reaches } from "../../bench/scenario.ts"
 import { shardsResult, targetResult } from "../../bench/scenario-result.ts"
 import { scenarios } from "../../bench/scenarios.ts"
-import { median, spread, variation } from "../../bench/statistics.ts"
+import { median, spread } from "../../bench/statistics.ts"
 import { cpuCells, eachUs } from "../../bench/table.ts"
 import { Tally } from "../../bench/tally.ts"
 
@@ -23,15 +23,6 @@ describe("what rounds say together", () => {
 
   test("spread keeps the extremes", () => {
     expect(spread([0.4, 0.6, 0.5])).toEqual({ median: 0.5, min: 0.4, max: 0.6 })
-  })
-
-  test.each([
-    ["of what does not vary is 0", [7, 7, 7], 0],
-    ["is relative to the mean", [90, 110], Math.sqrt(200) / 100],
-    ["of one value is not known", [7], null],
-    ["around 0 is not known", [-1, 1], null],
-  ])("the variation %s", (_name, values, expected) => {
-    expect(variation(values)).toBe(expected)
   })
 })
 
@@ -57,12 +48,9 @@ describe("what a call costs", () => {
     for (let call = 0; call < 100; call++) {
       tally.noteCall({
         start_ms: 0,
-        sent_ms: 0,
         end_ms: 10,
         first_ms: 5,
         events: 2,
-        received_bytes: 1,
-        output_tokens: 1,
         failure: null,
       })
       tally.noteEvents(2, null, 5)
@@ -78,7 +66,6 @@ describe("what a call costs", () => {
     targets,
     pairs: null,
     reference: null,
-    noise: null,
   })
 
   test("CPU is by call, and the load generator's share is over all rounds", () => {
