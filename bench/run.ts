@@ -63,7 +63,7 @@ async function runHistory({ calls }: Of<"history">): Promise<RunResult> {
 
 async function runWrk({ quick, rounds, accounts, only }: Of<"wrk">) {
   if (Bun.which("wrk") === null) throw new Error("wrk is not installed; on Debian: apt-get install wrk")
-  const options = { accounts, rounds: rounds ?? (quick ? 1 : 3), seconds: quick ? 2 : 4, only }
+  const options = { accounts, rounds: rounds ?? (quick ? 1 : 3), seconds: quick ? 1 : 4, only }
   const steps = wrkSteps(options)
   const rig = new Rig(wrkSpecs)
   const results = await onRig(rig, steps, (progress) => new WrkRun(rig, progress, options).run())

@@ -68,7 +68,7 @@ const SCENARIOS: readonly { readonly kind: Kind; readonly connections: number }[
   { kind: "stream", connections: 128 },
 ]
 const TARGETS: readonly TargetName[] = ["bare", "tollgate"]
-const WARM_S = 2
+const WARM_S = 1
 /** CPU is read this long after wrk has started, and this long before it ends. */
 const EDGE_MS = 300
 const CREDIT = "100000000"

@@ -48,25 +48,22 @@ test("D96: no event is lost when the gateway that delivers is killed, again and 
   const { key } = await operator.account("10")
   await operator.admin("POST", "/sinks", { name: "billing", url: receiver.url.href, allow_private: true })
   const calls: string[] = []
-  for (let round = 0; round < 4; round += 1) {
+  for (let round = 0; round < 3; round += 1) {
     const next = await start(`next-${round}`)
+    // Of ten messages one is the seventh.
+    killing = gateway
     for (let at = 0; at < 10; at += 1) {
       const answer = await chat(next, key)
       calls.push(answer.headers.get("x-request-id") ?? "")
       await answer.bytes()
     }
-    killing = gateway
-    const killed = await Promise.race([gateway.exited, Bun.sleep(3_000)])
-    // None was on its way: it may have been too fast.
-    if (killed === undefined) gateway.signal("SIGKILL")
     await gateway.exited
-    killing = null
     gateway = next
   }
   await until(
     async () => calls.filter((id) => !got.has(id)),
     (missing) => missing.length === 0,
   )
-  expect(new Set(calls).size).toBe(40)
+  expect(new Set(calls).size).toBe(30)
   await receiver.stop(true)
 })
