@@ -109,7 +109,7 @@ export class LedgerLoad {
       const connections = Array.from({ length: SINGLE_CONNECTIONS }, () => database.connection())
       // This lease is never renewed.
       const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
-      await lease.take(nextId())
+      await lease.acquire(nextId())
       const terms_ids = (await ledger.terms([TERMS])).map(([terms_id = 0]) => terms_id)
       const databases = shard_databases.map((shard) => shard.database)
       return new LedgerLoad(owns, databases, ledger, terms_ids, connections, lease.gateway_id)

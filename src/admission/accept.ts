@@ -141,7 +141,11 @@ const OF_MODEL: ReadonlySet<ErrorCode> = new Set(["model_not_allowed", "model_no
  * model (D30). A ledger that does not answer adds nothing to a fault of the body; whether a model exists is only told to a
  * key that the ledger knows (D27).
  */
-export async function faultOf(ledger: Pick<CallLedger, "standing">, key_hash: string, error: unknown) {
+export async function errorAfterKeyCheck(
+  ledger: Pick<CallLedger, "standing">,
+  key_hash: string,
+  error: unknown,
+) {
   if (!(error instanceof GatewayError) || !AFTER_KEY.has(error.code)) return error
   try {
     await usableKey(ledger, key_hash)

@@ -74,7 +74,7 @@ export async function admit<Request extends NamedModel>(
     checkAllowed(await usableKey(ledger, key_hash), found)
     throw allowed
   }
-  in_flight.begin()
+  in_flight.startRunning()
   try {
     const quoted = quote(operation, allowed, found)
     if (!breakers.ready(found.routes, accepted.owner.account_id))

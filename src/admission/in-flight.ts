@@ -25,7 +25,7 @@ export class InFlight implements CallRegistry {
   }
 
   /** The call runs, before anything is held. Throws `overloaded` after a cut. */
-  begin(): void {
+  startRunning(): void {
     if (this.#cut) throw new GatewayError("overloaded")
     this.#running += 1
   }

@@ -67,7 +67,7 @@ export class Call {
   readonly #accepted: Pick<Call, "key_hash" | "releaseSlot">
   /** The index of the first terms of the upstream that answers. */
   #first_terms: number | null = null
-  #lost = 0
+  #lost_attempts = 0
   #closed = false
 
   /** `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `accepted` is its slot in the limits (D33, D38). */
@@ -126,9 +126,9 @@ export class Call {
   }
 
   /** The journal's entry of an attempt that did not become the answer (D93). */
-  lose(attempt: LostAttempt): AttemptEntry {
+  attemptEntry(attempt: LostAttempt): AttemptEntry {
     const { id, account_id } = this.hold
-    return { ...attempt, id, account_id, ordinal: this.#lost++, ended_at: printTime(ledgerTime()) }
+    return { ...attempt, id, account_id, ordinal: this.#lost_attempts++, ended_at: printTime(ledgerTime()) }
   }
 
   noteOutput(): void {

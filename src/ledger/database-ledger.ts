@@ -167,7 +167,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
     const ledger = new DatabaseLedger(options)
     try {
       await addMonths(options.database.upkeep)
-      await ledger.#lease.take(ledger.#outstanding.floor)
+      await ledger.#lease.acquire(ledger.#outstanding.floor)
     } catch (error) {
       await ledger.#disconnect()
       throw error
@@ -274,7 +274,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
   async stop(): Promise<void> {
     this.#stopping = true
     const tasks = this.#background.stop()
-    await atMost(STOP_MS, [tasks, this.#ends.written(), this.#attempts.written(), this.#holds.closed()])
+    await atMost(STOP_MS, [tasks, this.#ends.drained(), this.#attempts.drained(), this.#holds.closed()])
     this.#holds.stop()
     await this.#leave().catch((error: unknown) => {
       this.#options.log.warn({ code: errorCode(error) }, "the lease was not released: it will expire")
@@ -282,7 +282,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
     const queues = [this.#ends, this.#attempts, this.#standings, this.#labels, this.#answers, this.#sweeper]
     for (const queue of queues) queue.stop()
     await this.#disconnect()
-    await Promise.all([tasks, this.#ends.written(), this.#attempts.written()])
+    await Promise.all([tasks, this.#ends.drained(), this.#attempts.drained()])
     await this.#spool.settled()
   }
 
@@ -293,7 +293,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
     await this.#writeRefusals().catch(() => {})
     if (this.#outstanding.size > 0) return
     await this.#background_connection.run(forgetCheckpoints, [this.#lease.gateway_id], STOP_MS)
-    await this.#lease.giveBack()
+    await this.#lease.release()
   }
 
   #tasks(): Task[] {

@@ -44,7 +44,7 @@ export class RecordedAttempts implements Attempts {
 
   lost(attempt: LostAttempt): void {
     const call = this.#call
-    if (call !== null) this.#gateway.ledger.shard(call.shard).attempted(call.lose(attempt))
+    if (call !== null) this.#gateway.ledger.shard(call.shard).attempted(call.attemptEntry(attempt))
   }
 
   attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void {

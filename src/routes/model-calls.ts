@@ -1,4 +1,4 @@
-import { type Accepted, acceptCall, faultOf } from "../admission/accept.ts"
+import { type Accepted, acceptCall, errorAfterKeyCheck } from "../admission/accept.ts"
 import { admit, type ParsedRequest } from "../admission/admit.ts"
 import { describe } from "../admission/describe.ts"
 import { hashOf } from "../admission/key.ts"
@@ -57,7 +57,7 @@ export async function modelCall<Body extends NamedModel>(
     call = await admit(gateway, operation, id, accepted, parsed)
   } catch (error) {
     accepted.releaseSlot()
-    const found = await faultOf(gateway.ledger, key_hash, error)
+    const found = await errorAfterKeyCheck(gateway.ledger, key_hash, error)
     const fault = faultWithRate(found, gateway, key_hash, operation.name, request)
     const kept = await replayAnswer(gateway, accepted, fault)
     if (kept === null) throw refused(gateway, accepted.owner, fault)

@@ -39,7 +39,7 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
     duration_ms: call.duration_ms,
     freed_key_hash: null,
   }
-  const settlement = close(ledger, call, onSettled, details === null ? end : { ...end, details })
+  const settlement = closeCall(ledger, call, onSettled, details === null ? end : { ...end, details })
   recordEstimate(ledger, call, estimateEvidence(evidence, verdict, call.operation.generates))
   return settlement
 }
@@ -56,7 +56,7 @@ export function release(
   onSettled: OnSettled,
 ): Settlement {
   const details = detailsOf(call, null)
-  return close(ledger, call, onSettled, {
+  return closeCall(ledger, call, onSettled, {
     ...(details !== null && { details }),
     id: call.hold.id,
     outcome: "released",
@@ -185,7 +185,7 @@ function termsOf({ model, bounds, operation }: Call): EstimateTerms {
   }
 }
 
-function close(ledger: CallLedger, call: Call, onSettled: OnSettled, end: End): Settlement {
+function closeCall(ledger: CallLedger, call: Call, onSettled: OnSettled, end: End): Settlement {
   if (!call.close()) throw new Error(`call ${end.id} was closed twice`)
   const shard = ledger.shard(call.shard)
   const durable = new Promise<void>((resolve) => {

@@ -50,7 +50,7 @@ async function offer(load: number): Promise<Outcome> {
   const began_ms = performance.now()
   for (let now_ms = 0; now_ms < LOAD_MS; now_ms = performance.now() - began_ms) {
     for (; outcome.offered < (now_ms * load * BATCH) / STATEMENT_MS; outcome.offered++) {
-      asked.push(queue.ask(outcome.offered, ANSWER_MS).then(() => void outcome.answered++, note))
+      asked.push(queue.submit(outcome.offered, ANSWER_MS).then(() => void outcome.answered++, note))
     }
     const slept_ms = performance.now()
     await Bun.sleep(STATEMENT_MS / 10)

@@ -128,7 +128,7 @@ describe("D93 an attempt", () => {
     const { gateway_id } = dead
     await dead.stop()
     const spool = new Spool(data_dir, gateway_id, silent)
-    spool.keep({ attempt: attemptOf(hold) })
+    spool.add({ attempt: attemptOf(hold) })
     await spool.settled()
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
     const ledgers = [
@@ -315,11 +315,11 @@ test("D93 attempts are remembered once, however often they are written again aft
   const ledger = await db.ledger()
   const hold = await held(ledger)
   for (let ordinal = 0; ordinal < 10; ordinal += 1) void queue.write(attemptOf(hold, { ordinal }))
-  await queue.written()
+  await queue.drained()
   for (let outage = 0; outage < 5; outage += 1) {
     rows = 0
     queue.writeAgain(true)
-    await queue.written()
+    await queue.drained()
     expect(rows).toBe(10)
   }
   queue.stop()

@@ -166,7 +166,7 @@ describe("D57 the ledger of a process", () => {
     expect(await written(gateway_id)).toEqual({ [hold.id]: 6n })
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() - interval '1 minute' WHERE id = ${gateway_id}`
     const lease = new Lease(db.connection(), LONG_LEASE)
-    await lease.take(nextId())
+    await lease.acquire(nextId())
     const sweeper = new Sweeper(db.connection(), lease, () => {}, 0)
     await sweeper.run()
     expect(await call(db.sql, hold.id)).toMatchObject({ state: "expired", charge_nano: "6" })
@@ -186,7 +186,7 @@ describe("D57 the ledger of a process", () => {
     }
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
     const lease = new Lease(db.connection(), LONG_LEASE)
-    await lease.take(nextId())
+    await lease.acquire(nextId())
     await new Sweeper(connection, lease, () => {}, 0).run()
     expect(await written(dead_id)).toEqual({})
     expect(await written(living_id)).toEqual({ [nth(holds, 0).id]: 3n })

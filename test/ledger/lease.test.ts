@@ -32,7 +32,7 @@ afterEach(async () => {
 
 async function lease(expire_ms = EXPIRE_MS): Promise<Lease> {
   const made = new Lease(db.connection(), { renew_ms: expire_ms / 4, expire_ms })
-  await made.take(nextId())
+  await made.acquire(nextId())
   return made
 }
 
@@ -107,10 +107,10 @@ describe("D35 a lease", () => {
     const mine = await lease()
     const dead_id = mine.gateway_id
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
-    const asking = Array.from({ length: 5 }, () => mine.succeed(dead_id, nextId()))
+    const asking = Array.from({ length: 5 }, () => mine.reacquire(dead_id, nextId()))
     await Promise.all([...asking, mine.renew(nextId())])
     const next_id = mine.gateway_id
-    await mine.succeed(dead_id, nextId())
+    await mine.reacquire(dead_id, nextId())
     expect(mine.gateway_id).toBe(next_id)
     const [row] = await db.sql`SELECT count(*)::int AS rows FROM tollgate.gateways WHERE id > ${dead_id}`
     expect(row?.rows).toBe(1)
@@ -119,10 +119,10 @@ describe("D35 a lease", () => {
   test("is not given back while the ledger shows something open under it, whatever its process thinks", async () => {
     const mine = await lease()
     const [hold] = await heldBy(mine.gateway_id, 1)
-    await mine.giveBack()
+    await mine.release()
     expect(await gateway(mine.gateway_id)).toMatchObject({ dead: false, swept: false })
     await endBatch(db.connection(), [{ end: released(hold?.id ?? ""), hold: null }], 300)
-    await mine.giveBack()
+    await mine.release()
     expect(await gateway(mine.gateway_id)).toMatchObject({ dead: true, swept: true })
   })
 

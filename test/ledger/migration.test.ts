@@ -370,7 +370,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
 
     const connection = new DatabaseConnection(fresh.address)
     const lease = new Lease(connection, LONG_LEASE)
-    await lease.take(nextId())
+    await lease.acquire(nextId())
     let expired = 0
     const onExpired = (count: number) => {
       expired += count

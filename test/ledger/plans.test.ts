@@ -92,7 +92,7 @@ async function open(): Promise<void> {
 /** A lease that has been renewed without a gap for as long as it lasts, so that others may be declared dead by it. */
 async function steadyLease(): Promise<Lease> {
   const steady = new Lease(connection, { renew_ms: 10, expire_ms: 100 })
-  await steady.take(nextId())
+  await steady.acquire(nextId())
   while (!steady.steady) await steady.renew(nextId())
   await db.sql`UPDATE tollgate.gateways SET lease_until = now() + interval '1 hour' WHERE id = ${steady.gateway_id}`
   return steady
@@ -172,13 +172,13 @@ const work: Record<string, () => Promise<unknown>> = {
   },
   lease: async () => {
     const lease = new Lease(connection, LONG_LEASE)
-    await lease.take(nextId())
+    await lease.acquire(nextId())
     await lease.renew(nextId())
-    await lease.giveBack()
+    await lease.release()
   },
   sweep: async () => {
     const dead = new Lease(connection, LONG_LEASE)
-    await dead.take(nextId())
+    await dead.acquire(nextId())
     const holds = await held(several(), dead.gateway_id)
     await db.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 s' WHERE id = ${dead.gateway_id}`
     const before = swept

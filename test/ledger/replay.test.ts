@@ -42,7 +42,7 @@ describe("what another process left", () => {
     await ledger.stop()
     const spool = new Spool(data_dir, gateway_id, silent)
     for (const [at, { id }] of holds.entries()) {
-      spool.keep(spooled(settled(id, charges[at] ?? 0n), payer.account_id))
+      spool.add(spooled(settled(id, charges[at] ?? 0n), payer.account_id))
     }
     await spool.settled()
     return { gateway_id, account_id: payer.account_id, ids: holds.map(({ id }) => id) }

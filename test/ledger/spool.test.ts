@@ -96,14 +96,14 @@ describe("the file of a process", () => {
     const own_id = nextId()
     const spool = new Spool(data_dir, own_id, silent)
     const ends = [settled(nextId(), 1n), settled(nextId(), 2n), settled(nextId(), 3n)]
-    for (const end of ends) expect(spool.keep(spooled(end))).toBe(true)
-    expect(spool.keep(spooled(settled(ends[0]?.id ?? "", 9n)))).toBe(false)
+    for (const end of ends) expect(spool.add(spooled(end))).toBe(true)
+    expect(spool.add(spooled(settled(ends[0]?.id ?? "", 9n)))).toBe(false)
     await spool.settled()
     expect(await filesIn(data_dir)).toEqual([`${own_id}.jsonl`])
     const others = await new Spool(data_dir, nextId(), silent).others()
     expect(others.map(({ ends: read }) => read)).toEqual([ends.map((end) => spooled(end))])
 
-    for (const { id } of ends) spool.done(id)
+    for (const { id } of ends) spool.delete(id)
     await spool.settled()
     expect(spool.depth).toBe(0)
     expect(await filesIn(data_dir)).toEqual([])
@@ -118,7 +118,7 @@ describe("the file of a process", () => {
     await Promise.all(
       ends.map(async (end, at) => {
         for (let turn = 0; turn < at; turn++) await Promise.resolve()
-        spool.keep(spooled(end))
+        spool.add(spooled(end))
         await spool.synced(end.id)
         expect(readFileSync(join(data_dir, "spool", `${own_id}.jsonl`), "utf8")).toContain(end.id)
         written += 1
@@ -136,9 +136,9 @@ describe("the file of a process", () => {
       new Spool(join(data_dir, "file"), nextId(), silent),
     ]) {
       const ends = [settled(nextId(), 1n), settled(nextId(), 2n)]
-      for (const end of ends) spool.keep(spooled(end))
+      for (const end of ends) spool.add(spooled(end))
       const waiting = ends.map(({ id }) => spool.synced(id))
-      spool.done(ends[1]?.id ?? "")
+      spool.delete(ends[1]?.id ?? "")
       await Promise.all(waiting)
     }
   })
@@ -146,7 +146,7 @@ describe("the file of a process", () => {
   test("is made with all folders above it", async () => {
     const data_dir = join(await db.folder(), "not", "there")
     const spool = new Spool(data_dir, nextId(), silent)
-    spool.keep(spooled(settled(nextId(), 1n)))
+    spool.add(spooled(settled(nextId(), 1n)))
     await spool.settled()
     expect(await filesIn(data_dir)).toHaveLength(1)
   })
@@ -155,10 +155,10 @@ describe("the file of a process", () => {
     const data_dir = await db.folder()
     const spool = new Spool(data_dir, nextId(), silent)
     const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]
-    spool.keep(spooled(first))
+    spool.add(spooled(first))
     await spool.settled()
-    spool.done(first.id)
-    spool.keep(spooled(second))
+    spool.delete(first.id)
+    spool.add(spooled(second))
     await spool.settled()
     const [file] = await new Spool(data_dir, nextId(), silent).others()
     expect(file?.ends).toEqual([spooled(second)])
@@ -167,7 +167,7 @@ describe("the file of a process", () => {
   test("is not read by itself, and nothing else in its folder is", async () => {
     const data_dir = await db.folder()
     const spool = new Spool(data_dir, nextId(), silent)
-    spool.keep(spooled(settled(nextId(), 1n)))
+    spool.add(spooled(settled(nextId(), 1n)))
     await spool.settled()
     await writeFile(join(data_dir, "spool", "notes.jsonl"), "{}\n")
     expect(await spool.others()).toEqual([])
@@ -204,11 +204,11 @@ describe("the file of a process", () => {
     const data_dir = await db.folder()
     const own_id = nextId()
     const spool = new Spool(data_dir, own_id, silent)
-    spool.keep(spooled(settled(nextId(), 1n)))
+    spool.add(spooled(settled(nextId(), 1n)))
     await spool.settled()
     await rm(join(data_dir, "spool", `${own_id}.jsonl`))
     const second = settled(nextId(), 2n)
-    spool.keep(spooled(second))
+    spool.add(spooled(second))
     await spool.settled()
     expect(await readFile(join(data_dir, "spool", `${own_id}.jsonl`), "utf8")).toContain(second.id)
   })
@@ -243,7 +243,7 @@ describe("the file of a process", () => {
     while (kept.length < 200) {
       const end = settled(nextId(), 1n)
       kept.push(end.id)
-      spool.keep(spooled(end))
+      spool.add(spooled(end))
       await spool.settled()
     }
     keeping = false
@@ -259,7 +259,7 @@ describe("the file of a process", () => {
     const own_id = nextId()
     const spool = new Spool(data_dir, own_id, log)
     for (let at = 0; at < 3; at++) {
-      spool.keep(spooled(settled(nextId(), 1n)))
+      spool.add(spooled(settled(nextId(), 1n)))
       await spool.settled()
     }
     expect(errors).toEqual([
@@ -271,7 +271,7 @@ describe("the file of a process", () => {
     await rm(join(data_dir, "spool"))
     await mkdir(join(data_dir, "spool"))
     await writeFile(join(data_dir, "spool", `${own_id}.jsonl`), '{"account_id":"a","end')
-    spool.keep(spooled(settled(nextId(), 1n)))
+    spool.add(spooled(settled(nextId(), 1n)))
     await spool.settled()
     const [file] = await new Spool(data_dir, nextId(), silent).others()
     expect(file?.ends).toHaveLength(4)
@@ -282,15 +282,15 @@ describe("the file of a process", () => {
     await writeFile(join(data_dir, "spool"), "in the way")
     const spool = new Spool(data_dir, nextId(), silent)
     const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]
-    spool.keep(spooled(first))
+    spool.add(spooled(first))
     await spool.settled()
-    spool.keep(spooled(second))
+    spool.add(spooled(second))
     await spool.settled()
-    spool.done(first.id)
-    spool.done(second.id)
+    spool.delete(first.id)
+    spool.delete(second.id)
     await rm(join(data_dir, "spool"))
     const third = settled(nextId(), 3n)
-    spool.keep(spooled(third))
+    spool.add(spooled(third))
     await spool.settled()
     const [file] = await new Spool(data_dir, nextId(), silent).others()
     expect(file?.ends).toEqual([spooled(third)])

@@ -99,7 +99,7 @@ export async function openTestDatabase(): Promise<TestDatabase> {
     folder,
     async gateway(expire_ms = LONG_LEASE.expire_ms) {
       const lease = new Lease(connection(), { renew_ms: expire_ms, expire_ms })
-      await lease.take(nextId())
+      await lease.acquire(nextId())
       return lease.gateway_id
     },
     async ledger(options = {}) {

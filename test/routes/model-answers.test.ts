@@ -64,7 +64,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const hold = holdOf({ account_id, key_id }, 100n)
   expect(await ledger.hold(hold)).toMatchObject({ outcome: "held" })
   in_flight.takeSlot(account_id, 1)
-  in_flight.begin()
+  in_flight.startRunning()
 
   const [route] = model.routes
   const body = new Exchange()

@@ -10,10 +10,10 @@ export interface Work<Item, Result> {
   accountOf(item: Item): string
   /** Runs all items, waiting at most `lock_ms` for a lock; results in their order. */
   run(connection: Runner, items: readonly Item[], lock_ms: number): Promise<readonly Result[]>
-  /** True if the item's account was left alone for now. It is set aside, and the others are done. */
+  /** True if the item's account was left alone for now. It is deferred, and the others are done. */
   isDelayed?(result: Result): boolean
   /** Called when an item failed at its first attempt. The queue keeps trying. */
-  onSetback?(item: Item): void
+  onFirstFailure?(item: Item): void
 }
 
 const BATCH_CAP = 128
@@ -31,7 +31,7 @@ const BEHIND_MS = 500
 /** Limit of waiting items in a queue that can refuse them, shared by accounts (D78). */
 export const QUEUE_LIMIT = 4_096
 /** Backoff between attempts, doubled up to the second number, for a locked account and for a database that does not answer. */
-const ASIDE_BACKOFF_MS = [100, 1_000] as const
+const DEFERRED_BACKOFF_MS = [100, 1_000] as const
 const BACKOFF_MS = [10, 1_000] as const
 /** Interval of the deadline check. One timer for all items, because timers per call cost CPU. */
 const TICK_MS = 20
@@ -57,7 +57,7 @@ interface BatchLimits {
 }
 
 /** Items of an account that is locked or whose row was lost. They wait without holding up the others. */
-interface DelayedItems<Item, Result> {
+interface DeferredItems<Item, Result> {
   entries: Queued<Item, Result>[]
   backoff_ms: number
   due_ms: number
@@ -76,8 +76,8 @@ export class BatchQueue<Item, Result> {
   readonly #cap: (waiting: number) => number
   readonly #waiting = new FairQueue<Item, Result>()
   /** The current batch, until every item of it is done or waits again. */
-  #working: readonly Queued<Item, Result>[] = []
-  readonly #asides = new Map<string, DelayedItems<Item, Result>>()
+  #in_progress: readonly Queued<Item, Result>[] = []
+  readonly #deferred = new Map<string, DeferredItems<Item, Result>>()
   #running = false
   #stopped = false
   #backoff_ms = 0
@@ -98,8 +98,8 @@ export class BatchQueue<Item, Result> {
 
   get depth(): number {
     let depth = this.#waiting.size
-    if (this.#asides.size === 0) return depth
-    for (const { entries } of this.#asides.values()) depth += entries.length
+    if (this.#deferred.size === 0) return depth
+    for (const { entries } of this.#deferred.values()) depth += entries.length
     return depth
   }
 
@@ -116,35 +116,38 @@ export class BatchQueue<Item, Result> {
   ): Queued<Item, Result> {
     if (this.#stopped) throw new Withdrawn()
     const entry = new Queued(item, this.#work.accountOf(item), until_ms, doubtful, waiter)
-    const aside = this.#asides.get(entry.account)
-    if (this.#limit < Number.POSITIVE_INFINITY) this.#checkRoom(entry, aside)
-    if (aside === undefined) this.#waiting.add(entry)
-    else aside.entries.push(entry)
+    const deferred = this.#deferred.get(entry.account)
+    if (this.#limit < Number.POSITIVE_INFINITY) this.#checkCapacity(entry, deferred)
+    if (deferred === undefined) this.#waiting.add(entry)
+    else deferred.entries.push(entry)
     if (until_ms < Number.POSITIVE_INFINITY) this.#tick ??= setTimeout(this.#withdrawOverdue, TICK_MS)
     if (!this.#running) void this.#run()
     return entry
   }
 
-  #checkRoom({ account, added_ms }: Queued<Item, Result>, aside: DelayedItems<Item, Result> | undefined) {
+  #checkCapacity(
+    { account, added_ms }: Queued<Item, Result>,
+    deferred: DeferredItems<Item, Result> | undefined,
+  ) {
     const { depth } = this
     const free = this.#limit - depth
     const has_share =
       !isWithinShare(depth, free) &&
-      !isWithinShare(aside?.entries.length ?? this.#waiting.sizeOf(account), free)
+      !isWithinShare(deferred?.entries.length ?? this.#waiting.sizeOf(account), free)
     if (has_share) throw new LedgerBusy()
     const waited_ms = this.#waiting.waited_ms(account, added_ms)
     if (waited_ms > BEHIND_MS) throw new LedgerUnavailable("the database is behind")
   }
 
   /** Adds an item that is withdrawn after `within_ms`. Resolves with its result. */
-  async ask(item: Item, within_ms: number): Promise<Result> {
+  async submit(item: Item, within_ms: number): Promise<Result> {
     return this.add(item, performance.now() + within_ms).outcome
   }
 
   /** The same for a caller, who gets `LedgerUnavailable` for an item that was withdrawn. */
-  async answer(item: Item, within_ms: number): Promise<Result> {
+  async submitForCaller(item: Item, within_ms: number): Promise<Result> {
     try {
-      return await this.ask(item, within_ms)
+      return await this.submit(item, within_ms)
     } catch (error) {
       throw error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
     }
@@ -155,30 +158,30 @@ export class BatchQueue<Item, Result> {
     this.#stopped = true
     clearTimeout(this.#wake)
     clearTimeout(this.#tick)
-    for (const entry of this.#queued()) entry.reject(new Withdrawn(entry.setback))
+    for (const entry of this.#queued()) entry.reject(new Withdrawn(entry.last_error))
     this.#waiting.clear()
-    this.#asides.clear()
+    this.#deferred.clear()
   }
 
   *#queued(): Generator<Queued<Item, Result>> {
     yield* this.#waiting.entries()
-    for (const { entries } of this.#asides.values()) yield* entries
+    for (const { entries } of this.#deferred.values()) yield* entries
   }
 
   readonly #withdrawOverdue = (): void => {
     const now_ms = performance.now()
     let has_deadlines = false
     let withdrawn = 0
-    for (const entry of [...this.#working, ...this.#queued()]) {
+    for (const entry of [...this.#in_progress, ...this.#queued()]) {
       if (entry.done) continue
       if (entry.until_ms <= now_ms) {
-        entry.reject(new Withdrawn(entry.setback))
+        entry.reject(new Withdrawn(entry.last_error))
         withdrawn += 1
       } else has_deadlines ||= entry.until_ms < Number.POSITIVE_INFINITY
     }
     if (withdrawn > 0) {
       this.#waiting.removeDone()
-      for (const aside of this.#asides.values()) aside.entries = aside.entries.filter(isLive)
+      for (const deferred of this.#deferred.values()) deferred.entries = deferred.entries.filter(isLive)
     }
     this.#tick = has_deadlines ? setTimeout(this.#withdrawOverdue, TICK_MS) : undefined
   }
@@ -190,11 +193,11 @@ export class BatchQueue<Item, Result> {
     while (!this.#stopped) {
       const now_ms = performance.now()
       if (now_ms < this.#not_before_ms) break
-      const account = this.#dueAside(now_ms)
+      const account = this.#dueDeferred(now_ms)
       if (account === null && this.#waiting.size === 0) break
-      if (account !== null) await this.#tryAside(account)
+      if (account !== null) await this.#retryDeferred(account)
       await this.#attempt(this.#waiting.take(this.#cap(this.#waiting.size)), LOCK_MS)
-      this.#working = []
+      this.#in_progress = []
       await nextTurn()
     }
     this.#running = false
@@ -205,7 +208,7 @@ export class BatchQueue<Item, Result> {
   #sleep(): void {
     if (this.#stopped) return
     let wake_ms = this.#waiting.size > 0 ? this.#not_before_ms : Number.POSITIVE_INFINITY
-    for (const { due_ms } of this.#asides.values())
+    for (const { due_ms } of this.#deferred.values())
       wake_ms = Math.min(wake_ms, Math.max(due_ms, this.#not_before_ms))
     if (wake_ms === Number.POSITIVE_INFINITY) return
     this.#wake = setTimeout(() => void this.#run(), Math.max(0, wake_ms - performance.now()) + 1)
@@ -216,7 +219,7 @@ export class BatchQueue<Item, Result> {
     const batch = taken.filter(isLive)
     if (batch.length === 0) return
     if (performance.now() < this.#not_before_ms) return this.#putBack(batch)
-    if (this.#working.length === 0) this.#working = batch
+    if (this.#in_progress.length === 0) this.#in_progress = batch
     for (const entry of batch) entry.sent = true
     const items = batch.map((entry) => entry.item)
     let results: readonly Result[]
@@ -232,26 +235,26 @@ export class BatchQueue<Item, Result> {
       if (this.#work.isDelayed?.(result) === true) delayed.push(entry)
       else entry.resolve(result)
     }
-    if (delayed.length > 0) this.#delay(delayed)
+    if (delayed.length > 0) this.#deferDelayed(delayed)
   }
 
-  #delay(batch: readonly Queued<Item, Result>[]): void {
-    for (const entry of batch) this.#failed(entry, new Delayed())
+  #deferDelayed(batch: readonly Queued<Item, Result>[]): void {
+    for (const entry of batch) this.#recordFailure(entry, new Delayed())
     for (const [account, entries] of Map.groupBy(batch, (entry) => entry.account))
-      this.#setAside(account, entries)
+      this.#defer(account, entries)
   }
 
-  #failed(entry: Queued<Item, Result>, error: unknown): void {
+  #recordFailure(entry: Queued<Item, Result>, error: unknown): void {
     entry.sent = false
-    entry.setback = error
-    if (entry.attempts++ === 0) this.#work.onSetback?.(entry.item)
+    entry.last_error = error
+    if (entry.attempts++ === 0) this.#work.onFirstFailure?.(entry.item)
   }
 
   async #recover(batch: readonly Queued<Item, Result>[], error: unknown): Promise<void> {
     const kind = kindOf(error)
     for (const entry of batch) {
       entry.doubtful ||= kind === "unknown"
-      this.#failed(entry, error)
+      this.#recordFailure(entry, error)
     }
     if (kind === "refused") await this.#isolate(batch, error)
     else if (kind === "locked" || kind === "incomplete") await this.#separate(batch)
@@ -267,21 +270,23 @@ export class BatchQueue<Item, Result> {
     await this.#attempt(batch.slice(half), LOCK_MS)
   }
 
-  /** Runs the batch account by account. The account that blocks is set aside, the others are done. */
+  /** Runs the batch account by account. The account that blocks is deferred, the others are done. */
   async #separate(batch: readonly Queued<Item, Result>[]): Promise<void> {
     const accounts = Map.groupBy(batch, (entry) => entry.account)
     for (const [account, entries] of accounts) {
-      if (accounts.size === 1) this.#setAside(account, entries)
+      if (accounts.size === 1) this.#defer(account, entries)
       else await this.#attempt(entries, LOCK_ALONE_MS)
     }
   }
 
-  #setAside(account: string, entries: readonly Queued<Item, Result>[]): void {
-    const aside = this.#asides.get(account)
+  #defer(account: string, entries: readonly Queued<Item, Result>[]): void {
+    const deferred = this.#deferred.get(account)
     const backoff_ms =
-      aside === undefined ? ASIDE_BACKOFF_MS[0] : Math.min(aside.backoff_ms * 2, ASIDE_BACKOFF_MS[1])
-    const behind = aside?.entries ?? this.#waiting.remove(account)
-    this.#asides.set(account, {
+      deferred === undefined
+        ? DEFERRED_BACKOFF_MS[0]
+        : Math.min(deferred.backoff_ms * 2, DEFERRED_BACKOFF_MS[1])
+    const behind = deferred?.entries ?? this.#waiting.remove(account)
+    this.#deferred.set(account, {
       entries: [...entries, ...behind].filter(isLive),
       backoff_ms,
       due_ms: performance.now() + backoff_ms,
@@ -289,22 +294,22 @@ export class BatchQueue<Item, Result> {
     if (this.#stopped) this.stop()
   }
 
-  #dueAside(now_ms: number): string | null {
-    for (const [account, { due_ms }] of this.#asides) if (due_ms <= now_ms) return account
+  #dueDeferred(now_ms: number): string | null {
+    for (const [account, { due_ms }] of this.#deferred) if (due_ms <= now_ms) return account
     return null
   }
 
-  /** One batch of an account that was set aside. When it succeeds, the rest of its items return to the queue. */
-  async #tryAside(account: string): Promise<void> {
-    const aside = this.#asides.get(account)
-    if (aside === undefined) return
-    aside.due_ms = Number.POSITIVE_INFINITY
-    const batch = takeAlike(aside.entries, this.#cap(aside.entries.length))
+  /** One batch of an account that was deferred. When it succeeds, the rest of its items return to the queue. */
+  async #retryDeferred(account: string): Promise<void> {
+    const deferred = this.#deferred.get(account)
+    if (deferred === undefined) return
+    deferred.due_ms = Number.POSITIVE_INFINITY
+    const batch = takeAlike(deferred.entries, this.#cap(deferred.entries.length))
     await this.#attempt(batch, LOCK_ALONE_MS)
-    this.#working = []
-    if (aside !== this.#asides.get(account)) return
-    this.#asides.delete(account)
-    this.#waiting.putBack(aside.entries)
+    this.#in_progress = []
+    if (deferred !== this.#deferred.get(account)) return
+    this.#deferred.delete(account)
+    this.#waiting.putBack(deferred.entries)
   }
 
   /** Puts all items back in their order, because the database did not answer. */

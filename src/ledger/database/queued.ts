@@ -25,7 +25,7 @@ export class Queued<Item, Result> {
   doubtful: boolean
   done = false
   attempts = 0
-  setback: unknown
+  last_error: unknown
   #waiter: Waiter<Item, Result> | null
 
   constructor(

@@ -126,8 +126,8 @@ export async function holdBatch(
   const hold = async (form: Form, run: (holds: readonly Hold[]) => Promise<DoneAccounts>) => {
     const holds = planned.filter((one) => one.form === form)
     if (holds.length === 0) return
-    const done = await run(holds.map(({ sold }) => sold))
-    for (const one of holds) if (done.has(one.hold.account_id)) held.set(one.hold, heldAs(one))
+    const done = await run(holds.map(({ priced }) => priced))
+    for (const one of holds) if (done.has(one.hold.account_id)) held.set(one.hold, heldResult(one))
   }
   try {
     await hold("lean", (holds) => heldAccounts(connection, gateway_id, holds, lock_ms))
@@ -157,15 +157,19 @@ type Form = "lean" | "limited" | "exact"
 interface PlannedHold {
   readonly hold: Hold
   /** The hold at the price multiplier that is known. */
-  readonly sold: Hold
+  readonly priced: Hold
   readonly form: Form
 }
 
 /** Decided once, because another batch may change `known` while this one waits. */
 function planHold(hold: Hold, known: KnownAccount | undefined): PlannedHold {
-  const sold = known === undefined ? hold : atMultiplier(hold, known.price_multiplier_bp)
-  if (hold.idempotency !== null || known?.is_rated === true) return { hold, sold, form: "exact" }
-  return { hold, sold, form: hold.is_limited === true || known?.is_limited === true ? "limited" : "lean" }
+  const priced = known === undefined ? hold : atMultiplier(hold, known.price_multiplier_bp)
+  if (hold.idempotency !== null || known?.is_rated === true) return { hold, priced, form: "exact" }
+  return {
+    hold,
+    priced,
+    form: hold.is_limited === true || known?.is_limited === true ? "limited" : "lean",
+  }
 }
 
 /** The price multiplier of an account, whether it is limited, and whether it has budgets per minute, which only the exact statement counts. */
@@ -206,7 +210,7 @@ function remember(known: KnownAccounts, account_id: string, held: HoldAttempt): 
 
 const HELD: HoldAttempt = { outcome: "held" }
 
-function heldAs({ sold: { price_multiplier_bp }, form }: PlannedHold): HoldAttempt {
+function heldResult({ priced: { price_multiplier_bp }, form }: PlannedHold): HoldAttempt {
   if (form === "lean" && price_multiplier_bp === undefined) return HELD
   return {
     outcome: "held",

@@ -81,12 +81,12 @@ export class KeptAnswers {
 
   /** Rejects if it is late. */
   async keep(answer: KeptAnswer): Promise<void> {
-    await this.#keeping.ask(answer, KEEP_MS)
+    await this.#keeping.submit(answer, KEEP_MS)
   }
 
   /** The body of the call's answer; null when none is kept. Rejects when there is no answer in time. */
   find(call_id: string): Promise<string | null> {
-    return this.#finding.ask(call_id, FIND_MS)
+    return this.#finding.submit(call_id, FIND_MS)
   }
 
   stop(): void {

@@ -16,7 +16,7 @@ export interface LeaseTimes {
 const until = sql`now() + $3::int * interval '1 millisecond'`
 const ledgerTime = sql`extract(epoch FROM now())::float8 * 1000 AS now_ms`
 
-const take = statement(
+const acquire = statement(
   "lease",
   sql`
 WITH taken AS (
@@ -50,7 +50,7 @@ export function openHolds(gateway_id: SQL, floor_id: SQL): SQL {
 export const nothingOpen = sql`NOT EXISTS (SELECT FROM ${openHolds(sql`${g.id}`, sql`${g.floor_id}`)})`
 
 /** Marks a gateway that has no open hold, so that no sweeper reads it. If the ledger disagrees, the lease lapses instead. */
-const giveBack = statement(
+const release = statement(
   "lease",
   sql`
 UPDATE ${gateways} ${g} SET (${names(gateways.dead_at, gateways.swept_at)}) = (now(), now())
@@ -69,7 +69,7 @@ export class Lease {
   /** The database's time of the last renewal, and of the first renewal since the last gap. */
   #renewed_at = Number.NEGATIVE_INFINITY
   #unbroken_since = Number.NEGATIVE_INFINITY
-  #succession: Promise<void> | null = null
+  #reacquiring: Promise<void> | null = null
 
   constructor(connection: DatabaseConnection, times: LeaseTimes) {
     this.#connection = connection
@@ -90,44 +90,44 @@ export class Lease {
   }
 
   /** Part of the lease that is left, at least, while renewals have no gap. */
-  get fresh_ms(): number {
+  get min_remaining_ms(): number {
     return this.#times.expire_ms / 2
   }
 
-  async take(floor_id: string): Promise<void> {
-    const now_ms = await this.#run(take, this.#id, floor_id)
+  async acquire(floor_id: string): Promise<void> {
+    const now_ms = await this.#run(acquire, this.#id, floor_id)
     if (now_ms === null) throw new Error("a gateway's row was neither inserted nor there")
-    this.#note(now_ms)
+    this.#recordRenewal(now_ms)
   }
 
   /** Renews the lease. If this gateway was declared dead, continues under a new row. */
   async renew(floor_id: string): Promise<void> {
     const id = this.#id
     const now_ms = await this.#run(renew, id, floor_id)
-    if (now_ms === null) await this.succeed(id, floor_id)
-    else this.#note(now_ms)
+    if (now_ms === null) await this.reacquire(id, floor_id)
+    else this.#recordRenewal(now_ms)
   }
 
   /** Continues under a new row, if `dead_id` is still the row of this process. Concurrent callers get the same row. */
-  async succeed(dead_id: string, floor_id: string): Promise<void> {
+  async reacquire(dead_id: string, floor_id: string): Promise<void> {
     if (dead_id !== this.#id) return
-    this.#succession ??= this.#succeed(floor_id).finally(() => {
-      this.#succession = null
+    this.#reacquiring ??= this.#acquireNew(floor_id).finally(() => {
+      this.#reacquiring = null
     })
-    await this.#succession
+    await this.#reacquiring
   }
 
   /** Ends the lease of a process that has no open holds, and none on the way. */
-  async giveBack(): Promise<void> {
-    await this.#connection.run(giveBack, [this.#id], STATEMENT_MS)
+  async release(): Promise<void> {
+    await this.#connection.run(release, [this.#id], STATEMENT_MS)
   }
 
-  async #succeed(floor_id: string): Promise<void> {
+  async #acquireNew(floor_id: string): Promise<void> {
     const id = nextId()
-    const now_ms = await this.#run(take, id, floor_id)
+    const now_ms = await this.#run(acquire, id, floor_id)
     if (now_ms === null) throw new Error("a gateway's row was neither inserted nor there")
     this.#id = id
-    this.#note(now_ms)
+    this.#recordRenewal(now_ms)
   }
 
   /** The ledger's time, to which ids are aligned; null if no row was taken or renewed. */
@@ -142,9 +142,10 @@ export class Lease {
     return now_ms
   }
 
-  #note(now_ms: number): void {
+  #recordRenewal(now_ms: number): void {
     const passed_ms = now_ms - this.#renewed_at
-    if (passed_ms < 0 || passed_ms > this.#times.expire_ms - this.fresh_ms) this.#unbroken_since = now_ms
+    if (passed_ms < 0 || passed_ms > this.#times.expire_ms - this.min_remaining_ms)
+      this.#unbroken_since = now_ms
     this.#renewed_at = now_ms
   }
 }

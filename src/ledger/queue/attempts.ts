@@ -9,8 +9,8 @@ import type { LedgerLog } from "../events.ts"
 import { h } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds } from "../schema/tables.ts"
+import { PendingWrites, RecentWrites } from "./pending-writes.ts"
 import { type Spool, spoolKey } from "./spool.ts"
-import { Recent, Writing } from "./writing.ts"
 
 /** Deadline of one statement. It is then retried. */
 const STATEMENT_MS = 5_000
@@ -76,8 +76,8 @@ export class AttemptQueue {
   readonly #queue: BatchQueue<QueuedAttempts, boolean>
   readonly #spool: Spool
   readonly #log: LedgerLog
-  readonly #writing = new Writing<QueuedAttempts>((item) => this.#keep(item))
-  readonly #recent = new Recent<AttemptEntry>()
+  readonly #pending = new PendingWrites<QueuedAttempts>((item) => this.#keep(item))
+  readonly #recent = new RecentWrites<AttemptEntry>()
   /** Attempts whose hold the database has lost. The end of their call writes it again (D73). */
   #unheld: AttemptEntry[] = []
 
@@ -91,19 +91,19 @@ export class AttemptQueue {
           runner,
           items.map(({ attempt }) => attempt),
         ),
-      onSetback: (item) => this.#keep(item),
+      onFirstFailure: (item) => this.#keep(item),
     })
   }
 
-  written(): Promise<void> {
-    return this.#writing.done()
+  drained(): Promise<void> {
+    return this.#pending.drained()
   }
 
   /** Resolves once the attempt is in the ledger, or is in the spool and cannot be written now. */
   write(attempt: AttemptEntry, origin: Origin = "call"): Promise<AttemptOutcome> {
     return new Promise((resolve) => {
       const item: QueuedAttempts = { attempt, origin, since_ms: performance.now(), resolve }
-      this.#writing.add(item)
+      this.#pending.add(item)
       try {
         this.#queue.add(item, Number.POSITIVE_INFINITY, false, {
           resolve: (_, is_held) => this.#done(item, is_held),
@@ -126,14 +126,14 @@ export class AttemptQueue {
 
   stop(): void {
     this.#queue.stop()
-    this.#writing.stop()
+    this.#pending.stop()
   }
 
   #done(item: QueuedAttempts, is_held: boolean): void {
     const { attempt } = item
     if (is_held) {
       if (item.origin !== "memory") this.#recent.add(attempt)
-      this.#spool.done(spoolKey(item))
+      this.#spool.delete(spoolKey(item))
       this.#finish(item, "applied")
       return
     }
@@ -158,10 +158,10 @@ export class AttemptQueue {
 
   #finish(item: QueuedAttempts, written: AttemptOutcome): void {
     item.resolve(written)
-    this.#writing.delete(item)
+    this.#pending.delete(item)
   }
 
   #keep({ attempt, origin }: QueuedAttempts): void {
-    if (origin !== "spool") this.#spool.keep({ attempt })
+    if (origin !== "spool") this.#spool.add({ attempt })
   }
 }

@@ -8,8 +8,8 @@ import { endBatch } from "../money/end.ts"
 import type { EndResult } from "../money/end-exact.ts"
 import { restoreBatch } from "../money/restore.ts"
 import type { Outstanding } from "./outstanding.ts"
+import { PendingWrites, RecentWrites } from "./pending-writes.ts"
 import type { Spool, SpooledEnd } from "./spool.ts"
-import { Recent, Writing } from "./writing.ts"
 
 interface QueuedEnd extends SpooledEnd {
   /** True for an end from a file of the spool. */
@@ -32,12 +32,12 @@ export class EndQueue {
   readonly #spool: Spool
   readonly #on: LedgerEvents
   readonly #log: LedgerLog
-  readonly #writing = new Writing<QueuedEnd>((item) => this.#keep(item))
-  readonly #recent = new Recent<SpooledEnd>()
+  readonly #pending = new PendingWrites<QueuedEnd>((item) => this.#spoolEnd(item))
+  readonly #recent = new RecentWrites<SpooledEnd>()
   /** Ends without a hold, by call id: this process cannot write them (D13). */
   readonly #unheld = new Map<string, SpooledEnd>()
   readonly #waiter: Waiter<QueuedEnd, EndResult> = {
-    resolve: ({ item }, ended) => this.#ended(item, ended),
+    resolve: ({ item }, ended) => this.#handleResult(item, ended),
     reject: ({ item }, error) => this.#failed(item, error),
   }
 
@@ -57,7 +57,7 @@ export class EndQueue {
     this.#log = log
     this.#ends = new BatchQueue<QueuedEnd, EndResult>(
       connection,
-      { accountOf: (item) => item.account_id, run: endBatch, onSetback: (item) => this.#keep(item) },
+      { accountOf: (item) => item.account_id, run: endBatch, onFirstFailure: (item) => this.#spoolEnd(item) },
       { cap: capFor(outstanding) },
     )
     this.#restores = new BatchQueue(restores, {
@@ -93,8 +93,8 @@ export class EndQueue {
     }
   }
 
-  written(): Promise<void> {
-    return this.#writing.done()
+  drained(): Promise<void> {
+    return this.#pending.drained()
   }
 
   /** Resolves once the end is in the ledger, or is in the spool and cannot be written by this process. */
@@ -105,7 +105,7 @@ export class EndQueue {
 
   /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */
   spooled(id: string): Promise<void> {
-    if (!this.#spool.keeps(id)) this.#writing.keepOverdue()
+    if (!this.#spool.has(id)) this.#pending.reportOverdue()
     return this.#spool.synced(id)
   }
 
@@ -117,7 +117,7 @@ export class EndQueue {
   stop(): void {
     this.#ends.stop()
     this.#restores.stop()
-    this.#writing.stop()
+    this.#pending.stop()
   }
 
   #write(
@@ -136,11 +136,11 @@ export class EndQueue {
       is_restored: false,
       resolve,
     }
-    this.#writing.add(item)
-    this.#ask(item)
+    this.#pending.add(item)
+    this.#enqueue(item)
   }
 
-  #ask(item: QueuedEnd): void {
+  #enqueue(item: QueuedEnd): void {
     try {
       this.#ends.add(item, Number.POSITIVE_INFINITY, false, this.#waiter)
     } catch (error) {
@@ -148,15 +148,15 @@ export class EndQueue {
     }
   }
 
-  #ended(item: QueuedEnd, ended: EndResult): void {
+  #handleResult(item: QueuedEnd, ended: EndResult): void {
     if (ended === "conflict" || ended === "delayed") {
       // The snapshot of the next statement has the row that this one conflicted with.
-      this.#ask(item)
+      this.#enqueue(item)
       return
     }
     const { account_id, end, hold } = item
     if (ended === "none") {
-      this.#keep(item)
+      this.#spoolEnd(item)
       if (hold !== null && !item.is_restored) {
         void this.#restore(item, hold)
         return
@@ -166,7 +166,7 @@ export class EndQueue {
       this.#unheld.delete(end.id)
       if (ended === "applied") this.#recent.add(item)
       else this.#on.endIgnored?.()
-      this.#spool.done(end.id)
+      this.#spool.delete(end.id)
     }
     this.#finish(item, ended)
   }
@@ -176,14 +176,14 @@ export class EndQueue {
     item.is_restored = true
     try {
       await this.#restores.add(hold).outcome
-      this.#ask(item)
+      this.#enqueue(item)
     } catch (error) {
       this.#failed(item, error)
     }
   }
 
   #failed(item: QueuedEnd, error: unknown): void {
-    this.#keep(item)
+    this.#spoolEnd(item)
     if (error instanceof Withdrawn) {
       this.#finish(item, "unwritten")
       return
@@ -199,7 +199,7 @@ export class EndQueue {
     if (!item.on_disk) this.#close(item.end.id, written)
     item.resolve?.(written)
     item.resolve = null
-    this.#writing.delete(item)
+    this.#pending.delete(item)
   }
 
   /** Removes the hold of this process' call, or keeps it if the end could not be written. */
@@ -209,7 +209,7 @@ export class EndQueue {
     if (written === "applied" || written === "closed") this.#outstanding.delete(id)
   }
 
-  #keep({ account_id, end, hold, on_disk }: QueuedEnd): void {
-    if (!on_disk && this.#spool.keep({ account_id, end, hold })) this.#on.spooled?.()
+  #spoolEnd({ account_id, end, hold, on_disk }: QueuedEnd): void {
+    if (!on_disk && this.#spool.add({ account_id, end, hold })) this.#on.spooled?.()
   }
 }

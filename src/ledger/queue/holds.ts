@@ -23,7 +23,7 @@ interface HoldRequest {
   /** True if a statement without an answer may have made the hold, or may still make it. */
   uncertain: boolean
   /** True once it was tried again because it did not fit. */
-  is_again: boolean
+  is_retry: boolean
 }
 
 export class HoldQueue {
@@ -39,7 +39,7 @@ export class HoldQueue {
   readonly #waiter: Waiter<HoldRequest, HoldAttempt> = {
     resolve: ({ item, uncertain }, held) => {
       item.uncertain = uncertain
-      this.#answered(item, held)
+      this.#handleResult(item, held)
     },
     reject: ({ item, uncertain }, error) => {
       item.uncertain = uncertain
@@ -64,8 +64,8 @@ export class HoldQueue {
       connection,
       {
         accountOf: ({ hold }) => hold.account_id,
-        run: (runner, askings, lock_ms) => {
-          const holds = askings.map(({ hold }) => hold)
+        run: (runner, requests, lock_ms) => {
+          const holds = requests.map(({ hold }) => hold)
           return holdBatch(runner, lease.gateway_id, holds, lock_ms, this.#known)
         },
         isDelayed: ({ outcome }) => outcome === "delayed",
@@ -98,7 +98,7 @@ export class HoldQueue {
       }
       this.#outstanding.add(hold)
       const until_ms = performance.now() + ANSWER_MS
-      this.#enqueue({ hold, until_ms, resolve, reject, uncertain: false, is_again: false })
+      this.#enqueue({ hold, until_ms, resolve, reject, uncertain: false, is_retry: false })
     })
   }
 
@@ -121,11 +121,11 @@ export class HoldQueue {
    * snapshot tells a hold that met itself from one that lacks money (D46), and from one whose `Idempotency-Key` another call
    * has just taken (D43).
    */
-  #answered(request: HoldRequest, result: HoldAttempt): void {
+  #handleResult(request: HoldRequest, result: HoldAttempt): void {
     switch (result.outcome) {
       case "held":
         this.#used.note(request.hold.key_id)
-        this.#made(request.hold, result)
+        this.#recordHold(request.hold, result)
         request.resolve(result)
         return
       case "conflict":
@@ -133,7 +133,7 @@ export class HoldQueue {
         this.#enqueue(request)
         return
       case "gateway_dead":
-        void this.#succeed(result.gateway_id, request.until_ms).then(() => this.#enqueue(request))
+        void this.#reacquireLease(result.gateway_id, request.until_ms).then(() => this.#enqueue(request))
         return
       case "closed":
         this.#fail(request, new LedgerUnavailable("the id of the call is closed"))
@@ -144,8 +144,8 @@ export class HoldQueue {
       case "insufficient_balance":
       case "spending_limit_reached":
       case "budget_reached":
-        if (request.is_again || (!request.uncertain && request.hold.idempotency === null)) break
-        request.is_again = true
+        if (request.is_retry || (!request.uncertain && request.hold.idempotency === null)) break
+        request.is_retry = true
         this.#enqueue(request)
         return
       case "idempotency_key_used":
@@ -155,12 +155,12 @@ export class HoldQueue {
         this.#fail(request, new LedgerUnavailable("the call before is being closed"))
         return
     }
-    this.#drop(request)
+    this.#discard(request)
     request.resolve(result)
   }
 
   /** Records the amount that the end will free, and which statements can write that end. */
-  #made(
+  #recordHold(
     hold: Hold,
     { price_multiplier_bp, is_limited, rates }: Extract<HoldAttempt, { readonly outcome: "held" }>,
   ): void {
@@ -173,23 +173,23 @@ export class HoldQueue {
   }
 
   #fail(request: HoldRequest, error: unknown): void {
-    this.#drop(request)
+    this.#discard(request)
     request.reject(failureOf(error))
   }
 
   /** Takes a new gateway row, and tries the hold again: nothing can be held under the row of a dead gateway (D35). */
-  async #succeed(dead_id: string, until_ms: number): Promise<void> {
+  async #reacquireLease(dead_id: string, until_ms: number): Promise<void> {
     const overdue = Promise.withResolvers<void>()
     const timer = setTimeout(overdue.resolve, until_ms - performance.now())
     await Promise.race([
-      this.#lease.succeed(dead_id, this.#outstanding.floor).catch(() => {}),
+      this.#lease.reacquire(dead_id, this.#outstanding.floor).catch(() => {}),
       overdue.promise,
     ])
     clearTimeout(timer)
   }
 
   /** Forgets a hold that was not made, or closes its id if it may have been made. */
-  #drop({ hold, uncertain }: HoldRequest): void {
+  #discard({ hold, uncertain }: HoldRequest): void {
     if (!uncertain) {
       this.#outstanding.delete(hold.id)
       return

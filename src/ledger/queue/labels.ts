@@ -156,7 +156,7 @@ export class LabelQueue {
   }
 
   async #read(labelled: Labelled): Promise<Labels> {
-    const answered = await this.#queue.answer(labelled, ANSWER_MS)
+    const answered = await this.#queue.submitForCaller(labelled, ANSWER_MS)
     if (answered === null) throw new LedgerUnavailable("the labels of the call could not be written")
     if (answered.is_replaced) this.#onReplaced()
     return answered.labels

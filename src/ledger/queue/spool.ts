@@ -145,7 +145,7 @@ export class Spool {
   readonly #folder: string
   readonly #gateway_id: string
   readonly #log: LedgerLog
-  readonly #kept = new Map<string, SpooledEntry>()
+  readonly #entries = new Map<string, SpooledEntry>()
   /** Keys of entries that are not on the disk yet. */
   readonly #unwritten = new Set<string>()
   /** Callers that wait for an end to be on the disk. */
@@ -162,24 +162,24 @@ export class Spool {
 
   /** Entries of this process that are spooled and not in the ledger yet. */
   get depth(): number {
-    return this.#kept.size
+    return this.#entries.size
   }
 
-  /** Keeps an entry until it is done. True if it was not kept already. */
-  keep(spooled: SpooledEntry): boolean {
+  /** Adds an entry until it is deleted. True if it was not there already. */
+  add(spooled: SpooledEntry): boolean {
     const key = spoolKey(spooled)
-    if (this.#kept.has(key)) return false
-    this.#kept.set(key, spooled)
+    if (this.#entries.has(key)) return false
+    this.#entries.set(key, spooled)
     this.#unwritten.add(key)
     this.#writing ??= this.#write()
     return true
   }
 
-  keeps(id: string): boolean {
-    return this.#kept.has(id)
+  has(id: string): boolean {
+    return this.#entries.has(id)
   }
 
-  /** Resolves when a kept end is on the disk, the disk has refused it, or it is done. Call once for each end. */
+  /** Resolves when an added end is on the disk, the disk has refused it, or it is deleted. Call once for each end. */
   synced(id: string): Promise<void> {
     if (!this.#unwritten.has(id)) return Promise.resolve()
     return new Promise((resolve) => {
@@ -196,11 +196,11 @@ export class Spool {
   }
 
   /** Forgets an entry that is in the ledger. */
-  done(key: string): void {
-    if (!this.#kept.delete(key)) return
+  delete(key: string): void {
+    if (!this.#entries.delete(key)) return
     this.#unwritten.delete(key)
     this.#notify([key])
-    if (this.#kept.size === 0 && this.#written) this.#writing ??= this.#write()
+    if (this.#entries.size === 0 && this.#written) this.#writing ??= this.#write()
   }
 
   /**
@@ -248,7 +248,7 @@ export class Spool {
   async #write(): Promise<void> {
     try {
       // Lines that come while the file is being removed are written before this ends.
-      while (this.#unwritten.size > 0 || (this.#kept.size === 0 && this.#written)) {
+      while (this.#unwritten.size > 0 || (this.#entries.size === 0 && this.#written)) {
         if (this.#unwritten.size > 0) await this.#append()
         else {
           this.#written = false
@@ -271,7 +271,7 @@ export class Spool {
   async #append(): Promise<void> {
     try {
       await makeFolder(this.#folder)
-      const entries = [...this.#unwritten].flatMap((key) => this.#kept.get(key) ?? [])
+      const entries = [...this.#unwritten].flatMap((key) => this.#entries.get(key) ?? [])
       const keys = entries.map(spoolKey)
       // Starts with a line break, because the last write may have been cut in the middle of a line.
       const text = `${this.#failing ? "\n" : ""}${entries.map(lineOf).join("")}`

@@ -146,7 +146,7 @@ export class Standings {
 
   /** Reads a standing in a batch with the others that wait. */
   async read(key_hash: string): Promise<Standing | null> {
-    const standing = await this.#queue.answer(key_hash, ANSWER_MS)
+    const standing = await this.#queue.submitForCaller(key_hash, ANSWER_MS)
     if (standing === "moving") throw new AccountMoving()
     if (standing === "delayed") throw new Error("a delayed standing was not asked again")
     if (standing === null) return null

@@ -116,7 +116,7 @@ export class Sweeper {
   }
 
   async #declareDead(): Promise<void> {
-    const { gateway_id, fresh_ms } = this.#lease
+    const { gateway_id, min_remaining_ms: fresh_ms } = this.#lease
     for (;;) {
       const declared = await this.#query(declareDead, gateway_id, String(Math.round(fresh_ms)))
       if (declared.length === 0) return
@@ -135,7 +135,7 @@ export class Sweeper {
   }
 
   async #expire(orphans: readonly Orphan[]): Promise<void> {
-    const results = await Promise.allSettled(orphans.map((orphan) => this.#expiries.ask(orphan, PAGE_MS)))
+    const results = await Promise.allSettled(orphans.map((orphan) => this.#expiries.submit(orphan, PAGE_MS)))
     const count = results.filter((result) => result.status === "fulfilled" && result.value).length
     if (count > 0) this.#onExpired(count)
   }

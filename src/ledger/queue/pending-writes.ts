@@ -9,20 +9,20 @@ const RECENT_MS = 10_000
 const RECENT_LIMIT = 16_384
 
 /** Items that are not in the ledger yet, in the order in which they came. */
-export class Writing<Item extends { readonly since_ms: number }> {
+export class PendingWrites<Item extends { readonly since_ms: number }> {
   readonly #items = new Set<Item>()
-  readonly #keep: (item: Item) => void
+  readonly #onOverdue: (item: Item) => void
   #idle: (() => void)[] = []
   #tick: Timer | undefined
 
-  /** `keep` is told of each item that takes too long, again and again. */
-  constructor(keep: (item: Item) => void) {
-    this.#keep = keep
+  /** `onOverdue` receives each item that takes too long, again and again. */
+  constructor(onOverdue: (item: Item) => void) {
+    this.#onOverdue = onOverdue
   }
 
   add(item: Item): void {
     this.#items.add(item)
-    this.#tick ??= setTimeout(this.keepOverdue, TICK_MS)
+    this.#tick ??= setTimeout(this.reportOverdue, TICK_MS)
   }
 
   delete(item: Item): void {
@@ -33,21 +33,21 @@ export class Writing<Item extends { readonly since_ms: number }> {
     for (const resolve of idle) resolve()
   }
 
-  done(): Promise<void> {
+  drained(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#items.size === 0) resolve()
       else this.#idle.push(resolve)
     })
   }
 
-  readonly keepOverdue = (): void => {
+  readonly reportOverdue = (): void => {
     clearTimeout(this.#tick)
     const before_ms = performance.now() - SPOOL_AFTER_MS
     for (const item of this.#items) {
       if (item.since_ms > before_ms) break
-      this.#keep(item)
+      this.#onOverdue(item)
     }
-    this.#tick = this.#items.size > 0 ? setTimeout(this.keepOverdue, TICK_MS) : undefined
+    this.#tick = this.#items.size > 0 ? setTimeout(this.reportOverdue, TICK_MS) : undefined
   }
 
   stop(): void {
@@ -56,7 +56,7 @@ export class Writing<Item extends { readonly since_ms: number }> {
 }
 
 /** Items that were written in the last 10 s at least, in case a failover has lost it (D73). */
-export class Recent<Item> {
+export class RecentWrites<Item> {
   #recent: Item[] = []
   #earlier: Item[] = []
   #since_ms = performance.now()
@@ -66,16 +66,16 @@ export class Recent<Item> {
   }
 
   add(item: Item): void {
-    if (this.#recent.length >= RECENT_LIMIT) this.#shift()
+    if (this.#recent.length >= RECENT_LIMIT) this.#rotate()
     this.#recent.push(item)
   }
 
   /** Forgets what was written long ago. Called while the database answers, because then it is not lost. */
   forgetEarlier(): void {
-    if (performance.now() - this.#since_ms >= RECENT_MS) this.#shift()
+    if (performance.now() - this.#since_ms >= RECENT_MS) this.#rotate()
   }
 
-  #shift(): void {
+  #rotate(): void {
     this.#earlier = this.#recent
     this.#recent = []
     this.#since_ms = performance.now()
