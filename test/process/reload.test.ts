@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -143,7 +143,7 @@ describe("SIGHUP reads the configuration again", () => {
   })
 })
 
-test("D82 a key file that changes is read again without a signal, by every worker; one that is gone keeps its last key", async () => {
+test.concurrent("D82 a key file that changes is read again without a signal, by every worker; one that is gone keeps its last key", async () => {
   const place = new Workplace()
   const provider = await startProvider()
   const fresh = await freshDatabase()
@@ -171,79 +171,64 @@ test("D82 a key file that changes is read again without a signal, by every worke
   expect(await tokens()).toEqual(new Set(["Bearer token-2"]))
   gateway.signal("SIGTERM")
   expect(await gateway.exited).toBe(0)
-  await place.clear()
-  await provider.stop()
-  await fresh.drop()
+  await place.clear(provider, fresh)
 })
 
-describe("D56 SIGHUP while the database is away", () => {
-  let place: Workplace
-  let provider: Provider
-  let fresh: FreshDatabase
-  let database: DatabaseProxy
-  beforeEach(async () => {
-    place = new Workplace()
-    provider = await startProvider()
-    fresh = await freshDatabase()
-    database = await DatabaseProxy.start(fresh.address)
-  })
-  afterEach(async () => {
-    await place.clear()
+/** How it is away, for which the next model is named. */
+const faults: readonly [string, (database: DatabaseProxy) => void, (database: DatabaseProxy) => void][] = [
+  ["refused", (database) => database.refuse(), (database) => database.admit()],
+  ["silent", (database) => database.stall(), (database) => database.heal()],
+]
+test.concurrent.each([1, 2])(
+  "D56 SIGHUP while the database is away with %i workers: the file is refused, the old one stays, and is read once the database is back",
+  async (workers) => {
+    const place = new Workplace()
+    const provider = await startProvider()
+    const fresh = await freshDatabase()
+    const database = await DatabaseProxy.start(fresh.address)
+    const config = (changes: object) => configFor(provider.url, { workers, lease: LONG_LEASE, ...changes })
+    place.configure(config({}))
+    const gateway = await place.start(databaseVariables(database.address))
+    const operator = operatorOf(gateway.url)
+    const { key } = await operator.account("1")
+    const listed = async () => {
+      const answers = await Promise.all(
+        Array.from({ length: 4 * workers }, () =>
+          fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } }),
+        ),
+      )
+      const lists: { data: { id: string }[] }[] = await Promise.all(
+        answers.map(async (answer) => JSON.parse(await answer.text())),
+      )
+      return new Set(lists.map(({ data }) => data.map(({ id }) => id).join()))
+    }
+    const reload = async (said: string) => {
+      const from = gateway.printed.length
+      gateway.signal("SIGHUP")
+      await gateway.prints(said, from)
+      return gateway.printed.slice(from)
+    }
+    const [model] = config({}).models as object[]
+    let present = CHAT
+    for (const [name, begin, end] of faults) {
+      place.configure(config({ models: [{ ...model, name }] }))
+      begin(database)
+      const said = await reload("the configuration was not reloaded: the previous one stays in use")
+      expect(said).toContain("cannot use the database")
+      end(database)
+      expect(
+        await until(
+          () => listed().catch(() => new Set<string>()),
+          (seen) => seen.size > 0,
+        ),
+      ).toEqual(new Set([present]))
+      await reload("the configuration was reloaded")
+      expect(await listed()).toEqual(new Set([name]))
+      present = name
+    }
+    gateway.signal("SIGTERM")
+    expect(await gateway.exited).toBe(0)
     await database.stop()
-    await provider.stop()
-    await fresh.drop()
-  })
-
-  /** How it is away, for which the next model is named. */
-  const faults: readonly [string, (database: DatabaseProxy) => void, (database: DatabaseProxy) => void][] = [
-    ["refused", (database) => database.refuse(), (database) => database.admit()],
-    ["silent", (database) => database.stall(), (database) => database.heal()],
-  ]
-  test.each([1, 2])(
-    "with %i workers: the file is refused, the old one stays, and is read once the database is back",
-    async (workers) => {
-      const config = (changes: object) => configFor(provider.url, { workers, lease: LONG_LEASE, ...changes })
-      place.configure(config({}))
-      const gateway = await place.start(databaseVariables(database.address))
-      const operator = operatorOf(gateway.url)
-      const { key } = await operator.account("1")
-      const listed = async () => {
-        const answers = await Promise.all(
-          Array.from({ length: 4 * workers }, () =>
-            fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } }),
-          ),
-        )
-        const lists: { data: { id: string }[] }[] = await Promise.all(
-          answers.map(async (answer) => JSON.parse(await answer.text())),
-        )
-        return new Set(lists.map(({ data }) => data.map(({ id }) => id).join()))
-      }
-      const reload = async (said: string) => {
-        const from = gateway.printed.length
-        gateway.signal("SIGHUP")
-        await gateway.prints(said, from)
-        return gateway.printed.slice(from)
-      }
-      const [model] = config({}).models as object[]
-      let present = CHAT
-      for (const [name, begin, end] of faults) {
-        place.configure(config({ models: [{ ...model, name }] }))
-        begin(database)
-        const said = await reload("the configuration was not reloaded: the previous one stays in use")
-        expect(said).toContain("cannot use the database")
-        end(database)
-        expect(
-          await until(
-            () => listed().catch(() => new Set<string>()),
-            (seen) => seen.size > 0,
-          ),
-        ).toEqual(new Set([present]))
-        await reload("the configuration was reloaded")
-        expect(await listed()).toEqual(new Set([name]))
-        present = name
-      }
-      gateway.signal("SIGTERM")
-      expect(await gateway.exited).toBe(0)
-    },
-  )
-})
+    await place.clear(provider, fresh)
+  },
+)
