@@ -6,7 +6,7 @@ import { type Draft, requestBytes } from "../support/request.ts"
 import { allowedBytes, COMMIT, callOf, EVENT_STREAM, growthOf, hostileTo, mend } from "./hostile.ts"
 import { Scene } from "./scene.ts"
 
-/** The faults of provider.test.ts that each operation reads in its own way. */
+/** Faults of a provider, and of the way to it, that each operation reads in its own way. */
 
 const CHARGED = { state: "settled", basis: "usage", charge: "0.00003" }
 
@@ -21,15 +21,17 @@ export type HostileRow = readonly [
 interface Operation {
   readonly family: "chat" | "messages"
   readonly path: string
+  /** The timeout of the upstream. */
+  readonly first_byte?: string
   draft(key: string, stream: boolean): Pick<Draft, "target" | "body"> & { readonly headers: string[] }
   /** A stream of so many words. */
   words(...words: readonly string[]): readonly string[]
 }
 
 /** A gateway whose provider is hostile, warm and ready. */
-export async function openHostile({ family, path, draft, words }: Operation) {
+export async function openHostile({ family, path, first_byte = "10s", draft, words }: Operation) {
   const scene = await Scene.open()
-  const victim = await scene.victim((url) => hostileTo(`${url}${path}`, family, "10s"))
+  const victim = await scene.victim((url) => hostileTo(`${url}${path}`, family, first_byte))
   const begin = async (stream: boolean) => {
     const { id, key } = await scene.steady.account("10")
     const client = await rawClient(victim)
@@ -72,6 +74,7 @@ export const resets: Script = async (exchange) => {
 export function describeMemory({ scene, victim, ask }: Hostile, end: string, rows: readonly HostileRow[]) {
   describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the limits", () => {
     test.each(rows)("%s", async (name, stream, script, told, recorded) => {
+      const from = scene.provider.exchanges.length
       const grown_bytes = await growthOf(victim, async () => {
         scene.provider.replyOnce(script)
         const { received, call } = await ask(stream)
@@ -80,16 +83,18 @@ export function describeMemory({ scene, victim, ask }: Hostile, end: string, row
         expect(call).toMatchObject(recorded)
       })
       expect(grown_bytes).toBeLessThan(allowedBytes(name))
+      expect(scene.provider.exchanges.length).toBe(from + 1)
     })
   })
 }
 
-/** `begun`: a stream up to "eight by"; `lost`: the record of a call whose provider was lost then. */
+/** `begun`: a stream up to "eight by"; `lost`: the record of a call whose provider was lost then; `told`: how its error begins. */
 export function describeWay(
   { scene, victim, begin, events, whole }: Hostile,
   end: string,
   begun: readonly string[],
   lost: object,
+  told = 'event: error\ndata: {"type":"error",',
 ) {
   describe("rule 5, rule 6 the way to the provider", () => {
     test("cuts everything into single bytes: the client has the provider's own bytes, and usage is charged", async () => {
@@ -114,7 +119,7 @@ export function describeWay(
         await client.receives("eight by")
         fault()
         await client.closed
-        expect(client.received).toContain('event: error\ndata: {"type":"error",')
+        expect(client.received).toContain(told)
         expect(client.received).not.toContain(end)
         expect(await callOf(scene, id)).toMatchObject(recorded)
       },
