@@ -112,7 +112,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/operations/operation.ts": [
     ...COMMON,
     "src/meter/json-reading.ts",
-    "src/meter/tap-options.ts",
+    "src/meter/relay-options.ts",
     "src/upstream/refusal.ts",
   ],
   "src/operations/": [

@@ -4,10 +4,10 @@ import type { Ending } from "../wire/call.ts"
 import { nextTurn, SLICE_BYTES } from "../wire/shape.ts"
 import type { AnswerBody, JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import type { TapSource } from "./tap-options.ts"
+import type { RelaySource } from "./relay-options.ts"
 
 /** A provider's body, to be read once, either part by part or as a whole. */
-interface BodySource extends TapSource {
+interface BodySource extends RelaySource {
   bytes(): Uint8Array | Promise<Uint8Array>
 }
 

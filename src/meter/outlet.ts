@@ -9,7 +9,7 @@ interface Writer {
 }
 
 /** The other end of an outlet: where its events come from. */
-export interface Feed {
+export interface OutletSource {
   /** The client takes more. Resolves with whether more may follow. */
   pull(): Promise<boolean>
   clientLeft(): void
@@ -23,8 +23,8 @@ export class Outlet {
   #writer: Writer | null = null
   /** True if all that is sent is gathered, as views. */
   #gathers = false
-  readonly #feed: Feed
-  #asked = false
+  readonly #source: OutletSource
+  #is_pulling = false
   #closed = false
   /** Lets the server end the answer. */
   #end: (() => void) | null = null
@@ -56,9 +56,9 @@ export class Outlet {
    * Drops held events beyond `limit_bytes`, because they carry nothing (D36). Pulls whenever the client takes more, until
    * nothing may follow. There is no buffer, so a slow client slows the provider.
    */
-  constructor(limit_bytes: number, feed: Feed) {
+  constructor(limit_bytes: number, source: OutletSource) {
     this.#limit_bytes = limit_bytes
-    this.#feed = feed
+    this.#source = source
   }
 
   /**
@@ -71,7 +71,7 @@ export class Outlet {
       this.#fail = reject
       if (this.#sent || this.#closed || this.gone) resolve()
       else this.#ready = resolve
-      void this.#ask()
+      void this.#pullAll()
     })
   }
 
@@ -82,7 +82,7 @@ export class Outlet {
       pull: (controller) => this.#serve(controller),
       cancel: () => {
         this.#closed = true
-        this.#feed.clientLeft()
+        this.#source.clientLeft()
         this.#end?.()
       },
     })
@@ -99,7 +99,7 @@ export class Outlet {
         flush: () => {},
         close: () => resolve(Buffer.concat(parts)),
       })
-      void this.#ask()
+      void this.#pullAll()
     })
   }
 
@@ -113,15 +113,15 @@ export class Outlet {
       this.#fail = reject
       if (this.#fault !== null) reject(this.#fault.error)
       this.#attach(writer)
-      if (!this.#asked) void this.#ask()
+      if (!this.#is_pulling) void this.#pullAll()
     })
   }
 
   /** Asks for more whenever the client has taken what was sent. */
-  async #ask(): Promise<void> {
-    this.#asked = true
+  async #pullAll(): Promise<void> {
+    this.#is_pulling = true
     try {
-      while (!this.gone && (await this.#feed.pull())) while (this.#blocked !== null) await this.#blocked
+      while (!this.gone && (await this.#source.pull())) while (this.#blocked !== null) await this.#blocked
     } catch (error) {
       this.fail(error)
     }
@@ -172,7 +172,7 @@ export class Outlet {
   }
 
   /** The client has left. Everything that follows is dropped. */
-  leave(): void {
+  dropClient(): void {
     this.#gone_ms = performance.now()
     this.#run = null
     this.#waiting = []
@@ -256,7 +256,7 @@ export class Outlet {
     for (const bytes of waiting) this.#write(bytes)
     this.flush()
     if (this.#ending && this.taken) this.#close()
-    this.#feed.freeChunks()
+    this.#source.freeChunks()
   }
 
   /** Ends the stream cleanly, with `last`. */

@@ -2,7 +2,7 @@ import { catalogue } from "../errors.ts"
 import { decode } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { parsePrintable } from "./output.ts"
-import type { TapOptions } from "./tap-options.ts"
+import type { RelayOptions } from "./relay-options.ts"
 
 const OPEN_OBJECT = 0x7b
 /** White space, and the bytes of a byte order mark. */
@@ -18,7 +18,7 @@ export function beginsAsObject(bytes: Uint8Array): boolean | undefined {
 }
 
 /** Its sizes and readers. Over `response_bytes` it is not kept, but read up to `response_read_bytes` (D5). */
-type WholeOptions = Pick<TapOptions, "sizes" | "form" | "json">
+type WholeOptions = Pick<RelayOptions, "sizes" | "form" | "json">
 
 /** The error for an answer over the limit, in the form of a provider's error event. */
 export const TOO_LARGE = JSON.stringify({

@@ -4,7 +4,7 @@ import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer } from "../meter/large-answer.ts"
 import { ChatLargeOutput, choicesOf, outputBytes } from "../meter/output.ts"
 import { reportsError } from "../meter/reading.ts"
-import { isSpoken, refusalError } from "../upstream/refusal.ts"
+import { isBodyShown, refusalError } from "../upstream/refusal.ts"
 import { readingIn } from "../usage/reading.ts"
 import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat-request.ts"
 import { FieldTexts } from "../wire/json.ts"
@@ -45,7 +45,7 @@ export const chat: OperationOn<ChatRequest> = {
   limit_field: "max_tokens",
   json,
   stream: chatEvents,
-  refusals: { isRead: isSpoken, errorOf: refusalError },
+  refusals: { isRead: isBodyShown, errorOf: refusalError },
   credential: uncheckedCredential,
   passed: () => null,
   parse: parseChat,

@@ -1,7 +1,7 @@
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer, type LargeOutput } from "../meter/large-answer.ts"
 import { reportsError } from "../meter/reading.ts"
-import { isSpoken, refusalError } from "../upstream/refusal.ts"
+import { isBodyShown, refusalError } from "../upstream/refusal.ts"
 import { readUsage, type UsageRules } from "../usage/reading.ts"
 import { wantsCost, withoutOurs } from "../wire/chat-request.ts"
 import { type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings-request.ts"
@@ -39,7 +39,7 @@ export const embeddings: OperationOn<EmbeddingsRequest> = {
   limit_field: null,
   json,
   stream: null,
-  refusals: { isRead: isSpoken, errorOf: refusalError },
+  refusals: { isRead: isBodyShown, errorOf: refusalError },
   credential: uncheckedCredential,
   passed: () => null,
   parse: parseEmbeddings,

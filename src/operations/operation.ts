@@ -1,7 +1,7 @@
 import type { Family } from "../config/config.ts"
 import type { GatewayError } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
-import type { StreamForm } from "../meter/tap-options.ts"
+import type { StreamForm } from "../meter/relay-options.ts"
 import type { RefusalForm } from "../upstream/refusal.ts"
 import type { AgentSession, OperationName } from "../wire/call.ts"
 import type { FieldTexts } from "../wire/json.ts"

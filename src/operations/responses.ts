@@ -4,7 +4,7 @@ import { LargeAnswer } from "../meter/large-answer.ts"
 import { reportsError } from "../meter/reading.ts"
 import { itemsOf, ResponsesLargeOutput, responseBytes } from "../meter/responses-output.ts"
 import { ResponsesReading, responseUsage } from "../meter/responses-reading.ts"
-import { isSpoken, refusalError } from "../upstream/refusal.ts"
+import { isBodyShown, refusalError } from "../upstream/refusal.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { parseResponses, type ResponsesRequest } from "../wire/responses-request.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
@@ -49,7 +49,7 @@ export const responses: OperationOn<ResponsesRequest> = {
   limit_field: "max_output_tokens",
   json,
   stream,
-  refusals: { isRead: isSpoken, errorOf: refusalError },
+  refusals: { isRead: isBodyShown, errorOf: refusalError },
   credential: uncheckedCredential,
   passed: () => null,
   parse: parseResponses,

@@ -7,8 +7,8 @@ import { collect } from "../meter/body.ts"
 import { shownBody } from "../meter/cost.ts"
 import { type JsonForm, readAnswer } from "../meter/json-reading.ts"
 import type { StreamEvidence } from "../meter/reading.ts"
-import { Tap } from "../meter/tap.ts"
-import type { StreamSizes, StreamTimes, TapOptions, TapSource } from "../meter/tap-options.ts"
+import type { RelayOptions, RelaySource, StreamSizes, StreamTimes } from "../meter/relay-options.ts"
+import { StreamRelay } from "../meter/stream-relay.ts"
 import { beginsAsObject } from "../meter/whole-answer.ts"
 import { assembled } from "../operations/assembled.ts"
 import type { EventForm } from "../operations/operation.ts"
@@ -17,7 +17,7 @@ import { settle } from "../settlement/settle.ts"
 import { type AnswerWait, jsonDrain, streamDrain } from "../upstream/answer-wait.ts"
 import { jsonHeaders, streamHeaders } from "../upstream/headers.ts"
 import { eventError, redacted } from "../upstream/refusal.ts"
-import { finish, type Reply, remainingMs } from "../upstream/reply.ts"
+import { drainBody, type Reply, remainingMs } from "../upstream/reply.ts"
 import { readers } from "../usage/readers.ts"
 import type { UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
@@ -138,22 +138,26 @@ export function answerStream(
 ): Promise<Response> {
   const { gateway, call, reply, answer_wait } = answering
   const relayed = new RelayedCall(answering, form, wants)
-  const tap = new Tap(relayed)
+  const stream_relay = new StreamRelay(relayed)
   const headers = streamHeaders(call.hold.id)
   const is_whole = reply.body.arrived && answer_wait.reason === null
   answer_wait.end()
   if (is_whole && gateway.in_flight.size >= CALLS_FOR_ONE_PIECE)
-    return tap.outlet.whole().then((bytes) => new Response(bytes, { headers }))
-  call.observed = tap
-  call.stopped.addEventListener("abort", () => tap.stop())
-  if (call.stopped.aborted) tap.stop()
-  relayed.watchClient(() => tap.clientLeft())
-  tap.start()
-  return tap.outlet.ready().then(() => new Response(tap.outlet.stream(), { headers }))
+    return stream_relay.outlet.whole().then((bytes) => new Response(bytes, { headers }))
+  call.observed = stream_relay
+  call.stopped.addEventListener("abort", () => stream_relay.stop())
+  if (call.stopped.aborted) stream_relay.stop()
+  relayed.watchClient(() => stream_relay.clientLeft())
+  stream_relay.start()
+  return stream_relay.outlet.ready().then(() => new Response(stream_relay.outlet.stream(), { headers }))
 }
 
 /** Milliseconds for which the answer of an upstream is read on once the client has left; null to cut it immediately (D9). */
-export function drainOf({ config, hidden_output }: Gateway, call: Call, upstream: Upstream): number | null {
+export function drainPolicy(
+  { config, hidden_output }: Gateway,
+  call: Call,
+  upstream: Upstream,
+): number | null {
   const { bounds, hold, model } = call
   if (!hold.stream) return jsonDrain(upstream)
   return streamDrain(upstream, config.stream.leave_wait_ms, () => {
@@ -164,7 +168,7 @@ export function drainOf({ config, hidden_output }: Gateway, call: Call, upstream
 }
 
 /** A call as the relay of its stream sees it: the limits of the stream, and what happens to it. */
-class RelayedCall implements TapOptions {
+class RelayedCall implements RelayOptions {
   readonly #gateway: Gateway
   readonly #call: Call
   readonly #reply: Reply
@@ -201,7 +205,7 @@ class RelayedCall implements TapOptions {
     this.#gone_for_ms = answer_wait.gone_for_ms
   }
 
-  get source(): TapSource {
+  get source(): RelaySource {
     return this.#reply.body
   }
 
@@ -222,7 +226,7 @@ class RelayedCall implements TapOptions {
   }
 
   get drain_ms(): number | null {
-    const drain_ms = drainOf(this.#gateway, this.#call, this.#upstream)
+    const drain_ms = drainPolicy(this.#gateway, this.#call, this.#upstream)
     return drain_ms === null ? null : drain_ms - this.#gone_for_ms
   }
 
@@ -259,7 +263,7 @@ class RelayedCall implements TapOptions {
   }
 
   finishSource(): void {
-    void finish(this.#reply.body)
+    void drainBody(this.#reply.body)
   }
 
   cutClient(): void {

@@ -16,9 +16,9 @@ import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import { type FieldTexts, readLargeBody } from "../wire/json.ts"
 import { noteDurable, RecordedAttempts, recordIn, traceOf } from "./call-record.ts"
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
-import { answerJson, answerStream, drainOf, stoppedError } from "./model-answers.ts"
-import { faultWithRate, rateHeaders, withRate } from "./rate-headers.ts"
-import { refused } from "./refusals.ts"
+import { answerJson, answerStream, drainPolicy, stoppedError } from "./model-answers.ts"
+import { errorWithRate, rateHeaders, withRate } from "./rate-headers.ts"
+import { countRefusal } from "./refusals.ts"
 import { readBody } from "./request-body.ts"
 
 /** The handler of an operation's calls (D63). */
@@ -44,8 +44,8 @@ export async function modelCall<Body extends NamedModel>(
     const accepting = acceptCall(gateway, key, key_hash, request)
     accepted = accepting instanceof Promise ? await accepting : accepting
   } catch (error) {
-    const fault = faultWithRate(error, gateway, key_hash, operation.name, request)
-    throw refused(gateway, gateway.ledger.owner(key_hash), fault)
+    const fault = errorWithRate(error, gateway, key_hash, operation.name, request)
+    throw countRefusal(gateway, gateway.ledger.owner(key_hash), fault)
   }
   let parsed: ParsedRequest<Body>
   let call: Call
@@ -58,9 +58,9 @@ export async function modelCall<Body extends NamedModel>(
   } catch (error) {
     accepted.releaseSlot()
     const found = await errorAfterKeyCheck(gateway.ledger, key_hash, error)
-    const fault = faultWithRate(found, gateway, key_hash, operation.name, request)
+    const fault = errorWithRate(found, gateway, key_hash, operation.name, request)
     const kept = await replayAnswer(gateway, accepted, fault)
-    if (kept === null) throw refused(gateway, accepted.owner, fault)
+    if (kept === null) throw countRefusal(gateway, accepted.owner, fault)
     return kept
   }
   const { body, texts, passed } = parsed
@@ -137,7 +137,7 @@ function outgoing(
     body: ({ upstream, model }) => sentTo(upstream, texts, { ...changes, model }),
     headers: passed === null ? null : passed.headers,
     refusals: operation.refusals,
-    onAttempt: (upstream) => answer_wait.beginAttempt(drainOf(gateway, call, upstream)),
+    onAttempt: (upstream) => answer_wait.beginAttempt(drainPolicy(gateway, call, upstream)),
     signal: answer_wait.signal,
   }
 }

@@ -48,7 +48,7 @@ export function withRate(answer: Response, rate: Readonly<Record<string, string>
 }
 
 /** The error with these headers, if a limit of the key or a budget per minute caused it. */
-export function faultWithRate(
+export function errorWithRate(
   error: unknown,
   gateway: Gateway,
   ...of: readonly [key_hash: string, operation: OperationName, request: Request]

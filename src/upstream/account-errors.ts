@@ -14,7 +14,7 @@ export function isJudgedByBody(status: number, { statuses }: ErrorMeanings): boo
 }
 
 /** The seconds to wait that a refusal names in its body, as Google's RetryInfo does (`46s`); NaN for none. */
-export function toldWait(body: string): number {
+export function retryDelayOf(body: string): number {
   const details = [errorObject(body).details].flat().filter(isObject)
   const delays = details.map(({ retryDelay }) => String(retryDelay)).filter((delay) => DELAY.test(delay))
   return Number(delays[0]?.slice(0, -1) ?? Number.NaN)
@@ -37,7 +37,7 @@ export function meaningOf(status: number, body: string, errors: ErrorMeanings): 
   if (status === 401 || status === 402) return "account"
   if (status === 403 && isPage(body)) return null
   if (status === 403) return CONTENT.test(`${message} ${code} ${type}`) ? null : "account"
-  const told = [
+  const words = [
     code,
     type,
     ...[details]
@@ -45,6 +45,6 @@ export function meaningOf(status: number, body: string, errors: ErrorMeanings): 
       .filter(isObject)
       .flatMap((one) => [one.error_code, one.reason]),
   ]
-  if (told.some((word) => errors.account.has(String(word)))) return "account"
+  if (words.some((word) => errors.account.has(String(word)))) return "account"
   return errors.account_messages.some((form) => form.test(String(message))) ? "account" : null
 }

@@ -9,20 +9,20 @@ type AbandonReason = "client_left" | "gateway_stopped"
  * Delay before it watches for a client that leaves. Most token counts and many JSON calls have ended by then: to add a
  * listener and to remove it is 5 to 8 % of their CPU, in 20 interleaved pairs of runs.
  */
-const LISTEN_AFTER_MS = 100
+const WATCH_AFTER_MS = 100
 
 /**
  * The wait for a provider's answer: until the client leaves, and as much longer as the policy of the upstream that is asked says
  * (D9), or until a shutdown stops the call (D34).
  */
 export class AnswerWait {
-  readonly #over = new Cutoff()
+  readonly #cutoff = new Cutoff()
   readonly #client: Signal
   readonly #stopped: Signal
   /** Time for which the answer is read on once the client has left; null to stop immediately. */
   #drain_ms: number | null = null
   readonly #wait: Timeout
-  #is_listening = false
+  #is_watching = false
   #drain: Timer | undefined
   #reason: AbandonReason | null = null
   #left_ms: number | null = null
@@ -30,19 +30,19 @@ export class AnswerWait {
   constructor(client: Signal, stopped: Signal) {
     this.#client = client
     this.#stopped = stopped
-    this.#wait = startTimeout(LISTEN_AFTER_MS, this.#listen)
+    this.#wait = startTimeout(WATCH_AFTER_MS, this.#watchClient)
     stopped.addEventListener("abort", this.#stop)
-    this.#look()
+    this.#checkClient()
     if (stopped.aborted) this.#stop()
   }
 
   get signal(): Signal {
-    return this.#over
+    return this.#cutoff
   }
 
   /** Why the client no longer waits. Null while it waits. Set even while the answer is still being drained. */
   get reason(): AbandonReason | null {
-    this.#look()
+    this.#checkClient()
     return this.#reason
   }
 
@@ -50,7 +50,7 @@ export class AnswerWait {
   get abandoned(): AbandonReason | null {
     // Looks first: a client that has just left may end the wait.
     const { reason } = this
-    return this.#over.aborted ? reason : null
+    return this.#cutoff.aborted ? reason : null
   }
 
   /**
@@ -59,7 +59,7 @@ export class AnswerWait {
    */
   beginAttempt(drain_ms: number | null): void {
     this.#drain_ms = drain_ms
-    if (this.reason !== null) this.#over.abort()
+    if (this.reason !== null) this.#cutoff.abort()
   }
 
   /** Milliseconds since the client left; 0 while it waits. */
@@ -71,30 +71,30 @@ export class AnswerWait {
   end(): void {
     this.#wait.clear()
     clearTimeout(this.#drain)
-    if (this.#is_listening) this.#client.removeEventListener("abort", this.#leave)
+    if (this.#is_watching) this.#client.removeEventListener("abort", this.#onClientLeft)
     this.#stopped.removeEventListener("abort", this.#stop)
   }
 
-  readonly #listen = (): void => {
-    this.#is_listening = true
-    this.#client.addEventListener("abort", this.#leave)
-    this.#look()
+  readonly #watchClient = (): void => {
+    this.#is_watching = true
+    this.#client.addEventListener("abort", this.#onClientLeft)
+    this.#checkClient()
   }
 
-  #look(): void {
-    if (this.#client.aborted && this.#left_ms === null) this.#leave()
+  #checkClient(): void {
+    if (this.#client.aborted && this.#left_ms === null) this.#onClientLeft()
   }
 
-  readonly #leave = (): void => {
+  readonly #onClientLeft = (): void => {
     this.#reason ??= "client_left"
     this.#left_ms = performance.now()
-    if (this.#drain_ms === null) this.#over.abort()
-    else this.#drain = setTimeout(() => this.#over.abort(), this.#drain_ms)
+    if (this.#drain_ms === null) this.#cutoff.abort()
+    else this.#drain = setTimeout(() => this.#cutoff.abort(), this.#drain_ms)
   }
 
   readonly #stop = (): void => {
     this.#reason ??= "gateway_stopped"
-    this.#over.abort()
+    this.#cutoff.abort()
   }
 }
 

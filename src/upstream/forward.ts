@@ -5,7 +5,7 @@ import { GatewayError } from "../errors.ts"
 import type { ErrorMeaning } from "../presets/preset.ts"
 import type { LostAttempt, ProviderIds } from "../wire/call.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
-import { isJudgedByBody, isPage, meaningOf, toldWait } from "./account-errors.ts"
+import { isJudgedByBody, isPage, meaningOf, retryDelayOf } from "./account-errors.ts"
 import { type Candidate, candidatesOf } from "./candidates.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
@@ -14,8 +14,8 @@ import { postDirectly } from "./http/direct.ts"
 import type { Exchange } from "./http/exchange.ts"
 import { postByFetch } from "./http/fetch.ts"
 import { type AnswerHead, ConnectFailed, codeOf, type Post } from "./http/transport.ts"
-import { isSpoken, type RefusalForm } from "./refusal.ts"
-import { type Body, finish, leftMs, type Reply, refusalText } from "./reply.ts"
+import { isBodyShown, type RefusalForm } from "./refusal.ts"
+import { type Body, drainBody, leftMs, type Reply, refusalText } from "./reply.ts"
 
 /** Records the attempts of a call, for its log, metrics and trace. */
 export interface Attempts {
@@ -42,48 +42,50 @@ export async function forward(
   attempts?: Attempts,
 ): Promise<Reply> {
   const began_ms = performance.now()
-  let last: FailedAttempt | null = null
+  let last_failure: FailedAttempt | null = null
   /** The upstream whose failure was not about its key. */
-  let failed: Route | null = null
+  let failed_route: Route | null = null
   for (const candidate of candidatesOf(routes, outgoing.affinity, breakers.cooldowns)) {
     const { route } = candidate
-    if (route === failed || (last !== null && leftMs(route.upstream, began_ms) <= 0)) continue
+    if (route === failed_route || (last_failure !== null && leftMs(route.upstream, began_ms) <= 0)) continue
     const report = breakers.tryAcquire(route.upstream.name, outgoing.account_id)
     if (report === null) continue
-    last?.discard()
+    last_failure?.discard()
     outgoing.onAttempt?.(route.upstream)
     if (outgoing.signal.aborted) report("abandoned")
     outgoing.signal.throwIfAborted()
     const trace_headers = attempts?.attempting?.(route) ?? null
-    const started_ms = last === null ? began_ms : performance.now()
-    const over = (result: AttemptResult, outcome: Outcome, fault: string | null) => {
+    const started_ms = last_failure === null ? began_ms : performance.now()
+    const finishAttempt = (result: AttemptResult, outcome: Outcome, fault: string | null) => {
       report(result)
       attempts?.attempted(route.upstream, outcome, performance.now() - started_ms, fault)
     }
-    let came: Reply | FailedAttempt
+    let result: Reply | FailedAttempt
     try {
-      came = await attempt(candidate, outgoing, began_ms, trace_headers)
+      result = await attempt(candidate, outgoing, began_ms, trace_headers)
     } catch (error) {
-      over("abandoned", "abandoned", null)
+      finishAttempt("abandoned", "abandoned", null)
       attempts?.lost?.(lostAttempt(candidate, "abandoned", started_ms))
       throw error
     }
-    if (came.kind === "reply") {
-      over("answered", came.status, null)
+    if (result.kind === "reply") {
+      finishAttempt("answered", result.status, null)
       breakers.cooldowns.clearRefusal(candidate)
-      return came
+      return result
     }
-    over(attemptResultOf(came), came.outcome, came.fault)
-    if (came.outcome !== "unreachable")
-      attempts?.lost?.(lostAttempt(candidate, came.outcome, started_ms, came.request_id))
-    last = came
-    if (!came.passes_on) break
-    if (came.of_key === null) failed = route
-    else if (came.of_key === "refused") breakers.cooldowns.noteRefused(candidate)
-    else if (came.of_key.limited_ms > 0) breakers.cooldowns.noteLimited(candidate, came.of_key.limited_ms)
+    finishAttempt(attemptResultOf(result), result.outcome, result.fault)
+    if (result.outcome !== "unreachable")
+      attempts?.lost?.(lostAttempt(candidate, result.outcome, started_ms, result.request_id))
+    last_failure = result
+    if (!result.is_retryable) break
+    if (result.key_verdict === null) failed_route = route
+    else if (result.key_verdict === "refused") breakers.cooldowns.noteRefused(candidate)
+    else if (result.key_verdict.limited_ms > 0)
+      breakers.cooldowns.noteLimited(candidate, result.key_verdict.limited_ms)
   }
-  if (last === null) throw new GatewayError("upstream_unavailable", { cause: "every breaker is open" })
-  const error = await last.error()
+  if (last_failure === null)
+    throw new GatewayError("upstream_unavailable", { cause: "every breaker is open" })
+  const error = await last_failure.error()
   outgoing.signal.throwIfAborted()
   throw error
 }
@@ -109,8 +111,8 @@ function providerIdsOf({ name }: Credential, request_id: string | null): Provide
 }
 
 /** The effect of a failed attempt on the circuit breakers (D33). */
-function attemptResultOf({ outcome, of_key }: FailedAttempt): AttemptResult {
-  if (of_key !== null) return "answered"
+function attemptResultOf({ outcome, key_verdict }: FailedAttempt): AttemptResult {
+  if (key_verdict !== null) return "answered"
   if (typeof outcome !== "number") return outcome === "unreachable" ? "unreachable" : "failed"
   return outcome < 500 ? "answered" : "failed"
 }
@@ -152,16 +154,16 @@ interface FailedAttempt {
   /** The provider's own id of the request; null for none. */
   readonly request_id: string | null
   /** True if another upstream may be tried: nothing of a 2xx was received (D14). */
-  readonly passes_on: boolean
+  readonly is_retryable: boolean
   /** Its verdict on the key that was used, so that another key of the upstream is tried (D82); null for none. */
-  readonly of_key: "refused" | { readonly limited_ms: number } | null
+  readonly key_verdict: "refused" | { readonly limited_ms: number } | null
   /** The error for the client (D17), with the provider's message if that may be shown. */
   error(): Promise<GatewayError>
   discard(): void
 }
 
 /** Statuses after which another upstream may be tried (D14). */
-const PASSES_ON: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
+const RETRYABLE: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
 
 /**
  * One attempt at one upstream, up to its response headers. Streams wait for them for `first_byte`, JSON calls for the
@@ -189,11 +191,16 @@ export async function attempt(
   try {
     const head = await exchange.head
     signal.throwIfAborted()
-    const judged = judge(candidate, head, exchange, began_ms, outgoing)
-    return judged instanceof Promise ? await judged : judged
+    const classified = classify(candidate, head, exchange, began_ms, outgoing)
+    return classified instanceof Promise ? await classified : classified
   } catch (error) {
     signal.throwIfAborted()
-    return unanswered(upstream, late ? "timeout" : noAnswerOf(error), stream, codeOf(error))
+    return failureWithoutAnswer(
+      upstream,
+      late ? "timeout" : connectionFailureOf(error),
+      stream,
+      codeOf(error),
+    )
   } finally {
     deadline.clear()
   }
@@ -218,7 +225,7 @@ function startDeadline(upstream: Upstream, stream: boolean, began_ms: number, ex
 }
 
 /** True if an answer is a 2xx whose body may be read (D14, D25). */
-function judge(
+function classify(
   { route, key }: Candidate,
   head: AnswerHead,
   exchange: Exchange,
@@ -244,7 +251,7 @@ function judge(
   return refused(route.upstream, key, head, body, request_id, outgoing.refusals)
 }
 
-const MEANT: Readonly<Record<ErrorMeaning, number>> = { account: 402, rate: 429, content: 400 }
+const STATUS_OF_MEANING: Readonly<Record<ErrorMeaning, number>> = { account: 402, rate: 429, content: 400 }
 
 /**
  * An answer that is not a 2xx, or whose body must not be read. After a 2xx no other upstream is tried: the provider did
@@ -261,11 +268,11 @@ async function refused(
   const content_type = fields.get("content-type")
   const read = body !== null && isJudgedByBody(status, errors) ? await refusalText(body, content_type) : null
   const meaning = body === null ? null : meaningOf(status, read ?? "", errors)
-  const meant = meaning === null ? status : MEANT[meaning]
-  const retry_after = retryAfter(fields, Date.now()) ?? wholeSeconds(toldWait(read ?? ""))
+  const effective_status = meaning === null ? status : STATUS_OF_MEANING[meaning]
+  const retry_after = retryAfter(fields, Date.now()) ?? wholeSeconds(retryDelayOf(read ?? ""))
   const of_name = name === "" ? "" : `, key ${name}`
   const discard = () => {
-    if (body !== null && read === null) void finish(body)
+    if (body !== null && read === null) void drainBody(body)
   }
   return {
     kind: "failure",
@@ -276,26 +283,31 @@ async function refused(
         ? (fault ?? "body in an unknown coding")
         : meaning === "account"
           ? `status ${status}: key or account refused${of_name}`
-          : isSpoken(meant)
+          : isBodyShown(effective_status)
             ? null
             : `status ${status}${of_name}`,
-    passes_on: meaning === "account" || PASSES_ON.has(meant) || (status === 403 && isPage(read ?? "")),
-    of_key:
-      meaning === "account" ? "refused" : meant === 429 ? { limited_ms: Number(retry_after) * 1_000 } : null,
+    is_retryable:
+      meaning === "account" || RETRYABLE.has(effective_status) || (status === 403 && isPage(read ?? "")),
+    key_verdict:
+      meaning === "account"
+        ? "refused"
+        : effective_status === 429
+          ? { limited_ms: Number(retry_after) * 1_000 }
+          : null,
     discard,
     async error() {
       let text = read ?? ""
-      if (body !== null && read === null && refusals.isRead(meant))
+      if (body !== null && read === null && refusals.isRead(effective_status))
         text = await refusalText(body, content_type)
       else discard()
       // A refusal of the operator's account is not the client's fault, even if its status is a 4xx.
-      return refusals.errorOf({ status: meant, retry_after, body: text, secrets })
+      return refusals.errorOf({ status: effective_status, retry_after, body: text, secrets })
     },
   }
 }
 
 /** No answer. After the timeout of a JSON call no other upstream is tried: the first may still answer, and bill (D31). */
-function unanswered(
+function failureWithoutAnswer(
   { proxy }: Upstream,
   outcome: ConnectionFailure,
   stream: boolean,
@@ -312,14 +324,14 @@ function unanswered(
     request_id: null,
     // The host alone: the URL may have a password.
     fault: `${outcome === "timeout" ? outcome : `${outcome} (${code})`}${proxy === null ? "" : `, through the proxy ${new URL(proxy).host}`}`,
-    passes_on: outcome !== "timeout" || stream,
-    of_key: null,
+    is_retryable: outcome !== "timeout" || stream,
+    key_verdict: null,
     error: async () => new GatewayError(errors[outcome]),
     discard: () => {},
   }
 }
 
 /** `unreachable` means that nothing can have been sent. */
-function noAnswerOf(error: unknown): ConnectionFailure {
+function connectionFailureOf(error: unknown): ConnectionFailure {
   return error instanceof ConnectFailed ? "unreachable" : "broken"
 }

@@ -25,7 +25,7 @@ export function refusalError(refusal: ProviderRefusal): GatewayError {
     case "invalid_request":
     case "not_found":
     case "request_too_large":
-      return new GatewayError(code, { message: OWN_MESSAGE[code], ...spoken(refusal) })
+      return new GatewayError(code, { message: OWN_MESSAGE[code], ...shownFields(refusal) })
     case "rate_limited":
     case "upstream_unavailable":
       return new GatewayError(
@@ -61,11 +61,11 @@ export function isShown(status: number): boolean {
 
 /** The error for an error event in a provider's stream (D10), with the provider's message as in D17. */
 export function eventError(body: string, secrets: readonly string[]): GatewayError {
-  return new GatewayError("upstream_error", spoken({ body, secrets }))
+  return new GatewayError("upstream_error", shownFields({ body, secrets }))
 }
 
 /** True if the body of an answer with this status is shown to the client. If not, it need not be read. */
-export function isSpoken(status: number): boolean {
+export function isBodyShown(status: number): boolean {
   return codeForStatus(status) in OWN_MESSAGE
 }
 
@@ -105,7 +105,7 @@ const IDENTIFIER = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
 const FIELD_PATH = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,127}$/
 
 /** The message and the identifiers of a provider's error body, without the credential. Nothing else of it is shown. */
-function spoken({ body, secrets }: Pick<ProviderRefusal, "body" | "secrets">) {
+function shownFields({ body, secrets }: Pick<ProviderRefusal, "body" | "secrets">) {
   const { message, type, code, param } = errorObject(body)
   const shown = {
     ...(isClean(code, IDENTIFIER, secrets) && { code }),
@@ -167,9 +167,9 @@ export function errorObject(body: string): Record<string, unknown> {
 const SHOWN_FAULTS = 3
 
 /** Faults as one text: path and message, without their `input`, which the client sent. Some wrap the list once more (Mistral). */
-function wordsOf(told: unknown): unknown {
-  const list = isObject(told) ? told.detail : told
-  if (!Array.isArray(list)) return told
+function wordsOf(value: unknown): unknown {
+  const list = isObject(value) ? value.detail : value
+  if (!Array.isArray(list)) return value
   const words = list.slice(0, SHOWN_FAULTS).map((fault: unknown) => {
     if (!isObject(fault) || typeof fault.msg !== "string") return ""
     const keys = Array.isArray(fault.loc) ? fault.loc.filter(isKey).map(String) : []

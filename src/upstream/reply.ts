@@ -36,11 +36,11 @@ export function remainingMs({ route, began_ms }: Reply): number {
 }
 
 /** After `[DONE]` a body has a few bytes of framing left. The gateway reads and waits for no more than this. */
-const REST = { bytes: 16_384, ms: 250 }
+const DRAIN = { bytes: 16_384, ms: 250 }
 
 /** Reads the rest of a body after its `[DONE]`, so that the connection can be used again, or cuts it. Never rejects. */
-export async function finish(body: Body): Promise<void> {
-  if (!body.arrived) await readOn(body, REST, () => {})
+export async function drainBody(body: Body): Promise<void> {
+  if (!body.arrived) await readWithin(body, DRAIN, () => {})
 }
 
 /** Limits for reading the body of a refusal. */
@@ -52,7 +52,7 @@ const REFUSAL = { bytes: 65_536, ms: 2_000 }
  */
 export async function refusalText(body: Body, content_type: string | null): Promise<string> {
   const chunks: Uint8Array[] = []
-  const whole = await readOn(body, REFUSAL, (chunk) => chunks.push(chunk))
+  const whole = await readWithin(body, REFUSAL, (chunk) => chunks.push(chunk))
   const text = whole ? Buffer.concat(chunks).toString() : ""
   const is_plain = content_type !== null && /^text\/plain\b/i.test(content_type) && !/^\s*[[{<]/.test(text)
   return is_plain ? JSON.stringify({ message: text.trim() }) : text
@@ -64,7 +64,11 @@ interface ReadBounds {
 }
 
 /** Reads a body to its end, within bounds. Returns whether it reached the end; otherwise the body is cancelled. */
-async function readOn(body: Body, bounds: ReadBounds, take: (chunk: Uint8Array) => void): Promise<boolean> {
+async function readWithin(
+  body: Body,
+  bounds: ReadBounds,
+  take: (chunk: Uint8Array) => void,
+): Promise<boolean> {
   let given_up = false
   const giveUp = () => {
     given_up = true

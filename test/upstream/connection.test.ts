@@ -4,7 +4,7 @@ import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdC
 import type { Upstream } from "../../src/config/config.ts"
 import type { Outgoing } from "../../src/upstream/forward.ts"
 import { sessionOf } from "../../src/upstream/http/fetch.ts"
-import { finish } from "../../src/upstream/reply.ts"
+import { drainBody } from "../../src/upstream/reply.ts"
 import { within } from "../support/fair-clock.ts"
 import {
   chatWords,
@@ -68,7 +68,7 @@ describeBoth("a connection is used again", () => {
     provider.reply(script)
     for (let n = 0; n < 10; n++) {
       const reply = await call()
-      await finish(await readToDone(reply))
+      await drainBody(await readToDone(reply))
       reply.body.cancel()
     }
     expect(provider.requests).toHaveLength(10)
@@ -154,7 +154,7 @@ describe("a rest that does not end after [DONE] is cut", () => {
     const reader = await readToDone(await call())
     const exchange = await provider.exchange(1)
     const cut = within(500, exchange.closed)
-    await finish(reader)
+    await drainBody(reader)
     expect(await cut).toBe(true)
     expect(exchange.generated_bytes).toBeLessThan(32 << 20)
   })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { errorBody, errorResponse } from "../../src/errors.ts"
-import { isSpoken, type ProviderRefusal, redacted, refusalError } from "../../src/upstream/refusal.ts"
+import { isBodyShown, type ProviderRefusal, redacted, refusalError } from "../../src/upstream/refusal.ts"
 import { API_KEY } from "./calling.ts"
 
 const BODY = JSON.stringify({
@@ -88,7 +88,7 @@ describe("D17 what a client is told of a refusal", () => {
   })
 
   test("a body is read for exactly the statuses whose words pass", () => {
-    const read = rows.filter(([theirs]) => isSpoken(theirs)).map(([theirs]) => theirs)
+    const read = rows.filter(([theirs]) => isBodyShown(theirs)).map(([theirs]) => theirs)
     expect(read).toEqual([400, 404, 405, 409, 413, 415, 418, 422, 451, 499])
   })
 })

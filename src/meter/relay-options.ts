@@ -46,8 +46,8 @@ export interface StreamTimes {
 }
 
 /** The relay of one stream. Times in milliseconds. */
-export interface TapOptions extends UsageWishes {
-  readonly source: TapSource
+export interface RelayOptions extends UsageWishes {
+  readonly source: RelaySource
   readonly form: StreamForm
   /** Reads a JSON object in place of events (D29). */
   readonly json: Pick<JsonForm, "openLarge">
@@ -85,7 +85,7 @@ export interface TapOptions extends UsageWishes {
 }
 
 /** The body of a provider's answer. */
-export interface TapSource {
+export interface RelaySource {
   /**
    * The next part, without waiting if it has come already; null at the end. It has its buffer for itself, and the reader may free it. Rejects
    * when the connection broke.

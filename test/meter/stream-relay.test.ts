@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import { ChatReading } from "../../src/meter/chat-reading.ts"
 import { DONE, type StreamEvidence } from "../../src/meter/reading.ts"
-import { Tap } from "../../src/meter/tap.ts"
-import type { StreamForm, StreamSizes, StreamTimes, TapOptions } from "../../src/meter/tap-options.ts"
+import type { RelayOptions, StreamForm, StreamSizes, StreamTimes } from "../../src/meter/relay-options.ts"
+import { StreamRelay } from "../../src/meter/stream-relay.ts"
 import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { Fields } from "../../src/upstream/http/answer-head.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
@@ -50,13 +50,13 @@ function source() {
   }
 }
 
-function relay(changes: Partial<TapOptions & StreamSizes & StreamTimes> = {}) {
+function relay(changes: Partial<RelayOptions & StreamSizes & StreamTimes> = {}) {
   const { event_bytes = 1_000, response_bytes = 1_000, response_read_bytes = 3_000, ...rest } = changes
   const { keepalive_ms = 10_000, commit_after_ms = 10_000, stall_ms = 10_000, finish_wait_ms = 0 } = changes
   const provider = source()
   const settled = Promise.withResolvers<StreamEvidence>()
   const seen = { settlements: 0, cancelled: 0, finished: 0, cut: 0, outputs: 0, keepalives: 0, faults: 0 }
-  const tap = new Tap({
+  const stream_relay = new StreamRelay({
     source: { read: () => provider.body.read(), cancel: () => void seen.cancelled++ },
     form: chatEvents,
     json: chat.json,
@@ -84,13 +84,13 @@ function relay(changes: Partial<TapOptions & StreamSizes & StreamTimes> = {}) {
     onFault: () => void seen.faults++,
     ...rest,
   })
-  tap.start()
+  stream_relay.start()
   return {
-    tap,
+    stream_relay,
     provider,
     seen,
     settled: settled.promise,
-    client: () => new Response(tap.outlet.stream()).text(),
+    client: () => new Response(stream_relay.outlet.stream()).text(),
   }
 }
 
@@ -98,8 +98,12 @@ function relay(changes: Partial<TapOptions & StreamSizes & StreamTimes> = {}) {
 const SOCKETFUL = Array.from({ length: 40 }, () => chunk({ choices: [], padding: "x".repeat(500_000) }))
 
 /** A client at the other end of a socket, which reads until it is told to stall. */
-async function connect(tap: Tap) {
-  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response(tap.outlet.stream()) })
+async function connect(stream_relay: StreamRelay) {
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: () => new Response(stream_relay.outlet.stream()),
+  })
   let received = ""
   let came = Promise.withResolvers<void>()
   const socket = await Bun.connect({
@@ -328,7 +332,7 @@ describe("what the client sees", () => {
     if (row.end === "reset") continue
     test(`${name}; D32 in one piece, if all has come`, async () => {
       const charge = Promise.withResolvers<bigint>()
-      const { tap, provider, seen } = relay({
+      const { stream_relay, provider, seen } = relay({
         wants_usage,
         wants_cost,
         settle: (evidence) => {
@@ -340,7 +344,7 @@ describe("what the client sees", () => {
       provider.send(...row.sent)
       provider.close()
       let is_sent = false
-      const sending = tap.outlet.whole().then((bytes) => {
+      const sending = stream_relay.outlet.whole().then((bytes) => {
         is_sent = true
         return bytes
       })
@@ -358,10 +362,10 @@ describe("what the client sees", () => {
     const broken = () => {
       throw new Error("broken")
     }
-    const { tap, provider, seen } = relay({ settle: broken })
+    const { stream_relay, provider, seen } = relay({ settle: broken })
     provider.send(text("a"), done)
     provider.close()
-    expect(String(await thrown(tap.outlet.whole()))).toContain("broken")
+    expect(String(await thrown(stream_relay.outlet.whole()))).toContain("broken")
     expect(seen.faults).toBe(1)
   })
 
@@ -372,11 +376,11 @@ describe("what the client sees", () => {
     const broken = () => {
       throw new Error("broken")
     }
-    const { tap, provider, seen } = relay({ settle: broken })
+    const { stream_relay, provider, seen } = relay({ settle: broken })
     const server = Bun.serve({
       hostname: "127.0.0.1",
       port: 0,
-      fetch: () => tap.outlet.ready().then(() => new Response(tap.outlet.stream())),
+      fetch: () => stream_relay.outlet.ready().then(() => new Response(stream_relay.outlet.stream())),
       error: () => new Response(null, { status: 500 }),
     })
     provider.send(...events)
@@ -391,8 +395,8 @@ describe("what the client sees", () => {
   })
 
   test("D10 a reset after output is never shown as a clean end; D36 the unfinished event is dropped", async () => {
-    const { tap, provider, settled } = relay()
-    const reader = tap.outlet.stream().getReader()
+    const { stream_relay, provider, settled } = relay()
+    const reader = stream_relay.outlet.stream().getReader()
     provider.send(text("a"), text("b").slice(0, -2))
     expect(decoder.decode((await reader.read()).value)).toBe(text("a"))
     const rest = reader.read()
@@ -444,8 +448,8 @@ test("D36 every two-way cut of a stream shows the client the same bytes", async 
 })
 
 test("D36 events that arrived in one chunk leave in one chunk", async () => {
-  const { tap, provider } = relay({ event_bytes: 1_000_000 })
-  const client = await connect(tap)
+  const { stream_relay, provider } = relay({ event_bytes: 1_000_000 })
+  const client = await connect(stream_relay)
   // Each is large enough that the server would send it by itself.
   const events = ["a", "b", "c"].map((letter) => text(letter.repeat(100_000))).join("")
   provider.send(events)
@@ -471,8 +475,8 @@ describe("large chunks", () => {
   const shownOf = (events: readonly string[]) => events.filter((event) => event !== usage).join("") + done
 
   test.each(streams)("of %s reach the client unchanged", async (_, events) => {
-    const { tap, provider } = relay(options)
-    const client = await connect(tap)
+    const { stream_relay, provider } = relay(options)
+    const client = await connect(stream_relay)
     provider.send(...chunksOf([...events, done]))
     await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
     expect(bodyOf(client.received)).toBe(shownOf(events))
@@ -482,11 +486,11 @@ describe("large chunks", () => {
   test.each(streams.slice(0, 4))(
     "of %s reach a client unchanged that did not read for a while",
     async (_, events) => {
-      const { tap, provider } = relay(options)
-      const client = await connect(tap)
+      const { stream_relay, provider } = relay(options)
+      const client = await connect(stream_relay)
       client.stall()
       provider.send(text("a"), ...SOCKETFUL, ...chunksOf([...events, done]))
-      while (tap.outlet.taken) await Bun.sleep(1)
+      while (stream_relay.outlet.taken) await Bun.sleep(1)
       client.resume()
       await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
       expect(bodyOf(client.received)).toBe(text("a") + SOCKETFUL.join("") + shownOf(events))
@@ -495,26 +499,26 @@ describe("large chunks", () => {
   )
 
   test.each(streams)("of %s are gathered unchanged", async (_, events) => {
-    const { tap, provider } = relay(options)
+    const { stream_relay, provider } = relay(options)
     provider.send(...chunksOf([...events, done]))
-    expect(decoder.decode(await tap.outlet.whole())).toBe(shownOf(events))
+    expect(decoder.decode(await stream_relay.outlet.whole())).toBe(shownOf(events))
   })
 
   test.each(streams.slice(0, 2))("of %s are freed once they were sent", async (_, events) => {
     const bytes = encoder.encode(events.join("") + done)
     const chunks = cutAt(bytes, [200_001, 400_003, 600_005]).map((part) => part.slice())
-    const { tap, provider } = relay(options)
+    const { stream_relay, provider } = relay(options)
     provider.send(...chunks)
-    await tap.outlet.ready()
-    const client = await connect(tap)
+    await stream_relay.outlet.ready()
+    const client = await connect(stream_relay)
     await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
     expect(chunks.map(({ byteLength }) => byteLength)).toEqual([0, 0, 0, 0])
     await client.leave()
   })
 
   test("are kept while their events are held back", async () => {
-    const { tap, provider } = relay(options)
-    const client = await connect(tap)
+    const { stream_relay, provider } = relay(options)
+    const client = await connect(stream_relay)
     const roles = Array.from({ length: 2_000 }, () => role)
     provider.send(...chunksOf(roles), text("a"), done)
     await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
@@ -523,8 +527,8 @@ describe("large chunks", () => {
   })
 
   test("are freed while a stream is drained that the client left before it was sent", async () => {
-    const { tap, provider, settled } = relay({ ...options, drain_ms: 5_000 })
-    tap.clientLeft()
+    const { stream_relay, provider, settled } = relay({ ...options, drain_ms: 5_000 })
+    stream_relay.clientLeft()
     const chunks = [text("a"), ...Array.from({ length: 4 }, () => text("b".repeat(100_000)))].map((event) =>
       encoder.encode(event),
     )
@@ -537,7 +541,7 @@ describe("large chunks", () => {
     const keepalive = encoder.encode(`:${" ".repeat(100_000)}\n\n`)
     const two = Promise.withResolvers<void>()
     let keepalives = 0
-    const { tap, provider } = relay({
+    const { stream_relay, provider } = relay({
       form: { ...chatEvents, keepalive },
       keepalive_ms: 20,
       onKeepalive: () => {
@@ -545,7 +549,7 @@ describe("large chunks", () => {
         if (keepalives === 2) two.resolve()
       },
     })
-    const client = await connect(tap)
+    const client = await connect(stream_relay)
     provider.send(text("a"))
     await two.promise
     expect(keepalive.byteLength).toBe(100_003)
@@ -555,8 +559,8 @@ describe("large chunks", () => {
 
 test("D32 [DONE] waits for the settlement, every other byte does not", async () => {
   const durable = Promise.withResolvers<bigint>()
-  const { tap, provider } = relay({ settle: () => durable.promise })
-  const reader = tap.outlet.stream().getReader()
+  const { stream_relay, provider } = relay({ settle: () => durable.promise })
+  const reader = stream_relay.outlet.stream().getReader()
   provider.send(text("a") + usage + done)
   expect(decoder.decode((await reader.read()).value)).toBe(text("a"))
   const last = reader.read()
@@ -568,8 +572,8 @@ test("D32 [DONE] waits for the settlement, every other byte does not", async () 
 
 test("D32, D49 usage with its cost waits for the settlement too, output that came with it does not", async () => {
   const durable = Promise.withResolvers<bigint>()
-  const { tap, provider } = relay({ settle: () => durable.promise, wants_cost: true })
-  const reader = tap.outlet.stream().getReader()
+  const { stream_relay, provider } = relay({ settle: () => durable.promise, wants_cost: true })
+  const reader = stream_relay.outlet.stream().getReader()
   provider.send(last)
   expect(decoder.decode((await reader.read()).value)).toBe(lastWithoutUsage)
   const next = reader.read()
@@ -582,8 +586,8 @@ test("D32, D49 usage with its cost waits for the settlement too, output that cam
 })
 
 test("D36 a comment brings the headers out when nothing was sent for commit_after; rule 6 stays true", async () => {
-  const { tap, provider } = relay({ commit_after_ms: 20 })
-  const reader = tap.outlet.stream().getReader()
+  const { stream_relay, provider } = relay({ commit_after_ms: 20 })
+  const reader = stream_relay.outlet.stream().getReader()
   provider.send(role)
   expect(decoder.decode((await reader.read()).value)).toMatch(/^: .*\n\n$/)
   provider.send(done)
@@ -614,7 +618,7 @@ test("D36 a client that was slow to take a keepalive is not taken for one that r
   const waits = Promise.withResolvers<void>()
   const keepalive = encoder.encode(`:${" ".repeat(20_000_000)}\n\n`)
   let keepalives = 0
-  const { tap, provider, settled } = relay({
+  const { stream_relay, provider, settled } = relay({
     form: { ...chatEvents, keepalive },
     keepalive_ms: 20,
     stall_ms: 2_000,
@@ -624,7 +628,7 @@ test("D36 a client that was slow to take a keepalive is not taken for one that r
       if (keepalives === 3) waits.resolve()
     },
   })
-  const client = await connect(tap)
+  const client = await connect(stream_relay)
   provider.send(text("a"))
   await client.shows((received) => received.endsWith("\n\n\r\n"))
   client.stall()
@@ -637,7 +641,7 @@ test("D36 a client that was slow to take a keepalive is not taken for one that r
 })
 
 describe("D8 the limits", () => {
-  const rows: [Ending, Partial<TapOptions>][] = [
+  const rows: [Ending, Partial<RelayOptions>][] = [
     ["upstream_silent", { idle_ms: 25 }],
     ["deadline", { total_ms: 25 }],
   ]
@@ -660,8 +664,8 @@ describe("D8 the limits", () => {
   }
 
   test("client_stalled: a client that takes nothing for stall is cut and settled", async () => {
-    const { tap, provider, settled, seen } = relay({ stall_ms: 30, event_bytes: 1_000_000 })
-    const client = await connect(tap)
+    const { stream_relay, provider, settled, seen } = relay({ stall_ms: 30, event_bytes: 1_000_000 })
+    const client = await connect(stream_relay)
     client.stall()
     provider.send(text("a"), ...SOCKETFUL)
     expect(await settled).toMatchObject({ ending: "client_stalled" })
@@ -670,12 +674,12 @@ describe("D8 the limits", () => {
   })
 
   test("gateway_stopped: a cut stream is shown as an error and settled once", async () => {
-    const { tap, provider, settled, seen } = relay()
-    const reader = tap.outlet.stream().getReader()
+    const { stream_relay, provider, settled, seen } = relay()
+    const reader = stream_relay.outlet.stream().getReader()
     provider.send(text("a"))
     await reader.read()
-    tap.stop()
-    tap.stop()
+    stream_relay.stop()
+    stream_relay.stop()
     expect(decoder.decode((await reader.read()).value)).toBe(errorEvent)
     expect((await reader.read()).done).toBe(true)
     expect(await settled).toMatchObject({ ending: "gateway_stopped" })
@@ -685,19 +689,19 @@ describe("D8 the limits", () => {
 
 describe("D9 a client that leaves", () => {
   test("abort: the provider is cut at once and what was observed is settled once", async () => {
-    const { tap, provider, settled, seen } = relay()
-    const reader = tap.outlet.stream().getReader()
+    const { stream_relay, provider, settled, seen } = relay()
+    const reader = stream_relay.outlet.stream().getReader()
     provider.send(text("a"))
     await reader.read()
     await reader.cancel()
-    tap.clientLeft()
+    stream_relay.clientLeft()
     expect(await settled).toMatchObject({ ending: "client_left", output_bytes: 1 })
     expect(seen).toMatchObject({ settlements: 1, cancelled: 1, cut: 0 })
   })
 
   test("after the final usage it is just the end", async () => {
-    const { tap, provider, settled } = relay({ wants_usage: true })
-    const reader = tap.outlet.stream().getReader()
+    const { stream_relay, provider, settled } = relay({ wants_usage: true })
+    const reader = stream_relay.outlet.stream().getReader()
     provider.send(text("a") + usage)
     await reader.read()
     await reader.cancel()
@@ -705,19 +709,19 @@ describe("D9 a client that leaves", () => {
   })
 
   test("drain: read on for the final usage", async () => {
-    const { tap, provider, settled, seen } = relay({ drain_ms: 5_000 })
-    const reader = tap.outlet.stream().getReader()
+    const { stream_relay, provider, settled, seen } = relay({ drain_ms: 5_000 })
+    const reader = stream_relay.outlet.stream().getReader()
     provider.send(text("a"))
     await reader.read()
     await reader.cancel()
-    expect(tap.evidence("gateway_lost")).toMatchObject({ ending: "client_left" })
+    expect(stream_relay.evidence("gateway_lost")).toMatchObject({ ending: "client_left" })
     provider.send(text("b"), usage)
     expect(await settled).toMatchObject({ ending: "client_left", usage_final: true, output_bytes: 2 })
     expect(seen).toMatchObject({ settlements: 1, cancelled: 0, finished: 1 })
   })
 
-  const leave = async ({ tap, provider }: ReturnType<typeof relay>, ...sent: string[]) => {
-    const reader = tap.outlet.stream().getReader()
+  const leave = async ({ stream_relay, provider }: ReturnType<typeof relay>, ...sent: string[]) => {
+    const reader = stream_relay.outlet.stream().getReader()
     provider.send(sent.join(""))
     await reader.read()
     await reader.cancel()
@@ -764,7 +768,7 @@ describe("D9 a client that leaves", () => {
   test("drain: a shutdown ends it, and it is the client that left", async () => {
     const relayed = relay({ drain_ms: 5_000 })
     await leave(relayed, text("a"))
-    relayed.tap.stop()
+    relayed.stream_relay.stop()
     expect(await relayed.settled).toMatchObject({ ending: "client_left", output_bytes: 1 })
     expect(relayed.seen).toMatchObject({ settlements: 1, cancelled: 1 })
   })
@@ -775,7 +779,7 @@ describe("D9 a client that leaves", () => {
   ])("a client that stalls when %s is cut, and the provider read on", async (_, said, waits) => {
     const cut = Promise.withResolvers<void>()
     let cuts = 0
-    const { tap, provider, settled, seen } = relay({
+    const { stream_relay, provider, settled, seen } = relay({
       ...waits,
       stall_ms: 30,
       event_bytes: 1_000_000,
@@ -784,7 +788,7 @@ describe("D9 a client that leaves", () => {
         cut.resolve()
       },
     })
-    const client = await connect(tap)
+    const client = await connect(stream_relay)
     client.stall()
     provider.send(said, ...SOCKETFUL)
     await cut.promise
@@ -795,8 +799,8 @@ describe("D9 a client that leaves", () => {
   })
 
   test("drain is bounded by drain_for", async () => {
-    const { tap, provider, settled } = relay({ drain_ms: 30 })
-    const reader = tap.outlet.stream().getReader()
+    const { stream_relay, provider, settled } = relay({ drain_ms: 30 })
+    const reader = stream_relay.outlet.stream().getReader()
     provider.send(text("a"))
     await reader.read()
     await reader.cancel()
@@ -828,7 +832,7 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
   async function ended(...sent: string[]) {
     const durable = Promise.withResolvers<bigint>()
     const reached = Promise.withResolvers<StreamEvidence>()
-    const { tap, provider } = relay({
+    const { stream_relay, provider } = relay({
       form: stopping,
       settle: (evidence) => {
         reached.resolve(evidence)
@@ -836,7 +840,7 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
       },
     })
     provider.send(...sent)
-    const reader = tap.outlet.stream().getReader()
+    const reader = stream_relay.outlet.stream().getReader()
     let before = ""
     let over = false
     const reading = (async () => {
@@ -865,8 +869,12 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
 
   test("keeps the memory of a large one until then", async () => {
     const durable = Promise.withResolvers<bigint>()
-    const { tap, provider } = relay({ form: stopping, event_bytes: 1_000_000, settle: () => durable.promise })
-    const client = await connect(tap)
+    const { stream_relay, provider } = relay({
+      form: stopping,
+      event_bytes: 1_000_000,
+      settle: () => durable.promise,
+    })
+    const client = await connect(stream_relay)
     const shown = text("a".repeat(200_000))
     const stop = STOP.replace("}", `,"text":"${"x".repeat(900_000)}"}`)
     provider.send(...chunksOf([shown, stop]))

@@ -2,10 +2,10 @@ import type { Ending } from "../wire/call.ts"
 import { ShownUsage } from "./cost.ts"
 import type { EventReading } from "./event-reading.ts"
 import { LargeChunks } from "./large-chunks.ts"
-import { type Feed, Outlet } from "./outlet.ts"
+import { Outlet, type OutletSource } from "./outlet.ts"
 import type { EventKind, StreamEvidence } from "./reading.ts"
+import type { RelayOptions } from "./relay-options.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
-import type { TapOptions } from "./tap-options.ts"
 import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
 /**
@@ -14,8 +14,8 @@ import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
  * output or usage (rule 6). The stream ends once, with one of the endings of D8, and is settled before its last byte
  * (D32).
  */
-export class Tap implements Feed {
-  readonly #options: TapOptions
+export class StreamRelay implements OutletSource {
+  readonly #options: RelayOptions
   #framer: Framer
   readonly #chunks = new LargeChunks()
   /** The body, if it is a JSON object (D29); undefined while that is unknown, null for an event stream. */
@@ -26,7 +26,7 @@ export class Tap implements Feed {
   readonly #opened_ms = performance.now()
   #timer: Timer | undefined
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
-  #over = false
+  #ended = false
   #running = false
   /** True if a JSON object over the limit was read for what it says (D5). */
   #too_large = false
@@ -35,14 +35,14 @@ export class Tap implements Feed {
   /** The start of the pending read of the provider. */
   #read_ms: number | null = null
   /** The time at which the client stopped asking for more; null while it waits for bytes. */
-  #satisfied_ms: number | null = null
+  #unread_since_ms: number | null = null
   #output_seen = false
   /** True if the latest event was stripped, because the LF of a split CRLF follows it. */
   #stripped = false
   /** The provider's own last event, held back until the charge is durable (D32). */
   #last: readonly Uint8Array[] | null = null
 
-  constructor(options: TapOptions) {
+  constructor(options: RelayOptions) {
     this.#options = options
     this.outlet = new Outlet(options.sizes.event_bytes, this)
     this.#reading = options.form.open(options.requested, options.usage_rules)
@@ -71,8 +71,8 @@ export class Tap implements Feed {
   /** The client has left (D9). After the final usage the stream just ends; before it, the stream is cut or drained. */
   clientLeft(): void {
     if (this.outlet.gone) return
-    this.outlet.leave()
-    if (this.#over) return
+    this.outlet.dropClient()
+    if (this.#ended) return
     if (this.#reading.usage_final) this.#finish("completed")
     else if (this.#drain_ms <= 0) this.#finish("client_left")
     else this.#drain("client_left")
@@ -82,7 +82,7 @@ export class Tap implements Feed {
   #clientStalled(): void {
     if (this.#reading.usage_final || this.#drain_ms <= 0) this.#finish("client_stalled")
     else {
-      this.outlet.leave()
+      this.outlet.dropClient()
       this.#options.cutClient()
       this.#drain("client_stalled")
     }
@@ -90,7 +90,7 @@ export class Tap implements Feed {
 
   #drain(ending: "client_left" | "client_stalled"): void {
     this.#draining = ending
-    this.#satisfied_ms = null
+    this.#unread_since_ms = null
     this.#tick()
     if (!this.#running) void this.pull()
   }
@@ -112,39 +112,39 @@ export class Tap implements Feed {
    * more may follow.
    */
   async pull(): Promise<boolean> {
-    this.#satisfied_ms = null
+    this.#unread_since_ms = null
     this.#running = true
     let sent = false
-    while (!this.#over && (!sent || this.outlet.gone)) {
+    while (!this.#ended && (!sent || this.outlet.gone)) {
       this.#read_ms = performance.now()
       try {
         const next = this.#options.source.read()
         const part = next instanceof Promise ? await next : next
-        sent = !this.#over && this.#relay(part)
+        sent = !this.#ended && this.#relay(part)
       } catch {
-        if (!this.#over) this.#relay("broken")
+        if (!this.#ended) this.#relay("broken")
       }
     }
     this.#running = false
-    this.#satisfied_ms = performance.now()
-    return !this.#over
+    this.#unread_since_ms = performance.now()
+    return !this.#ended
   }
 
   /** Relays one chunk of the provider, its end, or its break. Returns whether anything was sent to the client. */
   #relay(chunk: Uint8Array | "broken" | null): boolean {
     this.#read_ms = null
     try {
-      if (chunk === null) this.#ended()
+      if (chunk === null) this.#sourceEnded()
       else if (chunk === "broken") {
         this.#readUnterminated()
         this.#fail()
       } else this.#takeChunk(chunk)
-      const sent = !this.#over && this.outlet.flush()
+      const sent = !this.#ended && this.outlet.flush()
       this.freeChunks()
       return sent
     } catch (error) {
       this.#options.onFault(error)
-      if (this.#over) this.outlet.fail(error)
+      if (this.#ended) this.outlet.fail(error)
       else this.#finish("upstream_lost")
       return false
     }
@@ -164,7 +164,7 @@ export class Tap implements Feed {
     try {
       for (const event of this.#framer.feed(chunk)) {
         this.#take(event)
-        if (this.#over) return
+        if (this.#ended) return
       }
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
@@ -173,7 +173,7 @@ export class Tap implements Feed {
   }
 
   /** A clean end of the provider's body (D8): the unterminated event counts, unless it was cut and says nothing (D36). */
-  #ended(): void {
+  #sourceEnded(): void {
     if (this.#whole) {
       this.#wholeEnded(this.#whole, false)
       return
@@ -204,7 +204,7 @@ export class Tap implements Feed {
   /** At any end other than a clean one, the unterminated event is read for the settlement but never forwarded (D36). */
   #readUnterminated(): void {
     const last = this.#framer.end()
-    if (last !== null) this.#note(this.#reading.take(last))
+    if (last !== null) this.#noteEvidence(this.#reading.take(last))
   }
 
   #take(event: SseEvent, terminated = true): void {
@@ -215,7 +215,7 @@ export class Tap implements Feed {
     const read = this.#reading.take(event)
     const { kind, failed } = read
     if (kind === "nothing" && !terminated) return
-    this.#note(read)
+    this.#noteEvidence(read)
     if (read.shown || (kind === "error" && read.trusted_usage)) this.outlet.open()
     if (kind === "error") {
       this.#finish("upstream_lost", event.data)
@@ -234,7 +234,7 @@ export class Tap implements Feed {
   }
 
   /** The first evidence sends what was held back (rule 6). Reports the first output. */
-  #note(read: EventKind): void {
+  #noteEvidence(read: EventKind): void {
     if (read.kind !== "chunk" && read.kind !== "done") return
     if (read.output || read.trusted_usage) this.outlet.open()
     if (!read.output || this.#output_seen) return
@@ -247,8 +247,8 @@ export class Tap implements Feed {
    * event, and any other with the provider's own last event, if it sent one, or an error event.
    */
   #finish(ending: Ending, error_data: string | null = null): void {
-    if (this.#over) return
-    this.#over = true
+    if (this.#ended) return
+    this.#ended = true
     clearTimeout(this.#timer)
     this.#readUnterminated()
     if (this.#reading.done || (this.#draining !== null && this.#reading.usage_final))
@@ -282,7 +282,7 @@ export class Tap implements Feed {
   /** The stream's one timer, for header commit, keepalive, stall, idle, total and drain: relaying a chunk sets none. */
   #tick(): void {
     clearTimeout(this.#timer)
-    if (this.#over) return
+    if (this.#ended) return
     const now = performance.now()
     const ending = this.#ending(now)
     if (ending !== null) {
@@ -292,8 +292,8 @@ export class Tap implements Feed {
     }
     if (this.#commentDue() <= now) this.#comment()
     if (this.#running && !this.outlet.gone)
-      this.#satisfied_ms = this.outlet.taken ? null : (this.#satisfied_ms ?? now)
-    this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#nextLook(now)))
+      this.#unread_since_ms = this.outlet.taken ? null : (this.#unread_since_ms ?? now)
+    this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#nextCheckMs(now)))
   }
 
   #ending(now: number): Ending | null {
@@ -302,7 +302,7 @@ export class Tap implements Feed {
     if (left(now, this.#read_ms, idle_ms) <= 0) return "upstream_silent"
     if (this.#drainLeft(now) <= 0) return "client_left"
     if (this.outlet.gone) return null
-    return left(now, this.#satisfied_ms, times.stall_ms) <= 0 ? "client_stalled" : null
+    return left(now, this.#unread_since_ms, times.stall_ms) <= 0 ? "client_stalled" : null
   }
 
   /** The comments of D36: one that makes the server send the headers, and keepalives after silence. */
@@ -324,13 +324,13 @@ export class Tap implements Feed {
   }
 
   /** Milliseconds to the next moment something may be due. */
-  #nextLook(now: number): number {
+  #nextCheckMs(now: number): number {
     const { total_ms, idle_ms, times } = this.#options
     return Math.min(
       left(now, this.#opened_ms, total_ms),
       left(now, this.#read_ms, idle_ms),
       this.#drainLeft(now),
-      left(now, this.#satisfied_ms, times.stall_ms),
+      left(now, this.#unread_since_ms, times.stall_ms),
       this.#commentDue() - now,
       times.keepalive_ms,
       idle_ms,
