@@ -1,3 +1,6 @@
 import { defineConfig } from "drizzle-kit"
 
-export default defineConfig({ dialect: "postgresql", schema: "./src/ledger/schema/*.ts", out: "./drizzle" })
+/** Without the aliases: drizzle-kit takes each for a second table, and stops at its indexes. */
+const schema = "./src/ledger/schema/!(aliases).ts"
+
+export default defineConfig({ dialect: "postgresql", schema, out: "./drizzle" })

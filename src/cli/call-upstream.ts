@@ -1,5 +1,12 @@
 import { NEVER } from "../call/cutoff.ts"
-import type { Config, Credential, Model, Route, Upstream } from "../config/config.ts"
+import {
+  type Config,
+  type Credential,
+  haveOutput,
+  type Model,
+  type Route,
+  type Upstream,
+} from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { nextId } from "../id.ts"
 import { sentTo } from "../upstream/edits.ts"
@@ -129,7 +136,7 @@ async function answerOf(
     account_id: "",
     affinity: null,
     path: CALLS[operation].path,
-    stream: operation !== "embeddings",
+    stream: haveOutput([operation]),
     body: () => sentTo(upstream, texts, {}),
     headers: operation === "messages" ? Object.fromEntries(versions) : null,
     refusals: {
@@ -222,7 +229,7 @@ function readingOf(
 ): UsageReading {
   const rules = { ...ANY_USAGE, reader: readers[upstream.usage] }
   const usage = new StreamUsage(rules)
-  const expected = operation === "embeddings" ? { output: false } : WITH_OUTPUT
+  const expected = haveOutput([operation]) ? WITH_OUTPUT : { output: false }
   for (const payload of payloads) {
     const holder = objectOf(payload.response ?? payload.message ?? payload)
     usage.take(firstCounted(usagesOf(holder), rules), expected, operation === "messages")

@@ -78,6 +78,10 @@ const counted = (id: string, changes: Partial<End> = {}) =>
 const PLAIN = 4_525n
 const found = async () => (await audit(db.database.operators)).violations
 
+test("D60 the usage of these tests counts every bucket", () => {
+  expect(Object.keys(USAGE.buckets)).toEqual([...buckets])
+})
+
 test("D60 an end with buckets, alone or beside others, is what the audit computes", async () => {
   const account = await db.account(1_000_000n)
   const [alone, plain, beside] = [await held(account), await held(account), await held(account)]

@@ -3,6 +3,7 @@ import { InFlight } from "../../src/admission/in-flight.ts"
 import { Call } from "../../src/call/call.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
+import { buckets } from "../../src/kinds.ts"
 import { PAR_BP, parseMultiplier } from "../../src/money.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { linesOf } from "../../src/settlement/price.ts"
@@ -43,6 +44,10 @@ const IN_OUTPUT = ["reasoning", "audio_output", "image_output"]
 const OPTIONAL = ["cached_input", ...IN_PROMPT, ...IN_CACHE, ...IN_OUTPUT]
 const TOOLS = ["x_search", "code_interpreter", "attachment_search"]
 const FEES = ["per_call", "web_search", "page", ...TOOLS.map((tool) => `run of ${tool}`)]
+
+test("D60 the independent model knows every kind of price", () => {
+  expect([...OPTIONAL, ...FEES]).toEqual(expect.arrayContaining([...buckets]))
+})
 
 /** Mulberry32: the same numbers in every run. */
 function randomOf(seed: number): () => number {

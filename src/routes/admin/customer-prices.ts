@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { soldAt } from "../../admission/customer-prices.ts"
-import type { Model } from "../../config/config.ts"
+import { haveOutput, type Model } from "../../config/config.ts"
 import { type CustomerPriceResult, MAX_CUSTOMER_PRICES } from "../../ledger/accounts/customer-prices.ts"
 import type { CustomerPriceTexts } from "../../ledger/entries.ts"
 import { isFree } from "../../money.ts"
@@ -83,7 +83,7 @@ export function checkPrice(
 function checkKinds(model: Model, prices: CustomerPriceTexts): void {
   const { buckets = {}, tool_runs = {} } = model.price
   const { input: _, cached_input: __, output, per_call: ___, tool_run = {}, ...named } = prices
-  if (output !== undefined && model.operations.every((operation) => operation === "embeddings"))
+  if (output !== undefined && !haveOutput(model.operations))
     throw invalidField("prices.output", "no such price, because embeddings have no output tokens")
   for (const kind of Object.keys(named))
     if (!Object.hasOwn(buckets, kind))
