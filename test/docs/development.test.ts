@@ -36,6 +36,18 @@ describe("docs/development.md", () => {
     expect(paths.filter((path) => !existsSync(join(ROOT, path)))).toEqual([])
   })
 
+  test("every name that it gives with a file is in that file", () => {
+    const named = [...page.matchAll(/((?:`#?\w+`(?:,| and|,? or)? )+)(?:in|of) `(src\/[\w./-]+\.ts)`/g)]
+    const pairs = named.flatMap(([, names = "", path = ""]) =>
+      [...names.matchAll(/\w+/g)]
+        .filter(([name]) => !["and", "or"].includes(name))
+        .map(([name]) => [name, path]),
+    )
+    expect(pairs.length).toBeGreaterThan(20)
+    const isMissing = ([name = "", path = ""]: string[]) => !textOf(path).match(/\w+/g)?.includes(name)
+    expect(pairs.filter(isMissing)).toEqual([])
+  })
+
   test("every script that it names is one of the package", () => {
     const scripts = [...page.matchAll(/\bbun run (\w+)/g)].map(([, script = ""]) => script)
     expect(scripts.length).toBeGreaterThan(8)
