@@ -29,10 +29,9 @@ export function keyVerdict(
   key: Credential,
   status: number,
   body: string,
-  more = "",
 ): FindingVerdict {
   const is_key = status === 401 || status === 403 || WRONG_KEY.test(body)
-  const found = `refuses the ${is_key ? "key" : "account"} (status ${status})${quotedMessage(body, secrets)}${more}`
+  const found = `refuses the ${is_key ? "key" : "account"} (status ${status})${quotedMessage(body, secrets)}`
   if (key.api_key === null) return [found, `Set upstreams.${name}.api_key.`]
   const correct = `Correct ${key.name === "" ? `upstreams.${name}.api_key` : "this key"}.`
   return [found, is_key ? correct : `Settle the account at the provider. ${correct}`]

@@ -16,6 +16,7 @@ export interface Environment {
   readonly database_url: string | null
   /** Null if not set: then `tollgate.yaml` if it exists, otherwise the demo. */
   readonly config_path: string | null
+  /** Of the spools (D27), and of the embedded database. */
   readonly data_dir: string
   /** Null if not set: then `/admin` is a 404. */
   readonly admin_token: string | null
@@ -68,11 +69,9 @@ export function readEnvironment(sources: Sources): Environment {
 }
 
 /** The address at which a gateway listens, and the token that guards `/admin` there. */
-export interface Exposure {
-  readonly host: string
-  readonly port: number
+export interface Exposure extends Pick<Environment, "host" | "port" | "admin_token"> {
+  /** The separate listener for operators; null if they share the clients' (D39). */
   readonly admin: AdminAddress | null
-  readonly admin_token: string | null
 }
 
 export const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/

@@ -1,5 +1,5 @@
 import type { Price, PriceTexts } from "../money.ts"
-import type { BudgetPeriod, BudgetSelector, BudgetUnit, RateLeft } from "../wire/budget.ts"
+import type { BudgetSettings, RateLeft } from "../wire/budget.ts"
 import type {
   AgentSession,
   Basis,
@@ -116,14 +116,9 @@ interface ExceededBudget extends BudgetUse {
   readonly needed: bigint
 }
 
-export interface BudgetUse {
+export interface BudgetUse
+  extends Pick<BudgetSettings, "name" | "selector" | "selected" | "unit" | "period"> {
   readonly id: string
-  readonly name: string
-  readonly selector: BudgetSelector
-  /** The id of the key, the path of the group or the name of the model; null for `all`. */
-  readonly selected: string | null
-  readonly unit: BudgetUnit
-  readonly period: BudgetPeriod
   /** That is in force now. */
   readonly amount: bigint
   readonly spent: bigint

@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises"
 import { recordOf } from "../kinds.ts"
-import { PICO_PER_NANO, parsePrice, printUsd } from "../money.ts"
+import { PICO_PER_NANO, type Price, parsePrice, printUsd } from "../money.ts"
 import {
   type ComparedUsage,
   type ReconciledRow,
@@ -8,6 +8,7 @@ import {
   STEP_MS,
 } from "../wire/reconciliation.ts"
 import { type Cause, type ComparedState, causes } from "../wire/reconciliation-words.ts"
+import type { Usage } from "../wire/usage.ts"
 import type { ExportedUsage, UsageExport } from "./usage-export.ts"
 
 /** The usage that a provider reports beside ours, step by step, and what explains the differences (D98). */
@@ -19,11 +20,7 @@ interface Names {
   readonly keyOf: ((theirs: string | null) => string) | null
 }
 
-interface Tokens {
-  readonly prompt_tokens: number
-  readonly cached_tokens: number
-  readonly completion_tokens: number
-}
+type Tokens = Pick<Usage, "prompt_tokens" | "cached_tokens" | "completion_tokens">
 
 interface Pair {
   readonly from_ms: number
@@ -108,11 +105,7 @@ function total(usages: readonly ExportedUsage[] = []): Theirs | null {
   }
 }
 
-interface TokenPrices {
-  readonly input_pico: bigint
-  readonly cached_input_pico: bigint
-  readonly output_pico: bigint
-}
+type TokenPrices = Pick<Price, "input_pico" | "cached_input_pico" | "output_pico">
 
 /** The highest prices of each model of which there are calls. */
 function pricesOf(ours: readonly ReconciledSums[]): Map<string, TokenPrices> {

@@ -4,19 +4,17 @@ import { csvRows } from "../wire/csv.ts"
 import { type ReportStep, STEP_MS } from "../wire/reconciliation.ts"
 import type { Provider } from "../wire/reconciliation-words.ts"
 import { parseTime } from "../wire/time.ts"
+import type { Usage } from "../wire/usage.ts"
 
 /** Usage exports of providers: the pages of their usage APIs or, of OpenRouter, also its list of requests, as files (D98). */
 
-export interface ExportedUsage {
+export interface ExportedUsage extends Pick<Usage, "prompt_tokens" | "cached_tokens" | "completion_tokens"> {
   readonly from_ms: number
   readonly model: string
   /** The provider's id of the key; null if the export is not grouped by key. */
   readonly key_id: string | null
   /** Null if the provider does not count them. */
   readonly requests: number | null
-  readonly prompt_tokens: number
-  readonly cached_tokens: number
-  readonly completion_tokens: number
   /** The provider's id, if the export has a row for each request. */
   readonly request_id?: string
 }

@@ -1,14 +1,8 @@
-import type { AdminAddress } from "../config/config.ts"
+import type { Exposure } from "../config/environment.ts"
 import type { Paint } from "./paint.ts"
 
 /** The facts that the start message shows about a running gateway. */
-export interface BannerFacts {
-  readonly host: string
-  readonly port: number
-  /** The separate admin listener (D39); null if operators share the public one. */
-  readonly admin: AdminAddress | null
-  /** Null if `/admin` is disabled. */
-  readonly admin_token: string | null
+export interface BannerFacts extends Exposure {
   /** A chat model for the example call; null if there is none. */
   readonly model: string | null
   /** The command line's command here: `bun run tollgate`. */

@@ -28,13 +28,7 @@ export function newSpanId(): string {
   return hex(8)
 }
 
-interface OpenSpan {
-  readonly span_id: string
-  readonly name: string
-  readonly kind: TraceSpan["kind"]
-  readonly began_ms: number
-  readonly attributes: SpanAttributes
-}
+type OpenSpan = Pick<TraceSpan, "span_id" | "name" | "kind" | "began_ms" | "attributes">
 
 /**
  * A request whose spans are recorded: one for the request itself, with children for the hold, each upstream attempt and the settlement.

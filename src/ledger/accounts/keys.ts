@@ -56,11 +56,8 @@ export interface KeyChange extends Partial<Omit<NewKey, "id" | "account_id" | "h
   readonly suspended?: boolean
 }
 
-export interface SecretChange {
-  readonly id: string
-  /** SHA-256 of the new secret, in hex. */
-  readonly hash: string
-  readonly prefix: string
+/** A new secret of a key. */
+export interface SecretChange extends Pick<NewKey, "id" | "hash" | "prefix"> {
   /** Time for which the secret before it also works. */
   readonly keep_hours: number
 }

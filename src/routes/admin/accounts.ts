@@ -6,7 +6,7 @@ import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { accountBody, pageBody } from "../record-bodies.ts"
-import { accountExample, NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
+import { accountExample, NO_ACCOUNT, ofAccounts } from "../reference/examples.ts"
 import { answer, found, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -89,7 +89,7 @@ const OTHER_ACCOUNT = () =>
 
 const externalExample: AccountBody = { ...accountExample, external_id: "customer-118" }
 
-const creating = ofOperators({
+const creating = ofAccounts({
   body: shown(NewAccountBody, {
     account: { name: "Acme" },
     repeatable: { id: accountExample.id, name: "Acme" },
@@ -106,14 +106,13 @@ const creating = ofOperators({
   },
 
   operationId: "createAccount",
-  tag: "Accounts",
   summary: "Create an account",
   description:
     "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account. So does a repeat with the same `external_id` and no `id`.",
   invalid: "name",
 })
 
-const listing = ofOperators({
+const listing = ofAccounts({
   query: AccountsQuery,
   response: {
     200: page("accounts", AccountBody, accountExample, externalExample, {
@@ -123,18 +122,16 @@ const listing = ofOperators({
   },
 
   operationId: "listAccounts",
-  tag: "Accounts",
   summary: "List accounts",
   description:
     "Lists all accounts, newest first or in the order `sort`, those that `search` finds, or the one with `external_id`. An account whose balance changes between two pages can be missed or come twice when the list is ordered by it.",
 })
 
-const reading = ofOperators({
+const reading = ofAccounts({
   params: pathId("The account's id."),
   response: { 200: answer("The account.", AccountBody, { account: accountExample }) },
 
   operationId: "getAccount",
-  tag: "Accounts",
   summary: "Get an account",
   description:
     "`available` is what new calls can hold: the balance plus the credit limit, minus what open calls hold.",
@@ -149,7 +146,7 @@ const balanceExample: BalanceBody = {
   available: "12.48",
 }
 
-const readingBalance = ofOperators({
+const readingBalance = ofAccounts({
   params: pathId("The account's id."),
   query: BalanceQuery,
   response: {
@@ -161,7 +158,6 @@ const readingBalance = ofOperators({
   },
 
   operationId: "getBalance",
-  tag: "Accounts",
   summary: "Get a past balance",
   description:
     "Computes the balance at a time in the past: the current balance without the entries made since. It reads the sums of the hours and days since then, and the entries of hours without sums. Before the first credit the balance is 0.",
@@ -169,7 +165,7 @@ const readingBalance = ofOperators({
   errors: [NO_ACCOUNT],
 })
 
-const changing = ofOperators({
+const changing = ofAccounts({
   params: pathId("The account's id."),
   body: shown(AccountChange, {
     suspend: { suspended: true },
@@ -187,7 +183,6 @@ const changing = ofOperators({
   },
 
   operationId: "changeAccount",
-  tag: "Accounts",
   summary: "Change an account",
   description:
     "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",

@@ -2,7 +2,7 @@ import { Elysia } from "elysia"
 import type { Archived } from "../../ledger/archive/archive.ts"
 import { invalidRequest } from "../../wire/fault.ts"
 import { DumpBody, DumpNote, DumpQuestion, MonthDone, MonthQuestion } from "../../wire/ledger-checks.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { ofLedger } from "../reference/examples.ts"
 import { answer, errorOf, found, notFound, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -48,7 +48,7 @@ function refuse(archived: Archived): void {
   if (archived !== "done") throw invalidRequest(REFUSALS[archived], "month")
 }
 
-const dumping = ofOperators({
+const dumping = ofLedger({
   body: shown(DumpQuestion, { first: { month: "2026-10" } }),
   response: {
     200: answer("A part of the dump.", DumpBody, {
@@ -57,7 +57,6 @@ const dumping = ofOperators({
   },
 
   operationId: "dumpMonth",
-  tag: "Ledger",
   summary: "Read a part of the dump of a month",
   description:
     "Reads the seal and the entries of a sealed month, 5,000 calls at a time. The text of each line is the one that the seal's hashes are made of, so the dump can be checked without the database. `tollgate journal --dump` does all of this.",
@@ -65,7 +64,7 @@ const dumping = ofOperators({
   errors: [NO_MONTH],
 })
 
-const noting = ofOperators({
+const noting = ofLedger({
   body: shown(DumpNote, {
     noted: {
       month: "2026-10",
@@ -76,7 +75,6 @@ const noting = ofOperators({
   response: { 200: answer("The dump was noted.", MonthDone, { noted: { month: "2026-10" } }) },
 
   operationId: "noteDump",
-  tag: "Ledger",
   summary: "Note where the dump of a month is",
   description:
     "Notes that a dump of a sealed month was made whose hash is that of its seal. Needed before its tables can be dropped. Can be repeated with another place.",
@@ -84,12 +82,11 @@ const noting = ofOperators({
   errors: [NO_MONTH],
 })
 
-const dropping = ofOperators({
+const dropping = ofLedger({
   body: shown(MonthQuestion, { dropped: { month: "2026-10" } }),
   response: { 200: answer("The tables were dropped.", MonthDone, { dropped: { month: "2026-10" } }) },
 
   operationId: "dropMonth",
-  tag: "Ledger",
   summary: "Drop the tables of a detached month",
   description:
     "Drops the entries of a detached month whose dump was noted. Its seal and the sums of its hours and days stay.",

@@ -3,7 +3,7 @@ import { ledgerTime } from "../../id.ts"
 import { type AttemptBody, AttemptsBody, AttemptsQuery } from "../../wire/attempts.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { refusalSpan } from "../../wire/refusals.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { ofLedger } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -30,7 +30,7 @@ const example: AttemptBody = {
   last_at: "2026-11-21T11:58:00.000Z",
 }
 
-const showing = ofOperators({
+const showing = ofLedger({
   query: AttemptsQuery,
   response: {
     200: answer("The attempts.", AttemptsBody, {
@@ -43,7 +43,6 @@ const showing = ofOperators({
   },
 
   operationId: "listAttempts",
-  tag: "Ledger",
   summary: "List attempts that did not answer",
   description:
     "Counts the attempts that may have reached a provider but did not become the answer of their call, by upstream, key, model and outcome. The provider may bill them. Each is an entry of the journal, and `GET /admin/calls/{id}` shows those of a call. Attempts of calls before version 0.3 are shown with their calls only.",

@@ -12,7 +12,7 @@ import {
 } from "../../wire/ledger-checks.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { pageBody } from "../record-bodies.ts"
-import { accountExample, ofOperators } from "../reference/examples.ts"
+import { accountExample, ofLedger } from "../reference/examples.ts"
 import { answer, page, text } from "../reference/operation.ts"
 import { faultOf } from "../routing.ts"
 import { actorOf } from "./authorize.ts"
@@ -122,7 +122,7 @@ const clean = {
   violations: [],
 }
 
-const auditing = ofOperators({
+const auditing = ofLedger({
   query: AuditQuery,
   response: {
     200: answer("The result. `violations` is empty if the ledger is consistent.", AuditBody, {
@@ -143,13 +143,12 @@ const auditing = ofOperators({
   },
 
   operationId: "audit",
-  tag: "Ledger",
   summary: "Audit the ledger",
   description:
     "Recomputes the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. Sealed months count by the sums in their seals. All calls of the other months are read, so run it occasionally, not every second. It takes 55 seconds at most; for more calls than that, follow it with `/admin/audit/progress`.",
 })
 
-const following = ofOperators({
+const following = ofLedger({
   query: AuditProgressQuery,
   response: {
     200: answer(
@@ -159,13 +158,12 @@ const following = ofOperators({
   },
 
   operationId: "followAudit",
-  tag: "Ledger",
   summary: "Audit the ledger, with its progress",
   description:
     "Runs the same audit for as long as it takes, in small pieces with pauses between them. It ends when the connection is closed.",
 })
 
-const listing = ofOperators({
+const listing = ofLedger({
   query: PageQuery,
   response: {
     200: page("audits", AuditRecordBody, {
@@ -183,7 +181,6 @@ const listing = ofOperators({
   },
 
   operationId: "listAudits",
-  tag: "Ledger",
   summary: "List audits",
   description:
     "Lists the audits that ended, newest first: when, who asked for it, the result, and a hash of what was read. With several shards, an audit has a record in each. Records cannot be changed.",

@@ -13,7 +13,7 @@ import { isTagName, isTagValue } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { budgetLogBody } from "../event-body.ts"
 import { budgetBody, pageBody } from "../record-bodies.ts"
-import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOperators } from "../reference/examples.ts"
+import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofAccounts } from "../reference/examples.ts"
 import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
@@ -234,7 +234,7 @@ const created: BudgetLogBody = {
     made_at: budgetExample.created_at,
   },
 }
-const creating = ofOperators({
+const creating = ofAccounts({
   params: pathId("The account's id."),
   body: shown(NewBudget, requests),
   response: {
@@ -245,7 +245,6 @@ const creating = ofOperators({
   },
 
   operationId: "createBudget",
-  tag: "Accounts",
   summary: "Create a budget",
   description:
     "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. A budget of each end user, or of each value of a tag, gives each the amount by itself. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` and a `minute` count from its creation. A budget per `minute` is a rate limit of tokens or requests: a call that does not fit now gets a 429 `rate_limited`. It is always `hard` and has no thresholds. Selector, unit, period and time zone cannot be changed later.",
@@ -253,25 +252,23 @@ const creating = ofOperators({
   errors: [NO_ACCOUNT],
 })
 
-const listing = ofOperators({
+const listing = ofAccounts({
   params: pathId("The account's id."),
   query: PageQuery,
   response: { 200: page("budgets", BudgetBody, budgetExample) },
 
   operationId: "listBudgets",
-  tag: "Accounts",
   summary: "List an account's budgets",
   description: "Lists budgets, newest first, with what their current period has spent, holds and has left.",
   errors: [NO_ACCOUNT],
 })
 
-const logging = ofOperators({
+const logging = ofAccounts({
   params: pathId("The budget's id."),
   query: BudgetLogQuery,
   response: { 200: page("entries", BudgetLogBody, created) },
 
   operationId: "listBudgetEntries",
-  tag: "Accounts",
   summary: "List what happened to a budget",
   description:
     "Lists its changes, raises, resets and deletion with who made them and why, and the thresholds that its spending reached, newest first. Each entry has the id and the data of its [event](events.md). The entries of a deleted budget stay.",
@@ -279,7 +276,7 @@ const logging = ofOperators({
   errors: [NO_BUDGET],
 })
 
-const changing = ofOperators({
+const changing = ofAccounts({
   params: pathId("The budget's id."),
   body: shown(BudgetChangeBody, {
     amount: { amount: "750", reason: "Agreed with finance" },
@@ -300,7 +297,6 @@ const changing = ofOperators({
   },
 
   operationId: "changeBudget",
-  tag: "Accounts",
   summary: "Change or raise a budget",
   description:
     "Fields that you leave out stay unchanged. `raise` sets another amount until a time, and null ends it. The change applies to every call that is held after this response, and is recorded in the journal.",
@@ -308,13 +304,12 @@ const changing = ofOperators({
   errors: [NO_BUDGET],
 })
 
-const resetting = ofOperators({
+const resetting = ofAccounts({
   params: pathId("The budget's id."),
   body: shown(BudgetReset, { reset: { reason: "Test calls" } }),
   response: { 200: answer("The budget.", BudgetBody, { reset: unused }) },
 
   operationId: "resetBudget",
-  tag: "Accounts",
   summary: "Reset a budget",
   description:
     "Begins the current period anew: calls that were made before no longer count, also those that are open. Their charges stay. The next period begins when it would have.",
@@ -322,12 +317,11 @@ const resetting = ofOperators({
   errors: [NO_BUDGET],
 })
 
-const deleting = ofOperators({
+const deleting = ofAccounts({
   params: pathId("The budget's id."),
   response: { 204: answer("The budget is deleted.", Type.Void()) },
 
   operationId: "deleteBudget",
-  tag: "Accounts",
   summary: "Delete a budget",
   description: "It no longer limits or counts calls. The journal keeps its entries.",
   errors: [NO_BUDGET],

@@ -6,7 +6,7 @@ import { CallBody } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { callBody, pageBody, refundedCallBody } from "../record-bodies.ts"
-import { callExample, NO_CALL, ofOperators } from "../reference/examples.ts"
+import { callExample, NO_CALL, ofLedger } from "../reference/examples.ts"
 import { answer, errorOf, page } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -42,24 +42,22 @@ export function archivedCall({ month, archive }: Archive): string {
   return `The calls of ${name} are archived: ${place}.`
 }
 
-const listing = ofOperators({
+const listing = ofLedger({
   query: CallsQuery,
   response: { 200: page("calls", CallBody, callExample) },
 
   operationId: "listCalls",
-  tag: "Ledger",
   summary: "List calls",
   description:
     "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. `GET /admin/refusals` counts refused calls. Token counts are in the metrics only.",
   invalid: "state",
 })
 
-const reading = ofOperators({
+const reading = ofLedger({
   params: pathId("The call's id."),
   response: { 200: answer("The call.", CallBody, { call: { ...callExample, refunded: "0" } }) },
 
   operationId: "getCall",
-  tag: "Ledger",
   summary: "Get a call",
   description: "The id of a call is the `x-request-id` of its response.",
   errors: [

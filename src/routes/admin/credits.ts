@@ -7,7 +7,7 @@ import { CreditedBody, checkGrant, GrantBody, NewCredit, VoidedCredit } from "..
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { accountBody, grantBody, pageBody } from "../record-bodies.ts"
-import { accountExample, creditExample, NO_ACCOUNT, NO_CREDIT, ofOperators } from "../reference/examples.ts"
+import { accountExample, creditExample, NO_ACCOUNT, NO_CREDIT, ofAccounts } from "../reference/examples.ts"
 import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { archivedCall } from "./calls.ts"
 import type { Operators } from "./operators.ts"
@@ -106,7 +106,7 @@ const examples = {
   },
 }
 
-const crediting = ofOperators({
+const crediting = ofAccounts({
   params: pathId("The account's id."),
   body: shown(NewCredit, {
     credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
@@ -119,7 +119,6 @@ const crediting = ofOperators({
   },
 
   operationId: "creditAccount",
-  tag: "Accounts",
   summary: "Credit an account",
   description:
     "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. A credit can expire (`expires_at`), begin later (`effective_at`), and be spent before or after others (`priority`). With a `source_ref`, such as the id of a payment, a repeated webhook credits once. With a `call_id`, it refunds that call. If the database does not respond (503), the error has the `id` to retry with.",
@@ -127,19 +126,18 @@ const crediting = ofOperators({
   errors: [NO_ACCOUNT],
 })
 
-const listing = ofOperators({
+const listing = ofAccounts({
   params: pathId("The account's id."),
   query: PageQuery,
   response: { 200: page("credits", GrantBody, creditExample) },
 
   operationId: "listCredits",
-  tag: "Accounts",
   summary: "List an account's credits",
   description: "Lists credits and corrections, newest first, with what is left of each.",
   errors: [NO_ACCOUNT],
 })
 
-const voiding = ofOperators({
+const voiding = ofAccounts({
   params: pathId("The credit's id."),
   body: shown(VoidedCredit, { void: { reason: "Granted to the wrong account" } }),
   response: {
@@ -154,7 +152,6 @@ const voiding = ofOperators({
   },
 
   operationId: "voidCredit",
-  tag: "Accounts",
   summary: "Void a credit",
   description:
     "Takes back what is left of a credit. Money that open calls hold can still be spent by them; the rest of it is taken back when they end. A repeat changes nothing.",

@@ -10,7 +10,7 @@ import { CustomerPriceBody, CustomerPriceEnd, NewCustomerPrice } from "../../wir
 import { invalidField, invalidRequest, takenId } from "../../wire/fault.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { customerPriceBody, pageBody } from "../record-bodies.ts"
-import { customerPriceExample, NO_ACCOUNT, NO_CUSTOMER_PRICE, ofOperators } from "../reference/examples.ts"
+import { customerPriceExample, NO_ACCOUNT, NO_CUSTOMER_PRICE, ofAccounts } from "../reference/examples.ts"
 import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
@@ -135,7 +135,7 @@ const multiplied: CustomerPriceBody = {
   reason: null,
 }
 
-const setting = ofOperators({
+const setting = ofAccounts({
   params: pathId("The account's id."),
   body: shown(NewCustomerPrice, {
     prices: {
@@ -155,7 +155,6 @@ const setting = ofOperators({
   },
 
   operationId: "setCustomerPrice",
-  tag: "Accounts",
   summary: "Set a customer's price",
   description:
     "Sets the price of the account for a model or for all models: a multiplier of the configured prices, or prices by kind. It holds for calls that are held from `from` on and before `until`, by the database's clock; it replaces the account's `price_multiplier`. A price of a model comes before one of all models, and of two for the same model the one that was set later. Calls in progress keep the price that they were held at. The change is an entry of the journal.",
@@ -163,13 +162,12 @@ const setting = ofOperators({
   errors: [NO_ACCOUNT],
 })
 
-const listing = ofOperators({
+const listing = ofAccounts({
   params: pathId("The account's id."),
   query: PageQuery,
   response: { 200: page("prices", CustomerPriceBody, customerPriceExample, multiplied) },
 
   operationId: "listCustomerPrices",
-  tag: "Accounts",
   summary: "List a customer's prices",
   description:
     "Lists all prices of the account, newest first, also those that are over, with who set them and why.",
@@ -183,7 +181,7 @@ const ended = {
   made_at: "2026-12-01T00:00:00.000Z",
 }
 
-const ending = ofOperators({
+const ending = ofAccounts({
   params: pathId("The price's id."),
   body: shown(CustomerPriceEnd, {
     now: { reason: "Contract cancelled" },
@@ -201,7 +199,6 @@ const ending = ofOperators({
   },
 
   operationId: "endCustomerPrice",
-  tag: "Accounts",
   summary: "End a customer's price",
   description:
     "Ends a price from `at` on, which cannot be in the past. Calls that are held afterwards have the price that would have held without it. The end is an entry of the journal; the price itself stays there.",

@@ -3,7 +3,7 @@ import { endUserNames } from "../../admission/end-user.ts"
 import { ForgetEndUser, ForgottenEndUser } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { ofAccounts } from "../reference/examples.ts"
 import { answer, errorOf, notFound, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -24,7 +24,7 @@ export function endUserRoutes({ ledger }: Operators) {
 
 const NO_END_USER = notFound("No end user of this account has this name or id.")
 
-const forgetting = ofOperators({
+const forgetting = ofAccounts({
   params: pathId("The account's id."),
   body: shown(ForgetEndUser, { person: { end_user: "ann@example.com" } }),
   response: {
@@ -37,7 +37,6 @@ const forgetting = ofOperators({
   },
 
   operationId: "forgetEndUser",
-  tag: "Accounts",
   summary: "Forget an end user",
   description:
     "Removes the name of an end user. Calls keep the id, so that no sum and no entry of the journal changes, and can still be found by it. A repeat with the id changes nothing. A later call with the same name is another end user; other gateways may use the former id for up to 5 minutes.",

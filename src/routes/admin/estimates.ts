@@ -8,7 +8,7 @@ import {
   EstimatesQuery,
 } from "../../wire/estimates.ts"
 import { bodyOf } from "../../wire/record.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { ofLedger } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -131,12 +131,11 @@ const example: EstimateBody = {
   suggestion: "Set estimate: { hidden_output: 900 }.",
 }
 
-const showing = ofOperators({
+const showing = ofLedger({
   query: EstimatesQuery,
   response: { 200: answer("The estimates.", EstimatesBody, { estimates: { days: 7, data: [example] } }) },
 
   operationId: "compareEstimates",
-  tag: "Ledger",
   summary: "Compare estimates with usage",
   description:
     "Shows for each model and operation what calls with final usage say about the estimates of calls without it: how many bytes a token has, how many reasoning tokens of a call clients are not shown, and by how much estimates with the configured settings would be wrong. The error of the output is that of streams whose client disconnects at their end. Each process adds its calls once a minute. Days are kept for 30 days.",

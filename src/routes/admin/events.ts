@@ -4,7 +4,7 @@ import type { FeedPage, FeedQuery } from "../../ledger/feed/feed.ts"
 import { printCursor } from "../../wire/cursor.ts"
 import { askedEvents, EventsQuery, FeedLine, NEXT_CURSOR } from "../../wire/events.ts"
 import { eventBody } from "../event-body.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { ofLedger } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import { FEED_ARCHIVED } from "../routing.ts"
 import type { Operators } from "./operators.ts"
@@ -49,7 +49,7 @@ async function awaited(
   }
 }
 
-const reading = ofOperators({
+const reading = ofLedger({
   query: EventsQuery,
   response: {
     200: answer(
@@ -59,7 +59,6 @@ const reading = ofOperators({
   },
 
   operationId: "listEvents",
-  tag: "Ledger",
   summary: "Read the event feed",
   description: `Every entry of the journal about an ended call, money, a budget or an end user is an event, as [CloudEvents 1.0](https://cloudevents.io). To continue, send the \`cursor\` of the last event that you have processed, or the \`${NEXT_CURSOR}\` header, as \`after\`: no event is left out. After a failover or a restore, the feed sends events again, with the same \`id\`. Entries from before the version that brought the feed are not in it.`,
   invalid: "after",

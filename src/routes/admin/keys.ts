@@ -9,7 +9,7 @@ import { checkLabels } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { KEEP_HOURS, Rotation } from "../../wire/sinks.ts"
 import { createdKeyBody, keyBody, pageBody } from "../record-bodies.ts"
-import { keyExample, keyListed, NO_ACCOUNT, NO_KEY, ofOperators } from "../reference/examples.ts"
+import { keyExample, keyListed, NO_ACCOUNT, NO_KEY, ofAccounts } from "../reference/examples.ts"
 import { answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -137,7 +137,7 @@ const plain: CreatedKeyBody = {
   group: null,
 }
 
-const creating = ofOperators({
+const creating = ofAccounts({
   params: pathId("The account's id."),
   body: shown(NewKey, {
     plain: {},
@@ -160,7 +160,6 @@ const creating = ofOperators({
   },
 
   operationId: "createKey",
-  tag: "Accounts",
   summary: "Create a key",
   description:
     "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
@@ -168,20 +167,19 @@ const creating = ofOperators({
   errors: [NO_ACCOUNT],
 })
 
-const listing = ofOperators({
+const listing = ofAccounts({
   params: pathId("The account's id."),
   query: PageQuery,
   response: { 200: page("keys", KeyBody, keyListed) },
 
   operationId: "listKeys",
-  tag: "Accounts",
   summary: "List an account's keys",
   description:
     "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
   errors: [NO_ACCOUNT],
 })
 
-const changing = ofOperators({
+const changing = ofAccounts({
   params: pathId("The key's id."),
   body: shown(KeyChange, {
     limit: { spending_limit: { amount: "25", per: "day" } },
@@ -199,7 +197,6 @@ const changing = ofOperators({
   },
 
   operationId: "changeKey",
-  tag: "Accounts",
   summary: "Update a key",
   description:
     "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
@@ -209,25 +206,23 @@ const changing = ofOperators({
 
 const NO_WORKING_KEY = notFound("No key has this id, or it is revoked.")
 
-const rotating = ofOperators({
+const rotating = ofAccounts({
   params: pathId("The key's id."),
   body: ROTATIONS,
   response: { 200: answer(NEW_SECRET, CreatedKeyBody, rotated) },
 
   operationId: "rotateKey",
-  tag: "Accounts",
   summary: "Rotate a key",
   description: `Gives the key a new secret. ${ROTATION_EFFECT}`,
   invalid: "keep_hours",
   errors: [NO_WORKING_KEY],
 })
 
-const revoking = ofOperators({
+const revoking = ofAccounts({
   params: pathId("The key's id."),
   response: { 204: answer("The key is revoked.", Type.Void()) },
 
   operationId: "revokeKey",
-  tag: "Accounts",
   summary: "Revoke a key",
   description:
     "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",

@@ -11,7 +11,7 @@ import {
   SumsCheck,
 } from "../../wire/ledger-checks.ts"
 import { bodyOf } from "../../wire/record.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { ofLedger } from "../reference/examples.ts"
 import { answer, found, notFound, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -60,7 +60,7 @@ const sealed = {
 
 const attached = { detached_at: null, dropped_at: null, archive: null }
 
-const listing = ofOperators({
+const listing = ofLedger({
   response: {
     200: answer("The months, latest first.", MonthsBody, {
       months: {
@@ -73,13 +73,12 @@ const listing = ofOperators({
   },
 
   operationId: "listMonths",
-  tag: "Ledger",
   summary: "List the months of the journal",
   description:
     "Lists the months of the journal with their seals. A month is sealed a week after its end; from then on it takes no entries. Keep the hash of a seal elsewhere to prove later that nobody changed both the month and its seal.",
 })
 
-const checkingSeal = ofOperators({
+const checkingSeal = ofLedger({
   body: shown(SealCheck, { first: { month: "2026-10" } }),
   response: {
     200: answer("What was found.", CheckedSealBody, {
@@ -89,7 +88,6 @@ const checkingSeal = ofOperators({
   },
 
   operationId: "checkSeal",
-  tag: "Ledger",
   summary: "Check an hour of a sealed month",
   description:
     "Computes the hash of the entries of one hour of a sealed month again and compares it with the seal. The first hour of a month, which is the default, also compares the seal's own hash and totals. Follow `next` to check the whole month.",
@@ -99,7 +97,7 @@ const checkingSeal = ofOperators({
 
 const dayOf = (moment: Date) => moment.toISOString().slice(0, 10)
 
-const checkingSums = ofOperators({
+const checkingSums = ofLedger({
   body: shown(SumsCheck, { first: {}, day: { day: "2026-11-20" } }),
   response: {
     200: answer("What was found.", CheckedSumsBody, {
@@ -109,7 +107,6 @@ const checkingSums = ofOperators({
   },
 
   operationId: "checkSums",
-  tag: "Ledger",
   summary: "Check the sums of a day",
   description:
     "Sums up the journal's entries of one UTC day again, by default the first day that has sums, and replaces the sums that differ. Usage, statistics and past balances read these sums. Follow `next` to check all days. A busy day takes some seconds.",

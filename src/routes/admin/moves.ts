@@ -4,7 +4,7 @@ import { printUsd } from "../../money.ts"
 import { invalidRequest } from "../../wire/fault.ts"
 import { MoveBody, NewMove } from "../../wire/moves.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { accountExample, NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
+import { accountExample, NO_ACCOUNT, ofAccounts } from "../reference/examples.ts"
 import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -54,7 +54,7 @@ function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
 
 const body: MoveBody = { account_id: accountExample.id, to: "b", step: "done", held: "0", violations: [] }
 
-const moving = ofOperators({
+const moving = ofAccounts({
   params: pathId("The account's id."),
   body: shown(NewMove, { move: { to: "b" } }),
   response: {
@@ -65,7 +65,6 @@ const moving = ofOperators({
   },
 
   operationId: "moveAccount",
-  tag: "Accounts",
   summary: "Move an account to another shard",
   description:
     "Begins or continues the move and waits up to 2 seconds for its end. Repeat the request until `step` is `done`; a move that was interrupted continues where it was. Until then the account's calls get a 503 with `Retry-After`, and its keys cannot be changed. The account's balance, keys, limits and Idempotency-Keys move; its past calls stay in the old shard and stay readable.",

@@ -15,7 +15,7 @@ import {
   PriceListChange,
 } from "../../wire/price-lists.ts"
 import { assignmentBody, pageBody, priceListBody } from "../record-bodies.ts"
-import { accountExample, NO_ASSIGNMENT, NO_PRICE_LIST, ofOperators } from "../reference/examples.ts"
+import { accountExample, NO_ASSIGNMENT, NO_PRICE_LIST, ofAccounts } from "../reference/examples.ts"
 import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import { checkPrice, PRICE_ERRORS } from "./customer-prices.ts"
@@ -182,7 +182,7 @@ const requested = [
   { price_multiplier: "0.9" },
 ] as const
 
-const creating = ofOperators({
+const creating = ofAccounts({
   body: shown(NewPriceList, {
     list: { name: "Partners", prices: [...requested], reason: "Partner programme" },
   }),
@@ -194,37 +194,34 @@ const creating = ofOperators({
   },
 
   operationId: "createPriceList",
-  tag: "Accounts",
   summary: "Create a price list",
   description:
     "Makes a named list of prices for accounts to share: for a model or for all models, a multiplier of the configured prices or prices by kind. It holds for the accounts to which it is assigned.",
   invalid: "name",
 })
 
-const listing = ofOperators({
+const listing = ofAccounts({
   query: PageQuery,
   response: { 200: page("price lists", PriceListBody, listExample) },
 
   operationId: "listPriceLists",
-  tag: "Accounts",
   summary: "List price lists",
   description: "Lists all price lists as they are now, newest first.",
 })
 
-const reading = ofOperators({
+const reading = ofAccounts({
   params: pathId("The price list's id."),
   response: {
     200: answer("The price list.", AssignedPriceList, { list: { ...listExample, assigned: 0, pending: 0 } }),
   },
 
   operationId: "getPriceList",
-  tag: "Accounts",
   summary: "Read a price list",
   description: "Returns the list as it is now, and how many accounts have it.",
   errors: [NO_PRICE_LIST],
 })
 
-const changing = ofOperators({
+const changing = ofAccounts({
   params: pathId("The price list's id."),
   body: shown(PriceListChange, {
     change: { prices: [{ price_multiplier: "0.85" }], reason: "Terms of 2027" },
@@ -232,7 +229,6 @@ const changing = ofOperators({
   response: { 200: answer("The price list.", AssignedPriceList, { list: changedExample }) },
 
   operationId: "changePriceList",
-  tag: "Accounts",
   summary: "Change a price list",
   description:
     "Replaces the prices of the list, from now on, for all accounts that have it now or later. Each account changes in a transaction of its own; what is the same stays. If `pending` in the answer is not 0, or there is no answer, send the change again with the same `id`. Calls in progress keep the price that they were held at. Each change is an entry of the journal.",
@@ -240,7 +236,7 @@ const changing = ofOperators({
   errors: [NO_PRICE_LIST],
 })
 
-const assigning = ofOperators({
+const assigning = ofAccounts({
   params: pathId("The price list's id."),
   body: shown(NewAssignment, {
     assignment: {
@@ -258,7 +254,6 @@ const assigning = ofOperators({
   },
 
   operationId: "assignPriceList",
-  tag: "Accounts",
   summary: "Assign a price list",
   description:
     "Gives an account the prices of the list for calls that are held from `from` on and before `until`: a customer price for each price of the list. A customer price of the account itself comes before one of a list for the same model, and of two lists the one that was assigned later.",
@@ -266,19 +261,18 @@ const assigning = ofOperators({
   errors: [NO_PRICE_LIST],
 })
 
-const listingAssignments = ofOperators({
+const listingAssignments = ofAccounts({
   params: pathId("The price list's id."),
   query: PageQuery,
   response: { 200: page("assignments", AssignmentBody, assignmentExample) },
 
   operationId: "listAssignments",
-  tag: "Accounts",
   summary: "List the accounts of a price list",
   description: "Lists all assignments of the list, newest first, also those that are over.",
   errors: [NO_PRICE_LIST],
 })
 
-const ending = ofOperators({
+const ending = ofAccounts({
   params: pathId("The assignment's id."),
   body: shown(CustomerPriceEnd, { now: { reason: "Contract cancelled" } }),
   response: {
@@ -288,7 +282,6 @@ const ending = ofOperators({
   },
 
   operationId: "endAssignment",
-  tag: "Accounts",
   summary: "End an assignment of a price list",
   description:
     "Ends all prices of the assignment from `at` on, which cannot be in the past. The end is an entry of the journal.",

@@ -12,7 +12,7 @@ import {
   STEP_MS,
 } from "../../wire/reconciliation.ts"
 import { bodyOf } from "../../wire/record.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { ofLedger } from "../reference/examples.ts"
 import { answer, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -72,7 +72,7 @@ const examples: ReconciledSums[] = [
   { ...example, model: "text-embedding-3-small", operation: "embeddings" },
 ]
 
-const showing = ofOperators({
+const showing = ofLedger({
   query: ReconciliationQuery,
   response: {
     200: answer("The sums.", ReconciliationBody, {
@@ -81,7 +81,6 @@ const showing = ofOperators({
   },
 
   operationId: "sumForReconciliation",
-  tag: "Ledger",
   summary: "Get sums to compare with a provider's report",
   description:
     "Shows what the calls to an upstream used and cost, by hour or day, model, operation and key of the upstream, with the calls and attempts that a provider may count in another way. `tollgate reconcile` compares them with the provider's usage export.",
@@ -140,7 +139,7 @@ const comparison = {
   has_more: false,
 } satisfies ComparedUsage
 
-const comparing = ofOperators({
+const comparing = ofLedger({
   body: shown(NewReconciliation, {
     "A page of OpenAI's usage": { provider: "openai", export: usageExport },
   }),
@@ -149,7 +148,6 @@ const comparing = ofOperators({
   },
 
   operationId: "compareUsage",
-  tag: "Ledger",
   summary: "Compare a provider's usage export with the journal",
   description:
     "Compares the pages of a provider's usage API, grouped by model, with our calls of the same time: by hour or day and model, and by key if `keys` are given. Says what can explain each difference. It only reads: charges never change, and no provider is asked. An export has at most 20,000 results of steps, models and keys; compare a longer one in parts.",

@@ -2,7 +2,7 @@ import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { RefusalBody, RefusalsBody, RefusalsQuery, refusalSpan } from "../../wire/refusals.ts"
-import { accountExample, keyExample, ofOperators } from "../reference/examples.ts"
+import { accountExample, keyExample, ofLedger } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -32,7 +32,7 @@ const example: RefusalBody = {
   last_at: "2026-11-21T11:58:00.000Z",
 }
 
-const showing = ofOperators({
+const showing = ofLedger({
   query: RefusalsQuery,
   response: {
     200: answer("The refused calls.", RefusalsBody, {
@@ -41,7 +41,6 @@ const showing = ofOperators({
   },
 
   operationId: "listRefusals",
-  tag: "Ledger",
   summary: "List refused calls",
   description:
     "Shows how many calls were refused before anything was held or sent to a provider, by account, key and error code. Each process adds its refusals once a minute. Hours are kept for 30 days.",

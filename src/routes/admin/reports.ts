@@ -17,7 +17,7 @@ import {
 } from "../../wire/statistics.ts"
 import { OperatorUsageQuery, OperatorUsageReport, usageRange } from "../../wire/usage-report.ts"
 import { groupsFor, operatorUsageReport } from "../record-bodies.ts"
-import { accountExample, keyExample, ofOperators, operatorUsageExample } from "../reference/examples.ts"
+import { accountExample, keyExample, ofLedger, operatorUsageExample } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -83,7 +83,7 @@ function groupBody({ group, name, steps }: SummedGroup): TimelineGroupBody {
   }
 }
 
-const showingUsage = ofOperators({
+const showingUsage = ofLedger({
   query: OperatorUsageQuery,
   response: {
     200: answer("The usage.", OperatorUsageReport, {
@@ -97,7 +97,6 @@ const showingUsage = ofOperators({
   },
 
   operationId: "sumUsage",
-  tag: "Ledger",
   summary: "Get usage",
   description:
     "Shows what the calls in a time range used and cost: by model, operation, key, session, account, day or hour, and in total. `cost` is without the price multipliers of the accounts. `profit` is the charge minus the cost. A call counts at the time it ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges therefore never overlap or leave a gap, and past ranges do not change.",
@@ -106,7 +105,7 @@ const showingUsage = ofOperators({
 
 const exampleSpan = { from: "2026-11-21T09:30:00.000Z", to: "2026-11-21T09:32:00.000Z" }
 
-const showingTimeline = ofOperators({
+const showingTimeline = ofLedger({
   query: TimelineQuery,
   response: {
     200: answer("The timeline.", TimelineBody, {
@@ -132,7 +131,6 @@ const showingTimeline = ofOperators({
   },
 
   operationId: "getTimeline",
-  tag: "Ledger",
   summary: "Get charges and tokens over time",
   description:
     "Shows what the calls in a time range cost and used, in time steps, by model, key or account. The groups with the highest charges are listed one by one, the rest as one group. The step depends on the range: one minute for an hour, 15 minutes for a day. Open calls are not included.",
@@ -153,7 +151,7 @@ const distributionExample = {
   ],
 }
 
-const showingLatency = ofOperators({
+const showingLatency = ofLedger({
   query: StatisticsQuery,
   response: {
     200: answer("The distributions.", LatencyBody, {
@@ -162,14 +160,13 @@ const showingLatency = ofOperators({
   },
 
   operationId: "getLatency",
-  tag: "Ledger",
   summary: "Get latency distributions",
   description:
     "Shows the distribution of the time to the first output (`ttft`) and of the duration of the whole call (`duration`): percentiles by nearest rank, and a histogram with logarithmic buckets.",
   invalid: "from",
 })
 
-const showingOutcomes = ofOperators({
+const showingOutcomes = ofLedger({
   query: StatisticsQuery,
   response: {
     200: answer("The outcomes, the most frequent first.", OutcomesBody, {
@@ -185,7 +182,6 @@ const showingOutcomes = ofOperators({
   },
 
   operationId: "getOutcomes",
-  tag: "Ledger",
   summary: "Get call outcomes",
   description:
     "Counts calls by how they ended: their state, the basis of the charge, and the failure, if there was one. A correction is no call; its difference is added to the charge of `settled`, at the time of the correction.",

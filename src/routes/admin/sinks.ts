@@ -17,7 +17,7 @@ import {
   SinksBody,
   SinkWithSecretBody,
 } from "../../wire/sinks.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { ofLedger } from "../reference/examples.ts"
 import { answer, errorOf, found, notFound, shown } from "../reference/operation.ts"
 import { FEED_ARCHIVED } from "../routing.ts"
 import type { Operators } from "./operators.ts"
@@ -151,7 +151,7 @@ const example: SinkBody = {
 }
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
 
-const creating = ofOperators({
+const creating = ofLedger({
   body: shown(NewSink, {
     sink: { name: example.name, url: example.url },
     stripe: {
@@ -182,23 +182,21 @@ const creating = ofOperators({
   },
 
   operationId: "createSink",
-  tag: "Ledger",
   summary: "Create a sink",
   description:
     "Sends every event to an address, signed as [Standard Webhooks](https://www.standardwebhooks.com) describes, until the receiver has taken it; or to OpenMeter, Stripe or Lago, with a token for their API. Without `from`, it begins with the next event; a few that were written just before may come too. The secret is shown only in this response.",
   invalid: "name",
 })
 
-const listing = ofOperators({
+const listing = ofLedger({
   response: { 200: answer("All sinks, by name.", SinksBody, { sinks: { data: [example] } }) },
 
   operationId: "listSinks",
-  tag: "Ledger",
   summary: "List sinks",
   description: "Lists the receivers of events, whether they take them, and how far they are behind.",
 })
 
-const changing = ofOperators({
+const changing = ofLedger({
   params: pathId("The sink's id."),
   body: shown(SinkChange, { pause: { paused: true }, resume: { paused: false } }),
   response: {
@@ -209,7 +207,6 @@ const changing = ofOperators({
   },
 
   operationId: "changeSink",
-  tag: "Ledger",
   summary: "Change, pause or resume a sink",
   description:
     "Fields that you leave out stay unchanged. No event is lost while a sink is paused: it continues where it was. Stripe forgets the ids of events after 24 hours: before you resume its sink after a longer time, look in Stripe for the meter events after `delivered_at`, because those that it has would be counted again. Any change makes a failing sink try again immediately.",
@@ -217,7 +214,7 @@ const changing = ofOperators({
   errors: [NO_SINK],
 })
 
-const rotating = ofOperators({
+const rotating = ofLedger({
   params: pathId("The sink's id."),
   body: shown(Rotation, { rotation: {}, at_once: { keep_hours: 0 } }),
   response: {
@@ -225,7 +222,6 @@ const rotating = ofOperators({
   },
 
   operationId: "rotateSink",
-  tag: "Ledger",
   summary: "Rotate the secret of a sink",
   description:
     "For some hours, messages have two signatures: by the new secret and by the one before. The secret is shown only in this response.",
@@ -233,25 +229,23 @@ const rotating = ofOperators({
   errors: [NO_SINK],
 })
 
-const replaying = ofOperators({
+const replaying = ofLedger({
   params: pathId("The sink's id."),
   body: shown(Replay, { replay: { from: "2026-11-25T00:00:00Z" } }),
   response: { 200: answer("The sink, which continues from there.", SinkBody, { sink: example }) },
 
   operationId: "replaySink",
-  tag: "Ledger",
   summary: "Send events again",
   description: "Sends every event since a time, with the ids that it had before.",
   invalid: "from",
   errors: [NO_SINK, { code: "archived", message: FEED_ARCHIVED }],
 })
 
-const deleting = ofOperators({
+const deleting = ofLedger({
   params: pathId("The sink's id."),
   response: { 204: answer("The sink was deleted.", Type.Void()) },
 
   operationId: "deleteSink",
-  tag: "Ledger",
   summary: "Delete a sink",
   description: "Nothing more is sent to it, and its place in the feed is forgotten.",
   errors: [NO_SINK],

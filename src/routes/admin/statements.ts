@@ -10,7 +10,7 @@ import {
   TrialBalanceBody,
   TrialBalanceQuery,
 } from "../../wire/statement.ts"
-import { NO_ACCOUNT, ofOperators } from "../reference/examples.ts"
+import { NO_ACCOUNT, ofAccounts, ofLedger } from "../reference/examples.ts"
 import { answer, found } from "../reference/operation.ts"
 import { begunPart, statementBody, statementExample, sumOf } from "../statements.ts"
 import type { Operators } from "./operators.ts"
@@ -65,13 +65,12 @@ function trialBalanceBody(at: Date, trial: TrialBalance): TrialBalanceBody {
   })
 }
 
-const stating = ofOperators({
+const stating = ofAccounts({
   params: StatementPath,
   query: StatementQuery,
   response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
 
   operationId: "getStatement",
-  tag: "Accounts",
   summary: "Get a monthly statement",
   description:
     "Shows the balance of an account at the start and at the end of a month of UTC, and everything between them: credits by kind, charges by model, what expired and was voided. It adds up exactly. For a month that is not over, it reaches to now.",
@@ -80,7 +79,7 @@ const stating = ofOperators({
 
 const line = (name: string, debit: string, credit: string) => ({ line: name, debit, credit })
 
-const balancing = ofOperators({
+const balancing = ofLedger({
   query: TrialBalanceQuery,
   response: {
     200: answer("The trial balance.", TrialBalanceBody, {
@@ -106,7 +105,6 @@ const balancing = ofOperators({
   },
 
   operationId: "getTrialBalance",
-  tag: "Ledger",
   summary: "Get the trial balance",
   description:
     "Shows the sum of all balances at a moment, and all money that came and went before it. Balances are computed back from the current ones, what came and went is summed from the beginning: both sides are equal in a ledger that matches its journal.",

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { DEFAULT_NOTE_DAYS, UsageNotesBody, UsageNotesQuery } from "../../wire/usage-notes.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { ofLedger } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -25,12 +25,11 @@ const example: UsageNotesBody["data"][number] = {
   unread: ["citation_tokens"],
 }
 
-const showing = ofOperators({
+const showing = ofLedger({
   query: UsageNotesQuery,
   response: { 200: answer("The models.", UsageNotesBody, { noted: { days: 7, data: [example] } }) },
 
   operationId: "listUsageNotes",
-  tag: "Ledger",
   summary: "List models whose usage was noted",
   description:
     "Lists the models and upstreams whose recent calls may be charged other than the provider bills them: numbers in the usage that Tollgate does not know, totals that do not add up, implausible usage, kinds without a price, and charges below the provider's own cost.",

@@ -34,6 +34,11 @@ export function ofOperators<Route extends RouteDescription & Schemas>(route: Rou
   return described({ credentials: ["adminToken"], ...route, errors })
 }
 
+type Untagged = Omit<RouteDescription, "tag"> & Schemas
+
+export const ofAccounts = <Route extends Untagged>(route: Route) => ofOperators({ tag: "Accounts", ...route })
+export const ofLedger = <Route extends Untagged>(route: Route) => ofOperators({ tag: "Ledger", ...route })
+
 export const OFTEN: ErrorExample = {
   code: "rate_limited",
   message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
@@ -41,7 +46,7 @@ export const OFTEN: ErrorExample = {
 export const READER_ERRORS: readonly ErrorExample[] = ["invalid_api_key", OFTEN, "ledger_unavailable"]
 
 /** A route of a key's holder, which any key of the account can use. */
-export function ofHolders<Route extends Omit<RouteDescription, "tag"> & Schemas>(route: Route) {
+export function ofHolders<Route extends Untagged>(route: Route) {
   const errors = [...READER_ERRORS, ...(route.errors ?? [])]
   return described({ credentials: ["apiKey", "xApiKey"], tag: "Receipts", ...route, errors })
 }
