@@ -24,7 +24,6 @@ import { type ClientLabels, labelledOf } from "./labels.ts"
 import { applyModelPolicy } from "./model-policy.ts"
 import { budgetRefusal, moneyRefusal, type Quote, quote } from "./quote.ts"
 
-/** A budget in which a call counts. */
 interface CountedBudget extends BudgetUse {
   readonly is_hard: boolean
 }

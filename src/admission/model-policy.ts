@@ -66,7 +66,6 @@ function hasPrice({ price, tiers, service_tiers }: Model, needed: string, wanted
   return Object.hasOwn(price.buckets ?? {}, needed)
 }
 
-/** The 400 that names a field, and what is missing for it. */
 function refusal(param: string, why: string, missing?: string): GatewayError {
   const fields = missing === undefined ? {} : { fields: { missing } }
   return new GatewayError("invalid_request", { param, message: `${param}: ${why}`, ...fields })

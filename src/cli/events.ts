@@ -104,7 +104,6 @@ function amountOf({ data }: FeedLine): string | null {
   return "charge" in data ? data.charge : null
 }
 
-/** The kind of a credit. */
 function kindOf({ data }: FeedLine): string {
   return "kind" in data ? (data.kind ?? "") : ""
 }

@@ -8,7 +8,6 @@ export const OtlpTarget = Type.Object({
   /** Headers of each export request; some are secret. */
   headers: Type.Record(Type.String(), Type.String()),
   gzip: Type.Boolean(),
-  /** The timeout of an export request. */
   timeout_ms: Type.Integer(),
   /** Resource attributes: `service.name` and others. */
   resource: Type.Record(Type.String(), Type.String()),

@@ -30,7 +30,6 @@ export const SIZE = /^(?!0+[BKM])(?:\d{1,9}B|\d{1,6}Ki?B|\d{1,3}Mi?B)$/
 /** The same for memory, which can be larger. */
 export const MEMORY_SIZE = /^(?!0+[BKMG])(?:\d{1,9}B|\d{1,6}Ki?B|\d{1,3}[MG]i?B)$/
 
-/** Reports what is wrong at a key of the file. */
 export type FaultReport = (path: string, expected: string) => void
 
 /** The reporter of a part of the file, whose paths begin at that part: `key`, `[0]`, or `""` for the part itself. */

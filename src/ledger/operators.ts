@@ -55,7 +55,6 @@ export const DEADLINES: Deadlines = {
   audit_deadline_ms: 55_000,
 }
 
-/** A database of the ledger, as operators use it. */
 export interface OperatedDatabase {
   readonly name: string
   /** True if accounts are created in it. */

@@ -192,7 +192,6 @@ function changed({ parts, data }: SseEvent, payload: string): readonly Uint8Arra
   return [...others.map((line) => encoder.encode(`${line}\n`)), eventOf(payload)]
 }
 
-/** An event with a `data:` line for each line of the payload. */
 function eventOf(payload: string): Uint8Array {
   return encoder.encode(`data: ${payload.replaceAll("\n", "\ndata: ")}\n\n`)
 }

@@ -70,7 +70,6 @@ function fieldBytes(value: JsonObject, left_out: string | null = null): number {
 /** Items that contain results of the provider's tools, and no output of the model. */
 const RESULT_ITEM = /_output$|^mcp_list_tools$|^additional_tools$/
 
-/** UTF-8 bytes of output in one item of a response. */
 function itemBytes(item: JsonObject): number {
   return typeof item.type === "string" && RESULT_ITEM.test(item.type) ? 0 : fieldBytes(item)
 }

@@ -49,7 +49,6 @@ export function createMetrics(worker?: number) {
     reconciled: reconciliationMetrics(registry),
     content_type: CONTENT_TYPE,
     print: async (): Promise<string> => registry.print(),
-    /** The same, as values. */
     families: (): readonly MetricFamily[] => registry.families,
   }
 }

@@ -8,7 +8,6 @@ export type Claims = Readonly<Record<string, unknown>>
 /** Before the name of a person whom a provider signed in. Operators with tokens cannot have a colon in theirs (D101). */
 export const OIDC = "oidc:"
 
-/** Who signed in. */
 export interface Person {
   /** Begins with `OIDC`. */
   readonly name: string

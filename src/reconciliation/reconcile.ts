@@ -11,7 +11,6 @@ import {
 import { compareUsage } from "./compared-usage.ts"
 import { readUsageExport, type UsageExport } from "./usage-export.ts"
 
-/** Reads our sums of the calls to an upstream. */
 type ReadSums = (range: {
   readonly upstream: string
   readonly from: Date

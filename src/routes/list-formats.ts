@@ -18,7 +18,6 @@ interface Forms {
 
 const forms = new WeakMap<object, Forms>()
 
-/** Gives an answer its forms. */
 export function alsoAs<Body extends object>(body: Body, its: Forms): Body {
   forms.set(body, its)
   return body

@@ -18,8 +18,9 @@ import type { NamedModel, OperationOn } from "../operations/operation.ts"
 import { chatCredential } from "../operations/request-headers.ts"
 import { responses } from "../operations/responses.ts"
 import type { Gateway } from "../service/gateway.ts"
+import type { OperationName } from "../wire/call.ts"
 import { readLargeBody } from "../wire/json.ts"
-import { parseQuoted, QuoteBody, type QuotedOperation, QuoteRequest, quotedRefusals } from "../wire/quote.ts"
+import { parseQuoted, QuoteBody, QuoteRequest, quotedRefusals } from "../wire/quote.ts"
 import { ownBudget, pricesBody } from "./record-bodies.ts"
 import { callExample, OFTEN, ownBudgetExample, TAG_ERRORS } from "./reference/examples.ts"
 import { answer, described, shown } from "./reference/operation.ts"
@@ -85,7 +86,7 @@ function measuring<Body extends NamedModel>(operation: OperationOn<Body>): Quote
   }
 }
 
-const MEASURED: Readonly<Record<QuotedOperation, QuoteReader>> = {
+const MEASURED: Readonly<Record<OperationName, QuoteReader>> = {
   chat: measuring(chat),
   embeddings: measuring(embeddings),
   responses: measuring(responses),
@@ -93,7 +94,7 @@ const MEASURED: Readonly<Record<QuotedOperation, QuoteReader>> = {
 }
 
 function quoteBody(
-  operation: QuotedOperation,
+  operation: OperationName,
   bounds: Quote,
   model: Model,
   standing: Standing,

@@ -20,7 +20,6 @@ const compress = promisify(gzip)
 
 type OtlpBody = string | Uint8Array<ArrayBuffer>
 
-/** The outcome of an export request. */
 type Export =
   | { readonly took: true; readonly answer: string }
   /** `retry_after_ms` is null if a retry would fail too. */

@@ -8,7 +8,6 @@ interface MetricsPushOptions extends CollectorTrouble {
   readonly pushed: PushedMetrics
   /** Null without worker processes. */
   readonly worker: number | null
-  /** Reads the metrics. */
   families(): readonly MetricFamily[]
 }
 

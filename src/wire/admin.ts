@@ -32,7 +32,6 @@ export const Money = Type.String({
   description: "A USD amount as a decimal string with at most nine decimals.",
   [UNIT]: "usd",
 })
-/** An amount in an answer. */
 export const usd = (description: string) => Type.String({ ...Money, description })
 export const Count = Type.Integer({ minimum: 0 })
 export const Milliseconds = Type.Integer({ minimum: 0, [UNIT]: "ms" })

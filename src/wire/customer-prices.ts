@@ -99,7 +99,6 @@ export const CustomerPriceBody = Type.Object({
 })
 export type CustomerPriceBody = Static<typeof CustomerPriceBody>
 
-/** A price as requests write it. */
 export const priceFields = {
   model: Type.Optional(
     line(256, "The model, as clients name it. Left out: all models; only for a multiplier."),

@@ -6,7 +6,6 @@ import { EXPECTED } from "./fault.ts"
 const Token = Type.Integer({ minimum: 0 })
 const Tokens = Type.Array(Token, { minItems: 1 })
 
-/** The input of embeddings: one, or a list (D67). */
 const Input = Type.Union(
   [Type.String(), Type.Array(Type.String(), { minItems: 1 }), Tokens, Type.Array(Tokens, { minItems: 1 })],
   {

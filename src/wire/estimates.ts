@@ -8,7 +8,6 @@ import { model, query, wholeNumber } from "./parameter.ts"
 
 export const MAX_DAYS = 30
 export const DEFAULT_DAYS = 7
-/** The fewest calls for a suggestion. */
 export const ENOUGH_CALLS = 20
 
 export const EstimatesQuery = query({

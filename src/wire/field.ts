@@ -32,7 +32,6 @@ export const nullable = <S extends TSchema>(schema: S, description?: string) =>
 export const open = <P extends TProperties>(properties: P, description?: string) =>
   Type.Object(properties, { additionalProperties: true, ...(description !== undefined && { description }) })
 
-/** One of these words in a request. */
 export const oneOf = <Word extends string>(
   words: readonly Word[],
   description: string,

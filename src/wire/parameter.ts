@@ -143,7 +143,6 @@ export function month(description: string) {
   return text(read, "a month such as 2026-11", { description, examples: ["2026-11"] })
 }
 
-/** One of `words`. */
 export function word<Word extends string>(
   words: readonly Word[],
   description: string,

@@ -1,6 +1,7 @@
 import { type Static, type TObject, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
 import { OwnBudget } from "./budget-bodies.ts"
+import { type OperationName, operationNames } from "./call.ts"
 import { ChatRequest, ModelName } from "./chat-request.ts"
 import { EmbeddingsRequest } from "./embeddings-request.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
@@ -8,13 +9,9 @@ import { nullable } from "./field.ts"
 import { MessagesRequest } from "./messages-request.ts"
 import { ResponsesRequest } from "./responses-request.ts"
 
-/** The operations that can be quoted: all. */
-const quotedOperations = ["chat", "messages", "embeddings", "responses"] as const
-export type QuotedOperation = (typeof quotedOperations)[number]
+const EXPECTED_OPERATION = `one of ${operationNames.join(", ")}`
 
-const EXPECTED_OPERATION = `one of ${quotedOperations.join(", ")}`
-
-const REQUESTS: Readonly<Record<QuotedOperation, TObject>> = {
+const REQUESTS: Readonly<Record<OperationName, TObject>> = {
   chat: ChatRequest,
   messages: MessagesRequest,
   embeddings: EmbeddingsRequest,
@@ -22,7 +19,7 @@ const REQUESTS: Readonly<Record<QuotedOperation, TObject>> = {
 }
 
 /** The body of an operation with its name, which only chat need not have. */
-function quotedBody(name: QuotedOperation) {
+function quotedBody(name: OperationName) {
   const { properties, required = [], description, anyOf } = REQUESTS[name]
   return {
     type: "object",
@@ -39,7 +36,7 @@ export const QuoteRequest = Type.Object(
     model: ModelName,
     operation: Type.Optional(
       Type.String({
-        enum: [...quotedOperations],
+        enum: [...operationNames],
         default: "chat",
         description: "The operation that the body is for. Only quotes have this field.",
         [EXPECTED]: EXPECTED_OPERATION,
@@ -49,15 +46,15 @@ export const QuoteRequest = Type.Object(
   {
     additionalProperties: true,
     description: "The body of a call, as its operation describes it.",
-    anyOf: quotedOperations.map(quotedBody),
+    anyOf: operationNames.map(quotedBody),
   },
 )
 
 /** Parses the request of a quote. The default operation is chat. */
-export function parseQuoted(body: object): { readonly operation?: QuotedOperation } {
+export function parseQuoted(body: object): { readonly operation?: OperationName } {
   if (!("operation" in body)) return body
   const { operation } = body
-  const known = quotedOperations.find((name) => name === operation)
+  const known = operationNames.find((name) => name === operation)
   if (known === undefined) throw invalidField("operation", EXPECTED_OPERATION)
   return { ...body, operation: known }
 }

@@ -24,7 +24,6 @@ export const StatementQuery = query({
   ),
 })
 
-/** A month that has a statement. */
 export const StatedMonth = Type.Object({
   month: titled("Month", Type.String({ pattern: "^\\d{4}-\\d{2}$" })),
   is_final: Type.Boolean({ description: "Whether the month is over." }),

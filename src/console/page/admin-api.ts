@@ -111,7 +111,6 @@ function request(method: string, path: string, more: Partial<PageRequest> = {}):
 interface PageRequest {
   readonly method: string
   readonly credentials: RequestCredentials
-  /** The value of `authorization`. */
   readonly authorization?: string
   readonly body?: object | undefined
   readonly signal?: AbortSignal | undefined

@@ -26,10 +26,8 @@ export const REASON: FormField = {
   hint: "Optional. Recorded in the journal.",
 }
 
-/** A choice of these words. */
 export const choices = (words: readonly string[]) => words.map((word): [string, string] => [word, word])
 
-/** The values of the fields that are not empty. */
 export const filled = (values: FormValues) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""))
 
@@ -106,7 +104,6 @@ function utcTime(text: string): string {
   return Number.isNaN(at.getTime()) ? "" : at.toISOString().slice(0, 19)
 }
 
-/** The values of filters in an address. */
 export const filterIn = (fields: readonly FormField[], query: PageQuery): PageQuery =>
   Object.fromEntries(fields.map(({ name }) => [name, query[name] ?? ""]))
 

@@ -91,7 +91,6 @@ const TONES: Readonly<Record<string, string>> = {
   suspended: "warn",
 }
 
-/** A state as a coloured chip. */
 export function chip(word: string, title = stateWords(word), tone = TONES[word] ?? "off"): HTMLElement {
   return el(`span.chip.${tone}`, { title: title === word ? null : title }, word)
 }

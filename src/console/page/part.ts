@@ -14,7 +14,6 @@ export function view(title: Child, tools: Child, ...content: readonly Child[]): 
   return el("div", el("div.title", el("h1", { tabindex: -1 }, title), tools), ...content)
 }
 
-/** A titled part of a view. */
 export function section(title: string, ...content: readonly Child[]): HTMLElement {
   return el("section.card", { "aria-label": title }, el("h2", title), ...content)
 }

@@ -32,7 +32,6 @@ interface TableOptions<Row> {
   key?(row: Row): string
   /** A row is replaced only if its mark changes. */
   mark?(row: Row): string
-  /** The text for an empty table. */
   readonly empty: string
   /** If the server sorts: the fields of columns by their places; a column without one cannot be sorted. */
   readonly sort?: {
@@ -157,11 +156,9 @@ interface ListOptions<Row, Page> extends TableOptions<Row> {
   readonly title: string | null
   readonly tools?: HTMLElement
   load(signal: AbortSignal): Promise<Page>
-  /** Shown below the table. */
   below?(page: Page): Child
 }
 
-/** A part that loads the rows of a table. */
 export function list<Row, Page extends { readonly data: readonly Row[] }>(
   visit: Visit,
   { load, below, title, tools, ...options }: ListOptions<Row, Page>,

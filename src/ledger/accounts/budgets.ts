@@ -250,7 +250,6 @@ async function note(transaction: KeyStatements, id: string, change: BudgetChange
   return budget
 }
 
-/** The budgets of an account, newest first. */
 export async function listBudgets(
   database: PostgresJsDatabase,
   account_id: string,

@@ -7,7 +7,6 @@ import { console_sessions } from "../schema/sessions.ts"
 
 /** Operators with tokens of their own (D101), in the first shard. */
 
-/** An operator without the hash of its token. */
 export type OperatorRecord = Omit<typeof operators.$inferSelect, "token_hash">
 
 export type OperatorOrder = Pick<
@@ -20,7 +19,6 @@ type OperatorResult =
   /** Another operator that is not revoked has the name. */
   | { readonly outcome: "conflict" }
 
-/** Who asks. */
 export interface Actor {
   readonly name: string
   readonly role: Role

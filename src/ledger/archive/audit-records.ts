@@ -20,7 +20,6 @@ export async function recordAudit(
   await database.insert(audits).values({ id: nextId(), ...record })
 }
 
-/** Audits, newest first. */
 export async function listAudits(database: PostgresJsDatabase, page: Page): Promise<PageOf<AuditRecord>> {
   const rows = await database
     .select()

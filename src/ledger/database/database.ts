@@ -18,7 +18,6 @@ const UNUSED_S = 60
 /** SQLSTATE by which a pooler refuses an unknown setting. */
 const SETTING_REFUSED = "08P01"
 
-/** The database of the ledger, migrated. */
 export class Database {
   readonly #address: Address
   readonly #pools: DatabasePool[] = []

@@ -94,7 +94,6 @@ function addSums(one: SummedUsage, other: SummedUsage): SummedUsage {
   }
 }
 
-/** Names of keys or accounts by id, in each shard. */
 type NamesById = readonly ReadonlyMap<string, string>[]
 
 /** Adds the missing names of groups whose key or account has left the shard of their calls. `ask` asks all shards. */

@@ -149,7 +149,6 @@ function amountIn(unit: BudgetUnit, text: string, field: string): bigint {
   )
 }
 
-/** The budget in the ledger, or the error if none was created. */
 function madeBudget(result: BudgetResult) {
   switch (result.outcome) {
     case "created":
@@ -198,7 +197,6 @@ const requests = {
   tag: { name: "Search", selector: "tag", selected: "feature=search", amount: "300", per: "month" },
 }
 
-/** The budgets that the requests make, by the same names. */
 const unusedOf = Object.fromEntries(
   Object.entries(requests).map(([name, asked]) => {
     const { amount, per, selector } = asked

@@ -55,7 +55,6 @@ async function orArchived(ledger: Operators["ledger"], order: Parameters<typeof 
   return result
 }
 
-/** The credit in the journal, or the error if none was written. */
 function made(result: CreditResult) {
   switch (result.outcome) {
     case "credited":

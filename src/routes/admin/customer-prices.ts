@@ -108,7 +108,6 @@ export const PRICE_ERRORS = {
     ),
 }
 
-/** The price in the ledger, or the error if none was set. */
 function priceSet(result: CustomerPriceResult) {
   switch (result.outcome) {
     case "created":

@@ -14,7 +14,6 @@ import type { Operators } from "./operators.ts"
 
 /** And if a setting is off by more than this share. */
 const TOLERANCE = 0.1
-/** The range of `bytes_per_token`. */
 const CONFIGURABLE = [0.5, 100] as const
 /** The bytes per token of most texts. */
 const USUAL = [3, 5] as const

@@ -102,7 +102,6 @@ export const stillRotating = () =>
     "keep_hours",
   )
 
-/** The key in the ledger, or the error if none was created. */
 function madeKey(result: KeyResult) {
   switch (result.outcome) {
     case "created":
@@ -119,7 +118,6 @@ export const ROTATIONS = shown(Rotation, {
   "A day for both": {},
   "The old one ends immediately": { keep_hours: 0 },
 })
-/** The effect of a rotation, in its descriptions. */
 export const ROTATION_EFFECT =
   "The id, the limits, the budgets and the usage of the key stay. The secret before works for `keep_hours` more. While an earlier secret still works, only a rotation with `keep_hours` 0 is possible, which ends both."
 export const NEW_SECRET = "The key with its new secret. Store it: it is not shown again."

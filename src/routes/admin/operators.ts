@@ -28,9 +28,7 @@ export interface Operators {
   readonly identity_provider?: IdentityProvider | null
   /** Called with the reason of each sign-in that the provider, or the roles of the configuration, refused. */
   signInFailed?(reason: string): void
-  /** Called with the outcome of each change in the log. */
   onChange?(role: RecordedRole, outcome: ChangeBody["outcome"]): void
-  /** Called with the result of each audit. */
   onAudit?(audit: Audit): void
   /** Called with each comparison of a provider's usage. */
   onReconciliation?(provider: Provider, at: Date, compared: ComparedUsage): void

@@ -15,7 +15,6 @@ const EXAMPLES = "x-examples"
 /** The extension that carries the body of a request: the plugin would write it under every type that Elysia can parse. */
 export const BODY = "x-body"
 
-/** The parts of a document besides its operations. */
 export type Documentation = NonNullable<ElysiaSwaggerConfig["documentation"]>
 type Components = NonNullable<Documentation["components"]>
 type Responses = NonNullable<DocumentDecoration["responses"]>
@@ -287,7 +286,6 @@ export function shown<S extends object>(schema: S, examples: Examples): S {
   return { ...schema, [EXAMPLES]: examples }
 }
 
-/** A body that is not JSON. */
 export function text(media_type: string, example?: string) {
   return Type.String({ contentMediaType: media_type, ...(example !== undefined && { examples: [example] }) })
 }

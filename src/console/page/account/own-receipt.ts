@@ -6,7 +6,6 @@ import { part, type Visit, view } from "../part.ts"
 import { receiptView } from "../views/receipt.ts"
 import { askOwn } from "./own-api.ts"
 
-/** The receipt of a call of the account. */
 export function ownReceipt(visit: Visit, id: string): HTMLElement {
   const made = part(visit, {
     title: null,

@@ -29,7 +29,6 @@ export function callColumns(has_account: boolean): readonly PageColumn<CallBody>
   ]
 }
 
-/** The state of a call, and its failure. */
 export function stateOf({ state, failure }: Pick<CallBody, "state" | "failure">): Child {
   return names([chip(state), failure === null ? null : failureChip(failure)])
 }

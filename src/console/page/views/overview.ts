@@ -171,7 +171,6 @@ function totalsOfCalls(timeline: TimelineBody, { data }: OutcomesBody, refused: 
 const NOTHING = "No calls ended in this time range."
 const WHAT = { money: "Money charged", tokens: "Tokens charged", calls: "Calls" } as const
 
-/** The plot, with totals in its legend. */
 export function plotOf(signal: AbortSignal, timeline: TimelineBody, metric: Metric): HTMLElement {
   const { by, step_s, starts_at } = timeline
   const series = seriesOf(timeline, metric)

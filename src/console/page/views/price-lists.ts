@@ -18,7 +18,6 @@ const PRICES: FormField = {
 
 const pricesIn = (lines: string | undefined) => linesIn(lines).map(priceIn)
 
-/** The price lists (D110). */
 export function priceLists(visit: Visit): HTMLElement {
   const column = columnsOf(PriceListBody)
   const reload = () => void made.load()
@@ -44,7 +43,6 @@ export function priceLists(visit: Visit): HTMLElement {
   )
 }
 
-/** One list: its prices and the accounts that have it. */
 export function priceList(visit: Visit, id: string): HTMLElement {
   const path = `/price-lists/${id}`
   const title = el("span", "Price list")

@@ -43,7 +43,6 @@ export function sinks(visit: Visit): HTMLElement {
   return view("Events", null, el("p.quiet", LEAD), all.element)
 }
 
-/** Pauses a sink, or lets it continue. */
 function switching({ id, name, state }: SinkBody, done: () => void): HTMLElement {
   const paused = state === "active" || state === "failing"
   const words = paused ? "Pause" : "Resume"
