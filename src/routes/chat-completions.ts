@@ -19,18 +19,19 @@ export function chatCompletions(gateway: Gateway) {
 
 /** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
+export const chargedCost = Type.Optional(
+  Type.Number({
+    minimum: 0,
+    description: "What the call was charged, in USD. Present if the request asked for it (`usage.include`).",
+  }),
+)
+
 const Usage = open(
   {
     prompt_tokens: Count,
     completion_tokens: Count,
     total_tokens: Count,
-    cost: Type.Optional(
-      Type.Number({
-        minimum: 0,
-        description:
-          "What the call was charged, in USD. Present if the request asked for it (`usage.include`).",
-      }),
-    ),
+    cost: chargedCost,
     prompt_tokens_details: Type.Optional(
       open({
         cached_tokens: count("The part of `prompt_tokens` that is charged at the cached price."),

@@ -5,6 +5,7 @@ import type { Gateway } from "../service/gateway.ts"
 import { Count } from "../wire/admin.ts"
 import { EmbeddingsRequest } from "../wire/embeddings-request.ts"
 import { count, open, text } from "../wire/field.ts"
+import { chargedCost } from "./chat-completions.ts"
 import { answering } from "./model-calls.ts"
 import { callErrors, callHeaders } from "./reference/examples.ts"
 import { answer, compatible, described, shown } from "./reference/operation.ts"
@@ -35,13 +36,7 @@ const Embeddings = open({
       {
         prompt_tokens: Count,
         total_tokens: Count,
-        cost: Type.Optional(
-          Type.Number({
-            minimum: 0,
-            description:
-              "What the call was charged, in USD. Present if the request asked for it (`usage.include`).",
-          }),
-        ),
+        cost: chargedCost,
       },
       "The usage that the call is charged for, if it is valid.",
     ),
