@@ -1,12 +1,12 @@
 import { buckets, parentOf } from "../kinds.ts"
-import type { EstimateMeasure } from "../ledger/entries.ts"
+import type { EstimateSample } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Usage } from "../wire/usage.ts"
 import type { Verdict } from "./decide.ts"
 
 /** The bytes of a call's output, and the tokens that the provider reported. */
 export type EstimateEvidence = Pick<
-  EstimateMeasure,
+  EstimateSample,
   "prompt_tokens" | "output_bytes" | "output_tokens" | "reasoning_tokens"
 >
 

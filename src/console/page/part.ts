@@ -26,10 +26,10 @@ export interface ViewPart {
 }
 
 interface PartOptions {
-  /** Null for a part without a heading. */
-  readonly title: string | null
+  /** Absent for a part without a heading. */
+  readonly title?: string | undefined
   /** Shown beside the title. */
-  readonly tools?: HTMLElement
+  readonly tools?: HTMLElement | undefined
   readonly class?: string
   /** Loads the content; `signal` aborts when the content is replaced or the visit ends. */
   content(signal: AbortSignal): Promise<HTMLElement>
@@ -38,9 +38,9 @@ interface PartOptions {
 export function part(visit: Visit, { title, tools, class: name = "card", content }: PartOptions): ViewPart {
   const place = el("div", el("p.quiet.loading", "Loading …"))
   const fault = el("div.fault", { role: "alert" })
-  const heading = title === null ? null : el("div.heading", el("h2", title), tools ?? null)
+  const heading = title === undefined ? null : el("div.heading", el("h2", title), tools ?? null)
   const inside = [heading, place, fault]
-  const element = el("section", { class: name, "aria-busy": "true", "aria-label": title }, ...inside)
+  const element = el("section", { class: name, "aria-busy": "true", "aria-label": title ?? null }, ...inside)
   let turn = 0
   let life = new AbortController()
 

@@ -29,6 +29,7 @@ export interface Table<Row> {
 interface TableOptions<Row> {
   readonly label: string
   readonly columns: readonly PageColumn<Row>[]
+  /** Tells a row from the others; by default the whole row. */
   key?(row: Row): string
   /** A row is replaced only if its mark changes. */
   mark?(row: Row): string
@@ -151,9 +152,12 @@ function walk(event: Event): void {
   target.focus()
 }
 
-interface ListOptions<Row, Page> extends TableOptions<Row> {
-  /** Null for a part without a heading. */
-  readonly title: string | null
+/** A list tells rows by their `id`, if they have one. */
+interface ListOptions<Row, Page> extends Omit<TableOptions<Row>, "label"> {
+  /** Absent for a part without a heading. */
+  readonly title?: string
+  /** The title by default. */
+  readonly label?: string
   readonly tools?: HTMLElement
   load(signal: AbortSignal): Promise<Page>
   below?(page: Page): Child
@@ -161,9 +165,9 @@ interface ListOptions<Row, Page> extends TableOptions<Row> {
 
 export function list<Row, Page extends { readonly data: readonly Row[] }>(
   visit: Visit,
-  { load, below, title, tools, ...options }: ListOptions<Row, Page>,
+  { load, below, title, label = title ?? "", key = idOf, tools, ...options }: ListOptions<Row, Page>,
 ): ViewPart {
-  const rows = table(options)
+  const rows = table({ ...options, label, key })
   const foot = el("div")
   const whole = el("div", rows.element, foot)
   const content = async (signal: AbortSignal): Promise<HTMLElement> => {
@@ -172,7 +176,12 @@ export function list<Row, Page extends { readonly data: readonly Row[] }>(
     foot.replaceChildren(below?.(page) || "")
     return whole
   }
-  return part(visit, { title, content, ...(tools === undefined ? {} : { tools }) })
+  return part(visit, { title, tools, content })
+}
+
+function idOf(row: unknown): string {
+  if (typeof row === "object" && row !== null && "id" in row && typeof row.id === "string") return row.id
+  return JSON.stringify(row)
 }
 
 /** Links to older entries and back to the newest; empty for a single page. */

@@ -22,7 +22,6 @@ export function ownAccount(visit: Visit): HTMLElement {
   // One answer for the three parts that show it.
   const account = askOwn<OwnAccount>("/account", visit.signal)
   const totals = part(visit, {
-    title: null,
     class: "totals",
     async content() {
       const found = await account
@@ -79,7 +78,6 @@ function budgets(visit: Visit, account: Promise<OwnAccount>): ViewPart {
   return list(visit, {
     title: "Budgets of this key",
     label: "Budgets",
-    key: ({ id }: OwnBudget) => id,
     columns: [
       column("name"),
       column("selector", (budget) => printSelected({ ...budget, each: false })),
@@ -102,8 +100,6 @@ function calls(visit: Visit): ViewPart {
   }
   const made = list(visit, {
     title: "Calls",
-    label: "Calls",
-    key: ({ id }: Receipt) => id,
     columns: [
       column("id", ({ id }) => callLink(id)),
       column("held_at"),

@@ -20,8 +20,6 @@ export function ownKeys(visit: Visit, account: Promise<OwnAccount>): ViewPart {
   const made = list(visit, {
     title: "Keys",
     tools,
-    label: "Keys",
-    key: ({ id }: KeyBody) => id,
     columns: [
       column("name", ({ name, prefix }) =>
         el("span", name === null ? null : named(name), " ", el("code", `${prefix}…`)),

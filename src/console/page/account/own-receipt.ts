@@ -8,7 +8,6 @@ import { askOwn } from "./own-api.ts"
 
 export function ownReceipt(visit: Visit, id: string): HTMLElement {
   const made = part(visit, {
-    title: null,
     class: "receipt",
     content: async (signal) => receiptOf(await askOwn<Receipt>(`/calls/${encodeURIComponent(id)}`, signal)),
   })

@@ -11,7 +11,6 @@ import { askOwn } from "./own-api.ts"
 export function ownStatements(visit: Visit): ViewPart {
   return list(visit, {
     title: "Statements",
-    label: "Statements",
     key: ({ month }: StatedMonth) => month,
     columns: [
       columnsOf(StatedMonth)("month", ({ month }) =>
@@ -27,7 +26,6 @@ export function ownStatements(visit: Visit): ViewPart {
 /** The statement of a month, in a form that can be printed. */
 export function ownStatement(visit: Visit, month: string): HTMLElement {
   const made = part(visit, {
-    title: null,
     class: "receipt",
     content: async (signal) =>
       statementOf(await askOwn<StatementBody>(`/statements/${encodeURIComponent(month)}`, signal)),

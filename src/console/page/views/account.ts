@@ -29,7 +29,6 @@ export function account(visit: Visit, id: string): HTMLElement {
   const title = el("span", "Account")
   let actions = el("div.actions")
   const totals = part(visit, {
-    title: null,
     class: "totals",
     async content(signal) {
       const found = await ask<AccountBody>(path, signal)
@@ -56,8 +55,6 @@ export function account(visit: Visit, id: string): HTMLElement {
   const recent = list(visit, {
     title: "Recent calls",
     tools: el("a", { href: addressOf("calls", null, { account: id }) }, "All calls"),
-    label: "Recent calls",
-    key: (call: CallBody) => call.id,
     columns: callColumns(false),
     empty: "No calls yet.",
     load: (signal) => ask<ListBody<CallBody>>(`/calls?limit=${CALLS}&account=${id}`, signal),

@@ -31,9 +31,7 @@ export function accounts(visit: Visit): HTMLElement {
     return place
   }
   const all = list(visit, {
-    title: null,
     label: "Accounts",
-    key: ({ id }: AccountBody) => id,
     columns: [
       column("name", ({ id, name }) => el("a", { href: addressOf("accounts", id) }, named(name))),
       column("available"),

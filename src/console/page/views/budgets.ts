@@ -29,8 +29,6 @@ export function budgets(visit: Visit, account_id: string): ViewPart {
   const made = list(visit, {
     title: "Budgets",
     tools: button("New budget", () => createBudget(account_id, reload)),
-    label: "Budgets",
-    key: ({ id }: BudgetBody) => id,
     columns: [
       column("name"),
       column("selector", printSelected),
@@ -55,11 +53,9 @@ export function budgets(visit: Visit, account_id: string): ViewPart {
 export function budgetLog(visit: Visit, id: string): HTMLElement {
   const { after = "" } = visit.address.query
   const found = list(visit, {
-    title: null,
     label: "Budget log",
-    key: (entry: BudgetLogBody) => entry.id,
     columns: [
-      ["Time", ({ time }) => moment(time)],
+      ["Time", ({ time }: BudgetLogBody) => moment(time)],
       ["Type", ({ type }) => type.slice(BUDGET_EVENT.length)],
       ["Actor", ({ data }) => ("actor" in data ? data.actor : none())],
       ["Reason", ({ data }) => ("actor" in data && data.reason !== null ? named(data.reason) : none())],

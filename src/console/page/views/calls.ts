@@ -72,9 +72,7 @@ export function calls(visit: Visit): HTMLElement {
   const { after = "" } = query
   const filter = filterIn(FILTERS, query)
   const found = list(visit, {
-    title: null,
     label: "Calls",
-    key: ({ id }: CallBody) => id,
     columns: callColumns(true),
     empty: "No calls match these filters.",
     load: (signal) => ask<ListBody<CallBody>>(withQuery("/calls", { ...filter, after, limit: PAGE }), signal),

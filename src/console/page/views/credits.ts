@@ -15,8 +15,6 @@ export function credits(visit: Visit, account_id: string, done: () => void): Vie
   const column = columnsOf(GrantBody)
   return list(visit, {
     title: "Credits",
-    label: "Credits",
-    key: ({ id }: GrantBody) => id,
     columns: [
       column("created_at"),
       column("amount"),

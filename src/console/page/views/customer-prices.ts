@@ -27,8 +27,6 @@ export function customerPrices(visit: Visit, account_id: string): ViewPart {
       button("New price", () => setPrice(account_id, reload)),
       button("Assign price list", () => void assignList(account_id, reload)),
     ),
-    label: "Customer prices",
-    key: ({ id }: CustomerPriceBody) => id,
     columns: [
       column("model", ({ model }) => (model === null ? "all models" : named(model))),
       column("price_multiplier", priceOf),

@@ -38,8 +38,6 @@ export function keys(visit: Visit, account_id: string): ViewPart {
   const made = list(visit, {
     title: "Keys",
     tools: button("New key", () => void createKey(account_id, reload)),
-    label: "Keys",
-    key: ({ id }: KeyRow) => id,
     columns: [
       column("name", keyLink),
       column("suspended", stateOf),
@@ -47,7 +45,7 @@ export function keys(visit: Visit, account_id: string): ViewPart {
       column("spending_limit", limitOf),
       column("group"),
       column("labels", ({ labels }) => names(Object.entries(labels).map((tag) => named(tag.join("="))))),
-      ["Abandoned calls, 30 days", ({ abandoned }) => count(abandoned), "right"],
+      ["Abandoned calls, 30 days", ({ abandoned }: KeyRow) => count(abandoned), "right"],
       column("last_used_at", ({ last_used_at }) => ago(last_used_at)),
       column("expires_at", ({ expires_at }) => ago(expires_at)),
       ["Actions", (key) => actions(key, reload), "right"],

@@ -23,9 +23,7 @@ export function live(visit: Visit): HTMLElement {
   const summary = el("p.quiet")
   const column = columnsOf(CallBody)
   const open = list(visit, {
-    title: null,
     label: "Open calls",
-    key: ({ id }: CallBody) => id,
     mark: ({ state }) => state,
     columns: [
       column("id", ({ id }) => callLink(id)),

@@ -24,9 +24,7 @@ export function log(visit: Visit): HTMLElement {
   const filter = filterIn(FILTERS, query)
   const column = columnsOf(ChangeBody)
   const found = list(visit, {
-    title: null,
     label: "Log",
-    key: ({ id }: ChangeBody) => id,
     columns: [
       column("at", ({ at }) => moment(at)),
       column("actor"),

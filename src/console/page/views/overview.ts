@@ -46,7 +46,6 @@ export function overview(visit: Visit): HTMLElement {
   const latencies = answer<LatencyBody>(() => withQuery("/latency", span))
 
   const totals = part(visit, {
-    title: null,
     class: "totals",
     content: async () => totalsOfCalls(await timeline(), await outcomes(), await refused()),
   })

@@ -22,9 +22,7 @@ export function priceLists(visit: Visit): HTMLElement {
   const column = columnsOf(PriceListBody)
   const reload = () => void made.load()
   const made = list(visit, {
-    title: null,
     label: "Price lists",
-    key: ({ id }: PriceListBody) => id,
     columns: [
       column("name", ({ id, name }) => el("a", { href: addressOf("prices", id) }, named(name))),
       ["Prices", ({ prices }) => prices.map(priceLine).join("; ")],
@@ -52,7 +50,6 @@ export function priceList(visit: Visit, id: string): HTMLElement {
     void assigned.load()
   }
   const totals = part(visit, {
-    title: null,
     async content(signal) {
       const found = await ask<AssignedPriceList>(path, signal)
       const entry = entriesOf(AssignedPriceList, found)
@@ -73,8 +70,6 @@ export function priceList(visit: Visit, id: string): HTMLElement {
   const column = columnsOf(AssignmentBody)
   const assigned = list(visit, {
     title: "Accounts",
-    label: "Accounts",
-    key: (one: AssignmentBody) => one.id,
     columns: [
       column("account_id", ({ account_id }) =>
         el("a", { href: addressOf("accounts", account_id) }, account_id),

@@ -38,7 +38,6 @@ export function receipt(visit: Visit, id: string): HTMLElement {
   let shown: { readonly text: string; readonly element: HTMLElement } | null = null
   let state: "unknown" | "polled" | "ended" = "unknown"
   const made = part(visit, {
-    title: null,
     class: "receipt",
     async content(signal) {
       const call = await find(id, signal)

@@ -21,9 +21,7 @@ const LEAD =
 export function sinks(visit: Visit): HTMLElement {
   const column = columnsOf(SinkBody)
   const all = list(visit, {
-    title: null,
     label: "Sinks",
-    key: ({ id }: SinkBody) => id,
     columns: [
       column("name"),
       column("kind"),

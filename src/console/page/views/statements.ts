@@ -21,7 +21,6 @@ export function statements(visit: Visit, account: string): ViewPart {
       { href: addressOf("usage", null, { by: "model,day", account }) },
       "Usage by several dimensions",
     ),
-    label: "Statements",
     key: ({ month }: { readonly month: string }) => month,
     columns: [
       ["Month", ({ month }) => month],

@@ -23,7 +23,6 @@ const BREAKERS =
 export function upstreams(visit: Visit): HTMLElement {
   const column = columnsOf(UpstreamBody)
   const all = list(visit, {
-    title: null,
     label: "Upstreams",
     key: ({ name, worker }: UpstreamBody) => `${worker} ${name}`,
     columns: [

@@ -28,7 +28,6 @@ export function usage(visit: Visit): HTMLElement {
   const path = withQuery("/usage", filter)
   const column = columnsOf(OperatorUsageSums)
   const found = list(visit, {
-    title: null,
     label: "Usage",
     key: ({ group, groups }: SummedRow) => JSON.stringify(groups ?? group),
     columns: [
