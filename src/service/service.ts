@@ -2,8 +2,7 @@ import { Catalog, termsOf } from "../admission/catalog.ts"
 import { InFlight } from "../admission/in-flight.ts"
 import { KeyLoads } from "../admission/key-loads.ts"
 import { defaultMemoryBytes, Memory } from "../admission/memory.ts"
-import type { Config } from "../config/config.ts"
-import type { Environment, Exposure } from "../config/environment.ts"
+import type { AdminAddress, Config } from "../config/config.ts"
 import type { PushedMetrics } from "../config/pushed-metrics.ts"
 import type { Tracing } from "../config/tracing.ts"
 import { Deliveries } from "../events/deliveries.ts"
@@ -36,11 +35,23 @@ interface WorkerContext {
   upstreamStatusesOfAll(): Promise<readonly UpstreamBody[]>
 }
 
-interface ServiceOptions extends Exposure, Pick<Environment, "data_dir" | "tracing" | "pushed_metrics"> {
+interface ServiceOptions {
   readonly config: Config
   /** The databases of the ledger (D74); mostly one. */
   readonly shards: OneOrMore<ShardDatabase>
+  /** Holds the spools: ends that the database has not taken yet (D27). */
+  readonly data_dir: string
+  readonly admin_token: string | null
+  readonly host: string
+  /** 0 picks a free one. */
+  readonly port: number
+  /** The separate listener for operators; null if they share the clients' (D39). */
+  readonly admin: AdminAddress | null
   readonly log: Log
+  /** Null when no traces are kept (D54). */
+  readonly tracing: Tracing | null
+  /** Null when metrics are not pushed (D108). */
+  readonly pushed_metrics: PushedMetrics | null
   /** Absent when this process is the only one. */
   readonly worker?: WorkerContext
   /** Closes the database, and the server that runs it, once everything is settled. */

@@ -1,14 +1,16 @@
 import { buckets, parentOf } from "../kinds.ts"
-import type { EstimateSample } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Usage } from "../wire/usage.ts"
 import type { Verdict } from "./decide.ts"
 
 /** The bytes of a call's output, and the tokens that the provider reported. */
-export type EstimateEvidence = Pick<
-  EstimateSample,
-  "prompt_tokens" | "output_bytes" | "output_tokens" | "reasoning_tokens"
->
+export interface EstimateEvidence {
+  readonly prompt_tokens: number
+  readonly output_bytes: number
+  /** Of text and reasoning: without audio and images. */
+  readonly output_tokens: number
+  readonly reasoning_tokens: number
+}
 
 /**
  * The evidence of a call about estimates (D92); null unless it was settled by final and plausible usage, did not fail, and had
