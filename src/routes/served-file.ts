@@ -8,15 +8,17 @@ import { answer, described, text } from "./reference/operation.ts"
 /** Asynchronous, because the largest file takes longer than a stream should wait. */
 const pack = promisify(gzip)
 
+/** Blobs, because the runtime copies any other body for each answer, and keeps the copy of a client that left until it is collected. */
 export interface ServedFile {
-  readonly bytes: ArrayBuffer
-  readonly packed_bytes: Uint8Array<ArrayBuffer>
+  readonly whole: Blob
+  readonly packed: Blob
   readonly type: string
   readonly etag: string
 }
 
 export async function fingerprinted(bytes: ArrayBuffer, type: string): Promise<ServedFile> {
-  return { bytes, packed_bytes: await pack(bytes), type, etag: `W/"${Bun.hash(bytes).toString(36)}"` }
+  const packed = new Blob([await pack(bytes)])
+  return { whole: new Blob([bytes]), packed, type, etag: `W/"${Bun.hash(bytes).toString(36)}"` }
 }
 
 /** Loads the file at `url`, the result of the caller's `import.meta.resolve`. */
@@ -43,7 +45,7 @@ export function pagePolicy(...more: readonly string[]): string {
 
 /** A browser may keep the file, but must revalidate it, so an upgraded gateway never gets an old page. */
 export async function serveFile(request: Request, file: ServedFile | Promise<ServedFile>, policy: string) {
-  const { bytes, packed_bytes, type, etag } = await file
+  const { whole, packed, type, etag } = await file
   const is_packed = /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "")
   const headers = {
     "content-type": type,
@@ -55,8 +57,8 @@ export async function serveFile(request: Request, file: ServedFile | Promise<Ser
     etag,
   }
   if (request.headers.get("if-none-match") === etag) return new Response(null, { status: 304, headers })
-  if (!is_packed) return new Response(bytes, { headers })
-  return new Response(packed_bytes, { headers: { ...headers, "content-encoding": "gzip" } })
+  if (!is_packed) return new Response(whole, { headers })
+  return new Response(packed, { headers: { ...headers, "content-encoding": "gzip" } })
 }
 
 /** A page and what it loads. Nothing else is served. */
