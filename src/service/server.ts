@@ -11,6 +11,8 @@ const IDLE_S = 60
 /** The interval of the check for requests that may be silent for long. Two intervals are well below `IDLE_S`. */
 const LOOK_MS = 15_000
 const KEPT_OPEN = Number.NEGATIVE_INFINITY
+/** More than any operation has. To read and refuse each of thousands would cost far more than to send them. */
+const MOST_PARAMETERS = 100
 /** Bun's own limit would answer with a bare 413, even to an announced length. The route enforces `limits.body`. */
 const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER
 
@@ -48,16 +50,18 @@ export class Server {
       const response = handler.handle(request)
       return this.#turn.send(this.#closing ? closing(response) : response)
     }
+    const refused = (fault: GatewayError, request: Request) =>
+      this.#turn.send(errorResponse(fault, requestId(request)))
     const places = [...new Set(literal.map((path) => `/${path.split("/")[1]}`))]
     const fetch = (request: Request): Response | Promise<Response> => {
       const fault = protocolFault(request)
       const probe = fault === null ? null : probeOf(request)
-      if (fault !== null && probe === null) return errorResponse(fault, requestId(request))
+      if (fault !== null && probe === null) return refused(fault, request)
       return answer(isBelow(request.url, places) ? unserved(request) : (probe ?? request))
     }
     const spelled = (request: Bun.BunRequest): Response | Promise<Response> => {
       const fault = protocolFault(request)
-      if (fault !== null) return errorResponse(fault, requestId(request))
+      if (fault !== null) return refused(fault, request)
       return answer(isPlain(request.params) ? request : unserved(request))
     }
     try {
@@ -214,9 +218,14 @@ function isValid(host: string, url: string): boolean {
   return is_valid
 }
 
+function hasManyParameters(url: string): boolean {
+  return url.length > MOST_PARAMETERS && url.split("&", MOST_PARAMETERS + 1).length > MOST_PARAMETERS
+}
+
 /**
- * The error for what Bun accepts against RFC 9112 (3.2: exactly one valid Host; 3.2.3: CONNECT only for proxies). With
- * an invalid Host, `request.url` is not a URL and the router would misread the path.
+ * The error for a query with too many parameters, which Elysia would read before the key, and for what Bun accepts against
+ * RFC 9112 (3.2: exactly one valid Host; 3.2.3: CONNECT only for proxies). With an invalid Host, `request.url` is not a URL
+ * and the router would misread the path.
  */
 function protocolFault(request: Request): GatewayError | null {
   const host = request.headers.get("host")
@@ -228,6 +237,11 @@ function protocolFault(request: Request): GatewayError | null {
   if (request.method === "CONNECT") {
     return new GatewayError("invalid_request", {
       message: "This server is not a proxy. It does not support the CONNECT method.",
+    })
+  }
+  if (hasManyParameters(request.url)) {
+    return new GatewayError("invalid_request", {
+      message: `The query string has more than ${MOST_PARAMETERS} parameters.`,
     })
   }
   return null

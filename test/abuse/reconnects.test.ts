@@ -51,3 +51,21 @@ test("D111 most answers of a turn wait for its end, so that no client connects a
 test("an answer that fails while it waits is a 500", async () => {
   for (const answer of await answersTo("/broken")) expect(answer).toStartWith("HTTP/1.1 500 ")
 })
+
+test("D111 refusals of invalid requests wait too: a client that sends many together is cut", async () => {
+  const { promise: over, resolve } = Promise.withResolvers<void>()
+  let answers = ""
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port: server.port,
+    socket: {
+      data: (_, bytes) => {
+        answers += bytes.toString()
+      },
+      close: () => resolve(),
+    },
+  })
+  socket.write("GET / HTTP/1.1\r\nHost: a,b\r\n\r\n".repeat(CLIENTS))
+  await over
+  expect(answers.split("HTTP/1.1 400 ").length - 1).toBeLessThanOrEqual(IMMEDIATE)
+})

@@ -123,6 +123,12 @@ describe("D15 the request's frame", () => {
     expectError(await harness.say(request), "invalid_request")
   })
 
+  test("a query with more parameters than any operation has is a 400 before they are read", async () => {
+    const target = (count: number) => `/v1/account?${"a=1&".repeat(count - 1)}a=1`
+    expectError(await harness.ask({ target: target(100) }), "invalid_api_key")
+    expectError(await harness.ask({ target: target(101) }), "invalid_request", { message: /100 parameters/ })
+  })
+
   test("two Host headers are a 400 before a call is made of them", async () => {
     await harness.untouched(account.id, async () => {
       const draft = chatDraft(account.key, {}, ["host: other.test"])
