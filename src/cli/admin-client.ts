@@ -89,8 +89,8 @@ export class AdminClient {
     return this.#connection.close()
   }
 
-  async #ask<S extends TSchema>(...asked: [string, string, S, object?]): Promise<Static<S>> {
-    return (await this.#answered(...asked)).answer
+  async #ask<S extends TSchema>(...args: [string, string, S, object?]): Promise<Static<S>> {
+    return (await this.#answered(...args)).answer
   }
 
   async #answered<S extends TSchema>(method: string, path: string, schema: S, body?: object) {

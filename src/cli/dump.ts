@@ -21,15 +21,15 @@ export async function dump(
   note: string | undefined,
 ): Promise<void> {
   if (seal === null) throw new CliError(`${month} is not sealed yet`)
-  const asked = { month, shard }
-  await write(context, asked, file)
+  const month_of_shard = { month, shard }
+  await write(context, month_of_shard, file)
   const found = await checkFile(file)
   const fault = found.hash === seal.hash ? found.fault : "its hash is not that of the seal"
   if (fault !== null) throw new CliError(`${file} is not the month ${month} as it was sealed: ${fault}`)
   const archive = note ?? resolve(file)
-  await context.client.post("/journal/dumped", { ...asked, hash: found.hash, archive }, MonthDone)
+  await context.client.post("/journal/dumped", { ...month_of_shard, hash: found.hash, archive }, MonthDone)
   context.show(
-    { ...asked, file, entries: found.entries, hash: found.hash, archive },
+    { ...month_of_shard, file, entries: found.entries, hash: found.hash, archive },
     () => `Dumped ${count(found.entries)} entries of ${month} to ${file}, and compared them with the seal.`,
   )
 }
@@ -40,18 +40,22 @@ export async function drop(
   { month, shard, seal }: MonthsBody["data"][number],
   note: string | undefined,
 ): Promise<void> {
-  const asked = { month, shard }
+  const month_of_shard = { month, shard }
   if (note !== undefined && seal !== null)
-    await context.client.post("/journal/dumped", { ...asked, hash: seal.hash, archive: note }, MonthDone)
-  await context.client.post("/journal/drop", asked, MonthDone)
-  context.show(asked, () => `Dropped the entries of ${month}. Its seal and its sums stay.`)
+    await context.client.post(
+      "/journal/dumped",
+      { ...month_of_shard, hash: seal.hash, archive: note },
+      MonthDone,
+    )
+  await context.client.post("/journal/drop", month_of_shard, MonthDone)
+  context.show(month_of_shard, () => `Dropped the entries of ${month}. Its seal and its sums stay.`)
 }
 
-async function write({ client }: AdminContext, asked: object, file: string): Promise<void> {
+async function write({ client }: AdminContext, month_of_shard: object, file: string): Promise<void> {
   const target = await open(file, "wx", 0o600).catch(() => {
     throw new CliError(`cannot create ${file}: it exists already, or its folder does not`)
   })
-  const parts = partsOf((from) => client.post("/journal/dump", { ...asked, from }, DumpBody))
+  const parts = partsOf((from) => client.post("/journal/dump", { ...month_of_shard, from }, DumpBody))
   const lines = async function* () {
     for await (const part of parts) if (part.lines.length > 0) yield `${part.lines.join("\n")}\n`
   }

@@ -52,13 +52,13 @@ export const events = adminCommand({
 /** All events that there are now. A page can be short before the last, so the end is an empty one. */
 async function all(context: AdminContext, query: Query): Promise<FeedLine[]> {
   const data: FeedLine[] = []
-  let asked = query
+  let next_query = query
   for (;;) {
-    const page = await linesOf(context, { ...asked, limit: String(MAX_EVENTS) })
+    const page = await linesOf(context, { ...next_query, limit: String(MAX_EVENTS) })
     const cursor = page.at(-1)?.cursor
     if (cursor === undefined) return data
     data.push(...page)
-    asked = { ...query, from: undefined, after: cursor }
+    next_query = { ...query, from: undefined, after: cursor }
   }
 }
 
@@ -83,12 +83,12 @@ function showEvents(context: AdminContext, data: readonly FeedLine[], query: Que
 }
 
 async function followed(context: AdminContext, query: Query): Promise<never> {
-  let asked = query
+  let next_query = query
   for (;;) {
-    const lines = await linesOf(context, { ...asked, wait: WAIT_S })
+    const lines = await linesOf(context, { ...next_query, wait: WAIT_S })
     for (const line of lines) context.screen.print(JSON.stringify(line))
     const cursor = lines.at(-1)?.cursor
-    if (cursor !== undefined) asked = { ...query, from: undefined, after: cursor }
+    if (cursor !== undefined) next_query = { ...query, from: undefined, after: cursor }
   }
 }
 

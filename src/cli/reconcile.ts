@@ -36,14 +36,14 @@ export const reconcile = adminCommand({
     const most = toleranceOf(tolerance)
     const { value, exported } = readExport(provider, file)
     const upstreams = (upstream ?? provider).split(",")
-    const asked = {
+    const request = {
       provider,
       export: value,
       upstreams,
       models: Object.fromEntries(pairsIn("--map", map, "THEIRS=OURS")),
       ...(keys !== undefined && { keys: Object.fromEntries(pairsIn("--keys", keys, "THEIRS=OURS")) }),
     }
-    const compared = await context.client.post("/reconciliation", asked, ComparedUsage)
+    const compared = await context.client.post("/reconciliation", request, ComparedUsage)
     const requests = await matchRequests(context, exported)
     const result = { ...compared, ...(requests && { requests }) }
     const rows = result.rows.filter(({ state, difference }) => state !== "compared" || difference !== "0")

@@ -17,10 +17,10 @@ export async function matchRequests(
   context: AdminContext,
   { usages, from_ms, to_ms }: UsageExport,
 ): Promise<RequestMatches | null> {
-  const asked = usages.flatMap((usage) =>
+  const reported = usages.flatMap((usage) =>
     usage.request_id === undefined ? [] : { ...usage, id: usage.request_id },
   )
-  if (asked.length === 0) return null
+  if (reported.length === 0) return null
   const [from, to] = [from_ms - STEP_MS.hour, to_ms].map((ms) => new Date(ms).toISOString())
   const every = { limit: Number.POSITIVE_INFINITY, after: null }
   const { data } = await listAll(context, "/calls", { from: from ?? "", to: to ?? "" }, CallBody, every)
@@ -28,9 +28,9 @@ export async function matchRequests(
   const attempts = new Set(
     data.flatMap((call) => (call.attempts ?? []).map((attempt) => attempt.provider_request_id)),
   )
-  const missing = asked.filter(({ id }) => !calls.has(id) && !attempts.has(id)).map(({ id }) => id)
-  if (missing.length === asked.length) return null
-  const differing = asked.flatMap(({ id, prompt_tokens, completion_tokens }) => {
+  const missing = reported.filter(({ id }) => !calls.has(id) && !attempts.has(id)).map(({ id }) => id)
+  if (missing.length === reported.length) return null
+  const differing = reported.flatMap(({ id, prompt_tokens, completion_tokens }) => {
     const call = calls.get(id)
     if (call === undefined || call.usage === null) return []
     const { usage } = call
@@ -38,5 +38,5 @@ export async function matchRequests(
       ? []
       : call.id
   })
-  return { matched: asked.length - missing.length, missing, differing }
+  return { matched: reported.length - missing.length, missing, differing }
 }

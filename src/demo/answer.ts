@@ -78,10 +78,10 @@ const MAX_ECHO_CHARS = 160
 /** The answer to `question`. Each further choice of a call has another topic. */
 export function answer(question: string, style: DemoSize, choice: number): string {
   const topic = topicOf(question, choice)
-  const asked = echo(question)
-  if (style === "small") return `You asked: “${asked}” ${topic.short}`
+  const quoted = echo(question)
+  if (style === "small") return `You asked: “${quoted}” ${topic.short}`
   return [
-    `You asked: “${asked}” Here is the longer answer.`,
+    `You asked: “${quoted}” Here is the longer answer.`,
     topic.short,
     topic.long,
     "One more thing: no model wrote this. The demo has a simulated provider in the gateway's process, which counts its tokens and reports them like a real one. The charge is real: look up the call by its x-request-id.",

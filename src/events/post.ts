@@ -49,9 +49,9 @@ const publicLookup: LookupFunction = (hostname, options, done) => {
 }
 
 /** Sends a request. Redirects are not followed. `reads` reads the beginning of the answer's body, unless the status is a 2xx. Never fails. */
-export async function post(...asked: Parameters<typeof send>): Promise<SinkAnswer> {
+export async function post(...args: Parameters<typeof send>): Promise<SinkAnswer> {
   try {
-    return await send(...asked)
+    return await send(...args)
   } catch (error) {
     // No request was made, for example because a header has a letter outside of Latin-1.
     return { reason: error instanceof Error ? reasonOf(error) : "unreachable" }

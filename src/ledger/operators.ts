@@ -151,7 +151,7 @@ export function databaseOperators(
       return known === null ? { outcome: "none_open" } : { outcome: "known", account: known }
     },
     getAccount: soon(accounts.getAccount),
-    listAccounts: (page: Page, asked?: accounts.AccountsAsked) => soon(accounts.listAccounts)(page, asked),
+    listAccounts: (page: Page, filter?: accounts.AccountFilter) => soon(accounts.listAccounts)(page, filter),
     changeAccount: soon(accounts.changeAccount),
     createKey: ({ id = nextId(), ...key }: Order<keys.NewKey>) =>
       answer(keys.createKey(database, { id, ...key }), deadline_ms, id),
@@ -221,7 +221,7 @@ export function databaseOperators(
     getCall: soon(getCall),
     archiveOf: soon(archiveOf),
     /** The next events of the feed (D96). */
-    events: (asked: FeedQuery) => readFeeds([[name, () => sums(readFeed)(name, asked)]], asked),
+    events: (query: FeedQuery) => readFeeds([[name, () => sums(readFeed)(name, query)]], query),
     createSink: ({ id = nextId(), ...sink }: Order<sinks.NewSink>) =>
       answer(sinks.createSink(database, { id, ...sink }), sums_deadline_ms, id),
     listSinks: sums(sinks.listSinks),
@@ -274,20 +274,20 @@ export function databaseOperators(
  * checks.
  */
 export function addedAnswers(
-  all: <Answer>(question: (asked: DatabaseQuestions) => Promise<Answer>) => Promise<readonly Answer[]>,
+  all: <Answer>(question: (questions: DatabaseQuestions) => Promise<Answer>) => Promise<readonly Answer[]>,
 ) {
   return {
-    balanceAt: async (...asked: ArgumentsOf<typeof balanceAt>) =>
-      addBalances(await all(({ sums }) => sums(balanceAt)(...asked))),
-    statement: async (...asked: ArgumentsOf<typeof accountStatement>) =>
-      addStatements(await all(({ sums }) => sums(accountStatement)(...asked))),
+    balanceAt: async (...args: ArgumentsOf<typeof balanceAt>) =>
+      addBalances(await all(({ sums }) => sums(balanceAt)(...args))),
+    statement: async (...args: ArgumentsOf<typeof accountStatement>) =>
+      addStatements(await all(({ sums }) => sums(accountStatement)(...args))),
     trialBalance: async (at: Date) => addTrialBalances(await all(({ sums }) => sums(trialBalance)(at))),
-    estimates: async (...asked: ArgumentsOf<typeof readEstimates>) =>
-      addEstimates(await all(({ soon }) => soon(readEstimates)(...asked))),
-    refusals: async (...asked: ArgumentsOf<typeof readRefusals>) =>
-      addRefusals(await all(({ soon }) => soon(readRefusals)(...asked))),
-    attempts: async (...asked: ArgumentsOf<typeof sumAttempts>) =>
-      addAttempts(await all(({ sums }) => sums(sumAttempts)(...asked))),
+    estimates: async (...args: ArgumentsOf<typeof readEstimates>) =>
+      addEstimates(await all(({ soon }) => soon(readEstimates)(...args))),
+    refusals: async (...args: ArgumentsOf<typeof readRefusals>) =>
+      addRefusals(await all(({ soon }) => soon(readRefusals)(...args))),
+    attempts: async (...args: ArgumentsOf<typeof sumAttempts>) =>
+      addAttempts(await all(({ sums }) => sums(sumAttempts)(...args))),
     reconciled: async (range: ReconciledRange) =>
       addReconciled(await all(({ sums }) => sums(reconciled)(range))),
     notedUsage: async (days: number) => addNotedUsage(await all(({ sums }) => sums(notedUsage)(days))),

@@ -106,8 +106,8 @@ export function shardedOperators(
   /** The facts about a call from the other shards, which have it if its account has moved since (D106). */
   const refundsBeside = async (shard: OperatorShard, call_id: string, account_id: string) => {
     const others = shards.filter((other) => other !== shard)
-    const asked = others.map(({ operators: { soon } }) => soon(credits.refundedCall)(call_id, account_id))
-    return credits.addRefunded(await Promise.all(asked))
+    const refunds = others.map(({ operators: { soon } }) => soon(credits.refundedCall)(call_id, account_id))
+    return credits.addRefunded(await Promise.all(refunds))
   }
   const ofShard = (shard: string | undefined) => {
     const found = shards.find(({ name }) => name === shard)
@@ -115,20 +115,20 @@ export function shardedOperators(
     return found.operators
   }
   /** The same calls in every shard: one that an account has left has calls of its keys, but not the keys. */
-  const ofAccount = async <Asked extends { readonly key_id?: string | undefined }>(
-    asked: Asked,
+  const ofAccount = async <Filter extends { readonly key_id?: string | undefined }>(
+    query: Filter,
     account_id: string | undefined,
   ): Promise<string | undefined> =>
-    account_id === undefined && asked.key_id !== undefined
-      ? (await keyed(asked.key_id))?.answer.account_id
+    account_id === undefined && query.key_id !== undefined
+      ? (await keyed(query.key_id))?.answer.account_id
       : account_id
-  const inAll = async <Asked extends Pick<GroupedSpan, "account_ids" | "key_id">>(span: Asked) => {
+  const inAll = async <Range extends Pick<GroupedSpan, "account_ids" | "key_id">>(span: Range) => {
     if (span.account_ids !== undefined) return span
     const account_id = await ofAccount(span, undefined)
     return account_id === undefined ? span : { ...span, account_ids: [account_id] }
   }
-  const sumUsage = async (asked: GroupedSpan, most?: number): Promise<UsageSummary> => {
-    const range = await inAll(asked)
+  const sumUsage = async (query: GroupedSpan, most?: number): Promise<UsageSummary> => {
+    const range = await inAll(query)
     const whole = merge.addUsage(await all((operators) => operators.sumUsage(range, MAX_ALL_GROUPS)), most)
     const groups = await merge.nameUsage(whole.groups, range, (by, ids) =>
       all(({ soon }) => soon(groupNames)(by, ids)),
@@ -162,13 +162,13 @@ export function shardedOperators(
       const found = await live(id)
       return found && named(found)
     },
-    async listAccounts(page, asked) {
+    async listAccounts(page, query) {
       const last = page.after === null ? null : ((await live(page.after))?.answer ?? null)
       const pages = shards.map(async (shard) => {
-        const { data, next } = await shard.operators.listAccounts(page, { ...asked, last })
+        const { data, next } = await shard.operators.listAccounts(page, { ...query, last })
         return { data: data.map((answer) => named({ shard, answer })), next }
       })
-      return mergeAccounts(await Promise.all(pages), page, asked?.sort)
+      return mergeAccounts(await Promise.all(pages), page, query?.sort)
     },
     async changeAccount(id, change) {
       const found = await live(id)
@@ -213,8 +213,8 @@ export function shardedOperators(
     getBudget: async (id) => (await budgeted(id))?.answer ?? null,
     listBudgets: (account_id, page) =>
       there(live(account_id), (operators) => operators.listBudgets(account_id, page)),
-    listBudgetLog: async (...asked) =>
-      (await first(({ sums }) => sums(listBudgetLog)(...asked)))?.answer ?? null,
+    listBudgetLog: async (...args) =>
+      (await first(({ sums }) => sums(listBudgetLog)(...args)))?.answer ?? null,
     changeBudget: (id, update) => there(budgeted(id), (operators) => operators.changeBudget(id, update)),
     setCustomerPrice: (price) => makeIn(price, priced, (operators) => operators.setCustomerPrice(price)),
     getCustomerPrice: async (id) => (await priced(id))?.answer ?? null,
@@ -302,16 +302,16 @@ export function shardedOperators(
       )
       return credits.pageOfCredits(found.flat(), page)
     },
-    async listCalls(asked, page) {
-      const filter = { ...asked, account_id: await ofAccount(asked, asked.account_id) }
+    async listCalls(query, page) {
+      const filter = { ...query, account_id: await ofAccount(query, query.account_id) }
       return merge.mergePages(await all((operators) => operators.listCalls(filter, page)), page)
     },
     getCall: async (id) => (await first((operators) => operators.getCall(id)))?.answer ?? null,
     archiveOf: async (id) => (await first((operators) => operators.archiveOf(id)))?.answer ?? null,
-    events: (asked) =>
+    events: (query) =>
       readFeeds(
-        shards.map(({ name, operators }) => [name, () => operators.sums(readFeed)(name, asked)]),
-        asked,
+        shards.map(({ name, operators }) => [name, () => operators.sums(readFeed)(name, query)]),
+        query,
       ),
     async createSink({ id = nextId(), ...sink }) {
       const made = await all((operators) => operators.createSink({ id, ...sink }))
@@ -319,13 +319,13 @@ export function shardedOperators(
     },
     listSinks: async () => mergeSinks(await all((operators) => operators.listSinks())),
     changeSink: async (id, change) => oneSink(await all((operators) => operators.changeSink(id, change))),
-    rotateSink: async (...asked) => oneSink(await all((operators) => operators.rotateSink(...asked))),
+    rotateSink: async (...args) => oneSink(await all((operators) => operators.rotateSink(...args))),
     replaySink: async (id, from) => oneSink(await all((operators) => operators.replaySink(id, from))),
     deleteSink: async (id) => (await all((operators) => operators.deleteSink(id))).includes(true),
     sumUsage,
     /** Asks all shards first which groups cost most in total, and then for those groups. */
-    async timeline(asked, by, groups) {
-      const span = await inAll(asked)
+    async timeline(query, by, groups) {
+      const span = await inAll(query)
       const ranked = await sumUsage({ ...span, by })
       const chosen = ranked.groups.slice(0, groups).map(({ group }) => String(group))
       const parts = await all(({ sums }) => sums(timeline)(span, by, chosen))
@@ -335,12 +335,12 @@ export function shardedOperators(
       )
       return { ...whole, groups: named_groups }
     },
-    async latency(asked) {
-      const span = await inAll(asked)
+    async latency(query) {
+      const span = await inAll(query)
       return merge.addLatencies(await all(({ sums }) => sums(latencies)(span)))
     },
-    async outcomes(asked) {
-      const span = await inAll(asked)
+    async outcomes(query) {
+      const span = await inAll(query)
       return merge.addOutcomes(await all((operators) => operators.outcomes(span)))
     },
     async audit({ onProgress, ...options }) {

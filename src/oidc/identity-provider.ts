@@ -45,13 +45,13 @@ export class IdentityProvider {
 
   /** Rejects with a `SignInRefused` if the issuer has no usable discovery document. */
   async discover(): Promise<void> {
-    await this.#asked(async () => void (await this.#server()))
+    await this.#callProvider(async () => void (await this.#server()))
   }
 
   /** The provider's page for a new flow with this secret. */
   async authorizationUrl(secret: string): Promise<string> {
     const { state, nonce, verifier } = partsOf(secret)
-    return this.#asked(async () => {
+    return this.#callProvider(async () => {
       const { authorization_endpoint } = await this.#server()
       if (authorization_endpoint === undefined) throw new Error("no authorization_endpoint")
       const url = new URL(authorization_endpoint)
@@ -73,7 +73,7 @@ export class IdentityProvider {
   async person(query: URLSearchParams, secret: string | null): Promise<Person> {
     const flow = secret === null ? null : partsOf(secret)
     if (flow === null || query.get("state") !== flow.state) throw notStartedHere()
-    const claims = await this.#asked(() => this.#claims(query, flow))
+    const claims = await this.#callProvider(() => this.#claims(query, flow))
     const person = personOf(claims, this.settings)
     if (person !== null) return person
     throw new SignInRefused(502, this.#unusable(), "sub and the claim of the name make no name")
@@ -129,7 +129,7 @@ export class IdentityProvider {
     }
   }
 
-  async #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  async #callProvider<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     try {
       return await ask()
     } catch (error) {

@@ -27,13 +27,13 @@ export function preflightAnswer(
   const methods = fault.detail.headers?.allow
   const is_preflight = method === "OPTIONS" && headers.has("access-control-request-method")
   if (methods === undefined || !is_preflight || originOf(headers, origins) === null) return null
-  const asked = headers.get("access-control-request-headers") ?? ""
+  const requested = headers.get("access-control-request-headers") ?? ""
   return new Response(null, {
     status: 204,
     headers: {
       ...idHeaders(request_id),
       "access-control-allow-methods": methods,
-      ...(HEADER_NAMES.test(asked) ? { "access-control-allow-headers": asked } : {}),
+      ...(HEADER_NAMES.test(requested) ? { "access-control-allow-headers": requested } : {}),
       "access-control-max-age": String(MAX_AGE_S),
     },
   })

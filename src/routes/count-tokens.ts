@@ -75,8 +75,8 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   try {
     const bytes = await readBody(request, limits, part)
     const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
-    const asked = parseCountTokens(await readLargeBody(bytes))
-    const model = openModel(gateway, asked.model, standing)
+    const parsed = parseCountTokens(await readLargeBody(bytes))
+    const model = openModel(gateway, parsed.model, standing)
     checkBalance(standing)
     sockets.keepOpen(request)
     const reply = await forward(
@@ -88,7 +88,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         path: PATH,
         refusals: messages.refusals,
         stream: false,
-        body: ({ upstream, model: name }) => sentTo(upstream, new FieldTexts(forCounting(asked, name)), {}),
+        body: ({ upstream, model: name }) => sentTo(upstream, new FieldTexts(forCounting(parsed, name)), {}),
         headers: passed,
         onAttempt: () => answer_wait.beginAttempt(null),
         signal: answer_wait.signal,

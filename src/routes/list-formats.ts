@@ -35,17 +35,17 @@ const NO_STORE = { "cache-control": "no-store" } as const
 export function inFormat({ request, responseValue: body }: { request: Request; responseValue: unknown }) {
   if (request.method !== "GET") return
   const url = new URL(request.url)
-  const asked = url.searchParams.get("format")
+  const requested = url.searchParams.get("format")
   const its = typeof body === "object" && body !== null ? forms.get(body) : undefined
   const formats = its === undefined ? LIST_FORMATS : FORMATS
-  const format = formatOf(request, asked, formats)
+  const format = formatOf(request, requested, formats)
   if (format === undefined) throw invalidField("format", `one of ${formats.join(", ")}`)
   if (format === "json") return
   if (format === "html" && its !== undefined)
     return new Response(its.html(), { headers: { ...PAGE, ...NO_STORE } })
   const rows = its?.rows() ?? rowsOf(body)
   if (rows === null) {
-    if (asked === null) return
+    if (requested === null) return
     throw invalidField("format", "json, because this answer is no list")
   }
   return new Response(inParts(format === "csv" ? csvParts(rows) : ndjsonParts(rows)), {
@@ -72,19 +72,19 @@ function inParts(parts: Iterator<string>): ReadableStream<Uint8Array> {
 
 /** True if the answer is to be rows alone, which have no place for a total. */
 export function asksRows(request: Request): boolean {
-  const asked = new URL(request.url).searchParams.get("format")
-  const format = formatOf(request, asked, LIST_FORMATS)
+  const requested = new URL(request.url).searchParams.get("format")
+  const format = formatOf(request, requested, LIST_FORMATS)
   return format === "csv" || format === "ndjson"
 }
 
 function formatOf<Format extends keyof typeof TYPES>(
   { headers }: Request,
-  asked: string | null,
+  requested: string | null,
   formats: readonly Format[],
 ): Format | "json" | undefined {
-  return asked === null
+  return requested === null
     ? accepted(headers.get("accept") ?? "", formats)
-    : formats.find((one) => one === asked)
+    : formats.find((one) => one === requested)
 }
 
 /** The format of the first media type that a client names and that there is; JSON for any other. */

@@ -62,8 +62,8 @@ export const EventsQuery = query({
   ),
 })
 
-export function askedEvents(asked: Static<typeof EventsQuery>) {
-  const { limit = DEFAULT_EVENTS, types = usualEvents, after, from, to } = asked
+export function feedQueryOf(query: Static<typeof EventsQuery>) {
+  const { limit = DEFAULT_EVENTS, types = usualEvents, after, from, to } = query
   return { limit, types, after: after ?? null, from: from ?? null, to: to ?? null }
 }
 

@@ -155,9 +155,9 @@ export function word<Word extends string>(
 /** Some of `list`, separated by commas. */
 export function words<Word extends string>(list: readonly Word[], description: string) {
   const read = (given: string): readonly Word[] | null => {
-    const asked = given.split(",")
-    const found = list.filter((one) => asked.includes(one))
-    return found.length === asked.length ? found : null
+    const given_words = given.split(",")
+    const found = list.filter((one) => given_words.includes(one))
+    return found.length === given_words.length ? found : null
   }
   return text(read, `some of ${list.join(", ")}, separated by commas`, { description, examples: [list[0]] })
 }

@@ -44,9 +44,9 @@ export const RefusalsBody = Type.Object({
 export type RefusalsBody = Static<typeof RefusalsBody>
 
 /** The requested time range. Throws `invalid_request` if it ends before it starts. */
-export function refusalSpan(asked: { from?: Date; to?: Date }, now: Date): { from: Date; to: Date } {
-  const { to = now } = asked
-  const { from = new Date(to.getTime() - DEFAULT_DAYS * DAY_MS) } = asked
+export function refusalSpan(query: { from?: Date; to?: Date }, now: Date): { from: Date; to: Date } {
+  const { to = now } = query
+  const { from = new Date(to.getTime() - DEFAULT_DAYS * DAY_MS) } = query
   if (from > to) throw invalidField("from", "a time before `to`")
   return { from, to }
 }

@@ -49,9 +49,9 @@ export interface StatisticsSpan {
  * The default of `to` is now, including this millisecond, and of `from` 24 hours earlier. Throws `invalid_request` for
  * a range that is negative or too long.
  */
-export function statisticsSpan(asked: Static<typeof StatisticsQuery>, now: Date): StatisticsSpan {
-  const { to = new Date(now.getTime() + 1), account, key, model } = asked
-  const { from = new Date(Math.max(0, to.getTime() - DEFAULT_HOURS * 3_600_000)) } = asked
+export function statisticsSpan(query: Static<typeof StatisticsQuery>, now: Date): StatisticsSpan {
+  const { to = new Date(now.getTime() + 1), account, key, model } = query
+  const { from = new Date(Math.max(0, to.getTime() - DEFAULT_HOURS * 3_600_000)) } = query
   if (from >= to) throw invalidField("from", "a time before `to`")
   if (to.getTime() - from.getTime() > MAX_DAYS * DAY_MS) {
     throw invalidField("from", `a time at most ${MAX_DAYS} days before \`to\``)

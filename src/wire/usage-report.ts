@@ -60,9 +60,9 @@ export interface UsageRange {
  * The default of `to` is now, including this millisecond, of `from` the last 30 UTC days, and of `by` the day. Throws
  * `invalid_request` for a range that is negative or too long.
  */
-export function usageRange(asked: Static<typeof UsageQuery>, now: Date): UsageRange {
-  const { to = new Date(now.getTime() + 1), by: [by = "day", ...further] = [] } = asked
-  const { from = daysBefore(to, DEFAULT_DAYS - 1) } = asked
+export function usageRange(query: Static<typeof UsageQuery>, now: Date): UsageRange {
+  const { to = new Date(now.getTime() + 1), by: [by = "day", ...further] = [] } = query
+  const { from = daysBefore(to, DEFAULT_DAYS - 1) } = query
   if (from > to) throw invalidField("from", "a time at or before `to`")
   const days = [by, ...further].includes("hour") ? MAX_DAYS_BY_HOUR : MAX_DAYS
   if (to.getTime() - from.getTime() > days * DAY_MS) {

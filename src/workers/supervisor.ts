@@ -112,8 +112,8 @@ export class Supervisor {
     }
   }
 
-  async #askAllWorkers(asked: unknown): Promise<string> {
-    const question = checked(WorkerQuestion, asked)
+  async #askAllWorkers(message: unknown): Promise<string> {
+    const question = checked(WorkerQuestion, message)
     const told = await Promise.all(this.#slots.map(({ worker }) => worker?.ask(question) ?? null))
     const texts = told.filter((text) => text !== null)
     if (question.what === "metrics") return mergeMetrics(texts)

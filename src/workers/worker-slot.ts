@@ -18,7 +18,7 @@ export class WorkerProcess {
   #gone = false
 
   /** `askAll` answers a worker's question to all workers, itself included. */
-  constructor(assignment: Assignment, askAll: (asked: unknown) => Promise<string>) {
+  constructor(assignment: Assignment, askAll: (message: unknown) => Promise<string>) {
     const name = `worker ${assignment.number}`
     this.#channel = new Channel({ send: (message) => this.#process.send(message), answer: askAll })
     this.#process = Bun.spawn([process.execPath, START], {

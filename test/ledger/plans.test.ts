@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
-import { type AccountsAsked, listAccounts } from "../../src/ledger/accounts/accounts.ts"
+import { type AccountFilter, listAccounts } from "../../src/ledger/accounts/accounts.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -377,7 +377,7 @@ describe("no statement reads a growing table from its beginning to its end", () 
   test("a page of accounts reads its own rows; one that is searched or sorted reads each account once", async () => {
     const client = connect(db.address, { max: 1, onnotice: () => {} })
     const database = drizzle(client)
-    const rowsOf = async (asked: AccountsAsked, after: string | null = null) => {
+    const rowsOf = async (asked: AccountFilter, after: string | null = null) => {
       const count = async () => {
         await client`SELECT pg_stat_force_next_flush()`
         return (await readOf()).get("accounts") ?? 0

@@ -120,7 +120,7 @@ interface PageRequest {
 export async function answerTo(
   base: "/admin" | "/v1",
   path: string,
-  { authorization, body, signal, ...asked }: PageRequest,
+  { authorization, body, signal, ...options }: PageRequest,
 ): Promise<Response> {
   const { href, pathname } = new URL(`${base}${path}`, location.origin)
   // An id from the address bar could contain `..`: nothing outside of the base may be asked.
@@ -131,7 +131,13 @@ export async function answerTo(
   }
   const content = body === undefined ? null : JSON.stringify(body)
   try {
-    return await fetch(href, { ...asked, cache: "no-store", headers, body: content, signal: signal ?? null })
+    return await fetch(href, {
+      ...options,
+      cache: "no-store",
+      headers,
+      body: content,
+      signal: signal ?? null,
+    })
   } catch (error) {
     if (signal?.aborted) throw error
     throw new AdminError(0, "unreachable", "The gateway cannot be reached. Check that it is running.")

@@ -118,7 +118,7 @@ export async function getAccountRow(database: PostgresJsDatabase, id: string): P
   return account ?? null
 }
 
-export interface AccountsAsked {
+export interface AccountFilter {
   readonly external_id?: string | undefined
   /** A part of the name or the external id, or the id. */
   readonly search?: string | undefined
@@ -136,7 +136,7 @@ export interface AccountsAsked {
 export async function listAccounts(
   database: PostgresJsDatabase,
   page: Page,
-  { external_id, search, sort, last }: AccountsAsked = {},
+  { external_id, search, sort, last }: AccountFilter = {},
 ): Promise<PageOf<Account>> {
   const { key, type, sortedBy, is_descending } = orderOf(sort)
   const found = page.after === null ? null : (last ?? (await getAccountRow(database, page.after)))

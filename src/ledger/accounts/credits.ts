@@ -124,11 +124,11 @@ export async function refundedCall(
 const REFUNDS_MS = 2_000
 
 /** The sum of a call's refunds in several shards; null if one does not answer within `REFUNDS_MS`. */
-export async function addRefunds(asked: readonly Promise<bigint | null>[]): Promise<bigint | null> {
+export async function addRefunds(refunds: readonly Promise<bigint | null>[]): Promise<bigint | null> {
   const { promise: late, resolve } = Promise.withResolvers<null>()
   const timer = setTimeout(resolve, REFUNDS_MS, null)
   try {
-    const parts = await Promise.race([Promise.all(asked), late])
+    const parts = await Promise.race([Promise.all(refunds), late])
     return parts?.reduce<bigint>((sum, part) => sum + (part ?? 0n), 0n) ?? null
   } catch (error) {
     if (error instanceof NoAnswer) return null

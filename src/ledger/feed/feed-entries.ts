@@ -89,15 +89,15 @@ export function entriesAfter(
   database: PostgresJsDatabase,
   state: FeedState,
   place: FeedPlace,
-  asked: EntryQuery,
+  query: EntryQuery,
 ): Promise<readonly Entry[]> {
   const parts = sources.flatMap((source) => {
-    const types = source.types.filter((type) => asked.types.includes(type))
-    return types.length === 0 ? [] : [partOf({ ...source, types }, state, place, asked)]
+    const types = source.types.filter((type) => query.types.includes(type))
+    return types.length === 0 ? [] : [partOf({ ...source, types }, state, place, query)]
   })
   return database.execute<Entry>(sql`
     SELECT type, id, xid::text AS xid, (extract(epoch FROM at) * 1000)::bigint::text AS at_ms
-    FROM (${sql.join(parts, sql` UNION ALL `)}) entries ORDER BY entries.xid, id LIMIT ${asked.limit}::int`)
+    FROM (${sql.join(parts, sql` UNION ALL `)}) entries ORDER BY entries.xid, id LIMIT ${query.limit}::int`)
 }
 
 function partOf(
@@ -110,9 +110,10 @@ function partOf(
   const own = current.series === 1 ? sql`` : is_restored ? sql`AND NOT ${native}` : sql`AND ${native}`
   const ended = is_restored ? sql`` : sql`AND x.xid < ${horizon}::xid8`
   const at = sql.raw(`x."${time.name}"`)
-  const asked = type === undefined ? sql`` : sql`AND ${type} = ANY (${arrayOf(types, (one) => one)}::text[])`
+  const of_types =
+    type === undefined ? sql`` : sql`AND ${type} = ANY (${arrayOf(types, (one) => one)}::text[])`
   return sql`(SELECT ${type ?? sql`${types[0]}::text`} AS type, ${own_id} AS id, x.xid, ${at} AS at FROM ${table} x
-    WHERE x.xid >= ${xid}::xid8 AND (x.xid, ${own_id}) > (${xid}::xid8, ${id}::uuid) ${ended} ${own} ${asked}
+    WHERE x.xid >= ${xid}::xid8 AND (x.xid, ${own_id}) > (${xid}::xid8, ${id}::uuid) ${ended} ${own} ${of_types}
       ${from === null ? sql`` : sql`AND ${at} >= ${instant(from)}`}
       ${to === null ? sql`` : sql`AND ${at} < ${instant(to)}`}
       ${ends_before === null || table !== ends || is_restored ? sql`` : sql`AND x.xid < ${ends_before}::xid8`}

@@ -57,13 +57,13 @@ export async function recordsOf(
   const add = (id: string, account_id: string | null, content: EventContent) =>
     records.set(keyOf({ type: content.type, id }), { ...content, account_id })
   /** Adds the event of each row that is found for some entries; reads nothing where there are none. */
-  const addEach = async <Asked, Row extends { readonly id: string; readonly account_id?: string | null }>(
-    asked: readonly Asked[],
-    read: (asked: Asked[]) => PromiseLike<readonly Row[]>,
+  const addEach = async <Item, Row extends { readonly id: string; readonly account_id?: string | null }>(
+    items: readonly Item[],
+    read: (items: Item[]) => PromiseLike<readonly Row[]>,
     contentOf: (row: Row) => EventContent,
   ) => {
-    if (asked.length === 0) return
-    for (const row of await read([...asked])) add(row.id, row.account_id ?? null, contentOf(row))
+    if (items.length === 0) return
+    for (const row of await read([...items])) add(row.id, row.account_id ?? null, contentOf(row))
   }
   await Promise.all([
     addCalls(database, idsOf("tollgate.call.ended"), idsOf("tollgate.call.corrected"), add),

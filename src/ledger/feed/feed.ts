@@ -61,16 +61,16 @@ export async function readFeed(
   { after, from, to = null, is_once, ...others }: FeedQuery,
 ): Promise<FeedPart> {
   const state = await feedState(database)
-  const asked = { ...others, to, ends_before: to === null ? null : await firstEndAfter(database, to) }
+  const entry_query = { ...others, to, ends_before: to === null ? null : await firstEndAfter(database, to) }
   const place = after?.get(shard)
   const is_new = after === null || place === undefined
   const start = is_new ? await firstPlace(database, state, from) : placeIn(state, place)
   if (is_once && start.is_restored && !hasOrder(state)) throw new FeedGap("no_order")
-  const read = { ...asked, from: is_new ? from : null }
+  const read = { ...entry_query, from: is_new ? from : null }
   const first = await partAfter(database, state, start, read)
   if (first.is_full || !start.is_restored) return { start, ...first }
   const native = { epoch: state.current.id, is_restored: false, xid: "0", id: NIL_ID }
-  const limit = asked.limit - first.events.length
+  const limit = entry_query.limit - first.events.length
   const rest = await partAfter(database, state, native, { ...read, limit })
   return { start, events: [...first.events, ...rest.events], next: rest.next }
 }
@@ -124,9 +124,9 @@ async function partAfter(
   database: PostgresJsDatabase,
   state: FeedState,
   place: FeedPlace,
-  asked: EntryQuery,
+  entry_query: EntryQuery,
 ) {
-  const entries = await entriesAfter(database, state, place, asked)
+  const entries = await entriesAfter(database, state, place, entry_query)
   const records = await recordsOf(database, entries)
   const subjects = await subjectsOf(database, [...records.values()])
   const placeOf = ({ xid, id }: Entry): FeedPlace => ({ ...place, xid, id })
@@ -137,7 +137,7 @@ async function partAfter(
     return [{ event, subject, at: new Date(Number(entry.at_ms)), place: placeOf(entry) }]
   })
   const last = entries.at(-1)
-  const is_full = entries.length === asked.limit
+  const is_full = entries.length === entry_query.limit
   const read = last === undefined ? place : placeOf(last)
   const is_behind = BigInt(read.xid) < BigInt(state.horizon)
   const next =

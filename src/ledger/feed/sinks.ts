@@ -41,8 +41,8 @@ export interface SinkChange {
   readonly paused?: boolean | undefined
 }
 
-export async function createSink(database: PostgresJsDatabase, asked: NewSink): Promise<SinkResult> {
-  const { from, types, ...sink } = asked
+export async function createSink(database: PostgresJsDatabase, new_sink: NewSink): Promise<SinkResult> {
+  const { from, types, ...sink } = new_sink
   const place = columnsOf(await startOf(database, from))
   const [made] = await database
     .insert(sinks)
@@ -50,9 +50,12 @@ export async function createSink(database: PostgresJsDatabase, asked: NewSink): 
     .onConflictDoNothing()
     .returning()
   if (made !== undefined) return { outcome: "created", sink: { ...made, lag_s: 0 } }
-  const known = await getSink(database, asked.id)
+  const known = await getSink(database, new_sink.id)
   const same =
-    known !== null && known.name === asked.name && known.url === asked.url && known.kind === asked.kind
+    known !== null &&
+    known.name === new_sink.name &&
+    known.url === new_sink.url &&
+    known.kind === new_sink.kind
   return same ? { outcome: "known", sink: known } : { outcome: "conflict" }
 }
 

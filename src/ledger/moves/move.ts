@@ -61,8 +61,8 @@ export async function moveAccount(
 ): Promise<MoveResult> {
   const there = await rowOf(to, account_id)
   const is_free = there === null || there.moved_to !== null
-  const asked: Move = { account_id, move_id: nextId(), from: from.name, to: to.name }
-  if (is_free) await from.database.execute(statements.mark(asked))
+  const planned: Move = { account_id, move_id: nextId(), from: from.name, to: to.name }
+  if (is_free) await from.database.execute(statements.mark(planned))
   const here = await rowOf(from, account_id)
   if (here === null) return { outcome: "no_account" }
   const shard = here.moved_to ?? here.moving_to
@@ -70,7 +70,7 @@ export async function moveAccount(
   if (shard !== to.name) return { outcome: "elsewhere", shard }
   const { moving_id } = here
   if (moving_id === null) throw new Error("an account moves without an id of its move")
-  const move: Move = { ...asked, move_id: moving_id }
+  const move: Move = { ...planned, move_id: moving_id }
   const moving = new Moving(from, to, move, options)
   if (here.moved_to === null) {
     if (there?.moved_to === from.name) await carry(to, from, account_id)

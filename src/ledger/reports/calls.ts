@@ -132,14 +132,14 @@ export async function listCalls(
  * The condition on the labels of a call (D94). They are looked up for each call that the page looks at. Otherwise each page would
  * read the labels of all accounts.
  */
-function labelsIn(labels_id: SQL | PgColumn, { tags, end_users: asked }: CallFilter): SQL | undefined {
-  if (tags === undefined && asked === undefined) return undefined
+function labelsIn(labels_id: SQL | PgColumn, { tags, end_users: wanted_users }: CallFilter): SQL | undefined {
+  if (tags === undefined && wanted_users === undefined) return undefined
   const conditions = [
     ...(tags === undefined ? [] : [sql`l.tags @> ${JSON.stringify(tags)}::text::jsonb`]),
-    ...(asked === undefined
+    ...(wanted_users === undefined
       ? []
       : [
-          sql`(SELECT u.subject IN ${asked} OR u.id::text IN ${asked.map((one) => parseId(one) ?? "")}
+          sql`(SELECT u.subject IN ${wanted_users} OR u.id::text IN ${wanted_users.map((one) => parseId(one) ?? "")}
             FROM ${end_users} u WHERE u.id = l.end_user_id)`,
         ]),
   ]

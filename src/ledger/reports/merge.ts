@@ -27,8 +27,8 @@ import {
 const NOT_FOUND = new Error("not found")
 
 /** The first answer that is not null; null if all are. Rejects if there is none and some failed. */
-export async function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Promise<Answer | null> {
-  const found = asked.map(async (one) => {
+export async function firstFound<Answer>(lookups: readonly Promise<Answer | null>[]): Promise<Answer | null> {
+  const found = lookups.map(async (one) => {
     const answer = await one
     if (answer === null) throw NOT_FOUND
     return answer

@@ -74,7 +74,7 @@ export interface UsageGroup extends SummedUsage, GroupValue {
 
 export interface UsageSummary {
   readonly groups: readonly UsageGroup[]
-  /** Groups beyond the most that were asked for. */
+  /** Groups beyond the most that were requested. */
   readonly left_out: number
   /** Of all groups, those that are left out too. */
   readonly total: SummedUsage
@@ -135,9 +135,9 @@ const nth = (at: number) => sql.raw(`g${at}`)
 
 /** The total first, then the groups by their charge. */
 function sums(range: GroupedSpan, dimensions: readonly Dimension[], until: SummedUntil, most: number): SQL {
-  const asked = dimensions.map(({ by }) => by)
-  const wanted = { ...range, is_total: !asked.includes("key") && !asked.includes("account") }
-  const changes = changesOf(piecesFor(range, asked, until), columnsFor(asked), wanted)
+  const groupings = dimensions.map(({ by }) => by)
+  const wanted = { ...range, is_total: !groupings.includes("key") && !groupings.includes("account") }
+  const changes = changesOf(piecesFor(range, groupings, until), columnsFor(groupings), wanted)
   const grouped = sql.join(
     dimensions.map((_, at) => nth(at)),
     sql`, `,
@@ -148,7 +148,7 @@ function sums(range: GroupedSpan, dimensions: readonly Dimension[], until: Summe
   )
   return sql`
 WITH charges AS (
-  SELECT ${sql.join(given, sql`, `)}, x.* FROM ${changes} x ${joined(asked)}
+  SELECT ${sql.join(given, sql`, `)}, x.* FROM ${changes} x ${joined(groupings)}
 ), sums AS (
   SELECT GROUPING(c.g0) AS is_whole, ${grouped}, ${abandoned} AS abandoned, ${sumOfEach}
   FROM charges c GROUP BY GROUPING SETS ((${grouped}), ())
@@ -163,19 +163,20 @@ LIMIT ${sql.raw(String(most + 1))}`
  * The sources of a report. Sums of hours and days have the account, the key, and the model, operation and upstream, which are in the
  * terms; sums of days have the labels. A session and the key of an upstream are in entries only.
  */
-function piecesFor(range: GroupedSpan, asked: readonly Grouping[], until: SummedUntil) {
-  const of_entries = asked.includes("session") || asked.includes("upstream_key")
-  if (asked.some(isOfLabels) && !of_entries && !asked.includes("hour")) return labelPiecesOf(range, until)
-  const step_ms = of_entries || asked.some(isOfLabels) ? 0 : asked.includes("hour") ? HOUR_MS : DAY_MS
+function piecesFor(range: GroupedSpan, groupings: readonly Grouping[], until: SummedUntil) {
+  const of_entries = groupings.includes("session") || groupings.includes("upstream_key")
+  if (groupings.some(isOfLabels) && !of_entries && !groupings.includes("hour"))
+    return labelPiecesOf(range, until)
+  const step_ms = of_entries || groupings.some(isOfLabels) ? 0 : groupings.includes("hour") ? HOUR_MS : DAY_MS
   return piecesOf(range, until, step_ms)
 }
 
-function columnsFor(asked: readonly Grouping[]): ChangeOptions {
+function columnsFor(groupings: readonly Grouping[]): ChangeOptions {
   const of_hold = [
-    ...(asked.includes("session") ? (["session_id"] as const) : []),
-    ...(asked.some(isOfLabels) ? (["labels_id"] as const) : []),
+    ...(groupings.includes("session") ? (["session_id"] as const) : []),
+    ...(groupings.some(isOfLabels) ? (["labels_id"] as const) : []),
   ]
-  return { with_holds: false, of_hold, with_upstream_key: asked.includes("upstream_key") }
+  return { with_holds: false, of_hold, with_upstream_key: groupings.includes("upstream_key") }
 }
 
 const each = (columns: readonly string[], of: (column: string) => string) =>
@@ -188,10 +189,10 @@ const textOfEach = each(summed, (column) => `s.${column}::text`)
 
 const abandoned = sql`coalesce(sum(c.calls) FILTER (WHERE c.outcome = 'released' AND c.failure = 'client_left'), 0)`
 
-function joined(asked: readonly Grouping[]): SQL {
-  const of_terms = asked.some((by) => by === "model" || by === "operation" || by === "upstream")
+function joined(groupings: readonly Grouping[]): SQL {
+  const of_terms = groupings.some((by) => by === "model" || by === "operation" || by === "upstream")
   return sql`${of_terms ? sql`JOIN ${terms} t ON t.id = x.terms_id` : sql``}
-    ${asked.some(isOfLabels) ? sql`LEFT JOIN ${labels} l ON l.id = x.labels_id` : sql``}`
+    ${groupings.some(isOfLabels) ? sql`LEFT JOIN ${labels} l ON l.id = x.labels_id` : sql``}`
 }
 
 /** Labels beyond the most of a day's sums. */

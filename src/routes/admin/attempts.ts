@@ -11,8 +11,8 @@ import type { Operators } from "./operators.ts"
 export function attemptRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-attempts" }).get(
     "/attempts",
-    async ({ query: { account, upstream, model, ...asked } }) => {
-      const span = refusalSpan(asked, ledgerTime())
+    async ({ query: { account, upstream, model, ...period } }) => {
+      const span = refusalSpan(period, ledgerTime())
       const data = await ledger.attempts({ ...span, account_id: account, upstream, model })
       return bodyOf(AttemptsBody, { ...span, data })
     },

@@ -198,11 +198,11 @@ const requests = {
 }
 
 const unusedOf = Object.fromEntries(
-  Object.entries(requests).map(([name, asked]) => {
-    const { amount, per, selector } = asked
+  Object.entries(requests).map(([name, settings]) => {
+    const { amount, per, selector } = settings
     const usual = { selected: null, timezone: "UTC", thresholds: [], each: selector === "end_user" }
     const resets_at = per === "minute" ? null : unused.resets_at
-    return [name, { ...unused, ...usual, ...asked, limit: amount, left: amount, resets_at }]
+    return [name, { ...unused, ...usual, ...settings, limit: amount, left: amount, resets_at }]
   }),
 )
 

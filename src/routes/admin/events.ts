@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import type { FeedPage, FeedQuery } from "../../ledger/feed/feed.ts"
 import { printCursor } from "../../wire/cursor.ts"
-import { askedEvents, EventsQuery, FeedLine, NEXT_CURSOR } from "../../wire/events.ts"
+import { EventsQuery, FeedLine, feedQueryOf, NEXT_CURSOR } from "../../wire/events.ts"
 import { eventBody } from "../event-body.ts"
 import { ofLedger } from "../reference/examples.ts"
 import { answer } from "../reference/operation.ts"
@@ -17,7 +17,7 @@ export function eventRoutes(operators: Operators) {
   return new Elysia({ name: "admin-events" }).get(
     "/events",
     async ({ query, request }) => {
-      const page = await awaited(operators, askedEvents(query), (query.wait ?? 0) * 1_000, request.signal)
+      const page = await awaited(operators, feedQueryOf(query), (query.wait ?? 0) * 1_000, request.signal)
       const lines = page.events.map(({ cursor, ...event }) => {
         const line: FeedLine = { ...eventBody(event), cursor: printCursor(cursor) }
         return `${JSON.stringify(line)}\n`
@@ -33,14 +33,14 @@ export function eventRoutes(operators: Operators) {
 /** The next events, as soon as there are some, or none after `wait_ms`. */
 async function awaited(
   { ledger, draining }: Operators,
-  asked: FeedQuery,
+  query: FeedQuery,
   wait_ms: number,
   signal: AbortSignal,
 ): Promise<FeedPage> {
   const until_ms = performance.now() + wait_ms
-  let { after, from } = asked
+  let { after, from } = query
   for (;;) {
-    const page = await ledger.events({ ...asked, after, from })
+    const page = await ledger.events({ ...query, after, from })
     const left_ms = until_ms - performance.now()
     if (page.events.length > 0 || left_ms <= 0 || signal.aborted || draining?.() === true) return page
     await Bun.sleep(Math.min(LOOK_MS, left_ms))

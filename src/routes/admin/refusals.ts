@@ -10,8 +10,8 @@ import type { Operators } from "./operators.ts"
 export function refusalRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-refusals" }).get(
     "/refusals",
-    async ({ query: { account, key, code, ...asked } }) => {
-      const span = refusalSpan(asked, ledgerTime())
+    async ({ query: { account, key, code, ...period } }) => {
+      const span = refusalSpan(period, ledgerTime())
       const sums = await ledger.refusals({ ...span, account_id: account, key_id: key, code })
       const data = sums.map((sum) =>
         bodyOf(RefusalBody, { ...sum, account: sum.account_id, key: sum.key_id }),

@@ -29,8 +29,8 @@ export function reportRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-reports" })
     .get(
       "/usage",
-      async ({ request, query: { account, key, model, ...asked } }) => {
-        const range = usageRange(asked, ledgerTime())
+      async ({ request, query: { account, key, model, ...period } }) => {
+        const range = usageRange(period, ledgerTime())
         const account_ids = account === undefined ? undefined : [account]
         const span = { ...range, account_ids, key_id: key, model }
         const usage = await groupsFor(request, (most) => ledger.sumUsage(span, most))
@@ -40,8 +40,8 @@ export function reportRoutes({ ledger }: Operators) {
     )
     .get(
       "/timeline",
-      async ({ query: { by = "model", groups = DEFAULT_GROUPS, ...asked } }) => {
-        const span = statisticsSpan(asked, ledgerTime())
+      async ({ query: { by = "model", groups = DEFAULT_GROUPS, ...period } }) => {
+        const span = statisticsSpan(period, ledgerTime())
         return timelineBody(span, by, await ledger.timeline(span, by, groups))
       },
       showingTimeline,

@@ -177,10 +177,10 @@ function faultsOf({
   invalid,
   errors = [],
 }: RouteDescription & Schemas): readonly ErrorExample[] {
-  const asked = body ?? query
+  const input = body ?? query
   return [
     ...(tag === "Service" ? [] : (["internal_error"] as const)),
-    ...(asked === undefined ? [] : [invalidFault(asked, invalid)]),
+    ...(input === undefined ? [] : [invalidFault(input, invalid)]),
     ...(body === undefined ? [] : BODY_ERRORS),
     ...errors,
   ]

@@ -82,8 +82,8 @@ function makeKey(done: () => void): void {
     ],
     submit: "Create key",
     async act({ name = "", expires_at = "", ...limit }) {
-      const asked = { id, ...filled({ name, expires_at }), spending_limit: limitIn(limit) }
-      const created = await tellOwn<CreatedKeyBody>("POST", "/keys", asked)
+      const request = { id, ...filled({ name, expires_at }), spending_limit: limitIn(limit) }
+      const created = await tellOwn<CreatedKeyBody>("POST", "/keys", request)
       return "key" in created ? newKey(created.key) : el("p.fault", { role: "alert" }, LOST)
     },
     done,

@@ -134,13 +134,13 @@ function changeAccount(path: string, account: AccountBody, done: () => void): vo
         ...values,
         may_manage_keys: values.may_manage_keys === "true",
       }
-      const asked = Object.entries(given).map(
+      const request = Object.entries(given).map(
         ([field, value]) => [field, value === "" ? null : value] as const,
       )
       return tell(
         "PATCH",
         path,
-        Object.fromEntries(asked.filter(([field, value]) => value !== before[field])),
+        Object.fromEntries(request.filter(([field, value]) => value !== before[field])),
       )
     },
     done,

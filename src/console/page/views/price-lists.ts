@@ -112,8 +112,8 @@ function changeList(path: string, { name, prices: before }: PriceListBody, done:
     fields: [{ ...PRICES, value: before.map(priceLine).join("\n") }, REASON],
     submit: "Change",
     async act({ prices, ...fields }) {
-      const asked = { id, ...filled(fields), prices: pricesIn(prices) }
-      const { pending } = await tell<AssignedPriceList>("PATCH", path, asked)
+      const request = { id, ...filled(fields), prices: pricesIn(prices) }
+      const { pending } = await tell<AssignedPriceList>("PATCH", path, request)
       return pending === 0
         ? null
         : el("p.fault", { role: "alert" }, `${pending} accounts do not have it yet. Change it again.`)
