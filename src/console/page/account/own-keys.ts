@@ -7,7 +7,7 @@ import { filled, openDialog } from "../form.ts"
 import { ago, brief, none } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
-import { LOST, limitFields, limitIn, limitOf, newKey, rotateKey, stateOf } from "../views/keys.ts"
+import { limitFields, limitIn, limitOf, newKey, revokeKey, rotateKey, stateOf } from "../views/keys.ts"
 import { askOwn, forgetKey, tellOwn, useKey } from "./own-api.ts"
 
 /** The keys of the account. Where the operator allows it, they can be made, rotated and revoked (D104). */
@@ -58,15 +58,8 @@ function actions(key: KeyBody, done: () => void, own_id: string | null): Child {
     return rotated
   }
   const rotate = () => rotateKey(name, tellRotated, done)
-  const revoke = () =>
-    openDialog({
-      title: "Revoke key",
-      text: el("p", named(name), " can never be used again. Calls in progress continue."),
-      submit: "Revoke",
-      is_dangerous: true,
-      act: () => tellOwn("DELETE", `/keys/${id}`),
-      done: id === own_id ? () => forgetKey("The key is revoked.") : done,
-    })
+  const revoked = id === own_id ? () => forgetKey("The key is revoked.") : done
+  const revoke = () => revokeKey(name, "", () => tellOwn("DELETE", `/keys/${id}`), revoked)
   return el("div.actions", rowButton("Rotate", name, rotate), rowButton("Revoke", name, revoke))
 }
 
@@ -83,8 +76,7 @@ function makeKey(done: () => void): void {
     submit: "Create key",
     async act({ name = "", expires_at = "", ...limit }) {
       const request = { id, ...filled({ name, expires_at }), spending_limit: limitIn(limit) }
-      const created = await tellOwn<CreatedKeyBody>("POST", "/keys", request)
-      return "key" in created ? newKey(created.key) : el("p.fault", { role: "alert" }, LOST)
+      return newKey(await tellOwn<KeyBody | CreatedKeyBody>("POST", "/keys", request))
     },
     done,
   })

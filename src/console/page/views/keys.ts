@@ -26,7 +26,7 @@ const MEANINGS = {
 } as const
 
 /** For a retried request whose first response was lost. */
-export const LOST =
+const LOST =
   "This key was already created and cannot be shown again. Revoke it in the list, and create another one."
 
 /** A key, and the calls with it that their clients left in 30 days. */
@@ -108,19 +108,7 @@ function actions(key: KeyBody, done: () => void): Child {
       done,
     })
   const rotate = () => rotateKey(name, (body) => tell("POST", `${path}/rotate`, body), done)
-  const revoke = () =>
-    openDialog({
-      title: "Revoke key",
-      text: el(
-        "p",
-        named(name),
-        " can never be used again. Its users need a new key. Calls in progress continue.",
-      ),
-      submit: "Revoke",
-      is_dangerous: true,
-      act: () => tell("DELETE", path),
-      done,
-    })
+  const revoke = () => revokeKey(name, "Its users need a new key. ", () => tell("DELETE", path), done)
   return el(
     "div.actions",
     rowButton(suspended ? "Resume" : "Suspend", name, () => suspend("key", path, name, suspended, done)),
@@ -146,14 +134,13 @@ async function createKey(account_id: string, done: () => void): Promise<void> {
     submit: "Create key",
     async act({ name = "", models, expires_at = "", ...limit }) {
       const given = linesIn(models)
-      const created = await tell<CreatedKeyBody>("POST", `/accounts/${account_id}/keys`, {
+      const created = await tell<KeyBody | CreatedKeyBody>("POST", `/accounts/${account_id}/keys`, {
         id,
         ...filled({ name, expires_at }),
         ...(given.length === 0 ? {} : { models: given }),
         spending_limit: limitIn(limit),
       })
-      if (!("key" in created)) return el("p.fault", { role: "alert" }, LOST)
-      return newKey(created.key)
+      return newKey(created)
     },
     done,
   })
@@ -170,15 +157,32 @@ export function rotateKey(
     text: el("p", named(name), " gets a new secret. Its limit, its budgets and its usage stay."),
     fields: [{ name: "keep_hours", label: "The secret that it has now works for", kind: GRACE }],
     submit: "Rotate",
-    act: async ({ keep_hours }) => newKey((await rotate({ keep_hours: Number(keep_hours) })).key),
+    act: async ({ keep_hours }) => newKey(await rotate({ keep_hours: Number(keep_hours) })),
+    done,
+  })
+}
+
+export function revokeKey(
+  name: string,
+  effect: string,
+  revoke: () => Promise<unknown>,
+  done: () => void,
+): void {
+  openDialog({
+    title: "Revoke key",
+    text: el("p", named(name), ` can never be used again. ${effect}Calls in progress continue.`),
+    submit: "Revoke",
+    is_dangerous: true,
+    act: revoke,
     done,
   })
 }
 
 /** Shows a key once, in place of the form that made it. */
-export function newKey(key: string): HTMLElement {
+export function newKey(made: KeyBody | CreatedKeyBody): HTMLElement {
+  if (!("key" in made)) return el("p.fault", { role: "alert" }, LOST)
   const text = "Copy the key now. It is shown only once: the database stores only its hash."
-  return el("div", el("p", text), copyable(key, "The new key"))
+  return el("div", el("p", text), copyable(made.key, "The new key"))
 }
 
 /** The configured model names, as suggestions. Empty if they cannot be loaded. */

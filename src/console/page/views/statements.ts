@@ -21,9 +21,8 @@ export function statements(visit: Visit, account: string): ViewPart {
       { href: addressOf("usage", null, { by: "model,day", account }) },
       "Usage by several dimensions",
     ),
-    key: ({ month }: { readonly month: string }) => month,
     columns: [
-      ["Month", ({ month }) => month],
+      ["Month", ({ month }: { readonly month: string }) => month],
       ["Statement", ({ month }) => el("span", file(month, "html", "Page"), " ", file(month, "csv", "CSV"))],
     ],
     empty: "No months yet.",
