@@ -8,22 +8,24 @@ const IMMEDIATE = 64
  */
 export class Turn {
   #sent = 0
-  #end: Promise<void> | null = null
+  #is_long = false
 
-  /** The answer; after many in one turn only at the end of the turn. To wait for the end of every turn would cost each call 1 us. */
+  /**
+   * The answer; after many in one turn only after the turn. To wait after every turn would cost each call 1 us. Each waits by itself: the
+   * runtime nests the answers that one promise lets go, and thousands would overflow the stack, which ends the process.
+   */
   send(answer: Response | Promise<Response>): Response | Promise<Response> {
-    if (this.#end === null) {
+    if (!this.#is_long) {
       this.#sent += 1
       if (this.#sent < IMMEDIATE) return answer
       this.#sent = 0
-      this.#end = new Promise((resolve) => {
-        setImmediate(() => {
-          this.#end = null
-          resolve()
-        })
+      this.#is_long = true
+      setImmediate(() => {
+        this.#is_long = false
       })
     }
+    const after = new Promise((resolve) => setImmediate(resolve))
     // Together, because an answer that fails meanwhile would be a rejection that nobody handles.
-    return Promise.all([answer, this.#end]).then(([sent]) => sent)
+    return Promise.all([answer, after]).then(([sent]) => sent)
   }
 }

@@ -1,5 +1,6 @@
 import { afterAll, expect, test } from "bun:test"
 import { SETTINGS, Server } from "../../src/service/server.ts"
+import { Turn } from "../../src/service/turn.ts"
 
 const CLIENTS = 300
 /** Twice as many as are answered immediately. */
@@ -50,6 +51,19 @@ test("D111 most answers of a turn wait for its end, so that no client connects a
 
 test("an answer that fails while it waits is a 500", async () => {
   for (const answer of await answersTo("/broken")) expect(answer).toStartWith("HTTP/1.1 500 ")
+})
+
+test("D111 answers that wait are sent one by one: the runtime nests those of one promise, until the stack overflows", async () => {
+  const turn = new Turn()
+  for (let sent = 0; sent < IMMEDIATE; sent++) void turn.send(new Response())
+  const order: string[] = []
+  const wait = async (name: string) => {
+    await turn.send(Promise.resolve(new Response()))
+    order.push(name)
+    queueMicrotask(() => order.push(`after ${name}`))
+  }
+  await Promise.all([wait("one"), wait("two")])
+  expect(order.slice(0, 3)).toEqual(["one", "after one", "two"])
 })
 
 test("D111 refusals of invalid requests wait too: a client that sends many together is cut", async () => {
