@@ -114,15 +114,15 @@ export async function admit<Request extends NamedModel>(
       }
       return { owner: by, model, terms_ids, bounds, hold, result }
     }
-    let tried = await holdAs(accepted.owner)
-    for (let again = 0; again < MAX_RETRIES && OUTDATED.has(tried.result.outcome); again += 1)
-      tried = await holdAs(await usableKey(ledger, key_hash))
+    let attempt = await holdAs(accepted.owner)
+    for (let again = 0; again < MAX_RETRIES && OUTDATED.has(attempt.result.outcome); again += 1)
+      attempt = await holdAs(await usableKey(ledger, key_hash))
     const moved =
-      tried.result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, tried.owner) : null
-    if (moved !== null) tried = await holdAs(moved)
-    const { owner, model, terms_ids, bounds, hold, result } = tried
+      attempt.result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, attempt.owner) : null
+    if (moved !== null) attempt = await holdAs(moved)
+    const { owner, model, terms_ids, bounds, hold, result } = attempt
     if (result.outcome !== "held") {
-      if (ASKED_AGAIN.has(result.outcome)) ledger.forget(key_hash)
+      if (REREAD_AFTER.has(result.outcome)) ledger.forget(key_hash)
       throw refusalOf(gateway, result, bounds, model)
     }
     const call = new Call(
@@ -170,7 +170,7 @@ const OUTDATED: ReadonlySet<HoldResult["outcome"]> = new Set(["labels_changed", 
 const MAX_RETRIES = 2
 
 /** Outcomes after which the next request of the key waits for the ledger before its body is read (D30). */
-const ASKED_AGAIN: ReadonlySet<HoldResult["outcome"]> = new Set([
+const REREAD_AFTER: ReadonlySet<HoldResult["outcome"]> = new Set([
   "invalid_api_key",
   "key_suspended",
   "account_suspended",
@@ -217,7 +217,7 @@ async function refusalWithoutUpstream(
   const { model, standing } = soldNow(found, await usableKey(gateway.ledger, key_hash))
   const quoted = quotedFor(model)
   const budgets = await budgetsFor(gateway, standing, model, client_labels)
-  const refused = foreseen(standing, budgets, model.name, quoted)
+  const refused = predictRefusal(standing, budgets, model.name, quoted)
   return refused === null
     ? new GatewayError("upstream_unavailable")
     : refusalOf(gateway, refused, quoted, model)
@@ -238,7 +238,7 @@ export async function budgetsFor<Counted extends CountedBudget>(
  * The result of a hold for this cost according to this standing and the budgets in which it counts, checked in the order of the
  * holding statement; null: it would be held.
  */
-export function foreseen(
+export function predictRefusal(
   standing: Standing,
   budgets: readonly CountedBudget[],
   model: string,
@@ -293,7 +293,7 @@ function reachedOf(budgets: readonly CountedBudget[], needs: Readonly<Record<Bud
 
 /** Throws if the key of a call that holds nothing may not make it: suspended, or limited to other models (D15, D42). */
 export function checkAllowed(standing: Standing, { name }: Model): void {
-  const refused = foreseen({ ...standing, spending: null }, [], name, { cost_pico: 0n, tokens: 0 })
+  const refused = predictRefusal({ ...standing, spending: null }, [], name, { cost_pico: 0n, tokens: 0 })
   if (refused?.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   if (refused !== null && refused.outcome !== "insufficient_balance") throw new GatewayError(refused.outcome)
 }

@@ -35,7 +35,7 @@ export class Catalog {
         const [from, to] = [at, at + count]
         this.#offers[operation].set(model.name, {
           model,
-          terms_ids: terms_ids.map((ids) => someOf(ids, from, to)),
+          terms_ids: terms_ids.map((ids) => nonEmptySlice(ids, from, to)),
         })
         at += count
       }
@@ -104,7 +104,7 @@ export class Catalog {
       list_terms_id: list_ids[at] ?? list_ids[0],
     }))
     const ids = await register(terms)
-    return { model: sold, terms_ids: someOf(ids, 0, ids.length) }
+    return { model: sold, terms_ids: nonEmptySlice(ids, 0, ids.length) }
   }
 
   /** Registers the terms of a customer price again, because the ledger does not know them. */
@@ -139,7 +139,7 @@ interface Offer {
   readonly terms_ids: readonly TermsIds[]
 }
 
-function someOf(ids: readonly number[], from: number, to: number): TermsIds {
+function nonEmptySlice(ids: readonly number[], from: number, to: number): TermsIds {
   const [first, ...others] = ids.slice(from, to)
   if (first === undefined) throw new Error("a model has no terms")
   return [first, ...others]

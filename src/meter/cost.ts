@@ -59,12 +59,12 @@ function shownLarge(
   charge_nano: bigint | null,
   usages: readonly UsageSpan[],
 ): Uint8Array {
-  const told = usages.findLast(({ is_top }) => is_top)
+  const top_usage = usages.findLast(({ is_top }) => is_top)
   const parts: Uint8Array[] = []
   let done = 0
   for (const span of usages) {
     const text = decoder.decode(body.subarray(span.start, span.end))
-    const shown = shownUsage(text, hides, span === told ? charge_nano : null)
+    const shown = shownUsage(text, hides, span === top_usage ? charge_nano : null)
     parts.push(body.subarray(done, span.start), encoder.encode(shown))
     done = span.end
   }

@@ -1,5 +1,5 @@
 import { Elysia } from "elysia"
-import { activeKey, budgetsFor, checkAllowed, foreseen } from "../admission/admit.ts"
+import { activeKey, budgetsFor, checkAllowed, predictRefusal } from "../admission/admit.ts"
 import { soldNow } from "../admission/customer-prices.ts"
 import { describe } from "../admission/describe.ts"
 import { hashOf } from "../admission/key.ts"
@@ -155,7 +155,7 @@ function refusalOf(
   model: Model,
   bounds: Quote,
 ): QuoteBody["refusal"] {
-  const refused = foreseen(standing, budgets, model.name, bounds)
+  const refused = predictRefusal(standing, budgets, model.name, bounds)
   if (refused === null) return null
   if (refused.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   const is_rate = refused.outcome === "budget_reached" && refused.wait_ms !== undefined

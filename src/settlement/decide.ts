@@ -31,7 +31,7 @@ export interface EstimateTerms {
 
 /** Decides by the settlement rules 1-6 what is owed for what was delivered. */
 export function decide(evidence: Evidence, terms: EstimateTerms): Verdict {
-  const { usage, notes } = trusted(evidence)
+  const { usage, notes } = usableUsage(evidence)
   const broken = evidence.ending === "completed" ? null : evidence.ending
 
   if (evidence.shape === "json" && evidence.body !== "object") {
@@ -40,14 +40,14 @@ export function decide(evidence: Evidence, terms: EstimateTerms): Verdict {
   if (usage.state === "valid") {
     const later = usage.output_unknown ? evidence.output_bytes : bytesAfterUsage(evidence)
     const is_last = evidence.shape === "json" || broken === null || evidence.usage_final
-    const unseen = usage.usage.completion_tokens === 0 && !is_last ? hiddenOutput(evidence, terms) : 0
+    const hidden_tokens = usage.usage.completion_tokens === 0 && !is_last ? hiddenOutput(evidence, terms) : 0
     return {
       outcome: "settled", // rule 1, and rules 4 and 5 for partial usage
       basis: is_last && later === 0 ? "usage" : "partial",
       reported: usage.usage,
       estimated: {
         prompt_tokens: 0,
-        completion_tokens: (later > 0 ? estimateTokens(later, terms.bytes_per_token) : 0) + unseen,
+        completion_tokens: (later > 0 ? estimateTokens(later, terms.bytes_per_token) : 0) + hidden_tokens,
       },
       failure: broken ?? (later > 0 ? "usage_missing" : isTooLarge(evidence) ? "upstream_error" : null),
       notes,
@@ -104,7 +104,7 @@ function isTooLarge(evidence: Evidence): boolean {
 }
 
 /** The usage that the settlement uses: 0/0 next to output is a placeholder (D2). */
-function trusted(evidence: Evidence): { usage: UsageReading; notes: readonly Note[] } {
+function usableUsage(evidence: Evidence): { usage: UsageReading; notes: readonly Note[] } {
   const { usage, output_bytes } = evidence
   const notes: Note[] = isTooLarge(evidence) ? ["response_too_large"] : []
   if (usage.state !== "valid") return { usage, notes }

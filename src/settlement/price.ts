@@ -37,19 +37,19 @@ export function priceVerdict(
   price_multiplier_bp?: number,
 ): Priced {
   if (verdict.outcome === "released") return { charge_nano: 0n, usage: null, notes: verdict.notes }
-  const reported = bucketed(verdict.reported ?? NOTHING, price, searches)
+  const reported = withPricedBuckets(verdict.reported ?? NOTHING, price, searches)
   const { prompt_tokens, completion_tokens } = verdict.estimated
   const usage =
     prompt_tokens === 0 && completion_tokens === 0
       ? reported.usage
       : withEstimate(reported.usage, verdict.estimated, price, costWithin(amount_nano, price_multiplier_bp))
-  const charge_nano = isNothing(usage) ? 0n : ceilToNano(costPico(usage, price), price_multiplier_bp)
+  const charge_nano = isZero(usage) ? 0n : ceilToNano(costPico(usage, price), price_multiplier_bp)
   const notes = reported.notes.length === 0 ? verdict.notes : [...verdict.notes, ...reported.notes]
   return { charge_nano, usage, notes: charge_nano > amount_nano ? [...notes, "overage"] : notes }
 }
 
 /** Usage of 0 charges nothing, the price of a call included (D2, D44). */
-function isNothing({ prompt_tokens, completion_tokens }: Usage): boolean {
+function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
   return prompt_tokens === 0 && completion_tokens === 0
 }
 
@@ -90,9 +90,13 @@ function parentPico(bucket: Bucket, price: Price): bigint {
 
 /** The reported usage, plus as much of the estimate as `amount_pico` pays for, the prompt first. */
 function withEstimate(base: Usage, estimated: Settled["estimated"], price: Price, amount_pico: bigint) {
-  const prompt = fitting(estimated.prompt_tokens, price.input_pico, amount_pico - costPico(base, price))
+  const prompt = affordableTokens(
+    estimated.prompt_tokens,
+    price.input_pico,
+    amount_pico - costPico(base, price),
+  )
   const increased = { ...base, prompt_tokens: base.prompt_tokens + prompt }
-  const completion = fitting(
+  const completion = affordableTokens(
     estimated.completion_tokens,
     price.output_pico,
     amount_pico - costPico(increased, price),
@@ -103,7 +107,7 @@ function withEstimate(base: Usage, estimated: Settled["estimated"], price: Price
 const NOTHING: Usage = { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
 
 /** As many of `tokens` as `room_pico` pays for. */
-function fitting(tokens: number, price_pico: bigint, room_pico: bigint): number {
+function affordableTokens(tokens: number, price_pico: bigint, room_pico: bigint): number {
   if (BigInt(tokens) * price_pico <= room_pico) return tokens
   return room_pico > 0n ? Number(room_pico / price_pico) : 0
 }
@@ -111,7 +115,7 @@ function fitting(tokens: number, price_pico: bigint, room_pico: bigint): number 
 /** The most searches, pages and runs of one tool that one answer is charged for (D60). */
 const MAX_UNITS = 1_000
 
-interface Bucketed {
+interface BucketedUsage {
   readonly usage: Usage
   readonly notes: readonly Note[]
 }
@@ -123,39 +127,39 @@ const NO_NOTES: readonly Note[] = []
  * that it names. All other tokens are charged as their parent, which is noted where a price is needed. `searches` are charged
  * if none are counted.
  */
-function bucketed(usage: Usage, price: Price, searches: number): Bucketed {
+function withPricedBuckets(usage: Usage, price: Price, searches: number): BucketedUsage {
   if (usage.buckets === undefined && usage.tool_runs === undefined && searches === 0)
     return { usage, notes: NO_NOTES }
   const { buckets: counts_of_bucket = {}, tool_runs, ...counts } = usage
   const prices = price.buckets ?? {}
   const notes = new Set<Note>()
   const { cached_tokens: cached_input, prompt_tokens, completion_tokens: output } = counts
-  const room = { input: prompt_tokens - cached_input, cached_input, output }
-  const kept: Partial<Record<Bucket, number>> = {}
-  const keep = (bucket: Bucket, count: number) => {
+  const remaining = { input: prompt_tokens - cached_input, cached_input, output }
+  const charged: Partial<Record<Bucket, number>> = {}
+  const charge = (bucket: Bucket, count: number) => {
     const parent = parentOf(bucket)
-    const fitting = Math.min(count, parent === null ? MAX_UNITS : room[parent])
+    const fitting = Math.min(count, parent === null ? MAX_UNITS : remaining[parent])
     if (fitting < count) notes.add("details_clamped")
-    if (parent !== null) room[parent] -= fitting
-    if (fitting > 0) kept[bucket] = (kept[bucket] ?? 0) + fitting
+    if (parent !== null) remaining[parent] -= fitting
+    if (fitting > 0) charged[bucket] = (charged[bucket] ?? 0) + fitting
   }
   for (const bucket of buckets) {
     const count = counts_of_bucket[bucket] ?? 0
     if (count === 0) continue
     const fallback = fallbackOf(bucket)
     const named = prices[bucket] === undefined && fallback !== null ? fallback : bucket
-    if (isBucket(named) && prices[named] !== undefined) keep(named, count)
+    if (isBucket(named) && prices[named] !== undefined) charge(named, count)
     else if (fallback === null && !isFree(price)) notes.add("unpriced")
   }
   if (counts_of_bucket.web_search === undefined && searches > 0 && prices.web_search !== undefined) {
-    keep("web_search", searches)
+    charge("web_search", searches)
     notes.add("searches_estimated")
   }
   const runs = tool_runs === undefined ? null : pricedRuns(tool_runs, price, notes)
   return {
     usage: {
       ...counts,
-      ...(Object.keys(kept).length > 0 && { buckets: kept }),
+      ...(Object.keys(charged).length > 0 && { buckets: charged }),
       ...(runs !== null && { tool_runs: runs }),
     },
     notes: [...notes],

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { foreseen } from "../../src/admission/admit.ts"
+import { predictRefusal } from "../../src/admission/admit.ts"
 import { nextId } from "../../src/id.ts"
 import { budgetsOfCall, createBudget } from "../../src/ledger/accounts/budgets.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
@@ -77,7 +77,7 @@ test("D97 a quote names the budget that the hold names, or the balance", async (
       end_user: null,
       tags: {},
     })
-    const seen = foreseen(standing, counted, "model", call)
+    const seen = predictRefusal(standing, counted, "model", call)
     const [held] = await holdBatch(connection, gateway_id, [holdOf(account, call.amount_nano, call)], 300)
     const named = (result: typeof seen | typeof held) =>
       result && "budget" in result

@@ -39,7 +39,7 @@ const errorEvent = 'data: {"error":"ours"}\n\n'
 /** A provider's body that a test writes by hand. */
 function source() {
   const body = new Exchange()
-  body.answered({ status: 200, length: null, fields: new Fields(""), fault: null })
+  body.receiveHead({ status: 200, length: null, fields: new Fields(""), fault: null })
   return {
     body,
     send: (...parts: (string | Uint8Array)[]) => {

@@ -68,7 +68,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
 
   const [route] = model.routes
   const body = new Exchange()
-  body.answered({ status: 200, length: null, fields: new Fields(""), fault: null })
+  body.receiveHead({ status: 200, length: null, fields: new Fields(""), fault: null })
   const answer = await answerStream(
     {
       gateway,

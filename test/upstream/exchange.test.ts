@@ -13,7 +13,7 @@ function begun() {
     resume: () => void seen.push("resume"),
     destroy: () => void seen.push("destroy"),
   })
-  exchange.answered(head)
+  exchange.receiveHead(head)
   return { exchange, seen }
 }
 

@@ -85,7 +85,7 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
     } catch (error) {
       if (!(error instanceof NotHttp)) throw error
       this.#exchange?.fail(error)
-      this.#lose()
+      this.#close()
     }
   }
 
@@ -99,16 +99,16 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
   onEnd(): void {
     if (this.#exchange !== null && !this.#parser.close())
       this.#exchange?.fail(new ConnectionClosed("the connection was closed before the answer ended"))
-    this.#lose()
+    this.#close()
   }
 
   onClose(error: Error = new ConnectionClosed("the connection was reset")): void {
     this.#exchange?.fail(error)
-    this.#lose()
+    this.#close()
   }
 
   head(head: AnswerHead): void {
-    this.#exchange?.answered(head)
+    this.#exchange?.receiveHead(head)
   }
 
   body(bytes: Uint8Array): void {
@@ -124,14 +124,14 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
   }
 
   #release(reusable: boolean): void {
-    if (!reusable) this.#lose()
+    if (!reusable) this.#close()
     else if (!this.#closed) this.#pool.free(this)
   }
 
-  #lose(): void {
+  #close(): void {
     const is_theirs = !this.#closed
     this.destroy()
-    this.#pool.forget(this, is_theirs)
+    this.#pool.remove(this, is_theirs)
     this.onLost?.()
   }
 }
@@ -148,5 +148,5 @@ export interface HttpMessage {
 export interface ConnectionPool {
   free(connection: Connection): void
   /** Called when it is closed; `is_theirs`: by the server. */
-  forget(connection: Connection, is_theirs: boolean): void
+  remove(connection: Connection, is_theirs: boolean): void
 }

@@ -49,8 +49,8 @@ function dispatch(target: ParsedAddress, exchange: Exchange, message: HttpMessag
     })
     return
   }
-  const { connection, is_doubtful, unproven_since_ms } = waiting
-  if (!is_doubtful && unproven_since_ms === null) {
+  const { connection, may_be_stale, unproven_since_ms } = waiting
+  if (!may_be_stale && unproven_since_ms === null) {
     connection.send(exchange, message)
     return
   }

@@ -25,7 +25,7 @@ export class Cancelled extends Error {
  */
 export class Exchange {
   readonly #head = Promise.withResolvers<AnswerHead>()
-  #line: ExchangeConnection | null = null
+  #connection: ExchangeConnection | null = null
   #reader: ReadWaiter<Uint8Array | null> | null = null
   #collector: ReadWaiter<Uint8Array> | null = null
   #queue: Uint8Array[] = []
@@ -81,13 +81,13 @@ export class Exchange {
   }
 
   /** Gives the exchange its connection. Returns false if the exchange was cancelled. */
-  begin(line: ExchangeConnection): boolean {
+  begin(connection: ExchangeConnection): boolean {
     if (this.over) return false
-    this.#line = line
+    this.#connection = connection
     return true
   }
 
-  answered(head: AnswerHead): void {
+  receiveHead(head: AnswerHead): void {
     this.#head.resolve(head)
   }
 
@@ -102,14 +102,14 @@ export class Exchange {
     this.#queued_bytes += bytes.byteLength
     if (this.#queued_bytes <= QUEUE_BYTES || this.#paused || this.#collector !== null) return
     this.#paused = true
-    this.#line?.pause()
+    this.#connection?.pause()
   }
 
   /** The body has ended, and the exchange gives up its connection. */
   end(): void {
     this.#ended = true
     if (this.#paused) this.#resume()
-    this.#line = null
+    this.#connection = null
     this.#reader?.resolve(null)
     this.#collector?.resolve(this.#whole())
     this.#reader = this.#collector = null
@@ -119,18 +119,18 @@ export class Exchange {
   fail(error: Error): void {
     if (this.over) return
     this.#error = error
-    const line = this.#line
-    this.#line = null
+    const connection = this.#connection
+    this.#connection = null
     this.#head.reject(error)
     this.#reader?.reject(error)
     this.#collector?.reject(error)
     this.#reader = this.#collector = null
-    line?.destroy()
+    connection?.destroy()
   }
 
   #resume(): void {
     this.#paused = false
-    this.#line?.resume()
+    this.#connection?.resume()
   }
 
   #whole(): Uint8Array {

@@ -53,7 +53,7 @@ class Reading implements ExchangeConnection {
       // In a tunnel, the answer to `CONNECT` is an error of its own.
       if (response.status === 407 && this.#settings.proxy !== null && url.startsWith("http:"))
         throw new ConnectFailed("PROXY_407")
-      this.#exchange.answered(headOf(response))
+      this.#exchange.receiveHead(headOf(response))
       if (response.body !== null) await this.#read(response.body)
       this.#exchange.end()
     } catch (error) {

@@ -4,9 +4,9 @@ import { DEFAULT_IDLE_MS } from "./transport.ts"
 /** The gateway closes an idle connection this long before the server does. */
 const MARGIN_MS = 1_000
 /** A connection that was idle for so long may have been closed by the server without the gateway having seen it yet. */
-const RESTED_MS = 500
+const STALE_MS = 500
 /** The interval at which idle connections whose time is over are closed. A timeout of each socket takes two native calls for each request. */
-const LOOK_MS = 1_000
+const CHECK_MS = 1_000
 
 interface Idle {
   readonly connection: Connection
@@ -20,10 +20,10 @@ interface Idle {
  */
 export const PROOF_MS = 20
 
-interface Taken {
+interface PooledConnection {
   readonly connection: Connection
   /** True if the server may have closed it unnoticed, so that what has arrived must be read first. */
-  readonly is_doubtful: boolean
+  readonly may_be_stale: boolean
   /** The end of its last answer, if it must be idle for `PROOF_MS` first; null if it can be used immediately. */
   readonly unproven_since_ms: number | null
 }
@@ -36,7 +36,7 @@ export class UpstreamPool implements ConnectionPool {
   /** Connections whose answers have just ended. */
   #freed: Connection[] = []
   #is_reading = false
-  #look: Timer | undefined
+  #check_timer: Timer | undefined
   /** True if connections outlive their answers. */
   #is_proven = false
 
@@ -47,23 +47,23 @@ export class UpstreamPool implements ConnectionPool {
   }
 
   /** A connection whose time is not over; null if there is none. */
-  take(): Taken | null {
+  take(): PooledConnection | null {
     for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
       const now_ms = performance.now()
       const { connection, since_ms, until_ms } = idle
       if (now_ms < until_ms) {
         if (now_ms - since_ms >= PROOF_MS) this.#is_proven = true
-        return this.#taken(connection, now_ms - since_ms > RESTED_MS, since_ms)
+        return this.#pooled(connection, now_ms - since_ms > STALE_MS, since_ms)
       }
       connection.destroy()
     }
     const connection = this.#freed.pop()
-    return connection === undefined ? null : this.#taken(connection, true, connection.freed_ms)
+    return connection === undefined ? null : this.#pooled(connection, true, connection.freed_ms)
   }
 
-  #taken(connection: Connection, is_doubtful: boolean, since_ms: number): Taken {
+  #pooled(connection: Connection, may_be_stale: boolean, since_ms: number): PooledConnection {
     const is_proven = this.#is_proven || connection.keep_s !== null
-    return { connection, is_doubtful, unproven_since_ms: is_proven ? null : since_ms }
+    return { connection, may_be_stale, unproven_since_ms: is_proven ? null : since_ms }
   }
 
   /** Called when a connection has outlived its answer. */
@@ -89,7 +89,7 @@ export class UpstreamPool implements ConnectionPool {
       const keep_ms = this.#keepFor(connection.keep_s)
       this.#idle.push({ connection, since_ms, until_ms: since_ms + keep_ms })
     }
-    this.#look ??= setInterval(this.#closeOld, LOOK_MS).unref()
+    this.#check_timer ??= setInterval(this.#closeOld, CHECK_MS).unref()
   }
 
   readonly #closeOld = (): void => {
@@ -99,22 +99,22 @@ export class UpstreamPool implements ConnectionPool {
       else idle.connection.destroy()
     }
     if (this.#idle.length > 0) return
-    clearInterval(this.#look)
-    this.#look = undefined
+    clearInterval(this.#check_timer)
+    this.#check_timer = undefined
   }
 
-  forget(connection: Connection, is_theirs: boolean): void {
+  remove(connection: Connection, is_theirs: boolean): void {
     const at = this.#idle.findLastIndex((idle) => idle.connection === connection)
     if (at !== -1) this.#idle.splice(at, 1)
     const freed_at = this.#freed.lastIndexOf(connection)
     if (freed_at !== -1) this.#freed.splice(freed_at, 1)
-    if (is_theirs && performance.now() - connection.freed_ms < RESTED_MS) this.#is_proven = false
+    if (is_theirs && performance.now() - connection.freed_ms < STALE_MS) this.#is_proven = false
   }
 
   /** The server's time less a margin, but not more than the configured one. */
   #keepFor(keep_s: number | null): number {
     if (keep_s === null) return this.#idle_ms ?? this.#default_ms
-    const told_ms = keep_s * 1_000 - MARGIN_MS
-    return this.#idle_ms === null ? told_ms : Math.min(told_ms, this.#idle_ms)
+    const server_ms = keep_s * 1_000 - MARGIN_MS
+    return this.#idle_ms === null ? server_ms : Math.min(server_ms, this.#idle_ms)
   }
 }
