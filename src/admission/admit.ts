@@ -43,7 +43,6 @@ interface Admitting extends Accepting {
   readonly metrics: { budgetReached(budget: BudgetUse): void; pricesChanged(): void }
 }
 
-/** A request, read from its headers and its body. */
 export interface ParsedRequest<Request> {
   readonly body: Request
   readonly texts: FieldTexts

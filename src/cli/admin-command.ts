@@ -100,7 +100,6 @@ type ListDefinition<W, S extends TSchema> = Omit<LeafDefinition<W>, "run"> & {
   path(given: Given<W>, context: AdminContext): Promise<readonly [path: string, query?: Query]>
 }
 
-/** A command that lists the entries of the API at a path. */
 export function listCommand<const W extends CommandWords, S extends TSchema>(
   definition: ListDefinition<W, S>,
 ): Leaf {

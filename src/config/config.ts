@@ -11,7 +11,6 @@ import type { Decoded } from "./schema.ts"
 
 /** The parsed configuration: units in the names, prices parsed, upstreams resolved. What it has as the file has it is said there. */
 
-/** The API family of an upstream or a model: chat completions or messages. */
 export type Family = "chat" | "messages"
 
 /** The operations that the models of a family can offer (D63). */

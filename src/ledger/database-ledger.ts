@@ -297,7 +297,8 @@ export class DatabaseLedger implements Ledger, ShardLedger {
   }
 
   #tasks(): Task[] {
-    const { log, checkpoints, events = {}, shard = 0 } = this.#options
+    const { log, checkpoints, events = {}, shard = 0, database } = this.#options
+    const { upkeep } = database
     const replay = new Replay({
       spool: this.#spool,
       ends: this.#ends,
@@ -323,17 +324,17 @@ export class DatabaseLedger implements Ledger, ShardLedger {
       { name: "last_used", run: () => this.#used.write(this.#background_connection) },
       { name: "sweep", run: () => this.#sweeper.run() },
       { name: "grants", run: () => this.#sweepGrants() },
-      { name: "alerts", run: () => alertLowBalances(this.#options.database.upkeep) },
+      { name: "alerts", run: () => alertLowBalances(upkeep) },
       { name: "replay", run: () => replay.run() },
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
       { name: "members", every_ms: SEAL_MS, run: () => forgetMembers(this.#background_connection) },
-      { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(this.#options.database.upkeep) },
-      { name: "sums", every_ms: UPKEEP_MS, run: () => this.#sumHours() },
+      { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(upkeep) },
+      { name: "sums", every_ms: UPKEEP_MS, run: () => sumHours(upkeep, () => this.#stopping) },
       { name: "estimates", every_ms: UPKEEP_MS, run: () => this.#writeEstimates() },
       { name: "refusals", every_ms: UPKEEP_MS, run: () => this.#writeRefusals() },
       { name: "seals", every_ms: SEAL_MS, run: () => this.#sealMonths() },
-      { name: "alerts kept", every_ms: SEAL_MS, run: () => forgetAlerts(this.#options.database.upkeep) },
-      { name: "lost changes", every_ms: SEAL_MS, run: () => endLostChanges(this.#options.database.upkeep) },
+      { name: "alerts kept", every_ms: SEAL_MS, run: () => forgetAlerts(upkeep) },
+      { name: "lost changes", every_ms: SEAL_MS, run: () => endLostChanges(upkeep) },
       { name: "archive", every_ms: SEAL_MS, run: () => this.#detachMonths() },
     ]
   }
@@ -354,10 +355,6 @@ export class DatabaseLedger implements Ledger, ShardLedger {
 
   #writeRefusals(): Promise<void> {
     return this.#refusals.write(this.#background_connection, STOP_MS)
-  }
-
-  async #sumHours(): Promise<void> {
-    await sumHours(this.#options.database.upkeep, () => this.#stopping)
   }
 
   async #sealMonths(): Promise<void> {

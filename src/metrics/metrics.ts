@@ -300,7 +300,6 @@ function auditMetrics(registry: Registry): (audit: Audited) => void {
   }
 }
 
-/** Amounts of a comparison that are metrics. */
 const reconciledParts = ["theirs", "ours", "unexplained", "elsewhere"] as const
 
 /** The last comparison with each provider's usage (D98). Absent before the first one. */

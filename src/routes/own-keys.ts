@@ -29,7 +29,6 @@ import { answer, type ErrorExample, errorOf, notFound, page, shown } from "./ref
 import { jsonBody } from "./request-body.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
-/** The largest body of a request about keys. */
 const BODY_BYTES = 65_536
 /** Maximum number of changes that wait for the ledger at the same time, so that holders do not slow operators. */
 const MAX_WAITING = 4

@@ -37,7 +37,6 @@ const DEFAULT_EVENTS = 100
 /** Shorter than the idle timeout of a connection. */
 const MAX_WAIT_S = 30
 
-/** The header with the cursor of the next request. */
 export const NEXT_CURSOR = "tollgate-next"
 
 export const EventsQuery = query({

@@ -21,7 +21,6 @@ type HasAmount<Body, Name extends keyof Body, Given> = Given extends {
   ? true
   : false
 
-/** The fields that a record must have for a body. */
 type RecordOf<Body, Given> = {
   readonly [Name in keyof Body as HasAmount<Body, Name, Given> extends true ? never : Name]: Recorded<
     Body[Name]

@@ -137,7 +137,6 @@ interface SignIn {
   open(secret: string): Promise<string | null>
 }
 
-/** The page on which a person types a secret. */
 export function signInPage({ title, icon, secret, submit, reason, other = null, open }: SignIn): HTMLElement {
   const { rows, values, refuse } = form([{ ...secret, kind: "password" }])
   const fault = el("p.fault", { role: "alert" }, reason)

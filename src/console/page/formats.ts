@@ -130,7 +130,6 @@ export function accountLink(id: string): HTMLElement {
   return el("a", { href: addressOf("accounts", id), title: id }, place)
 }
 
-/** Updates the cached name of an account. */
 export function noteName({ id, name }: AccountBody): void {
   known.set(id, Promise.resolve(name))
 }

@@ -57,7 +57,6 @@ function askForToken(reason: string | null): void {
   root?.querySelector("input")?.focus()
 }
 
-/** Ends the visit and aborts its requests. */
 function leave(): void {
   visiting.abort()
   document.querySelector("dialog")?.close()

@@ -10,7 +10,7 @@ const RETRY_MS = 500
 export interface Task {
   readonly name: string
   readonly every_ms?: number
-  run(): Promise<void>
+  run(): Promise<unknown>
 }
 
 /**

@@ -30,6 +30,5 @@ export interface Operators {
   signInFailed?(reason: string): void
   onChange?(role: RecordedRole, outcome: ChangeBody["outcome"]): void
   onAudit?(audit: Audit): void
-  /** Called with each comparison of a provider's usage. */
   onReconciliation?(provider: Provider, at: Date, compared: ComparedUsage): void
 }

@@ -69,7 +69,6 @@ export function rightsFor(method: string, route: string): Rights {
   return found
 }
 
-/** The role that a request with this body needs. */
 export function roleFor({ role, fields, others }: Rights, body: unknown): Role {
   if (fields === undefined || others === undefined || typeof body !== "object" || body === null) return role
   return Object.keys(body).every((name) => fields.includes(name)) ? role : others

@@ -23,7 +23,6 @@ export function ownStatements(visit: Visit): ViewPart {
   })
 }
 
-/** The statement of a month, in a form that can be printed. */
 export function ownStatement(visit: Visit, month: string): HTMLElement {
   const made = part(visit, {
     class: "receipt",
