@@ -10,7 +10,16 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
-import { type Account, falsify, holdOf, nth, openTestDatabase, released, settled } from "./test-database.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  nth,
+  OTHER_MODEL,
+  openTestDatabase,
+  released,
+  settled,
+} from "./test-database.ts"
 
 /** D55: the audit recomputes everything from the entries, so that it finds whatever is not as they say. */
 
@@ -97,7 +106,7 @@ test("D44 a call is audited at its price of a call, and at sums beyond 2^53", as
   const account = await db.account(2n ** 62n)
   const price = { input_pico: 10n ** 12n, cached_input_pico: 0n, output_pico: 1n, per_call_nano: 7n }
   const [terms_id = 0] = await registerTerms(db.database.operators, [
-    { family: "chat", model: "dear", upstream: "first", price },
+    { family: "chat", model: "model", upstream: "first", price },
   ])
   const usage = { prompt_tokens: 100_000_000, cached_tokens: 1, completion_tokens: 1 }
   // 99,999,999 tokens at 10^12 pico and one at 1 pico, rounded up once, and the call.
@@ -170,6 +179,12 @@ describe("D55 the audit finds", () => {
       "an end of another key",
       ended,
       (tx, id) => tx`UPDATE tollgate.ends SET key_id = gen_random_uuid() WHERE id = ${id}`,
+      (id) => [{ kind: "entry", id, recorded_nano: 5_000n, expected_nano: 5_000n }],
+    ],
+    [
+      "an end at the terms of another model, which cost the same",
+      ended,
+      (tx, id) => tx`UPDATE tollgate.ends SET terms_id = ${OTHER_MODEL} WHERE id = ${id}`,
       (id) => [{ kind: "entry", id, recorded_nano: 5_000n, expected_nano: 5_000n }],
     ],
     [

@@ -11,7 +11,7 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { priceOf } from "../support/price.ts"
-import { type Account, call, falsify, holdOf, settled, testGateway } from "./test-database.ts"
+import { type Account, call, FIRST, falsify, holdOf, settled, testGateway } from "./test-database.ts"
 
 /** D60: ends count their buckets, and the audit computes the charge from them. */
 
@@ -66,8 +66,8 @@ const [registered = 0] = await registerTerms(db.database.operators, [
 ])
 terms_id = registered
 
-async function held(account: Account) {
-  const hold = holdOf(account, 90_000n)
+async function held(account: Account, at = terms_id) {
+  const hold = holdOf(account, 90_000n, { terms_id: at })
   expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
   return hold
 }
@@ -84,7 +84,7 @@ test("D60 the usage of these tests counts every bucket", () => {
 
 test("D60 an end with buckets, alone or beside others, is what the audit computes", async () => {
   const account = await db.account(1_000_000n)
-  const [alone, plain, beside] = [await held(account), await held(account), await held(account)]
+  const [alone, plain, beside] = [await held(account), await held(account, FIRST), await held(account)]
   expect(await endBatch(connection, [{ end: counted(alone.id), hold: alone }], 300)).toEqual(["applied"])
   const both = [
     { end: settled(plain.id, PLAIN), hold: plain },
@@ -118,7 +118,7 @@ test("D60 expiry charges the buckets of the checkpoint, at the terms of the upst
 
 test("D48 sums of usage show what was counted of each bucket, corrections with their difference", async () => {
   const account = await db.account(1_000_000n)
-  const [ended, plain, late] = [await held(account), await held(account), await held(account)]
+  const [ended, plain, late] = [await held(account), await held(account, FIRST), await held(account)]
   const seen = { id: late.id, charge_nano: COST, basis: "partial", usage: USAGE, terms_id } as const
   await new Checkpoints(connection, () => gateway_id).write([seen])
   await expireBatch(connection, [late], 300)

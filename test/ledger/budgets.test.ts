@@ -374,7 +374,11 @@ describe("D97 the windows of a budget", () => {
     // A gateway whose statement began before midnight comes late: it counts in the new day.
     expect((await at(-1_000, 1n)).outcome).toBe("budget_reached")
     await endBatch(session.connection, [{ end: settled(evening.asked.id, 70n), hold: null }], 300)
-    await endBatch(session.connection, [{ end: settled(night.asked.id, 60n), hold: null }], 300)
+    await endBatch(
+      session.connection,
+      [{ end: settled(night.asked.id, 60n, { terms_id: OTHER_MODEL }), hold: null }],
+      300,
+    )
     expect((await at(-1_000, 40n, { terms_id: OTHER_MODEL })).outcome).toBe("held")
     const rows = await db.sql`SELECT id, spent::int, held::int FROM tollgate.budget_windows
       WHERE account_id = ${account.account_id}`

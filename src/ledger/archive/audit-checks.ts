@@ -23,13 +23,19 @@ const b = alias(credits, "b")
 const o = alias(grant_entries, "o")
 const r = alias(grants, "r")
 const p = alias(grant_pins, "p")
+const q = alias(terms, "q")
 
-/** An end frees what its hold held, once, at its price multiplier; a correction follows an expiry and is the difference to it. */
+/**
+ * An end frees what its hold held, once, at its price multiplier and at terms of its model and operation; a correction follows an expiry and is
+ * the difference to it.
+ */
 export const entriesWithoutHold = (ids: Ids) => sql`
   SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
   FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${within(h.id, ids)}
-  WHERE ${within(e.id, ids)} AND (${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp})
+    LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id} AND ${e.terms_id} <> ${h.terms_id} LEFT JOIN ${terms} ${q} ON ${q.id} = ${h.terms_id} AND ${t.id} IS NOT NULL
+  WHERE ${within(e.id, ids)} AND ((${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp})
     IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano}, ${e.price_multiplier_bp})
+    OR (${t.model}, ${t.operation}) <> (${q.model}, ${q.operation}))
   UNION ALL
   SELECT 'entry', ${c.account_id}, ${c.id}, ${c.difference_nano}::text, (${c.charge_nano} - ${e.charge_nano})::text
   FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired' AND ${within(e.id, ids)}
