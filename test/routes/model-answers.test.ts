@@ -1,29 +1,19 @@
 import { expect, test } from "bun:test"
 import { Catalog, termsOf } from "../../src/admission/catalog.ts"
 import { InFlight } from "../../src/admission/in-flight.ts"
-import { KeyLoads } from "../../src/admission/key-loads.ts"
-import { Memory } from "../../src/admission/memory.ts"
 import { Call } from "../../src/call/call.ts"
 import { NEVER } from "../../src/call/cutoff.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { GatewayError } from "../../src/errors.ts"
-import { openLog } from "../../src/log.ts"
-import { createMetrics } from "../../src/metrics/metrics.ts"
-import { UsageWarnings } from "../../src/metrics/usage-warnings.ts"
 import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { answerStream } from "../../src/routes/model-answers.ts"
 import { AnswerWait } from "../../src/upstream/answer-wait.ts"
-import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { HiddenOutput } from "../../src/upstream/hidden-output.ts"
 import { Fields } from "../../src/upstream/http/answer-head.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { holdOf, openTestDatabase } from "../ledger/test-database.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
-
-const unasked = () => {
-  throw new Error("a stream's answer reads nothing of the ledger")
-}
+import { idleGateway } from "../support/idle-gateway.ts"
 
 test("rule 6, D31 a stream whose total timeout is over when its headers are in ends clean and empty", async () => {
   const db = await openTestDatabase()
@@ -33,31 +23,12 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const catalog = new Catalog(config.models, await ledger.terms(termsOf(config.models)))
   const in_flight = new InFlight()
   const gateway = {
+    ...idleGateway(),
     config,
     catalog,
     ledger,
-    reports: {
-      call: unasked,
-      calls: unasked,
-      refunded: unasked,
-      archived: unasked,
-      holder: unasked,
-      keys: unasked,
-      statement: unasked,
-      budgets: unasked,
-      usage: unasked,
-    },
-    breakers: new CircuitBreakers(),
-    hidden_output: new HiddenOutput(),
-    usage_warnings: new UsageWarnings(),
     in_flight,
-    key_loads: new KeyLoads(),
-    memory: new Memory(1_000_000),
-    metrics: createMetrics(),
-    log: openLog("silent"),
-    tracer: null,
     sockets: { keepOpen: () => {}, restore: () => {}, cut: () => {}, address: () => "" },
-    notReady: () => null,
   }
   const model = catalog.find(CHAT, "chat")
   if (model instanceof GatewayError) throw model

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
+import { connect, createServer } from "node:net"
 import type { Upstream } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import type { Attempts } from "../../src/upstream/forward.ts"
@@ -8,32 +8,24 @@ import type { ConnectFailed } from "../../src/upstream/http/transport.ts"
 import { takes } from "../support/fair-clock.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
 import { answers, failure, routes, send, textOf, upstream } from "./calling.ts"
+import { Listeners } from "./listeners.ts"
 
 const CONNECT_MS = 300
 /** Besides `connect`, for the call itself, on a machine that does other things. */
 const MARGIN_MS = 100
 
 let second: Provider
-const opened: Server[] = []
-const sockets = new Set<Socket>()
+const listeners = new Listeners()
 const processes: Bun.Subprocess[] = []
 beforeEach(async () => {
   second = await startProvider()
   second.reply(answers)
 })
 afterEach(async () => {
-  for (const socket of sockets) socket.destroy()
-  for (const server of opened.splice(0)) server.close()
+  listeners.close()
   for (const process of processes.splice(0)) process.kill("SIGKILL")
   await second.stop()
 })
-
-async function listen(server: Server): Promise<number> {
-  opened.push(server)
-  server.on("connection", (socket) => sockets.add(socket))
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-  return (server.address() as AddressInfo).port
-}
 
 /** The port of a listener whose accept queue is full: the kernel drops what else asks for a connection. */
 async function fullQueue(): Promise<number> {
@@ -43,7 +35,7 @@ async function fullQueue(): Promise<number> {
   const port = Number(new TextDecoder().decode(value))
   for (let full = false; !full; ) {
     const socket = connect(port, "127.0.0.1").on("error", () => {})
-    sockets.add(socket)
+    listeners.add(socket)
     full = await new Promise<boolean>((resolve) => {
       socket.once("connect", () => resolve(false))
       setTimeout(() => resolve(true), 200)
@@ -52,7 +44,7 @@ async function fullQueue(): Promise<number> {
   return port
 }
 
-const silentTls = () => listen(createServer())
+const silentTls = () => listeners.listen(createServer())
 
 const place = (base_url: string, overrides: Partial<Upstream> = {}) =>
   upstream(base_url, {
@@ -105,27 +97,25 @@ describe("D59 the addresses of a name", () => {
     })
 
   test("one that refuses: the next is tried at once", async () => {
-    const port = await listen(createServer())
+    const port = await listeners.listen(createServer())
     expect(await takes(0, 200, open(port, ["127.0.0.9", "127.0.0.1"]))).toBe("127.0.0.1")
   })
 
   test("one that does not answer: the next is tried after 250 ms, and wins", async () => {
     const port = await fullQueue()
     const other = createServer()
-    opened.push(other)
-    other.on("connection", (socket) => sockets.add(socket))
-    await new Promise<void>((resolve) => other.listen(port, "127.0.0.2", resolve))
+    await listeners.listen(other, port, "127.0.0.2")
     expect(await takes(240, 250 + MARGIN_MS, open(port, ["127.0.0.1", "127.0.0.2"]))).toBe("127.0.0.2")
   })
 
   test("all refuse, or there is none", async () => {
-    const port = await listen(createServer())
+    const port = await listeners.listen(createServer())
     expect(await open(port, ["127.0.0.8", "127.0.0.9"])).toMatchObject({ code: "ECONNREFUSED" })
     expect(await open(port, [])).toMatchObject({ code: "ENOTFOUND" })
   })
 
   test("the name is looked up for each connection", async () => {
-    const port = await listen(createServer())
+    const port = await listeners.listen(createServer())
     const asked: string[] = []
     const look = () =>
       new Promise((resolve) => {

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
+import { connect, createServer } from "node:net"
 import { createServer as createTlsServer } from "node:tls"
 import type { Upstream } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
@@ -9,6 +9,7 @@ import { and, sources } from "../config/small.ts"
 import { chatWords, json, sse, startProvider } from "../support/provider.ts"
 import { answers, failure, hasty, routes, send, textOf, upstream } from "./calling.ts"
 import { certificates } from "./certificates.ts"
+import { Listeners } from "./listeners.ts"
 
 const PASSWORD = "proxy-canary/5e1"
 const USER_INFO = `gateway:${encodeURIComponent(PASSWORD)}`
@@ -21,15 +22,7 @@ interface ScriptedProxy {
   target: number
 }
 
-const opened: Server[] = []
-const sockets = new Set<Socket>()
-
-async function listen(server: Server): Promise<number> {
-  opened.push(server)
-  server.on("connection", (socket) => sockets.add(socket.on("error", () => {})))
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-  return (server.address() as AddressInfo).port
-}
+const listeners = new Listeners()
 
 async function startProxy(refuses = false): Promise<ScriptedProxy> {
   const heads: string[] = []
@@ -43,11 +36,11 @@ async function startProxy(refuses = false): Promise<ScriptedProxy> {
         else beyond.write(first)
         client.pipe(beyond).pipe(client)
       })
-      sockets.add(beyond.on("error", () => client.destroy()))
+      listeners.add(beyond.on("error", () => client.destroy()))
     })
   })
   const proxy: ScriptedProxy = {
-    url: `http://${USER_INFO}@127.0.0.1:${await listen(server)}`,
+    url: `http://${USER_INFO}@127.0.0.1:${await listeners.listen(server)}`,
     heads,
     target: 0,
   }
@@ -65,12 +58,11 @@ const ender = createTlsServer({ cert, key }, (client) => {
   client.on("error", () => beyond.destroy()).pipe(beyond)
   beyond.on("error", () => client.destroy()).pipe(client)
 })
-const secured_port = await listen(ender)
+const secured_port = await listeners.listen(ender)
 const proxy = await startProxy()
 const refusing = await startProxy(true)
 afterAll(async () => {
-  for (const socket of sockets) socket.destroy()
-  for (const server of opened) server.close()
+  listeners.close()
   await provider.stop()
   await second.stop()
 })
@@ -138,7 +130,7 @@ describe.each(["http", "https"])("D59 an upstream behind a proxy (%s)", (scheme)
   )
 
   test("one that is silent costs a stream first_byte, and a JSON call total (D31)", async () => {
-    const silent = `http://127.0.0.1:${await listen(createServer())}`
+    const silent = `http://127.0.0.1:${await listeners.listen(createServer())}`
     const both = () =>
       routes(behind(scheme, { proxy: silent, ...hasty }), upstream(second.url, { name: "second" }))
     const reply = await send(both(), { stream: true })

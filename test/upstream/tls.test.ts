@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
+import { connect, createServer, type Socket } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createServer as createTlsServer, type TLSSocket, type TlsOptions } from "node:tls"
@@ -12,25 +12,14 @@ import { load, upstream as written } from "../config/small.ts"
 import { thrown } from "../support/thrown.ts"
 import { describeBoth, failure, routes, send, textOf, upstream } from "./calling.ts"
 import { certificates, type Pair } from "./certificates.ts"
+import { Listeners } from "./listeners.ts"
 
-const opened: Server[] = []
-const sockets = new Set<Socket>()
+const listeners = new Listeners()
 const folder = mkdtempSync(join(tmpdir(), "tls-"))
 const made = await certificates()
 const trusted = { ca: made.ca.cert, cert: null, key: null }
-afterEach(() => {
-  for (const socket of sockets) socket.destroy()
-  sockets.clear()
-  for (const server of opened.splice(0)) server.close()
-})
+afterEach(() => listeners.close())
 afterAll(() => rmSync(folder, { recursive: true }))
-
-async function listen(server: Server): Promise<number> {
-  opened.push(server)
-  server.on("connection", (socket) => sockets.add(socket.on("error", () => {})))
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-  return (server.address() as AddressInfo).port
-}
 
 const WHOLE = 'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"ok":true}'
 const IN_CHUNKS = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nb\r\n{"ok":true}\r\n'
@@ -56,7 +45,7 @@ async function secured(options: TlsOptions = made.server, answer = WHOLE) {
     socket.on("error", () => {})
     socket.on("data", () => void socket.write(answer))
   })
-  return { port: await listen(server), seen }
+  return { port: await listeners.listen(server), seen }
 }
 
 const call = (place: Upstream) => send(routes(place))
@@ -121,10 +110,10 @@ async function tunnelTo(port: number): Promise<string> {
         client.write("HTTP/1.1 200 Connection established\r\n\r\n")
         client.pipe(beyond).pipe(client)
       })
-      sockets.add(beyond.on("error", () => client.destroy()))
+      listeners.add(beyond.on("error", () => client.destroy()))
     })
   })
-  return `http://127.0.0.1:${await listen(proxy)}`
+  return `http://127.0.0.1:${await listeners.listen(proxy)}`
 }
 
 describe("D59 a certificate is refused that is not for the name or has expired", () => {
@@ -203,7 +192,7 @@ describeBoth("D59 a connection that ends without the close_notify of TLS", () =>
       connections += 1
       clients.push(client)
       const beyond = connect(port, "127.0.0.1")
-      sockets.add(beyond.on("error", () => {}))
+      listeners.add(beyond.on("error", () => {}))
       client.on("data", (bytes) => beyond.write(bytes))
       beyond.on("data", (bytes) => client.write(bytes))
     })
@@ -214,7 +203,7 @@ describeBoth("D59 a connection that ends without the close_notify of TLS", () =>
       })
       await Promise.all(ended)
     }
-    return `https://localhost:${await listen(relay)}`
+    return `https://localhost:${await listeners.listen(relay)}`
   }
 
   test.each([
