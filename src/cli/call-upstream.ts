@@ -141,8 +141,8 @@ async function answerOf(
     headers: operation === "messages" ? Object.fromEntries(versions) : null,
     refusals: {
       isRead: () => true,
-      errorOf(told: ProviderRefusal) {
-        refusal = told
+      errorOf(provider_refusal: ProviderRefusal) {
+        refusal = provider_refusal
         return new GatewayError("upstream_error")
       },
     },
@@ -171,14 +171,14 @@ const LIMIT_REACHED = /max_tokens or model output limit was reached/
 function refusalVerdict(
   target: CallTarget,
   status: number,
-  { body, ...told }: ProviderRefusal,
+  { body, ...provider_refusal }: ProviderRefusal,
 ): FindingVerdict {
   const { upstream, key, route, model, operation } = target
   const words = `(status ${status})${quotedMessage(body, upstream.secrets)}`
   const { code, message } = errorObject(body)
-  if (told.status === 402) return keyVerdict(upstream, key, status, body)
+  if (provider_refusal.status === 402) return keyVerdict(upstream, key, status, body)
   if (LIMIT_REACHED.test(body)) return `answers as ${route.model}, but needs more than one token`
-  if (told.status === 429) return "is rate-limited now, so the call was not made"
+  if (provider_refusal.status === 429) return "is rate-limited now, so the call was not made"
   if (status >= 500) return [`answers with an error ${words}`, LATER]
   if ((status === 404 || status === 400) && UNKNOWN_MODEL.test(`${code} ${message}`))
     return [

@@ -24,18 +24,18 @@ import { inspectUpstreams } from "./inspect-upstreams.ts"
 export async function inspect(sources: Sources, calls: boolean): Promise<Finding[]> {
   const environment = attempt("environment", FIX_VARIABLE, () => readEnvironment(sources))
   if (!("value" in environment)) return environment.wrong
-  const told = environment.value
-  const file = attempt("configuration", FIX_FILE, () => readFile(told, sources))
+  const env = environment.value
+  const file = attempt("configuration", FIX_FILE, () => readFile(env, sources))
   const config = "value" in file ? file.value : null
   const findings = await Promise.all([
     [finding("environment", "all variables are valid")],
-    "value" in file ? [finding("configuration", configWords(told, config))] : file.wrong,
-    "value" in file ? [finding("operators", operators(told, config))] : [],
-    databases(told, config),
+    "value" in file ? [finding("configuration", configWords(env, config))] : file.wrong,
+    "value" in file ? [finding("operators", operators(env, config))] : [],
+    databases(env, config),
     config === null ? [] : inspectUpstreams(config, calls),
-    config === null ? [] : signIn(told, config),
+    config === null ? [] : signIn(env, config),
     Promise.all(
-      addresses(told, config).map(async ([host, port, names]) =>
+      addresses(env, config).map(async ([host, port, names]) =>
         finding(`port ${port}`, await listening(host, port, names)),
       ),
     ),
@@ -57,8 +57,8 @@ function attempt<Value>(what: string, fix: string, read: () => Value) {
 }
 
 /** The configuration; null for the demo, which has its own. */
-function readFile(told: Environment, sources: Sources): Config | null {
-  const path = configPath(told)
+function readFile(env: Environment, sources: Sources): Config | null {
+  const path = configPath(env)
   return path === null ? null : readConfig(path, sources).config
 }
 
@@ -102,10 +102,10 @@ async function signIn({ admin_token }: Environment, { oidc }: Config): Promise<F
 }
 
 /** The shards of the configuration, or the one database of the environment (D74). */
-async function databases(told: Environment, config: Config | null): Promise<Finding[]> {
-  const { database_url: url, data_dir } = told
+async function databases(env: Environment, config: Config | null): Promise<Finding[]> {
+  const { database_url: url, data_dir } = env
   const shards =
-    config === null ? { value: [] } : attempt("database", FIX_FILE, () => configuredShards(told, config))
+    config === null ? { value: [] } : attempt("database", FIX_FILE, () => configuredShards(env, config))
   if (!("value" in shards)) return shards.wrong
   if (shards.value.length === 0)
     return [

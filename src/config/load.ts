@@ -118,11 +118,11 @@ type Upstreams = ReadonlyMap<string, Upstream>
 function modelsOf(models: readonly FileModel[], upstreams: Upstreams, report: FaultReport): Model[] {
   const names = new Set<string>()
   return models.flatMap((model, at) => {
-    const told = under(report, `models[${at}]`)
+    const reportModel = under(report, `models[${at}]`)
     const entry = `${model.family} ${model.name}`
-    if (names.has(entry)) told("name", `a name that no other ${model.family} model has`)
+    if (names.has(entry)) reportModel("name", `a name that no other ${model.family} model has`)
     names.add(entry)
-    return modelOf(model, upstreams, told) ?? []
+    return modelOf(model, upstreams, reportModel) ?? []
   })
 }
 

@@ -42,18 +42,18 @@ export function tiersOf({ price }: FileModel, report: FaultReport): Tier[] {
 export function serviceTiersOf({ price }: FileModel, report: FaultReport): ServiceTier[] {
   if (price === undefined) return []
   return Object.entries(price.service_tiers ?? {}).map(([name, tier]) => {
-    const told = under(report, `service_tiers.${name}`)
-    return { name, price: beside(price, tier, told), tiers: tiersIn(price, tier.tiers, told) }
+    const reportIn = under(report, `service_tiers.${name}`)
+    return { name, price: beside(price, tier, reportIn), tiers: tiersIn(price, tier.tiers, reportIn) }
   })
 }
 
 function tiersIn(own: FilePrice, tiers: FilePrice["tiers"], report: FaultReport): Tier[] {
   let below = 0
   return (tiers ?? []).map((tier, at) => {
-    const told = under(report, `tiers[${at}]`)
-    if (tier.above <= below) told("above", `more than ${below}`)
+    const reportIn = under(report, `tiers[${at}]`)
+    if (tier.above <= below) reportIn("above", `more than ${below}`)
     below = tier.above
-    return { above_tokens: tier.above, price: beside(own, tier, told) }
+    return { above_tokens: tier.above, price: beside(own, tier, reportIn) }
   })
 }
 

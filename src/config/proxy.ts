@@ -19,8 +19,8 @@ export interface ProxySettings {
  * last two. Null if there is none. Loopback addresses have no proxy unless the upstream itself sets one.
  */
 export function proxyOf(base_url: string, own: string | undefined, { common, env, report }: ProxySettings) {
-  const told = own ?? common
-  if (told === "none" || !URL.canParse(base_url)) return null
+  const proxy_value = own ?? common
+  if (proxy_value === "none" || !URL.canParse(base_url)) return null
   if (own !== undefined) return own
   const url = new URL(base_url)
   const hostname = hostOf(url)

@@ -25,8 +25,8 @@ interface DemoResponse {
 /** The answer to a call of the responses operation: one body, or the bursts of events of a stream. Throws a `DemoError` in OpenAI's words. */
 export function respond(body: unknown, cache: PrefixCache): DemoAnswer {
   const call = checked(ResponsesCall, body)
-  const told = tell(call, styleOf(call.model), cache)
-  return call.stream === true ? { bursts: burstsOf(told) } : { json: told.response }
+  const generated = tell(call, styleOf(call.model), cache)
+  return call.stream === true ? { bursts: burstsOf(generated) } : { json: generated.response }
 }
 
 function tell(call: ResponsesCall, style: DemoSize, cache: PrefixCache): DemoResponse {

@@ -348,12 +348,12 @@ export function shardedOperators(
         return addAudits(await Promise.all(shards.map((shard) => auditOf(shard, options))))
       const found = []
       for (const shard of shards) {
-        const told = {
+        const audit_options = {
           ...options,
           onProgress: (at: AuditProgress) => onProgress({ ...at, shard: shard.name }),
         }
         // The first shard has answered in time; the others may take as long as they need.
-        found.push(await auditOf(shard, told, found.length === 0 ? undefined : null))
+        found.push(await auditOf(shard, audit_options, found.length === 0 ? undefined : null))
       }
       return addAudits(found)
     },

@@ -49,9 +49,9 @@ export class MessagesReading extends EventReading {
     const is_end = type === "message_delta"
     if (is_end) this.#stopped ||= isText(objectOf(delta).stop_reason)
     else if (type !== "message_start") return read
-    const told = is_end ? usage : objectOf(message).usage
-    if (isMissing(told)) return read
-    return { ...read, trusted_usage: this.#fold(told, is_end), with_usage: true }
+    const reported = is_end ? usage : objectOf(message).usage
+    if (isMissing(reported)) return read
+    return { ...read, trusted_usage: this.#fold(reported, is_end), with_usage: true }
   }
 
   /** Takes the usage of an event. Returns whether it is valid with the earlier one; if not, that is kept (D4). */

@@ -89,7 +89,7 @@ function settings(variable: string, value: string, usual: string): string[] {
 function nextSteps(facts: BannerFacts, paint: Paint): string[] {
   const { host, port, admin, demo, command } = facts
   const admin_url = admin === null ? addressOf(host, port) : addressOf(admin.host, admin.port)
-  const told =
+  const address_lines =
     demo?.made_token === true
       ? settings("TOLLGATE_DATA_DIR", demo.data_dir, USUAL_DATA_DIR)
       : settings("TOLLGATE_URL", admin_url, USUAL)
@@ -99,7 +99,7 @@ function nextSteps(facts: BannerFacts, paint: Paint): string[] {
     [`${command} keys create Acme`, "create an API key for it"],
     [`${command} calls`, "list calls and their charges"],
   ]
-  return [...told, ...columns(steps, paint)]
+  return [...address_lines, ...columns(steps, paint)]
 }
 
 function columns(rows: readonly BannerRow[], paint: Paint): string[] {

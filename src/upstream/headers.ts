@@ -140,9 +140,9 @@ export function wholeSeconds(seconds: number): string | null {
 
 const DECIMAL = /^\d{1,9}(?:\.\d{1,9})?$/
 
-function waitOf(ms: string | null, told: string | null, now_ms: number): number {
+function waitOf(ms: string | null, retry_after: string | null, now_ms: number): number {
   if (ms !== null && DECIMAL.test(ms)) return Number(ms) / 1_000
-  if (told === null) return Number.NaN
-  if (DECIMAL.test(told)) return Number(told)
-  return / GMT$/.test(told) ? Math.max(0, (Date.parse(told) - now_ms) / 1_000) : Number.NaN
+  if (retry_after === null) return Number.NaN
+  if (DECIMAL.test(retry_after)) return Number(retry_after)
+  return / GMT$/.test(retry_after) ? Math.max(0, (Date.parse(retry_after) - now_ms) / 1_000) : Number.NaN
 }

@@ -114,8 +114,8 @@ export class Supervisor {
 
   async #askAllWorkers(message: unknown): Promise<string> {
     const question = checked(WorkerQuestion, message)
-    const told = await Promise.all(this.#slots.map(({ worker }) => worker?.ask(question) ?? null))
-    const texts = told.filter((text) => text !== null)
+    const answers = await Promise.all(this.#slots.map(({ worker }) => worker?.ask(question) ?? null))
+    const texts = answers.filter((text) => text !== null)
     if (question.what === "metrics") return mergeMetrics(texts)
     return JSON.stringify(texts.flatMap((text) => JSON.parse(text)))
   }

@@ -41,10 +41,10 @@ const question = (account_id: string) => {
     FROM ${holds} ${h} LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id}
     WHERE ${h.account_id} = ${id} AND ${h.id} >= (SELECT from_id FROM open)
   ), found AS (
-    SELECT said.kind, ${a.id}, said.recorded, said.expected FROM ${accounts} ${a}
+    SELECT pair.kind, ${a.id}, pair.recorded, pair.expected FROM ${accounts} ${a}
     CROSS JOIN (SELECT coalesce(sum(balance), 0) AS balance, coalesce(sum(held), 0) AS held FROM entry) j
     CROSS JOIN LATERAL (VALUES ('balance', ${a.balance_nano}, j.balance), ('held', ${a.held_nano}, j.held))
-      AS said (kind, recorded, expected)
+      AS pair (kind, recorded, expected)
     WHERE ${a.id} = ${id}
     UNION ALL SELECT 'spent', ${k.id}, ${k.spent_nano}, ${spent} FROM ${keys} ${k}
     WHERE ${k.account_id} = ${id} AND ${k.spend_limit_nano} IS NOT NULL

@@ -171,12 +171,12 @@ export const accountsThatDiffer = (
   ), summed AS MATERIALIZED (
     SELECT account_id, sum(balance) AS balance, sum(held) AS held FROM entry GROUP BY account_id
   )
-  SELECT said.kind, coalesce(${a.id}, j.account_id) AS account_id, NULL AS id, said.recorded::text, said.expected::text
+  SELECT pair.kind, coalesce(${a.id}, j.account_id) AS account_id, NULL AS id, pair.recorded::text, pair.expected::text
   FROM (SELECT * FROM ${accounts} WHERE ${inside(sql`id`, range)}) ${a} FULL JOIN summed j ON j.account_id = ${a.id}
   CROSS JOIN LATERAL (
     VALUES ('balance', ${a.balance_nano}, coalesce(j.balance, 0)), ('held', ${a.held_nano}, coalesce(j.held, 0))
-  ) AS said (kind, recorded, expected)
-  WHERE said.recorded IS DISTINCT FROM said.expected
+  ) AS pair (kind, recorded, expected)
+  WHERE pair.recorded IS DISTINCT FROM pair.expected
   ORDER BY 2, 1`
 
 /**

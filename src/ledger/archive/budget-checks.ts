@@ -58,12 +58,12 @@ export const budgetsThatMayDiffer = (sums: FoundSums, open_month: string | null,
 
 /** Those of these counters that differ from the calls of their window, each in one snapshot. Tokens and requests count as if each were a USD. */
 export const budgetsThatDiffer = (ids: readonly string[], open_month: string | null) => sql`
-  SELECT said.kind, ${w.account_id}, ${w.id}, (said.recorded * s.unit)::text AS recorded, (said.expected * s.unit)::text AS expected
+  SELECT pair.kind, ${w.account_id}, ${w.id}, (pair.recorded * s.unit)::text AS recorded, (pair.expected * s.unit)::text AS expected
   FROM ${budgets} ${b} CROSS JOIN LATERAL (SELECT CASE ${b.unit} WHEN 'usd' THEN 1 ELSE 1000000000 END AS unit OFFSET 0) s
     CROSS JOIN LATERAL ${countedIn(sql`${budget_windows}`)} counted
     JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = counted.member
     CROSS JOIN LATERAL (VALUES ('budget_spent', ${w.spent}::numeric, ${w.carried}::numeric + counted.spent),
-      ('budget_held', ${w.held}::numeric, counted.held::numeric)) AS said (kind, recorded, expected)
+      ('budget_held', ${w.held}::numeric, counted.held::numeric)) AS pair (kind, recorded, expected)
   WHERE ${b.id} = ANY (${arrayOf([...new Set(ids.map((id) => id.slice(0, 36)))], (id) => id)}::uuid[])
-    AND ${counter} = ANY (${arrayOf(ids, (id) => id)}::text[]) AND ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL AND said.recorded <> said.expected
-  ORDER BY ${w.id}, said.kind`
+    AND ${counter} = ANY (${arrayOf(ids, (id) => id)}::text[]) AND ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL AND pair.recorded <> pair.expected
+  ORDER BY ${w.id}, pair.kind`

@@ -74,9 +74,9 @@ function serverErrorOf(error: unknown): ServerError | null {
 /** Classifies an error. A server's `ERROR` has rolled back; otherwise only what was never sent is sure. */
 export function kindOf(error: unknown): ErrorKind {
   if (error instanceof Uncertain) return "unknown"
-  const said = serverErrorOf(error)
-  if (said === null) return UNSENT.has(errorCode(error)) ? "undone" : "unknown"
-  const { code, severity } = said
+  const server_error = serverErrorOf(error)
+  if (server_error === null) return UNSENT.has(errorCode(error)) ? "undone" : "unknown"
+  const { code, severity } = server_error
   if (NOT_LET_IN.test(code)) return "undone"
   if (severity !== "ERROR" || code.startsWith("08")) return "unknown"
   if (code === "55P03") return "locked"
@@ -96,8 +96,8 @@ export function isNotSupported(error: unknown): boolean {
 
 /** True if the server answered. A refusal counts, unless the server turned read-only or is stopping. */
 export function isAnswer(error: unknown): boolean {
-  const said = serverErrorOf(error)
-  return said !== null && said.severity === "ERROR" && said.code !== READ_ONLY
+  const server_error = serverErrorOf(error)
+  return server_error !== null && server_error.severity === "ERROR" && server_error.code !== READ_ONLY
 }
 
 /**
@@ -112,7 +112,7 @@ export function errorCode(error: unknown): string {
   if (error instanceof Overdue) return "OVERDUE"
   if (error instanceof Delayed) return "DELAYED"
   if (error instanceof Uncertain) return errorCode(error.cause)
-  const said = serverErrorOf(error)
-  if (said !== null) return said.code
+  const server_error = serverErrorOf(error)
+  if (server_error !== null) return server_error.code
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "?"
 }

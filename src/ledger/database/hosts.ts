@@ -116,8 +116,10 @@ export class Hosts {
       this.#timeline = latest.timeline
       return latest.host
     }
-    const told = this.#hosts.map((host) => `${host.host}:${host.port} (${reasons.get(host) ?? "no answer"})`)
-    throw new NoPrimary(`none of its hosts takes writes: ${told.join(", ")}`)
+    const reasons_by_host = this.#hosts.map(
+      (host) => `${host.host}:${host.port} (${reasons.get(host) ?? "no answer"})`,
+    )
+    throw new NoPrimary(`none of its hosts takes writes: ${reasons_by_host.join(", ")}`)
   }
 }
 

@@ -88,8 +88,8 @@ const MAX_DIGITS = 15
 export function keptFor(head: string, fields: Fields): number | null {
   // Most heads do not have it, and one search costs less than one in each line.
   if (!head.includes("imeout=")) return null
-  const told = /(?:^|[ ,;])timeout=(\d{1,6})(?:$|[ ,;])/i.exec(fields.get("keep-alive") ?? "")
-  return told === null ? null : Number(told[1])
+  const timeout = /(?:^|[ ,;])timeout=(\d{1,6})(?:$|[ ,;])/i.exec(fields.get("keep-alive") ?? "")
+  return timeout === null ? null : Number(timeout[1])
 }
 
 /** The status of a head. Throws `NotHttp` for another status line. */
