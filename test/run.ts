@@ -26,7 +26,7 @@ import { bundlePrograms, PROGRAMS_VARIABLE } from "./support/programs.ts"
 /** Room for a busy machine. Bun reads no such setting from bunfig.toml. */
 const TEST_TIMEOUT_MS = 120_000
 /** Processes that run test files at a time: a third of their time most files wait for clocks and sockets. */
-const FILES = 3
+const FILES = 4
 
 /** A file system in memory that Linux usually has. */
 const MEMORY = "/dev/shm"
