@@ -32,7 +32,7 @@ const q = alias(terms, "q")
 export const entriesWithoutHold = (ids: Ids) => sql`
   SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
   FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${within(h.id, ids)}
-    LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id} AND ${e.terms_id} <> ${h.terms_id} LEFT JOIN ${terms} ${q} ON ${q.id} = ${h.terms_id} AND ${t.id} IS NOT NULL
+    LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id} LEFT JOIN ${terms} ${q} ON ${q.id} = ${h.terms_id}
   WHERE ${within(e.id, ids)} AND ((${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp})
     IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano}, ${e.price_multiplier_bp})
     OR (${t.model}, ${t.operation}) <> (${q.model}, ${q.operation}))
