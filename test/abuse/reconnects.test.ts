@@ -22,16 +22,23 @@ afterAll(() => server.close())
 
 interface Client {
   readonly socket: Bun.Socket
+  /** All that comes until the server closes the connection. */
   readonly answer: Promise<string>
 }
 
 /** A client that has connected and sent nothing: the server accepts it when its request comes. */
 async function connect(): Promise<Client> {
   const { promise: answer, resolve } = Promise.withResolvers<string>()
+  let received = ""
   const socket = await Bun.connect({
     hostname: "127.0.0.1",
     port: server.port,
-    socket: { data: (_, bytes) => resolve(bytes.toString()), close: () => resolve("") },
+    socket: {
+      data: (_, bytes) => {
+        received += bytes.toString()
+      },
+      close: () => resolve(received),
+    },
   })
   return { socket, answer }
 }
@@ -67,19 +74,8 @@ test("D111 answers that wait are sent one by one: the runtime nests those of one
 })
 
 test("D111 refusals of invalid requests wait too: a client that sends many together is cut", async () => {
-  const { promise: over, resolve } = Promise.withResolvers<void>()
-  let answers = ""
-  const socket = await Bun.connect({
-    hostname: "127.0.0.1",
-    port: server.port,
-    socket: {
-      data: (_, bytes) => {
-        answers += bytes.toString()
-      },
-      close: () => resolve(),
-    },
-  })
+  const { socket, answer } = await connect()
   socket.write("GET / HTTP/1.1\r\nHost: a,b\r\n\r\n".repeat(CLIENTS))
-  await over
+  const answers = await answer
   expect(answers.split("HTTP/1.1 400 ").length - 1).toBeLessThanOrEqual(IMMEDIATE)
 })
