@@ -28,12 +28,12 @@ const list = listCommand({
     "--search <TEXT>": "only accounts with this text in their name or external id, or with this id",
     "--sort <ORDER>": ["the order, such as -balance: by a field, with a minus descending", accountSorts],
   },
-  examples: [
-    ["tollgate accounts", "the latest 20"],
-    ["tollgate accounts list --sort available", "those that can spend least"],
-    ["tollgate accounts list --search acme", "those with this text in their name"],
-    ["tollgate accounts list --all --json", "all accounts, as JSON"],
-  ],
+  examples: {
+    "tollgate accounts": "the latest 20",
+    "tollgate accounts list --sort available": "those that can spend least",
+    "tollgate accounts list --search acme": "those with this text in their name",
+    "tollgate accounts list --all --json": "all accounts, as JSON",
+  },
   entry: AccountBody,
   columns: [
     accountColumn("id"),
@@ -51,7 +51,7 @@ const list = listCommand({
 const show = adminCommand({
   summary: "Show an account",
   words: ACCOUNT,
-  examples: [["tollgate accounts show Acme", "its balance, what open calls hold, and what is available"]],
+  examples: { "tollgate accounts show Acme": "its balance, what open calls hold, and what is available" },
   async run({ account }, context) {
     const id = await accountId(context, account)
     showAccount(context, await context.client.get(`/accounts/${id}`, AccountBody))
@@ -62,7 +62,7 @@ const balance = adminCommand({
   summary: "Show the balance of an account at a time in the past",
   details: "Takes the current balance and subtracts the entries since that time.",
   words: { ...ACCOUNT, "--at <TIME>": "the time: 2026-11-21, an RFC 3339 time, or 24h (ago)" },
-  examples: [["tollgate accounts balance Acme --at 2026-11-01", "the balance at the start of a month"]],
+  examples: { "tollgate accounts balance Acme --at 2026-11-01": "the balance at the start of a month" },
   async run({ account, at }, context) {
     if (at === undefined)
       throw new UsageError('--at is required; "tollgate accounts show" shows the current balance')
@@ -84,13 +84,10 @@ const create = adminCommand({
     "--price-multiplier <NUMBER>": "factor for the prices (default: 1)",
     "--margin <NUMBER>": "old name of --price-multiplier",
   },
-  examples: [
-    ["tollgate accounts create Acme", "then add money: tollgate credit Acme 25"],
-    [
-      "tollgate accounts create Acme --price-multiplier 1.25",
-      "its calls are charged 25 % more than they cost",
-    ],
-  ],
+  examples: {
+    "tollgate accounts create Acme": "then add money: tollgate credit Acme 25",
+    "tollgate accounts create Acme --price-multiplier 1.25": "its calls are charged 25 % more than they cost",
+  },
   async run({ name, id = nextId(), margin, "price-multiplier": given, "external-id": external_id }, context) {
     if (margin !== undefined && given !== undefined)
       throw new UsageError("--margin and --price-multiplier cannot be combined")
@@ -108,7 +105,7 @@ const create = adminCommand({
 const credits = listCommand({
   summary: "List the credits and corrections of an account, newest first",
   words: ACCOUNT,
-  examples: [["tollgate accounts credits Acme --all", "all credits and corrections, with their reasons"]],
+  examples: { "tollgate accounts credits Acme --all": "all credits and corrections, with their reasons" },
   entry: GrantBody,
   columns: [
     creditColumn("id", { spare: 1 }),
@@ -127,14 +124,14 @@ const credits = listCommand({
 const rename = adminCommand({
   summary: "Rename an account",
   words: { ...ACCOUNT, ...NAME },
-  examples: [["tollgate accounts rename Acme 'Acme Ltd'", "its keys and its history stay the same"]],
+  examples: { "tollgate accounts rename Acme 'Acme Ltd'": "its keys and its history stay the same" },
   run: ({ account, name }, context) => change(context, account, { name }),
 })
 
 const externalId = adminCommand({
   summary: "Set your own id of an account",
   words: { ...ACCOUNT, "<external-id>": "an id that no other account has; none removes it" },
-  examples: [["tollgate accounts external-id Acme customer-118", "commands accept it as the account"]],
+  examples: { "tollgate accounts external-id Acme customer-118": "commands accept it as the account" },
   run: ({ account, "external-id": id }, context) =>
     change(context, account, { external_id: id === "none" ? null : id }),
 })
@@ -143,7 +140,7 @@ const forgetEndUser = adminCommand({
   summary: "Forget an end user: remove its name from the ledger",
   details: "Calls keep the id of the end user, so sums and entries do not change.",
   words: { ...ACCOUNT, "<end-user>": "its name, or its id" },
-  examples: [["tollgate accounts forget-end-user Acme ann@example.com", "prints the id, which stays"]],
+  examples: { "tollgate accounts forget-end-user Acme ann@example.com": "prints the id, which stays" },
   async run({ account, "end-user": end_user }, context) {
     const path = `/accounts/${await accountId(context, account)}/forget-end-user`
     const user = await context.client.post(path, { end_user }, ForgottenEndUser)
@@ -154,14 +151,14 @@ const forgetEndUser = adminCommand({
 const suspend = adminCommand({
   summary: "Suspend an account: refuse its new calls",
   words: ACCOUNT,
-  examples: [["tollgate accounts suspend Acme", "calls in progress continue, new ones get 403"]],
+  examples: { "tollgate accounts suspend Acme": "calls in progress continue, new ones get 403" },
   run: ({ account }, context) => change(context, account, { suspended: true }),
 })
 
 const resume = adminCommand({
   summary: "Resume a suspended account",
   words: ACCOUNT,
-  examples: [["tollgate accounts resume Acme", "its keys work again"]],
+  examples: { "tollgate accounts resume Acme": "its keys work again" },
   run: ({ account }, context) => change(context, account, { suspended: false }),
 })
 
@@ -169,16 +166,16 @@ const priceMultiplier = adminCommand({
   summary: "Set the price multiplier of an account: the factor for the prices of its calls",
   details: "Applies to calls that start after the change.",
   words: { ...ACCOUNT, "<multiplier>": "a number such as 1.25; 1 charges the prices as they are" },
-  examples: [
-    ["tollgate accounts price-multiplier Acme 1.25", "its calls are charged 25 % more than they cost"],
-  ],
+  examples: {
+    "tollgate accounts price-multiplier Acme 1.25": "its calls are charged 25 % more than they cost",
+  },
   run: ({ account, multiplier }, context) => change(context, account, { price_multiplier: multiplier }),
 })
 
 const margin = {
   ...priceMultiplier,
   summary: "The old name of price-multiplier",
-  examples: [["tollgate accounts margin Acme 1.25", "use price-multiplier: the next version has no margin"]],
+  examples: { "tollgate accounts margin Acme 1.25": "use price-multiplier: the next version has no margin" },
 } as const
 
 const REMARK_MS = 5_000
@@ -188,7 +185,7 @@ const move = adminCommand({
   details:
     "Waits for the open calls of the account; until the end its new calls get a 503 and are to be repeated. The same command continues a move that was interrupted. The present shard as --to cancels a move. The exit code is 1 if the account does not match its journal afterwards.",
   words: { ...ACCOUNT, "--to <SHARD>": "the name of the shard" },
-  examples: [["tollgate accounts move Acme --to b", "its keys, balance and limits go to shard b"]],
+  examples: { "tollgate accounts move Acme --to b": "its keys, balance and limits go to shard b" },
   async run({ account, to }, context) {
     if (to === undefined) throw new UsageError("--to is required: the name of the shard")
     const moved = await followed(context, await accountId(context, account), to)
@@ -232,15 +229,13 @@ export const credit = adminCommand({
     "--call <ID>": "the call that is refunded: at most its charge in all refunds",
     "--ref <TEXT>": "your reference of a payment: a second credit with it is not made",
   },
-  examples: [
-    ["tollgate credit Acme 25 --reason 'Invoice 118'", "adds 25 USD"],
-    ["tollgate credit Acme 5 --kind promotion --priority 10 --expires 30d", "spent first, for 30 days"],
-    [
-      "tollgate credit Acme 0.00001 --call 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40",
+  examples: {
+    "tollgate credit Acme 25 --reason 'Invoice 118'": "adds 25 USD",
+    "tollgate credit Acme 5 --kind promotion --priority 10 --expires 30d": "spent first, for 30 days",
+    "tollgate credit Acme 0.00001 --call 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40":
       "refunds a call; its receipt shows it",
-    ],
-    ["tollgate credit Acme -2.50 --reason 'Credited twice'", "a correction"],
-  ],
+    "tollgate credit Acme -2.50 --reason 'Credited twice'": "a correction",
+  },
   async run({ account: word, id = nextId(), ref, call, priority, effective, expires, ...given }, context) {
     const { amount, reason, kind } = given
     const account_id = await accountId(context, word)
@@ -267,12 +262,9 @@ const voidCredit = adminCommand({
   summary: "Take back what is left of a credit",
   details: "Open calls can still spend what they hold of it; the rest of that is taken back when they end.",
   words: { "<credit>": 'the id of the credit, as shown by "tollgate accounts credits"', ...REASON },
-  examples: [
-    [
-      "tollgate accounts void-credit 019f8b1c-1111-7000-a3f0-7c2b9d8e6f51",
-      "what was spent of it stays spent",
-    ],
-  ],
+  examples: {
+    "tollgate accounts void-credit 019f8b1c-1111-7000-a3f0-7c2b9d8e6f51": "what was spent of it stays spent",
+  },
   async run({ credit: id, reason }, context) {
     showCredit(context, await context.client.post(`/credits/${id}/void`, { reason }, CreditedBody))
   },
@@ -281,19 +273,17 @@ const voidCredit = adminCommand({
 const creditLimit = adminCommand({
   summary: "Set the credit limit of an account: how far its calls can take the balance below 0",
   words: { ...ACCOUNT, "<amount>": "USD with at most nine decimals; 0 for none" },
-  examples: [["tollgate accounts credit-limit Acme 100", "its calls can use 100 USD more than it has"]],
+  examples: { "tollgate accounts credit-limit Acme 100": "its calls can use 100 USD more than it has" },
   run: ({ account, amount }, context) => change(context, account, { credit_limit: amount }),
 })
 
 const lowBalance = adminCommand({
   summary: "Set the balance below which there is an event",
   words: { ...ACCOUNT, "<amount>": "USD with at most nine decimals; none for no event" },
-  examples: [
-    [
-      "tollgate accounts low-balance Acme 5",
+  examples: {
+    "tollgate accounts low-balance Acme 5":
       "sends tollgate.balance.low once, until the balance is 5 USD again",
-    ],
-  ],
+  },
   run: ({ account, amount }, context) =>
     change(context, account, { low_balance: amount === "none" ? null : amount }),
 })
@@ -302,7 +292,7 @@ const manageKeys = adminCommand({
   summary: "Let the holders of an account's keys make, rotate and revoke keys, or not",
   details: "A key that a holder makes has no more rights than the one that makes it.",
   words: { ...ACCOUNT, "<answer>": "yes or no" },
-  examples: [["tollgate accounts manage-keys Acme yes", "its customers use the page /account, or /v1/keys"]],
+  examples: { "tollgate accounts manage-keys Acme yes": "its customers use the page /account, or /v1/keys" },
   run({ account, answer }, context) {
     if (answer !== "yes" && answer !== "no") throw new UsageError("<answer> is yes or no")
     return change(context, account, { may_manage_keys: answer === "yes" })

@@ -25,7 +25,7 @@ const loggedColumn = columnsOf(BudgetLogBody)
 const list = listCommand({
   summary: "List an account's budgets, newest first",
   words: ACCOUNT,
-  examples: [["tollgate budget list Acme", "what each has spent, holds and has left"]],
+  examples: { "tollgate budget list Acme": "what each has spent, holds and has left" },
   entry: BudgetBody,
   columns: [
     column("id"),
@@ -50,7 +50,7 @@ const log = listCommand({
   details:
     "Its changes, with who made them and why, and the thresholds that it reached; also of a deleted budget.",
   words: BUDGET,
-  examples: [[`tollgate budget log ${EXAMPLE}`, "who raised it, when and why"]],
+  examples: { [`tollgate budget log ${EXAMPLE}`]: "who raised it, when and why" },
   entry: BudgetLogBody,
   columns: [
     loggedColumn("time"),
@@ -85,13 +85,13 @@ const create = adminCommand({
     ...SETTINGS,
     ...REASON,
   },
-  examples: [
-    ["tollgate budget create Acme 5000/month --name Organisation", "of all calls of the account"],
-    ["tollgate budget create Acme 500/month --group acme/search --timezone Europe/Berlin", "of a team"],
-    ["tollgate budget create Acme 2000000/hour --unit tokens --mode alert", "counts, and refuses nothing"],
-    ["tollgate budget create Acme 100000/minute --unit tokens", "a rate limit, which refills evenly"],
-    ["tollgate budget create Acme 5/day --each-end-user", "of each end user by itself"],
-  ],
+  examples: {
+    "tollgate budget create Acme 5000/month --name Organisation": "of all calls of the account",
+    "tollgate budget create Acme 500/month --group acme/search --timezone Europe/Berlin": "of a team",
+    "tollgate budget create Acme 2000000/hour --unit tokens --mode alert": "counts, and refuses nothing",
+    "tollgate budget create Acme 100000/minute --unit tokens": "a rate limit, which refills evenly",
+    "tollgate budget create Acme 5/day --each-end-user": "of each end user by itself",
+  },
   async run({ account, limit, unit, timezone, reason, name, mode, thresholds, ...selectors }, context) {
     const { selector, selected, title } = selectedBy(selectors)
     const [amount, per, ...rest] = limit.split("/")
@@ -127,9 +127,9 @@ function selectedBy({
 const change = adminCommand({
   summary: "Change a budget's amount, name, mode or thresholds",
   words: { ...BUDGET, "--amount <AMOUNT>": "its amount, in its unit", ...SETTINGS, ...REASON },
-  examples: [
-    [`tollgate budget change ${EXAMPLE} --amount 750 --reason "Agreed with finance"`, "another amount"],
-  ],
+  examples: {
+    [`tollgate budget change ${EXAMPLE} --amount 750 --reason "Agreed with finance"`]: "another amount",
+  },
   async run({ budget, amount, reason, ...settings }, context) {
     const fields = { amount, ...fieldsOf(settings) }
     if (Object.values(fields).every((value) => value === undefined))
@@ -146,7 +146,7 @@ const raise = adminCommand({
     "--until <TIME>": "when the raise ends: 2026-12-31, an RFC 3339 time, or 48h (from now)",
     ...REASON,
   },
-  examples: [[`tollgate budget raise ${EXAMPLE} 900 --until 48h --reason Launch`, "for two days"]],
+  examples: { [`tollgate budget raise ${EXAMPLE} 900 --until 48h --reason Launch`]: "for two days" },
   async run({ budget, amount, until, reason }, context) {
     if (amount === "none") return patch(context, budget, { raise: null, reason })
     const time = until === undefined ? null : parseMoment(until, Date.now(), "ahead")
@@ -158,7 +158,7 @@ const raise = adminCommand({
 const reset = adminCommand({
   summary: "Begin the current period of a budget anew",
   words: { ...BUDGET, ...REASON },
-  examples: [[`tollgate budget reset ${EXAMPLE} --reason "Test calls"`, "earlier calls no longer count"]],
+  examples: { [`tollgate budget reset ${EXAMPLE} --reason "Test calls"`]: "earlier calls no longer count" },
   async run({ budget, reason }, context) {
     showBudget(
       context,
@@ -170,9 +170,9 @@ const reset = adminCommand({
 const remove = adminCommand({
   summary: "Delete a budget",
   words: BUDGET,
-  examples: [
-    [`tollgate budget delete ${EXAMPLE}`, "it no longer limits calls; the journal keeps its entries"],
-  ],
+  examples: {
+    [`tollgate budget delete ${EXAMPLE}`]: "it no longer limits calls; the journal keeps its entries",
+  },
   async run({ budget }, context) {
     const id = budgetId(budget)
     await context.client.delete(`/budgets/${id}`)

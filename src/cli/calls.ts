@@ -56,14 +56,12 @@ export const calls = listCommand({
     "--state <STATE>": ["only calls in this state", states],
     "--failure <NAME>": ["only calls with this failure", failures],
   },
-  examples: [
-    ["tollgate calls", "the latest 20"],
-    [
-      "tollgate calls --account Acme --failure client_left --from 24h",
+  examples: {
+    "tollgate calls": "the latest 20",
+    "tollgate calls --account Acme --failure client_left --from 24h":
       "calls whose client disconnected in the last day",
-    ],
-    ["tollgate calls --model demo-small --from 2026-11-01 --all --json", "one model since a day, as JSON"],
-  ],
+    "tollgate calls --model demo-small --from 2026-11-01 --all --json": "one model since a day, as JSON",
+  },
   entry: CallBody,
   columns: [
     column("started_at", { of: ({ started_at }) => briefMoment(started_at, Date.now()) }),
@@ -94,7 +92,7 @@ export function outcomeOf({ failure, ending, state }: CallBody): string {
 export const receipt = adminCommand({
   summary: "Show the receipt of a call: what it held, used and cost",
   words: { "<id>": "the id of the call: the x-request-id of its response" },
-  examples: [["tollgate receipt 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40", "tokens, prices, charge and outcome"]],
+  examples: { "tollgate receipt 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40": "tokens, prices, charge and outcome" },
   async run({ id: word }, context) {
     const id = idOf(word, "a call", "use the x-request-id of the response")
     const call = await context.client.get(`/calls/${id}`, CallBody)

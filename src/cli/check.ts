@@ -18,12 +18,12 @@ export const check = leaf({
       "also ask the running gateway for models whose calls of the last 7 days may be charged wrongly",
     "--json": "print the results as JSON",
   },
-  examples: [
-    ["tollgate check", "works before the start and while a gateway runs"],
-    ["tollgate check --call", "also one call for each model of each upstream: its path, key, name and usage"],
-    ["tollgate check --calls", "also models whose usage has unknown numbers, or costs more than the charge"],
-    ["tollgate check --config tollgate.yaml --json", "as JSON, for scripts"],
-  ],
+  examples: {
+    "tollgate check": "works before the start and while a gateway runs",
+    "tollgate check --call": "also one call for each model of each upstream: its path, key, name and usage",
+    "tollgate check --calls": "also models whose usage has unknown numbers, or costs more than the charge",
+    "tollgate check --config tollgate.yaml --json": "as JSON, for scripts",
+  },
   async run({ call, calls, json, ...given }, screen) {
     // Loaded on demand: the other commands start faster without the database driver.
     const { inspect } = await import("./inspection.ts")

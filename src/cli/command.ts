@@ -2,9 +2,6 @@ import { Argument, Command, type CommanderError, InvalidArgumentError, Option } 
 import { UsageError } from "./cli-error.ts"
 import type { Runtime } from "./screen.ts"
 
-/** A command line that works as it is, and what it does. */
-export type Example = readonly [line: string, summary: string]
-
 /** The purpose of a word; with its choices if only those are allowed. */
 type WordMeaning = string | readonly [description: string, choices: readonly string[]]
 
@@ -31,7 +28,8 @@ interface Definition<Of> {
   readonly summary: string
   /** More text for `--help`. */
   readonly details?: string
-  readonly examples: readonly [Example, ...Example[]]
+  /** Command lines that work as they are, and what each does. */
+  readonly examples: Readonly<Record<`tollgate ${string}`, string>>
   /** True if its words are passed unread to another program. */
   readonly passes_words?: boolean
   run(given: Of, runtime: Runtime, words: readonly string[]): Promise<void> | void
@@ -124,7 +122,7 @@ function addWords(command: Command, { summary, details, words, examples, passes_
     }
   }
   if (passes_words) command.argument("[words...]").passThroughOptions().allowUnknownOption()
-  const lines = examples.map(([line, does]) => `  ${line}\n      ${does}`)
+  const lines = Object.entries(examples).map(([line, does]) => `  ${line}\n      ${does}`)
   command.addHelpText("after", ({ command }) => {
     const title = command.createHelp().styleTitle("Examples:")
     return ["", title, ...lines].join("\n")

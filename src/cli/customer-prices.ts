@@ -15,7 +15,7 @@ const column = columnsOf(CustomerPriceBody)
 const list = listCommand({
   summary: "List an account's prices, newest first",
   words: ACCOUNT,
-  examples: [["tollgate customer-price list Acme", "with those that are over, and who set them"]],
+  examples: { "tollgate customer-price list Acme": "with those that are over, and who set them" },
   entry: CustomerPriceBody,
   columns: [
     column("id"),
@@ -44,13 +44,11 @@ const set = adminCommand({
     ...SPAN,
     ...REASON,
   },
-  examples: [
-    ["tollgate customer-price set Acme --multiplier 0.9", "on all models, from now on"],
-    [
-      "tollgate customer-price set Acme --model demo-small --prices input=0.2,output=1.6 --from 24h --until 72h --reason Contract",
+  examples: {
+    "tollgate customer-price set Acme --multiplier 0.9": "on all models, from now on",
+    "tollgate customer-price set Acme --model demo-small --prices input=0.2,output=1.6 --from 24h --until 72h --reason Contract":
       "prices of one model",
-    ],
-  ],
+  },
   async run({ account, model, multiplier, prices, from, until, reason }, context) {
     const fields = {
       model,
@@ -72,7 +70,7 @@ const end = adminCommand({
     "--at <TIME>": "when it ends (default: now)",
     ...REASON,
   },
-  examples: [[`tollgate customer-price end ${EXAMPLE} --reason "Contract cancelled"`, "from now on"]],
+  examples: { [`tollgate customer-price end ${EXAMPLE} --reason "Contract cancelled"`]: "from now on" },
   async run({ price, at, reason }, context) {
     const id = idOf(price, "a price", '"tollgate customer-price list ACCOUNT" lists the ids')
     const fields = { at: timeAhead("--at", at), reason }

@@ -26,12 +26,12 @@ export const events = adminCommand({
     "--limit <N>": `the maximum number of events to show (default: ${DEFAULT_LIMIT}, or all with --csv and --ndjson)`,
     "--follow": "continue with every new event",
   },
-  examples: [
-    ["tollgate events --from 1h", "events of the last hour"],
-    ["tollgate events --types tollgate.credit.added --json", "the first credits, as JSON"],
-    ["tollgate events --from 2026-11-01 --to 2026-12-01 --csv", "all events of a month"],
-    ["tollgate events --from 24h --follow | jq .data.charge", "what every call costs, from a day ago on"],
-  ],
+  examples: {
+    "tollgate events --from 1h": "events of the last hour",
+    "tollgate events --types tollgate.credit.added --json": "the first credits, as JSON",
+    "tollgate events --from 2026-11-01 --to 2026-12-01 --csv": "all events of a month",
+    "tollgate events --from 24h --follow | jq .data.charge": "what every call costs, from a day ago on",
+  },
   async run({ after, from, to, types, limit, follow = false }, context) {
     if (after !== undefined && from !== undefined)
       throw new UsageError("--after and --from cannot be combined")

@@ -28,12 +28,12 @@ export const statement = adminCommand({
     "<month>": "the month, such as 2026-11",
     "--html <FILE>": "write a page that can be printed to this file",
   },
-  examples: [
-    ["tollgate statement Acme 2026-11", "opening balance, credits, charges, closing balance"],
-    ["tollgate statement Acme 2026-11 --html statement.html", "a page to print or to send"],
-    ["tollgate statement Acme 2026-11 --csv", "its lines, which add up to the closing balance"],
-    ["tollgate statement Acme 2026-11 --json", "as JSON, for scripts"],
-  ],
+  examples: {
+    "tollgate statement Acme 2026-11": "opening balance, credits, charges, closing balance",
+    "tollgate statement Acme 2026-11 --html statement.html": "a page to print or to send",
+    "tollgate statement Acme 2026-11 --csv": "its lines, which add up to the closing balance",
+    "tollgate statement Acme 2026-11 --json": "as JSON, for scripts",
+  },
   async run({ account, month, html }, context) {
     const id = await accountId(context, account)
     const found = await context.client.get(
@@ -92,10 +92,10 @@ export const trialBalance = adminCommand({
   summary: "Show the sum of all balances at a time, with debits and credits",
   details: "The exit code is 1 if debits and credits are not equal.",
   words: { "--at <TIME>": "the time: 2026-12-01, an RFC 3339 time, or 24h (ago); default: now" },
-  examples: [
-    ["tollgate trial-balance", "now"],
-    ["tollgate trial-balance --at 2026-11-01", "at the end of October"],
-  ],
+  examples: {
+    "tollgate trial-balance": "now",
+    "tollgate trial-balance --at 2026-11-01": "at the end of October",
+  },
   async run({ at }, context) {
     const query = { at: at && timeOf("--at", at) }
     const found = await context.client.get("/trial-balance", TrialBalanceBody, query)

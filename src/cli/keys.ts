@@ -17,7 +17,7 @@ const column = columnsOf(KeyBody)
 const list = listCommand({
   summary: "List an account's keys, newest first",
   words: ACCOUNT,
-  examples: [["tollgate keys list Acme", "includes revoked and expired keys"]],
+  examples: { "tollgate keys list Acme": "includes revoked and expired keys" },
   entry: KeyBody,
   columns: [
     column("id"),
@@ -56,13 +56,11 @@ const FIELDS = {
 const create = adminCommand({
   summary: "Create a key and show it once",
   words: { ...ACCOUNT, ...FIELDS },
-  examples: [
-    ["tollgate keys create Acme", "for all models, until it is revoked"],
-    [
-      "tollgate keys create Acme --name ci --models demo-small --expires 30d --limit 5/day",
+  examples: {
+    "tollgate keys create Acme": "for all models, until it is revoked",
+    "tollgate keys create Acme --name ci --models demo-small --expires 30d --limit 5/day":
       "with restrictions",
-    ],
-  ],
+  },
   async run({ account, ...fields }, context) {
     const id = await accountId(context, account)
     showSecret(context, await context.client.post(`/accounts/${id}/keys`, fieldsOf(fields), CreatedKeyBody))
@@ -73,13 +71,11 @@ const change = adminCommand({
   summary: "Change a key's name, models, expiry, limit, group or tags",
   details: "Flags that are not given change nothing. The value none removes a setting.",
   words: { ...KEY, ...FIELDS },
-  examples: [
-    [`tollgate keys change ${EXAMPLE_KEY} --name production`, "another name"],
-    [
-      `tollgate keys change ${EXAMPLE_KEY} --models none --expires none`,
+  examples: {
+    [`tollgate keys change ${EXAMPLE_KEY} --name production`]: "another name",
+    [`tollgate keys change ${EXAMPLE_KEY} --models none --expires none`]:
       "allow all models, and remove the expiry",
-    ],
-  ],
+  },
   async run({ key, ...given }, context) {
     const fields = fieldsOf(given)
     if (Object.values(fields).every((value) => value === undefined))
@@ -93,13 +89,11 @@ const change = adminCommand({
 const limit = adminCommand({
   summary: "Set the spending limit of a key per day or month",
   words: { ...KEY, "<limit>": LIMIT_FORM },
-  examples: [
-    [
-      `tollgate keys limit ${EXAMPLE_KEY} 25/month`,
+  examples: {
+    [`tollgate keys limit ${EXAMPLE_KEY} 25/month`]:
       "calls above the limit get 402; days and months are in UTC",
-    ],
-    [`tollgate keys limit ${EXAMPLE_KEY} none`, "remove the limit"],
-  ],
+    [`tollgate keys limit ${EXAMPLE_KEY} none`]: "remove the limit",
+  },
   run: ({ key, limit }, context) =>
     changeKey(context, key, { spending_limit: orNull(limit, parseSpendingLimit) }),
 })
@@ -107,14 +101,14 @@ const limit = adminCommand({
 const suspend = adminCommand({
   summary: "Suspend a key: refuse its new calls",
   words: KEY,
-  examples: [[`tollgate keys suspend ${EXAMPLE_KEY}`, "calls in progress continue, new ones get 403"]],
+  examples: { [`tollgate keys suspend ${EXAMPLE_KEY}`]: "calls in progress continue, new ones get 403" },
   run: ({ key }, context) => changeKey(context, key, { suspended: true }),
 })
 
 const resume = adminCommand({
   summary: "Resume a suspended key",
   words: KEY,
-  examples: [[`tollgate keys resume ${EXAMPLE_KEY}`, "it works again"]],
+  examples: { [`tollgate keys resume ${EXAMPLE_KEY}`]: "it works again" },
   run: ({ key }, context) => changeKey(context, key, { suspended: false }),
 })
 
@@ -122,10 +116,10 @@ const rotate = adminCommand({
   summary: "Make a new secret for a key and show it once",
   details: "The id, the limits, the budgets and the usage of the key stay.",
   words: { ...KEY, "--keep-hours <N>": "how long the secret before also works: 0 to 168 (default: 24)" },
-  examples: [
-    [`tollgate keys rotate ${EXAMPLE_KEY}`, "both secrets work for a day"],
-    [`tollgate keys rotate ${EXAMPLE_KEY} --keep-hours 0`, "the one before ends immediately"],
-  ],
+  examples: {
+    [`tollgate keys rotate ${EXAMPLE_KEY}`]: "both secrets work for a day",
+    [`tollgate keys rotate ${EXAMPLE_KEY} --keep-hours 0`]: "the one before ends immediately",
+  },
   async run({ key, "keep-hours": hours }, context) {
     const body = hours === undefined ? {} : { keep_hours: Number(hours) }
     showSecret(context, await context.client.post(`/keys/${keyId(key)}/rotate`, body, CreatedKeyBody))
@@ -135,7 +129,7 @@ const rotate = adminCommand({
 const revoke = adminCommand({
   summary: "Revoke a key permanently",
   words: KEY,
-  examples: [[`tollgate keys revoke ${EXAMPLE_KEY}`, "every new request with it gets 401"]],
+  examples: { [`tollgate keys revoke ${EXAMPLE_KEY}`]: "every new request with it gets 401" },
   async run({ key }, context) {
     const id = keyId(key)
     await context.client.delete(`/keys/${id}`)

@@ -26,11 +26,11 @@ export const audit = adminCommand({
     "--full": "read the entries of sealed months too, instead of their seals",
     "--fast": "work all the time: for a ledger without calls",
   },
-  examples: [
-    ["tollgate audit", "one line if everything matches"],
-    ["tollgate audit --full --fast", "reads every entry, as fast as the database can"],
-    ["tollgate audit --json", "as JSON, for scripts"],
-  ],
+  examples: {
+    "tollgate audit": "one line if everything matches",
+    "tollgate audit --full --fast": "reads every entry, as fast as the database can",
+    "tollgate audit --json": "as JSON, for scripts",
+  },
   async run({ full = false, fast = false }, context) {
     const found = await followed(context, { full: String(full), share: fast ? "100" : "10" })
     context.show(found, () => auditText(found, context.screen))
@@ -92,10 +92,10 @@ export const audits = listCommand({
   details:
     "Records cannot be changed. With several shards, an audit has a record in each. An audit of the scope open counts sealed months by their seals; one of the scope all has read their entries too. The hash covers the entries before ENTRIES UNTIL.",
   words: {},
-  examples: [
-    ["tollgate audits", "the latest 20"],
-    ["tollgate audits --all --json", "all of them with their whole hashes, as JSON"],
-  ],
+  examples: {
+    "tollgate audits": "the latest 20",
+    "tollgate audits --all --json": "all of them with their whole hashes, as JSON",
+  },
   entry: AuditRecordBody,
   columns: [
     auditColumn("checked_at"),
@@ -117,10 +117,10 @@ export const sums = adminCommand({
   summary: "Check the sums that usage and statistics read against the journal",
   details: "Checks every closed day and replaces sums that differ. The exit code is 1 if any sum differed.",
   words: {},
-  examples: [
-    ["tollgate sums", "one line if nothing differs"],
-    ["tollgate sums --json", "as JSON, for scripts"],
-  ],
+  examples: {
+    "tollgate sums": "one line if nothing differs",
+    "tollgate sums --json": "as JSON, for scripts",
+  },
   async run(_given, context) {
     const total = { days: 0, sums: 0, differed: 0 }
     for await (const found of partsOf((day) =>
@@ -155,16 +155,14 @@ export const journal = adminCommand({
     "--shard <NAME>": "the shard of --dump and --drop, if there are several",
     "--archive-note <TEXT>": "where the dump is kept (default: the path of the file)",
   },
-  examples: [
-    ["tollgate journal", "the months, latest first"],
-    ["tollgate journal --verify", "reads every entry of every sealed month"],
-    [
-      'tollgate journal --dump 2024-10 --to 2024-10.gz --archive-note "s3://backups/2024-10.gz"',
+  examples: {
+    "tollgate journal": "the months, latest first",
+    "tollgate journal --verify": "reads every entry of every sealed month",
+    'tollgate journal --dump 2024-10 --to 2024-10.gz --archive-note "s3://backups/2024-10.gz"':
       "writes a file and compares it with the seal",
-    ],
-    ["tollgate journal --drop 2024-10", "frees the space of a month that was dumped"],
-    ["tollgate journal --json", "as JSON, for scripts"],
-  ],
+    "tollgate journal --drop 2024-10": "frees the space of a month that was dumped",
+    "tollgate journal --json": "as JSON, for scripts",
+  },
   async run({ verify, dump: dumped, to: file, drop: dropped, shard, "archive-note": note }, context) {
     const { data } = await context.client.get("/journal", MonthsBody)
     if ((dumped === undefined) !== (file === undefined))

@@ -19,7 +19,7 @@ const column = columnsOf(OperatorBody)
 const list = listCommand({
   summary: "List operators, newest first",
   words: {},
-  examples: [["tollgate operators", "with those that are revoked, and when each was last used"]],
+  examples: { "tollgate operators": "with those that are revoked, and when each was last used" },
   entry: OperatorBody,
   columns: [
     column("name"),
@@ -40,10 +40,10 @@ const create = adminCommand({
     "--role <ROLE>": ["what it may do; each role includes those before it (default: read)", roles],
     ...EXPIRES,
   },
-  examples: [
-    ["tollgate operators create Ann --role billing --expires 90d", "for a person"],
-    ["tollgate operators create prometheus", "for a program that only reads"],
-  ],
+  examples: {
+    "tollgate operators create Ann --role billing --expires 90d": "for a person",
+    "tollgate operators create prometheus": "for a program that only reads",
+  },
   async run({ name, role = "read", expires }, context) {
     await showToken(context, "/operators", { name, role, expires_at: timeAhead("--expires", expires) })
   },
@@ -53,7 +53,7 @@ const rotate = adminCommand({
   summary: "Make a new token for an operator and show it once",
   details: "The token before, and the console's sessions that it opened, end immediately.",
   words: { ...OPERATOR, ...EXPIRES },
-  examples: [["tollgate operators rotate Ann --expires 90d", "then give Ann the new token"]],
+  examples: { "tollgate operators rotate Ann --expires 90d": "then give Ann the new token" },
   async run({ operator, expires }, context) {
     const id = await operatorId(context, operator)
     await showToken(context, `/operators/${id}/rotate`, { expires_at: timeAhead("--expires", expires) })
@@ -63,7 +63,7 @@ const rotate = adminCommand({
 const revoke = adminCommand({
   summary: "Revoke the token of an operator",
   words: OPERATOR,
-  examples: [["tollgate operators revoke Ann", "from the next request on"]],
+  examples: { "tollgate operators revoke Ann": "from the next request on" },
   async run({ operator }, context) {
     await context.client.delete(`/operators/${await operatorId(context, operator)}`)
     context.show(null, () => `Revoked the token of ${operator}.`)
@@ -75,7 +75,7 @@ const endSessions = adminCommand({
   details:
     "It does not prevent the next sign-in: revoke the token, or take the role away at the provider first.",
   words: { "<name>": "the name in the log, such as Ann, configured or oidc:ann@example.com" },
-  examples: [["tollgate operators end-sessions oidc:ann@example.com", "from the next request on"]],
+  examples: { "tollgate operators end-sessions oidc:ann@example.com": "from the next request on" },
   async run({ name }, context) {
     const found = await context.client.post("/sessions/end", { actor: name }, EndedSessionsBody)
     const { ended } = found
@@ -114,10 +114,10 @@ export const log = listCommand({
     "--resource <ID>": "only changes of this account, key, budget, ...",
     "--since <TIME>": "only changes from this time on: 2026-11-21, an RFC 3339 time, or 24h (ago)",
   },
-  examples: [
-    ["tollgate log --since 24h", "the changes of the last day"],
-    ["tollgate log --actor Ann --all --json", "everything that Ann changed, with before and after"],
-  ],
+  examples: {
+    "tollgate log --since 24h": "the changes of the last day",
+    "tollgate log --actor Ann --all --json": "everything that Ann changed, with before and after",
+  },
   entry: ChangeBody,
   columns: [
     changed("at", { of: ({ at }) => briefMoment(at, Date.now()) }),

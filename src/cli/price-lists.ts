@@ -28,7 +28,7 @@ const assignmentColumn = columnsOf(AssignmentBody)
 const list = listCommand({
   summary: "List price lists, newest first",
   words: {},
-  examples: [["tollgate price-lists", "their names, and who changed them last"]],
+  examples: { "tollgate price-lists": "their names, and who changed them last" },
   entry: PriceListBody,
   columns: [
     column("id"),
@@ -46,7 +46,7 @@ const list = listCommand({
 const show = adminCommand({
   summary: "Show a price list, and how many accounts have it",
   words: LIST,
-  examples: [["tollgate price-lists show Partners", "its prices as they are now"]],
+  examples: { "tollgate price-lists show Partners": "its prices as they are now" },
   run: async ({ list: word }, context) =>
     showList(
       context,
@@ -57,10 +57,10 @@ const show = adminCommand({
 const create = adminCommand({
   summary: "Create a price list",
   words: { "<name>": "a name for the list", ...PRICES },
-  examples: [
-    ["tollgate price-lists create Partners --multiplier 0.9", "10 % off the configured prices of all models"],
-    ["tollgate price-lists create Resellers --file prices.json", "prices of some models"],
-  ],
+  examples: {
+    "tollgate price-lists create Partners --multiplier 0.9": "10 % off the configured prices of all models",
+    "tollgate price-lists create Resellers --file prices.json": "prices of some models",
+  },
   async run({ name, reason, id = nextId(), ...given }, context) {
     const body = { id, name, reason, prices: pricesIn(given) }
     const made = await withRetryHint(id, () => context.client.post("/price-lists", body, PriceListBody))
@@ -71,9 +71,9 @@ const create = adminCommand({
 const change = adminCommand({
   summary: "Replace the prices of a list, from now on, for all accounts that have it",
   words: { ...LIST, ...PRICES },
-  examples: [
-    ["tollgate price-lists change Partners --multiplier 0.85", "calls in progress keep their price"],
-  ],
+  examples: {
+    "tollgate price-lists change Partners --multiplier 0.85": "calls in progress keep their price",
+  },
   async run({ list: word, reason, id = nextId(), ...given }, context) {
     const path = `/price-lists/${await listId(context, word)}`
     const body = { id, reason, prices: pricesIn(given) }
@@ -98,13 +98,11 @@ const assign = adminCommand({
     ...REASON,
     ...RETRY_ID,
   },
-  examples: [
-    ["tollgate price-lists assign Partners Acme", "from now on"],
-    [
-      'tollgate price-lists assign Partners Acme --from 24h --until 72h --reason "Contract 118"',
+  examples: {
+    "tollgate price-lists assign Partners Acme": "from now on",
+    'tollgate price-lists assign Partners Acme --from 24h --until 72h --reason "Contract 118"':
       "for two days",
-    ],
-  ],
+  },
   async run({ list: word, account, from, until, reason, id = nextId() }, context) {
     const path = `/price-lists/${await listId(context, word)}/assignments`
     const body = {
@@ -121,7 +119,7 @@ const assign = adminCommand({
 const accounts = listCommand({
   summary: "List the accounts to which a price list is assigned, newest first",
   words: LIST,
-  examples: [["tollgate price-lists accounts Partners", "from when and until when"]],
+  examples: { "tollgate price-lists accounts Partners": "from when and until when" },
   entry: AssignmentBody,
   columns: [
     assignmentColumn("id"),
@@ -143,12 +141,10 @@ const end = adminCommand({
     "--at <TIME>": "when it ends (default: now)",
     ...REASON,
   },
-  examples: [
-    [
-      'tollgate price-lists end 019f8b1c-9999-7000-9d4e-1a6b8c0f7e32 --reason "Contract cancelled"',
+  examples: {
+    'tollgate price-lists end 019f8b1c-9999-7000-9d4e-1a6b8c0f7e32 --reason "Contract cancelled"':
       "from now on",
-    ],
-  ],
+  },
   async run({ assignment, at, reason }, context) {
     const id = idOf(assignment, "an assignment", '"tollgate price-lists accounts LIST" lists the ids')
     const fields = { at: timeAhead("--at", at), reason }

@@ -24,13 +24,11 @@ const diff = leaf({
     "--config <FILE>": START_WORDS["--config <FILE>"],
     "--json": "print the result as JSON",
   },
-  examples: [
-    ["tollgate prices diff model_prices_and_context_window.json", "every model of the configuration"],
-    [
-      "tollgate prices diff data.json --map fast=openai/gpt-5-mini --json",
+  examples: {
+    "tollgate prices diff model_prices_and_context_window.json": "every model of the configuration",
+    "tollgate prices diff data.json --map fast=openai/gpt-5-mini --json":
       "with the entry for the model fast; as JSON, for scripts",
-    ],
-  ],
+  },
   run({ file: path, map, json, ...given }, screen) {
     const env = { ...screen.env, ...variablesOf(given) }
     const config = configOf(sourcesWith(env))

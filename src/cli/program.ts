@@ -24,11 +24,11 @@ import { sinks } from "./sinks.ts"
 const completion: Leaf = leaf({
   summary: "Print a completion script for a shell",
   words: { "<shell>": ["for which shell", shells] },
-  examples: [
-    ["tollgate completion bash > tollgate.bash", "load it with: source tollgate.bash"],
-    ["tollgate completion zsh > _tollgate", "put it into a folder of $fpath"],
-    ["tollgate completion fish > tollgate.fish", "put it into ~/.config/fish/completions"],
-  ],
+  examples: {
+    "tollgate completion bash > tollgate.bash": "load it with: source tollgate.bash",
+    "tollgate completion zsh > _tollgate": "put it into a folder of $fpath",
+    "tollgate completion fish > tollgate.fish": "put it into ~/.config/fish/completions",
+  },
   run: ({ shell }, runtime) => runtime.print(completionScript(shell, programOf(runtime))),
 })
 

@@ -23,13 +23,11 @@ export const reconcile = adminCommand({
     "--keys <ID=NAME,…>": "also compare by key: our names for the ids of their keys",
     "--tolerance <PERCENT>": "how much may be unexplained or from elsewhere",
   },
-  examples: [
-    ["tollgate reconcile openai usage.json", "every hour of the export"],
-    [
-      "tollgate reconcile openai usage.json --upstream first --map gpt-5-mini-2025-08-07=fast --tolerance 1 --json",
+  examples: {
+    "tollgate reconcile openai usage.json": "every hour of the export",
+    "tollgate reconcile openai usage.json --upstream first --map gpt-5-mini-2025-08-07=fast --tolerance 1 --json":
       "another upstream and model; as JSON, for scripts",
-    ],
-  ],
+  },
   async run({ provider: word, file, upstream, map, keys, tolerance }, context) {
     const provider = providers.find((name) => name === word)
     if (provider === undefined) throw new UsageError(`the provider is one of ${providers.join(", ")}`)

@@ -19,10 +19,10 @@ export const refusals = adminCommand({
   details:
     "Default: the last 7 days. Whole hours are counted. LAST is the time when the last refusal was counted, up to a minute after it. Calls with an unknown key, or without one, have no account. Token counts, model lists, quotes and lookups are not counted.",
   words: { ...REFUSAL_WORDS, "--code <CODE>": ["only calls refused with this code", refusalCodes] },
-  examples: [
-    ["tollgate refusals --from 24h", "all refused calls of the last day"],
-    ["tollgate refusals --account Acme --code insufficient_balance", "one account and one code"],
-  ],
+  examples: {
+    "tollgate refusals --from 24h": "all refused calls of the last day",
+    "tollgate refusals --account Acme --code insufficient_balance": "one account and one code",
+  },
   async run(given, context) {
     const query = await callQuery(context, given)
     showSpan(context, await context.client.get("/refusals", RefusalsBody, query), {
@@ -51,10 +51,10 @@ export const attempts = adminCommand({
   details:
     "Counts the attempts that may have reached a provider but did not become the answer of their call. The provider may bill them. Default: the last 7 days. tollgate receipt shows the attempts of a call.",
   words: { ...ATTEMPT_WORDS, "--upstream <NAME>": "only attempts at this upstream" },
-  examples: [
-    ["tollgate attempts --from 24h", "all attempts of the last day"],
-    ["tollgate attempts --upstream first --from 2026-11-25 --to 2026-11-26", "one upstream and one day"],
-  ],
+  examples: {
+    "tollgate attempts --from 24h": "all attempts of the last day",
+    "tollgate attempts --upstream first --from 2026-11-25 --to 2026-11-26": "one upstream and one day",
+  },
   async run(given, context) {
     const query = await callQuery(context, given)
     showSpan(context, await context.client.get("/attempts", AttemptsBody, query), {
@@ -97,17 +97,15 @@ export const usage = adminCommand({
     "--by <GROUPING>": `what to group by: ${operatorGroupings.join(", ")} or tag:NAME; several are separated by commas`,
     ...CALL_WORDS,
   },
-  examples: [
-    ["tollgate usage", "the last 30 days, by day"],
-    ["tollgate usage --by model --from 2026-11-01 --to 2026-12-01", "one month, by model"],
-    ["tollgate usage --by model,day,key --from 7d", "a line for each model of each day and key"],
-    ["tollgate usage --by upstream,upstream_key", "by provider and its key"],
-    ["tollgate usage --account Acme --by tag:team", "one account by the values of a tag"],
-    [
-      "tollgate usage --account Acme --by key --from 7d --json",
+  examples: {
+    "tollgate usage": "the last 30 days, by day",
+    "tollgate usage --by model --from 2026-11-01 --to 2026-12-01": "one month, by model",
+    "tollgate usage --by model,day,key --from 7d": "a line for each model of each day and key",
+    "tollgate usage --by upstream,upstream_key": "by provider and its key",
+    "tollgate usage --account Acme --by tag:team": "one account by the values of a tag",
+    "tollgate usage --account Acme --by key --from 7d --json":
       "the last 7 days of one account by key, as JSON",
-    ],
-  ],
+  },
   async run(given, context) {
     const query = await callQuery(context, given)
     if (context.shows_rows) {
@@ -187,11 +185,11 @@ export const estimates = adminCommand({
     "--days <N>": `how many UTC days to include, up to ${MAX_DAYS} (default: ${DEFAULT_DAYS})`,
     "--model <NAME>": "only this model, by the name that clients use",
   },
-  examples: [
-    ["tollgate estimates", `the last ${DEFAULT_DAYS} days, every model`],
-    ["tollgate estimates --days 30 --model gpt-5-mini", "the last 30 days of one model"],
-    ["tollgate estimates --json", "as JSON, for scripts"],
-  ],
+  examples: {
+    "tollgate estimates": `the last ${DEFAULT_DAYS} days, every model`,
+    "tollgate estimates --days 30 --model gpt-5-mini": "the last 30 days of one model",
+    "tollgate estimates --json": "as JSON, for scripts",
+  },
   async run(given, context) {
     const report = await context.client.get("/estimates", EstimatesBody, given)
     const suggestions = report.data.flatMap(({ model, operation, suggestion }) =>

@@ -27,10 +27,10 @@ export const serve = leaf({
     ...START_WORDS,
     "--workers <N>": "number of processes that share the port (default: workers of the configuration)",
   },
-  examples: [
-    ["tollgate serve", "listens on 127.0.0.1:8080"],
-    ["tollgate serve --port 9000 --data-dir /tmp/tollgate-demo", "a second demo"],
-  ],
+  examples: {
+    "tollgate serve": "listens on 127.0.0.1:8080",
+    "tollgate serve --port 9000 --data-dir /tmp/tollgate-demo": "a second demo",
+  },
   run({ workers, ...given }, { env }) {
     const args = workers === undefined ? [] : ["--workers", workers]
     become("../main.ts", args, { ...env, ...variablesOf(given) })
@@ -60,10 +60,10 @@ export const bench = leaf({
     "All arguments are passed to the benchmark. Needs a checkout of the repository: the image does not contain it.",
   words: {},
   passes_words: true,
-  examples: [
-    ["tollgate bench -- --help", "what it measures, and its flags"],
-    ["tollgate bench --quick", "every scenario, in under two minutes"],
-  ],
+  examples: {
+    "tollgate bench -- --help": "what it measures, and its flags",
+    "tollgate bench --quick": "every scenario, in under two minutes",
+  },
   run(_given, { env }, words) {
     if (!isInstalled()) {
       throw new CliError(

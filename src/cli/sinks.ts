@@ -18,7 +18,7 @@ const list = adminCommand({
   is_list: true,
   summary: "List sinks, whether they take events, and how far they are behind",
   words: {},
-  examples: [["tollgate sinks", "LAG is the age of the oldest event that is not delivered"]],
+  examples: { "tollgate sinks": "LAG is the age of the oldest event that is not delivered" },
   async run(_, context) {
     const { data } = await context.client.get("/sinks", SinksBody)
     context.showTable(
@@ -52,17 +52,13 @@ const create = adminCommand({
     "--from <TIME>": "begin with the events of this time: 2026-11-21, an RFC 3339 time, or 24h (ago)",
     "--allow-private": "allow http, and addresses in private networks",
   },
-  examples: [
-    ["tollgate sinks create billing https://billing.example.com/tollgate", "every event from now on"],
-    [
-      "tollgate sinks create top-ups http://10.0.0.5/hook --allow-private --types tollgate.credit.added --from 24h",
+  examples: {
+    "tollgate sinks create billing https://billing.example.com/tollgate": "every event from now on",
+    "tollgate sinks create top-ups http://10.0.0.5/hook --allow-private --types tollgate.credit.added --from 24h":
       "credits since yesterday, to a private address",
-    ],
-    [
-      "tollgate sinks create stripe https://api.stripe.com --kind stripe --meter tollgate_nano_usd --token-file /run/secrets/stripe",
+    "tollgate sinks create stripe https://api.stripe.com --kind stripe --meter tollgate_nano_usd --token-file /run/secrets/stripe":
       "charges as meter events of Stripe",
-    ],
-  ],
+  },
   async run({ name, address: url, types, from, kind, meter, ...options }, context) {
     const { "allow-private": allow_private = false, "token-file": file } = options
     const body = {
@@ -83,7 +79,7 @@ const create = adminCommand({
 const pause = adminCommand({
   summary: "Pause a sink: it continues where it was",
   words: SINK,
-  examples: [["tollgate sinks pause billing", "no event is lost meanwhile"]],
+  examples: { "tollgate sinks pause billing": "no event is lost meanwhile" },
   async run({ sink }, context) {
     await change(context, sink, { paused: true })
   },
@@ -92,7 +88,7 @@ const pause = adminCommand({
 const resume = adminCommand({
   summary: "Resume a sink that was paused or stopped, or try a failing one now",
   words: SINK,
-  examples: [["tollgate sinks resume billing", "sends the next event immediately"]],
+  examples: { "tollgate sinks resume billing": "sends the next event immediately" },
   async run({ sink }, context) {
     const { kind, delivered_at } = await change(context, sink, { paused: false })
     if (kind === "stripe")
@@ -106,7 +102,7 @@ const rotate = adminCommand({
   summary: "Make a new secret for a webhook and show it once, or give another sink a new token",
   details: "For 24 hours, messages have two signatures: by the new secret and by the one before.",
   words: { ...SINK, "--token-file <FILE>": "a file with the vendor's new token" },
-  examples: [["tollgate sinks rotate billing", "then give the receiver the new secret"]],
+  examples: { "tollgate sinks rotate billing": "then give the receiver the new secret" },
   async run({ sink, "token-file": file }, context) {
     if (file !== undefined) {
       await change(context, sink, { token: tokenIn(file) })
@@ -120,7 +116,7 @@ const rotate = adminCommand({
 const replay = adminCommand({
   summary: "Send a sink every event since a time again",
   words: { ...SINK, "--from <TIME>": "the time: 2026-11-21, an RFC 3339 time, or 24h (ago)" },
-  examples: [["tollgate sinks replay billing --from 24h", "events have the ids that they had before"]],
+  examples: { "tollgate sinks replay billing --from 24h": "events have the ids that they had before" },
   async run({ sink, from }, context) {
     if (from === undefined) throw new UsageError("--from is required")
     const id = await sinkId(context, sink)
@@ -132,7 +128,7 @@ const replay = adminCommand({
 const remove = adminCommand({
   summary: "Delete a sink",
   words: SINK,
-  examples: [["tollgate sinks delete billing", "nothing more is sent to it"]],
+  examples: { "tollgate sinks delete billing": "nothing more is sent to it" },
   async run({ sink }, context) {
     const id = await sinkId(context, sink)
     await context.client.delete(`/sinks/${id}`)

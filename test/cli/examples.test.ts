@@ -83,7 +83,7 @@ function genaiPrices() {
  * of their own below, in serve.test.ts, finance.test.ts, events.test.ts and in test/http/moves.test.ts.
  */
 const ELSEWHERE = /^tollgate (?:serve|bench|completion|accounts move|trial-balance)\b|--follow/
-const all = leaves(root).flatMap(({ examples }) => examples.map(([line]) => line))
+const all = leaves(root).flatMap(({ examples }) => Object.keys(examples))
 
 const BUDGET = { name: "All calls", selector: "all", amount: "1", per: "day" }
 
