@@ -110,8 +110,7 @@ const credits = listCommand({
   columns: [
     creditColumn("id", { spare: 1 }),
     creditColumn("created_at", { of: ({ created_at }) => briefMoment(created_at, Date.now()) }),
-    creditColumn("amount"),
-    creditColumn("left"),
+    ...creditColumn.each("amount", "left"),
     creditColumn("kind", { spare: 3 }),
     creditColumn("priority", { spare: 4 }),
     creditColumn("expires_at", { spare: 2 }),
@@ -306,11 +305,9 @@ function showCredit(context: AdminContext, credited: CreditedBody): void {
   context.showCard(credited, () => [
     ["credit", credited.id],
     ["account", `${account.name} (${account.id})`],
-    creditLine("amount"),
-    creditLine("left"),
+    ...creditLine.each("amount", "left"),
     creditLine("expires_at", ...(credited.expires_at === null ? ["never"] : [])),
-    line("balance"),
-    line("available"),
+    ...line.each("balance", "available"),
   ])
 }
 
@@ -346,14 +343,10 @@ async function change(context: AdminContext, word: string, fields: object): Prom
 function showAccount(context: AdminContext, account: AccountBody): void {
   const line = linesOf(AccountBody, account)
   context.showCard(account, () => [
-    line("id"),
-    line("name"),
+    ...line.each("id", "name"),
     line("external_id", account.external_id ?? undefined),
     line("suspended", stateOf(account)),
-    line("balance"),
-    line("held"),
-    line("available"),
-    line("credit_limit"),
+    ...line.each("balance", "held", "available", "credit_limit"),
     line("low_balance", account.low_balance ?? undefined),
     line("price_multiplier"),
     line("may_manage_keys", account.may_manage_keys ? "yes" : "no"),

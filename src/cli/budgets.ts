@@ -203,8 +203,7 @@ function linesOf(budget: BudgetBody): CardLine[] {
   const { per, timezone, raise, thresholds, resets_at } = budget
   const line = fieldLines(BudgetBody, budget)
   return [
-    line("id"),
-    line("name"),
+    ...line.each("id", "name"),
     line("selector", printSelected(budget)),
     line("limit", `${amountOf(budget.limit, budget)} per ${per} (${timezone})`),
     line("raise", raise && `${amountOf(raise.amount, budget)} until ${moment(raise.until)}`),

@@ -112,8 +112,7 @@ function callLines(call: CallBody): CardLine[] {
   const optional = <Shown>(shown: Shown | null) => shown ?? undefined
   return [
     ["call", call.id],
-    line("account_id"),
-    line("key_id"),
+    ...line.each("account_id", "key_id"),
     line("model", `${call.model} by ${call.upstream}, ${call.operation}${call.stream ? ", streamed" : ""}`),
     line("session_id", session_id === null ? undefined : `${session_id}${agent}`),
     line("tags", Object.keys(call.tags).length === 0 ? undefined : tagsText(call.tags)),

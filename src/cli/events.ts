@@ -70,8 +70,7 @@ function showEvents(context: AdminContext, data: readonly FeedLine[], query: Que
       rows: data,
       columns: [
         column("time", { of: ({ time }) => briefMoment(time, Date.now()) }),
-        column("type"),
-        column("id"),
+        ...column.each("type", "id"),
         { title: "SUBJECT", of: ({ subject }) => subject, spare: 1 },
         { title: "KIND", of: kindOf, spare: 2 },
         { title: "AMOUNT", of: amountOf, as: "usd" },

@@ -58,15 +58,9 @@ function statementText(found: StatementBody, screen: Screen): string {
   const line = linesOf(StatementBody, found)
   const lines = card(
     [
-      line("account_id"),
-      line("account_name"),
+      ...line.each("account_id", "account_name"),
       line("month", found.is_final ? found.month : `${found.month}, until ${moment(found.to)}`),
-      line("opening"),
-      line("credited"),
-      line("charged"),
-      line("expired"),
-      line("voided"),
-      line("closing"),
+      ...line.each("opening", "credited", "charged", "expired", "voided", "closing"),
     ],
     screen,
   )

@@ -198,9 +198,7 @@ function keyLines(key: Omit<ShownKey, "key">): CardLine[] {
   const { labels, required_tags, client_tags } = key
   const line = linesOf(CommonKeyBody, key)
   return [
-    line("id"),
-    line("name"),
-    line("prefix"),
+    ...line.each("id", "name", "prefix"),
     line("suspended", stateOf(key)),
     line("models", modelsOf(key)),
     line("expires_at", key.expires_at === null ? "never" : moment(key.expires_at)),

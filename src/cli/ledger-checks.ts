@@ -69,8 +69,7 @@ function auditText({ checked_at, accounts, open_holds, violations }: AuditBody, 
     return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
   const columns = [
     ...(isSharded(violations) ? [violationColumn("shard")] : []),
-    violationColumn("account_id"),
-    violationColumn("kind"),
+    ...violationColumn.each("account_id", "kind"),
     violationColumn("id", { of: ({ id }) => id ?? "" }),
     violationColumn("recorded", {
       of: ({ recorded }) => (recorded === null ? "no account" : usd(recorded)),
@@ -177,10 +176,7 @@ export const journal = adminCommand({
     }
     const columns: readonly Column<CheckedMonth>[] = [
       ...(isSharded(data) ? [monthColumn("shard")] : []),
-      monthColumn("month"),
-      monthColumn("seal.sealed_at"),
-      monthColumn("seal.calls"),
-      monthColumn("seal.charge"),
+      ...monthColumn.each("month", "seal.sealed_at", "seal.calls", "seal.charge"),
       monthColumn("seal.hash", { spare: 1 }),
       { title: "", of: (one) => (one.seal === null ? "" : stateOf(one)) },
     ]

@@ -22,11 +22,7 @@ const list = listCommand({
   examples: { "tollgate operators": "with those that are revoked, and when each was last used" },
   entry: OperatorBody,
   columns: [
-    column("name"),
-    column("role"),
-    column("expires_at"),
-    column("last_used_at"),
-    column("revoked_at"),
+    ...column.each("name", "role", "expires_at", "last_used_at", "revoked_at"),
     column("id", { spare: 1 }),
   ],
   empty: "No operators yet. Create one: tollgate operators create NAME --role read",

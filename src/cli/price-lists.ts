@@ -31,8 +31,7 @@ const list = listCommand({
   examples: { "tollgate price-lists": "their names, and who changed them last" },
   entry: PriceListBody,
   columns: [
-    column("id"),
-    column("name"),
+    ...column.each("id", "name"),
     { title: "PRICES", of: ({ prices }) => prices.length, as: "count" },
     column("version", { spare: 1 }),
     column("changed_at"),
@@ -122,11 +121,7 @@ const accounts = listCommand({
   examples: { "tollgate price-lists accounts Partners": "from when and until when" },
   entry: AssignmentBody,
   columns: [
-    assignmentColumn("id"),
-    assignmentColumn("account_id"),
-    assignmentColumn("from"),
-    assignmentColumn("until"),
-    assignmentColumn("state"),
+    ...assignmentColumn.each("id", "account_id", "from", "until", "state"),
     assignmentColumn("set_by", { spare: 1 }),
     assignmentColumn("reason", { spare: 2 }),
   ],
@@ -177,13 +172,9 @@ function pricesIn({ multiplier, file }: Pick<Given<typeof PRICES>, "multiplier" 
 function showList(context: AdminContext, body: PriceListBody | AssignedPriceList): void {
   const line = linesOf(PriceListBody, body)
   context.showCard(body, () => [
-    line("id"),
-    line("name"),
-    line("version"),
+    ...line.each("id", "name", "version"),
     ...body.prices.map((price) => [price.model ?? "all models", priceOf(price)] as const),
-    line("set_by"),
-    line("reason"),
-    line("changed_at"),
+    ...line.each("set_by", "reason", "changed_at"),
     ...("assigned" in body ? [linesOf(AssignedPriceList, body)("assigned")] : []),
   ])
 }
@@ -191,12 +182,8 @@ function showList(context: AdminContext, body: PriceListBody | AssignedPriceList
 function showAssignment(context: AdminContext, body: AssignmentBody): void {
   const line = linesOf(AssignmentBody, body)
   context.showCard(body, () => [
-    line("id"),
-    line("account_id"),
-    line("from"),
+    ...line.each("id", "account_id", "from"),
     line("until", body.until === null ? "until it is ended" : moment(body.until)),
-    line("state"),
-    line("set_by"),
-    line("reason"),
+    ...line.each("state", "set_by", "reason"),
   ])
 }

@@ -1,7 +1,7 @@
 import type { Static, TObject, TProperties } from "@sinclair/typebox"
 import { groupDigits } from "../money.ts"
 import { type Paint, painter } from "../start/paint.ts"
-import { type FieldPath, fieldAt, valueAt } from "../wire/field.ts"
+import { eachOf, type FieldPath, fieldAt, valueAt } from "../wire/field.ts"
 import { moment, span } from "./moment.ts"
 
 export interface Screen {
@@ -70,10 +70,8 @@ export interface Column<Row> {
  * shown in another way.
  */
 export function columnsOf<P extends TProperties>(schema: TObject<P>) {
-  return (
-    path: FieldPath<P>,
-    shown: Partial<Column<Static<TObject<P>>>> = {},
-  ): Column<Static<TObject<P>>> => {
+  type Of = Column<Static<TObject<P>>>
+  return eachOf((path: FieldPath<P>, shown: Partial<Of> = {}): Of => {
     const { title, unit } = fieldAt(schema, path)
     return {
       title: title.toUpperCase(),
@@ -81,16 +79,16 @@ export function columnsOf<P extends TProperties>(schema: TObject<P>) {
       ...(shown.of === undefined && { as: unit }),
       ...shown,
     }
-  }
+  })
 }
 
 /** As `columnsOf`, for the lines of a card. A given value is shown in place of the record's; undefined leaves the line out. */
 export function linesOf<P extends TProperties>(schema: TObject<P>, record: Static<TObject<P>>) {
-  return (path: FieldPath<P>, ...values: readonly CellValue[]): CardLine => {
+  return eachOf((path: FieldPath<P>, ...values: readonly CellValue[]): CardLine => {
     const { title, unit } = fieldAt(schema, path)
     const name = title.toLowerCase()
     return values.length > 0 ? [name, values[0]] : [name, printable(valueAt(record, path)), unit]
-  }
+  })
 }
 
 function printable(value: unknown): CellValue {

@@ -29,8 +29,7 @@ const list = adminCommand({
           column("name"),
           column("kind", { spare: 4 }),
           column("url", { least: 12, spare: 1 }),
-          column("state"),
-          column("lag_seconds"),
+          ...column.each("state", "lag_seconds"),
           column("reason", { spare: 2 }),
           column("delivered_at", { spare: 3 }),
         ],
@@ -163,12 +162,7 @@ async function change(context: AdminContext, sink: string, changes: object): Pro
 function show(context: AdminContext, sink: SinkBody): void {
   const line = linesOf(SinkBody, sink)
   context.showCard(sink, () => [
-    line("name"),
-    line("kind"),
-    line("url"),
-    line("state"),
-    line("lag_seconds"),
-    line("reason"),
+    ...line.each("name", "kind", "url", "state", "lag_seconds", "reason"),
     ...sink.skipped.map(({ id, reason }): [string, string] => ["skipped", `${id}: ${reason}`]),
   ])
 }

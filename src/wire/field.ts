@@ -66,6 +66,11 @@ export function fieldAt<P extends TProperties>(schema: TObject<P>, path: FieldPa
   return { title: field.title ?? path, unit: unitOf(withoutNull(field)) }
 }
 
+/** A function of a field, with `each` for fields that are shown as their schema says. */
+export function eachOf<Path, Shown, Show>(show: Show & ((path: Path) => Shown)) {
+  return Object.assign(show, { each: (...paths: readonly Path[]) => paths.map((path) => show(path)) })
+}
+
 /** The part of a schema that `fieldAt` reads, for a page that shows records and does not validate them. */
 export function partForTitles({ title, type, format, anyOf, properties, [UNIT]: unit }: TSchema): object {
   const fields: readonly (readonly [string, TSchema])[] = Object.entries(properties ?? {})

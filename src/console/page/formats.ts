@@ -1,6 +1,6 @@
 import type { Static, TObject, TProperties } from "@sinclair/typebox"
 import type { AccountBody } from "../../wire/admin.ts"
-import { type FieldPath, fieldAt, type Unit, valueAt } from "../../wire/field.ts"
+import { eachOf, type FieldPath, fieldAt, type Unit, valueAt } from "../../wire/field.ts"
 import { showCount, showUsd } from "../amount.ts"
 import { addressOf, type PageQuery, shortId } from "../fragment.ts"
 import { showAgo, showBrief, showDuration, showMoment, showUtc } from "../times.ts"
@@ -67,8 +67,10 @@ export function shownValue<P extends TProperties>(
 
 /** A function that makes entries of a detail view. The schema says their titles, and their units unless a value is given. */
 export function entriesOf<P extends TProperties>(schema: TObject<P>, record: Static<TObject<P>>) {
-  return (path: FieldPath<P>, value: Child = shownValue(schema, record, path), note?: string): DetailEntry =>
-    note === undefined ? [fieldAt(schema, path).title, value] : [fieldAt(schema, path).title, value, note]
+  return eachOf(
+    (path: FieldPath<P>, value: Child = shownValue(schema, record, path), note?: string): DetailEntry =>
+      note === undefined ? [fieldAt(schema, path).title, value] : [fieldAt(schema, path).title, value, note],
+  )
 }
 
 /** The same for a list. */

@@ -1,5 +1,5 @@
 import type { Static, TObject, TProperties } from "@sinclair/typebox"
-import { type FieldPath, fieldAt } from "../../wire/field.ts"
+import { eachOf, type FieldPath, fieldAt } from "../../wire/field.ts"
 import { addressOf, type PageQuery } from "../fragment.ts"
 import type { ListBody } from "./admin-api.ts"
 import { button, type Child, el, replaceElement } from "./element.ts"
@@ -11,13 +11,12 @@ export type PageColumn<Row> = readonly [title: string, cell: (row: Row) => Child
 
 /** A function that makes columns of the fields of a schema, which says their titles, and their units unless `cell` is given. */
 export function columnsOf<P extends TProperties>(schema: TObject<P>) {
-  return (
-    path: FieldPath<P>,
-    cell: (record: Static<TObject<P>>) => Child = (record) => shownValue(schema, record, path, brief),
-  ): PageColumn<Static<TObject<P>>> => {
+  type Row = Static<TObject<P>>
+  const plain = (path: FieldPath<P>) => (row: Row) => shownValue(schema, row, path, brief)
+  return eachOf((path: FieldPath<P>, cell: (row: Row) => Child = plain(path)): PageColumn<Row> => {
     const { title, unit } = fieldAt(schema, path)
     return unit === "text" || unit === "time" ? [title, cell] : [title, cell, "right"]
-  }
+  })
 }
 
 /** Table rows by key. Unchanged rows keep their elements, so that polling does not cause flicker or move the focus. */

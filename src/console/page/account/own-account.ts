@@ -102,9 +102,7 @@ function calls(visit: Visit): ViewPart {
     title: "Calls",
     columns: [
       column("id", ({ id }) => callLink(id)),
-      column("held_at"),
-      column("model"),
-      column("operation"),
+      ...column.each("held_at", "model", "operation"),
       column("state", stateOf),
       column("charge", chargeOf),
       ["Tokens", tokensOf, "right"],

@@ -20,17 +20,12 @@ function receiptOf(call: Receipt): HTMLElement {
   return receiptView(
     { ...call, started_at: call.held_at },
     [
-      entry("held"),
-      entry("charge"),
-      entry("overage"),
+      ...entry.each("held", "charge", "overage"),
       call.refunded === "0" ? null : entry("refunded"),
       entry("basis", call.charge === null ? none() : basisWords(basis)),
     ],
     [
-      entry("model"),
-      entry("operation"),
-      entry("session_id"),
-      entry("end_user"),
+      ...entry.each("model", "operation", "session_id", "end_user"),
       ...Object.entries(tags).map(([name, value]) => entry("tags", `${name}=${value}`)),
       entry("ending", ending === null ? none() : endingWords(ending)),
       entry("failure", failure === null ? "none" : failureWords(failure)),

@@ -55,12 +55,7 @@ function statementOf(statement: StatementBody): HTMLElement {
     el("section.card", { "aria-label": "Summary" }, detail("facts", summary)),
     rows("Credits", statement.credits, [credit("kind"), credit("credits"), credit("amount")]),
     rows("Charges", statement.charges, [
-      charge("model"),
-      charge("calls"),
-      charge("prompt_tokens"),
-      charge("cached_tokens"),
-      charge("completion_tokens"),
-      charge("charge"),
+      ...charge.each("model", "calls", "prompt_tokens", "cached_tokens", "completion_tokens", "charge"),
     ]),
   )
 }

@@ -91,11 +91,7 @@ function rowsOf({ data, left_out }: UsageReport, title: string): HTMLElement {
     label: "Usage",
     columns: [
       [title, ({ group, name }) => (group === "" ? el("span.quiet", "none") : named(name ?? group))],
-      column("calls"),
-      column("prompt_tokens"),
-      column("cached_tokens"),
-      column("completion_tokens"),
-      column("charge"),
+      ...column.each("calls", "prompt_tokens", "cached_tokens", "completion_tokens", "charge"),
     ],
     empty: "",
   })

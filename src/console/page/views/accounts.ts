@@ -34,9 +34,7 @@ export function accounts(visit: Visit): HTMLElement {
     label: "Accounts",
     columns: [
       column("name", ({ id, name }) => el("a", { href: addressOf("accounts", id) }, named(name))),
-      column("available"),
-      column("balance"),
-      column("held"),
+      ...column.each("available", "balance", "held"),
       ["Spent in 24 h", ({ id }) => sparkPlace(id)],
       column("suspended", ({ suspended }) => accountChip(suspended)),
       column("created_at", ({ created_at }) => ago(created_at)),

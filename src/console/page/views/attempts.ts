@@ -11,8 +11,7 @@ export function attempts(visit: Visit): ViewPart {
     title: "Attempts that did not answer, last 7 days",
     label: "Attempts that did not answer",
     columns: [
-      column("upstream"),
-      column("upstream_key"),
+      ...column.each("upstream", "upstream_key"),
       column("model", ({ model }) => modelLink(model)),
       column("failure", ({ status, failure }) => failure ?? String(status)),
       column("attempts"),

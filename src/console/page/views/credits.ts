@@ -16,13 +16,7 @@ export function credits(visit: Visit, account_id: string, done: () => void): Vie
   return list(visit, {
     title: "Credits",
     columns: [
-      column("created_at"),
-      column("amount"),
-      column("left"),
-      column("kind"),
-      column("priority"),
-      column("effective_at"),
-      column("expires_at"),
+      ...column.each("created_at", "amount", "left", "kind", "priority", "effective_at", "expires_at"),
       column("source_ref"),
       column("call_id", ({ call_id }) => (call_id === null ? none() : callLink(call_id))),
       column("reason"),

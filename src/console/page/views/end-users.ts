@@ -20,8 +20,7 @@ export function endUsers(visit: Visit, account_id: string): ViewPart {
     key: ({ group }: EndUserRow) => group,
     columns: [
       ["End user", nameLink],
-      column("calls"),
-      column("charge"),
+      ...column.each("calls", "charge"),
       ["Actions", (user) => forgetting(user, account_id, reload), "right"],
     ],
     empty: "No calls of the last 30 days name an end user.",

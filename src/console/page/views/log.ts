@@ -27,9 +27,7 @@ export function log(visit: Visit): HTMLElement {
     label: "Log",
     columns: [
       column("at", ({ at }) => moment(at)),
-      column("actor"),
-      column("role"),
-      column("address"),
+      ...column.each("actor", "role", "address"),
       column(
         "route",
         ({ method, route }) => `${method} ${route.replace("/admin/", "").replaceAll("/:id", "")}`,

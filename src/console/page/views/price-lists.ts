@@ -26,10 +26,7 @@ export function priceLists(visit: Visit): HTMLElement {
     columns: [
       column("name", ({ id, name }) => el("a", { href: addressOf("prices", id) }, named(name))),
       ["Prices", ({ prices }) => prices.map(priceLine).join("; ")],
-      column("version"),
-      column("set_by"),
-      column("reason"),
-      column("changed_at"),
+      ...column.each("version", "set_by", "reason", "changed_at"),
     ],
     empty: "No price lists yet. Accounts have the configured prices.",
     load: (signal) => ask<ListBody<PriceListBody>>("/price-lists?limit=1000", signal),
@@ -74,8 +71,7 @@ export function priceList(visit: Visit, id: string): HTMLElement {
       column("account_id", ({ account_id }) =>
         el("a", { href: addressOf("accounts", account_id) }, account_id),
       ),
-      column("from"),
-      column("until"),
+      ...column.each("from", "until"),
       column("state", ({ state }) => chip(state)),
       column("set_by"),
       ["Actions", (one) => ending(one, reload), "right"],

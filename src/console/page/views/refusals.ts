@@ -15,8 +15,7 @@ export function refusals(visit: Visit, account: string): ViewPart {
     columns: [
       column("account_name", accountLink),
       column("key_name", ({ key, key_name }) => named(key_name ?? key ?? "–")),
-      column("code"),
-      column("requests"),
+      ...column.each("code", "requests"),
       column("last_at", ({ last_at }) => ago(last_at)),
     ],
     empty: "No refused calls in the last 7 days.",

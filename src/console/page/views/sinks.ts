@@ -23,12 +23,9 @@ export function sinks(visit: Visit): HTMLElement {
   const all = list(visit, {
     label: "Sinks",
     columns: [
-      column("name"),
-      column("kind"),
-      column("url"),
+      ...column.each("name", "kind", "url"),
       column("state", ({ state }) => chip(state, MEANINGS[state] ?? state)),
-      column("lag_seconds"),
-      column("reason"),
+      ...column.each("lag_seconds", "reason"),
       column("skipped", ({ skipped }) => String(skipped.length || "")),
       column("retry_at"),
       column("delivered_at", ({ delivered_at }) => ago(delivered_at)),

@@ -26,8 +26,7 @@ export function upstreams(visit: Visit): HTMLElement {
     label: "Upstreams",
     key: ({ name, worker }: UpstreamBody) => `${worker} ${name}`,
     columns: [
-      column("name"),
-      column("family"),
+      ...column.each("name", "family"),
       column("worker", ({ worker }) => (worker === null ? "this gateway" : `worker ${worker}`)),
       column("state", ({ state }) => chip(state, MEANINGS[state] ?? state)),
       column("failures"),

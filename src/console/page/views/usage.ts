@@ -32,12 +32,7 @@ export function usage(visit: Visit): HTMLElement {
     key: ({ group, groups }: SummedRow) => JSON.stringify(groups ?? group),
     columns: [
       ...by.split(",").map(dimension),
-      column("calls"),
-      column("prompt_tokens"),
-      column("cached_tokens"),
-      column("completion_tokens"),
-      column("charge"),
-      column("cost"),
+      ...column.each("calls", "prompt_tokens", "cached_tokens", "completion_tokens", "charge", "cost"),
       column("profit"),
     ],
     empty: "No calls ended in this time.",
