@@ -3,10 +3,9 @@ import { ledgerTime } from "../../id.ts"
 import { AccountBody, AccountChange, BalanceBody, NewAccount as NewAccountBody } from "../../wire/admin.ts"
 import { AccountsQuery, BalanceQuery, checkPast, pageOf } from "../../wire/admin-query.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
-import { pathId } from "../../wire/parameter.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { accountBody, pageBody } from "../record-bodies.ts"
-import { accountExample, NO_ACCOUNT, ofAccounts } from "../reference/examples.ts"
+import { accountExample, NO_ACCOUNT, ofAccounts, ofOne } from "../reference/examples.ts"
 import { answer, found, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -127,15 +126,13 @@ const listing = ofAccounts({
     "Lists all accounts, newest first or in the order `sort`, those that `search` finds, or the one with `external_id`. An account whose balance changes between two pages can be missed or come twice when the list is ordered by it.",
 })
 
-const reading = ofAccounts({
-  params: pathId("The account's id."),
+const reading = ofOne("account", {
   response: { 200: answer("The account.", AccountBody, { account: accountExample }) },
 
   operationId: "getAccount",
   summary: "Get an account",
   description:
     "`available` is what new calls can hold: the balance plus the credit limit, minus what open calls hold.",
-  errors: [NO_ACCOUNT],
 })
 
 const balanceExample: BalanceBody = {
@@ -146,8 +143,7 @@ const balanceExample: BalanceBody = {
   available: "12.48",
 }
 
-const readingBalance = ofAccounts({
-  params: pathId("The account's id."),
+const readingBalance = ofOne("account", {
   query: BalanceQuery,
   response: {
     200: answer(
@@ -162,11 +158,9 @@ const readingBalance = ofAccounts({
   description:
     "Computes the balance at a time in the past: the current balance without the entries made since. It reads the sums of the hours and days since then, and the entries of hours without sums. Before the first credit the balance is 0.",
   invalid: "at",
-  errors: [NO_ACCOUNT],
 })
 
-const changing = ofAccounts({
-  params: pathId("The account's id."),
+const changing = ofOne("account", {
   body: shown(AccountChange, {
     suspend: { suspended: true },
     resume: { suspended: false },
@@ -187,5 +181,4 @@ const changing = ofAccounts({
   description:
     "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
   invalid: "suspended",
-  errors: [NO_ACCOUNT],
 })

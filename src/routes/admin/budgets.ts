@@ -10,10 +10,9 @@ import { BudgetBody, BudgetChangeBody, BudgetReset, checkUntil, NewBudget } from
 import { BudgetLogBody } from "../../wire/events.ts"
 import { EXPECTED, invalidField, invalidRequest, takenId } from "../../wire/fault.ts"
 import { isTagName, isTagValue } from "../../wire/labels.ts"
-import { pathId } from "../../wire/parameter.ts"
 import { budgetLogBody } from "../event-body.ts"
 import { budgetBody, pageBody } from "../record-bodies.ts"
-import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofAccounts } from "../reference/examples.ts"
+import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOne } from "../reference/examples.ts"
 import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
@@ -232,8 +231,7 @@ const created: BudgetLogBody = {
     made_at: budgetExample.created_at,
   },
 }
-const creating = ofAccounts({
-  params: pathId("The account's id."),
+const creating = ofOne("account", {
   body: shown(NewBudget, requests),
   response: {
     200: answer("A budget with this id already exists. Nothing was changed.", BudgetBody, {
@@ -247,22 +245,18 @@ const creating = ofAccounts({
   description:
     "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. A budget of each end user, or of each value of a tag, gives each the amount by itself. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` and a `minute` count from its creation. A budget per `minute` is a rate limit of tokens or requests: a call that does not fit now gets a 429 `rate_limited`. It is always `hard` and has no thresholds. Selector, unit, period and time zone cannot be changed later.",
   invalid: "amount",
-  errors: [NO_ACCOUNT],
 })
 
-const listing = ofAccounts({
-  params: pathId("The account's id."),
+const listing = ofOne("account", {
   query: PageQuery,
   response: { 200: page("budgets", BudgetBody, budgetExample) },
 
   operationId: "listBudgets",
   summary: "List an account's budgets",
   description: "Lists budgets, newest first, with what their current period has spent, holds and has left.",
-  errors: [NO_ACCOUNT],
 })
 
-const logging = ofAccounts({
-  params: pathId("The budget's id."),
+const logging = ofOne("budget", {
   query: BudgetLogQuery,
   response: { 200: page("entries", BudgetLogBody, created) },
 
@@ -271,11 +265,9 @@ const logging = ofAccounts({
   description:
     "Lists its changes, raises, resets and deletion with who made them and why, and the thresholds that its spending reached, newest first. Each entry has the id and the data of its [event](events.md). The entries of a deleted budget stay.",
   invalid: "after",
-  errors: [NO_BUDGET],
 })
 
-const changing = ofAccounts({
-  params: pathId("The budget's id."),
+const changing = ofOne("budget", {
   body: shown(BudgetChangeBody, {
     amount: { amount: "750", reason: "Agreed with finance" },
     raise: { raise: { amount: "900", until: "2099-01-01T00:00:00Z" }, reason: "Launch" },
@@ -299,11 +291,9 @@ const changing = ofAccounts({
   description:
     "Fields that you leave out stay unchanged. `raise` sets another amount until a time, and null ends it. The change applies to every call that is held after this response, and is recorded in the journal.",
   invalid: "amount",
-  errors: [NO_BUDGET],
 })
 
-const resetting = ofAccounts({
-  params: pathId("The budget's id."),
+const resetting = ofOne("budget", {
   body: shown(BudgetReset, { reset: { reason: "Test calls" } }),
   response: { 200: answer("The budget.", BudgetBody, { reset: unused }) },
 
@@ -312,15 +302,12 @@ const resetting = ofAccounts({
   description:
     "Begins the current period anew: calls that were made before no longer count, also those that are open. Their charges stay. The next period begins when it would have.",
   invalid: "reason",
-  errors: [NO_BUDGET],
 })
 
-const deleting = ofAccounts({
-  params: pathId("The budget's id."),
+const deleting = ofOne("budget", {
   response: { 204: answer("The budget is deleted.", Type.Void()) },
 
   operationId: "deleteBudget",
   summary: "Delete a budget",
   description: "It no longer limits or counts calls. The journal keeps its entries.",
-  errors: [NO_BUDGET],
 })

@@ -5,9 +5,8 @@ import type { CreditResult, CreditStanding } from "../../ledger/accounts/credits
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CreditedBody, checkGrant, GrantBody, NewCredit, VoidedCredit } from "../../wire/credit-bodies.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
-import { pathId } from "../../wire/parameter.ts"
 import { accountBody, grantBody, pageBody } from "../record-bodies.ts"
-import { accountExample, creditExample, NO_ACCOUNT, NO_CREDIT, ofAccounts } from "../reference/examples.ts"
+import { accountExample, creditExample, NO_ACCOUNT, NO_CREDIT, ofOne } from "../reference/examples.ts"
 import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { archivedCall } from "./calls.ts"
 import type { Operators } from "./operators.ts"
@@ -105,8 +104,7 @@ const examples = {
   },
 }
 
-const crediting = ofAccounts({
-  params: pathId("The account's id."),
+const crediting = ofOne("account", {
   body: shown(NewCredit, {
     credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
     correction: { amount: "-2.50", reason: "Credited twice by mistake" },
@@ -122,22 +120,18 @@ const crediting = ofAccounts({
   description:
     "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. A credit can expire (`expires_at`), begin later (`effective_at`), and be spent before or after others (`priority`). With a `source_ref`, such as the id of a payment, a repeated webhook credits once. With a `call_id`, it refunds that call. If the database does not respond (503), the error has the `id` to retry with.",
   invalid: "amount",
-  errors: [NO_ACCOUNT],
 })
 
-const listing = ofAccounts({
-  params: pathId("The account's id."),
+const listing = ofOne("account", {
   query: PageQuery,
   response: { 200: page("credits", GrantBody, creditExample) },
 
   operationId: "listCredits",
   summary: "List an account's credits",
   description: "Lists credits and corrections, newest first, with what is left of each.",
-  errors: [NO_ACCOUNT],
 })
 
-const voiding = ofAccounts({
-  params: pathId("The credit's id."),
+const voiding = ofOne("credit", {
   body: shown(VoidedCredit, { void: { reason: "Granted to the wrong account" } }),
   response: {
     200: answer("What was left of the credit was taken back.", CreditedBody, {
@@ -155,5 +149,4 @@ const voiding = ofAccounts({
   description:
     "Takes back what is left of a credit. Money that open calls hold can still be spent by them; the rest of it is taken back when they end. A repeat changes nothing.",
   invalid: "reason",
-  errors: [NO_CREDIT],
 })

@@ -8,9 +8,8 @@ import { EXPIRY } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CustomerPriceBody, CustomerPriceEnd, NewCustomerPrice } from "../../wire/customer-prices.ts"
 import { invalidField, invalidRequest, takenId } from "../../wire/fault.ts"
-import { pathId } from "../../wire/parameter.ts"
 import { customerPriceBody, pageBody } from "../record-bodies.ts"
-import { customerPriceExample, NO_ACCOUNT, NO_CUSTOMER_PRICE, ofAccounts } from "../reference/examples.ts"
+import { customerPriceExample, NO_ACCOUNT, NO_CUSTOMER_PRICE, ofOne } from "../reference/examples.ts"
 import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
@@ -134,8 +133,7 @@ const multiplied: CustomerPriceBody = {
   reason: null,
 }
 
-const setting = ofAccounts({
-  params: pathId("The account's id."),
+const setting = ofOne("account", {
   body: shown(NewCustomerPrice, {
     prices: {
       model: "gpt-5-mini",
@@ -158,11 +156,9 @@ const setting = ofAccounts({
   description:
     "Sets the price of the account for a model or for all models: a multiplier of the configured prices, or prices by kind. It holds for calls that are held from `from` on and before `until`, by the database's clock; it replaces the account's `price_multiplier`. A price of a model comes before one of all models, and of two for the same model the one that was set later. Calls in progress keep the price that they were held at. The change is an entry of the journal.",
   invalid: "price_multiplier",
-  errors: [NO_ACCOUNT],
 })
 
-const listing = ofAccounts({
-  params: pathId("The account's id."),
+const listing = ofOne("account", {
   query: PageQuery,
   response: { 200: page("prices", CustomerPriceBody, customerPriceExample, multiplied) },
 
@@ -170,7 +166,6 @@ const listing = ofAccounts({
   summary: "List a customer's prices",
   description:
     "Lists all prices of the account, newest first, also those that are over, with who set them and why.",
-  errors: [NO_ACCOUNT],
 })
 
 const ended = {
@@ -180,8 +175,7 @@ const ended = {
   made_at: "2026-12-01T00:00:00.000Z",
 }
 
-const ending = ofAccounts({
-  params: pathId("The price's id."),
+const ending = ofOne("price", {
   body: shown(CustomerPriceEnd, {
     now: { reason: "Contract cancelled" },
     later: { at: "2099-01-01T00:00:00Z", reason: "Contract cancelled" },
@@ -202,5 +196,4 @@ const ending = ofAccounts({
   description:
     "Ends a price from `at` on, which cannot be in the past. Calls that are held afterwards have the price that would have held without it. The end is an entry of the journal; the price itself stays there.",
   invalid: "at",
-  errors: [NO_CUSTOMER_PRICE],
 })

@@ -9,7 +9,7 @@ import { checkLabels } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { KEEP_HOURS, Rotation } from "../../wire/sinks.ts"
 import { createdKeyBody, keyBody, pageBody } from "../record-bodies.ts"
-import { keyExample, keyListed, NO_ACCOUNT, NO_KEY, ofAccounts } from "../reference/examples.ts"
+import { keyExample, keyListed, NO_ACCOUNT, NO_KEY, ofAccounts, ofOne } from "../reference/examples.ts"
 import { answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -135,8 +135,7 @@ const plain: CreatedKeyBody = {
   group: null,
 }
 
-const creating = ofAccounts({
-  params: pathId("The account's id."),
+const creating = ofOne("account", {
   body: shown(NewKey, {
     plain: {},
     limited: {
@@ -162,11 +161,9 @@ const creating = ofAccounts({
   description:
     "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
   invalid: "models",
-  errors: [NO_ACCOUNT],
 })
 
-const listing = ofAccounts({
-  params: pathId("The account's id."),
+const listing = ofOne("account", {
   query: PageQuery,
   response: { 200: page("keys", KeyBody, keyListed) },
 
@@ -174,11 +171,9 @@ const listing = ofAccounts({
   summary: "List an account's keys",
   description:
     "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
-  errors: [NO_ACCOUNT],
 })
 
-const changing = ofAccounts({
-  params: pathId("The key's id."),
+const changing = ofOne("key", {
   body: shown(KeyChange, {
     limit: { spending_limit: { amount: "25", per: "day" } },
     label: { labels: { team: "search" }, client_tags: "ignored" },
@@ -199,7 +194,6 @@ const changing = ofAccounts({
   description:
     "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
   invalid: "suspended",
-  errors: [NO_KEY],
 })
 
 const NO_WORKING_KEY = notFound("No key has this id, or it is revoked.")
@@ -216,13 +210,11 @@ const rotating = ofAccounts({
   errors: [NO_WORKING_KEY],
 })
 
-const revoking = ofAccounts({
-  params: pathId("The key's id."),
+const revoking = ofOne("key", {
   response: { 204: answer("The key is revoked.", Type.Void()) },
 
   operationId: "revokeKey",
   summary: "Revoke a key",
   description:
     "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",
-  errors: [NO_KEY],
 })

@@ -3,8 +3,7 @@ import type { MoveState } from "../../ledger/moves/moves.ts"
 import { printUsd } from "../../money.ts"
 import { invalidRequest } from "../../wire/fault.ts"
 import { MoveBody, NewMove } from "../../wire/moves.ts"
-import { pathId } from "../../wire/parameter.ts"
-import { accountExample, NO_ACCOUNT, ofAccounts } from "../reference/examples.ts"
+import { accountExample, NO_ACCOUNT, ofOne } from "../reference/examples.ts"
 import { answer, errorOf, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
@@ -54,8 +53,7 @@ function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
 
 const body: MoveBody = { account_id: accountExample.id, to: "b", step: "done", held: "0", violations: [] }
 
-const moving = ofAccounts({
-  params: pathId("The account's id."),
+const moving = ofOne("account", {
   body: shown(NewMove, { move: { to: "b" } }),
   response: {
     200: answer("How far the move is.", MoveBody, {
@@ -69,5 +67,4 @@ const moving = ofAccounts({
   description:
     "Begins or continues the move and waits up to 2 seconds for its end. Repeat the request until `step` is `done`; a move that was interrupted continues where it was. Until then the account's calls get a 503 with `Retry-After`, and its keys cannot be changed. The account's balance, keys, limits and Idempotency-Keys move; its past calls stay in the old shard and stay readable.",
   invalid: "to",
-  errors: [NO_ACCOUNT],
 })

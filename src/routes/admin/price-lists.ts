@@ -5,7 +5,6 @@ import { EXPIRY } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CustomerPriceEnd, type NewCustomerPrice } from "../../wire/customer-prices.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
-import { pathId } from "../../wire/parameter.ts"
 import {
   AssignedPriceList,
   AssignmentBody,
@@ -15,7 +14,7 @@ import {
   PriceListChange,
 } from "../../wire/price-lists.ts"
 import { assignmentBody, pageBody, priceListBody } from "../record-bodies.ts"
-import { accountExample, NO_ASSIGNMENT, NO_PRICE_LIST, ofAccounts } from "../reference/examples.ts"
+import { accountExample, NO_ASSIGNMENT, NO_PRICE_LIST, ofAccounts, ofOne } from "../reference/examples.ts"
 import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import { checkPrice, PRICE_ERRORS } from "./customer-prices.ts"
@@ -209,8 +208,7 @@ const listing = ofAccounts({
   description: "Lists all price lists as they are now, newest first.",
 })
 
-const reading = ofAccounts({
-  params: pathId("The price list's id."),
+const reading = ofOne("price list", {
   response: {
     200: answer("The price list.", AssignedPriceList, { list: { ...listExample, assigned: 0, pending: 0 } }),
   },
@@ -218,11 +216,9 @@ const reading = ofAccounts({
   operationId: "getPriceList",
   summary: "Read a price list",
   description: "Returns the list as it is now, and how many accounts have it.",
-  errors: [NO_PRICE_LIST],
 })
 
-const changing = ofAccounts({
-  params: pathId("The price list's id."),
+const changing = ofOne("price list", {
   body: shown(PriceListChange, {
     change: { prices: [{ price_multiplier: "0.85" }], reason: "Terms of 2027" },
   }),
@@ -233,11 +229,9 @@ const changing = ofAccounts({
   description:
     "Replaces the prices of the list, from now on, for all accounts that have it now or later. Each account changes in a transaction of its own; what is the same stays. If `pending` in the answer is not 0, or there is no answer, send the change again with the same `id`. Calls in progress keep the price that they were held at. Each change is an entry of the journal.",
   invalid: "prices",
-  errors: [NO_PRICE_LIST],
 })
 
-const assigning = ofAccounts({
-  params: pathId("The price list's id."),
+const assigning = ofOne("price list", {
   body: shown(NewAssignment, {
     assignment: {
       account_id: accountExample.id,
@@ -258,22 +252,18 @@ const assigning = ofAccounts({
   description:
     "Gives an account the prices of the list for calls that are held from `from` on and before `until`: a customer price for each price of the list. A customer price of the account itself comes before one of a list for the same model, and of two lists the one that was assigned later.",
   invalid: "from",
-  errors: [NO_PRICE_LIST],
 })
 
-const listingAssignments = ofAccounts({
-  params: pathId("The price list's id."),
+const listingAssignments = ofOne("price list", {
   query: PageQuery,
   response: { 200: page("assignments", AssignmentBody, assignmentExample) },
 
   operationId: "listAssignments",
   summary: "List the accounts of a price list",
   description: "Lists all assignments of the list, newest first, also those that are over.",
-  errors: [NO_PRICE_LIST],
 })
 
-const ending = ofAccounts({
-  params: pathId("The assignment's id."),
+const ending = ofOne("assignment", {
   body: shown(CustomerPriceEnd, { now: { reason: "Contract cancelled" } }),
   response: {
     200: answer("The assignment. Nothing was changed if it was over by then.", AssignmentBody, {
@@ -286,5 +276,4 @@ const ending = ofAccounts({
   description:
     "Ends all prices of the assignment from `at` on, which cannot be in the past. The end is an entry of the journal.",
   invalid: "at",
-  errors: [NO_ASSIGNMENT],
 })

@@ -5,6 +5,7 @@ import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../../wire/
 import type { BudgetBody, OwnBudget } from "../../wire/budget-bodies.ts"
 import type { GrantBody } from "../../wire/credit-bodies.ts"
 import type { CustomerPriceBody } from "../../wire/customer-prices.ts"
+import { pathId } from "../../wire/parameter.ts"
 import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
 import {
   described,
@@ -59,6 +60,21 @@ export const NO_PRICE_LIST = notFound("No price list has this id.")
 export const NO_ASSIGNMENT = notFound("No assignment of a price list has this id.")
 export const NO_CREDIT = notFound("No credit has this id.")
 export const NO_CALL = notFound("No call has this id.")
+
+const missing = {
+  account: NO_ACCOUNT,
+  key: NO_KEY,
+  budget: NO_BUDGET,
+  price: NO_CUSTOMER_PRICE,
+  "price list": NO_PRICE_LIST,
+  assignment: NO_ASSIGNMENT,
+  credit: NO_CREDIT,
+}
+
+/** A route with the id of a resource in its path, and the error if there is none. */
+export function ofOne<Route extends Untagged>(what: keyof typeof missing, route: Route) {
+  return ofAccounts({ params: pathId(`The ${what}'s id.`), ...route, errors: [missing[what]] })
+}
 
 export const accountExample: AccountBody = {
   id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",
