@@ -2,7 +2,6 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { activeKey } from "../admission/admit.ts"
 import { hashOf } from "../admission/key.ts"
-import { GatewayError } from "../errors.ts"
 import { MAX_OWN_KEYS, type OwnKeyResult } from "../ledger/accounts/own-keys.ts"
 import { LedgerBusy, type Standing } from "../ledger/entries.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
@@ -25,7 +24,7 @@ import type { Operators } from "./admin/operators.ts"
 import { inFormat } from "./list-formats.ts"
 import { createdKeyBody, keyBody, pageBody } from "./record-bodies.ts"
 import { keyExample, keyListed, ofHolders } from "./reference/examples.ts"
-import { answer, type ErrorExample, errorOf, notFound, page, shown } from "./reference/operation.ts"
+import { accepted, answer, type ErrorExample, notFound, page, shown } from "./reference/operation.ts"
 import { jsonBody } from "./request-body.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
@@ -52,7 +51,7 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     if (changing.has(account_id) || changing.size === MAX_WAITING) throw new LedgerBusy()
     changing.add(account_id)
     try {
-      return changed(await change())
+      return accepted(await change(), REFUSALS)
     } finally {
       changing.delete(account_id)
     }
@@ -113,47 +112,35 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     )
 }
 
-const words = {
-  not_allowed: "The operator does not let this account manage its keys. Ask the operator.",
-  limited:
+const NO_OWN_KEY = notFound("No key of your account that works has this id.")
+const notAllowed = (message: string) => ({ code: "key_change_not_allowed", message }) as const
+
+const REFUSALS = {
+  invalid_api_key: "invalid_api_key",
+  key_suspended: "key_suspended",
+  account_suspended: "account_suspended",
+  not_allowed: notAllowed("The operator does not let this account manage its keys. Ask the operator."),
+  limited: notAllowed(
     "This key has a spending limit or a budget of its own, so it can only rotate or revoke itself. Use another key of the account.",
-  more_rights:
+  ),
+  more_rights: notAllowed(
     "The other key may do what this one may not: other models, a later expiry, another group or other labels. Use another key of the account.",
-  last_key:
+  ),
+  last_key: notAllowed(
     "No other key of the account works. Rotate this one, with keep_hours 0, or make another one first.",
+  ),
+  no_key: NO_OWN_KEY,
+  conflict: () => takenId("key"),
+  rotating: stillRotating,
+  too_many: () =>
+    invalidRequest(
+      `The account has ${MAX_OWN_KEYS} keys that work or were made in the last day. Revoke some, wait, or ask the operator.`,
+    ),
 } as const
 
-/** The changed key. Throws if nothing was changed. */
-function changed(result: OwnKeyResult) {
-  switch (result.outcome) {
-    case "done":
-    case "known":
-      return result
-    case "not_allowed":
-    case "limited":
-    case "more_rights":
-    case "last_key":
-      throw new GatewayError("key_change_not_allowed", { message: words[result.outcome] })
-    case "no_key":
-      throw errorOf(NO_OWN_KEY)
-    case "conflict":
-      throw takenId("key")
-    case "rotating":
-      throw stillRotating()
-    case "too_many":
-      throw invalidRequest(
-        `The account has ${MAX_OWN_KEYS} keys that work or were made in the last day. Revoke some, wait, or ask the operator.`,
-      )
-    default:
-      throw new GatewayError(result.outcome)
-  }
-}
-
-const NO_OWN_KEY = notFound("No key of your account that works has this id.")
 const BUSY: ErrorExample = "overloaded"
-const NOT_ALLOWED: ErrorExample = { code: "key_change_not_allowed", message: words.not_allowed }
 
-const CHANGE_ERRORS = [NOT_ALLOWED, "key_suspended", "account_suspended", BUSY] as const
+const CHANGE_ERRORS = [REFUSALS.not_allowed, "key_suspended", "account_suspended", BUSY] as const
 
 const listing = ofHolders({
   query: PageQuery,

@@ -6,7 +6,7 @@ import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { accountBody, pageBody } from "../record-bodies.ts"
 import { accountExample, NO_ACCOUNT, ofAccounts, ofOne } from "../reference/examples.ts"
-import { answer, found, page, shown } from "../reference/operation.ts"
+import { accepted, answer, found, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 interface Multiplier {
@@ -36,12 +36,10 @@ export function accountRoutes({ ledger }: Operators) {
         const price_multiplier_bp = multiplierIn({ price_multiplier, margin })
         const credit_limit_nano = limitIn(credit_limit)
         const order = { ...account, price_multiplier_bp, credit_limit_nano, low_balance_nano }
-        const made = await ledger.createAccount(order)
-        if (made.outcome === "conflict") throw OTHER_ACCOUNT()
-        if (made.outcome === "none_open")
-          throw invalidRequest(
-            "No shard is open for new accounts. Set `open: true` for one of them in the configuration.",
-          )
+        const made = accepted(await ledger.createAccount(order), {
+          conflict: OTHER_ACCOUNT,
+          none_open: NONE_OPEN,
+        })
         return status(made.outcome === "created" ? 201 : 200, accountBody(made.account))
       },
       creating,
@@ -85,6 +83,9 @@ export function accountRoutes({ ledger }: Operators) {
 
 const OTHER_ACCOUNT = () =>
   invalidRequest("Another account already has this external id. Nothing was changed.", "external_id")
+
+const NONE_OPEN = () =>
+  invalidRequest("No shard is open for new accounts. Set `open: true` for one of them in the configuration.")
 
 const externalExample: AccountBody = { ...accountExample, external_id: "customer-118" }
 

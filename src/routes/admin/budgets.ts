@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { Elysia } from "elysia"
 import { parseId } from "../../id.ts"
-import { type BudgetResult, type BudgetUpdate, MAX_BUDGETS, MAX_EACH } from "../../ledger/accounts/budgets.ts"
+import { type BudgetUpdate, MAX_BUDGETS, MAX_EACH } from "../../ledger/accounts/budgets.ts"
 import { KeyGroup } from "../../wire/admin.ts"
 import { BudgetLogQuery, PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { type BudgetPeriod, type BudgetUnit, parseAmount } from "../../wire/budget.ts"
@@ -13,7 +13,7 @@ import { isTagName, isTagValue } from "../../wire/labels.ts"
 import { budgetLogBody } from "../event-body.ts"
 import { budgetBody, pageBody } from "../record-bodies.ts"
 import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOne } from "../reference/examples.ts"
-import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
+import { accepted, answer, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
@@ -31,7 +31,7 @@ export function budgetRoutes({ ledger }: Operators) {
         if (per === "minute" && unit === "usd")
           throw invalidField("unit", "tokens or requests for a budget per minute")
         checkMinute(per, mode, thresholds)
-        const made = madeBudget(
+        const made = accepted(
           await ledger.createBudget({
             ...rest,
             ...authorOf(request, body.reason),
@@ -44,6 +44,7 @@ export function budgetRoutes({ ledger }: Operators) {
             is_hard: mode === "hard",
             thresholds: inOrder(thresholds),
           }),
+          REFUSALS,
         )
         return status(made.outcome === "created" ? 201 : 200, budgetBody(made.budget))
       },
@@ -148,26 +149,18 @@ function amountIn(unit: BudgetUnit, text: string, field: string): bigint {
   )
 }
 
-function madeBudget(result: BudgetResult) {
-  switch (result.outcome) {
-    case "created":
-    case "known":
-      return result
-    case "no_account":
-      throw errorOf(NO_ACCOUNT)
-    case "no_key":
-      throw invalidField("selected", "the id of a key of this account")
-    case "too_many":
-      throw invalidRequest(
-        `This account has ${MAX_BUDGETS} budgets, the most that one can have. Nothing was changed.`,
-      )
-    case "too_many_of_each":
-      throw invalidRequest(
-        `This account has ${MAX_EACH} budgets of each end user or of each value of a tag, the most that one can have. Nothing was changed.`,
-      )
-    case "conflict":
-      throw takenId("budget")
-  }
+const REFUSALS = {
+  no_account: NO_ACCOUNT,
+  no_key: () => invalidField("selected", "the id of a key of this account"),
+  too_many: () =>
+    invalidRequest(
+      `This account has ${MAX_BUDGETS} budgets, the most that one can have. Nothing was changed.`,
+    ),
+  too_many_of_each: () =>
+    invalidRequest(
+      `This account has ${MAX_EACH} budgets of each end user or of each value of a tag, the most that one can have. Nothing was changed.`,
+    ),
+  conflict: () => takenId("budget"),
 }
 
 const unused: BudgetBody = { ...budgetExample, spent: "0", held: "0", left: "500" }

@@ -1,13 +1,13 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
 import type { Account } from "../../ledger/accounts/accounts.ts"
-import type { CreditResult, CreditStanding } from "../../ledger/accounts/credits.ts"
+import type { CreditStanding } from "../../ledger/accounts/credits.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CreditedBody, checkGrant, GrantBody, NewCredit, VoidedCredit } from "../../wire/credit-bodies.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { accountBody, grantBody, pageBody } from "../record-bodies.ts"
 import { accountExample, creditExample, NO_ACCOUNT, NO_CREDIT, ofOne } from "../reference/examples.ts"
-import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
+import { accepted, answer, found, page, shown } from "../reference/operation.ts"
 import { archivedCall } from "./calls.ts"
 import type { Operators } from "./operators.ts"
 
@@ -20,7 +20,12 @@ export function creditRoutes({ ledger }: Operators) {
         checkGrant(body)
         const { amount: amount_nano, reason = null, ...grant } = body
         const order = { ...grant, account_id: params.id, amount_nano, reason }
-        const result = made(await orArchived(ledger, order))
+        const result = accepted(await orArchived(ledger, order), REFUSALS)
+        if (result.outcome === "conflict")
+          throw invalidRequest(
+            `Another credit already has this ${result.field}. Nothing was changed. Use a new ${result.field} for a new credit.`,
+            result.field,
+          )
         return status(result.outcome === "credited" ? 201 : 200, creditedBody(result))
       },
       crediting,
@@ -35,11 +40,7 @@ export function creditRoutes({ ledger }: Operators) {
       "/credits/:id/void",
       async ({ params, body: { reason = null } }) => {
         const result = found(await ledger.voidCredit(params.id, reason), NO_CREDIT)
-        if (result.outcome === "no_grant")
-          throw invalidRequest(
-            "This credit has a negative amount, so there is nothing to take back. Add a credit instead.",
-          )
-        return creditedBody(result)
+        return creditedBody(accepted(result, { no_grant: NO_GRANT }))
       },
       voiding,
     )
@@ -54,35 +55,24 @@ async function orArchived(ledger: Operators["ledger"], order: Parameters<typeof 
   return result
 }
 
-function made(result: CreditResult) {
-  switch (result.outcome) {
-    case "credited":
-    case "known":
-      return result
-    case "no_account":
-      throw errorOf(NO_ACCOUNT)
-    case "conflict":
-      throw invalidRequest(
-        `Another credit already has this ${result.field}. Nothing was changed. Use a new ${result.field} for a new credit.`,
-        result.field,
-      )
-    case "no_call":
-      throw invalidField("call_id", "the id of a call of this account")
-    case "call_open":
-      throw invalidField("call_id", "a call that has ended")
-    case "over_charge":
-      throw invalidRequest(
-        "All refunds of a call together can be at most its charge. Nothing was changed. The call's receipt shows its charge and its refunds.",
-        "amount",
-      )
-    case "expired":
-      throw invalidField("expires_at", "an RFC 3339 time in the future")
-    case "out_of_range":
-      throw invalidRequest(
-        "This amount would take the balance out of the supported range. Nothing was changed.",
-        "amount",
-      )
-  }
+const NO_GRANT = () =>
+  invalidRequest("This credit has a negative amount, so there is nothing to take back. Add a credit instead.")
+
+const REFUSALS = {
+  no_account: NO_ACCOUNT,
+  no_call: () => invalidField("call_id", "the id of a call of this account"),
+  call_open: () => invalidField("call_id", "a call that has ended"),
+  over_charge: () =>
+    invalidRequest(
+      "All refunds of a call together can be at most its charge. Nothing was changed. The call's receipt shows its charge and its refunds.",
+      "amount",
+    ),
+  expired: () => invalidField("expires_at", "an RFC 3339 time in the future"),
+  out_of_range: () =>
+    invalidRequest(
+      "This amount would take the balance out of the supported range. Nothing was changed.",
+      "amount",
+    ),
 }
 
 function creditedBody({ credit, account }: { readonly credit: CreditStanding; readonly account: Account }) {

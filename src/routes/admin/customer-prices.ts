@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
 import { soldAt } from "../../admission/customer-prices.ts"
 import { haveOutput, type Model } from "../../config/config.ts"
-import { type CustomerPriceResult, MAX_CUSTOMER_PRICES } from "../../ledger/accounts/customer-prices.ts"
+import { MAX_CUSTOMER_PRICES } from "../../ledger/accounts/customer-prices.ts"
 import type { CustomerPriceTexts } from "../../ledger/entries.ts"
 import { isFree } from "../../money.ts"
 import { EXPIRY } from "../../wire/admin.ts"
@@ -10,7 +10,7 @@ import { CustomerPriceBody, CustomerPriceEnd, NewCustomerPrice } from "../../wir
 import { invalidField, invalidRequest, takenId } from "../../wire/fault.ts"
 import { customerPriceBody, pageBody } from "../record-bodies.ts"
 import { customerPriceExample, NO_ACCOUNT, NO_CUSTOMER_PRICE, ofOne } from "../reference/examples.ts"
-import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
+import { accepted, answer, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
@@ -22,7 +22,7 @@ export function customerPriceRoutes(operators: Operators) {
       "/accounts/:id/prices",
       async ({ params, body, request, status }) => {
         checkPrice(body, operators.models)
-        const made = priceSet(
+        const made = accepted(
           await ledger.setCustomerPrice({
             ...authorOf(request, body.reason),
             id: body.id,
@@ -33,6 +33,7 @@ export function customerPriceRoutes(operators: Operators) {
             from_at: body.from ?? null,
             until_at: body.until ?? null,
           }),
+          { ...PRICE_ERRORS, no_account: NO_ACCOUNT, conflict: () => takenId("price") },
         )
         return status(made.outcome === "created" ? 201 : 200, customerPriceBody(made.price))
       },
@@ -105,21 +106,6 @@ export const PRICE_ERRORS = {
     invalidRequest(
       `An account can have at most ${MAX_CUSTOMER_PRICES} prices that are not over. Nothing was changed.`,
     ),
-}
-
-function priceSet(result: CustomerPriceResult) {
-  switch (result.outcome) {
-    case "created":
-    case "known":
-      return result
-    case "no_account":
-      throw errorOf(NO_ACCOUNT)
-    case "past":
-    case "too_many":
-      throw PRICE_ERRORS[result.outcome]()
-    case "conflict":
-      throw takenId("price")
-  }
 }
 
 const multiplied: CustomerPriceBody = {

@@ -1,7 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { hashOf, makeKey, prefixOf } from "../../admission/key.ts"
-import type { KeyResult } from "../../ledger/accounts/keys.ts"
 import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, NewKey } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { invalidRequest, takenId } from "../../wire/fault.ts"
@@ -10,7 +9,7 @@ import { pathId } from "../../wire/parameter.ts"
 import { KEEP_HOURS, Rotation } from "../../wire/sinks.ts"
 import { createdKeyBody, keyBody, pageBody } from "../record-bodies.ts"
 import { keyExample, keyListed, NO_ACCOUNT, NO_KEY, ofAccounts, ofOne } from "../reference/examples.ts"
-import { answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
+import { accepted, answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
@@ -20,7 +19,10 @@ export function keyRoutes({ ledger }: Operators) {
       "/accounts/:id/keys",
       async ({ params, body, status }) => {
         const { secret, order } = newKeyOf(body)
-        const made = madeKey(await ledger.createKey({ ...order, account_id: params.id }))
+        const made = accepted(await ledger.createKey({ ...order, account_id: params.id }), {
+          no_account: NO_ACCOUNT,
+          conflict: () => takenId("key"),
+        })
         return made.outcome === "created"
           ? status(201, createdKeyBody(made.key, secret))
           : status(200, keyBody(made.key))
@@ -52,10 +54,8 @@ export function keyRoutes({ ledger }: Operators) {
       "/keys/:id/rotate",
       async ({ params: { id }, body: { keep_hours } }) => {
         const { secret, ...change } = newSecretOf(id, keep_hours)
-        const rotated = await ledger.rotateKey(change)
-        if (rotated.outcome !== "done")
-          throw rotated.outcome === "rotating" ? stillRotating() : errorOf(NO_WORKING_KEY)
-        return createdKeyBody(rotated.key, secret)
+        const refusals = { rotating: stillRotating, no_key: NO_WORKING_KEY }
+        return createdKeyBody(accepted(await ledger.rotateKey(change), refusals).key, secret)
       },
       rotating,
     )
@@ -101,18 +101,6 @@ export const stillRotating = () =>
     "The secret before the last rotation still works. Wait until previous_until, or rotate with keep_hours 0, which ends both secrets.",
     "keep_hours",
   )
-
-function madeKey(result: KeyResult) {
-  switch (result.outcome) {
-    case "created":
-    case "known":
-      return result
-    case "no_account":
-      throw errorOf(NO_ACCOUNT)
-    case "conflict":
-      throw takenId("key")
-  }
-}
 
 export const ROTATIONS = shown(Rotation, {
   "A day for both": {},

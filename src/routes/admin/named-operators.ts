@@ -15,7 +15,7 @@ import {
 import { pathId } from "../../wire/parameter.ts"
 import { operatorBody, pageBody } from "../record-bodies.ts"
 import { ofOperators } from "../reference/examples.ts"
-import { answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
+import { accepted, answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
 import { NAMES } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
@@ -28,9 +28,10 @@ export function operatorRoutes({ ledger }: Operators) {
         checkExpiry(expires_at, Date.now())
         if (NAMES.includes(order.name)) throw invalidField("name", `a name other than ${NAMES.join(" and ")}`)
         const token = makeKey(OPERATOR_PREFIX)
-        const made = await ledger.createOperator({ ...order, expires_at, token_hash: hashOf(token) })
-        if (made.outcome === "conflict")
-          throw invalidRequest("Another operator has this name. Nothing was changed.", "name")
+        const made = accepted(
+          await ledger.createOperator({ ...order, expires_at, token_hash: hashOf(token) }),
+          { conflict: () => invalidRequest("Another operator has this name. Nothing was changed.", "name") },
+        )
         return made.outcome === "created"
           ? status(201, { ...operatorBody(made.operator), token })
           : status(200, operatorBody(made.operator))

@@ -1,6 +1,5 @@
 import { Elysia } from "elysia"
-import type { GatewayError } from "../../errors.ts"
-import type { PriceListRecord, PriceListResult } from "../../ledger/accounts/price-lists.ts"
+import type { PriceListRecord } from "../../ledger/accounts/price-lists.ts"
 import { EXPIRY } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CustomerPriceEnd, type NewCustomerPrice } from "../../wire/customer-prices.ts"
@@ -15,7 +14,7 @@ import {
 } from "../../wire/price-lists.ts"
 import { assignmentBody, pageBody, priceListBody } from "../record-bodies.ts"
 import { accountExample, NO_ASSIGNMENT, NO_PRICE_LIST, ofAccounts, ofOne } from "../reference/examples.ts"
-import { answer, errorOf, found, page, shown } from "../reference/operation.ts"
+import { accepted, answer, found, page, shown } from "../reference/operation.ts"
 import { authorOf } from "./authorize.ts"
 import { checkPrice, PRICE_ERRORS } from "./customer-prices.ts"
 import type { Operators } from "./operators.ts"
@@ -45,9 +44,8 @@ export function priceListRoutes({ ledger, models }: Operators) {
       async ({ body, request, status }) => {
         const { id, name, prices } = body
         const author = authorOf(request, body.reason)
-        const made = listMade(
-          await ledger.createPriceList({ id, name, prices: pricesOf(prices, models), ...author }),
-        )
+        const list = { id, name, prices: pricesOf(prices, models), ...author }
+        const made = accepted(await ledger.createPriceList(list), LIST_REFUSALS)
         return status(made.outcome === "created" ? 201 : 200, priceListBody(made.list))
       },
       creating,
@@ -61,10 +59,9 @@ export function priceListRoutes({ ledger, models }: Operators) {
     .patch(
       "/price-lists/:id",
       async ({ params, body, request }) => {
-        const change = { id: body.id, list_id: params.id, prices: pricesOf(body.prices, models) }
-        const { list } = listMade(
-          await ledger.changePriceList({ ...change, ...authorOf(request, body.reason) }),
-        )
+        const author = authorOf(request, body.reason)
+        const change = { id: body.id, list_id: params.id, prices: pricesOf(body.prices, models), ...author }
+        const { list } = accepted(await ledger.changePriceList(change), LIST_REFUSALS)
         await update(list)
         return counted(await listOf(list.id))
       },
@@ -76,8 +73,8 @@ export function priceListRoutes({ ledger, models }: Operators) {
         const list = await listOf(params.id)
         const { id, account_id, from: from_at = null, until: until_at = null } = body
         const author = authorOf(request, body.reason)
-        const made = await ledger.assignPriceList(list, { id, account_id, from_at, until_at, ...author })
-        if (!("assignment" in made)) throw assignmentError(made.outcome)
+        const order = { id, account_id, from_at, until_at, ...author }
+        const made = accepted(await ledger.assignPriceList(list, order), ASSIGNMENT_REFUSALS)
         const now = await listOf(list.id)
         if (now.version !== list.version) await update(now)
         return status(made.outcome === "created" ? 201 : 200, assignmentBody(made.assignment))
@@ -117,29 +114,16 @@ function pricesOf(requested: readonly RequestedPrice[], models: Operators["model
   })
 }
 
-function listMade(result: PriceListResult) {
-  switch (result.outcome) {
-    case "created":
-    case "known":
-      return result
-    case "no_list":
-      throw errorOf(NO_PRICE_LIST)
-    case "name_taken":
-      throw invalidRequest("Another price list has this name. Nothing was changed.", "name")
-    case "conflict":
-      throw idTaken("Another price list has this id.")
-  }
+const LIST_REFUSALS = {
+  no_list: NO_PRICE_LIST,
+  name_taken: () => invalidRequest("Another price list has this name. Nothing was changed.", "name"),
+  conflict: () => idTaken("Another price list has this id."),
 }
 
-function assignmentError(outcome: "no_account" | "conflict" | "past" | "too_many"): GatewayError {
-  switch (outcome) {
-    case "no_account":
-      return invalidField("account_id", "the id of an account")
-    case "conflict":
-      return idTaken("Another assignment has this id.")
-    default:
-      return PRICE_ERRORS[outcome]()
-  }
+const ASSIGNMENT_REFUSALS = {
+  ...PRICE_ERRORS,
+  no_account: () => invalidField("account_id", "the id of an account"),
+  conflict: () => idTaken("Another assignment has this id."),
 }
 
 const idTaken = (fact: string) => invalidRequest(`${fact} Nothing was changed. Use a new id.`, "id")

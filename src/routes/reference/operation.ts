@@ -101,6 +101,21 @@ export function found<Row>(row: Row | null, missing: Exclude<ErrorExample, Error
   return row
 }
 
+type Outcome = { readonly outcome: string }
+type Refusal = ErrorExample | (() => GatewayError)
+
+/** The result of a change that was made. Throws the error of an outcome that is among the refusals. */
+export function accepted<
+  Result extends Outcome,
+  Given extends { readonly [Name in Result["outcome"]]?: Refusal },
+>(result: Result, refusals: Given): Exclude<Result, { readonly outcome: keyof Given }>
+export function accepted(result: Outcome, refusals: Readonly<Record<string, Refusal>>): Outcome {
+  const refusal = refusals[result.outcome]
+  if (refusal === undefined) return result
+  if (typeof refusal === "function") throw refusal()
+  throw typeof refusal === "string" ? new GatewayError(refusal) : errorOf(refusal)
+}
+
 /** Values by name. The name is shown as the example's title. */
 export type Examples = Readonly<Record<string, unknown>>
 
