@@ -80,7 +80,14 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     .get(
       "/v1/keys",
       async ({ holder, query }) => pageBody(await gateway.reports.keys(holder, pageOf(query)), keyBody),
-      listing,
+      ofHolders({
+        query: PageQuery,
+        response: { 200: page("keys", KeyBody, keyListed) },
+        operationId: "listOwnKeys",
+        summary: "List the keys of the account",
+        description:
+          "Lists the keys of the account, newest first, including revoked and expired ones: their names, first characters, states and last use. The keys themselves are not shown. Any key of the account can read the list.",
+      }),
     )
     .post(
       "/v1/keys",
@@ -91,7 +98,25 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
           ? status(200, keyBody(made.key))
           : status(201, createdKeyBody(made.key, secret))
       },
-      making,
+      ofHolders({
+        body: shown(NewKey, {
+          plain: {},
+          limited: { name: "production", spending_limit: { amount: "25", per: "day" } },
+        }),
+        response: {
+          200: answer("A key with this id already exists. Nothing was changed.", KeyBody, { key: keyListed }),
+          201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
+            plain: { ...limited, name: null, spending_limit: null },
+            limited,
+          }),
+        },
+        operationId: "makeOwnKey",
+        summary: "Make a key of the account",
+        description:
+          "Makes a key, if the operator allows it for the account. It has the models, expiry, group, labels and rules for tags of the key that makes it; fields of the request can only narrow them. A key with a spending limit or a budget of its own cannot make others. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
+        invalid: "models",
+        errors: CHANGE_ERRORS,
+      }),
     )
     .post(
       "/v1/keys/:id/rotate",
@@ -100,7 +125,16 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
         const { key } = await inTurn(holder.account_id, () => ledger.rotateOwnKey(holder, change))
         return createdKeyBody(key, secret)
       },
-      rotating,
+      ofHolders({
+        params: pathId("The key's id."),
+        body: ROTATIONS,
+        response: { 200: answer(NEW_SECRET, CreatedKeyBody, rotated) },
+        operationId: "rotateOwnKey",
+        summary: "Rotate a key of the account",
+        description: `Gives the key a new secret, if the operator allows it for the account. ${ROTATION_EFFECT} A key can rotate itself, and every key that may do no more than it.`,
+        invalid: "keep_hours",
+        errors: [...CHANGE_ERRORS, NO_OWN_KEY],
+      }),
     )
     .delete(
       "/v1/keys/:id",
@@ -108,7 +142,15 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
         await inTurn(holder.account_id, () => ledger.revokeOwnKey(holder, id))
         return status(204, undefined)
       },
-      revoking,
+      ofHolders({
+        params: pathId("The key's id."),
+        response: { 204: answer("The key is revoked.", Type.Void()) },
+        operationId: "revokeOwnKey",
+        summary: "Revoke a key of the account",
+        description:
+          "Every request that arrives after this response gets a 401, if the operator allows holders to revoke keys. A key can revoke itself, and every key that may do no more than it, but not the last one that works. Revoking a revoked key changes nothing.",
+        errors: [...CHANGE_ERRORS, NO_OWN_KEY],
+      }),
     )
 }
 
@@ -142,58 +184,4 @@ const BUSY: ErrorExample = "overloaded"
 
 const CHANGE_ERRORS = [REFUSALS.not_allowed, "key_suspended", "account_suspended", BUSY] as const
 
-const listing = ofHolders({
-  query: PageQuery,
-  response: { 200: page("keys", KeyBody, keyListed) },
-
-  operationId: "listOwnKeys",
-  summary: "List the keys of the account",
-  description:
-    "Lists the keys of the account, newest first, including revoked and expired ones: their names, first characters, states and last use. The keys themselves are not shown. Any key of the account can read the list.",
-})
-
 const limited = { ...keyExample, key: "tg_live_8Fq2…" }
-
-const making = ofHolders({
-  body: shown(NewKey, {
-    plain: {},
-    limited: { name: "production", spending_limit: { amount: "25", per: "day" } },
-  }),
-  response: {
-    200: answer("A key with this id already exists. Nothing was changed.", KeyBody, { key: keyListed }),
-    201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
-      plain: { ...limited, name: null, spending_limit: null },
-      limited,
-    }),
-  },
-
-  operationId: "makeOwnKey",
-  summary: "Make a key of the account",
-  description:
-    "Makes a key, if the operator allows it for the account. It has the models, expiry, group, labels and rules for tags of the key that makes it; fields of the request can only narrow them. A key with a spending limit or a budget of its own cannot make others. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
-  invalid: "models",
-  errors: CHANGE_ERRORS,
-})
-
-const rotating = ofHolders({
-  params: pathId("The key's id."),
-  body: ROTATIONS,
-  response: { 200: answer(NEW_SECRET, CreatedKeyBody, rotated) },
-
-  operationId: "rotateOwnKey",
-  summary: "Rotate a key of the account",
-  description: `Gives the key a new secret, if the operator allows it for the account. ${ROTATION_EFFECT} A key can rotate itself, and every key that may do no more than it.`,
-  invalid: "keep_hours",
-  errors: [...CHANGE_ERRORS, NO_OWN_KEY],
-})
-
-const revoking = ofHolders({
-  params: pathId("The key's id."),
-  response: { 204: answer("The key is revoked.", Type.Void()) },
-
-  operationId: "revokeOwnKey",
-  summary: "Revoke a key of the account",
-  description:
-    "Every request that arrives after this response gets a 401, if the operator allows holders to revoke keys. A key can revoke itself, and every key that may do no more than it, but not the last one that works. Revoking a revoked key changes nothing.",
-  errors: [...CHANGE_ERRORS, NO_OWN_KEY],
-})

@@ -67,7 +67,18 @@ export function receipts(gateway: Gateway) {
         const { show_price_multiplier } = gateway.config.receipts
         return pageBody(calls_page, (call) => receipt(call, show_price_multiplier))
       },
-      listReceipts,
+      ofHolders({
+        query: OwnCallsQuery,
+        response: { 200: page("receipts", Receipt, listed) },
+        operationId: "listReceipts",
+        summary: "List the calls of the account",
+        description: `Lists the receipts of the account's calls, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a
+filter that matches few calls can return fewer than \`limit\`, or none, and still have a \`next\`.
+
+${whose}`,
+        invalid: "state",
+        errors: [BUSY_REPORTS],
+      }),
     )
     .get(
       "/v1/calls/:id",
@@ -83,9 +94,47 @@ export function receipts(gateway: Gateway) {
           message: `The calls of ${month.slice(0, 7)} are archived. Ask the operator.`,
         })
       },
-      getReceipt,
+      ofHolders({
+        params: pathId("The call's id: the `x-request-id` of its response."),
+        query: queryOf({}),
+        response: {
+          200: answer("The receipt. While the call is open, it shows the hold and no charge.", Receipt, {
+            Settled: settled,
+            Open: open,
+            "The client disconnected": left,
+          }),
+        },
+        operationId: "getReceipt",
+        summary: "Get the receipt of a call",
+        description: `Shows what a call held, what it was charged, on what basis and at which prices, and what was released. The response is a 404 if the
+call does not exist, belongs to another account, or held nothing, such as a refused request.
+
+${whose}`,
+        errors: [
+          NO_CALL,
+          { code: "archived", message: "The calls of 2020-01 are archived. Ask the operator." },
+        ],
+      }),
     )
-    .get("/v1/account", async ({ reader }) => ownAccount(await reports.holder(reader)), getOwnAccount)
+    .get(
+      "/v1/account",
+      async ({ reader }) => ownAccount(await reports.holder(reader)),
+      ofHolders({
+        query: queryOf({}),
+        response: {
+          200: answer("The account and the key.", OwnAccount, {
+            Account: ownBody(accountExample, keyListed, [ownBudgetExample], []),
+          }),
+        },
+
+        operationId: "getOwnAccount",
+        summary: "Get the balance",
+        description: `Shows the account that pays for the key's calls, the limits of the key, and the budgets that its calls count in. \`available\` is what new calls can hold: the
+balance plus the credit limit, minus what open calls hold. \`grants\` are the credits that are left, and when they expire.
+
+${whose}`,
+      }),
+    )
     .get(
       "/v1/usage",
       async ({ request, reader: { account_id }, query }) => {
@@ -93,7 +142,28 @@ export function receipts(gateway: Gateway) {
         const usage = groupsFor(request, (most) => reports.usage(account_id, range, most))
         return usageReport(range, await usage.catch(tooManySums))
       },
-      getOwnUsage,
+      ofHolders({
+        query: UsageQuery,
+        response: {
+          200: answer("The usage.", UsageReport, {
+            "By day": usageExample,
+            "By model": {
+              ...usageExample,
+              by: "model",
+              data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
+            },
+          }),
+        },
+        operationId: "getOwnUsage",
+        summary: "Get the usage of the account",
+        description: `Shows what the account's calls in a time range used and cost: by model, operation, key, session or day, and in total. A call counts at the time it
+ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges
+therefore never overlap or leave a gap, and past ranges do not change.
+
+${whose}`,
+        invalid: "from",
+        errors: [BUSY_REPORTS],
+      }),
     )
 }
 
@@ -173,78 +243,4 @@ const left = {
   ],
 } satisfies Receipt
 
-const getReceipt = ofHolders({
-  params: pathId("The call's id: the `x-request-id` of its response."),
-  query: queryOf({}),
-  response: {
-    200: answer("The receipt. While the call is open, it shows the hold and no charge.", Receipt, {
-      Settled: settled,
-      Open: open,
-      "The client disconnected": left,
-    }),
-  },
-
-  operationId: "getReceipt",
-  summary: "Get the receipt of a call",
-  description: `Shows what a call held, what it was charged, on what basis and at which prices, and what was released. The response is a 404 if the
-call does not exist, belongs to another account, or held nothing, such as a refused request.
-
-${whose}`,
-  errors: [NO_CALL, { code: "archived", message: "The calls of 2020-01 are archived. Ask the operator." }],
-})
-
 const { refunded, ...listed } = settled
-
-const listReceipts = ofHolders({
-  query: OwnCallsQuery,
-  response: { 200: page("receipts", Receipt, listed) },
-
-  operationId: "listReceipts",
-  summary: "List the calls of the account",
-  description: `Lists the receipts of the account's calls, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a
-filter that matches few calls can return fewer than \`limit\`, or none, and still have a \`next\`.
-
-${whose}`,
-  invalid: "state",
-  errors: [BUSY_REPORTS],
-})
-
-const getOwnAccount = ofHolders({
-  query: queryOf({}),
-  response: {
-    200: answer("The account and the key.", OwnAccount, {
-      Account: ownBody(accountExample, keyListed, [ownBudgetExample], []),
-    }),
-  },
-
-  operationId: "getOwnAccount",
-  summary: "Get the balance",
-  description: `Shows the account that pays for the key's calls, the limits of the key, and the budgets that its calls count in. \`available\` is what new calls can hold: the
-balance plus the credit limit, minus what open calls hold. \`grants\` are the credits that are left, and when they expire.
-
-${whose}`,
-})
-
-const getOwnUsage = ofHolders({
-  query: UsageQuery,
-  response: {
-    200: answer("The usage.", UsageReport, {
-      "By day": usageExample,
-      "By model": {
-        ...usageExample,
-        by: "model",
-        data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
-      },
-    }),
-  },
-
-  operationId: "getOwnUsage",
-  summary: "Get the usage of the account",
-  description: `Shows what the account's calls in a time range used and cost: by model, operation, key, session or day, and in total. A call counts at the time it
-ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges
-therefore never overlap or leave a gap, and past ranges do not change.
-
-${whose}`,
-  invalid: "from",
-  errors: [BUSY_REPORTS],
-})

@@ -31,7 +31,19 @@ export function ownStatements(gateway: Gateway) {
         const months = monthsSince(account.created_at, ledgerTime())
         return { data: months.map((month, at) => ({ month, is_final: at > 0 })), next: null }
       },
-      listing,
+      ofHolders({
+        query: queryOf({}),
+        response: {
+          200: answer("The months.", listOf(StatedMonth), {
+            months: { data: [{ month: "2026-11", is_final: false }], next: null },
+          }),
+        },
+        operationId: "listOwnStatements",
+        summary: "List the months with a statement",
+        description: `Lists the months of UTC since the account was made, the newest first.
+
+${whose}`,
+      }),
     )
     .get(
       "/v1/statements/:month",
@@ -41,7 +53,18 @@ export function ownStatements(gateway: Gateway) {
         const found = await reports.statement(account.id, span).catch(tooManySums)
         return statementBody(account, span, found)
       },
-      stating,
+      ofHolders({
+        params: OwnStatementPath,
+        query: StatementQuery,
+        response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
+        operationId: "getOwnStatement",
+        summary: "Get a monthly statement of the account",
+        description: `Shows the balance at the start and at the end of a month of UTC, and everything between them: credits by kind, charges by model, what expired
+and was voided. It adds up exactly, and is the statement that the operator sees.
+
+${whose}`,
+        errors: [BUSY_REPORTS, NO_MONTH],
+      }),
     )
 }
 
@@ -118,32 +141,3 @@ export const statementExample: StatementBody = {
 
 const whose =
   "Any key of the account that is not revoked or expired can read it. No statement shows a price multiplier, an upstream or a cost of the operator."
-
-const listing = ofHolders({
-  query: queryOf({}),
-  response: {
-    200: answer("The months.", listOf(StatedMonth), {
-      months: { data: [{ month: "2026-11", is_final: false }], next: null },
-    }),
-  },
-
-  operationId: "listOwnStatements",
-  summary: "List the months with a statement",
-  description: `Lists the months of UTC since the account was made, the newest first.
-
-${whose}`,
-})
-
-const stating = ofHolders({
-  params: OwnStatementPath,
-  query: StatementQuery,
-  response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
-
-  operationId: "getOwnStatement",
-  summary: "Get a monthly statement of the account",
-  description: `Shows the balance at the start and at the end of a month of UTC, and everything between them: credits by kind, charges by model, what expired
-and was voided. It adds up exactly, and is the statement that the operator sees.
-
-${whose}`,
-  errors: [BUSY_REPORTS, NO_MONTH],
-})

@@ -42,17 +42,55 @@ export function accountRoutes({ ledger }: Operators) {
         })
         return status(made.outcome === "created" ? 201 : 200, accountBody(made.account))
       },
-      creating,
+      ofAccounts({
+        body: shown(NewAccountBody, {
+          account: { name: "Acme" },
+          repeatable: { id: accountExample.id, name: "Acme" },
+          external: { name: "Acme", external_id: "customer-118" },
+        }),
+        response: {
+          200: answer("An account with this id already exists. Nothing was changed.", AccountBody, {
+            account: accountExample,
+          }),
+          201: answer("The account.", AccountBody, {
+            account: { ...accountExample, balance: "0", held: "0", available: "0" },
+            external: { ...externalExample, balance: "0", held: "0", available: "0" },
+          }),
+        },
+        operationId: "createAccount",
+        summary: "Create an account",
+        description:
+          "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account. So does a repeat with the same `external_id` and no `id`.",
+        invalid: "name",
+      }),
     )
     .get(
       "/accounts",
       async ({ query }) => pageBody(await ledger.listAccounts(pageOf(query), query), accountBody),
-      listing,
+      ofAccounts({
+        query: AccountsQuery,
+        response: {
+          200: page("accounts", AccountBody, accountExample, externalExample, {
+            ...accountExample,
+            may_manage_keys: true,
+          }),
+        },
+        operationId: "listAccounts",
+        summary: "List accounts",
+        description:
+          "Lists all accounts, newest first or in the order `sort`, those that `search` finds, or the one with `external_id`. An account whose balance changes between two pages can be missed or come twice when the list is ordered by it.",
+      }),
     )
     .get(
       "/accounts/:id",
       async ({ params: { id } }) => accountBody(found(await ledger.getAccount(id), NO_ACCOUNT)),
-      reading,
+      ofOne("account", {
+        response: { 200: answer("The account.", AccountBody, { account: accountExample }) },
+        operationId: "getAccount",
+        summary: "Get an account",
+        description:
+          "`available` is what new calls can hold: the balance plus the credit limit, minus what open calls hold.",
+      }),
     )
     .get(
       "/accounts/:id/balance",
@@ -62,7 +100,21 @@ export function accountRoutes({ ledger }: Operators) {
         const available_nano = balance_nano - held_nano
         return bodyOf(BalanceBody, { account_id: id, at, balance_nano, held_nano, available_nano })
       },
-      readingBalance,
+      ofOne("account", {
+        query: BalanceQuery,
+        response: {
+          200: answer(
+            "The balance at that time, what open calls held, and what new calls could hold.",
+            BalanceBody,
+            { balance: balanceExample },
+          ),
+        },
+        operationId: "getBalance",
+        summary: "Get a past balance",
+        description:
+          "Computes the balance at a time in the past: the current balance without the entries made since. It reads the sums of the hours and days since then, and the entries of hours without sums. Before the first credit the balance is 0.",
+        invalid: "at",
+      }),
     )
     .patch(
       "/accounts/:id",
@@ -77,7 +129,27 @@ export function accountRoutes({ ledger }: Operators) {
         if (account === "conflict") throw OTHER_ACCOUNT()
         return accountBody(account)
       },
-      changing,
+      ofOne("account", {
+        body: shown(AccountChange, {
+          suspend: { suspended: true },
+          resume: { suspended: false },
+          rename: { name: "Acme Ltd" },
+          overdraft: { credit_limit: "100" },
+          alert: { low_balance: "5" },
+        }),
+        response: {
+          200: answer("The changed account.", AccountBody, {
+            suspended: { ...accountExample, suspended: true },
+            active: accountExample,
+            alert: { ...accountExample, low_balance: "5" },
+          }),
+        },
+        operationId: "changeAccount",
+        summary: "Change an account",
+        description:
+          "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
+        invalid: "suspended",
+      }),
     )
 }
 
@@ -89,53 +161,6 @@ const NONE_OPEN = () =>
 
 const externalExample: AccountBody = { ...accountExample, external_id: "customer-118" }
 
-const creating = ofAccounts({
-  body: shown(NewAccountBody, {
-    account: { name: "Acme" },
-    repeatable: { id: accountExample.id, name: "Acme" },
-    external: { name: "Acme", external_id: "customer-118" },
-  }),
-  response: {
-    200: answer("An account with this id already exists. Nothing was changed.", AccountBody, {
-      account: accountExample,
-    }),
-    201: answer("The account.", AccountBody, {
-      account: { ...accountExample, balance: "0", held: "0", available: "0" },
-      external: { ...externalExample, balance: "0", held: "0", available: "0" },
-    }),
-  },
-
-  operationId: "createAccount",
-  summary: "Create an account",
-  description:
-    "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account. So does a repeat with the same `external_id` and no `id`.",
-  invalid: "name",
-})
-
-const listing = ofAccounts({
-  query: AccountsQuery,
-  response: {
-    200: page("accounts", AccountBody, accountExample, externalExample, {
-      ...accountExample,
-      may_manage_keys: true,
-    }),
-  },
-
-  operationId: "listAccounts",
-  summary: "List accounts",
-  description:
-    "Lists all accounts, newest first or in the order `sort`, those that `search` finds, or the one with `external_id`. An account whose balance changes between two pages can be missed or come twice when the list is ordered by it.",
-})
-
-const reading = ofOne("account", {
-  response: { 200: answer("The account.", AccountBody, { account: accountExample }) },
-
-  operationId: "getAccount",
-  summary: "Get an account",
-  description:
-    "`available` is what new calls can hold: the balance plus the credit limit, minus what open calls hold.",
-})
-
 const balanceExample: BalanceBody = {
   account_id: accountExample.id,
   at: "2026-11-01T00:00:00.000Z",
@@ -143,43 +168,3 @@ const balanceExample: BalanceBody = {
   held: "0.02",
   available: "12.48",
 }
-
-const readingBalance = ofOne("account", {
-  query: BalanceQuery,
-  response: {
-    200: answer(
-      "The balance at that time, what open calls held, and what new calls could hold.",
-      BalanceBody,
-      { balance: balanceExample },
-    ),
-  },
-
-  operationId: "getBalance",
-  summary: "Get a past balance",
-  description:
-    "Computes the balance at a time in the past: the current balance without the entries made since. It reads the sums of the hours and days since then, and the entries of hours without sums. Before the first credit the balance is 0.",
-  invalid: "at",
-})
-
-const changing = ofOne("account", {
-  body: shown(AccountChange, {
-    suspend: { suspended: true },
-    resume: { suspended: false },
-    rename: { name: "Acme Ltd" },
-    overdraft: { credit_limit: "100" },
-    alert: { low_balance: "5" },
-  }),
-  response: {
-    200: answer("The changed account.", AccountBody, {
-      suspended: { ...accountExample, suspended: true },
-      active: accountExample,
-      alert: { ...accountExample, low_balance: "5" },
-    }),
-  },
-
-  operationId: "changeAccount",
-  summary: "Change an account",
-  description:
-    "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
-  invalid: "suspended",
-})

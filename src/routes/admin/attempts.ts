@@ -16,7 +16,23 @@ export function attemptRoutes({ ledger }: Operators) {
       const data = await ledger.attempts({ ...span, account_id: account, upstream, model })
       return bodyOf(AttemptsBody, { ...span, data })
     },
-    showing,
+    ofLedger({
+      query: AttemptsQuery,
+      response: {
+        200: answer("The attempts.", AttemptsBody, {
+          attempts: {
+            from: "2026-11-14T12:00:00.000Z",
+            to: "2026-11-21T12:00:00.000Z",
+            data: [example, { ...example, status: null, failure: "timeout", attempts: 2 }],
+          },
+        }),
+      },
+      operationId: "listAttempts",
+      summary: "List attempts that did not answer",
+      description:
+        "Counts the attempts that may have reached a provider but did not become the answer of their call, by upstream, key, model and outcome. The provider may bill them. Each is an entry of the journal, and `GET /admin/calls/{id}` shows those of a call. Attempts of calls before version 0.3 are shown with their calls only.",
+      invalid: "from",
+    }),
   )
 }
 
@@ -29,22 +45,3 @@ const example: AttemptBody = {
   attempts: 31,
   last_at: "2026-11-21T11:58:00.000Z",
 }
-
-const showing = ofLedger({
-  query: AttemptsQuery,
-  response: {
-    200: answer("The attempts.", AttemptsBody, {
-      attempts: {
-        from: "2026-11-14T12:00:00.000Z",
-        to: "2026-11-21T12:00:00.000Z",
-        data: [example, { ...example, status: null, failure: "timeout", attempts: 2 }],
-      },
-    }),
-  },
-
-  operationId: "listAttempts",
-  summary: "List attempts that did not answer",
-  description:
-    "Counts the attempts that may have reached a provider but did not become the answer of their call, by upstream, key, model and outcome. The provider may bill them. Each is an entry of the journal, and `GET /admin/calls/{id}` shows those of a call. Attempts of calls before version 0.3 are shown with their calls only.",
-  invalid: "from",
-})

@@ -41,7 +41,30 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
           controller.abort()
         }
       },
-      auditing,
+      ofLedger({
+        query: AuditQuery,
+        response: {
+          200: answer("The result. `violations` is empty if the ledger is consistent.", AuditBody, {
+            clean,
+            violated: {
+              ...clean,
+              violations: [
+                {
+                  account_id: accountExample.id,
+                  kind: "balance",
+                  id: null,
+                  recorded: "9.9871",
+                  expected: "9.987",
+                },
+              ],
+            },
+          }),
+        },
+        operationId: "audit",
+        summary: "Audit the ledger",
+        description:
+          "Recomputes the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. Sealed months count by the sums in their seals. All calls of the other months are read, so run it occasionally, not every second. It takes 55 seconds at most; for more calls than that, follow it with `/admin/audit/progress`.",
+      }),
     )
     .get(
       "/audit/progress",
@@ -50,12 +73,44 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
         const lines = await linesOf(audited, { actor, full: full === "true", share: share / 100 })
         return new Response(lines, { headers: { "content-type": "application/x-ndjson" } })
       },
-      following,
+      ofLedger({
+        query: AuditProgressQuery,
+        response: {
+          200: answer(
+            "Lines of JSON: how far the audit has come, at most one per second. The last line has the result as `audit`, like `GET /admin/audit`, or an `error`.",
+            text("application/x-ndjson"),
+          ),
+        },
+        operationId: "followAudit",
+        summary: "Audit the ledger, with its progress",
+        description:
+          "Runs the same audit for as long as it takes, in small pieces with pauses between them. It ends when the connection is closed.",
+      }),
     )
     .get(
       "/audits",
       async ({ query }) => pageBody(await ledger.listAudits(pageOf(query)), recordBody),
-      listing,
+      ofLedger({
+        query: PageQuery,
+        response: {
+          200: page("audits", AuditRecordBody, {
+            id: "019f8b1c-bbbb-7000-9c3e-5a7d1f0b2e48",
+            checked_at: "2026-11-21T09:40:00.000Z",
+            started_at: "2026-11-21T09:39:58.000Z",
+            actor: "Ann",
+            scope: "open",
+            accounts: 3,
+            open_holds: 12,
+            violations: 0,
+            entries_until: "2026-11-21T09:38:58.000Z",
+            hash: "9f2c1d0e".repeat(8),
+          }),
+        },
+        operationId: "listAudits",
+        summary: "List audits",
+        description:
+          "Lists the audits that ended, newest first: when, who asked for it, the result, and a hash of what was read. With several shards, an audit has a record in each. Records cannot be changed.",
+      }),
     )
 }
 
@@ -121,67 +176,3 @@ const clean = {
   open_holds: 12,
   violations: [],
 }
-
-const auditing = ofLedger({
-  query: AuditQuery,
-  response: {
-    200: answer("The result. `violations` is empty if the ledger is consistent.", AuditBody, {
-      clean,
-      violated: {
-        ...clean,
-        violations: [
-          {
-            account_id: accountExample.id,
-            kind: "balance",
-            id: null,
-            recorded: "9.9871",
-            expected: "9.987",
-          },
-        ],
-      },
-    }),
-  },
-
-  operationId: "audit",
-  summary: "Audit the ledger",
-  description:
-    "Recomputes the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. Sealed months count by the sums in their seals. All calls of the other months are read, so run it occasionally, not every second. It takes 55 seconds at most; for more calls than that, follow it with `/admin/audit/progress`.",
-})
-
-const following = ofLedger({
-  query: AuditProgressQuery,
-  response: {
-    200: answer(
-      "Lines of JSON: how far the audit has come, at most one per second. The last line has the result as `audit`, like `GET /admin/audit`, or an `error`.",
-      text("application/x-ndjson"),
-    ),
-  },
-
-  operationId: "followAudit",
-  summary: "Audit the ledger, with its progress",
-  description:
-    "Runs the same audit for as long as it takes, in small pieces with pauses between them. It ends when the connection is closed.",
-})
-
-const listing = ofLedger({
-  query: PageQuery,
-  response: {
-    200: page("audits", AuditRecordBody, {
-      id: "019f8b1c-bbbb-7000-9c3e-5a7d1f0b2e48",
-      checked_at: "2026-11-21T09:40:00.000Z",
-      started_at: "2026-11-21T09:39:58.000Z",
-      actor: "Ann",
-      scope: "open",
-      accounts: 3,
-      open_holds: 12,
-      violations: 0,
-      entries_until: "2026-11-21T09:38:58.000Z",
-      hash: "9f2c1d0e".repeat(8),
-    }),
-  },
-
-  operationId: "listAudits",
-  summary: "List audits",
-  description:
-    "Lists the audits that ended, newest first: when, who asked for it, the result, and a hash of what was read. With several shards, an audit has a record in each. Records cannot be changed.",
-})

@@ -48,19 +48,47 @@ export function budgetRoutes({ ledger }: Operators) {
         )
         return status(made.outcome === "created" ? 201 : 200, budgetBody(made.budget))
       },
-      creating,
+      ofOne("account", {
+        body: shown(NewBudget, requests),
+        response: {
+          200: answer("A budget with this id already exists. Nothing was changed.", BudgetBody, {
+            budget: budgetExample,
+          }),
+          201: answer("The budget.", BudgetBody, unusedOf),
+        },
+        operationId: "createBudget",
+        summary: "Create a budget",
+        description:
+          "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. A budget of each end user, or of each value of a tag, gives each the amount by itself. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` and a `minute` count from its creation. A budget per `minute` is a rate limit of tokens or requests: a call that does not fit now gets a 429 `rate_limited`. It is always `hard` and has no thresholds. Selector, unit, period and time zone cannot be changed later.",
+        invalid: "amount",
+      }),
     )
     .get(
       "/accounts/:id/budgets",
       async ({ params, query }) =>
         pageBody(found(await ledger.listBudgets(params.id, pageOf(query)), NO_ACCOUNT), budgetBody),
-      listing,
+      ofOne("account", {
+        query: PageQuery,
+        response: { 200: page("budgets", BudgetBody, budgetExample) },
+        operationId: "listBudgets",
+        summary: "List an account's budgets",
+        description:
+          "Lists budgets, newest first, with what their current period has spent, holds and has left.",
+      }),
     )
     .get(
       "/budgets/:id/entries",
       async ({ params, query }) =>
         pageBody(found(await ledger.listBudgetLog(params.id, pageOf(query)), NO_BUDGET), budgetLogBody),
-      logging,
+      ofOne("budget", {
+        query: BudgetLogQuery,
+        response: { 200: page("entries", BudgetLogBody, created) },
+        operationId: "listBudgetEntries",
+        summary: "List what happened to a budget",
+        description:
+          "Lists its changes, raises, resets and deletion with who made them and why, and the thresholds that its spending reached, newest first. Each entry has the id and the data of its [event](events.md). The entries of a deleted budget stay.",
+        invalid: "after",
+      }),
     )
     .patch(
       "/budgets/:id",
@@ -84,13 +112,44 @@ export function budgetRoutes({ ledger }: Operators) {
           ? change(id, { change: "changed", ...changes, ...author })
           : change(id, { change: "raised", raise: raised, ...author })
       },
-      changing,
+      ofOne("budget", {
+        body: shown(BudgetChangeBody, {
+          amount: { amount: "750", reason: "Agreed with finance" },
+          raise: { raise: { amount: "900", until: "2099-01-01T00:00:00Z" }, reason: "Launch" },
+          lower: { raise: null },
+        }),
+        response: {
+          200: answer("The changed budget.", BudgetBody, {
+            amount: { ...budgetExample, amount: "750", limit: "750", left: "328.05" },
+            raise: {
+              ...budgetExample,
+              limit: "900",
+              left: "478.05",
+              raise: { amount: "900", until: "2099-01-01T00:00:00.000Z" },
+            },
+            lower: budgetExample,
+          }),
+        },
+        operationId: "changeBudget",
+        summary: "Change or raise a budget",
+        description:
+          "Fields that you leave out stay unchanged. `raise` sets another amount until a time, and null ends it. The change applies to every call that is held after this response, and is recorded in the journal.",
+        invalid: "amount",
+      }),
     )
     .post(
       "/budgets/:id/reset",
       ({ params: { id }, body: { reason }, request }) =>
         change(id, { change: "reset", ...authorOf(request, reason) }),
-      resetting,
+      ofOne("budget", {
+        body: shown(BudgetReset, { reset: { reason: "Test calls" } }),
+        response: { 200: answer("The budget.", BudgetBody, { reset: unused }) },
+        operationId: "resetBudget",
+        summary: "Reset a budget",
+        description:
+          "Begins the current period anew: calls that were made before no longer count, also those that are open. Their charges stay. The next period begins when it would have.",
+        invalid: "reason",
+      }),
     )
     .delete(
       "/budgets/:id",
@@ -98,7 +157,12 @@ export function budgetRoutes({ ledger }: Operators) {
         await change(id, { change: "deleted", ...authorOf(request, undefined) })
         return status(204, undefined)
       },
-      deleting,
+      ofOne("budget", {
+        response: { 204: answer("The budget is deleted.", Type.Void()) },
+        operationId: "deleteBudget",
+        summary: "Delete a budget",
+        description: "It no longer limits or counts calls. The journal keeps its entries.",
+      }),
     )
 }
 
@@ -224,83 +288,3 @@ const created: BudgetLogBody = {
     made_at: budgetExample.created_at,
   },
 }
-const creating = ofOne("account", {
-  body: shown(NewBudget, requests),
-  response: {
-    200: answer("A budget with this id already exists. Nothing was changed.", BudgetBody, {
-      budget: budgetExample,
-    }),
-    201: answer("The budget.", BudgetBody, unusedOf),
-  },
-
-  operationId: "createBudget",
-  summary: "Create a budget",
-  description:
-    "A call counts in every budget of its account that selects it, and is admitted only if it fits in each hard one and in the balance. A budget of each end user, or of each value of a tag, gives each the amount by itself. While it is open it counts what it holds, and afterwards what it cost. The budget also counts the calls that were made earlier in its current period; a `total` and a `minute` count from its creation. A budget per `minute` is a rate limit of tokens or requests: a call that does not fit now gets a 429 `rate_limited`. It is always `hard` and has no thresholds. Selector, unit, period and time zone cannot be changed later.",
-  invalid: "amount",
-})
-
-const listing = ofOne("account", {
-  query: PageQuery,
-  response: { 200: page("budgets", BudgetBody, budgetExample) },
-
-  operationId: "listBudgets",
-  summary: "List an account's budgets",
-  description: "Lists budgets, newest first, with what their current period has spent, holds and has left.",
-})
-
-const logging = ofOne("budget", {
-  query: BudgetLogQuery,
-  response: { 200: page("entries", BudgetLogBody, created) },
-
-  operationId: "listBudgetEntries",
-  summary: "List what happened to a budget",
-  description:
-    "Lists its changes, raises, resets and deletion with who made them and why, and the thresholds that its spending reached, newest first. Each entry has the id and the data of its [event](events.md). The entries of a deleted budget stay.",
-  invalid: "after",
-})
-
-const changing = ofOne("budget", {
-  body: shown(BudgetChangeBody, {
-    amount: { amount: "750", reason: "Agreed with finance" },
-    raise: { raise: { amount: "900", until: "2099-01-01T00:00:00Z" }, reason: "Launch" },
-    lower: { raise: null },
-  }),
-  response: {
-    200: answer("The changed budget.", BudgetBody, {
-      amount: { ...budgetExample, amount: "750", limit: "750", left: "328.05" },
-      raise: {
-        ...budgetExample,
-        limit: "900",
-        left: "478.05",
-        raise: { amount: "900", until: "2099-01-01T00:00:00.000Z" },
-      },
-      lower: budgetExample,
-    }),
-  },
-
-  operationId: "changeBudget",
-  summary: "Change or raise a budget",
-  description:
-    "Fields that you leave out stay unchanged. `raise` sets another amount until a time, and null ends it. The change applies to every call that is held after this response, and is recorded in the journal.",
-  invalid: "amount",
-})
-
-const resetting = ofOne("budget", {
-  body: shown(BudgetReset, { reset: { reason: "Test calls" } }),
-  response: { 200: answer("The budget.", BudgetBody, { reset: unused }) },
-
-  operationId: "resetBudget",
-  summary: "Reset a budget",
-  description:
-    "Begins the current period anew: calls that were made before no longer count, also those that are open. Their charges stay. The next period begins when it would have.",
-  invalid: "reason",
-})
-
-const deleting = ofOne("budget", {
-  response: { 204: answer("The budget is deleted.", Type.Void()) },
-
-  operationId: "deleteBudget",
-  summary: "Delete a budget",
-  description: "It no longer limits or counts calls. The journal keeps its entries.",
-})

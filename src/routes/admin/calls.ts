@@ -21,7 +21,15 @@ export function callRoutes({ ledger }: Operators) {
         const calls = { ...filter, account_id: account, key_id: key, tags: tag, end_users }
         return pageBody(await ledger.listCalls(calls, pageOf(query)), callBody)
       },
-      listing,
+      ofLedger({
+        query: CallsQuery,
+        response: { 200: page("calls", CallBody, callExample) },
+        operationId: "listCalls",
+        summary: "List calls",
+        description:
+          "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. `GET /admin/refusals` counts refused calls. Token counts are in the metrics only.",
+        invalid: "state",
+      }),
     )
     .get(
       "/calls/:id",
@@ -32,7 +40,20 @@ export function callRoutes({ ledger }: Operators) {
         if (archived === null) throw errorOf(NO_CALL)
         throw new GatewayError("archived", { message: archivedCall(archived) })
       },
-      reading,
+      ofLedger({
+        params: pathId("The call's id."),
+        response: { 200: answer("The call.", CallBody, { call: { ...callExample, refunded: "0" } }) },
+        operationId: "getCall",
+        summary: "Get a call",
+        description: "The id of a call is the `x-request-id` of its response.",
+        errors: [
+          NO_CALL,
+          {
+            code: "archived",
+            message: archivedCall({ month: "2020-01", archive: "s3://backups/2020-01.gz" }),
+          },
+        ],
+      }),
     )
 }
 
@@ -41,27 +62,3 @@ export function archivedCall({ month, archive }: Archive): string {
   const place = archive ?? `tables tollgate.holds_${name.replace("-", "_")} and so on`
   return `The calls of ${name} are archived: ${place}.`
 }
-
-const listing = ofLedger({
-  query: CallsQuery,
-  response: { 200: page("calls", CallBody, callExample) },
-
-  operationId: "listCalls",
-  summary: "List calls",
-  description:
-    "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. `GET /admin/refusals` counts refused calls. Token counts are in the metrics only.",
-  invalid: "state",
-})
-
-const reading = ofLedger({
-  params: pathId("The call's id."),
-  response: { 200: answer("The call.", CallBody, { call: { ...callExample, refunded: "0" } }) },
-
-  operationId: "getCall",
-  summary: "Get a call",
-  description: "The id of a call is the `x-request-id` of its response.",
-  errors: [
-    NO_CALL,
-    { code: "archived", message: archivedCall({ month: "2020-01", archive: "s3://backups/2020-01.gz" }) },
-  ],
-})

@@ -28,13 +28,36 @@ export function creditRoutes({ ledger }: Operators) {
           )
         return status(result.outcome === "credited" ? 201 : 200, creditedBody(result))
       },
-      crediting,
+      ofOne("account", {
+        body: shown(NewCredit, {
+          credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
+          correction: { amount: "-2.50", reason: "Credited twice by mistake" },
+          promotion: { amount: "5", kind: "promotion", priority: 10, expires_at: "2030-01-01T00:00:00Z" },
+        }),
+        response: {
+          200: answer("This credit was made earlier. Nothing was changed.", CreditedBody, {
+            credit: credited,
+          }),
+          201: answer("The account was credited.", CreditedBody, examples),
+        },
+        operationId: "creditAccount",
+        summary: "Credit an account",
+        description:
+          "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. A credit can expire (`expires_at`), begin later (`effective_at`), and be spent before or after others (`priority`). With a `source_ref`, such as the id of a payment, a repeated webhook credits once. With a `call_id`, it refunds that call. If the database does not respond (503), the error has the `id` to retry with.",
+        invalid: "amount",
+      }),
     )
     .get(
       "/accounts/:id/credits",
       async ({ params, query }) =>
         pageBody(found(await ledger.listCredits(params.id, pageOf(query)), NO_ACCOUNT), grantBody),
-      listing,
+      ofOne("account", {
+        query: PageQuery,
+        response: { 200: page("credits", GrantBody, creditExample) },
+        operationId: "listCredits",
+        summary: "List an account's credits",
+        description: "Lists credits and corrections, newest first, with what is left of each.",
+      }),
     )
     .post(
       "/credits/:id/void",
@@ -42,7 +65,24 @@ export function creditRoutes({ ledger }: Operators) {
         const result = found(await ledger.voidCredit(params.id, reason), NO_CREDIT)
         return creditedBody(accepted(result, { no_grant: NO_GRANT }))
       },
-      voiding,
+      ofOne("credit", {
+        body: shown(VoidedCredit, { void: { reason: "Granted to the wrong account" } }),
+        response: {
+          200: answer("What was left of the credit was taken back.", CreditedBody, {
+            credit: {
+              ...creditExample,
+              left: "0",
+              voided: "10",
+              account: { ...accountExample, balance: "2.5", available: "2.48" },
+            },
+          }),
+        },
+        operationId: "voidCredit",
+        summary: "Void a credit",
+        description:
+          "Takes back what is left of a credit. Money that open calls hold can still be spent by them; the rest of it is taken back when they end. A repeat changes nothing.",
+        invalid: "reason",
+      }),
     )
 }
 
@@ -93,50 +133,3 @@ const examples = {
     reason: null,
   },
 }
-
-const crediting = ofOne("account", {
-  body: shown(NewCredit, {
-    credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
-    correction: { amount: "-2.50", reason: "Credited twice by mistake" },
-    promotion: { amount: "5", kind: "promotion", priority: 10, expires_at: "2030-01-01T00:00:00Z" },
-  }),
-  response: {
-    200: answer("This credit was made earlier. Nothing was changed.", CreditedBody, { credit: credited }),
-    201: answer("The account was credited.", CreditedBody, examples),
-  },
-
-  operationId: "creditAccount",
-  summary: "Credit an account",
-  description:
-    "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. A credit can expire (`expires_at`), begin later (`effective_at`), and be spent before or after others (`priority`). With a `source_ref`, such as the id of a payment, a repeated webhook credits once. With a `call_id`, it refunds that call. If the database does not respond (503), the error has the `id` to retry with.",
-  invalid: "amount",
-})
-
-const listing = ofOne("account", {
-  query: PageQuery,
-  response: { 200: page("credits", GrantBody, creditExample) },
-
-  operationId: "listCredits",
-  summary: "List an account's credits",
-  description: "Lists credits and corrections, newest first, with what is left of each.",
-})
-
-const voiding = ofOne("credit", {
-  body: shown(VoidedCredit, { void: { reason: "Granted to the wrong account" } }),
-  response: {
-    200: answer("What was left of the credit was taken back.", CreditedBody, {
-      credit: {
-        ...creditExample,
-        left: "0",
-        voided: "10",
-        account: { ...accountExample, balance: "2.5", available: "2.48" },
-      },
-    }),
-  },
-
-  operationId: "voidCredit",
-  summary: "Void a credit",
-  description:
-    "Takes back what is left of a credit. Money that open calls hold can still be spent by them; the rest of it is taken back when they end. A repeat changes nothing.",
-  invalid: "reason",
-})

@@ -37,7 +37,32 @@ export function customerPriceRoutes(operators: Operators) {
         )
         return status(made.outcome === "created" ? 201 : 200, customerPriceBody(made.price))
       },
-      setting,
+      ofOne("account", {
+        body: shown(NewCustomerPrice, {
+          prices: {
+            model: "gpt-5-mini",
+            prices: { input: "0.2", output: "1.6" },
+            from: "2027-01-01T00:00:00Z",
+            until: "2028-01-01T00:00:00Z",
+            reason: "Contract 118",
+          },
+          multiplier: { price_multiplier: "0.9" },
+        }),
+        response: {
+          200: answer("A price with this id already exists. Nothing was changed.", CustomerPriceBody, {
+            price: customerPriceExample,
+          }),
+          201: answer("The price.", CustomerPriceBody, {
+            prices: customerPriceExample,
+            multiplier: multiplied,
+          }),
+        },
+        operationId: "setCustomerPrice",
+        summary: "Set a customer's price",
+        description:
+          "Sets the price of the account for a model or for all models: a multiplier of the configured prices, or prices by kind. It holds for calls that are held from `from` on and before `until`, by the database's clock; it replaces the account's `price_multiplier`. A price of a model comes before one of all models, and of two for the same model the one that was set later. Calls in progress keep the price that they were held at. The change is an entry of the journal.",
+        invalid: "price_multiplier",
+      }),
     )
     .get(
       "/accounts/:id/prices",
@@ -46,7 +71,14 @@ export function customerPriceRoutes(operators: Operators) {
           found(await ledger.listCustomerPrices(params.id, pageOf(query)), NO_ACCOUNT),
           customerPriceBody,
         ),
-      listing,
+      ofOne("account", {
+        query: PageQuery,
+        response: { 200: page("prices", CustomerPriceBody, customerPriceExample, multiplied) },
+        operationId: "listCustomerPrices",
+        summary: "List a customer's prices",
+        description:
+          "Lists all prices of the account, newest first, also those that are over, with who set them and why.",
+      }),
     )
     .post(
       "/prices/:id/end",
@@ -60,7 +92,27 @@ export function customerPriceRoutes(operators: Operators) {
           )
         return customerPriceBody(price)
       },
-      ending,
+      ofOne("price", {
+        body: shown(CustomerPriceEnd, {
+          now: { reason: "Contract cancelled" },
+          later: { at: "2099-01-01T00:00:00Z", reason: "Contract cancelled" },
+        }),
+        response: {
+          200: answer("The price. Nothing was changed if it was over by then.", CustomerPriceBody, {
+            price: { ...customerPriceExample, state: "over", ended },
+            later: {
+              ...customerPriceExample,
+              until: "2100-01-01T00:00:00.000Z",
+              ended: { ...ended, at: "2099-01-01T00:00:00.000Z" },
+            },
+          }),
+        },
+        operationId: "endCustomerPrice",
+        summary: "End a customer's price",
+        description:
+          "Ends a price from `at` on, which cannot be in the past. Calls that are held afterwards have the price that would have held without it. The end is an entry of the journal; the price itself stays there.",
+        invalid: "at",
+      }),
     )
 }
 
@@ -119,67 +171,9 @@ const multiplied: CustomerPriceBody = {
   reason: null,
 }
 
-const setting = ofOne("account", {
-  body: shown(NewCustomerPrice, {
-    prices: {
-      model: "gpt-5-mini",
-      prices: { input: "0.2", output: "1.6" },
-      from: "2027-01-01T00:00:00Z",
-      until: "2028-01-01T00:00:00Z",
-      reason: "Contract 118",
-    },
-    multiplier: { price_multiplier: "0.9" },
-  }),
-  response: {
-    200: answer("A price with this id already exists. Nothing was changed.", CustomerPriceBody, {
-      price: customerPriceExample,
-    }),
-    201: answer("The price.", CustomerPriceBody, { prices: customerPriceExample, multiplier: multiplied }),
-  },
-
-  operationId: "setCustomerPrice",
-  summary: "Set a customer's price",
-  description:
-    "Sets the price of the account for a model or for all models: a multiplier of the configured prices, or prices by kind. It holds for calls that are held from `from` on and before `until`, by the database's clock; it replaces the account's `price_multiplier`. A price of a model comes before one of all models, and of two for the same model the one that was set later. Calls in progress keep the price that they were held at. The change is an entry of the journal.",
-  invalid: "price_multiplier",
-})
-
-const listing = ofOne("account", {
-  query: PageQuery,
-  response: { 200: page("prices", CustomerPriceBody, customerPriceExample, multiplied) },
-
-  operationId: "listCustomerPrices",
-  summary: "List a customer's prices",
-  description:
-    "Lists all prices of the account, newest first, also those that are over, with who set them and why.",
-})
-
 const ended = {
   at: "2026-12-01T00:00:00.000Z",
   by: "Ann",
   reason: "Contract cancelled",
   made_at: "2026-12-01T00:00:00.000Z",
 }
-
-const ending = ofOne("price", {
-  body: shown(CustomerPriceEnd, {
-    now: { reason: "Contract cancelled" },
-    later: { at: "2099-01-01T00:00:00Z", reason: "Contract cancelled" },
-  }),
-  response: {
-    200: answer("The price. Nothing was changed if it was over by then.", CustomerPriceBody, {
-      price: { ...customerPriceExample, state: "over", ended },
-      later: {
-        ...customerPriceExample,
-        until: "2100-01-01T00:00:00.000Z",
-        ended: { ...ended, at: "2099-01-01T00:00:00.000Z" },
-      },
-    }),
-  },
-
-  operationId: "endCustomerPrice",
-  summary: "End a customer's price",
-  description:
-    "Ends a price from `at` on, which cannot be in the past. Calls that are held afterwards have the price that would have held without it. The end is an entry of the journal; the price itself stays there.",
-  invalid: "at",
-})

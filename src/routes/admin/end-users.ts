@@ -18,28 +18,25 @@ export function endUserRoutes({ ledger }: Operators) {
       }
       throw errorOf(NO_END_USER)
     },
-    forgetting,
+    ofAccounts({
+      params: pathId("The account's id."),
+      body: shown(ForgetEndUser, { person: { end_user: "ann@example.com" } }),
+      response: {
+        200: answer("The end user without its name.", ForgottenEndUser, {
+          person: {
+            id: "019f8b1c-4444-7000-9b3e-2c7d8e9f0a15",
+            forgotten_at: "2026-11-26T09:30:00.000Z",
+          },
+        }),
+      },
+      operationId: "forgetEndUser",
+      summary: "Forget an end user",
+      description:
+        "Removes the name of an end user. Calls keep the id, so that no sum and no entry of the journal changes, and can still be found by it. A repeat with the id changes nothing. A later call with the same name is another end user; other gateways may use the former id for up to 5 minutes.",
+      invalid: "end_user",
+      errors: [NO_END_USER],
+    }),
   )
 }
 
 const NO_END_USER = notFound("No end user of this account has this name or id.")
-
-const forgetting = ofAccounts({
-  params: pathId("The account's id."),
-  body: shown(ForgetEndUser, { person: { end_user: "ann@example.com" } }),
-  response: {
-    200: answer("The end user without its name.", ForgottenEndUser, {
-      person: {
-        id: "019f8b1c-4444-7000-9b3e-2c7d8e9f0a15",
-        forgotten_at: "2026-11-26T09:30:00.000Z",
-      },
-    }),
-  },
-
-  operationId: "forgetEndUser",
-  summary: "Forget an end user",
-  description:
-    "Removes the name of an end user. Calls keep the id, so that no sum and no entry of the journal changes, and can still be found by it. A repeat with the id changes nothing. A later call with the same name is another end user; other gateways may use the former id for up to 5 minutes.",
-  invalid: "end_user",
-  errors: [NO_END_USER],
-})

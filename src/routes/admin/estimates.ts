@@ -26,7 +26,15 @@ export function estimateRoutes({ ledger }: Operators) {
       days,
       data: (await ledger.estimates(days, model)).map(estimateBody),
     }),
-    showing,
+    ofLedger({
+      query: EstimatesQuery,
+      response: { 200: answer("The estimates.", EstimatesBody, { estimates: { days: 7, data: [example] } }) },
+      operationId: "compareEstimates",
+      summary: "Compare estimates with usage",
+      description:
+        "Shows for each model and operation what calls with final usage say about the estimates of calls without it: how many bytes a token has, how many reasoning tokens of a call clients are not shown, and by how much estimates with the configured settings would be wrong. The error of the output is that of streams whose client disconnects at their end. Each process adds its calls once a minute. Days are kept for 30 days.",
+      invalid: "days",
+    }),
   )
 }
 
@@ -129,14 +137,3 @@ const example: EstimateBody = {
   error_percent: { output: -71.5, prompt: 0 },
   suggestion: "Set estimate: { hidden_output: 900 }.",
 }
-
-const showing = ofLedger({
-  query: EstimatesQuery,
-  response: { 200: answer("The estimates.", EstimatesBody, { estimates: { days: 7, data: [example] } }) },
-
-  operationId: "compareEstimates",
-  summary: "Compare estimates with usage",
-  description:
-    "Shows for each model and operation what calls with final usage say about the estimates of calls without it: how many bytes a token has, how many reasoning tokens of a call clients are not shown, and by how much estimates with the configured settings would be wrong. The error of the output is that of streams whose client disconnects at their end. Each process adds its calls once a minute. Days are kept for 30 days.",
-  invalid: "days",
-})

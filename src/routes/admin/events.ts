@@ -26,7 +26,20 @@ export function eventRoutes(operators: Operators) {
         headers: { "content-type": "application/x-ndjson", [NEXT_CURSOR]: printCursor(page.next) },
       })
     },
-    reading,
+    ofLedger({
+      query: EventsQuery,
+      response: {
+        200: answer(
+          "Events, one JSON object on each line, in the order of the journal. May be empty.",
+          Type.String({ contentMediaType: "application/x-ndjson", contentSchema: FeedLine }),
+        ),
+      },
+      operationId: "listEvents",
+      summary: "Read the event feed",
+      description: `Every entry of the journal about an ended call, money, a budget or an end user is an event, as [CloudEvents 1.0](https://cloudevents.io). To continue, send the \`cursor\` of the last event that you have processed, or the \`${NEXT_CURSOR}\` header, as \`after\`: no event is left out. After a failover or a restore, the feed sends events again, with the same \`id\`. Entries from before the version that brought the feed are not in it.`,
+      invalid: "after",
+      errors: [{ code: "archived", message: FEED_ARCHIVED }],
+    }),
   )
 }
 
@@ -48,19 +61,3 @@ async function awaited(
     from = null
   }
 }
-
-const reading = ofLedger({
-  query: EventsQuery,
-  response: {
-    200: answer(
-      "Events, one JSON object on each line, in the order of the journal. May be empty.",
-      Type.String({ contentMediaType: "application/x-ndjson", contentSchema: FeedLine }),
-    ),
-  },
-
-  operationId: "listEvents",
-  summary: "Read the event feed",
-  description: `Every entry of the journal about an ended call, money, a budget or an end user is an event, as [CloudEvents 1.0](https://cloudevents.io). To continue, send the \`cursor\` of the last event that you have processed, or the \`${NEXT_CURSOR}\` header, as \`after\`: no event is left out. After a failover or a restore, the feed sends events again, with the same \`id\`. Entries from before the version that brought the feed are not in it.`,
-  invalid: "after",
-  errors: [{ code: "archived", message: FEED_ARCHIVED }],
-})

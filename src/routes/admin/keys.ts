@@ -27,13 +27,45 @@ export function keyRoutes({ ledger }: Operators) {
           ? status(201, createdKeyBody(made.key, secret))
           : status(200, keyBody(made.key))
       },
-      creating,
+      ofOne("account", {
+        body: shown(NewKey, {
+          plain: {},
+          limited: {
+            name: "production",
+            models: ["gpt-5-mini"],
+            expires_at: "2027-12-31T23:59:59Z",
+            spending_limit: { amount: "25", per: "day" },
+            group: "acme/search",
+          },
+          labelled: { labels: { team: "search" }, required_tags: ["feature"] },
+        }),
+        response: {
+          200: answer("A key with this id already exists. Nothing was changed.", KeyBody, { key: keyListed }),
+          201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
+            plain,
+            limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: plain.key },
+            labelled: { ...plain, labels: { team: "search" }, required_tags: ["feature"] },
+          }),
+        },
+        operationId: "createKey",
+        summary: "Create a key",
+        description:
+          "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
+        invalid: "models",
+      }),
     )
     .get(
       "/accounts/:id/keys",
       async ({ params, query }) =>
         pageBody(found(await ledger.listKeys(params.id, pageOf(query)), NO_ACCOUNT), keyBody),
-      listing,
+      ofOne("account", {
+        query: PageQuery,
+        response: { 200: page("keys", KeyBody, keyListed) },
+        operationId: "listKeys",
+        summary: "List an account's keys",
+        description:
+          "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
+      }),
     )
     .patch(
       "/keys/:id",
@@ -48,7 +80,27 @@ export function keyRoutes({ ledger }: Operators) {
         })
         return keyBody(found(key, NO_KEY))
       },
-      changing,
+      ofOne("key", {
+        body: shown(KeyChange, {
+          limit: { spending_limit: { amount: "25", per: "day" } },
+          label: { labels: { team: "search" }, client_tags: "ignored" },
+          suspend: { suspended: true },
+          open: { models: null, expires_at: null, spending_limit: null },
+        }),
+        response: {
+          200: answer("The changed key.", KeyBody, {
+            limited: keyListed,
+            labelled: { ...keyListed, labels: { team: "search" }, client_tags: "ignored" },
+            suspended: { ...keyListed, suspended: true },
+            open: { ...keyListed, models: null, spending_limit: null, spent: null },
+          }),
+        },
+        operationId: "changeKey",
+        summary: "Update a key",
+        description:
+          "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
+        invalid: "suspended",
+      }),
     )
     .post(
       "/keys/:id/rotate",
@@ -57,7 +109,16 @@ export function keyRoutes({ ledger }: Operators) {
         const refusals = { rotating: stillRotating, no_key: NO_WORKING_KEY }
         return createdKeyBody(accepted(await ledger.rotateKey(change), refusals).key, secret)
       },
-      rotating,
+      ofAccounts({
+        params: pathId("The key's id."),
+        body: ROTATIONS,
+        response: { 200: answer(NEW_SECRET, CreatedKeyBody, rotated) },
+        operationId: "rotateKey",
+        summary: "Rotate a key",
+        description: `Gives the key a new secret. ${ROTATION_EFFECT}`,
+        invalid: "keep_hours",
+        errors: [NO_WORKING_KEY],
+      }),
     )
     .delete(
       "/keys/:id",
@@ -65,7 +126,13 @@ export function keyRoutes({ ledger }: Operators) {
         if (!(await ledger.revokeKey(id))) throw errorOf(NO_KEY)
         return status(204, undefined)
       },
-      revoking,
+      ofOne("key", {
+        response: { 204: answer("The key is revoked.", Type.Void()) },
+        operationId: "revokeKey",
+        summary: "Revoke a key",
+        description:
+          "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",
+      }),
     )
 }
 
@@ -123,86 +190,4 @@ const plain: CreatedKeyBody = {
   group: null,
 }
 
-const creating = ofOne("account", {
-  body: shown(NewKey, {
-    plain: {},
-    limited: {
-      name: "production",
-      models: ["gpt-5-mini"],
-      expires_at: "2027-12-31T23:59:59Z",
-      spending_limit: { amount: "25", per: "day" },
-      group: "acme/search",
-    },
-    labelled: { labels: { team: "search" }, required_tags: ["feature"] },
-  }),
-  response: {
-    200: answer("A key with this id already exists. Nothing was changed.", KeyBody, { key: keyListed }),
-    201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
-      plain,
-      limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: plain.key },
-      labelled: { ...plain, labels: { team: "search" }, required_tags: ["feature"] },
-    }),
-  },
-
-  operationId: "createKey",
-  summary: "Create a key",
-  description:
-    "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
-  invalid: "models",
-})
-
-const listing = ofOne("account", {
-  query: PageQuery,
-  response: { 200: page("keys", KeyBody, keyListed) },
-
-  operationId: "listKeys",
-  summary: "List an account's keys",
-  description:
-    "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
-})
-
-const changing = ofOne("key", {
-  body: shown(KeyChange, {
-    limit: { spending_limit: { amount: "25", per: "day" } },
-    label: { labels: { team: "search" }, client_tags: "ignored" },
-    suspend: { suspended: true },
-    open: { models: null, expires_at: null, spending_limit: null },
-  }),
-  response: {
-    200: answer("The changed key.", KeyBody, {
-      limited: keyListed,
-      labelled: { ...keyListed, labels: { team: "search" }, client_tags: "ignored" },
-      suspended: { ...keyListed, suspended: true },
-      open: { ...keyListed, models: null, spending_limit: null, spent: null },
-    }),
-  },
-
-  operationId: "changeKey",
-  summary: "Update a key",
-  description:
-    "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
-  invalid: "suspended",
-})
-
 const NO_WORKING_KEY = notFound("No key has this id, or it is revoked.")
-
-const rotating = ofAccounts({
-  params: pathId("The key's id."),
-  body: ROTATIONS,
-  response: { 200: answer(NEW_SECRET, CreatedKeyBody, rotated) },
-
-  operationId: "rotateKey",
-  summary: "Rotate a key",
-  description: `Gives the key a new secret. ${ROTATION_EFFECT}`,
-  invalid: "keep_hours",
-  errors: [NO_WORKING_KEY],
-})
-
-const revoking = ofOne("key", {
-  response: { 204: answer("The key is revoked.", Type.Void()) },
-
-  operationId: "revokeKey",
-  summary: "Revoke a key",
-  description:
-    "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",
-})

@@ -21,16 +21,62 @@ export function ledgerCheckRoutes({ ledger }: Operators) {
     .post(
       "/sums/check",
       async ({ body: { day = null } }) => checkedSums(await ledger.checkSums(day)),
-      checkingSums,
+      ofLedger({
+        body: shown(SumsCheck, { first: {}, day: { day: "2026-11-20" } }),
+        response: {
+          200: answer("What was found.", CheckedSumsBody, {
+            replaced: { day: "2026-11-20", sums: 1, differed: 1, next: null },
+            unsummed: { day: null, sums: 0, differed: 0, next: null },
+          }),
+        },
+        operationId: "checkSums",
+        summary: "Check the sums of a day",
+        description:
+          "Sums up the journal's entries of one UTC day again, by default the first day that has sums, and replaces the sums that differ. Usage, statistics and past balances read these sums. Follow `next` to check all days. A busy day takes some seconds.",
+        invalid: "day",
+      }),
     )
-    .get("/journal", async () => ({ data: (await ledger.listMonths()).map(monthBody) }), listing)
+    .get(
+      "/journal",
+      async () => ({ data: (await ledger.listMonths()).map(monthBody) }),
+      ofLedger({
+        response: {
+          200: answer("The months, latest first.", MonthsBody, {
+            months: {
+              data: [
+                { month: "2026-11", seal: null, ...attached },
+                { month: "2026-10", seal: sealed, ...attached },
+              ],
+            },
+          }),
+        },
+        operationId: "listMonths",
+        summary: "List the months of the journal",
+        description:
+          "Lists the months of the journal with their seals. A month is sealed a week after its end; from then on it takes no entries. Keep the hash of a seal elsewhere to prove later that nobody changed both the month and its seal.",
+      }),
+    )
     .post(
       "/journal/check",
       async ({ body: { month, from = null, shard } }) => {
         const seal = found(await ledger.checkSeal({ month, shard }, from), NO_SEAL)
         return { ...seal, entries: Number(seal.entries) }
       },
-      checkingSeal,
+      ofLedger({
+        body: shown(SealCheck, { first: { month: "2026-10" } }),
+        response: {
+          200: answer("What was found.", CheckedSealBody, {
+            unchanged: { entries: 4_211, matches: true, next: "019a3f2b-1c00-0000-0000-000000000000" },
+            changed: { entries: 4_210, matches: false, next: null },
+          }),
+        },
+        operationId: "checkSeal",
+        summary: "Check an hour of a sealed month",
+        description:
+          "Computes the hash of the entries of one hour of a sealed month again and compares it with the seal. The first hour of a month, which is the default, also compares the seal's own hash and totals. Follow `next` to check the whole month.",
+        invalid: "month",
+        errors: [NO_SEAL],
+      }),
     )
 }
 
@@ -60,55 +106,4 @@ const sealed = {
 
 const attached = { detached_at: null, dropped_at: null, archive: null }
 
-const listing = ofLedger({
-  response: {
-    200: answer("The months, latest first.", MonthsBody, {
-      months: {
-        data: [
-          { month: "2026-11", seal: null, ...attached },
-          { month: "2026-10", seal: sealed, ...attached },
-        ],
-      },
-    }),
-  },
-
-  operationId: "listMonths",
-  summary: "List the months of the journal",
-  description:
-    "Lists the months of the journal with their seals. A month is sealed a week after its end; from then on it takes no entries. Keep the hash of a seal elsewhere to prove later that nobody changed both the month and its seal.",
-})
-
-const checkingSeal = ofLedger({
-  body: shown(SealCheck, { first: { month: "2026-10" } }),
-  response: {
-    200: answer("What was found.", CheckedSealBody, {
-      unchanged: { entries: 4_211, matches: true, next: "019a3f2b-1c00-0000-0000-000000000000" },
-      changed: { entries: 4_210, matches: false, next: null },
-    }),
-  },
-
-  operationId: "checkSeal",
-  summary: "Check an hour of a sealed month",
-  description:
-    "Computes the hash of the entries of one hour of a sealed month again and compares it with the seal. The first hour of a month, which is the default, also compares the seal's own hash and totals. Follow `next` to check the whole month.",
-  invalid: "month",
-  errors: [NO_SEAL],
-})
-
 const dayOf = (moment: Date) => moment.toISOString().slice(0, 10)
-
-const checkingSums = ofLedger({
-  body: shown(SumsCheck, { first: {}, day: { day: "2026-11-20" } }),
-  response: {
-    200: answer("What was found.", CheckedSumsBody, {
-      replaced: { day: "2026-11-20", sums: 1, differed: 1, next: null },
-      unsummed: { day: null, sums: 0, differed: 0, next: null },
-    }),
-  },
-
-  operationId: "checkSums",
-  summary: "Check the sums of a day",
-  description:
-    "Sums up the journal's entries of one UTC day again, by default the first day that has sums, and replaces the sums that differ. Usage, statistics and past balances read these sums. Follow `next` to check all days. A busy day takes some seconds.",
-  invalid: "day",
-})

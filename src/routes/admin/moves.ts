@@ -12,7 +12,20 @@ export function moveRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-moves" }).post(
     "/accounts/:id/move",
     async ({ params: { id }, body: { to } }) => moveBody(id, to, await ledger.move(id, to)),
-    moving,
+    ofOne("account", {
+      body: shown(NewMove, { move: { to: "b" } }),
+      response: {
+        200: answer("How far the move is.", MoveBody, {
+          done: body,
+          draining: { ...body, step: "draining", held: "0.02" },
+        }),
+      },
+      operationId: "moveAccount",
+      summary: "Move an account to another shard",
+      description:
+        "Begins or continues the move and waits up to 2 seconds for its end. Repeat the request until `step` is `done`; a move that was interrupted continues where it was. Until then the account's calls get a 503 with `Retry-After`, and its keys cannot be changed. The account's balance, keys, limits and Idempotency-Keys move; its past calls stay in the old shard and stay readable.",
+      invalid: "to",
+    }),
   )
 }
 
@@ -52,19 +65,3 @@ function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
 }
 
 const body: MoveBody = { account_id: accountExample.id, to: "b", step: "done", held: "0", violations: [] }
-
-const moving = ofOne("account", {
-  body: shown(NewMove, { move: { to: "b" } }),
-  response: {
-    200: answer("How far the move is.", MoveBody, {
-      done: body,
-      draining: { ...body, step: "draining", held: "0.02" },
-    }),
-  },
-
-  operationId: "moveAccount",
-  summary: "Move an account to another shard",
-  description:
-    "Begins or continues the move and waits up to 2 seconds for its end. Repeat the request until `step` is `done`; a move that was interrupted continues where it was. Until then the account's calls get a 503 with `Retry-After`, and its keys cannot be changed. The account's balance, keys, limits and Idempotency-Keys move; its past calls stay in the old shard and stay readable.",
-  invalid: "to",
-})

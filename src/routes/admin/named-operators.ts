@@ -36,12 +36,39 @@ export function operatorRoutes({ ledger }: Operators) {
           ? status(201, { ...operatorBody(made.operator), token })
           : status(200, operatorBody(made.operator))
       },
-      creating,
+      ofOperators({
+        body: shown(NewOperator, {
+          person: { name: "Ann", role: "billing", expires_at: EXPIRES },
+          program: { name: "prometheus", role: "read" },
+        }),
+        response: {
+          200: answer("An operator with this id already exists. Nothing was changed.", OperatorBody, {
+            operator: program,
+          }),
+          201: answer("The operator. Store the token: it is not shown again.", OperatorWithTokenBody, {
+            person: { ...example, token },
+            program: { ...program, token },
+          }),
+        },
+        operationId: "createOperator",
+        tag: "Operators",
+        summary: "Create an operator",
+        description:
+          "Makes a token for a person or a program. It is sent like the admin token, and opens sessions of the console. Only this response shows it: the database stores its SHA-256 hash. The name stands in the log beside each change.",
+        invalid: "role",
+      }),
     )
     .get(
       "/operators",
       async ({ query }) => pageBody(await ledger.listOperators(pageOf(query)), operatorBody),
-      listing,
+      ofOperators({
+        query: PageQuery,
+        response: { 200: page("operators", OperatorBody, example, program) },
+        operationId: "listOperators",
+        tag: "Operators",
+        summary: "List operators",
+        description: "Lists operators, newest first, including those whose token is revoked or expired.",
+      }),
     )
     .post(
       "/operators/:id/rotate",
@@ -51,7 +78,23 @@ export function operatorRoutes({ ledger }: Operators) {
         const rotated = await ledger.rotateOperator(id, { token_hash: hashOf(token), expires_at })
         return { ...operatorBody(found(rotated, NO_OPERATOR)), token }
       },
-      rotating,
+      ofOperators({
+        params: pathId("The operator's id."),
+        body: shown(OperatorRotation, { rotate: {}, longer: { expires_at: EXPIRES } }),
+        response: {
+          200: answer("The operator with the new token.", OperatorWithTokenBody, {
+            rotate: { ...program, token },
+            longer: { ...program, expires_at: "2027-06-30T23:59:59.000Z", token },
+          }),
+        },
+        operationId: "rotateOperator",
+        tag: "Operators",
+        summary: "Make a new token for an operator",
+        description:
+          "From then on the token before gets a 401, and sessions of the console that it opened have ended. The role stays; so does the expiry, unless the request has one.",
+        invalid: "expires_at",
+        errors: [NO_OPERATOR],
+      }),
     )
     .delete(
       "/operators/:id",
@@ -59,12 +102,38 @@ export function operatorRoutes({ ledger }: Operators) {
         if (!(await ledger.revokeOperator(id))) throw errorOf(NO_OPERATOR)
         return status(204, undefined)
       },
-      revoking,
+      ofOperators({
+        params: pathId("The operator's id."),
+        response: { 204: answer("The token is revoked.", Type.Void()) },
+        operationId: "revokeOperator",
+        tag: "Operators",
+        summary: "Revoke the token of an operator",
+        description:
+          "Every request that arrives after this response gets a 401, also in a session of the console. The operator stays in the list and in the log. Revoking a revoked token changes nothing.",
+        errors: [NO_OPERATOR],
+      }),
     )
     .post(
       "/sessions/end",
       async ({ body: { actor } }) => ({ actor, ended: await ledger.endSessionsOf(actor) }),
-      endingSessions,
+      ofOperators({
+        body: shown(SessionsEnd, {
+          person: { actor: "oidc:ann@example.com" },
+          configured: { actor: "configured" },
+        }),
+        response: {
+          200: answer("How many sessions were open.", EndedSessionsBody, {
+            person: { actor: "oidc:ann@example.com", ended: 2 },
+            configured: { actor: "configured", ended: 0 },
+          }),
+        },
+        operationId: "endSessions",
+        tag: "Operators",
+        summary: "End the console's sessions of an operator or a person",
+        description:
+          "Every request in one of these sessions gets a 401 from then on, at every gateway. Signing in again is possible: revoke the operator's token, or take the person's role away at the OpenID provider first.",
+        invalid: "actor",
+      }),
     )
 }
 
@@ -82,87 +151,3 @@ const example: OperatorBody = {
 const program: OperatorBody = { ...example, name: "prometheus", role: "read", expires_at: null }
 const token = "tgo_8Fq2…"
 const EXPIRES = "2027-06-30T23:59:59Z"
-
-const creating = ofOperators({
-  body: shown(NewOperator, {
-    person: { name: "Ann", role: "billing", expires_at: EXPIRES },
-    program: { name: "prometheus", role: "read" },
-  }),
-  response: {
-    200: answer("An operator with this id already exists. Nothing was changed.", OperatorBody, {
-      operator: program,
-    }),
-    201: answer("The operator. Store the token: it is not shown again.", OperatorWithTokenBody, {
-      person: { ...example, token },
-      program: { ...program, token },
-    }),
-  },
-
-  operationId: "createOperator",
-  tag: "Operators",
-  summary: "Create an operator",
-  description:
-    "Makes a token for a person or a program. It is sent like the admin token, and opens sessions of the console. Only this response shows it: the database stores its SHA-256 hash. The name stands in the log beside each change.",
-  invalid: "role",
-})
-
-const listing = ofOperators({
-  query: PageQuery,
-  response: { 200: page("operators", OperatorBody, example, program) },
-
-  operationId: "listOperators",
-  tag: "Operators",
-  summary: "List operators",
-  description: "Lists operators, newest first, including those whose token is revoked or expired.",
-})
-
-const rotating = ofOperators({
-  params: pathId("The operator's id."),
-  body: shown(OperatorRotation, { rotate: {}, longer: { expires_at: EXPIRES } }),
-  response: {
-    200: answer("The operator with the new token.", OperatorWithTokenBody, {
-      rotate: { ...program, token },
-      longer: { ...program, expires_at: "2027-06-30T23:59:59.000Z", token },
-    }),
-  },
-
-  operationId: "rotateOperator",
-  tag: "Operators",
-  summary: "Make a new token for an operator",
-  description:
-    "From then on the token before gets a 401, and sessions of the console that it opened have ended. The role stays; so does the expiry, unless the request has one.",
-  invalid: "expires_at",
-  errors: [NO_OPERATOR],
-})
-
-const revoking = ofOperators({
-  params: pathId("The operator's id."),
-  response: { 204: answer("The token is revoked.", Type.Void()) },
-
-  operationId: "revokeOperator",
-  tag: "Operators",
-  summary: "Revoke the token of an operator",
-  description:
-    "Every request that arrives after this response gets a 401, also in a session of the console. The operator stays in the list and in the log. Revoking a revoked token changes nothing.",
-  errors: [NO_OPERATOR],
-})
-
-const endingSessions = ofOperators({
-  body: shown(SessionsEnd, {
-    person: { actor: "oidc:ann@example.com" },
-    configured: { actor: "configured" },
-  }),
-  response: {
-    200: answer("How many sessions were open.", EndedSessionsBody, {
-      person: { actor: "oidc:ann@example.com", ended: 2 },
-      configured: { actor: "configured", ended: 0 },
-    }),
-  },
-
-  operationId: "endSessions",
-  tag: "Operators",
-  summary: "End the console's sessions of an operator or a person",
-  description:
-    "Every request in one of these sessions gets a 401 from then on, at every gateway. Signing in again is possible: revoke the operator's token, or take the person's role away at the OpenID provider first.",
-  invalid: "actor",
-})

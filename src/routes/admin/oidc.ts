@@ -47,7 +47,21 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
           return refused(error)
         }
       },
-      starting,
+      described({
+        response: {
+          303: answer(
+            "The provider's page. `Set-Cookie` has the secret of this sign-in for 10 minutes.",
+            Type.Void(),
+          ),
+          403: answer("A page that says why the provider refused.", PAGE),
+          502: answer("A page that says that the provider did not answer as it must.", PAGE),
+        },
+        operationId: "beginSignIn",
+        tag: "Service",
+        summary: "Sign in by the OpenID provider",
+        description:
+          "Sends the browser to the OpenID provider of `admin.oidc`. It exists only if one is configured, and is for browsers.",
+      }),
     )
     .get(
       "/oidc/callback",
@@ -64,7 +78,20 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
           return refused(error)
         }
       },
-      returning,
+      described({
+        response: {
+          303: answer("The console. `Set-Cookie` has the cookie of the session.", Type.Void()),
+          400: answer("A page that says that the sign-in was not started in this browser.", PAGE),
+          403: answer("A page that says why the provider refused, or that the person has no role.", PAGE),
+          502: answer("A page that says that the provider did not answer as it must.", PAGE),
+        },
+        operationId: "endSignIn",
+        tag: "Service",
+        summary: "Return from the OpenID provider",
+        description:
+          "The provider sends the browser here, with a code. Opens a session of the console with the role that the provider's claims give, until `admin.oidc.session` is over.",
+        errors: ["ledger_unavailable"],
+      }),
     )
 }
 
@@ -92,36 +119,3 @@ function refusalPage({ status, message }: SignInRefused): Response {
 }
 
 const PAGE = text("text/html")
-
-const starting = described({
-  response: {
-    303: answer(
-      "The provider's page. `Set-Cookie` has the secret of this sign-in for 10 minutes.",
-      Type.Void(),
-    ),
-    403: answer("A page that says why the provider refused.", PAGE),
-    502: answer("A page that says that the provider did not answer as it must.", PAGE),
-  },
-
-  operationId: "beginSignIn",
-  tag: "Service",
-  summary: "Sign in by the OpenID provider",
-  description:
-    "Sends the browser to the OpenID provider of `admin.oidc`. It exists only if one is configured, and is for browsers.",
-})
-
-const returning = described({
-  response: {
-    303: answer("The console. `Set-Cookie` has the cookie of the session.", Type.Void()),
-    400: answer("A page that says that the sign-in was not started in this browser.", PAGE),
-    403: answer("A page that says why the provider refused, or that the person has no role.", PAGE),
-    502: answer("A page that says that the provider did not answer as it must.", PAGE),
-  },
-
-  operationId: "endSignIn",
-  tag: "Service",
-  summary: "Return from the OpenID provider",
-  description:
-    "The provider sends the browser here, with a code. Opens a session of the console with the role that the provider's claims give, until `admin.oidc.session` is over.",
-  errors: ["ledger_unavailable"],
-})

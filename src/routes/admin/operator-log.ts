@@ -14,7 +14,15 @@ export function operatorLogRoutes({ ledger }: Operators) {
       const { actor, resource: resource_id, from } = query
       return pageBody(await ledger.listChanges({ actor, resource_id, from }, pageOf(query)), changeBody)
     },
-    listing,
+    ofOperators({
+      query: LogQuery,
+      response: { 200: page("changes", ChangeBody, example) },
+      operationId: "listChanges",
+      tag: "Operators",
+      summary: "List the changes of operators",
+      description:
+        "Lists the requests of operators that changed something, newest first: who, from where, what, before and after, and why. Entries cannot be changed. An entry is written before its change runs, so a change without an entry does not exist. A reason is the `reason` of the body, or the header `x-tollgate-reason`.",
+    }),
   )
 }
 
@@ -37,14 +45,3 @@ const example: ChangeBody = {
   status: 200,
   outcome: "done",
 }
-
-const listing = ofOperators({
-  query: LogQuery,
-  response: { 200: page("changes", ChangeBody, example) },
-
-  operationId: "listChanges",
-  tag: "Operators",
-  summary: "List the changes of operators",
-  description:
-    "Lists the requests of operators that changed something, newest first: who, from where, what, before and after, and why. Entries cannot be changed. An entry is written before its change runs, so a change without an entry does not exist. A reason is the `reason` of the body, or the header `x-tollgate-reason`.",
-})

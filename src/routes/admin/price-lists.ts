@@ -48,14 +48,48 @@ export function priceListRoutes({ ledger, models }: Operators) {
         const made = accepted(await ledger.createPriceList(list), LIST_REFUSALS)
         return status(made.outcome === "created" ? 201 : 200, priceListBody(made.list))
       },
-      creating,
+      ofAccounts({
+        body: shown(NewPriceList, {
+          list: { name: "Partners", prices: [...requested], reason: "Partner programme" },
+        }),
+        response: {
+          200: answer("A price list with this id already exists. Nothing was changed.", PriceListBody, {
+            list: listExample,
+          }),
+          201: answer("The price list.", PriceListBody, { list: listExample }),
+        },
+        operationId: "createPriceList",
+        summary: "Create a price list",
+        description:
+          "Makes a named list of prices for accounts to share: for a model or for all models, a multiplier of the configured prices or prices by kind. It holds for the accounts to which it is assigned.",
+        invalid: "name",
+      }),
     )
     .get(
       "/price-lists",
       async ({ query }) => pageBody(await ledger.listPriceLists(pageOf(query)), priceListBody),
-      listing,
+      ofAccounts({
+        query: PageQuery,
+        response: { 200: page("price lists", PriceListBody, listExample) },
+        operationId: "listPriceLists",
+        summary: "List price lists",
+        description: "Lists all price lists as they are now, newest first.",
+      }),
     )
-    .get("/price-lists/:id", async ({ params }) => counted(await listOf(params.id)), reading)
+    .get(
+      "/price-lists/:id",
+      async ({ params }) => counted(await listOf(params.id)),
+      ofOne("price list", {
+        response: {
+          200: answer("The price list.", AssignedPriceList, {
+            list: { ...listExample, assigned: 0, pending: 0 },
+          }),
+        },
+        operationId: "getPriceList",
+        summary: "Read a price list",
+        description: "Returns the list as it is now, and how many accounts have it.",
+      }),
+    )
     .patch(
       "/price-lists/:id",
       async ({ params, body, request }) => {
@@ -65,7 +99,17 @@ export function priceListRoutes({ ledger, models }: Operators) {
         await update(list)
         return counted(await listOf(list.id))
       },
-      changing,
+      ofOne("price list", {
+        body: shown(PriceListChange, {
+          change: { prices: [{ price_multiplier: "0.85" }], reason: "Terms of 2027" },
+        }),
+        response: { 200: answer("The price list.", AssignedPriceList, { list: changedExample }) },
+        operationId: "changePriceList",
+        summary: "Change a price list",
+        description:
+          "Replaces the prices of the list, from now on, for all accounts that have it now or later. Each account changes in a transaction of its own; what is the same stays. If `pending` in the answer is not 0, or there is no answer, send the change again with the same `id`. Calls in progress keep the price that they were held at. Each change is an entry of the journal.",
+        invalid: "prices",
+      }),
     )
     .post(
       "/price-lists/:id/assignments",
@@ -79,13 +123,39 @@ export function priceListRoutes({ ledger, models }: Operators) {
         if (now.version !== list.version) await update(now)
         return status(made.outcome === "created" ? 201 : 200, assignmentBody(made.assignment))
       },
-      assigning,
+      ofOne("price list", {
+        body: shown(NewAssignment, {
+          assignment: {
+            account_id: accountExample.id,
+            from: "2027-01-01T00:00:00Z",
+            until: "2028-01-01T00:00:00Z",
+            reason: "Contract 118",
+          },
+        }),
+        response: {
+          200: answer("An assignment with this id already exists. Nothing was changed.", AssignmentBody, {
+            assignment: assignmentExample,
+          }),
+          201: answer("The assignment.", AssignmentBody, { assignment: assignmentExample }),
+        },
+        operationId: "assignPriceList",
+        summary: "Assign a price list",
+        description:
+          "Gives an account the prices of the list for calls that are held from `from` on and before `until`: a customer price for each price of the list. A customer price of the account itself comes before one of a list for the same model, and of two lists the one that was assigned later.",
+        invalid: "from",
+      }),
     )
     .get(
       "/price-lists/:id/assignments",
       async ({ params, query }) =>
         pageBody(await ledger.listAssignments(await listOf(params.id), pageOf(query)), assignmentBody),
-      listingAssignments,
+      ofOne("price list", {
+        query: PageQuery,
+        response: { 200: page("assignments", AssignmentBody, assignmentExample) },
+        operationId: "listAssignments",
+        summary: "List the accounts of a price list",
+        description: "Lists all assignments of the list, newest first, also those that are over.",
+      }),
     )
     .post(
       "/assignments/:id/end",
@@ -95,7 +165,19 @@ export function priceListRoutes({ ledger, models }: Operators) {
         if (assignment === "past") throw invalidField("at", EXPIRY)
         return assignmentBody(assignment)
       },
-      ending,
+      ofOne("assignment", {
+        body: shown(CustomerPriceEnd, { now: { reason: "Contract cancelled" } }),
+        response: {
+          200: answer("The assignment. Nothing was changed if it was over by then.", AssignmentBody, {
+            assignment: { ...assignmentExample, until: "2026-12-01T00:00:00.000Z", state: "over" },
+          }),
+        },
+        operationId: "endAssignment",
+        summary: "End an assignment of a price list",
+        description:
+          "Ends all prices of the assignment from `at` on, which cannot be in the past. The end is an entry of the journal.",
+        invalid: "at",
+      }),
     )
 }
 
@@ -164,100 +246,3 @@ const requested = [
   { model: "gpt-5-mini", prices: { input: "0.2", output: "1.6" } },
   { price_multiplier: "0.9" },
 ] as const
-
-const creating = ofAccounts({
-  body: shown(NewPriceList, {
-    list: { name: "Partners", prices: [...requested], reason: "Partner programme" },
-  }),
-  response: {
-    200: answer("A price list with this id already exists. Nothing was changed.", PriceListBody, {
-      list: listExample,
-    }),
-    201: answer("The price list.", PriceListBody, { list: listExample }),
-  },
-
-  operationId: "createPriceList",
-  summary: "Create a price list",
-  description:
-    "Makes a named list of prices for accounts to share: for a model or for all models, a multiplier of the configured prices or prices by kind. It holds for the accounts to which it is assigned.",
-  invalid: "name",
-})
-
-const listing = ofAccounts({
-  query: PageQuery,
-  response: { 200: page("price lists", PriceListBody, listExample) },
-
-  operationId: "listPriceLists",
-  summary: "List price lists",
-  description: "Lists all price lists as they are now, newest first.",
-})
-
-const reading = ofOne("price list", {
-  response: {
-    200: answer("The price list.", AssignedPriceList, { list: { ...listExample, assigned: 0, pending: 0 } }),
-  },
-
-  operationId: "getPriceList",
-  summary: "Read a price list",
-  description: "Returns the list as it is now, and how many accounts have it.",
-})
-
-const changing = ofOne("price list", {
-  body: shown(PriceListChange, {
-    change: { prices: [{ price_multiplier: "0.85" }], reason: "Terms of 2027" },
-  }),
-  response: { 200: answer("The price list.", AssignedPriceList, { list: changedExample }) },
-
-  operationId: "changePriceList",
-  summary: "Change a price list",
-  description:
-    "Replaces the prices of the list, from now on, for all accounts that have it now or later. Each account changes in a transaction of its own; what is the same stays. If `pending` in the answer is not 0, or there is no answer, send the change again with the same `id`. Calls in progress keep the price that they were held at. Each change is an entry of the journal.",
-  invalid: "prices",
-})
-
-const assigning = ofOne("price list", {
-  body: shown(NewAssignment, {
-    assignment: {
-      account_id: accountExample.id,
-      from: "2027-01-01T00:00:00Z",
-      until: "2028-01-01T00:00:00Z",
-      reason: "Contract 118",
-    },
-  }),
-  response: {
-    200: answer("An assignment with this id already exists. Nothing was changed.", AssignmentBody, {
-      assignment: assignmentExample,
-    }),
-    201: answer("The assignment.", AssignmentBody, { assignment: assignmentExample }),
-  },
-
-  operationId: "assignPriceList",
-  summary: "Assign a price list",
-  description:
-    "Gives an account the prices of the list for calls that are held from `from` on and before `until`: a customer price for each price of the list. A customer price of the account itself comes before one of a list for the same model, and of two lists the one that was assigned later.",
-  invalid: "from",
-})
-
-const listingAssignments = ofOne("price list", {
-  query: PageQuery,
-  response: { 200: page("assignments", AssignmentBody, assignmentExample) },
-
-  operationId: "listAssignments",
-  summary: "List the accounts of a price list",
-  description: "Lists all assignments of the list, newest first, also those that are over.",
-})
-
-const ending = ofOne("assignment", {
-  body: shown(CustomerPriceEnd, { now: { reason: "Contract cancelled" } }),
-  response: {
-    200: answer("The assignment. Nothing was changed if it was over by then.", AssignmentBody, {
-      assignment: { ...assignmentExample, until: "2026-12-01T00:00:00.000Z", state: "over" },
-    }),
-  },
-
-  operationId: "endAssignment",
-  summary: "End an assignment of a price list",
-  description:
-    "Ends all prices of the assignment from `at` on, which cannot be in the past. The end is an entry of the journal.",
-  invalid: "at",
-})

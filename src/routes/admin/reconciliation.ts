@@ -26,7 +26,19 @@ export function reconciliationRoutes({ ledger, onReconciliation }: Operators) {
         const sums = await ledger.reconciled({ upstream, from, to, step_ms: STEP_MS[step] })
         return bodyOf(ReconciliationBody, { from, to, data: sums.map(sumsBody) })
       },
-      showing,
+      ofLedger({
+        query: ReconciliationQuery,
+        response: {
+          200: answer("The sums.", ReconciliationBody, {
+            sums: { from: "2026-11-20T09:00:00.000Z", to: "2026-11-20T10:00:00.000Z", data: examples },
+          }),
+        },
+        operationId: "sumForReconciliation",
+        summary: "Get sums to compare with a provider's report",
+        description:
+          "Shows what the calls to an upstream used and cost, by hour or day, model, operation and key of the upstream, with the calls and attempts that a provider may count in another way. `tollgate reconcile` compares them with the provider's usage export.",
+        invalid: "from",
+      }),
     )
     .post(
       "/reconciliation",
@@ -37,7 +49,19 @@ export function reconciliationRoutes({ ledger, onReconciliation }: Operators) {
         onReconciliation?.(body.provider, now, compared)
         return compared
       },
-      comparing,
+      ofLedger({
+        body: shown(NewReconciliation, {
+          "A page of OpenAI's usage": { provider: "openai", export: usageExport },
+        }),
+        response: {
+          200: answer("The comparison.", ComparedUsage, { "The key is used elsewhere": comparison }),
+        },
+        operationId: "compareUsage",
+        summary: "Compare a provider's usage export with the journal",
+        description:
+          "Compares the pages of a provider's usage API, grouped by model, with our calls of the same time: by hour or day and model, and by key if `keys` are given. Says what can explain each difference. It only reads: charges never change, and no provider is asked. An export has at most 20,000 results of steps, models and keys; compare a longer one in parts.",
+        invalid: "provider",
+      }),
     )
 }
 
@@ -71,21 +95,6 @@ const examples: ReconciledSums[] = [
   { ...example, operation: "responses" },
   { ...example, model: "text-embedding-3-small", operation: "embeddings" },
 ]
-
-const showing = ofLedger({
-  query: ReconciliationQuery,
-  response: {
-    200: answer("The sums.", ReconciliationBody, {
-      sums: { from: "2026-11-20T09:00:00.000Z", to: "2026-11-20T10:00:00.000Z", data: examples },
-    }),
-  },
-
-  operationId: "sumForReconciliation",
-  summary: "Get sums to compare with a provider's report",
-  description:
-    "Shows what the calls to an upstream used and cost, by hour or day, model, operation and key of the upstream, with the calls and attempts that a provider may count in another way. `tollgate reconcile` compares them with the provider's usage export.",
-  invalid: "from",
-})
 
 const usageExport = {
   object: "page",
@@ -138,18 +147,3 @@ const comparison = {
   unmatched_percent: 0,
   has_more: false,
 } satisfies ComparedUsage
-
-const comparing = ofLedger({
-  body: shown(NewReconciliation, {
-    "A page of OpenAI's usage": { provider: "openai", export: usageExport },
-  }),
-  response: {
-    200: answer("The comparison.", ComparedUsage, { "The key is used elsewhere": comparison }),
-  },
-
-  operationId: "compareUsage",
-  summary: "Compare a provider's usage export with the journal",
-  description:
-    "Compares the pages of a provider's usage API, grouped by model, with our calls of the same time: by hour or day and model, and by key if `keys` are given. Says what can explain each difference. It only reads: charges never change, and no provider is asked. An export has at most 20,000 results of steps, models and keys; compare a longer one in parts.",
-  invalid: "provider",
-})

@@ -18,7 +18,19 @@ export function refusalRoutes({ ledger }: Operators) {
       )
       return bodyOf(RefusalsBody, { ...span, data })
     },
-    showing,
+    ofLedger({
+      query: RefusalsQuery,
+      response: {
+        200: answer("The refused calls.", RefusalsBody, {
+          refusals: { from: "2026-11-14T12:00:00.000Z", to: "2026-11-21T12:00:00.000Z", data: [example] },
+        }),
+      },
+      operationId: "listRefusals",
+      summary: "List refused calls",
+      description:
+        "Shows how many calls were refused before anything was held or sent to a provider, by account, key and error code. Each process adds its refusals once a minute. Hours are kept for 30 days.",
+      invalid: "from",
+    }),
   )
 }
 
@@ -31,18 +43,3 @@ const example: RefusalBody = {
   requests: 222,
   last_at: "2026-11-21T11:58:00.000Z",
 }
-
-const showing = ofLedger({
-  query: RefusalsQuery,
-  response: {
-    200: answer("The refused calls.", RefusalsBody, {
-      refusals: { from: "2026-11-14T12:00:00.000Z", to: "2026-11-21T12:00:00.000Z", data: [example] },
-    }),
-  },
-
-  operationId: "listRefusals",
-  summary: "List refused calls",
-  description:
-    "Shows how many calls were refused before anything was held or sent to a provider, by account, key and error code. Each process adds its refusals once a minute. Hours are kept for 30 days.",
-  invalid: "from",
-})

@@ -36,7 +36,24 @@ export function reportRoutes({ ledger }: Operators) {
         const usage = await groupsFor(request, (most) => ledger.sumUsage(span, most))
         return operatorUsageReport(range, usage)
       },
-      showingUsage,
+      ofLedger({
+        query: OperatorUsageQuery,
+        response: {
+          200: answer("The usage.", OperatorUsageReport, {
+            "By day": operatorUsageExample,
+            "By account": {
+              ...operatorUsageExample,
+              by: "account",
+              data: [{ group: accountExample.id, name: accountExample.name, ...operatorUsageExample.total }],
+            },
+          }),
+        },
+        operationId: "sumUsage",
+        summary: "Get usage",
+        description:
+          "Shows what the calls in a time range used and cost: by model, operation, key, session, account, day or hour, and in total. `cost` is without the price multipliers of the accounts. `profit` is the charge minus the cost. A call counts at the time it ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges therefore never overlap or leave a gap, and past ranges do not change.",
+        invalid: "from",
+      }),
     )
     .get(
       "/timeline",
@@ -44,7 +61,36 @@ export function reportRoutes({ ledger }: Operators) {
         const span = statisticsSpan(period, ledgerTime())
         return timelineBody(span, by, await ledger.timeline(span, by, groups))
       },
-      showingTimeline,
+      ofLedger({
+        query: TimelineQuery,
+        response: {
+          200: answer("The timeline.", TimelineBody, {
+            key: {
+              ...exampleSpan,
+              by: "key",
+              step_s: 60,
+              starts_at: ["2026-11-21T09:30:00.000Z", "2026-11-21T09:31:00.000Z"],
+              data: [
+                {
+                  group: keyExample.id,
+                  name: `${accountExample.name}: ${keyExample.name}`,
+                  calls: [2, 1],
+                  charge: ["0.00062", "0.00031"],
+                  prompt_tokens: [80, 40],
+                  cached_tokens: [0, 0],
+                  completion_tokens: [300, 150],
+                },
+              ],
+              left_out: 0,
+            },
+          }),
+        },
+        operationId: "getTimeline",
+        summary: "Get charges and tokens over time",
+        description:
+          "Shows what the calls in a time range cost and used, in time steps, by model, key or account. The groups with the highest charges are listed one by one, the rest as one group. The step depends on the range: one minute for an hour, 15 minutes for a day. Open calls are not included.",
+        invalid: "from",
+      }),
     )
     .get(
       "/latency",
@@ -53,7 +99,19 @@ export function reportRoutes({ ledger }: Operators) {
         const { ttft, duration } = await ledger.latency(span)
         return bodyOf(LatencyBody, { ...span, ttft, duration })
       },
-      showingLatency,
+      ofLedger({
+        query: StatisticsQuery,
+        response: {
+          200: answer("The distributions.", LatencyBody, {
+            latency: { ...exampleSpan, ttft: distributionExample, duration: distributionExample },
+          }),
+        },
+        operationId: "getLatency",
+        summary: "Get latency distributions",
+        description:
+          "Shows the distribution of the time to the first output (`ttft`) and of the duration of the whole call (`duration`): percentiles by nearest rank, and a histogram with logarithmic buckets.",
+        invalid: "from",
+      }),
     )
     .get(
       "/outcomes",
@@ -63,7 +121,26 @@ export function reportRoutes({ ledger }: Operators) {
         const data = outcomes.map((outcome) => bodyOf(OutcomesBody.properties.data.items, outcome))
         return bodyOf(OutcomesBody, { ...span, data })
       },
-      showingOutcomes,
+      ofLedger({
+        query: StatisticsQuery,
+        response: {
+          200: answer("The outcomes, the most frequent first.", OutcomesBody, {
+            outcomes: {
+              ...exampleSpan,
+              data: [
+                { state: "settled", basis: "usage", failure: null, calls: 41, charge: "0.01271" },
+                { state: "settled", basis: "estimate", failure: "client_left", calls: 2, charge: "0.0003" },
+                { state: "released", basis: "none", failure: "upstream_error", calls: 1, charge: "0" },
+              ],
+            },
+          }),
+        },
+        operationId: "getOutcomes",
+        summary: "Get call outcomes",
+        description:
+          "Counts calls by how they ended: their state, the basis of the charge, and the failure, if there was one. A correction is no call; its difference is added to the charge of `settled`, at the time of the correction.",
+        invalid: "from",
+      }),
     )
 }
 
@@ -83,59 +160,7 @@ function groupBody({ group, name, steps }: SummedGroup): TimelineGroupBody {
   }
 }
 
-const showingUsage = ofLedger({
-  query: OperatorUsageQuery,
-  response: {
-    200: answer("The usage.", OperatorUsageReport, {
-      "By day": operatorUsageExample,
-      "By account": {
-        ...operatorUsageExample,
-        by: "account",
-        data: [{ group: accountExample.id, name: accountExample.name, ...operatorUsageExample.total }],
-      },
-    }),
-  },
-
-  operationId: "sumUsage",
-  summary: "Get usage",
-  description:
-    "Shows what the calls in a time range used and cost: by model, operation, key, session, account, day or hour, and in total. `cost` is without the price multipliers of the accounts. `profit` is the charge minus the cost. A call counts at the time it ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges therefore never overlap or leave a gap, and past ranges do not change.",
-  invalid: "from",
-})
-
 const exampleSpan = { from: "2026-11-21T09:30:00.000Z", to: "2026-11-21T09:32:00.000Z" }
-
-const showingTimeline = ofLedger({
-  query: TimelineQuery,
-  response: {
-    200: answer("The timeline.", TimelineBody, {
-      key: {
-        ...exampleSpan,
-        by: "key",
-        step_s: 60,
-        starts_at: ["2026-11-21T09:30:00.000Z", "2026-11-21T09:31:00.000Z"],
-        data: [
-          {
-            group: keyExample.id,
-            name: `${accountExample.name}: ${keyExample.name}`,
-            calls: [2, 1],
-            charge: ["0.00062", "0.00031"],
-            prompt_tokens: [80, 40],
-            cached_tokens: [0, 0],
-            completion_tokens: [300, 150],
-          },
-        ],
-        left_out: 0,
-      },
-    }),
-  },
-
-  operationId: "getTimeline",
-  summary: "Get charges and tokens over time",
-  description:
-    "Shows what the calls in a time range cost and used, in time steps, by model, key or account. The groups with the highest charges are listed one by one, the rest as one group. The step depends on the range: one minute for an hour, 15 minutes for a day. Open calls are not included.",
-  invalid: "from",
-})
 
 const distributionExample = {
   calls: 3,
@@ -150,40 +175,3 @@ const distributionExample = {
     { from_ms: 1600, below_ms: 2500, calls: 1 },
   ],
 }
-
-const showingLatency = ofLedger({
-  query: StatisticsQuery,
-  response: {
-    200: answer("The distributions.", LatencyBody, {
-      latency: { ...exampleSpan, ttft: distributionExample, duration: distributionExample },
-    }),
-  },
-
-  operationId: "getLatency",
-  summary: "Get latency distributions",
-  description:
-    "Shows the distribution of the time to the first output (`ttft`) and of the duration of the whole call (`duration`): percentiles by nearest rank, and a histogram with logarithmic buckets.",
-  invalid: "from",
-})
-
-const showingOutcomes = ofLedger({
-  query: StatisticsQuery,
-  response: {
-    200: answer("The outcomes, the most frequent first.", OutcomesBody, {
-      outcomes: {
-        ...exampleSpan,
-        data: [
-          { state: "settled", basis: "usage", failure: null, calls: 41, charge: "0.01271" },
-          { state: "settled", basis: "estimate", failure: "client_left", calls: 2, charge: "0.0003" },
-          { state: "released", basis: "none", failure: "upstream_error", calls: 1, charge: "0" },
-        ],
-      },
-    }),
-  },
-
-  operationId: "getOutcomes",
-  summary: "Get call outcomes",
-  description:
-    "Counts calls by how they ended: their state, the basis of the charge, and the failure, if there was one. A correction is no call; its difference is added to the charge of `settled`, at the time of the correction.",
-  invalid: "from",
-})

@@ -33,7 +33,22 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
         const { name: actor, role } = actorOf(request)
         return { actor, role }
       },
-      { ...reading, transform: guard },
+      {
+        ...ofOperators({
+          response: {
+            200: answer("Who the request comes from.", SessionBody, {
+              configured: { actor: "configured", role: "admin" },
+            }),
+          },
+          operationId: "getSession",
+          tag: "Service",
+          summary: "Show who is signed in",
+          description:
+            "Returns the name and the role of the operator whose token or session the request has.",
+          credentials: ["adminToken", "adminSession"],
+        }),
+        transform: guard,
+      },
     )
     .post(
       "/session",
@@ -42,7 +57,17 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
         set.headers["set-cookie"] = await openedSession(operators, admin_token, request, SESSION_S, secure)
         return status(204, undefined)
       },
-      { ...signingIn, transform: operatorsOnly(operators, admin_token) },
+      {
+        ...ofOperators({
+          response: { 204: answer("A session was opened. `Set-Cookie` has its cookie.", Type.Void()) },
+          operationId: "openSession",
+          tag: "Service",
+          summary: "Sign in to the console",
+          description:
+            "Opens a session of the console for 12 hours. Its cookie is accepted in place of the admin token, from pages of this gateway only. Programs send the admin token instead.",
+        }),
+        transform: operatorsOnly(operators, admin_token),
+      },
     )
     .delete(
       "/session",
@@ -52,7 +77,17 @@ export function sessionRoutes(operators: Operators, admin_token: string) {
         set.headers["set-cookie"] = cookie("", 0, secureAttribute(request.headers))
         return status(204, undefined)
       },
-      { ...signingOut, transform: guard },
+      {
+        ...ofOperators({
+          response: { 204: answer("The session has ended.", Type.Void()) },
+          operationId: "endSession",
+          tag: "Service",
+          summary: "Sign out of the console",
+          description: "Ends the session of the cookie.",
+          credentials: ["adminToken", "adminSession"],
+        }),
+        transform: guard,
+      },
     )
 }
 
@@ -145,37 +180,3 @@ function cookie(secret: string, last_s: number, secure: string): string {
 function hashOf(secret: string, admin_token: string): string {
   return new Bun.CryptoHasher("sha256", admin_token).update(`role ${secret}`).digest("hex")
 }
-
-const reading = ofOperators({
-  response: {
-    200: answer("Who the request comes from.", SessionBody, {
-      configured: { actor: "configured", role: "admin" },
-    }),
-  },
-
-  operationId: "getSession",
-  tag: "Service",
-  summary: "Show who is signed in",
-  description: "Returns the name and the role of the operator whose token or session the request has.",
-  credentials: ["adminToken", "adminSession"],
-})
-
-const signingIn = ofOperators({
-  response: { 204: answer("A session was opened. `Set-Cookie` has its cookie.", Type.Void()) },
-
-  operationId: "openSession",
-  tag: "Service",
-  summary: "Sign in to the console",
-  description:
-    "Opens a session of the console for 12 hours. Its cookie is accepted in place of the admin token, from pages of this gateway only. Programs send the admin token instead.",
-})
-
-const signingOut = ofOperators({
-  response: { 204: answer("The session has ended.", Type.Void()) },
-
-  operationId: "endSession",
-  tag: "Service",
-  summary: "Sign out of the console",
-  description: "Ends the session of the cookie.",
-  credentials: ["adminToken", "adminSession"],
-})

@@ -41,9 +41,56 @@ export function sinkRoutes({ ledger }: Operators) {
           ? status(201, withSecret(made.sink))
           : status(200, sinkBody(made.sink))
       },
-      creating,
+      ofLedger({
+        body: shown(NewSink, {
+          sink: { name: example.name, url: example.url },
+          stripe: {
+            name: "stripe",
+            kind: "stripe",
+            url: "https://stripe.example.com",
+            token: "rk_live_51Q7",
+            meter: "tollgate_nano_usd",
+          },
+          repeatable: { id: example.id, name: "credits", url: example.url, types: ["tollgate.credit.added"] },
+        }),
+        response: {
+          200: answer(
+            "The sink was created earlier, as its name and address say. Nothing was changed.",
+            SinkBody,
+            {
+              sink: example,
+            },
+          ),
+          201: answer("The sink.", SinkWithSecretBody, {
+            sink: { ...example, secret },
+            credits: { ...example, types: ["tollgate.credit.added"], secret },
+            stripe: {
+              ...example,
+              name: "stripe",
+              kind: "stripe",
+              url: "https://stripe.example.com",
+              meter: "tollgate_nano_usd",
+              secret: null,
+            },
+          }),
+        },
+        operationId: "createSink",
+        summary: "Create a sink",
+        description:
+          "Sends every event to an address, signed as [Standard Webhooks](https://www.standardwebhooks.com) describes, until the receiver has taken it; or to OpenMeter, Stripe or Lago, with a token for their API. Without `from`, it begins with the next event; a few that were written just before may come too. The secret is shown only in this response.",
+        invalid: "name",
+      }),
     )
-    .get("/sinks", async () => ({ data: (await ledger.listSinks()).map(sinkBody) }), listing)
+    .get(
+      "/sinks",
+      async () => ({ data: (await ledger.listSinks()).map(sinkBody) }),
+      ofLedger({
+        response: { 200: answer("All sinks, by name.", SinksBody, { sinks: { data: [example] } }) },
+        operationId: "listSinks",
+        summary: "List sinks",
+        description: "Lists the receivers of events, whether they take them, and how far they are behind.",
+      }),
+    )
     .patch(
       "/sinks/:id",
       async ({ params: { id }, body }) => {
@@ -52,7 +99,22 @@ export function sinkRoutes({ ledger }: Operators) {
         if (body.token !== undefined && kind === "webhook") throw noSuchField("token")
         return sinkBody(found(await ledger.changeSink(id, body), NO_SINK))
       },
-      changing,
+      ofLedger({
+        params: pathId("The sink's id."),
+        body: shown(SinkChange, { pause: { paused: true }, resume: { paused: false } }),
+        response: {
+          200: answer("The changed sink.", SinkBody, {
+            paused: { ...example, state: "paused" },
+            active: example,
+          }),
+        },
+        operationId: "changeSink",
+        summary: "Change, pause or resume a sink",
+        description:
+          "Fields that you leave out stay unchanged. No event is lost while a sink is paused: it continues where it was. Stripe forgets the ids of events after 24 hours: before you resume its sink after a longer time, look in Stripe for the meter events after `delivered_at`, because those that it has would be counted again. Any change makes a failing sink try again immediately.",
+        invalid: "paused",
+        errors: [NO_SINK],
+      }),
     )
     .post(
       "/sinks/:id/rotate",
@@ -63,7 +125,19 @@ export function sinkRoutes({ ledger }: Operators) {
           )
         return withSecret(found(await ledger.rotateSink(id, makeSecret(), keep_hours), NO_SINK))
       },
-      rotating,
+      ofLedger({
+        params: pathId("The sink's id."),
+        body: shown(Rotation, { rotation: {}, at_once: { keep_hours: 0 } }),
+        response: {
+          200: answer("The sink, with its new secret.", SinkWithSecretBody, { sink: { ...example, secret } }),
+        },
+        operationId: "rotateSink",
+        summary: "Rotate the secret of a sink",
+        description:
+          "For some hours, messages have two signatures: by the new secret and by the one before. The secret is shown only in this response.",
+        invalid: "keep_hours",
+        errors: [NO_SINK],
+      }),
     )
     .post(
       "/sinks/:id/replay",
@@ -71,7 +145,16 @@ export function sinkRoutes({ ledger }: Operators) {
         checkFrom((await known(id)).kind, from)
         return sinkBody(found(await ledger.replaySink(id, from), NO_SINK))
       },
-      replaying,
+      ofLedger({
+        params: pathId("The sink's id."),
+        body: shown(Replay, { replay: { from: "2026-11-25T00:00:00Z" } }),
+        response: { 200: answer("The sink, which continues from there.", SinkBody, { sink: example }) },
+        operationId: "replaySink",
+        summary: "Send events again",
+        description: "Sends every event since a time, with the ids that it had before.",
+        invalid: "from",
+        errors: [NO_SINK, { code: "archived", message: FEED_ARCHIVED }],
+      }),
     )
     .delete(
       "/sinks/:id",
@@ -79,7 +162,14 @@ export function sinkRoutes({ ledger }: Operators) {
         if (!(await ledger.deleteSink(id))) throw errorOf(NO_SINK)
         return status(204, undefined)
       },
-      deleting,
+      ofLedger({
+        params: pathId("The sink's id."),
+        response: { 204: answer("The sink was deleted.", Type.Void()) },
+        operationId: "deleteSink",
+        summary: "Delete a sink",
+        description: "Nothing more is sent to it, and its place in the feed is forgotten.",
+        errors: [NO_SINK],
+      }),
     )
 
   async function known(id: string): Promise<Sink> {
@@ -150,103 +240,3 @@ const example: SinkBody = {
   created_at: "2026-11-26T09:00:00.000Z",
 }
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
-
-const creating = ofLedger({
-  body: shown(NewSink, {
-    sink: { name: example.name, url: example.url },
-    stripe: {
-      name: "stripe",
-      kind: "stripe",
-      url: "https://stripe.example.com",
-      token: "rk_live_51Q7",
-      meter: "tollgate_nano_usd",
-    },
-    repeatable: { id: example.id, name: "credits", url: example.url, types: ["tollgate.credit.added"] },
-  }),
-  response: {
-    200: answer("The sink was created earlier, as its name and address say. Nothing was changed.", SinkBody, {
-      sink: example,
-    }),
-    201: answer("The sink.", SinkWithSecretBody, {
-      sink: { ...example, secret },
-      credits: { ...example, types: ["tollgate.credit.added"], secret },
-      stripe: {
-        ...example,
-        name: "stripe",
-        kind: "stripe",
-        url: "https://stripe.example.com",
-        meter: "tollgate_nano_usd",
-        secret: null,
-      },
-    }),
-  },
-
-  operationId: "createSink",
-  summary: "Create a sink",
-  description:
-    "Sends every event to an address, signed as [Standard Webhooks](https://www.standardwebhooks.com) describes, until the receiver has taken it; or to OpenMeter, Stripe or Lago, with a token for their API. Without `from`, it begins with the next event; a few that were written just before may come too. The secret is shown only in this response.",
-  invalid: "name",
-})
-
-const listing = ofLedger({
-  response: { 200: answer("All sinks, by name.", SinksBody, { sinks: { data: [example] } }) },
-
-  operationId: "listSinks",
-  summary: "List sinks",
-  description: "Lists the receivers of events, whether they take them, and how far they are behind.",
-})
-
-const changing = ofLedger({
-  params: pathId("The sink's id."),
-  body: shown(SinkChange, { pause: { paused: true }, resume: { paused: false } }),
-  response: {
-    200: answer("The changed sink.", SinkBody, {
-      paused: { ...example, state: "paused" },
-      active: example,
-    }),
-  },
-
-  operationId: "changeSink",
-  summary: "Change, pause or resume a sink",
-  description:
-    "Fields that you leave out stay unchanged. No event is lost while a sink is paused: it continues where it was. Stripe forgets the ids of events after 24 hours: before you resume its sink after a longer time, look in Stripe for the meter events after `delivered_at`, because those that it has would be counted again. Any change makes a failing sink try again immediately.",
-  invalid: "paused",
-  errors: [NO_SINK],
-})
-
-const rotating = ofLedger({
-  params: pathId("The sink's id."),
-  body: shown(Rotation, { rotation: {}, at_once: { keep_hours: 0 } }),
-  response: {
-    200: answer("The sink, with its new secret.", SinkWithSecretBody, { sink: { ...example, secret } }),
-  },
-
-  operationId: "rotateSink",
-  summary: "Rotate the secret of a sink",
-  description:
-    "For some hours, messages have two signatures: by the new secret and by the one before. The secret is shown only in this response.",
-  invalid: "keep_hours",
-  errors: [NO_SINK],
-})
-
-const replaying = ofLedger({
-  params: pathId("The sink's id."),
-  body: shown(Replay, { replay: { from: "2026-11-25T00:00:00Z" } }),
-  response: { 200: answer("The sink, which continues from there.", SinkBody, { sink: example }) },
-
-  operationId: "replaySink",
-  summary: "Send events again",
-  description: "Sends every event since a time, with the ids that it had before.",
-  invalid: "from",
-  errors: [NO_SINK, { code: "archived", message: FEED_ARCHIVED }],
-})
-
-const deleting = ofLedger({
-  params: pathId("The sink's id."),
-  response: { 204: answer("The sink was deleted.", Type.Void()) },
-
-  operationId: "deleteSink",
-  summary: "Delete a sink",
-  description: "Nothing more is sent to it, and its place in the feed is forgotten.",
-  errors: [NO_SINK],
-})

@@ -25,7 +25,16 @@ export function statementRoutes({ ledger }: Operators) {
         const account = found(await ledger.getAccount(id), NO_ACCOUNT)
         return statementBody(account, span, found(await ledger.statement(id, span), NO_ACCOUNT))
       },
-      stating,
+      ofAccounts({
+        params: StatementPath,
+        query: StatementQuery,
+        response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
+        operationId: "getStatement",
+        summary: "Get a monthly statement",
+        description:
+          "Shows the balance of an account at the start and at the end of a month of UTC, and everything between them: credits by kind, charges by model, what expired and was voided. It adds up exactly. For a month that is not over, it reaches to now.",
+        errors: [NO_ACCOUNT],
+      }),
     )
     .get(
       "/trial-balance",
@@ -35,7 +44,36 @@ export function statementRoutes({ ledger }: Operators) {
         checkPast(at, now)
         return trialBalanceBody(at, await ledger.trialBalance(at))
       },
-      balancing,
+      ofLedger({
+        query: TrialBalanceQuery,
+        response: {
+          200: answer("The trial balance.", TrialBalanceBody, {
+            balance: {
+              at: "2026-11-01T00:00:00.000Z",
+              accounts: 3,
+              held: "0.02",
+              data: [
+                line("payment", "120", "0"),
+                line("promotion", "5", "0"),
+                line("charges", "0", "61.25"),
+                line("expired", "0", "1.5"),
+                line("voided", "0", "0"),
+                line("balances", "0", "62.5"),
+                line("debts", "0.25", "0"),
+              ],
+              debit: "125.25",
+              credit: "125.25",
+              balance: "62.25",
+              difference: "0",
+            },
+          }),
+        },
+        operationId: "getTrialBalance",
+        summary: "Get the trial balance",
+        description:
+          "Shows the sum of all balances at a moment, and all money that came and went before it. Balances are computed back from the current ones, what came and went is summed from the beginning: both sides are equal in a ledger that matches its journal.",
+        invalid: "at",
+      }),
     )
 }
 
@@ -65,48 +103,4 @@ function trialBalanceBody(at: Date, trial: TrialBalance): TrialBalanceBody {
   })
 }
 
-const stating = ofAccounts({
-  params: StatementPath,
-  query: StatementQuery,
-  response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
-
-  operationId: "getStatement",
-  summary: "Get a monthly statement",
-  description:
-    "Shows the balance of an account at the start and at the end of a month of UTC, and everything between them: credits by kind, charges by model, what expired and was voided. It adds up exactly. For a month that is not over, it reaches to now.",
-  errors: [NO_ACCOUNT],
-})
-
 const line = (name: string, debit: string, credit: string) => ({ line: name, debit, credit })
-
-const balancing = ofLedger({
-  query: TrialBalanceQuery,
-  response: {
-    200: answer("The trial balance.", TrialBalanceBody, {
-      balance: {
-        at: "2026-11-01T00:00:00.000Z",
-        accounts: 3,
-        held: "0.02",
-        data: [
-          line("payment", "120", "0"),
-          line("promotion", "5", "0"),
-          line("charges", "0", "61.25"),
-          line("expired", "0", "1.5"),
-          line("voided", "0", "0"),
-          line("balances", "0", "62.5"),
-          line("debts", "0.25", "0"),
-        ],
-        debit: "125.25",
-        credit: "125.25",
-        balance: "62.25",
-        difference: "0",
-      },
-    }),
-  },
-
-  operationId: "getTrialBalance",
-  summary: "Get the trial balance",
-  description:
-    "Shows the sum of all balances at a moment, and all money that came and went before it. Balances are computed back from the current ones, what came and went is summed from the beginning: both sides are equal in a ledger that matches its journal.",
-  invalid: "at",
-})

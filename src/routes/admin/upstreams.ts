@@ -10,7 +10,28 @@ export function upstreamRoutes({ upstreams }: Operators) {
   return new Elysia({ name: "admin-upstreams" }).get(
     "/upstreams",
     async () => ({ data: [...(await upstreams())] }),
-    listing,
+    ofOperators({
+      response: {
+        200: answer(
+          "The upstreams in the order of the configuration, worker by worker.",
+          Type.Object({ data: Type.Array(UpstreamBody) }),
+          {
+            ready: { data: [example, { ...example, ...counter }] },
+            failing: {
+              data: [
+                { ...example, state: "open", failures: 5, tries_in_ms: 7300 },
+                { ...example, ...counter },
+              ],
+            },
+          },
+        ),
+      },
+      operationId: "listUpstreams",
+      tag: "Service",
+      summary: "List upstreams",
+      description:
+        "Lists the configured upstreams with their circuit breakers. After five consecutive failures an upstream is skipped for 10 seconds, then one call tries it. It is skipped for the account whose calls failed, and for all accounts if two had failures or if one call could not be sent at all. Each worker of this gateway has its own breakers and its own entries. Other gateways with the same database are not included.",
+    }),
   )
 }
 
@@ -29,27 +50,3 @@ const example: UpstreamBody = {
   ],
 }
 const counter = { name: "anthropic", family: "messages", models: ["claude-sonnet"] } as const
-
-const listing = ofOperators({
-  response: {
-    200: answer(
-      "The upstreams in the order of the configuration, worker by worker.",
-      Type.Object({ data: Type.Array(UpstreamBody) }),
-      {
-        ready: { data: [example, { ...example, ...counter }] },
-        failing: {
-          data: [
-            { ...example, state: "open", failures: 5, tries_in_ms: 7300 },
-            { ...example, ...counter },
-          ],
-        },
-      },
-    ),
-  },
-
-  operationId: "listUpstreams",
-  tag: "Service",
-  summary: "List upstreams",
-  description:
-    "Lists the configured upstreams with their circuit breakers. After five consecutive failures an upstream is skipped for 10 seconds, then one call tries it. It is skipped for the account whose calls failed, and for all accounts if two had failures or if one call could not be sent at all. Each worker of this gateway has its own breakers and its own entries. Other gateways with the same database are not included.",
-})

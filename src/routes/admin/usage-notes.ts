@@ -12,7 +12,15 @@ export function usageNoteRoutes({ ledger }: Operators) {
       const found = await ledger.notedUsage(days)
       return { days, data: found.map((noted) => ({ ...noted, unread: [...noted.unread] })) }
     },
-    showing,
+    ofLedger({
+      query: UsageNotesQuery,
+      response: { 200: answer("The models.", UsageNotesBody, { noted: { days: 7, data: [example] } }) },
+      operationId: "listUsageNotes",
+      summary: "List models whose usage was noted",
+      description:
+        "Lists the models and upstreams whose recent calls may be charged other than the provider bills them: numbers in the usage that Tollgate does not know, totals that do not add up, implausible usage, kinds without a price, and charges below the provider's own cost.",
+      invalid: "days",
+    }),
   )
 }
 
@@ -24,14 +32,3 @@ const example: UsageNotesBody["data"][number] = {
   below_cost_calls: 12,
   unread: ["citation_tokens"],
 }
-
-const showing = ofLedger({
-  query: UsageNotesQuery,
-  response: { 200: answer("The models.", UsageNotesBody, { noted: { days: 7, data: [example] } }) },
-
-  operationId: "listUsageNotes",
-  summary: "List models whose usage was noted",
-  description:
-    "Lists the models and upstreams whose recent calls may be charged other than the provider bills them: numbers in the usage that Tollgate does not know, totals that do not add up, implausible usage, kinds without a price, and charges below the provider's own cost.",
-  invalid: "days",
-})
