@@ -1,4 +1,4 @@
-import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox"
 import { parseMultiplier, parseUsd, printMultiplier, printUsd } from "../money.ts"
 import { bases, endings, failures, notes, operationNames, periods, states } from "./call.ts"
 import { callDetails } from "./call-details.ts"
@@ -50,6 +50,7 @@ export const orNull = <S extends TSchema>(schema: S) =>
 /** Type `string`, so that a word of a newer gateway is shown and not refused. */
 export const word = (words: readonly string[]) => Type.String({ enum: [...words] })
 export const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }
+export const requestBody = <P extends TProperties>(properties: P) => Type.Object(properties, closed)
 
 export const listOf = <S extends TSchema>(schema: S) =>
   Type.Object({
@@ -176,24 +177,18 @@ const accountSettings = {
   margin: Type.Optional(OldMultiplier),
 }
 
-export const NewAccount = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
-    name: line(200, "A name for the account."),
-    external_id: Type.Optional(ExternalId),
-    ...accountSettings,
-  },
-  closed,
-)
-export const AccountChange = Type.Object(
-  {
-    name: Type.Optional(line(200, "A name for the account.")),
-    external_id: Type.Optional(orNull(ExternalId)),
-    suspended: Type.Optional(Suspended),
-    ...accountSettings,
-  },
-  closed,
-)
+export const NewAccount = requestBody({
+  id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
+  name: line(200, "A name for the account."),
+  external_id: Type.Optional(ExternalId),
+  ...accountSettings,
+})
+export const AccountChange = requestBody({
+  name: Type.Optional(line(200, "A name for the account.")),
+  external_id: Type.Optional(orNull(ExternalId)),
+  suspended: Type.Optional(Suspended),
+  ...accountSettings,
+})
 
 const SpendingLimitBody = Type.Object(
   {
@@ -297,18 +292,15 @@ export const KeyGroup = Type.String({
   [EXPECTED]: "a path of at most 8 names, such as acme/search",
 })
 
-export const NewKey = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never creates two keys."),
-    name: Type.Optional(KeyName),
-    models: Type.Optional(KeyModels),
-    expires_at: Type.Optional(KeyExpiry),
-    spending_limit: Type.Optional(orNull(SpendingLimit)),
-    ...tagRules,
-    group: Type.Optional(KeyGroup),
-  },
-  closed,
-)
+export const NewKey = requestBody({
+  id: ownId("Makes the request safe to retry: the same id never creates two keys."),
+  name: Type.Optional(KeyName),
+  models: Type.Optional(KeyModels),
+  expires_at: Type.Optional(KeyExpiry),
+  spending_limit: Type.Optional(orNull(SpendingLimit)),
+  ...tagRules,
+  group: Type.Optional(KeyGroup),
+})
 
 export function timeField(name: string, description: string, expected: string) {
   return decoded(
@@ -327,18 +319,15 @@ export function checkExpiry(expires_at: Date | null | undefined, now_ms: number)
   if (expires_at && expires_at.getTime() <= now_ms) throw invalidField("expires_at", EXPIRY)
 }
 
-export const KeyChange = Type.Object(
-  {
-    name: Type.Optional(orNull(KeyName)),
-    models: Type.Optional(orNull(KeyModels)),
-    expires_at: Type.Optional(orNull(KeyExpiry)),
-    suspended: Type.Optional(Suspended),
-    spending_limit: Type.Optional(orNull(SpendingLimit)),
-    ...tagRules,
-    group: Type.Optional(orNull(KeyGroup)),
-  },
-  closed,
-)
+export const KeyChange = requestBody({
+  name: Type.Optional(orNull(KeyName)),
+  models: Type.Optional(orNull(KeyModels)),
+  expires_at: Type.Optional(orNull(KeyExpiry)),
+  suspended: Type.Optional(Suspended),
+  spending_limit: Type.Optional(orNull(SpendingLimit)),
+  ...tagRules,
+  group: Type.Optional(orNull(KeyGroup)),
+})
 
 export const CallBody = Type.Object({
   id: titled("ID", Id),

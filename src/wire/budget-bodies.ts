@@ -1,5 +1,5 @@
 import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
-import { closed, Id, line, OwnReason, orNull, ownId, Time } from "./admin.ts"
+import { closed, Id, line, OwnReason, orNull, ownId, requestBody, Time } from "./admin.ts"
 import { budgetPeriods, budgetSelectors, budgetUnits } from "./budget.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { decoded, nullable, oneOf, text, titled } from "./field.ts"
@@ -107,70 +107,64 @@ export type BudgetBody = Static<typeof BudgetBody>
 const reason = OwnReason
 const name = line(200, "A name for the budget. Errors show it.")
 
-export const NewBudget = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never creates two budgets."),
-    name,
-    selector,
-    selected: Type.Optional(
-      line(
-        2_048,
-        "The id of the key, the path of the group, the name of the model, or the name or id of the end user; without one, each end user has the amount. A tag is `name=value`, or `name` so that each value has the amount. Not with `all`.",
-      ),
+export const NewBudget = requestBody({
+  id: ownId("Makes the request safe to retry: the same id never creates two budgets."),
+  name,
+  selector,
+  selected: Type.Optional(
+    line(
+      2_048,
+      "The id of the key, the path of the group, the name of the model, or the name or id of the end user; without one, each end user has the amount. A tag is `name=value`, or `name` so that each value has the amount. Not with `all`.",
     ),
-    unit: Type.Optional(unit),
-    amount: ownAmount,
-    per,
-    timezone: Type.Optional(
-      decoded(
-        Type.String({
-          maxLength: 64,
-          description: "A name of the IANA time zone database. Default: UTC.",
-          [EXPECTED]: ZONE,
-        }),
-        zoneOf,
-        (zone) => zone,
-      ),
+  ),
+  unit: Type.Optional(unit),
+  amount: ownAmount,
+  per,
+  timezone: Type.Optional(
+    decoded(
+      Type.String({
+        maxLength: 64,
+        description: "A name of the IANA time zone database. Default: UTC.",
+        [EXPECTED]: ZONE,
+      }),
+      zoneOf,
+      (zone) => zone,
     ),
-    mode: Type.Optional(mode),
-    thresholds: Type.Optional(thresholds),
-    reason,
-  },
-  closed,
-)
+  ),
+  mode: Type.Optional(mode),
+  thresholds: Type.Optional(thresholds),
+  reason,
+})
 export type NewBudget = StaticDecode<typeof NewBudget>
 
-export const BudgetChangeBody = Type.Object(
-  {
-    name: Type.Optional(name),
-    amount: Type.Optional(ownAmount),
-    mode: Type.Optional(mode),
-    thresholds: Type.Optional(thresholds),
-    raise: Type.Optional(
-      orNull(
-        Type.Object(
-          {
-            amount: ownAmount,
-            until: decoded(
-              Type.String({ format: "date-time", description: "When the raise ends.", [EXPECTED]: UNTIL }),
-              untilOf,
-              printTime,
-            ),
-          },
-          {
-            ...closed,
-            description: "Another amount until a time.",
-            [EXPECTED]: "an object with `amount` and `until`",
-          },
-        ),
+export const BudgetChangeBody = requestBody({
+  name: Type.Optional(name),
+  amount: Type.Optional(ownAmount),
+  mode: Type.Optional(mode),
+  thresholds: Type.Optional(thresholds),
+  raise: Type.Optional(
+    orNull(
+      Type.Object(
+        {
+          amount: ownAmount,
+          until: decoded(
+            Type.String({ format: "date-time", description: "When the raise ends.", [EXPECTED]: UNTIL }),
+            untilOf,
+            printTime,
+          ),
+        },
+        {
+          ...closed,
+          description: "Another amount until a time.",
+          [EXPECTED]: "an object with `amount` and `until`",
+        },
       ),
     ),
-    reason,
-  },
-  closed,
-)
+  ),
+  reason,
+})
 
-export const BudgetReset = Type.Object({ reason }, closed)
+export const BudgetReset = requestBody({ reason })
 
 const zones: ReadonlySet<string> = new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])
 

@@ -3,13 +3,13 @@ import { printUsd } from "../money.ts"
 import {
   AccountBody,
   amountIn,
-  closed,
   EXPIRY,
   Id,
   line,
   Money,
   OwnReason,
   ownId,
+  requestBody,
   TIME,
   Time,
   timeField,
@@ -57,64 +57,61 @@ export type GrantBody = Static<typeof GrantBody>
 export const CreditedBody = Type.Composite([GrantBody, Type.Object({ account: AccountBody })])
 export type CreditedBody = Static<typeof CreditedBody>
 
-export const NewCredit = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never moves money twice."),
-    amount: decoded(
-      Type.String({
-        pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
-        description: "USD as a decimal string. A negative amount reduces the balance.",
-        [EXPECTED]: AMOUNT,
-      }),
-      amountOf,
-      printUsd,
+export const NewCredit = requestBody({
+  id: ownId("Makes the request safe to retry: the same id never moves money twice."),
+  amount: decoded(
+    Type.String({
+      pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
+      description: "USD as a decimal string. A negative amount reduces the balance.",
+      [EXPECTED]: AMOUNT,
+    }),
+    amountOf,
+    printUsd,
+  ),
+  reason: OwnReason,
+  kind: Type.Optional(
+    oneOf(
+      creditKinds,
+      "The default is `payment`; `refund` with a `call_id`, and `correction` for a negative amount.",
+      "payment, promotion, plan, refund or correction",
     ),
-    reason: OwnReason,
-    kind: Type.Optional(
-      oneOf(
-        creditKinds,
-        "The default is `payment`; `refund` with a `call_id`, and `correction` for a negative amount.",
-        "payment, promotion, plan, refund or correction",
-      ),
+  ),
+  priority: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: MAX_PRIORITY,
+      description:
+        "The draw-down order: calls spend the credit with the smallest priority first. The default is 50.",
+      [EXPECTED]: "an integer from 0 to 100",
+    }),
+  ),
+  effective_at: Type.Optional(
+    timeField(
+      "effective_at",
+      "From when on the amount is in the balance, as an RFC 3339 time. The default is now.",
+      TIME,
     ),
-    priority: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: MAX_PRIORITY,
-        description:
-          "The draw-down order: calls spend the credit with the smallest priority first. The default is 50.",
-        [EXPECTED]: "an integer from 0 to 100",
-      }),
+  ),
+  expires_at: Type.Optional(
+    timeField("expires_at", "When what is left expires, as an RFC 3339 time.", EXPIRY),
+  ),
+  source_ref: Type.Optional(
+    line(
+      200,
+      "Your reference of a payment. A second credit with the same reference is not made, so a webhook can be repeated.",
     ),
-    effective_at: Type.Optional(
-      timeField(
-        "effective_at",
-        "From when on the amount is in the balance, as an RFC 3339 time. The default is now.",
-        TIME,
-      ),
-    ),
-    expires_at: Type.Optional(
-      timeField("expires_at", "When what is left expires, as an RFC 3339 time.", EXPIRY),
-    ),
-    source_ref: Type.Optional(
-      line(
-        200,
-        "Your reference of a payment. A second credit with the same reference is not made, so a webhook can be repeated.",
-      ),
-    ),
-    call_id: Type.Optional(
-      Type.String({
-        format: "uuid",
-        description:
-          "The call that is refunded. All refunds of a call together are at most its charge. The kind is `refund`.",
-        [EXPECTED]: "a UUID",
-      }),
-    ),
-  },
-  closed,
-)
+  ),
+  call_id: Type.Optional(
+    Type.String({
+      format: "uuid",
+      description:
+        "The call that is refunded. All refunds of a call together are at most its charge. The kind is `refund`.",
+      [EXPECTED]: "a UUID",
+    }),
+  ),
+})
 
-export const VoidedCredit = Type.Object({ reason: OwnReason }, closed)
+export const VoidedCredit = requestBody({ reason: OwnReason })
 
 function amountOf(text: string): bigint {
   const amount_nano = amountIn("amount", text, AMOUNT)

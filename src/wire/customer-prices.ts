@@ -1,7 +1,6 @@
 import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
 import { feeBuckets, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
 import {
-  closed,
   EXPIRY,
   Id,
   line,
@@ -9,6 +8,7 @@ import {
   OwnReason,
   ownId,
   PriceMultiplier,
+  requestBody,
   Time,
   timeField,
   word,
@@ -119,17 +119,14 @@ export const spanFields = {
   reason: OwnReason,
 }
 
-export const NewCustomerPrice = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never sets two prices."),
-    ...priceFields,
-    ...spanFields,
-  },
-  closed,
-)
+export const NewCustomerPrice = requestBody({
+  id: ownId("Makes the request safe to retry: the same id never sets two prices."),
+  ...priceFields,
+  ...spanFields,
+})
 export type NewCustomerPrice = StaticDecode<typeof NewCustomerPrice>
 
-export const CustomerPriceEnd = Type.Object(
-  { at: Type.Optional(timeField("at", "When it ends. Default: now.", EXPIRY)), reason: OwnReason },
-  closed,
-)
+export const CustomerPriceEnd = requestBody({
+  at: Type.Optional(timeField("at", "When it ends. Default: now.", EXPIRY)),
+  reason: OwnReason,
+})

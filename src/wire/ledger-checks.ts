@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, closed, Id, Money, Time } from "./admin.ts"
+import { Count, Id, Money, requestBody, Time } from "./admin.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { count, decoded, nullable, text, titled } from "./field.ts"
 import { query, wholeNumber, word } from "./parameter.ts"
@@ -158,10 +158,10 @@ const fromNext = (otherwise: string) =>
   )
 
 /** The hour of a month to compare with its seal. */
-export const SealCheck = Type.Object(
-  { ...monthOfShard, from: fromNext("the first hour, and the seal itself") },
-  closed,
-)
+export const SealCheck = requestBody({
+  ...monthOfShard,
+  from: fromNext("the first hour, and the seal itself"),
+})
 
 export const CheckedSealBody = Type.Object({
   entries: count("The number of entries that the hour has now."),
@@ -169,7 +169,7 @@ export const CheckedSealBody = Type.Object({
   next: nullable(Id, "The lowest id of the next hour to check. Null after the last one."),
 })
 
-export const DumpQuestion = Type.Object({ ...monthOfShard, from: fromNext("the beginning") }, closed)
+export const DumpQuestion = requestBody({ ...monthOfShard, from: fromNext("the beginning") })
 
 export const DumpBody = Type.Object({
   lines: Type.Array(Type.String(), {
@@ -179,25 +179,22 @@ export const DumpBody = Type.Object({
   next: nullable(Id, "Where the next part begins. Null after the last one."),
 })
 
-export const DumpNote = Type.Object(
-  {
-    ...monthOfShard,
-    hash: Type.String({
-      pattern: "^[0-9a-f]{64}$",
-      description: "The hash of the seal, as it was computed from the dump.",
-      [EXPECTED]: "a SHA-256 in hex",
-    }),
-    archive: Type.String({
-      minLength: 1,
-      maxLength: 500,
-      description: "Where the dump is. Operators who ask for a call of this month are told.",
-      [EXPECTED]: "1 to 500 characters",
-    }),
-  },
-  closed,
-)
+export const DumpNote = requestBody({
+  ...monthOfShard,
+  hash: Type.String({
+    pattern: "^[0-9a-f]{64}$",
+    description: "The hash of the seal, as it was computed from the dump.",
+    [EXPECTED]: "a SHA-256 in hex",
+  }),
+  archive: Type.String({
+    minLength: 1,
+    maxLength: 500,
+    description: "Where the dump is. Operators who ask for a call of this month are told.",
+    [EXPECTED]: "1 to 500 characters",
+  }),
+})
 
-export const MonthQuestion = Type.Object(monthOfShard, closed)
+export const MonthQuestion = requestBody(monthOfShard)
 
 export const MonthDone = Type.Object({ month: Month() })
 
@@ -223,7 +220,7 @@ function dayOf(text: string): Date {
 }
 
 /** The day whose sums are compared with the journal (D72). */
-export const SumsCheck = Type.Object({ day: Type.Optional(Day) }, closed)
+export const SumsCheck = requestBody({ day: Type.Optional(Day) })
 
 export const CheckedSumsBody = Type.Object({
   day: DayOrNull("The day, in UTC. Null if it has no sums yet."),

@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { closed, Id, line } from "./admin.ts"
+import { Id, line, requestBody } from "./admin.ts"
 import { text } from "./field.ts"
 
 const moveSteps = ["draining", "copying", "comparing", "switching", "auditing", "done", "cancelled"] as const
@@ -30,7 +30,6 @@ export const MoveBody = Type.Object({
 })
 export type MoveBody = Static<typeof MoveBody>
 
-export const NewMove = Type.Object(
-  { to: line(64, "The name of the shard to move the account to; the current one cancels a move.") },
-  closed,
-)
+export const NewMove = requestBody({
+  to: line(64, "The name of the shard to move the account to; the current one cancels a move."),
+})

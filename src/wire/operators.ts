@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, closed, EXPIRY, Id, line, orNull, ownId, Time, timeField, word } from "./admin.ts"
+import { Count, EXPIRY, Id, line, orNull, ownId, requestBody, Time, timeField, word } from "./admin.ts"
 import { page } from "./admin-query.ts"
 import { EXPECTED } from "./fault.ts"
 import { nullable, oneOf, text, titled } from "./field.ts"
@@ -36,31 +36,27 @@ export const OperatorWithTokenBody = Type.Object({
 
 const TokenExpiry = timeField("expires_at", "When the token expires, as an RFC 3339 time.", EXPIRY)
 
-export const NewOperator = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never creates two operators."),
-    name: Type.String({
-      ...line(100, "The name in the log: a person, or a program."),
-      pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f:]*$",
-      [EXPECTED]: "1 to 100 characters on a single line, without a colon",
-    }),
-    role: RoleField,
-    expires_at: Type.Optional(TokenExpiry),
-  },
-  closed,
-)
+export const NewOperator = requestBody({
+  id: ownId("Makes the request safe to retry: the same id never creates two operators."),
+  name: Type.String({
+    ...line(100, "The name in the log: a person, or a program."),
+    pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f:]*$",
+    [EXPECTED]: "1 to 100 characters on a single line, without a colon",
+  }),
+  role: RoleField,
+  expires_at: Type.Optional(TokenExpiry),
+})
 
 /** A new token; without an expiry that of the token before stays. */
-export const OperatorRotation = Type.Object({ expires_at: Type.Optional(orNull(TokenExpiry)) }, closed)
+export const OperatorRotation = requestBody({ expires_at: Type.Optional(orNull(TokenExpiry)) })
 
 /** Who a request comes from. */
 export const SessionBody = Type.Object({ actor: Type.String(), role: RoleField })
 
 /** The operator or the person for whom all sessions of the console end (D101, D103). */
-export const SessionsEnd = Type.Object(
-  { actor: line(300, "The name in the log: of an operator, `configured`, or `oidc:` and a person's.") },
-  closed,
-)
+export const SessionsEnd = requestBody({
+  actor: line(300, "The name in the log: of an operator, `configured`, or `oidc:` and a person's."),
+})
 
 export const EndedSessionsBody = Type.Object({
   actor: Type.String(),

@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, closed, Id, line, OwnReason, ownId, PriceMultiplier, Time, word } from "./admin.ts"
+import { Count, Id, line, OwnReason, ownId, PriceMultiplier, requestBody, Time, word } from "./admin.ts"
 import { CustomerPrices, priceFields, spanFields } from "./customer-prices.ts"
 import { EXPECTED } from "./fault.ts"
 import { nullable, titled } from "./field.ts"
@@ -49,31 +49,26 @@ export const AssignmentBody = Type.Object({
 })
 export type AssignmentBody = Static<typeof AssignmentBody>
 
-const prices = Type.Array(Type.Object(priceFields, closed), {
+const prices = Type.Array(requestBody(priceFields), {
   minItems: 1,
   maxItems: 200,
   description: "For each model, and for all models, one price at most.",
   [EXPECTED]: "an array of 1 to 200 prices",
 })
 
-export const NewPriceList = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never makes two lists."),
-    name: line(100, "The name, which no other list has."),
-    prices,
-    reason: OwnReason,
-  },
-  closed,
-)
-export const PriceListChange = Type.Object(
-  { id: ownId("The id of the change. The same id again changes nothing more."), prices, reason: OwnReason },
-  closed,
-)
-export const NewAssignment = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never assigns twice."),
-    account_id: { ...Id, [EXPECTED]: "the id of an account" },
-    ...spanFields,
-  },
-  closed,
-)
+export const NewPriceList = requestBody({
+  id: ownId("Makes the request safe to retry: the same id never makes two lists."),
+  name: line(100, "The name, which no other list has."),
+  prices,
+  reason: OwnReason,
+})
+export const PriceListChange = requestBody({
+  id: ownId("The id of the change. The same id again changes nothing more."),
+  prices,
+  reason: OwnReason,
+})
+export const NewAssignment = requestBody({
+  id: ownId("Makes the request safe to retry: the same id never assigns twice."),
+  account_id: { ...Id, [EXPECTED]: "the id of an account" },
+  ...spanFields,
+})

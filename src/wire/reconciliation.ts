@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { recordOf } from "../kinds.ts"
-import { Count, closed, Money, Time, usd } from "./admin.ts"
+import { Count, Money, requestBody, Time, usd } from "./admin.ts"
 import { operationNames } from "./call.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { nullable, oneOf, text } from "./field.ts"
@@ -92,29 +92,26 @@ const pairs = (description: string, examples: readonly object[]) =>
 /** Providers say what a page has. */
 const Page = Type.Object({}, { additionalProperties: true })
 
-export const NewReconciliation = Type.Object(
-  {
-    provider: oneOf(providers, "The provider of the export."),
-    export: Type.Union([Page, Type.Array(Page), Type.String()], {
-      description:
-        "The export: a page of the provider's usage API, an array of pages, or the text of a CSV file.",
-      [EXPECTED]: "a page, an array of pages, or a text",
+export const NewReconciliation = requestBody({
+  provider: oneOf(providers, "The provider of the export."),
+  export: Type.Union([Page, Type.Array(Page), Type.String()], {
+    description:
+      "The export: a page of the provider's usage API, an array of pages, or the text of a CSV file.",
+    [EXPECTED]: "a page, an array of pages, or a text",
+  }),
+  upstreams: Type.Optional(
+    Type.Array(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      maxItems: MAX_UPSTREAMS,
+      description: "The upstreams of this provider. Default: the one with its name.",
+      [EXPECTED]: `an array of 1 to ${MAX_UPSTREAMS} names`,
     }),
-    upstreams: Type.Optional(
-      Type.Array(Type.String({ minLength: 1 }), {
-        minItems: 1,
-        maxItems: MAX_UPSTREAMS,
-        description: "The upstreams of this provider. Default: the one with its name.",
-        [EXPECTED]: `an array of 1 to ${MAX_UPSTREAMS} names`,
-      }),
-    ),
-    models: pairs("Our names of their models, where they differ by more than a date.", [
-      { "gpt-5-mini-2025-08-07": "fast" },
-    ]),
-    keys: pairs("Also compares by key: our names for the ids of their keys.", [{ key_4f1: "team1" }]),
-  },
-  closed,
-)
+  ),
+  models: pairs("Our names of their models, where they differ by more than a date.", [
+    { "gpt-5-mini-2025-08-07": "fast" },
+  ]),
+  keys: pairs("Also compares by key: our names for the ids of their keys.", [{ key_4f1: "team1" }]),
+})
 export type NewReconciliation = Static<typeof NewReconciliation>
 
 const counted = { prompt_tokens: Tokens, cached_tokens: Tokens, completion_tokens: Tokens }

@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { closed, Id, line, ownId, TIME, Time, timeField, trueOrFalse } from "./admin.ts"
+import { Id, line, ownId, requestBody, TIME, Time, timeField, trueOrFalse } from "./admin.ts"
 import { eventTypes } from "./events.ts"
 import { EXPECTED } from "./fault.ts"
 import { nullable, oneOf, text, titled } from "./field.ts"
@@ -98,56 +98,47 @@ const From = timeField(
   TIME,
 )
 
-export const NewSink = Type.Object(
-  {
-    id: ownId("Makes the request safe to retry: the same id never creates two sinks."),
-    name: Type.String({
-      pattern: "^[a-z0-9_-]{1,64}$",
-      description: "A name for the sink, in metrics and in the log.",
-      [EXPECTED]: "1 to 64 of a to z, digits, _ and -",
-    }),
-    kind: Type.Optional(oneOf(sinkKinds, "Who receives the events. The default is `webhook`.")),
-    url: Url,
-    token: Type.Optional(Token),
-    meter: Type.Optional(
-      line(100, "For `stripe` the `event_name` of the meter; for `lago` the `code` of the metric."),
-    ),
-    types: Type.Optional(Types),
-    allow_private: Type.Optional(
-      trueOrFalse("Allows http, and addresses in private networks. Default: false."),
-    ),
-    from: Type.Optional(From),
-  },
-  closed,
-)
+export const NewSink = requestBody({
+  id: ownId("Makes the request safe to retry: the same id never creates two sinks."),
+  name: Type.String({
+    pattern: "^[a-z0-9_-]{1,64}$",
+    description: "A name for the sink, in metrics and in the log.",
+    [EXPECTED]: "1 to 64 of a to z, digits, _ and -",
+  }),
+  kind: Type.Optional(oneOf(sinkKinds, "Who receives the events. The default is `webhook`.")),
+  url: Url,
+  token: Type.Optional(Token),
+  meter: Type.Optional(
+    line(100, "For `stripe` the `event_name` of the meter; for `lago` the `code` of the metric."),
+  ),
+  types: Type.Optional(Types),
+  allow_private: Type.Optional(
+    trueOrFalse("Allows http, and addresses in private networks. Default: false."),
+  ),
+  from: Type.Optional(From),
+})
 
-export const SinkChange = Type.Object(
-  {
-    url: Type.Optional(Url),
-    token: Type.Optional(Token),
-    types: Type.Optional(Types),
-    paused: Type.Optional(
-      trueOrFalse("True stops the delivery; false continues it, also for a sink that was stopped."),
-    ),
-  },
-  closed,
-)
+export const SinkChange = requestBody({
+  url: Type.Optional(Url),
+  token: Type.Optional(Token),
+  types: Type.Optional(Types),
+  paused: Type.Optional(
+    trueOrFalse("True stops the delivery; false continues it, also for a sink that was stopped."),
+  ),
+})
 
 export const KEEP_HOURS = 24
 const MAX_KEEP_HOURS = 168
 
-export const Rotation = Type.Object(
-  {
-    keep_hours: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: MAX_KEEP_HOURS,
-        description: `How many hours the secret before also works. Default: ${KEEP_HOURS}.`,
-        [EXPECTED]: `an integer from 0 to ${MAX_KEEP_HOURS}`,
-      }),
-    ),
-  },
-  closed,
-)
+export const Rotation = requestBody({
+  keep_hours: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: MAX_KEEP_HOURS,
+      description: `How many hours the secret before also works. Default: ${KEEP_HOURS}.`,
+      [EXPECTED]: `an integer from 0 to ${MAX_KEEP_HOURS}`,
+    }),
+  ),
+})
 
-export const Replay = Type.Object({ from: From }, closed)
+export const Replay = requestBody({ from: From })
