@@ -44,6 +44,12 @@ export const oneOf = <Word extends string>(
     ),
   )
 
+/** Some fields of a resource, in this order. */
+export function pick<P, Name extends keyof P>(properties: P, ...names: readonly Name[]): Pick<P, Name>
+export function pick(properties: TProperties, ...names: readonly string[]): TProperties {
+  return Object.fromEntries(names.flatMap((name) => (properties[name] ? [[name, properties[name]]] : [])))
+}
+
 /** A field of a request whose handler gets the decoded value. */
 export const decoded = <S extends TSchema, Value>(
   schema: S,
