@@ -38,6 +38,6 @@ to the operator when you report a problem. When the gateway passes on a provider
 
 ${errorTable()}
 
-This page is generated from \`src/errors.ts\` and \`src/routes/reference/error-table.ts\` by \`bun test/docs/write.ts\`. A test compares them.
+This page is generated from \`src/errors.ts\` by \`bun test/docs/write.ts\`. A test compares them.
 `
 }
