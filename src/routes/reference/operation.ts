@@ -101,15 +101,15 @@ export function found<Row>(row: Row | null, missing: Exclude<ErrorExample, Error
   return row
 }
 
-type Outcome = { readonly outcome: string }
+type ChangeResult = { readonly outcome: string }
 type Refusal = ErrorExample | (() => GatewayError)
 
 /** The result of a change that was made. Throws the error of an outcome that is among the refusals. */
 export function accepted<
-  Result extends Outcome,
+  Result extends ChangeResult,
   Given extends { readonly [Name in Result["outcome"]]?: Refusal },
 >(result: Result, refusals: Given): Exclude<Result, { readonly outcome: keyof Given }>
-export function accepted(result: Outcome, refusals: Readonly<Record<string, Refusal>>): Outcome {
+export function accepted(result: ChangeResult, refusals: Readonly<Record<string, Refusal>>): ChangeResult {
   const refusal = refusals[result.outcome]
   if (refusal === undefined) return result
   if (typeof refusal === "function") throw refusal()
