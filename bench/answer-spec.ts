@@ -1,4 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
+import type { Price } from "../src/money.ts"
+import type { StreamEvents } from "./job.ts"
 
 const Count = Type.Integer({ minimum: 1 })
 
@@ -60,6 +62,14 @@ export interface Tokens {
   readonly completion_tokens: number
 }
 
+/** What a token costs in the benchmark's configuration. */
+export const PRICE: Price = {
+  input_pico: 1_000_000n,
+  cached_input_pico: 100_000n,
+  output_pico: 4_000_000n,
+  per_call_nano: 0n,
+}
+
 const BYTES_PER_TOKEN = 4
 const PROMPT = { prompt_tokens: 20, cached_tokens: 4 }
 const encoder = new TextEncoder()
@@ -95,17 +105,11 @@ export function jsonAnswer(spec: Exclude<AnswerSpec, StreamSpec>): Uint8Array {
   )
 }
 
-/** One write of a stream, and how many events with content are in it. */
-export interface Write {
-  readonly bytes: Uint8Array
-  readonly events: number
-}
-
 /**
  * The writes of a stream: the role is sent with the first content, its end (finish reason, usage, `[DONE]`) after the last. Equal
  * writes share their bytes.
  */
-export function streamWrites(spec: StreamSpec): Write[] {
+export function streamWrites(spec: StreamSpec): Uint8Array[] {
   const { events, together } = spec
   const text = "x".repeat(spec.content_bytes)
   const content =
@@ -114,14 +118,21 @@ export function streamWrites(spec: StreamSpec): Write[] {
       : named({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } })
   const role = spec.family === "chat" ? event(spec, { role: "assistant", content: "" }) : MESSAGE_START
   const first = Math.min(together, events)
-  const full: Write = { bytes: encoder.encode(content.repeat(together)), events: together }
+  const full = encoder.encode(content.repeat(together))
   const rest = (events - first) % together
   return [
-    { bytes: encoder.encode(role + content.repeat(first)), events: first },
+    encoder.encode(role + content.repeat(first)),
     ...Array.from({ length: Math.floor((events - first) / together) }, () => full),
-    ...(rest === 0 ? [] : [{ bytes: encoder.encode(content.repeat(rest)), events: rest }]),
-    { bytes: encoder.encode(endOf(spec)), events: 0 },
+    ...(rest === 0 ? [] : [encoder.encode(content.repeat(rest))]),
+    encoder.encode(endOf(spec)),
   ]
+}
+
+/** The events that a client sees: beside the contents a role or two starts, and three of the end. */
+export function streamEvents(spec: AnswerSpec): StreamEvents | null {
+  if (spec.kind !== "stream") return null
+  const first_output = spec.family === "chat" ? 2 : 3
+  return { first_output, events: first_output + spec.events + 2 }
 }
 
 /** An event of the messages family: clients skip one without a name. */

@@ -1,16 +1,16 @@
 import { printUsd } from "../src/money.ts"
-import type { Admin, CallLine, Payer } from "./admin.ts"
+import type { Admin, Payer } from "./admin.ts"
+import { PRICE } from "./answer-spec.ts"
 import { faultOf, nanoOf } from "./audit.ts"
 import { AuditAnswer } from "./ledger-load.ts"
 import type { Generated } from "./provider.ts"
 import type { AuditResult } from "./results.ts"
-import { BYTES_PER_TOKEN, PRICE, type Rig } from "./rig.ts"
+import type { Rig } from "./rig.ts"
 
 const CREDIT = "100000000"
 const MAX_FAULTS = 10
 /** Settlements may follow the last byte (D32: settle before the last byte, but wait at most 250 ms). */
 const SETTLED_MS = 10_000
-const NOTICED_MS = 2_000
 const POLL_MS = 50
 
 /**
@@ -33,16 +33,17 @@ export class Auditor {
     return this.#rig.admin.payer(name, CREDIT)
   }
 
-  /** Recomputes every charge of an account, and its balance from the charges. `received_bytes` is as in `Terms`. */
-  async check({ account_id }: Payer, received_bytes: number | null = null): Promise<void> {
+  /** Recomputes every charge of an account, and its balance from the charges. */
+  async check({ account_id }: Payer): Promise<void> {
     const { admin } = this.#rig
     const { balance, held } = await settledBalance(admin, account_id)
-    const calls = await Array.fromAsync(admin.calls(account_id))
-    await this.#collect(calls)
-    const terms = { price: PRICE, bytes_per_token: BYTES_PER_TOKEN, received_bytes }
+    for (const answer of await this.#rig.generated()) {
+      if (this.#generated.has(answer.id)) this.#faults.push(`call ${answer.id} was answered twice`)
+      this.#generated.set(answer.id, answer)
+    }
     let charged_nano = 0n
-    for (const call of calls) {
-      const fault = faultOf(call, this.#generated.get(call.id), terms)
+    for await (const call of admin.calls(account_id)) {
+      const fault = faultOf(call, this.#generated.get(call.id), PRICE)
       if (fault !== null)
         this.#faults.push(`call ${call.id} (${call.state}, ${call.failure ?? "no failure"}): ${fault}`)
       this.#generated.delete(call.id)
@@ -77,19 +78,6 @@ export class Auditor {
       charged: printUsd(this.#charged_nano),
       faults: faults.map((fault) => `the money does not add up: ${fault}`),
     }
-  }
-
-  /** Collects what the provider has generated. It may notice only after a moment that a client has disconnected. */
-  async #collect(calls: readonly CallLine[]): Promise<void> {
-    const until = performance.now() + NOTICED_MS
-    do {
-      for (const answer of await this.#rig.generated()) {
-        if (this.#generated.has(answer.id)) this.#faults.push(`call ${answer.id} was answered twice`)
-        this.#generated.set(answer.id, answer)
-      }
-      if (calls.every(({ id }) => this.#generated.has(id))) return
-      await Bun.sleep(POLL_MS)
-    } while (performance.now() < until)
   }
 }
 

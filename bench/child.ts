@@ -16,16 +16,11 @@ const Answer = Type.Object({
 /** How long a process may take to clean up after itself. */
 const END_MS = 30_000
 
-interface Pending {
-  readonly resolve: (answer: unknown) => void
-  readonly reject: (error: Error) => void
-}
-
 /** A process of this benchmark. It ends when told to, or when this process ends, and removes what it created. */
 export class Child {
   readonly role: Role
   readonly #process: Subprocess
-  readonly #pending = new Map<number, Pending>()
+  readonly #pending = new Map<number, PromiseWithResolvers<unknown>>()
   #asked = 0
   #ended = false
 
@@ -48,12 +43,15 @@ export class Child {
   async ask<S extends TSchema>(schema: S, asked: object, within_ms = 60_000): Promise<Static<S>> {
     if (this.#ended) throw new Error(`the ${this.role} process has ended`)
     const number = ++this.#asked
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
-    this.#pending.set(number, { resolve, reject })
-    const timer = setTimeout(() => reject(new Error(`the ${this.role} process does not answer`)), within_ms)
+    const pending = Promise.withResolvers<unknown>()
+    this.#pending.set(number, pending)
+    const timer = setTimeout(
+      () => pending.reject(new Error(`the ${this.role} process does not answer`)),
+      within_ms,
+    )
     try {
       this.#process.send({ number, asked })
-      return checked(schema, await promise)
+      return checked(schema, await pending.promise)
     } finally {
       clearTimeout(timer)
       this.#pending.delete(number)

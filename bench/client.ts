@@ -2,26 +2,18 @@ import type { Socket } from "bun"
 import { NotHttp } from "../src/upstream/http/answer-head.ts"
 import { AnswerParser, type AnswerSink } from "../src/upstream/http/answer-parser.ts"
 import type { AnswerHead } from "../src/upstream/http/transport.ts"
-import { EventScanner } from "./event-scanner.ts"
-import type { Origin } from "./job.ts"
+import { EventCounter } from "./event-counter.ts"
+import type { StreamEvents } from "./job.ts"
+import type { Outcome } from "./tally.ts"
+
+/** Where every target listens. */
+export const HOST = "127.0.0.1"
 
 /** What is sent for each call, as bytes: request line, headers and body. */
 export interface Request {
   readonly bytes: Buffer
-  readonly stream: boolean
-  /** Leaves the stream after so many events; null stays to the end. */
-  readonly leave_after: number | null
-}
-
-/** What became of one call; times as `performance.now()` has them. */
-export interface Outcome {
-  readonly start_ms: number
-  readonly end_ms: number
-  /** The first event with output; of a JSON answer its first byte. Null when nothing came. */
-  readonly first_ms: number | null
-  readonly events: number
-  /** What went wrong, in a few words; null when nothing did, a stream that was left as asked included. */
-  readonly failure: string | null
+  /** Null when the answer is no stream. */
+  readonly stream: StreamEvents | null
 }
 
 /** Who is told what happens on a connection: callbacks, because a promise for each call would cost more than its bytes. */
@@ -34,22 +26,20 @@ export interface ClientListener {
 
 /** One keep-alive connection, one call at a time. It is opened by the first call, and again when it was closed. */
 export class Client implements AnswerSink {
-  readonly #origin: Origin
+  readonly #port: number
   readonly #listener: ClientListener
-  readonly #scanner = new EventScanner()
   #socket: Socket<undefined> | null = null
   #parser = new AnswerParser(this)
   #call: Call | null = null
   #unsent: Buffer | null = null
 
-  constructor(origin: Origin, listener: ClientListener) {
-    this.#origin = origin
+  constructor(port: number, listener: ClientListener) {
+    this.#port = port
     this.#listener = listener
   }
 
   /** Makes a call; the listener is told its end, whatever it is. */
   call(request: Request, start_ms: number): void {
-    if (request.stream) this.#scanner.reset()
     this.#call = new Call(request, start_ms)
     if (this.#socket !== null) this.#send(this.#socket, request.bytes)
     else void this.#connect(request)
@@ -70,20 +60,16 @@ export class Client implements AnswerSink {
     const call = this.#call
     if (call === null) return
     const now_ms = performance.now()
-    if (!call.request.stream) {
+    const { stream } = call.request
+    if (stream === null) {
       call.first_ms ??= now_ms
       return
     }
-    const events = this.#scanner.feed(bytes)
-    if (this.#scanner.content_seen) call.first_ms ??= now_ms
+    const events = call.counter.feed(bytes)
     if (events === 0) return
     call.events += events
+    if (call.events >= stream.first_output) call.first_ms ??= now_ms
     this.#listener.onEvents(events, call.pass(now_ms), now_ms)
-    const { leave_after } = call.request
-    if (leave_after !== null && call.events >= leave_after) {
-      this.close()
-      this.#finish(null)
-    }
   }
 
   end(reusable: boolean): void {
@@ -91,18 +77,17 @@ export class Client implements AnswerSink {
     if (!reusable) this.close()
     if (call === null) return
     if (call.status !== 200) this.#finish(`status ${call.status}`)
-    else if (call.request.stream && !this.#scanner.done) this.#finish("stream without an end")
+    else if (call.events < (call.request.stream?.events ?? 0)) this.#finish("stream without an end")
     else this.#finish(null)
   }
 
   async #connect(request: Request): Promise<void> {
-    const { host, port } = this.#origin
     this.#parser = new AnswerParser(this)
     this.#unsent = null
     try {
       this.#socket = await Bun.connect({
-        hostname: host,
-        port,
+        hostname: HOST,
+        port: this.#port,
         socket: {
           data: (socket, bytes) => {
             if (socket === this.#socket) this.#read(bytes)
@@ -159,6 +144,7 @@ export class Client implements AnswerSink {
 
 class Call implements Outcome {
   readonly request: Request
+  readonly counter = new EventCounter()
   readonly start_ms: number
   end_ms = 0
   first_ms: number | null = null

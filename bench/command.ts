@@ -9,14 +9,6 @@ export type Command =
       readonly rounds: number | null
     } & Output)
   | ({ readonly kind: "history"; readonly calls: number } & Output)
-  | ({ readonly kind: "soak"; readonly calls: number } & Output)
-  | ({
-      readonly kind: "wrk"
-      readonly quick: boolean
-      readonly only: readonly string[]
-      readonly rounds: number | null
-      readonly accounts: number
-    } & Output)
 
 export interface Output {
   /** Where results are written; null for a new file below `bench-results/`. */
@@ -28,16 +20,8 @@ export const USAGE = `bun run bench                    every scenario, side by s
   --only NAME                    only this scenario; may be given several times
   --rounds N                     instead of 5, or 2 with --quick
 
-bun run bench --soak             memory and latency over 200,000 calls
-  --calls N                      instead of that number
-
 bun run bench --history          sizes, questions, seals and audits of 20 million past calls
   --calls N                      instead of that number; 1 KB of disk for each
-
-bun run bench --wrk              JSON calls and short streams under wrk, which must be installed (apt-get install wrk)
-  --accounts N                   calls go over N accounts in turn (1)
-  --only NAME                    json-1, json-32, json-128, stream-32 or stream-128
-  --rounds N                     instead of 3, or 1 with --quick
 
   --json FILE                    where to write the results, instead of bench-results/`
 
@@ -46,11 +30,8 @@ const options = {
   quick: { type: "boolean", default: false },
   only: { type: "string", multiple: true },
   rounds: { type: "string" },
-  soak: { type: "boolean", default: false },
   history: { type: "boolean", default: false },
   calls: { type: "string" },
-  wrk: { type: "boolean", default: false },
-  accounts: { type: "string", default: "1" },
   json: { type: "string" },
 } as const
 
@@ -61,18 +42,7 @@ export function readCommand(args: readonly string[]): Command {
   if (values.help) return { kind: "help" }
   if (values.history)
     return { kind: "history", calls: count("--calls", values.calls ?? "20000000"), ...output }
-  if (values.soak) return { kind: "soak", calls: count("--calls", values.calls ?? "200000"), ...output }
   const rounds = values.rounds === undefined ? null : count("--rounds", values.rounds)
-  if (values.wrk) {
-    return {
-      kind: "wrk",
-      quick: values.quick,
-      only: values.only ?? [],
-      rounds,
-      accounts: count("--accounts", values.accounts),
-      ...output,
-    }
-  }
   return { kind: "suite", quick: values.quick, only: values.only ?? [], rounds, ...output }
 }
 

@@ -6,6 +6,7 @@ import type { Handler, Role } from "./child.ts"
 import { Job } from "./job.ts"
 import { LedgerLoad, LedgerQuestion } from "./ledger-load.ts"
 import { load } from "./load.ts"
+import { OwnPostgres } from "./own-postgres.ts"
 import { startProvider } from "./provider.ts"
 import { StartTollgate, TollgateProcess } from "./tollgate.ts"
 
@@ -43,16 +44,28 @@ function tollgateHandler(): Handler {
   }
 }
 
+/** The first question opens the ledger. */
 function ledgerHandler(): Handler {
+  const owns: OwnPostgres[] = []
   let opened: Promise<LedgerLoad> | null = null
+  const open = async (shards: number) => {
+    while (owns.length < shards) {
+      const own = new OwnPostgres()
+      owns.push(own)
+      await own.start()
+    }
+    return LedgerLoad.open(owns)
+  }
   return {
     async answer(asked) {
       const question = checked(LedgerQuestion, asked)
-      opened ??= LedgerLoad.open(question.what === "open" ? question.shards : 1)
+      opened ??= open(question.what === "pairs" ? question.shards : 1)
       return (await opened).answer(question)
     },
     async end() {
-      await (await opened)?.end()
+      const load = await opened?.catch(() => null)
+      await load?.close()
+      await Promise.all(owns.map((own) => own.stop()))
     },
   }
 }

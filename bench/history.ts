@@ -2,8 +2,6 @@ import { sql } from "drizzle-orm"
 import { nextId } from "../src/id.ts"
 import { audit } from "../src/ledger/archive/audit.ts"
 import { sealMonth } from "../src/ledger/archive/seals.ts"
-import { type Database, openDatabase } from "../src/ledger/database/database.ts"
-import { DatabaseLedger } from "../src/ledger/database-ledger.ts"
 import { balanceAt } from "../src/ledger/reports/balance.ts"
 import { getCall, listCalls } from "../src/ledger/reports/calls.ts"
 import { latencies } from "../src/ledger/reports/latency.ts"
@@ -12,9 +10,9 @@ import { sumHours } from "../src/ledger/reports/sum-hours.ts"
 import { timeline } from "../src/ledger/reports/timeline.ts"
 import { sumUsage } from "../src/ledger/reports/usage-sums.ts"
 import { beginMonths, fill, SPAN_DAYS } from "./history-fill.ts"
-import { endOf, holdOf, makePayer, type Payer, TERMS } from "./ledger-load.ts"
+import { LedgerLoad, type Payer, TERMS } from "./ledger-load.ts"
 import { type RunFacts, runFacts } from "./machine.ts"
-import { type OwnPostgres, quietLog } from "./own-postgres.ts"
+import type { OwnPostgres } from "./own-postgres.ts"
 import type { Progress } from "./progress.ts"
 import { median } from "./statistics.ts"
 
@@ -49,40 +47,29 @@ const never = () => false
 /** Fills a database and measures. */
 export async function history(own: OwnPostgres, calls: number, progress: Progress): Promise<HistoryResults> {
   const started = new Date()
-  const database = await openDatabase(own.address)
-  const run = new History(database, own.folder, calls, progress)
+  const load = await LedgerLoad.open([own])
+  const run = new History(load, calls, progress)
   try {
     await run.run()
   } finally {
-    await run.close()
-    await database.close()
+    await load.close()
   }
   const { rows, faults } = run
-  return {
-    kind: "history",
-    ...runFacts(started),
-    calls,
-    rows,
-    faults,
-  }
+  return { kind: "history", ...runFacts(started), calls, rows, faults }
 }
 
 class History {
   readonly rows: HistoryRow[] = []
   readonly faults: string[] = []
-  readonly #database: Database
-  readonly #folder: string
+  readonly #load: LedgerLoad
   readonly #calls: number
   readonly #progress: Progress
-  /** Before the present hour, so that its sums are complete. */
+  /** Before the current hour, so that its sums are complete. */
   readonly #until_ms = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - HOUR_MS
-  #ledger: DatabaseLedger | null = null
-  #payers: Payer[] = []
-  #terms_ids: readonly number[] = []
+  #payers: readonly Payer[] = []
 
-  constructor(database: Database, folder: string, calls: number, progress: Progress) {
-    this.#database = database
-    this.#folder = folder
+  constructor(load: LedgerLoad, calls: number, progress: Progress) {
+    this.#load = load
     this.#calls = calls
     this.#progress = progress
   }
@@ -95,60 +82,44 @@ class History {
     await this.#questions()
     await this.#lists()
     await this.#audits()
-    await this.#load()
-  }
-
-  async close(): Promise<void> {
-    await this.#ledger?.stop()
+    await this.#beside()
   }
 
   get #db() {
-    return this.#database.operators
+    return this.#load.first.operators
   }
 
   async #fill(): Promise<void> {
     this.#progress.step("fill")
-    await beginMonths(this.#database.upkeep, this.#until_ms)
-    const ledger = await DatabaseLedger.open({
-      database: this.#database,
-      data_dir: this.#folder,
-      lease: { renew_ms: 5_000, expire_ms: 20_000 },
-      log: quietLog,
-      checkpoints: () => [],
-    })
-    this.#ledger = ledger
+    await beginMonths(this.#load.first.upkeep, this.#until_ms)
     const models = Array.from({ length: MODELS }, (_, at) => ({ ...TERMS, model: `bench-${at}` }))
-    this.#terms_ids = (await ledger.terms(models))[0]
-    this.#payers = await Promise.all(Array.from({ length: ACCOUNTS }, () => makePayer(this.#db)))
-    const took = await timed(() =>
-      fill(
-        this.#db,
-        {
-          payers: this.#payers,
-          terms_ids: this.#terms_ids,
-          gateway_id: nextId(),
-          calls: this.#calls,
-          until_ms: this.#until_ms,
-        },
-        (calls) => this.#progress.say(`fill: ${calls} calls`),
-      ),
-    )
+    const [terms_ids = []] = await this.#load.ledger.terms(models)
+    this.#payers = await this.#load.payers(ACCOUNTS)
+    const what = {
+      payers: this.#payers,
+      terms_ids,
+      gateway_id: nextId(),
+      calls: this.#calls,
+      until_ms: this.#until_ms,
+    }
+    const say = (calls: number) => this.#progress.say(`fill: ${calls} calls`)
+    const took = await timed(() => fill(this.#db, what, say))
     await this.#db.execute("VACUUM (ANALYZE) tollgate.holds, tollgate.ends, tollgate.accounts")
     this.#say("fill by SQL", `${rate(this.#calls, took)} calls/s`)
   }
 
   async #sum(): Promise<void> {
     this.#progress.step("sums of hours and days")
-    const took = await timed(() => sumHours(this.#database.upkeep, never))
+    const took = await timed(() => sumHours(this.#load.first.upkeep, never))
     this.#say("sums of hours and days", `${rate(this.#calls, took)} calls/s`)
   }
 
   async #seal(): Promise<void> {
     this.#progress.step("seals")
-    let [entries, took_ms] = [0, 0]
+    let took_ms = 0
     for (;;) {
       const started_ms = performance.now()
-      const found = await sealMonth(this.#database.upkeep, never, undefined, 1)
+      const found = await sealMonth(this.#load.first.upkeep, never, undefined, 1)
       if (found === null) break
       took_ms += performance.now() - started_ms
       if (found.sealed !== "sealed") throw new Error(`a month was not sealed: ${found.sealed}`)
@@ -157,8 +128,7 @@ class History {
     const [row] = await this.#db.execute<{ entries: string }>(
       sql`SELECT coalesce(sum(entries), 0)::text AS entries FROM tollgate.seals`,
     )
-    entries = Number(row?.entries)
-    this.#say("seals, working all the time", `${rate(entries, took_ms)} entries/s`)
+    this.#say("seals, working all the time", `${rate(Number(row?.entries), took_ms)} entries/s`)
   }
 
   async #size(): Promise<void> {
@@ -189,42 +159,33 @@ class History {
     const month = { from: new Date(to.getTime() - 30 * DAY_MS), to }
     const [payer] = this.#payers
     const account_id = payer?.account_id ?? ""
+    const ask = (what: string, question: () => Promise<unknown>) => this.#within(QUESTION_MS, what, question)
     for (const by of ["model", "operation", "key", "account", "day"] as const)
-      await this.#within(QUESTION_MS, `usage by ${by}`, () => sumUsage(this.#db, { from, to, by }))
-    await this.#within(QUESTION_MS, "usage of an account by day", () =>
-      sumUsage(this.#db, { from, to, by: "day", account_ids: [account_id] }),
-    )
-    await this.#within(QUESTION_MS, "usage by hour, 30 days", () =>
-      sumUsage(this.#db, { ...month, by: "hour" }),
-    )
+      await ask(`usage by ${by}`, () => sumUsage(this.#db, { from, to, by }))
+    const own = { from, to, by: "day", account_ids: [account_id] } as const
+    await ask("usage of an account by day", () => sumUsage(this.#db, own))
+    await ask("usage by hour, 30 days", () => sumUsage(this.#db, { ...month, by: "hour" }))
     for (const split of ["model", "key", "account"] as const)
-      await this.#within(QUESTION_MS, `timeline by ${split}`, () =>
-        timeline(this.#db, { from, to }, split, 5),
-      )
-    await this.#within(QUESTION_MS, "latency", () => latencies(this.#db, { from, to }))
-    await this.#within(QUESTION_MS, "outcomes", () => outcomes(this.#db, { from, to }))
-    await this.#within(QUESTION_MS, `balance ${SPAN_DAYS} days ago`, () =>
-      balanceAt(this.#db, account_id, from),
-    )
+      await ask(`timeline by ${split}`, () => timeline(this.#db, { from, to }, split, 5))
+    await ask("latency", () => latencies(this.#db, { from, to }))
+    await ask("outcomes", () => outcomes(this.#db, { from, to }))
+    await ask(`balance ${SPAN_DAYS} days ago`, () => balanceAt(this.#db, account_id, from))
   }
 
   async #lists(): Promise<void> {
     this.#progress.step("lists and receipts")
-    const page = { limit: 100, after: null }
+    const list = (filter: Parameters<typeof listCalls>[1]) =>
+      listCalls(this.#db, filter, { limit: 100, after: null })
+    const ask = (what: string, question: () => Promise<unknown>) => this.#within(LIST_MS, what, question)
     const [payer] = this.#payers
-    const { data } = await listCalls(this.#db, {}, page)
-    const old = await listCalls(this.#db, { to: new Date(this.#until_ms - 80 * DAY_MS) }, page)
-    await this.#within(LIST_MS, "list of all calls", () => listCalls(this.#db, {}, page))
-    await this.#within(LIST_MS, "list of an account", () =>
-      listCalls(this.#db, { account_id: payer?.account_id ?? "" }, page),
-    )
-    await this.#within(LIST_MS, "list of a model", () => listCalls(this.#db, { model: "bench-1" }, page))
-    await this.#within(LIST_MS, "list of open calls", () => listCalls(this.#db, { state: "open" }, page))
-    for (const [what, list] of [
-      ["receipt of a new call", data],
-      ["receipt of an old call", old.data],
-    ] as const)
-      await this.#within(LIST_MS, what, () => getCall(this.#db, list[0]?.id ?? nextId()))
+    const recent = await list({})
+    const old = await list({ to: new Date(this.#until_ms - 80 * DAY_MS) })
+    await ask("list of all calls", () => list({}))
+    await ask("list of an account", () => list({ account_id: payer?.account_id ?? "" }))
+    await ask("list of a model", () => list({ model: "bench-1" }))
+    await ask("list of open calls", () => list({ state: "open" }))
+    await ask("receipt of a new call", () => getCall(this.#db, recent.data[0]?.id ?? nextId()))
+    await ask("receipt of an old call", () => getCall(this.#db, old.data[0]?.id ?? nextId()))
   }
 
   async #audits(): Promise<void> {
@@ -246,17 +207,22 @@ class History {
   }
 
   /** Alternately without an audit and beside one that works a tenth of the time. */
-  async #load(): Promise<void> {
+  async #beside(): Promise<void> {
     this.#progress.step("throughput")
-    await this.#pairs(LOAD_MS)
+    const pairs = async () => {
+      const load = { how: "batch_queues", accounts: ACCOUNTS, in_flight: IN_FLIGHT } as const
+      const { calls, measured_ms } = await this.#load.pairs({ ...load, duration_ms: LOAD_MS })
+      return (calls * 1000) / measured_ms
+    }
+    await pairs()
     const [alone, ratios]: [number[], number[]] = [[], []]
     for (let round = 0; round < ROUNDS; round++) {
       this.#progress.say(`throughput: round ${round + 1} of ${ROUNDS}`)
-      const before = await this.#pairs(LOAD_MS)
+      const before = await pairs()
       const controller = new AbortController()
       const { signal } = controller
       const auditing = audit(this.#db, { full: true, share: 0.1, signal }).catch(() => null)
-      const beside = await this.#pairs(LOAD_MS)
+      const beside = await pairs()
       controller.abort()
       await auditing
       alone.push(before)
@@ -267,28 +233,6 @@ class History {
       "throughput beside an audit",
       `${(median(ratios) * 100).toFixed(1)} %, median of ${ROUNDS} pairs`,
     )
-  }
-
-  /** Holds and ends calls for so long; how many per second. */
-  async #pairs(duration_ms: number): Promise<number> {
-    const ledger = this.#ledger
-    if (ledger === null) throw new Error("the ledger is not open")
-    const started_ms = performance.now()
-    let pairs = 0
-    const work = async (worker: number) => {
-      while (performance.now() < started_ms + duration_ms) {
-        const payer = this.#payers[(worker + pairs) % this.#payers.length]
-        const terms_id = this.#terms_ids[0]
-        if (payer === undefined || terms_id === undefined) throw new Error("nobody pays")
-        const hold = holdOf(payer, terms_id)
-        const { outcome } = await ledger.hold(hold)
-        if (outcome !== "held") throw new Error(`a hold was refused: ${outcome}`)
-        await ledger.end(endOf(hold))
-        pairs += 1
-      }
-    }
-    await Promise.all(Array.from({ length: IN_FLIGHT }, (_, worker) => work(worker)))
-    return (pairs * 1000) / (performance.now() - started_ms)
   }
 
   async #within(goal_ms: number, what: string, ask: () => Promise<unknown>): Promise<void> {

@@ -1,11 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
 
-export const Origin = Type.Object({
-  host: Type.String(),
-  port: Type.Integer(),
-})
-export type Origin = Static<typeof Origin>
-
 const Count = Type.Integer({ minimum: 1 })
 const Milliseconds = Type.Number({ minimum: 0 })
 
@@ -25,48 +19,44 @@ export const Arrival = Type.Union([
 ])
 export type Arrival = Static<typeof Arrival>
 
+/** The events of a whole stream, and which of them is the first with output. */
+export const StreamEvents = Type.Object({ events: Count, first_output: Count })
+export type StreamEvents = Static<typeof StreamEvents>
+
 /** What the load generator is asked to do. */
 export const Job = Type.Object({
-  origin: Origin,
+  port: Type.Integer(),
   path: Type.String(),
   headers: Type.Record(Type.String(), Type.String()),
   body: Type.String(),
-  stream: Type.Boolean(),
+  /** Null when the answer is no stream. */
+  stream: Type.Union([StreamEvents, Type.Null()]),
   arrival: Arrival,
   /** Calls that begin within this time are not counted. */
   warm_ms: Milliseconds,
-  /** Disconnects from a stream after this many events; null reads to the end. */
-  leave_after: Type.Union([Count, Type.Null()]),
-  /** The target's first process: its memory is read while the load runs, and its CPU with that of all below it; null for none. */
-  pid: Type.Union([Type.Integer(), Type.Null()]),
-  /** The first process of the target's Postgres; null for none. */
-  postgres_pid: Type.Union([Type.Integer(), Type.Null()]),
+  /** The target's first process: its memory is read while the load runs, and its CPU with that of all below it. */
+  pid: Type.Integer(),
+  /** The first process of each Postgres of the target. */
+  postgres_pids: Type.Array(Type.Integer()),
 })
 export type Job = Static<typeof Job>
 
 const Encoded = Type.String({ description: "A distribution, as `Latencies` encodes it." })
 
-export const JobReport = Type.Object({
+/** What a load found, over HTTP or on the ledger alone: there, `calls` are pairs, and `ttft` is the time of the hold. */
+export const Report = Type.Object({
   /** The measured time, and what ended within it. */
   measured_ms: Type.Number(),
   calls: Type.Integer(),
   events: Type.Integer(),
-  /** Every call that was made, warm-up included. */
-  made: Type.Integer(),
   /** The number of failed calls, by cause. */
   failures: Type.Record(Type.String(), Type.Integer()),
   latency: Encoded,
   ttft: Encoded,
   inter_chunk: Encoded,
-  /** CPU of the load generator, the target and its Postgres within the measured time. */
-  cpu_ms: Type.Object({ load: Type.Number(), target: Type.Number(), postgres: Type.Number() }),
-  memory: Type.Union([
-    Type.Null(),
-    Type.Object({
-      /** Resident memory before the first call, and at the end of the measured time. */
-      resident_before_bytes: Type.Number(),
-      resident_bytes: Type.Number(),
-    }),
-  ]),
+  /** CPU of the load generator, the target and each Postgres of it within the measured time. */
+  cpu_ms: Type.Object({ load: Type.Number(), target: Type.Number(), postgres: Type.Array(Type.Number()) }),
+  /** Resident memory of the target's first process at the end of the measured time, less that before the first call. */
+  grown_bytes: Type.Number(),
 })
-export type JobReport = Static<typeof JobReport>
+export type Report = Static<typeof Report>

@@ -7,7 +7,6 @@ import {
 
 export interface LatencySummary {
   readonly count: number
-  readonly mean: number
   readonly p50: number
   readonly p90: number
   readonly p99: number
@@ -53,7 +52,6 @@ export class Latencies {
     const { count } = this
     return {
       count,
-      mean: count === 0 ? 0 : this.#histogram.mean / US_PER_MS,
       p50: this.at(0.5),
       p90: this.at(0.9),
       p99: this.at(0.99),

@@ -8,9 +8,10 @@ const COMPARED: readonly string[] = ["direct", "bare"]
 
 /** One sentence for each gateway beside which the load generator cost too much. */
 export function loadWarnings(scenarios: readonly ScenarioResult[]): string[] {
-  return scenarios.flatMap(({ title, targets }) =>
-    Object.entries(targets ?? {})
-      .filter(([name, { cpu }]) => !COMPARED.includes(name) && (cpu.load_share ?? 0) > MAX_LOAD_SHARE)
+  return scenarios.flatMap(({ title, sides }) =>
+    Object.entries(sides)
+      .filter(([name, { per }]) => per !== "pair" && !COMPARED.includes(name))
+      .filter(([, { cpu }]) => cpu.load_share > MAX_LOAD_SHARE)
       .map(
         ([name, { cpu }]) =>
           `${title}, ${name}: the load generator used ${percent(cpu.load_share)} of the gateway's CPU, more than a fifth. Where they share cores, ratios of throughput are closer to 1 than they should be.`,

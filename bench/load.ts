@@ -1,19 +1,17 @@
-import { Client, type ClientListener, type Outcome, type Request } from "./client.ts"
-import type { Arrival, Job, JobReport } from "./job.ts"
+import { Client, type ClientListener, HOST, type Request } from "./client.ts"
+import type { Arrival, Job, Report } from "./job.ts"
 import { type CpuTimes, cpuTimes, residentBytes, spent } from "./process-status.ts"
-import { Tally } from "./tally.ts"
+import { type Outcome, Tally } from "./tally.ts"
 
 type Of<Kind extends Arrival["kind"]> = Extract<Arrival, { kind: Kind }>
 
 /** Runs one job and returns its report. The load generator's process does nothing else. */
-export async function load(job: Job): Promise<JobReport> {
-  const { pid } = job
-  const resident_before_bytes = pid === null ? 0 : residentBytes(pid)
+export async function load(job: Job): Promise<Report> {
+  const before_bytes = residentBytes(job.pid)
   const run = new LoadRun(job)
   await run.run()
   const { cpu_ms, resident_bytes } = run.used
-  const memory = { resident_before_bytes, resident_bytes }
-  return { ...run.tally.report(), cpu_ms, memory: pid === null ? null : memory }
+  return { ...run.tally.report(), cpu_ms, grown_bytes: resident_bytes - before_bytes }
 }
 
 class LoadRun implements ClientListener {
@@ -35,11 +33,7 @@ class LoadRun implements ClientListener {
 
   constructor(job: Job) {
     this.#job = job
-    this.#request = {
-      bytes: requestBytes(job),
-      stream: job.stream,
-      leave_after: job.leave_after,
-    }
+    this.#request = { bytes: requestBytes(job), stream: job.stream }
     this.#before = cpuTimes(job)
     this.used = { cpu_ms: this.#before, resident_bytes: 0 }
   }
@@ -154,7 +148,7 @@ class LoadRun implements ClientListener {
   }
 
   #make(): Client {
-    const client = new Client(this.#job.origin, this)
+    const client = new Client(this.#job.port, this)
     this.#clients.push(client)
     return client
   }
@@ -176,10 +170,9 @@ class LoadRun implements ClientListener {
   }
 
   #stopCpu(): void {
-    const { pid } = this.#job
     this.used = {
       cpu_ms: spent(this.#before, cpuTimes(this.#job)),
-      resident_bytes: pid === null ? 0 : residentBytes(pid),
+      resident_bytes: residentBytes(this.#job.pid),
     }
   }
 }
@@ -197,9 +190,9 @@ async function sleepUntil(moment_ms: number): Promise<void> {
   if (wait_ms > 0) await Bun.sleep(Math.ceil(wait_ms))
 }
 
-function requestBytes({ origin, path, headers, body }: Job): Buffer {
+function requestBytes({ port, path, headers, body }: Job): Buffer {
   const fields = {
-    host: `${origin.host}:${origin.port}`,
+    host: `${HOST}:${port}`,
     "content-type": "application/json",
     accept: "*/*",
     "accept-encoding": "identity",

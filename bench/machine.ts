@@ -1,15 +1,7 @@
 import { cpus, release, totalmem } from "node:os"
 import manifest from "../package.json" with { type: "json" }
 
-export interface Machine {
-  readonly processor: string
-  readonly cores: number
-  readonly memory_gib: number
-  readonly system: string
-  readonly bun: string
-}
-
-export function thisMachine(): Machine {
+function thisMachine() {
   const processors = cpus()
   return {
     processor: processors[0]?.model.trim() ?? "unknown",
@@ -23,7 +15,7 @@ export function thisMachine(): Machine {
 /** What ran, where and when: the results of every kind of run begin with it. */
 export interface RunFacts {
   readonly tollgate: string
-  readonly machine: Machine
+  readonly machine: ReturnType<typeof thisMachine>
   readonly started_at: string
   readonly duration_s: number
 }

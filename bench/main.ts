@@ -21,11 +21,13 @@ async function conduct(args: readonly string[]): Promise<number> {
       console.log(USAGE)
       return 0
     }
-    const { text, results, faults } = await run(command)
-    const name = join(FOLDER, `${command.kind}-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}`)
-    const json_path = write(command.json ?? `${name}.json`, `${JSON.stringify(results, null, 1)}\n`)
-    console.log(`${text}\n${json_path}`)
-    return faults.length === 0 ? 0 : 1
+    const { text, results } = await run(command)
+    const time = new Date().toISOString().slice(0, 19).replaceAll(":", "")
+    const path = command.json ?? join(FOLDER, `${command.kind}-${time}.json`)
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, `${JSON.stringify(results, null, 1)}\n`)
+    console.log(`${text}\n${path}`)
+    return results.faults.length === 0 ? 0 : 1
   } catch (error) {
     const [words] = messageOf(error).split("\n")
     console.error(`bench: ${words}`)
@@ -37,10 +39,4 @@ async function conduct(args: readonly string[]): Promise<number> {
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.cause === undefined ? error.message : messageOf(error.cause)
-}
-
-function write(path: string, content: string): string {
-  mkdirSync(dirname(path), { recursive: true })
-  writeFileSync(path, content)
-  return path
 }

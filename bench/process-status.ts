@@ -4,27 +4,25 @@ import { readdirSync, readFileSync } from "node:fs"
 const MS_PER_TICK = 10
 const BYTES_PER_KB = 1024
 
-/** CPU milliseconds, user and system: of the load generator, of the target with all its processes, and of the target's Postgres. */
+/** CPU milliseconds, user and system: of this process, of the target with all its processes, and of each Postgres of it. */
 export interface CpuTimes {
   readonly load: number
   readonly target: number
-  readonly postgres: number
+  readonly postgres: number[]
 }
 
-/** The processes of a target: its first one, and the first one of its Postgres; null when there is none. */
+/** The processes of a target: its first one, and the first one of each Postgres. */
 export interface Processes {
-  readonly pid: number | null
-  readonly postgres_pid: number | null
-  /** The load generator; without it this process. */
-  readonly load_pid?: number
+  readonly pid: number
+  readonly postgres_pids: readonly number[]
 }
 
 /** CPU time since these processes started. */
-export function cpuTimes({ pid, postgres_pid, load_pid = process.pid }: Processes): CpuTimes {
+export function cpuTimes({ pid, postgres_pids }: Processes): CpuTimes {
   return {
-    load: parseCpu(statOf(load_pid)).own_ms,
-    target: pid === null ? 0 : treeCpuMs(pid, postgres_pid),
-    postgres: postgres_pid === null ? 0 : treeCpuMs(postgres_pid, null),
+    load: parseCpu(statOf(process.pid)).own_ms,
+    target: treeCpuMs(pid, postgres_pids),
+    postgres: postgres_pids.map((postgres_pid) => treeCpuMs(postgres_pid, [])),
   }
 }
 
@@ -32,26 +30,25 @@ export function spent(before: CpuTimes, after: CpuTimes): CpuTimes {
   return {
     load: after.load - before.load,
     target: after.target - before.target,
-    postgres: after.postgres - before.postgres,
+    postgres: after.postgres.map((ms, at) => ms - (before.postgres[at] ?? 0)),
   }
 }
 
-/** The first process of the Postgres whose data are in `folder` or below; null when none runs there. */
-export function postgresPid(folder: string): number | null {
-  const [path] = new Bun.Glob("**/postmaster.pid").scanSync({ cwd: folder, absolute: true })
-  if (path === undefined) return null
+/** The first processes of each Postgres whose data are in `folder` or below. */
+export function postgresPids(folder: string): number[] {
+  const paths = [...new Bun.Glob("**/postmaster.pid").scanSync({ cwd: folder, absolute: true })]
   // Postgres writes its pid as the first line.
-  return Number(readFileSync(path, "latin1").split("\n")[0])
+  return paths.map((path) => Number(readFileSync(path, "latin1").split("\n")[0]))
 }
 
 export function residentBytes(pid: number): number {
   return parseResidentBytes(readFileSync(`/proc/${pid}/status`, "latin1"))
 }
 
-/** CPU of a process and all its descendants, those that have ended included, without the tree of `except`. */
-function treeCpuMs(pid: number, except: number | null): number {
+/** CPU of a process and all its descendants, those that have ended included, without the trees of `except`. */
+function treeCpuMs(pid: number, except: readonly number[]): number {
   const { own_ms, ended_ms } = parseCpu(statOf(pid))
-  const children = childrenOf(pid).filter((child) => child !== except)
+  const children = childrenOf(pid).filter((child) => !except.includes(child))
   return children.reduce((sum, child) => sum + treeCpuMs(child, except), own_ms + ended_ms)
 }
 

@@ -1,22 +1,11 @@
-const BAR_CELLS = 24
-const FULL = "█"
-const EMPTY = "░"
-
-/** The progress of a run: a bar on a terminal, a line per step elsewhere. */
+/** The progress of a run: a line on standard error for each step. */
 export class Progress {
   readonly #steps: number
-  readonly #write: (text: string) => void
-  readonly #is_terminal: boolean
+  readonly #started_ms = performance.now()
   #step = 0
-  #started_ms = performance.now()
 
-  constructor(
-    steps: number,
-    out: { write(text: string): unknown; readonly isTTY?: boolean } = process.stderr,
-  ) {
+  constructor(steps: number) {
     this.#steps = steps
-    this.#write = (text) => void out.write(text)
-    this.#is_terminal = out.isTTY === true
   }
 
   step(text: string): void {
@@ -26,16 +15,6 @@ export class Progress {
 
   say(text: string): void {
     const seconds = Math.round((performance.now() - this.#started_ms) / 1000)
-    if (this.#is_terminal) this.#write(`\r\x1b[K${bar(this.#step - 1, this.#steps)} ${seconds} s  ${text}`)
-    else this.#write(`[${this.#step}/${this.#steps}] ${seconds} s  ${text}\n`)
+    console.error(`[${this.#step}/${this.#steps}] ${seconds} s  ${text}`)
   }
-
-  end(): void {
-    if (this.#is_terminal) this.#write("\r\x1b[K")
-  }
-}
-
-export function bar(done: number, of: number): string {
-  const cells = Math.max(0, Math.min(BAR_CELLS, Math.round((done / Math.max(of, 1)) * BAR_CELLS)))
-  return FULL.repeat(cells) + EMPTY.repeat(BAR_CELLS - cells)
 }

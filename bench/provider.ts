@@ -1,21 +1,15 @@
-import {
-  type AnswerSpec,
-  jsonAnswer,
-  operationPath,
-  streamWrites,
-  type Tokens,
-  tokensOf,
-  type Write,
-} from "./answer-spec.ts"
+import { type Static, Type } from "@sinclair/typebox"
+import { type AnswerSpec, jsonAnswer, operationPath, streamWrites, tokensOf } from "./answer-spec.ts"
 
-export interface Generated extends Tokens {
+/** A whole answer that the provider has given to the gateway. */
+export const Generated = Type.Object({
   /** The gateway's id of the call. */
-  readonly id: string
-  /** Whether the whole answer was sent, including its usage. */
-  readonly whole: boolean
-  /** Bytes of content that were sent. */
-  readonly output_bytes: number
-}
+  id: Type.String(),
+  prompt_tokens: Type.Integer(),
+  cached_tokens: Type.Integer(),
+  completion_tokens: Type.Integer(),
+})
+export type Generated = Static<typeof Generated>
 
 export type AnswerSpecs = Readonly<Record<string, AnswerSpec>>
 
@@ -28,16 +22,19 @@ export function pathOf(spec_name: string): string {
 
 /**
  * The provider that all targets share: each spec has a path of its own, so the provider does not read requests. It
- * records what it generated for the gateway; `GET /generated` returns that record as JSON lines and clears it.
+ * records what it generated for the gateway; `GET /generated` returns that record and clears it.
  */
 export function startProvider(specs: AnswerSpecs): Bun.Server<undefined> {
   const generated: Generated[] = []
-  const note = (entry: Generated) => void generated.push(entry)
   const responders = new Map(
-    Object.entries(specs).map(([name, spec]) => [
-      pathOf(name) + operationPath(spec),
-      responderOf(spec, note),
-    ]),
+    Object.entries(specs).map(([name, spec]) => {
+      const respond = responderOf(spec)
+      const answer = (id: string | null) =>
+        respond(() => {
+          if (id !== null && spec.kind !== "count") generated.push({ id, ...tokensOf(spec) })
+        })
+      return [pathOf(name) + operationPath(spec), answer] as const
+    }),
   )
   return Bun.serve({
     hostname: "127.0.0.1",
@@ -46,59 +43,43 @@ export function startProvider(specs: AnswerSpecs): Bun.Server<undefined> {
     maxRequestBodySize: 2 ** 31,
     async fetch(request) {
       const path = request.url.slice(request.url.indexOf("/", "http://".length))
-      const responder = responders.get(path)
-      if (responder !== undefined) {
+      const answer = responders.get(path)
+      if (answer !== undefined) {
         await request.arrayBuffer()
-        return responder(request.headers.get("x-request-id"))
+        // Only the gateway sends an id.
+        return answer(request.headers.get("x-request-id"))
       }
-      if (path === "/generated") {
-        return new Response(
-          generated
-            .splice(0)
-            .map((entry) => `${JSON.stringify(entry)}\n`)
-            .join(""),
-        )
-      }
+      if (path === "/generated") return Response.json(generated.splice(0))
       return new Response(null, { status: 404 })
     },
   })
 }
 
-type Note = (entry: Generated) => void
-/** Answers a call; `id` is null when it did not come from the gateway. */
-type Responder = (id: string | null) => Response | Promise<Response>
-
-function responderOf(spec: AnswerSpec, note: Note): Responder {
-  const tokens = tokensOf(spec)
+/** Makes answers; `sent` is called when one was sent whole. */
+function responderOf(spec: AnswerSpec): (sent: () => void) => Response | Promise<Response> {
   if (spec.kind === "stream") {
     const writes = streamWrites(spec)
-    const { content_bytes, per_second, together } = spec
-    return (id) => {
-      const end = (events: number, whole: boolean) => {
-        if (id !== null) note({ id, whole, output_bytes: events * content_bytes, ...tokens })
-      }
+    const { per_second, together } = spec
+    return (sent) => {
       const body =
-        per_second === null ? eagerBody(writes, end) : pacedBody(writes, (1000 * together) / per_second, end)
+        per_second === null
+          ? eagerBody(writes, sent)
+          : pacedBody(writes, (1000 * together) / per_second, sent)
       return new Response(body, { headers: SSE_HEADERS })
     }
   }
   const body = jsonAnswer(spec)
   const delay_ms = spec.kind === "json" ? spec.delay_ms : 0
-  const output_bytes = spec.kind === "json" ? spec.content_bytes : 0
-  return async (id) => {
+  return async (sent) => {
     if (delay_ms > 0) await Bun.sleep(delay_ms)
-    if (id !== null && spec.kind === "json") note({ id, whole: true, output_bytes, ...tokens })
+    sent()
     return new Response(body, { headers: JSON_HEADERS })
   }
 }
 
-/** Called once per stream: how many events were sent, and whether all were. */
-type End = (events: number, whole: boolean) => void
-
 /** Writes as fast as the client reads. Each write is a turn of the event loop, so that streams interleave as from a real provider. */
-function eagerBody(writes: readonly Write[], end: End): ReadableStream<Uint8Array> {
+function eagerBody(writes: readonly Uint8Array[], sent: () => void): ReadableStream<Uint8Array> {
   let at = 0
-  let events = 0
   let left = false
   return new ReadableStream(
     {
@@ -107,26 +88,27 @@ function eagerBody(writes: readonly Write[], end: End): ReadableStream<Uint8Arra
         const write = writes[at]
         if (left || write === undefined) return
         at += 1
-        events += write.events
-        controller.enqueue(write.bytes)
+        controller.enqueue(write)
         if (at < writes.length) return
-        end(events, true)
+        sent()
         controller.close()
       },
       cancel() {
         left = true
-        end(events, false)
       },
     },
     { highWaterMark: 0 },
   )
 }
 
-/** The first write at once, the others on a schedule, whether the client reads them or not. */
-function pacedBody(writes: readonly Write[], interval_ms: number, end: End): ReadableStream<Uint8Array> {
+/** The first write immediately, the others on a schedule, whether the client reads them or not. */
+function pacedBody(
+  writes: readonly Uint8Array[],
+  interval_ms: number,
+  sent: () => void,
+): ReadableStream<Uint8Array> {
   const started_ms = performance.now()
   let at = 0
-  let events = 0
   let left = false
   return new ReadableStream({
     start(controller) {
@@ -134,20 +116,18 @@ function pacedBody(writes: readonly Write[], interval_ms: number, end: End): Rea
         const write = writes[at]
         if (left || write === undefined) return
         at += 1
-        events += write.events
-        controller.enqueue(write.bytes)
+        controller.enqueue(write)
         if (at < writes.length) {
           setTimeout(send, started_ms + at * interval_ms - performance.now())
           return
         }
-        end(events, true)
+        sent()
         controller.close()
       }
       send()
     },
     cancel() {
       left = true
-      if (at < writes.length) end(events, false)
     },
   })
 }

@@ -1,5 +1,5 @@
+import { Report } from "./job.ts"
 import { Latencies } from "./latencies.ts"
-import { AloneAnswer } from "./ledger-load.ts"
 import type { Rig } from "./rig.ts"
 import { median } from "./statistics.ts"
 
@@ -9,27 +9,26 @@ export interface Reference {
   measure(rig: Rig): Promise<number>
 }
 
-const SAMPLES = 200
+const DURATION_MS = 300
 const JSON_SAMPLES = 20
 
-async function alone(rig: Rig) {
-  const { hold, settle } = await rig.ledger.ask(AloneAnswer, { what: "alone", samples: SAMPLES })
-  return { hold_ms: Latencies.decode(hold).at(0.5), settle_ms: Latencies.decode(settle).at(0.5) }
+/** Holds and settles one call at a time, each by a statement of its own, with no other load. */
+function alone({ ledger }: Rig): Promise<Report> {
+  const one = { how: "single", shards: 1, accounts: 1, in_flight: 1, duration_ms: DURATION_MS }
+  return ledger.ask(Report, { what: "pairs", ...one })
 }
 
 export const holdStatement: Reference = {
   name: "hold statement alone",
   async measure(rig) {
-    const { hold_ms } = await alone(rig)
-    return hold_ms
+    return Latencies.decode((await alone(rig)).ttft).at(0.5)
   },
 }
 
 export const bothStatements: Reference = {
   name: "hold and settle statements alone",
   async measure(rig) {
-    const { hold_ms, settle_ms } = await alone(rig)
-    return hold_ms + settle_ms
+    return Latencies.decode((await alone(rig)).latency).at(0.5)
   },
 }
 

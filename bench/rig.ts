@@ -1,13 +1,11 @@
 import { Type } from "@sinclair/typebox"
-import type { Price } from "../src/money.ts"
 import { Admin } from "./admin.ts"
 import { familyOf } from "./answer-spec.ts"
 import { checked } from "./checked.ts"
 import { Child } from "./child.ts"
 import { Port } from "./handlers.ts"
-import { type Job, JobReport } from "./job.ts"
-import { OpenAnswer } from "./ledger-load.ts"
-import { type AnswerSpecs, type Generated, pathOf } from "./provider.ts"
+import { type Job, Report } from "./job.ts"
+import { type AnswerSpecs, Generated, pathOf } from "./provider.ts"
 import { Listening } from "./tollgate.ts"
 
 /** The targets of a scenario: the provider itself, a bare pass-through, and Tollgate. */
@@ -18,29 +16,13 @@ export interface Target {
   readonly port: number
   /** The first process; its children are measured with it. */
   readonly pid: number
-  /** The first process of its Postgres; null when it has none. */
-  readonly postgres_pid: number | null
+  /** The first process of each Postgres that it has. */
+  readonly postgres_pids: number[]
 }
 
-/** What a token costs in the benchmark's configuration. */
-export const PRICE: Price = {
-  input_pico: 1_000_000n,
-  cached_input_pico: 100_000n,
-  output_pico: 4_000_000n,
-  per_call_nano: 0n,
-}
-export const BYTES_PER_TOKEN = 4
+/** `PRICE` as a configuration has it. */
 const PRINTED_PRICE = { input: "1", cached_input: "0.1", output: "4" }
 const JOB_MS = 600_000
-
-const GeneratedLine = Type.Object({
-  id: Type.String(),
-  whole: Type.Boolean(),
-  output_bytes: Type.Integer(),
-  prompt_tokens: Type.Integer(),
-  cached_tokens: Type.Integer(),
-  completion_tokens: Type.Integer(),
-})
 
 /** All processes of a run: the provider, the load generator, the ledger without a gateway, and the two gateways. */
 export class Rig {
@@ -50,7 +32,7 @@ export class Rig {
   readonly #admin_token = `bench_${crypto.randomUUID()}`
   readonly #provider = new Child("provider")
   readonly #tollgate = new Child("tollgate")
-  readonly #shards: Child[] = []
+  readonly #ledgers: Child[] = []
   #bare = new Child("bare")
   #provider_url = ""
   #targets: Readonly<Record<TargetName, Target>> | null = null
@@ -65,7 +47,7 @@ export class Rig {
   async start(): Promise<void> {
     const { port } = await this.#provider.ask(Port, { specs: this.#specs })
     this.#provider_url = `http://127.0.0.1:${port}`
-    await this.#startGateways({ port, pid: this.#provider.pid, postgres_pid: null })
+    await this.#startGateways({ port, pid: this.#provider.pid, postgres_pids: [] })
   }
 
   /** Restarts both gateways, for figures that depend on the history of a process. */
@@ -89,31 +71,26 @@ export class Rig {
     return new Admin(`http://127.0.0.1:${this.target("tollgate").port}`, this.#admin_token)
   }
 
-  /** Starts a process whose ledger has this many shards, each on a Postgres of its own. */
-  async startShards(shards: number): Promise<Child> {
+  /** Starts a process with a ledger of its own. */
+  startLedger(): Child {
     const child = new Child("ledger")
-    this.#shards.push(child)
-    await child.ask(OpenAnswer, { what: "open", shards })
+    this.#ledgers.push(child)
     return child
   }
 
-  /** Ends the processes that `startShards` started. */
-  async stopShards(): Promise<void> {
-    await Promise.all(this.#shards.splice(0).map((child) => child.stop()))
+  /** Ends the processes that `startLedger` started. */
+  async stopLedgers(): Promise<void> {
+    await Promise.all(this.#ledgers.splice(0).map((child) => child.stop()))
   }
 
-  load(job: Job): Promise<JobReport> {
-    return this.load_process.ask(JobReport, job, JOB_MS)
+  load(job: Job): Promise<Report> {
+    return this.load_process.ask(Report, job, JOB_MS)
   }
 
   /** What the provider has generated for the gateway since it was last asked. */
   async generated(): Promise<Generated[]> {
     const response = await fetch(`${this.#provider_url}/generated`)
-    const text = await response.text()
-    return text
-      .split("\n")
-      .filter((line) => line !== "")
-      .map((line) => checked(GeneratedLine, JSON.parse(line)))
+    return checked(Type.Array(Generated), await response.json())
   }
 
   /** Ends every process, the load generator first. */
@@ -121,7 +98,7 @@ export class Rig {
     if (this.#ended) return
     this.#ended = true
     await this.load_process.stop()
-    await Promise.all([this.#tollgate.stop(), this.ledger.stop(), this.stopShards(), this.#bare.stop()])
+    await Promise.all([this.#tollgate.stop(), this.ledger.stop(), this.stopLedgers(), this.#bare.stop()])
     await this.#provider.stop()
   }
 
@@ -130,7 +107,7 @@ export class Rig {
       this.#bare.ask(Port, { provider_url: this.#provider_url }),
       this.#startTollgate(1),
     ])
-    this.#targets = { direct, bare: { port: bare.port, pid: this.#bare.pid, postgres_pid: null }, tollgate }
+    this.#targets = { direct, bare: { port: bare.port, pid: this.#bare.pid, postgres_pids: [] }, tollgate }
   }
 
   #startTollgate(workers: number): Promise<Listening> {
@@ -161,7 +138,6 @@ export function configFor(provider_url: string, specs: AnswerSpecs): object {
       upstreams: [{ use: name }],
       price: PRINTED_PRICE,
       max_output_tokens: 1_000_000,
-      bytes_per_token: BYTES_PER_TOKEN,
     })),
     shutdown: { drain: "2s" },
   }

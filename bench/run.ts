@@ -5,18 +5,14 @@ import { Progress } from "./progress.ts"
 import { Rig } from "./rig.ts"
 import type { Scenario, Size } from "./scenario.ts"
 import { scenarios } from "./scenarios.ts"
-import { SOAK_STEPS, Soak, soakSpecs } from "./soak.ts"
 import { Suite, specsOf, stepsOf } from "./suite.ts"
-import { closingLines, historyTable, soakTable, suiteTable } from "./table.ts"
-import { WrkRun, wrkSpecs, wrkSteps } from "./wrk.ts"
-import { wrkTable } from "./wrk-table.ts"
+import { historyTable, suiteTable } from "./table.ts"
 
-/** The result of a run: text for the terminal, and the contents of the files. */
+/** The result of a run: text for the terminal, and the content of the file. */
 export interface RunResult {
   readonly text: string
-  readonly results: object
-  /** Why the run failed; empty when it did not. */
-  readonly faults: readonly string[]
+  /** `faults` says why the run failed; empty when it did not. */
+  readonly results: { readonly faults: readonly string[] }
 }
 
 type Of<Kind extends Command["kind"]> = Extract<Command, { kind: Kind }>
@@ -25,16 +21,7 @@ const FULL: Size = { name: "full", rounds: 5, measure_ms: 3000, warm_ms: 500 }
 const QUICK: Size = { name: "quick", rounds: 2, measure_ms: 300, warm_ms: 50 }
 
 export function run(command: Exclude<Command, { kind: "help" }>): Promise<RunResult> {
-  switch (command.kind) {
-    case "suite":
-      return runSuite(command)
-    case "history":
-      return runHistory(command)
-    case "soak":
-      return runSoak(command)
-    case "wrk":
-      return runWrk(command)
-  }
+  return command.kind === "suite" ? runSuite(command) : runHistory(command)
 }
 
 async function runSuite({ quick, rounds, only }: Of<"suite">): Promise<RunResult> {
@@ -45,29 +32,13 @@ async function runSuite({ quick, rounds, only }: Of<"suite">): Promise<RunResult
   const results = await onRig(rig, stepsOf(chosen, size), (progress) =>
     new Suite(rig, size, progress).run(chosen),
   )
-  const text = `${suiteTable(results)}\n${closingLines(results)}`
-  return { text, results, faults: results.faults }
-}
-
-async function runSoak({ calls }: Of<"soak">): Promise<RunResult> {
-  const rig = new Rig(soakSpecs)
-  const results = await onRig(rig, SOAK_STEPS, (progress) => new Soak(rig, progress).run(calls))
-  return { text: soakTable(results), results, faults: results.faults }
+  return { text: suiteTable(results), results }
 }
 
 async function runHistory({ calls }: Of<"history">): Promise<RunResult> {
   const own = new OwnPostgres()
   const results = await onRig(own, HISTORY_STEPS, (progress) => history(own, calls, progress))
-  return { text: historyTable(results), results, faults: results.faults }
-}
-
-async function runWrk({ quick, rounds, accounts, only }: Of<"wrk">) {
-  if (Bun.which("wrk") === null) throw new Error("wrk is not installed; on Debian: apt-get install wrk")
-  const options = { accounts, rounds: rounds ?? (quick ? 1 : 3), seconds: quick ? 1 : 4, only }
-  const steps = wrkSteps(options)
-  const rig = new Rig(wrkSpecs)
-  const results = await onRig(rig, steps, (progress) => new WrkRun(rig, progress, options).run())
-  return { text: wrkTable(results), results, faults: results.faults }
+  return { text: historyTable(results), results }
 }
 
 /** Starts what `work` needs, runs it, and ends all processes in every case, also on a signal. */
@@ -79,7 +50,6 @@ async function onRig<T>(
   const progress = new Progress(steps)
   let stopped: Promise<never> | null = null
   const stop = () => {
-    progress.end()
     stopped ??= rig.stop().then(() => process.exit(130))
   }
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, stop)
@@ -91,7 +61,6 @@ async function onRig<T>(
     await stopped
     throw error
   } finally {
-    progress.end()
     await rig.stop()
   }
 }

@@ -1,8 +1,7 @@
-import type { Static } from "@sinclair/typebox"
 import type { AnswerSpec } from "./answer-spec.ts"
-import type { Arrival, JobReport } from "./job.ts"
+import type { Arrival, Report } from "./job.ts"
 import { Latencies } from "./latencies.ts"
-import type { PairsAnswer } from "./ledger-load.ts"
+import type { Pairs } from "./ledger-load.ts"
 import type { CpuTimes } from "./process-status.ts"
 import type { Reference } from "./reference.ts"
 import type { TargetName } from "./rig.ts"
@@ -11,7 +10,7 @@ import type { TargetName } from "./rig.ts"
 export interface Size {
   readonly name: "quick" | "full"
   readonly rounds: number
-  /** How long one target is measured in one round. */
+  /** How long one side is measured in one round. */
   readonly measure_ms: number
   readonly warm_ms: number
 }
@@ -20,139 +19,101 @@ export interface Size {
 export type Goal = { readonly at_least: number } | { readonly at_most: number } | null
 
 /** One number of a scenario, computed in every round from its side-by-side measurements. */
-export interface Figure<Round> {
+export interface Figure<Side extends string> {
   /** Mostly a quotient: `this / that`. */
   readonly name: string
-  readonly unit: "times" | "ms" | "KiB"
+  readonly unit: "times" | "KiB"
   readonly goal: Goal
-  value(round: Round): number
+  /** From what was measured of each side, and the time of the reference, which is NaN without one. */
+  value(of: (side: Side) => Measured, reference_ms: number): number
 }
 
-/** A row of the table: a load, the same on every target. */
-export interface HttpScenario {
-  readonly kind: "http"
+interface Row<Side extends string> {
   readonly name: string
   readonly title: string
+  readonly figures: readonly Figure<Side>[]
+}
+
+/** A row of the table: a load over HTTP, the same on every side. */
+export interface HttpScenario<Side extends string> extends Row<Side> {
+  readonly kind: "http"
+  /** Measured in this order in each round. */
+  readonly sides: readonly HttpSide<Side>[]
   spec(size: Size): AnswerSpec
   readonly prompt_bytes: number
   arrival(size: Size): Arrival
-  /** Whether both gateways are restarted before each round. */
+  /** True if both gateways are restarted before each round. */
   readonly fresh: boolean
   /** What is timed alone in the same round; null for none. */
   readonly reference: Reference | null
-  readonly figures: readonly Figure<HttpRound>[]
 }
 
-/** A row of the table: the ledger without a gateway. */
-export interface LedgerScenario {
-  readonly kind: "ledger"
-  readonly name: string
-  readonly title: string
-  readonly accounts: number
-  readonly in_flight: number
-  readonly figures: readonly Figure<LedgerRound>[]
+export interface HttpSide<Side extends string> {
+  readonly name: Side
+  readonly target: TargetName
+  /** Restarts the gateway with so many workers; null leaves it as it is. */
+  readonly workers: number | null
 }
 
-/** A row of the table: the gateway as several processes on one port beside the gateway as one. */
-export interface WorkersScenario {
-  readonly kind: "workers"
-  readonly name: string
-  readonly title: string
-  readonly workers: number
-  spec(size: Size): AnswerSpec
-  readonly prompt_bytes: number
-  arrival(size: Size): Arrival
-  readonly figures: readonly Figure<WorkersRound>[]
-}
-
-/** A row of the table: the ledger without a gateway in two shards beside the ledger in one. */
-export interface ShardsScenario {
-  readonly kind: "shards"
-  readonly name: string
-  readonly title: string
+/** A row of the table: pairs of hold and settlement in the ledger, without a gateway. */
+export interface PairsScenario<Side extends string> extends Row<Side> {
+  readonly kind: "pairs"
+  readonly sides: readonly PairsSide<Side>[]
   accounts(size: Size): number
+}
+
+/** Sides with as many shards have one process, and one Postgres for each shard. */
+export interface PairsSide<Side extends string> {
+  readonly name: Side
+  readonly shards: number
+  readonly how: Pairs["how"]
   readonly in_flight: number
-  readonly figures: readonly Figure<ShardsRound>[]
 }
 
-export type Scenario = HttpScenario | LedgerScenario | WorkersScenario | ShardsScenario
+export type Scenario = HttpScenario<string> | PairsScenario<string>
 
-export type HttpRound = Readonly<Record<TargetName, Measured>> & { readonly reference_ms: number | null }
-
-export interface LedgerRound {
-  readonly batch_queues: Pairs
-  readonly single: Pairs
-}
-
-/** Hold and settle pairs, without a gateway. */
-export interface Pairs {
-  readonly per_s: number
-  /** CPU of the process that holds and settles, and of each Postgres that it uses, in microseconds for each pair. */
-  readonly process_us: number
-  readonly postgres_us: readonly number[]
-}
-
-export interface ShardsRound {
-  readonly one: Pairs
-  /** As many pairs in flight as with one shard, so half as many in each. */
-  readonly two: Pairs
-  /** Twice as many in flight, so as many in each as with one shard. */
-  readonly two_full: Pairs
-}
-
-export interface WorkersRound {
-  readonly one: Measured
-  readonly several: Measured
-}
-
-/** The measurements of one target in one round. */
+/** The measurements of one side in one round. */
 export interface Measured {
-  readonly report: JobReport
+  /** What CPU and rate are of: calls, events of streams that run for as long as is measured, or pairs of hold and settlement. */
+  readonly per: "call" | "event" | "pair"
+  /** Calls or pairs. */
+  readonly per_s: number
+  readonly events_per_s: number
   readonly latency: Latencies
   readonly ttft: Latencies
   readonly inter_chunk: Latencies
-  readonly calls_per_s: number
-  readonly events_per_s: number
-  /** CPU for each call, or for each event of streams that run for as long as is measured. */
-  readonly cpu_per: "call" | "event"
+  readonly cpu_ms: CpuTimes
+  /** CPU for each call, event or pair, in microseconds. */
   readonly cpu_us: CpuTimes
   /** Memory of the target's process added per connection. */
   readonly bytes_per_connection: number
+  readonly failures: Readonly<Record<string, number>>
 }
 
-export function measuredOf(report: JobReport, arrival: Arrival): Measured {
+export function measuredOf(report: Report, per: Measured["per"], connections: number): Measured {
   const seconds = report.measured_ms / 1000
-  const { memory, cpu_ms } = report
-  const grown_bytes = memory === null ? 0 : memory.resident_bytes - memory.resident_before_bytes
-  const cpu_per = arrival.kind === "held" ? "event" : "call"
-  const count = cpu_per === "event" ? report.events : report.calls
+  const { cpu_ms, calls, events, failures } = report
+  const count = per === "event" ? events : calls
   const each_us = (ms: number) => (count === 0 ? 0 : (ms * 1000) / count)
   return {
-    report,
+    per,
+    per_s: calls / seconds,
+    events_per_s: events / seconds,
     latency: Latencies.decode(report.latency),
     ttft: Latencies.decode(report.ttft),
     inter_chunk: Latencies.decode(report.inter_chunk),
-    calls_per_s: report.calls / seconds,
-    events_per_s: report.events / seconds,
-    cpu_per,
+    cpu_ms,
     cpu_us: {
       load: each_us(cpu_ms.load),
       target: each_us(cpu_ms.target),
-      postgres: each_us(cpu_ms.postgres),
+      postgres: cpu_ms.postgres.map(each_us),
     },
-    bytes_per_connection: "connections" in arrival ? grown_bytes / arrival.connections : 0,
+    bytes_per_connection: report.grown_bytes / connections,
+    failures,
   }
 }
 
-export function pairsOf({ pairs, duration_ms, cpu_ms }: Static<typeof PairsAnswer>): Pairs {
-  return {
-    per_s: (pairs * 1000) / duration_ms,
-    process_us: (cpu_ms.process * 1000) / pairs,
-    postgres_us: cpu_ms.postgres.map((ms) => (ms * 1000) / pairs),
-  }
-}
-
-/** Whether a figure reaches its goal; with `slack`, it may miss by that factor. */
+/** True if a figure reaches its goal; with `slack`, it may miss by that factor. */
 export function reaches(value: number, goal: Goal, slack = 1): boolean {
   if (goal === null) return true
   return "at_least" in goal ? value >= goal.at_least / slack : value <= goal.at_most * slack

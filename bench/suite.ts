@@ -1,33 +1,27 @@
 import type { Payer } from "./admin.ts"
-import { type AnswerSpec, operationPath, streamOf } from "./answer-spec.ts"
+import { type AnswerSpec, operationPath, streamEvents, streamOf } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
 import type { Child } from "./child.ts"
-import type { Arrival, Job } from "./job.ts"
-import { AuditAnswer, PairsAnswer } from "./ledger-load.ts"
+import { type Arrival, type Job, Report } from "./job.ts"
+import { AuditAnswer } from "./ledger-load.ts"
 import { loadWarnings } from "./load-cost.ts"
 import { runFacts } from "./machine.ts"
 import type { Progress } from "./progress.ts"
 import { requestBody, requestHeaders } from "./prompt.ts"
 import { type AnswerSpecs, pathOf } from "./provider.ts"
-import type { Results, ScenarioResult } from "./results.ts"
+import { type Results, type Round, resultOf, type ScenarioResult } from "./results.ts"
 import { type Rig, type TargetName, targets } from "./rig.ts"
 import {
-  type HttpRound,
   type HttpScenario,
-  type LedgerRound,
-  type LedgerScenario,
+  type HttpSide,
   type Measured,
   measuredOf,
-  pairsOf,
+  type PairsScenario,
+  type PairsSide,
   reaches,
   type Scenario,
-  type ShardsRound,
-  type ShardsScenario,
   type Size,
-  type WorkersRound,
-  type WorkersScenario,
 } from "./scenario.ts"
-import { httpResult, ledgerResult, shardsResult, workersResult } from "./scenario-result.ts"
 
 /** By what factor a quick run may miss a goal: it only shows that everything works, on any machine. */
 const QUICK_SLACK = 10
@@ -37,8 +31,6 @@ const WARM_UP: AnswerSpecs = {
   "warm-json": { kind: "json", content_bytes: 400, delay_ms: 0 },
   "warm-stream": streamOf(20),
 }
-/** Extra warm-up for several workers with many connections. */
-const WORKERS_WARM_MS = 500
 const WARM_UP_CALLS = 300
 /** A full run begins with processes whose hot code is compiled, as in production. */
 const RUN_IN_CALLS = 6_000
@@ -52,19 +44,8 @@ export function specsOf(scenarios: readonly Scenario[], size: Size): AnswerSpecs
 }
 
 /** How many steps a run has, for its progress. */
-export function stepsOf(scenarios: readonly Scenario[], size: Size): number {
-  const steps = {
-    http: size.rounds * targets.length,
-    ledger: size.rounds * 2,
-    workers: workersRounds(size) * 2,
-    shards: size.rounds * 3,
-  }
-  return scenarios.reduce((sum, { kind }) => sum + steps[kind], 0)
-}
-
-/** Fewer rounds, because each starts the gateway twice, which takes longer than measuring. */
-function workersRounds({ rounds }: Size): number {
-  return Math.ceil(rounds / 2)
+export function stepsOf(scenarios: readonly Scenario[], { rounds }: Size): number {
+  return scenarios.reduce((sum, { sides }) => sum + rounds * sides.length, 0)
 }
 
 interface Load {
@@ -114,129 +95,81 @@ export class Suite {
     }
   }
 
-  #scenario(scenario: Scenario): Promise<ScenarioResult> {
-    switch (scenario.kind) {
-      case "http":
-        return this.#http(scenario)
-      case "ledger":
-        return this.#ledger(scenario)
-      case "workers":
-        return this.#workers(scenario)
-      case "shards":
-        return this.#shards(scenario)
-    }
+  async #scenario(scenario: Scenario): Promise<ScenarioResult> {
+    const rounds = scenario.kind === "http" ? await this.#http(scenario) : await this.#pairs(scenario)
+    return resultOf(scenario, rounds)
   }
 
-  async #http(scenario: HttpScenario): Promise<ScenarioResult> {
+  async #http(scenario: HttpScenario<string>): Promise<Round[]> {
     const { name, title, fresh, prompt_bytes, reference } = scenario
     const payer = await this.#auditor.payer(name)
     const spec = scenario.spec(this.#size)
     const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), payer }
-    const rounds: HttpRound[] = []
+    const rounds: Round[] = []
     try {
-      for (let round = 1; round <= this.#size.rounds; round++) {
+      while (rounds.length < this.#size.rounds) {
         if (fresh) await this.#restart()
-        const measure = (target: TargetName) => {
-          this.#progress.step(`${title}: round ${round}, ${target}`)
-          return this.#measure(load, target)
-        }
-        rounds.push({
-          direct: await measure("direct"),
-          bare: await measure("bare"),
-          tollgate: await measure("tollgate"),
-          reference_ms: (await reference?.measure(this.#rig)) ?? null,
-        })
+        const measured = await this.#sides(scenario, (side: HttpSide<string>) => this.#measure(load, side))
+        rounds.push({ measured, reference_ms: (await reference?.measure(this.#rig)) ?? null })
       }
+      return rounds
     } finally {
       this.#progress.say(`${title}: audit`)
       await this.#auditor.check(payer)
     }
-    return httpResult(scenario, this.#size, rounds)
   }
 
-  async #ledger(scenario: LedgerScenario): Promise<ScenarioResult> {
-    const { title, accounts, in_flight } = scenario
-    const pairs = async (how: "batch_queues" | "single") => {
-      this.#progress.step(`${title}: ${how === "single" ? "one statement per call" : "batch queues"}`)
-      const question = { what: "pairs", how, accounts, in_flight, duration_ms: this.#size.measure_ms }
-      const answer = await this.#rig.ledger.ask(PairsAnswer, question)
-      return pairsOf(answer)
-    }
-    const rounds: LedgerRound[] = []
-    for (let round = 1; round <= this.#size.rounds; round++) {
-      rounds.push({ batch_queues: await pairs("batch_queues"), single: await pairs("single") })
-    }
-    return ledgerResult(scenario, rounds)
-  }
-
-  /** Several workers first, so that the next scenario has a gateway with one process. */
-  async #workers(scenario: WorkersScenario): Promise<ScenarioResult> {
-    const { name, title, prompt_bytes } = scenario
-    const payer = await this.#auditor.payer(name)
-    const spec = scenario.spec(this.#size)
-    const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), payer }
-    const measure = async (workers: number) => {
-      this.#progress.step(`${title}: ${workers}`)
-      await this.#rig.restartTollgate(workers)
-      await this.#warmUp(["tollgate"])
-      const job = { ...this.#job(load, "tollgate"), warm_ms: this.#size.warm_ms + WORKERS_WARM_MS }
-      return measuredOf(await this.#rig.load(job), load.arrival)
-    }
-    const rounds: WorkersRound[] = []
-    try {
-      for (let round = 1; round <= workersRounds(this.#size); round++) {
-        rounds.push({ several: await measure(scenario.workers), one: await measure(1) })
-      }
-    } finally {
-      this.#progress.say(`${title}: audit`)
-      await this.#auditor.check(payer)
-    }
-    return workersResult(scenario, this.#size, rounds)
-  }
-
-  /** Each side has its own process and its own Postgres. Both run once unmeasured, so that their code is compiled. */
-  async #shards(scenario: ShardsScenario): Promise<ScenarioResult> {
-    const { title, in_flight } = scenario
+  /** Each side is measured once before the first round, so that its code is compiled. */
+  async #pairs(scenario: PairsScenario<string>): Promise<Round[]> {
     const accounts = scenario.accounts(this.#size)
-    const ask = async (ledger: Child, at_once: number) => {
-      const { measure_ms: duration_ms } = this.#size
-      const question = { what: "pairs", how: "batch_queues", accounts, in_flight: at_once, duration_ms }
-      return pairsOf(await ledger.ask(PairsAnswer, question))
+    const ledgers = new Map<number, Child>()
+    const measure = async ({ shards, how, in_flight }: PairsSide<string>) => {
+      const ledger = ledgers.get(shards) ?? this.#rig.startLedger()
+      ledgers.set(shards, ledger)
+      const question = { shards, how, accounts, in_flight, duration_ms: this.#size.measure_ms }
+      return measuredOf(await ledger.ask(Report, { what: "pairs", ...question }), "pair", in_flight)
     }
-    const measure = (words: string, ledger: Child, at_once: number) => {
-      this.#progress.step(`${title}: ${words}, ${at_once} in flight`)
-      return ask(ledger, at_once)
-    }
-    const rounds: ShardsRound[] = []
+    const rounds: Round[] = []
     try {
-      this.#progress.say(`${title}: start`)
-      const [one, two] = await Promise.all([this.#rig.startShards(1), this.#rig.startShards(2)])
-      for (const ledger of [one, two]) await ask(ledger, in_flight)
-      for (let round = 1; round <= this.#size.rounds; round++) {
-        rounds.push({
-          one: await measure("1 shard", one, in_flight),
-          two: await measure("2 shards", two, in_flight),
-          two_full: await measure("2 shards", two, 2 * in_flight),
-        })
-      }
-      for (const ledger of [one, two]) {
+      this.#progress.say(`${scenario.title}: start`)
+      for (const side of scenario.sides) await measure(side)
+      while (rounds.length < this.#size.rounds)
+        rounds.push({ measured: await this.#sides(scenario, measure), reference_ms: null })
+      for (const ledger of ledgers.values()) {
         const { violations, open_holds } = await ledger.ask(AuditAnswer, { what: "audit" })
         if (violations + open_holds > 0)
           throw new Error(`the audit found ${violations} violations and ${open_holds} open holds`)
       }
+      return rounds
     } finally {
-      await this.#rig.stopShards()
+      await this.#rig.stopLedgers()
     }
-    return shardsResult(scenario, accounts, rounds)
   }
 
-  async #measure(load: Load, target: TargetName): Promise<Measured> {
+  async #sides<Side extends { readonly name: string }>(
+    { title, sides }: { readonly title: string; readonly sides: readonly Side[] },
+    measure: (side: Side) => Promise<Measured>,
+  ): Promise<Map<string, Measured>> {
+    const measured = new Map<string, Measured>()
+    for (const side of sides) {
+      this.#progress.step(`${title}: ${side.name}`)
+      measured.set(side.name, await measure(side))
+    }
+    return measured
+  }
+
+  async #measure(load: Load, { target, workers }: HttpSide<string>): Promise<Measured> {
     const { arrival } = load
+    if (workers !== null) {
+      await this.#rig.restartTollgate(workers)
+      await this.#warmUp(["tollgate"])
+    }
     const report = await this.#rig.load(this.#job(load, target))
-    if (arrival.kind === "held" && report.measured_ms < arrival.window_ms / 2) {
+    const held = arrival.kind === "held"
+    if (held && report.measured_ms < arrival.window_ms / 2) {
       throw new Error(`on ${target} the first stream ended before all of them ran`)
     }
-    return measuredOf(report, arrival)
+    return measuredOf(report, held ? "event" : "call", arrival.connections)
   }
 
   async #restart(): Promise<void> {
@@ -248,40 +181,30 @@ export class Suite {
     const payer = await this.#auditor.payer("warm-up")
     const arrival: Arrival = { kind: "calls", connections: 16, calls }
     for (const [name, spec] of Object.entries(WARM_UP)) {
-      const load = {
-        name,
-        spec,
-        prompt_bytes: SHORT_PROMPT_BYTES,
-        arrival,
-        payer,
-      }
+      const load = { name, spec, prompt_bytes: SHORT_PROMPT_BYTES, arrival, payer }
       for (const target of on) await this.#rig.load({ ...this.#job(load, target), warm_ms: 0 })
     }
     await this.#auditor.check(payer)
   }
 
   #job({ name, spec, prompt_bytes, arrival, payer }: Load, target: TargetName): Job {
-    const { port, pid, postgres_pid } = this.#rig.target(target)
     const operation = operationPath(spec)
     return {
-      origin: { host: "127.0.0.1", port },
+      ...this.#rig.target(target),
       path: target === "tollgate" ? operation : pathOf(name) + operation,
       headers: requestHeaders(payer.key, spec),
       body: requestBody(name, spec, prompt_bytes),
-      stream: spec.kind === "stream",
+      stream: streamEvents(spec),
       arrival,
       warm_ms: this.#size.warm_ms,
-      leave_after: null,
-      pid,
-      postgres_pid,
     }
   }
 }
 
 /** Failed calls fail the run. A missed goal fails only a quick run, and only when it is missed by far. */
-function faultsOf({ name, targets: found, figures }: ScenarioResult, size: Size): string[] {
-  const failed = Object.entries(found ?? {}).flatMap(([target, { failures }]) =>
-    Object.entries(failures).map(([what, count]) => `${name}: ${count} calls to ${target} failed: ${what}`),
+function faultsOf({ name, sides, figures }: ScenarioResult, size: Size): string[] {
+  const failed = Object.entries(sides).flatMap(([side, { failures }]) =>
+    Object.entries(failures).map(([what, count]) => `${name}: ${count} calls to ${side} failed: ${what}`),
   )
   const missed = figures
     .filter(({ median, goal }) => size.name === "quick" && !reaches(median, goal, QUICK_SLACK))

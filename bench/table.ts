@@ -1,56 +1,27 @@
 import type { HistoryResults } from "./history.ts"
-import type { AuditResult, CpuResult, FigureResult, PairsResult, Results, ScenarioResult } from "./results.ts"
+import type { AuditResult, CpuResult, FigureResult, Results, ScenarioResult, SideResult } from "./results.ts"
 import type { Goal } from "./scenario.ts"
-import type { SoakResults } from "./soak.ts"
 import type { Spread } from "./statistics.ts"
 
-const UNITS = { times: "×", ms: " ms", KiB: " KiB" } as const
+const UNITS = { times: "×", KiB: " KiB" } as const
 
-/** The table of a run for a terminal: figures and goals, then the absolute numbers. */
-export function suiteTable(results: Results): string {
-  const rows = results.scenarios.flatMap((scenario) =>
+/** The table of a run for a terminal: figures and goals, the absolute numbers, the audit, and what went wrong. */
+export function suiteTable({ scenarios, audit, warnings, faults, duration_s }: Results): string {
+  const rows = scenarios.flatMap((scenario) =>
     scenario.figures.map((figure, at) => [
       at === 0 ? scenario.title : "the same",
       figure.name,
-      goalText(figure),
+      goalText(figure.goal, figure.unit),
       quantity(figure.median, figure.unit),
       `${quantity(figure.min, figure.unit)} to ${quantity(figure.max, figure.unit)}`,
       figure.goal === null ? "" : figure.reached ? "reached" : "missed",
       ...(at > 0 ? [] : cpuCells(scenario)),
     ]),
   )
-  const head = ["scenario", "figure", "to reach", "median", "rounds", "", ...CPU_HEAD]
-  return [...aligned([head, ...rows]), "", ...results.scenarios.flatMap(absolutes)].join("\n")
-}
-
-/** The columns for the CPU of a scenario's gateway. */
-const CPU_HEAD = ["CPU: gateway", "Postgres", "load generator"]
-
-export function cpuCells({ targets, pairs }: ScenarioResult): string[] {
-  if (pairs !== null) {
-    const [own] = Object.values(pairs)
-    return own === undefined
-      ? CPU_HEAD.map(() => "")
-      : [`${us(own.process_us.median)} per pair`, eachUs(own), ""]
-  }
-  const gateway = targets === null ? undefined : (targets.tollgate ?? Object.values(targets)[0])
-  if (gateway === undefined) return CPU_HEAD.map(() => "")
-  const { per, target_us, postgres_us, load_us, load_share } = gateway.cpu
   return [
-    `${us(target_us.median)} per ${per}`,
-    postgres_us.median === 0 ? "" : us(postgres_us.median),
-    `${us(load_us.median)} (${percent(load_share)})`,
-  ]
-}
-
-/** The last lines of a run: the audit first. */
-export function closingLines({
-  audit,
-  warnings = [],
-  faults,
-  duration_s,
-}: Pick<Results, "audit" | "faults" | "duration_s"> & Partial<Pick<Results, "warnings">>): string {
-  return [
+    ...aligned([["scenario", "figure", "to reach", "median", "rounds", "", ...CPU_HEAD], ...rows]),
+    "",
+    ...scenarios.flatMap(absolutes),
     auditSentence(audit),
     ...warnings.map((warning) => `Warning: ${warning}`),
     ...faultLines(faults),
@@ -58,37 +29,23 @@ export function closingLines({
   ].join("\n")
 }
 
+/** The columns for the CPU of a scenario's gateway, or of its first side. */
+const CPU_HEAD = ["CPU: gateway", "Postgres", "load generator"]
+
+export function cpuCells({ sides }: ScenarioResult): string[] {
+  const side = sides.tollgate ?? Object.values(sides)[0]
+  if (side === undefined) return CPU_HEAD.map(() => "")
+  const { per, cpu } = side
+  return [`${us(cpu.target_us)} per ${per}`, eachUs(cpu), per === "pair" ? "" : loadText(cpu)]
+}
+
 function auditSentence({ calls, charged, faults }: AuditResult): string {
   if (faults.length > 0) return "Audit: THE MONEY DOES NOT ADD UP."
   return `Audit: ${calls} calls, ${charged} USD, every charge equal to what the provider counted; no hold left open.`
 }
 
-export function faultLines(faults: readonly string[]): string[] {
+function faultLines(faults: readonly string[]): string[] {
   return faults.length === 0 ? [] : ["FAILED", ...faults.map((fault) => `  ${fault}`)]
-}
-
-export function soakTable(results: SoakResults): string {
-  const { slices, figures } = results
-  const sliceRows = slices.map(
-    ({ calls, left, resident_bytes, json_latency_ms: json, time_to_first_token_ms: ttft }) => [
-      `  ${calls}`,
-      String(left),
-      `${(resident_bytes / 2 ** 20).toFixed(0)} MiB`,
-      ...[json.p50, json.p99, ttft.p50, ttft.p99].map(ms),
-    ],
-  )
-  const figureRows = figures.map(({ name, goal, unit, value, reached }) => [
-    name,
-    goalText({ goal, unit }),
-    quantity(value, unit),
-    reached ? "reached" : "missed",
-  ])
-  return [
-    ...aligned([["figure", "to reach", "value", ""], ...figureRows]),
-    "",
-    ...aligned([["  calls", "left", "memory", "JSON p50", "p99", "TTFT p50", "p99"], ...sliceRows]),
-    closingLines(results),
-  ].join("\n")
 }
 
 /** The lines of a run over a long history. */
@@ -102,47 +59,40 @@ export function historyTable({ calls, rows, faults }: HistoryResults): string {
   ].join("\n")
 }
 
-function absolutes({ title, targets, pairs, reference }: ScenarioResult): string[] {
-  const lines: string[][] = []
-  for (const [name, found] of Object.entries(targets ?? {})) {
-    const { request_latency_ms: latency, time_to_first_token_ms: ttft, inter_chunk_latency_ms: gaps } = found
-    lines.push([
-      `  ${name}`,
-      latency.count > 0 ? `${perSecond(found.request_throughput_per_s)} calls/s` : "",
-      found.events_per_s.median > 0 ? `${perSecond(found.events_per_s)} events/s` : "",
-      latency.count === 0
-        ? ""
-        : `p50 ${ms(latency.p50)}  p90 ${ms(latency.p90)}  p99 ${ms(latency.p99)}  max ${ms(latency.max)}`,
-      gaps.count > 0 && ttft.count > 0 ? `TTFT p50 ${ms(ttft.p50)}  p99 ${ms(ttft.p99)}` : "",
-      gaps.count > 0 ? `inter-chunk p50 ${ms(gaps.p50)}  p99 ${ms(gaps.p99)}` : "",
-      cpuText(found.cpu),
-    ])
-  }
-  for (const [name, found] of Object.entries(pairs ?? {}))
-    lines.push([`  ${name}`, `${perSecond(found.per_s)} pairs/s`, pairsCpuText(found)])
+function absolutes({ title, sides, reference }: ScenarioResult): string[] {
+  const lines = Object.entries(sides).map(([name, side]) => [`  ${name}`, ...absolute(side)])
   if (reference !== null) lines.push([`  ${reference.name}`, `p50 ${ms(reference.ms.median)}`])
   return [title, ...aligned(lines)]
 }
 
-/** The CPU of a target and its Postgres for each call or event, and what the load generator adds. */
-function cpuText({ per, target_us, postgres_us, load_us, load_share }: CpuResult): string {
+function absolute(side: SideResult): string[] {
+  const { per, cpu, latency_ms: latency, time_to_first_token_ms: ttft, inter_chunk_latency_ms: gaps } = side
   const parts = [
-    ...(target_us.median > 0 ? [`process ${us(target_us.median)}`] : []),
-    ...(postgres_us.median > 0 ? [`Postgres ${us(postgres_us.median)}`] : []),
-    `load generator ${us(load_us.median)}${load_share === null ? "" : ` (${percent(load_share)})`}`,
+    `process ${us(cpu.target_us)}`,
+    ...(cpu.postgres_us.length > 0 ? [`Postgres ${eachUs(cpu)}`] : []),
+    ...(per === "pair" ? [] : [`load generator ${loadText(cpu)}`]),
   ]
-  return `CPU per ${per}: ${parts.join(", ")}`
+  return [
+    latency.count > 0 ? `${perSecond(side.throughput_per_s)} ${per === "pair" ? "pairs" : "calls"}/s` : "",
+    gaps.count > 0 ? `${perSecond(side.events_per_s)} events/s` : "",
+    latency.count > 0
+      ? `p50 ${ms(latency.p50)}  p90 ${ms(latency.p90)}  p99 ${ms(latency.p99)}  max ${ms(latency.max)}`
+      : "",
+    gaps.count > 0 && ttft.count > 0 ? `TTFT p50 ${ms(ttft.p50)}  p99 ${ms(ttft.p99)}` : "",
+    gaps.count > 0 ? `inter-chunk p50 ${ms(gaps.p50)}  p99 ${ms(gaps.p99)}` : "",
+    `CPU per ${per}: ${parts.join(", ")}`,
+  ]
 }
 
-function pairsCpuText(found: PairsResult): string {
-  return `CPU per pair: process ${us(found.process_us.median)}, Postgres ${eachUs(found)}`
+function eachUs({ postgres_us }: CpuResult): string {
+  return postgres_us.map(us).join(" + ")
 }
 
-export function eachUs({ postgres_us }: PairsResult): string {
-  return postgres_us.map(({ median }) => us(median)).join(" + ")
+function loadText({ load_us, load_share }: CpuResult): string {
+  return `${us(load_us)} (${percent(load_share)})`
 }
 
-function goalText({ goal, unit }: Pick<FigureResult, "goal" | "unit"> & { readonly goal: Goal }): string {
+function goalText(goal: Goal, unit: FigureResult["unit"]): string {
   if (goal === null) return "reported"
   return "at_least" in goal ? `≥ ${quantity(goal.at_least, unit)}` : `≤ ${quantity(goal.at_most, unit)}`
 }
@@ -152,27 +102,27 @@ function quantity(value: number, unit: FigureResult["unit"]): string {
 }
 
 /** Milliseconds with three significant digits. */
-export function ms(value: number): string {
+function ms(value: number): string {
   if (!Number.isFinite(value)) return "none"
   return value >= 100 ? `${value.toFixed(0)} ms` : `${value.toPrecision(3)} ms`
 }
 
 /** Microseconds with three significant digits. */
-export function us(value: number): string {
-  return value >= 100 ? `${value.toFixed(0)} µs` : `${value.toPrecision(3)} µs`
+function us({ median }: Spread): string {
+  return median >= 100 ? `${median.toFixed(0)} µs` : `${median.toPrecision(3)} µs`
 }
 
-/** A share as a percentage; empty when it is not known. */
-export function percent(part: number | null): string {
-  return part === null ? "" : `${(part * 100).toFixed(0)} %`
+/** A share as a percentage. */
+export function percent(part: number): string {
+  return Number.isFinite(part) ? `${(part * 100).toFixed(0)} %` : "none"
 }
 
 /** A rate with three significant digits. */
-export function perSecond({ median }: Spread): string {
+function perSecond({ median }: Spread): string {
   return median >= 100 ? median.toFixed(0) : median.toPrecision(3)
 }
 
-export function aligned(rows: readonly (readonly string[])[]): string[] {
+function aligned(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = []
   for (const row of rows) {
     for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length)

@@ -1,6 +1,15 @@
-import type { Outcome } from "./client.ts"
-import type { JobReport } from "./job.ts"
+import type { Report } from "./job.ts"
 import { Latencies } from "./latencies.ts"
+
+/** What became of one call; times as `performance.now()` has them. */
+export interface Outcome {
+  readonly start_ms: number
+  readonly end_ms: number
+  /** The first event with output; of a JSON answer its first byte. Null when nothing came. */
+  readonly first_ms: number | null
+  /** What went wrong, in a few words; null when nothing did. */
+  readonly failure: string | null
+}
 
 /**
  * Counts what a load does. Times are of calls that began within the measured time, whenever they end. Counts are of
@@ -13,7 +22,6 @@ export class Tally {
   readonly #failures: Record<string, number> = {}
   #from_ms = Number.POSITIVE_INFINITY
   #until_ms = Number.POSITIVE_INFINITY
-  #made = 0
   #calls = 0
   #events = 0
 
@@ -35,7 +43,6 @@ export class Tally {
   }
 
   noteCall({ start_ms, end_ms, first_ms, failure }: Outcome): void {
-    this.#made += 1
     if (failure !== null) {
       this.#failures[failure] = (this.#failures[failure] ?? 0) + 1
       return
@@ -46,12 +53,11 @@ export class Tally {
     if (first_ms !== null) this.#ttft.record(first_ms - start_ms)
   }
 
-  report(): Omit<JobReport, "cpu_ms" | "memory"> {
+  report(): Omit<Report, "cpu_ms" | "grown_bytes"> {
     return {
       measured_ms: this.#until_ms - this.#from_ms,
       calls: this.#calls,
       events: this.#events,
-      made: this.#made,
       failures: this.#failures,
       latency: this.#latency.encoded,
       ttft: this.#ttft.encoded,

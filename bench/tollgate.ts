@@ -3,7 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Static, Type } from "@sinclair/typebox"
 import type { Subprocess } from "bun"
-import { postgresPid } from "./process-status.ts"
+import { postgresPids } from "./process-status.ts"
 
 export const StartTollgate = Type.Object({
   /** A configuration file's content. */
@@ -15,8 +15,7 @@ export type StartTollgate = Static<typeof StartTollgate>
 export const Listening = Type.Object({
   port: Type.Integer(),
   pid: Type.Integer(),
-  /** The first process of its Postgres. */
-  postgres_pid: Type.Union([Type.Integer(), Type.Null()]),
+  postgres_pids: Type.Array(Type.Integer()),
 })
 export type Listening = Static<typeof Listening>
 
@@ -59,7 +58,7 @@ export class TollgateProcess {
     while (gateway.exitCode === null && performance.now() < until) {
       const port = /^tollgate listening on \S+:(\d+) \(pid \d+\)$/m.exec(readFileSync(log_path, "utf8"))?.[1]
       if (port !== undefined) {
-        return { port: Number(port), pid: gateway.pid, postgres_pid: postgresPid(this.#folder) }
+        return { port: Number(port), pid: gateway.pid, postgres_pids: postgresPids(this.#folder) }
       }
       await Bun.sleep(POLL_MS)
     }

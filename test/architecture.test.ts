@@ -369,7 +369,7 @@ const PURE = [
   "src/start/{banner,paint}.ts",
   "src/cli/{completion,moment,price-list}.ts",
   "src/console/*.ts",
-  "bench/{event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
+  "bench/{event-counter,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
 ]
 const PURE_PACKAGES = [
   "@sinclair/typebox",

@@ -9,12 +9,8 @@ describe("the command line", () => {
       { kind: "suite", quick: true, only: ["a", "b"], rounds: 3 },
     ],
     [["--json", "a.json"], { kind: "suite", json: "a.json" }],
-    [["--soak"], { kind: "soak", calls: 200_000 }],
-    [["--soak", "--calls", "1000"], { kind: "soak", calls: 1000 }],
     [["--history"], { kind: "history", calls: 20_000_000 }],
     [["--history", "--calls", "1000"], { kind: "history", calls: 1_000 }],
-    [["--wrk"], { kind: "wrk", accounts: 1, rounds: null, quick: false }],
-    [["--wrk", "--accounts", "1000", "--rounds", "5"], { kind: "wrk", accounts: 1000, rounds: 5 }],
     [["--help"], { kind: "help" }],
   ])("%j", (args, command) => {
     expect(readCommand(args)).toMatchObject(command)
@@ -29,7 +25,7 @@ describe("the command line", () => {
   })
 
   test("every option is explained", () => {
-    for (const option of ["quick", "only", "rounds", "soak", "history", "wrk", "accounts", "json"]) {
+    for (const option of ["quick", "only", "rounds", "history", "calls", "json"]) {
       expect(USAGE).toContain(`--${option}`)
     }
   })

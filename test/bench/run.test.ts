@@ -12,7 +12,6 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Results } from "../../bench/results.ts"
-import type { WrkResults } from "../../bench/wrk.ts"
 
 const ROOT = join(import.meta.dir, "../..")
 const MAIN = join(ROOT, "bench/main.ts")
@@ -39,7 +38,7 @@ describe("bun run bench", () => {
     "a short run of each kind of scenario: figures, an audit, the results, and nothing left behind",
     async () => {
       const json = join(folder, "run.json")
-      const chosen = ["ttft", "hot-account", "count-tokens", "shards"].flatMap((name) => ["--only", name])
+      const chosen = ["ttft", "shards"].flatMap((name) => ["--only", name])
       const args = ["--quick", ...chosen, "--rounds", "1", "--json", json]
       const { child, leftovers } = bench("run", ...args)
       const [out, code] = [await new Response(child.stdout).text(), await child.exited]
@@ -47,32 +46,31 @@ describe("bun run bench", () => {
       expect(out).toContain("TTFT of a stream, idle machine")
 
       const results: Results = JSON.parse(readFileSync(json, "utf8"))
-      const [scenario, , counts] = results.scenarios
+      const [scenario] = results.scenarios
       expect(results).toMatchObject({ kind: "suite", size: "quick", audit: { faults: [] } })
       // Beside other tests a figure may be anything.
       expect(results.faults.filter((fault) => !fault.endsWith(", far off its goal"))).toEqual([])
       expect(code).toBe(results.faults.length === 0 ? 0 : 1)
       expect(results.audit.calls).toBeGreaterThan(300)
       expect(scenario?.figures[0]?.median).toBeNumber()
-      for (const target of Object.values(scenario?.targets ?? {})) {
-        expect(target.request_latency_ms.count).toBeGreaterThan(0)
+      for (const target of Object.values(scenario?.sides ?? {})) {
+        expect(target.latency_ms.count).toBeGreaterThan(0)
         expect(target.time_to_first_token_ms.p50).toBeGreaterThan(0)
         expect(target.failures).toEqual({})
       }
       // The system counts CPU in steps of 10 ms, which one target may not get beside other tests.
-      const counted = Object.values(counts?.targets ?? {}).map(({ cpu }) => cpu)
+      const counted = Object.values(scenario?.sides ?? {}).map(({ cpu }) => cpu)
       expect(counted).toHaveLength(3)
       expect(counted.reduce((sum, { target_us }) => sum + target_us.median, 0)).toBeGreaterThan(0)
-      expect(counted.reduce((sum, { load_us }) => sum + load_us.median, 0)).toBeGreaterThan(0)
-      expect(scenario?.targets?.bare?.cpu.postgres_us.median).toBe(0)
+      expect(scenario?.sides.bare?.cpu.postgres_us).toEqual([])
       expect(out).toContain("CPU per call: process ")
 
-      const shards = Object.values(results.scenarios.find(({ name }) => name === "shards")?.pairs ?? {})
-      expect(shards.map(({ postgres_us }) => postgres_us.length)).toEqual([1, 2, 2])
-      for (const { per_s, process_us, postgres_us } of shards) {
-        expect(per_s.min).toBeGreaterThan(0)
-        expect(process_us.min).toBeGreaterThan(0)
-        expect(postgres_us.reduce((sum, { min }) => sum + min, 0)).toBeGreaterThan(0)
+      const shards = Object.values(results.scenarios.find(({ name }) => name === "shards")?.sides ?? {})
+      expect(shards.map(({ cpu }) => cpu.postgres_us.length)).toEqual([1, 2, 2])
+      for (const { throughput_per_s, cpu } of shards) {
+        expect(throughput_per_s.min).toBeGreaterThan(0)
+        expect(cpu.target_us.min).toBeGreaterThan(0)
+        expect(cpu.postgres_us.reduce((sum, { min }) => sum + min, 0)).toBeGreaterThan(0)
       }
 
       expect(leftovers()).toEqual([])
@@ -113,55 +111,9 @@ describe("bun run bench", () => {
     LIMIT_MS,
   )
 
-  test.skipIf(Bun.which("wrk") === null)(
-    "a short run with wrk: throughput, CPU per call, an audit, and nothing left behind",
-    async () => {
-      const json = join(folder, "wrk.json")
-      const { child, leftovers } = bench(
-        "wrk",
-        "--wrk",
-        "--quick",
-        "--only",
-        "json-32",
-        "--accounts",
-        "2",
-        "--json",
-        json,
-      )
-      const [out, code] = [await new Response(child.stdout).text(), await child.exited]
-      expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining("Audit: no violations") })
-      const results: WrkResults = JSON.parse(readFileSync(json, "utf8"))
-      expect(results.scenarios.map(({ name }) => name)).toEqual(["json-32"])
-      expect(results.scenarios[0]?.tollgate.calls_per_s).toBeGreaterThan(0)
-      expect(results.scenarios[0]?.tollgate.process_us).toBeGreaterThan(0)
-      expect(results.scenarios[0]?.tollgate.postgres_us).toBeGreaterThan(0)
-      expect(leftovers()).toEqual([])
-    },
-    LIMIT_MS,
-  )
-
-  test("without wrk, --wrk says how to install it", async () => {
-    const child = Bun.spawn([process.execPath, MAIN, "--wrk"], {
-      cwd: folder,
-      env: { PATH: "/nonexistent" },
-      stdio: ["ignore", "pipe", "pipe"],
-    })
-    expect(await new Response(child.stderr).text()).toBe(
-      "bench: wrk is not installed; on Debian: apt-get install wrk\n",
-    )
-    expect(await child.exited).toBe(1)
-  })
-
-  const installed = Bun.which("wrk") !== null
-  test.each([
-    [["--only", "nothing"], "bench: --only: expected one of json-128, "],
-    [
-      ["--wrk", "--only", "nothing"],
-      installed ? "bench: --only: expected one of json-1, " : "bench: wrk is not",
-    ],
-  ])("%j is refused in one line", async (args, words) => {
-    const { child } = bench("wrong", ...args)
-    expect(await new Response(child.stderr).text()).toStartWith(words)
+  test("a name that no scenario has is refused in one line", async () => {
+    const { child } = bench("wrong", "--only", "nothing")
+    expect(await new Response(child.stderr).text()).toStartWith("bench: --only: expected one of json-128, ")
     expect(await child.exited).toBe(1)
   })
 })

@@ -1,14 +1,12 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import type { Arrival } from "../../bench/job.ts"
 import { Latencies } from "../../bench/latencies.ts"
 import { loadWarnings } from "../../bench/load-cost.ts"
-import type { ScenarioResult } from "../../bench/results.ts"
-import { type Measured, measuredOf, type Pairs, pairsOf, reaches } from "../../bench/scenario.ts"
-import { shardsResult, targetResult } from "../../bench/scenario-result.ts"
+import { resultOf, type ScenarioResult, sideResult } from "../../bench/results.ts"
+import { type Measured, measuredOf, reaches } from "../../bench/scenario.ts"
 import { scenarios } from "../../bench/scenarios.ts"
 import { median, spread } from "../../bench/statistics.ts"
-import { cpuCells, eachUs } from "../../bench/table.ts"
+import { cpuCells } from "../../bench/table.ts"
 import { Tally } from "../../bench/tally.ts"
 
 describe("what rounds say together", () => {
@@ -40,72 +38,48 @@ test.each([
 })
 
 describe("what a call costs", () => {
-  const arrival: Arrival = { kind: "closed", connections: 1, duration_ms: 1000 }
-  /** 100 calls of two events each, which took so much CPU together. */
-  function measured(load: number, target: number, of = arrival): Measured {
-    const tally = new Tally()
-    tally.measure(0, 1000)
-    for (let call = 0; call < 100; call++) {
-      tally.noteCall({
-        start_ms: 0,
-        end_ms: 10,
-        first_ms: 5,
-        events: 2,
-        failure: null,
-      })
-      tally.noteEvents(2, null, 5)
-    }
-    return measuredOf({ ...tally.report(), cpu_ms: { load, target, postgres: 20 }, memory: null }, of)
-  }
-  const scenario = (targets: ScenarioResult["targets"]): ScenarioResult => ({
+  const scenario = (sides: ScenarioResult["sides"]): ScenarioResult => ({
     name: "json",
     title: "JSON",
-    load: "",
-    rounds: 2,
     figures: [],
-    targets,
-    pairs: null,
+    sides,
     reference: null,
   })
 
   test("CPU is by call, and the load generator's share is over all rounds", () => {
-    const { cpu } = targetResult([measured(1, 10), measured(3, 30)])
-    expect(cpu).toMatchObject({ per: "call", load_share: 0.1 })
-    expect(cpu.target_us).toEqual({ median: 200, min: 100, max: 300 })
-    expect(cpu.postgres_us.median).toBe(200)
+    const { cpu } = sideResult([measured(1, 10), measured(3, 30)])
+    expect(cpu).toMatchObject({ load_share: 0.1, target_us: { median: 200, min: 100, max: 300 } })
+    expect(cpu.postgres_us.map(({ median }) => median)).toEqual([200])
     expect(cpu.load_us.median).toBe(20)
   })
 
   test("CPU is by event where streams outlast what is measured", () => {
-    const held: Arrival = { kind: "held", connections: 5, opened_per_second: 10, window_ms: 1000 }
-    const { cpu } = targetResult([measured(1, 10, held)])
-    expect(cpu.per).toBe("event")
-    expect(cpu.target_us.median).toBe(50)
+    const { per, cpu } = sideResult([measured(1, 10, { per: "event" })])
+    expect({ per, median: cpu.target_us.median }).toEqual({ per: "event", median: 50 })
   })
 
   test.each([
     ["a fifth of the gateway's CPU is no reason to warn", 20, 0],
     ["more than a fifth is", 21, 1],
   ])("%s", (_name, load, warnings) => {
-    const result = targetResult([measured(load, 100)])
-    const found = loadWarnings([scenario({ direct: targetResult([measured(90, 100)]), tollgate: result })])
+    const tollgate = sideResult([measured(load, 100)])
+    const found = loadWarnings([scenario({ direct: sideResult([measured(90, 100)]), tollgate })])
     expect(found).toHaveLength(warnings)
     expect(
       found.every((warning) => warning.startsWith("JSON, tollgate: the load generator used 21 %")),
     ).toBeTrue()
   })
-})
 
-describe("two shards beside one", () => {
-  const shards = scenarios.find((scenario) => scenario.kind === "shards")
-  const pairs = (count: number, postgres: number[]): Pairs =>
-    pairsOf({ pairs: count, duration_ms: 1000, cpu_ms: { process: 10, postgres } })
-
-  test("CPU is by pair, and the ratio is of the sum over both Postgres", () => {
+  test("of two shards beside one CPU is by pair, and the ratio is of the sum over both Postgres", () => {
+    const shards = scenarios.find(({ name }) => name === "shards")
     if (shards === undefined) throw new Error("there is no scenario of shards")
-    const one = pairs(100, [20])
-    const round = { one, two: pairs(100, [10, 14]), two_full: pairs(200, [19, 21]) }
-    const result = shardsResult(shards, 1000, [round, round])
+    const pairs = (calls: number, postgres: number[]) => measured(0, 10, { per: "pair", calls, postgres })
+    const sides = [pairs(100, [20]), pairs(100, [10, 14]), pairs(200, [19, 21])]
+    const round = {
+      measured: new Map(shards.sides.map(({ name }, at) => [name, sides[at] ?? pairs(0, [])])),
+      reference_ms: null,
+    }
+    const result = resultOf(shards, [round, round])
     expect(result.figures.map(({ median }) => median)).toEqual([
       expect.closeTo(1.2),
       expect.closeTo(1),
@@ -113,14 +87,35 @@ describe("two shards beside one", () => {
       expect.closeTo(2),
     ])
     expect(result.figures.map(({ reached }) => reached)).toEqual([false, true, true, true])
-    const [alone, together, full] = Object.values(result.pairs ?? {})
-    expect(alone?.postgres_us.map(({ median }) => median)).toEqual([200])
-    expect(together?.postgres_us.map(({ median }) => median)).toEqual([100, 140])
-    expect(full?.process_us.median).toBe(50)
-    expect(together === undefined ? "" : eachUs(together)).toBe("100 µs + 140 µs")
+    const [alone, together, full] = Object.values(result.sides)
+    expect(alone?.cpu.postgres_us.map(({ median }) => median)).toEqual([200])
+    expect(together?.cpu.postgres_us.map(({ median }) => median)).toEqual([100, 140])
+    expect(full?.cpu.target_us.median).toBe(50)
     expect(cpuCells(result)).toEqual(["100 µs per pair", "200 µs", ""])
+    expect(cpuCells({ ...result, sides: { tollgate: together ?? sideResult([]) } })[1]).toBe(
+      "100 µs + 140 µs",
+    )
   })
 })
+
+/** Calls of two events each in a second, which took so much CPU together. */
+function measured(
+  load: number,
+  target: number,
+  {
+    per = "call",
+    calls = 100,
+    postgres = [20],
+  }: { per?: Measured["per"]; calls?: number; postgres?: number[] } = {},
+): Measured {
+  const tally = new Tally()
+  tally.measure(0, 1000)
+  for (let call = 0; call < calls; call++) {
+    tally.noteCall({ start_ms: 0, end_ms: 10, first_ms: 5, failure: null })
+    tally.noteEvents(2, null, 5)
+  }
+  return measuredOf({ ...tally.report(), cpu_ms: { load, target, postgres }, grown_bytes: 0 }, per, 1)
+}
 
 describe("a distribution", () => {
   const times = fc.array(fc.double({ min: 0, max: 60_000, noNaN: true }), { minLength: 1, maxLength: 300 })
@@ -149,7 +144,7 @@ describe("a distribution", () => {
 
   test("none is zero everywhere", () => {
     const none = new Latencies()
-    expect(none.summary).toEqual({ count: 0, mean: 0, p50: 0, p90: 0, p99: 0, max: 0 })
+    expect(none.summary).toEqual({ count: 0, p50: 0, p90: 0, p99: 0, max: 0 })
     expect(Latencies.merged([none, none]).count).toBe(0)
   })
 })

@@ -20,7 +20,7 @@ const LOOK_MS = 100
 const BACK_LOOKS = 100
 /** After so many, everything that was tried again is done. */
 const LATE_LOOKS = 50
-/** The runtime keeps memory that was free once; what is lost at each call shows in `bun run bench --soak`. */
+/** The runtime keeps memory that was free once; what is lost at each call shows under a longer load. */
 const SPARE_BYTES = 64 << 20
 /** A pool keeps what a busy moment opened for a while. A leak would show at each of hundreds of calls. */
 const SPARE_SOCKETS = 2
