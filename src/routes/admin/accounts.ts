@@ -1,12 +1,19 @@
 import { Elysia } from "elysia"
+import { endUserNames } from "../../admission/end-user.ts"
 import { ledgerTime } from "../../id.ts"
+import type { MoveState } from "../../ledger/moves/moves.ts"
+import { printUsd } from "../../money.ts"
 import { AccountBody, AccountChange, BalanceBody, NewAccount as NewAccountBody } from "../../wire/admin.ts"
 import { AccountsQuery, BalanceQuery, checkPast, pageOf } from "../../wire/admin-query.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
+import { ForgetEndUser, ForgottenEndUser } from "../../wire/labels.ts"
+import { MoveBody, NewMove } from "../../wire/moves.ts"
+import { pathId } from "../../wire/parameter.ts"
 import { bodyOf } from "../../wire/record.ts"
+import { printTime } from "../../wire/time.ts"
 import { accountBody, pageBody } from "../record-bodies.ts"
 import { accountExample, NO_ACCOUNT, ofAccounts, ofOne } from "../reference/examples.ts"
-import { accepted, answer, found, page, shown } from "../reference/operation.ts"
+import { accepted, answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 interface Multiplier {
@@ -24,7 +31,7 @@ function multiplierIn({ price_multiplier, margin }: Multiplier): number | undefi
 /** A credit limit of 0 is none. */
 const limitIn = (credit_limit: bigint | undefined) => (credit_limit === 0n ? null : credit_limit)
 
-/** `/admin/accounts`: the accounts that pay for calls. */
+/** `/admin/accounts`: the accounts that pay for calls, their moves to other shards (D76), and the erasure of end users (D94). */
 export function accountRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
@@ -151,6 +158,52 @@ export function accountRoutes({ ledger }: Operators) {
         invalid: "suspended",
       }),
     )
+    .post(
+      "/accounts/:id/move",
+      async ({ params: { id }, body: { to } }) => moveBody(id, to, await ledger.move(id, to)),
+      ofOne("account", {
+        body: shown(NewMove, { move: { to: "b" } }),
+        response: {
+          200: answer("How far the move is.", MoveBody, {
+            done: moveExample,
+            draining: { ...moveExample, step: "draining", held: "0.02" },
+          }),
+        },
+        operationId: "moveAccount",
+        summary: "Move an account to another shard",
+        description:
+          "Begins or continues the move and waits up to 2 seconds for its end. Repeat the request until `step` is `done`; a move that was interrupted continues where it was. Until then the account's calls get a 503 with `Retry-After`, and its keys cannot be changed. The account's balance, keys, limits and Idempotency-Keys move; its past calls stay in the old shard and stay readable.",
+        invalid: "to",
+      }),
+    )
+    .post(
+      "/accounts/:id/forget-end-user",
+      async ({ params: { id }, body: { end_user } }) => {
+        for (const name of endUserNames(end_user)) {
+          const user = await ledger.forgetEndUser(id, name)
+          if (user !== null) return { id: user.id, forgotten_at: printTime(user.forgotten_at) }
+        }
+        throw errorOf(NO_END_USER)
+      },
+      ofAccounts({
+        params: pathId("The account's id."),
+        body: shown(ForgetEndUser, { person: { end_user: "ann@example.com" } }),
+        response: {
+          200: answer("The end user without its name.", ForgottenEndUser, {
+            person: {
+              id: "019f8b1c-4444-7000-9b3e-2c7d8e9f0a15",
+              forgotten_at: "2026-11-26T09:30:00.000Z",
+            },
+          }),
+        },
+        operationId: "forgetEndUser",
+        summary: "Forget an end user",
+        description:
+          "Removes the name of an end user. Calls keep the id, so that no sum and no entry of the journal changes, and can still be found by it. A repeat with the id changes nothing. A later call with the same name is another end user; other gateways may use the former id for up to 5 minutes.",
+        invalid: "end_user",
+        errors: [NO_END_USER],
+      }),
+    )
 }
 
 const OTHER_ACCOUNT = () =>
@@ -168,3 +221,48 @@ const balanceExample: BalanceBody = {
   held: "0.02",
   available: "12.48",
 }
+
+const refused = (message: string) => invalidRequest(message, "to")
+
+function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
+  const body = { account_id, to, held: "0", violations: [] }
+  switch (state.outcome) {
+    case "moving":
+      return { ...body, step: state.step, held: printUsd(state.held_nano) }
+    case "cancelled":
+      return { ...body, step: "cancelled" }
+    case "moved": {
+      const violations = state.differences.map(({ kind, id, recorded_nano, expected_nano }) => ({
+        kind,
+        id,
+        recorded: printUsd(recorded_nano),
+        expected: printUsd(expected_nano),
+      }))
+      return { ...body, step: "done", violations }
+    }
+    case "no_account":
+      throw errorOf(NO_ACCOUNT)
+    case "one_shard":
+      throw refused("There is only one shard, so no account can be moved.")
+    case "no_shard":
+      throw refused(`No shard has this name. The shards are: ${state.known.join(", ")}.`)
+    case "same_shard":
+      throw refused("The account is in this shard already.")
+    case "elsewhere":
+      throw refused(
+        `The account is being moved to shard ${state.shard}. Finish that move first, or cancel it with a move to the shard that the account is in.`,
+      )
+    case "taken":
+      throw refused("Another account in this shard has the same id. Nothing was changed.")
+  }
+}
+
+const moveExample: MoveBody = {
+  account_id: accountExample.id,
+  to: "b",
+  step: "done",
+  held: "0",
+  violations: [],
+}
+
+const NO_END_USER = notFound("No end user of this account has this name or id.")

@@ -3,8 +3,6 @@ import { inFormat } from "../list-formats.ts"
 import { jsonBody } from "../request-body.ts"
 import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
-import { archiveRoutes } from "./archive.ts"
-import { attemptRoutes } from "./attempts.ts"
 import { auditRoutes } from "./audit.ts"
 import { checkRole } from "./authorize.ts"
 import { budgetRoutes } from "./budgets.ts"
@@ -12,26 +10,21 @@ import { callRoutes } from "./calls.ts"
 import { beginning, ending, keepBody } from "./change-log.ts"
 import { creditRoutes } from "./credits.ts"
 import { customerPriceRoutes } from "./customer-prices.ts"
-import { endUserRoutes } from "./end-users.ts"
 import { estimateRoutes } from "./estimates.ts"
 import { eventRoutes } from "./events.ts"
 import { keyRoutes } from "./keys.ts"
 import { ledgerCheckRoutes } from "./ledger-checks.ts"
-import { moveRoutes } from "./moves.ts"
 import { operatorRoutes } from "./named-operators.ts"
 import { oidcRoutes } from "./oidc.ts"
-import { operatorLogRoutes } from "./operator-log.ts"
 import type { Operators } from "./operators.ts"
 import { priceListRoutes } from "./price-lists.ts"
 import { reconciliationRoutes } from "./reconciliation.ts"
-import { refusalRoutes } from "./refusals.ts"
 import { reportRoutes } from "./reports.ts"
 import { rightsFor } from "./roles.ts"
 import { operatorsOrConsole, sessionRoutes } from "./session.ts"
 import { sinkRoutes } from "./sinks.ts"
 import { statementRoutes } from "./statements.ts"
 import { upstreamRoutes } from "./upstreams.ts"
-import { usageNoteRoutes } from "./usage-notes.ts"
 
 export type { Operators }
 
@@ -65,12 +58,9 @@ export function adminRoutes(operators: Operators) {
     .onAfterHandle(forbidStoring)
     .onAfterHandle(inFormat)
     .use(operatorRoutes(operators))
-    .use(operatorLogRoutes(operators))
     .use(accountRoutes(operators))
-    .use(moveRoutes(operators))
     .use(creditRoutes(operators))
     .use(keyRoutes(operators))
-    .use(endUserRoutes(operators))
     .use(budgetRoutes(operators))
     .use(customerPriceRoutes(operators))
     .use(priceListRoutes(operators))
@@ -80,12 +70,8 @@ export function adminRoutes(operators: Operators) {
     .use(reportRoutes(operators))
     .use(statementRoutes(operators))
     .use(estimateRoutes(operators))
-    .use(refusalRoutes(operators))
-    .use(attemptRoutes(operators))
     .use(reconciliationRoutes(operators))
-    .use(usageNoteRoutes(operators))
     .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))
     .use(ledgerCheckRoutes(operators))
-    .use(archiveRoutes(operators))
 }

@@ -5,7 +5,9 @@ import { checkExpiry } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import {
+  ChangeBody,
   EndedSessionsBody,
+  LogQuery,
   NewOperator,
   OperatorBody,
   OperatorRotation,
@@ -13,13 +15,13 @@ import {
   SessionsEnd,
 } from "../../wire/operators.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { operatorBody, pageBody } from "../record-bodies.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { changeBody, operatorBody, pageBody } from "../record-bodies.ts"
+import { keyListed, ofOperators } from "../reference/examples.ts"
 import { accepted, answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
 import { NAMES } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/operators`: people and programs with tokens of their own (D101), and `/admin/sessions/end`. */
+/** `/admin/operators`, people and programs with tokens of their own (D101), `/admin/log`, their changes (D102), and `/admin/sessions/end`. */
 export function operatorRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-operators" })
     .post(
@@ -135,6 +137,22 @@ export function operatorRoutes({ ledger }: Operators) {
         invalid: "actor",
       }),
     )
+    .get(
+      "/log",
+      async ({ query }) => {
+        const { actor, resource: resource_id, from } = query
+        return pageBody(await ledger.listChanges({ actor, resource_id, from }, pageOf(query)), changeBody)
+      },
+      ofOperators({
+        query: LogQuery,
+        response: { 200: page("changes", ChangeBody, changeExample) },
+        operationId: "listChanges",
+        tag: "Operators",
+        summary: "List the changes of operators",
+        description:
+          "Lists the requests of operators that changed something, newest first: who, from where, what, before and after, and why. Entries cannot be changed. An entry is written before its change runs, so a change without an entry does not exist. A reason is the `reason` of the body, or the header `x-tollgate-reason`.",
+      }),
+    )
 }
 
 const NO_OPERATOR = notFound("No operator has this id, or its token is revoked.")
@@ -151,3 +169,23 @@ const example: OperatorBody = {
 const program: OperatorBody = { ...example, name: "prometheus", role: "read", expires_at: null }
 const token = "tgo_8Fq2…"
 const EXPIRES = "2027-06-30T23:59:59Z"
+
+const changeExample: ChangeBody = {
+  id: "019f8b1c-aaaa-7000-8d21-6b0f4a9c3e17",
+  at: "2026-11-26T09:30:00.000Z",
+  actor: "Ann",
+  operator_id: "019f8b1c-9999-7000-8d21-6b0f4a9c3e17",
+  role: "support",
+  address: "192.0.2.7",
+  forwarded_for: null,
+  method: "PATCH",
+  route: "/admin/keys/:id",
+  resource_id: keyListed.id,
+  made_id: keyListed.id,
+  reason: "Ticket 4711",
+  request: { suspended: true },
+  before: keyListed,
+  after: { ...keyListed, suspended: true },
+  status: 200,
+  outcome: "done",
+}

@@ -2,7 +2,9 @@ import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
 import type { SummedGroup, Timeline } from "../../ledger/reports/timeline.ts"
 import { printUsd } from "../../money.ts"
+import { type AttemptBody, AttemptsBody, AttemptsQuery } from "../../wire/attempts.ts"
 import { bodyOf } from "../../wire/record.ts"
+import { RefusalBody, RefusalsBody, RefusalsQuery, refusalSpan } from "../../wire/refusals.ts"
 import {
   DEFAULT_GROUPS,
   LatencyBody,
@@ -15,6 +17,7 @@ import {
   type TimelineGroup as TimelineGroupBody,
   TimelineQuery,
 } from "../../wire/statistics.ts"
+import { DEFAULT_NOTE_DAYS, UsageNotesBody, UsageNotesQuery } from "../../wire/usage-notes.ts"
 import { OperatorUsageQuery, OperatorUsageReport, usageRange } from "../../wire/usage-report.ts"
 import { groupsFor, operatorUsageReport } from "../record-bodies.ts"
 import { accountExample, keyExample, ofLedger, operatorUsageExample } from "../reference/examples.ts"
@@ -22,8 +25,8 @@ import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
 /**
- * The reports about the calls of a time range: `/admin/usage` (D48), and for plots `/admin/timeline`, `/admin/latency` and
- * `/admin/outcomes` (D51).
+ * The reports about the calls of a time range: `/admin/usage` (D48), for plots `/admin/timeline`, `/admin/latency` and
+ * `/admin/outcomes` (D51), and `/admin/refusals` (D80), `/admin/attempts` (D93) and `/admin/usage-notes` (D87, D90).
  */
 export function reportRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-reports" })
@@ -142,6 +145,77 @@ export function reportRoutes({ ledger }: Operators) {
         invalid: "from",
       }),
     )
+    .get(
+      "/refusals",
+      async ({ query: { account, key, code, ...period } }) => {
+        const span = refusalSpan(period, ledgerTime())
+        const sums = await ledger.refusals({ ...span, account_id: account, key_id: key, code })
+        const data = sums.map((sum) =>
+          bodyOf(RefusalBody, { ...sum, account: sum.account_id, key: sum.key_id }),
+        )
+        return bodyOf(RefusalsBody, { ...span, data })
+      },
+      ofLedger({
+        query: RefusalsQuery,
+        response: {
+          200: answer("The refused calls.", RefusalsBody, {
+            refusals: {
+              from: "2026-11-14T12:00:00.000Z",
+              to: "2026-11-21T12:00:00.000Z",
+              data: [refusalExample],
+            },
+          }),
+        },
+        operationId: "listRefusals",
+        summary: "List refused calls",
+        description:
+          "Shows how many calls were refused before anything was held or sent to a provider, by account, key and error code. Each process adds its refusals once a minute. Hours are kept for 30 days.",
+        invalid: "from",
+      }),
+    )
+    .get(
+      "/attempts",
+      async ({ query: { account, upstream, model, ...period } }) => {
+        const span = refusalSpan(period, ledgerTime())
+        const data = await ledger.attempts({ ...span, account_id: account, upstream, model })
+        return bodyOf(AttemptsBody, { ...span, data })
+      },
+      ofLedger({
+        query: AttemptsQuery,
+        response: {
+          200: answer("The attempts.", AttemptsBody, {
+            attempts: {
+              from: "2026-11-14T12:00:00.000Z",
+              to: "2026-11-21T12:00:00.000Z",
+              data: [attemptExample, { ...attemptExample, status: null, failure: "timeout", attempts: 2 }],
+            },
+          }),
+        },
+        operationId: "listAttempts",
+        summary: "List attempts that did not answer",
+        description:
+          "Counts the attempts that may have reached a provider but did not become the answer of their call, by upstream, key, model and outcome. The provider may bill them. Each is an entry of the journal, and `GET /admin/calls/{id}` shows those of a call. Attempts of calls before version 0.3 are shown with their calls only.",
+        invalid: "from",
+      }),
+    )
+    .get(
+      "/usage-notes",
+      async ({ query: { days = DEFAULT_NOTE_DAYS } }) => {
+        const found = await ledger.notedUsage(days)
+        return { days, data: found.map((noted) => ({ ...noted, unread: [...noted.unread] })) }
+      },
+      ofLedger({
+        query: UsageNotesQuery,
+        response: {
+          200: answer("The models.", UsageNotesBody, { noted: { days: 7, data: [notedExample] } }),
+        },
+        operationId: "listUsageNotes",
+        summary: "List models whose usage was noted",
+        description:
+          "Lists the models and upstreams whose recent calls may be charged other than the provider bills them: numbers in the usage that Tollgate does not know, totals that do not add up, implausible usage, kinds without a price, and charges below the provider's own cost.",
+        invalid: "days",
+      }),
+    )
 }
 
 function timelineBody(span: StatisticsSpan, by: Split, timeline: Timeline): TimelineBody {
@@ -174,4 +248,33 @@ const distributionExample = {
     { from_ms: 1000, below_ms: 1600, calls: 0 },
     { from_ms: 1600, below_ms: 2500, calls: 1 },
   ],
+}
+
+const refusalExample: RefusalBody = {
+  account: accountExample.id,
+  account_name: accountExample.name,
+  key: keyExample.id,
+  key_name: keyExample.name,
+  code: "insufficient_balance",
+  requests: 222,
+  last_at: "2026-11-21T11:58:00.000Z",
+}
+
+const attemptExample: AttemptBody = {
+  upstream: "openai",
+  upstream_key: null,
+  model: "gpt-5-mini",
+  status: 503,
+  failure: null,
+  attempts: 31,
+  last_at: "2026-11-21T11:58:00.000Z",
+}
+
+const notedExample: UsageNotesBody["data"][number] = {
+  model: "sonar-pro",
+  upstream: "perplexity",
+  calls: 41,
+  notes: { usage_unread: 41, total_unexplained: 0, usage_implausible: 0, unpriced: 0 },
+  below_cost_calls: 12,
+  unread: ["citation_tokens"],
 }
