@@ -1,6 +1,6 @@
 import { addressOf, type PageQuery } from "../fragment.ts"
 import { AdminError, faultWords } from "./admin-api.ts"
-import { button, type Child, el, setText } from "./element.ts"
+import { button, type Child, el, rowButton, setText } from "./element.ts"
 
 export interface FormField {
   readonly name: string
@@ -162,11 +162,12 @@ export function signInPage({ title, icon, secret, submit, reason, other = null, 
   return el("main.sign-in", icon, el("h1", { tabindex: -1 }, title), fields)
 }
 
-interface Action {
+export interface Action {
   readonly title: string
   readonly text?: Child
   readonly fields?: readonly FormField[]
-  readonly submit: string
+  /** The label of its button in a row by default. */
+  readonly submit?: string
   readonly is_dangerous?: boolean
   /** Runs the action with the values by field. An element in return replaces the form. */
   act(values: FormValues): Promise<unknown>
@@ -174,9 +175,16 @@ interface Action {
   done?(): void
 }
 
+/** Buttons of a row of a table by their labels, each of which opens a dialog. `of` says for screen readers which row it is. */
+export function rowActions(of: string, done: () => void, actions: Readonly<Record<string, () => Action>>) {
+  return Object.entries(actions).map(([label, action]) =>
+    rowButton(label, of, () => openDialog({ submit: label, done, ...action() })),
+  )
+}
+
 /** A dialog that asks for the input of an action, or for a confirmation. Esc closes it; errors mark their field. */
 export function openDialog(action: Action): void {
-  const { title, text = null, fields = [], submit, is_dangerous = false, act, done } = action
+  const { title, text = null, fields = [], submit = title, is_dangerous = false, act, done } = action
   const { rows, values, refuse } = form(fields)
   const fault = el("p.fault", { role: "alert", hidden: true })
   const go = el("button", { type: "submit", class: is_dangerous ? "danger" : "primary" }, submit)

@@ -2,12 +2,12 @@ import { type CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
 import type { OwnAccount } from "../../../wire/receipt.ts"
 import { keyState } from "../../words.ts"
 import { type ListBody, ownId } from "../admin-api.ts"
-import { button, type Child, el, named, rowButton } from "../element.ts"
-import { filled, openDialog } from "../form.ts"
+import { button, type Child, el, named } from "../element.ts"
+import { filled, openDialog, rowActions } from "../form.ts"
 import { ago, brief, none } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
-import { limitFields, limitIn, limitOf, newKey, revokeKey, rotateKey, stateOf } from "../views/keys.ts"
+import { limitFields, limitIn, limitOf, newKey, revocation, rotation, stateOf } from "../views/keys.ts"
 import { askOwn, forgetKey, tellOwn, useKey } from "./own-api.ts"
 
 /** The keys of the account. Where the operator allows it, they can be made, rotated and revoked (D104). */
@@ -57,10 +57,12 @@ function actions(key: KeyBody, done: () => void, own_id: string | null): Child {
     if (id === own_id) useKey(rotated.key)
     return rotated
   }
-  const rotate = () => rotateKey(name, tellRotated, done)
   const revoked = id === own_id ? () => forgetKey("The key is revoked.") : done
-  const revoke = () => revokeKey(name, "", () => tellOwn("DELETE", `/keys/${id}`), revoked)
-  return el("div.actions", rowButton("Rotate", name, rotate), rowButton("Revoke", name, revoke))
+  const buttons = rowActions(name, done, {
+    Rotate: () => rotation(name, tellRotated),
+    Revoke: () => ({ ...revocation(name, "", () => tellOwn("DELETE", `/keys/${id}`)), done: revoked }),
+  })
+  return el("div.actions", ...buttons)
 }
 
 function makeKey(done: () => void): void {

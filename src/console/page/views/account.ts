@@ -19,7 +19,7 @@ import { keys } from "./keys.ts"
 import { plotOf } from "./overview.ts"
 import { refusals } from "./refusals.ts"
 import { statements } from "./statements.ts"
-import { suspend } from "./suspend.ts"
+import { suspending } from "./suspend.ts"
 
 const CALLS = 10
 
@@ -85,7 +85,9 @@ function buttons(account: AccountBody, done: () => void): HTMLElement[] {
   return [
     button("Add credit", () => addCredit(account, done), { class: "primary" }),
     button("Change", () => changeAccount(path, account, done)),
-    button(suspended ? "Resume" : "Suspend", () => suspend("account", path, name, suspended, done)),
+    button(suspended ? "Resume" : "Suspend", () =>
+      openDialog({ ...suspending("account", path, name, suspended), done }),
+    ),
   ]
 }
 

@@ -11,8 +11,8 @@ import { BudgetBody } from "../../../wire/budget-bodies.ts"
 import type { BudgetLogBody } from "../../../wire/events.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
-import { button, type Child, el, named, rowButton } from "../element.ts"
-import { choices, filled, openDialog, REASON } from "../form.ts"
+import { button, type Child, el, named } from "../element.ts"
+import { choices, filled, openDialog, REASON, rowActions } from "../form.ts"
 import { ago, chip, moment, none, usd } from "../formats.ts"
 import { type ViewPart, type Visit, view } from "../part.ts"
 import { columnsOf, list, pages } from "../table.ts"
@@ -76,16 +76,13 @@ export function amountOf({ unit }: Pick<BudgetBody, "unit">, amount: string): Ch
 function actions(budget: BudgetBody, done: () => void): Child {
   const { id, name } = budget
   const path = `/budgets/${id}`
-  const change = () =>
-    openDialog({
+  const buttons = rowActions(name, done, {
+    Change: () => ({
       title: "Change budget",
       fields: [{ name: "amount", label: "Amount", value: budget.amount }, REASON],
-      submit: "Change",
       act: ({ amount, ...reason }) => tell("PATCH", path, { amount, ...filled(reason) }),
-      done,
-    })
-  const raise = () =>
-    openDialog({
+    }),
+    Raise: () => ({
       title: "Raise budget",
       text: el("p", "Another amount for ", named(name), " until a time. Leave both empty to end the raise."),
       fields: [
@@ -93,37 +90,24 @@ function actions(budget: BudgetBody, done: () => void): Child {
         { name: "until", label: "Until", hint: "In UTC.", kind: "time" },
         REASON,
       ],
-      submit: "Raise",
       act: ({ amount, until, ...reason }) =>
         tell("PATCH", path, { raise: amount || until ? { amount, until } : null, ...filled(reason) }),
-      done,
-    })
-  const reset = () =>
-    openDialog({
+    }),
+    Reset: () => ({
       title: "Reset budget",
       text: el("p", "Earlier calls of this period no longer count in ", named(name), ". Their charges stay."),
       fields: [REASON],
-      submit: "Reset",
       act: (values) => tell("POST", `${path}/reset`, filled(values)),
-      done,
-    })
-  const remove = () =>
-    openDialog({
+    }),
+    Delete: () => ({
       title: "Delete budget",
       text: el("p", named(name), " no longer limits or counts calls."),
-      submit: "Delete",
       is_dangerous: true,
       act: () => tell("DELETE", path),
-      done,
-    })
-  return el(
-    "div.actions",
-    el("a", { href: addressOf("budgets", id), "aria-label": `Log ${name}` }, "Log"),
-    rowButton("Change", name, change),
-    rowButton("Raise", name, raise),
-    rowButton("Reset", name, reset),
-    rowButton("Delete", name, remove),
-  )
+    }),
+  })
+  const log = el("a", { href: addressOf("budgets", id), "aria-label": `Log ${name}` }, "Log")
+  return el("div.actions", log, ...buttons)
 }
 
 function createBudget(account_id: string, done: () => void): void {

@@ -2,8 +2,8 @@ import type { AccountBody } from "../../../wire/admin.ts"
 import { GrantBody } from "../../../wire/credit-bodies.ts"
 import { creditKinds } from "../../../wire/credits.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
-import { type Child, el, named, rowButton } from "../element.ts"
-import { choices, filled, openDialog, REASON } from "../form.ts"
+import { type Child, el, named } from "../element.ts"
+import { choices, filled, openDialog, REASON, rowActions } from "../form.ts"
 import { callLink, none, usd } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
@@ -30,8 +30,8 @@ export function credits(visit: Visit, account_id: string, done: () => void): Vie
 
 function voiding({ id, amount, left }: GrantBody, done: () => void): Child {
   if (left === "0") return none()
-  const open = () =>
-    openDialog({
+  const [button = none()] = rowActions(`the credit of ${amount} USD`, done, {
+    Void: () => ({
       title: "Void credit",
       text: el(
         "p",
@@ -42,12 +42,11 @@ function voiding({ id, amount, left }: GrantBody, done: () => void): Child {
         ". Open calls can still spend what they hold of it.",
       ),
       fields: [REASON],
-      submit: "Void",
       is_dangerous: true,
       act: (values) => tell("POST", `/credits/${id}/void`, filled(values)),
-      done,
-    })
-  return rowButton("Void", `the credit of ${amount} USD`, open)
+    }),
+  })
+  return button
 }
 
 export function addCredit({ id: account_id, name }: AccountBody, done: () => void): void {

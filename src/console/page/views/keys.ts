@@ -3,12 +3,20 @@ import type { UpstreamBody } from "../../../wire/statistics.ts"
 import type { OperatorUsageReport } from "../../../wire/usage-report.ts"
 import { keyState } from "../../words.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
-import { button, type Child, el, named, rowButton } from "../element.ts"
-import { type FormField, type FormValues, filled, linesIn, openDialog } from "../form.ts"
+import { button, type Child, el, named } from "../element.ts"
+import {
+  type Action,
+  type FormField,
+  type FormValues,
+  filled,
+  linesIn,
+  openDialog,
+  rowActions,
+} from "../form.ts"
 import { ago, callsLink, chip, copyable, count, names, none, usd } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
-import { suspend } from "./suspend.ts"
+import { suspending } from "./suspend.ts"
 
 /** Hours for which a replaced secret works. */
 const GRACE = [
@@ -84,8 +92,9 @@ function actions(key: KeyBody, done: () => void): Child {
   const { id, prefix, suspended, spending_limit } = key
   const name = key.name ?? prefix
   const path = `/keys/${id}`
-  const limit = () =>
-    openDialog({
+  const buttons = rowActions(name, done, {
+    [suspended ? "Resume" : "Suspend"]: () => suspending("key", path, name, suspended),
+    Limit: () => ({
       title: "Spending limit",
       text: el(
         "p",
@@ -96,27 +105,18 @@ function actions(key: KeyBody, done: () => void): Child {
       fields: limitFields(spending_limit),
       submit: "Set",
       act: (values) => tell("PATCH", path, { spending_limit: limitIn(values) }),
-      done,
-    })
-  const tag = () =>
-    openDialog({
+    }),
+    Tags: () => ({
       title: "Group and tags",
       text: el("p", "They apply to new calls with ", named(name), "."),
       fields: tagFields(key),
       submit: "Set",
       act: (values) => tell("PATCH", path, tagRules(values)),
-      done,
-    })
-  const rotate = () => rotateKey(name, (body) => tell("POST", `${path}/rotate`, body), done)
-  const revoke = () => revokeKey(name, "Its users need a new key. ", () => tell("DELETE", path), done)
-  return el(
-    "div.actions",
-    rowButton(suspended ? "Resume" : "Suspend", name, () => suspend("key", path, name, suspended, done)),
-    rowButton("Limit", name, limit),
-    rowButton("Tags", name, tag),
-    rowButton("Rotate", name, rotate),
-    rowButton("Revoke", name, revoke),
-  )
+    }),
+    Rotate: () => rotation(name, (body) => tell("POST", `${path}/rotate`, body)),
+    Revoke: () => revocation(name, "Its users need a new key. ", () => tell("DELETE", path)),
+  })
+  return el("div.actions", ...buttons)
 }
 
 async function createKey(account_id: string, done: () => void): Promise<void> {
@@ -147,35 +147,22 @@ async function createKey(account_id: string, done: () => void): Promise<void> {
 }
 
 /** Gives a key a new secret, and shows it. */
-export function rotateKey(
-  name: string,
-  rotate: (body: object) => Promise<CreatedKeyBody>,
-  done: () => void,
-): void {
-  openDialog({
+export function rotation(name: string, rotate: (body: object) => Promise<CreatedKeyBody>): Action {
+  return {
     title: "Rotate key",
     text: el("p", named(name), " gets a new secret. Its limit, its budgets and its usage stay."),
     fields: [{ name: "keep_hours", label: "The secret that it has now works for", kind: GRACE }],
-    submit: "Rotate",
     act: async ({ keep_hours }) => newKey(await rotate({ keep_hours: Number(keep_hours) })),
-    done,
-  })
+  }
 }
 
-export function revokeKey(
-  name: string,
-  effect: string,
-  revoke: () => Promise<unknown>,
-  done: () => void,
-): void {
-  openDialog({
+export function revocation(name: string, effect: string, revoke: () => Promise<unknown>): Action {
+  return {
     title: "Revoke key",
     text: el("p", named(name), ` can never be used again. ${effect}Calls in progress continue.`),
-    submit: "Revoke",
     is_dangerous: true,
     act: revoke,
-    done,
-  })
+  }
 }
 
 /** Shows a key once, in place of the form that made it. */
