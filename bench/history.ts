@@ -166,7 +166,7 @@ class History {
     await ask("usage of an account by day", () => sumUsage(this.#db, own))
     await ask("usage by hour, 30 days", () => sumUsage(this.#db, { ...month, by: "hour" }))
     for (const split of ["model", "key", "account"] as const)
-      await ask(`timeline by ${split}`, () => timeline(this.#db, { from, to }, split, 5))
+      await ask(`timeline by ${split}`, () => timeline(this.#db, { from, to }, split, []))
     await ask("latency", () => latencies(this.#db, { from, to }))
     await ask("outcomes", () => outcomes(this.#db, { from, to }))
     await ask(`balance ${SPAN_DAYS} days ago`, () => balanceAt(this.#db, account_id, from))

@@ -62,8 +62,9 @@ const LEDGER_ROWS = [
   ["reports", "moves"],
   ["feed"],
   ["shards.ts"],
+  ["shard-questions.ts"],
   ["operators.ts"],
-  ["sharded-operators.ts", "ledger.ts"],
+  ["ledger.ts"],
   ["database-ledger.ts"],
   ["sharded-ledger.ts"],
 ].map((row) => row.map((name) => `src/ledger/${name.includes(".") ? name : `${name}/`}`))

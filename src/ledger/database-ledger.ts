@@ -37,7 +37,7 @@ import { forgetIdempotency, KeptAnswers } from "./money/idempotency-claims.ts"
 import { LastUsed } from "./money/last-used.ts"
 import { Lease, type LeaseTimes } from "./money/lease.ts"
 import { registerTerms } from "./money/terms.ts"
-import { type DatabaseOperators, databaseOperators } from "./operators.ts"
+import { type OperatorLedger, operatorLedger } from "./operators.ts"
 import { AttemptQueue } from "./queue/attempts.ts"
 import { Background, type Task } from "./queue/background.ts"
 import { EndQueue } from "./queue/ends.ts"
@@ -51,8 +51,9 @@ import { Replay } from "./queue/replay.ts"
 import { Spool } from "./queue/spool.ts"
 import { Owners, Standings } from "./queue/standings.ts"
 import { Sweeper } from "./queue/sweep.ts"
-import { openClientReports, type ShardReports } from "./reports/client.ts"
+import { type ClientReports, openClientReports } from "./reports/client.ts"
 import { sumHours } from "./reports/sum-hours.ts"
+import type { OperatedDatabase } from "./shard-questions.ts"
 import { MAIN } from "./shards.ts"
 
 /** A call's first output is in a checkpoint within a second (D57). */
@@ -87,8 +88,9 @@ export interface DatabaseLedgerOptions {
  * account would wait for each other's commit at its row, and those of many accounts would make smaller batches.
  */
 export class DatabaseLedger implements Ledger, ShardLedger {
-  readonly operators: DatabaseOperators
-  readonly reports: ShardReports
+  readonly operated: OperatedDatabase
+  readonly operators: OperatorLedger
+  readonly reports: ClientReports
   readonly sinks: readonly [SinkQueue]
   readonly #options: DatabaseLedgerOptions
   readonly #connections: DatabaseConnection[] = []
@@ -148,17 +150,17 @@ export class DatabaseLedger implements Ledger, ShardLedger {
     )
     this.#sweeper = new Sweeper(this.#connect(), this.#lease, (count) => events.expired?.(count))
     const { database, name = MAIN, open = true } = options
-    this.reports = openClientReports(database.receipts, database.sums)
+    this.reports = openClientReports([database])
     this.sinks = [new SinkQueue(name, database.operators, gatewayId)]
-    this.operators = databaseOperators({
+    this.operated = {
       name,
       open,
       database: database.operators,
-      is_shard: options.shard !== undefined,
       unheld: () => this.#ends.unheld.map(unheldViolation),
       onForgotten: (id) => this.#labels.forget(id),
       onAudit: ({ violations }) => this.#sweeper.add(abandonedIn(violations)),
-    })
+    }
+    this.operators = operatorLedger([this.operated])
     this.#background = new Background(this.#lease, this.#outstanding, lease, this.#tasks(), log)
   }
 

@@ -1,44 +1,49 @@
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../id.ts"
+import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import type { Split } from "../wire/statistics.ts"
 import * as accounts from "./accounts/accounts.ts"
 import * as budgets from "./accounts/budgets.ts"
 import * as credits from "./accounts/credits.ts"
 import * as prices from "./accounts/customer-prices.ts"
-import { type ForgottenUser, forgetEndUser } from "./accounts/end-users.ts"
+import * as users from "./accounts/end-users.ts"
 import * as keys from "./accounts/keys.ts"
 import * as log from "./accounts/operator-log.ts"
 import * as people from "./accounts/operators.ts"
 import * as ownKeys from "./accounts/own-keys.ts"
 import * as lists from "./accounts/price-lists.ts"
 import { archiveOf, dropMonth, noteDump } from "./archive/archive.ts"
-import { type Audit, type AuditOptions, audit } from "./archive/audit.ts"
+import { type Audit, type AuditOptions, addAudits, audit } from "./archive/audit.ts"
 import { listAudits, recordAudit } from "./archive/audit-records.ts"
 import { dumpPart } from "./archive/dump.ts"
 import { checkSeal, listMonths } from "./archive/seals.ts"
-import type { Violation } from "./archive/violations.ts"
 import { answerOf } from "./database/answer.ts"
-import type { Page } from "./database/page.ts"
+import type { Page, PageOf } from "./database/page.ts"
 import type { Span } from "./database/span.ts"
-import { UnknownShard } from "./entries.ts"
 import { listBudgetLog } from "./feed/budget-log.ts"
 import { type FeedQuery, readFeed, readFeeds } from "./feed/feed.ts"
 import * as sinks from "./feed/sinks.ts"
-import type { MoveState } from "./moves/moves.ts"
+import { type MoveState, Moves } from "./moves/moves.ts"
 import { addEstimates, readEstimates } from "./queue/estimates.ts"
 import { addRefusals, readRefusals } from "./queue/refusals.ts"
 import { addAttempts, sumAttempts } from "./reports/attempts.ts"
-import { balanceAt } from "./reports/balance.ts"
-import { getCall, listCalls } from "./reports/calls.ts"
+import { addBalances, balanceAt } from "./reports/balance.ts"
+import { type CallFilter, getCall, listCalls } from "./reports/calls.ts"
 import { latencies } from "./reports/latency.ts"
-import { addBalances, addLatencies } from "./reports/merge.ts"
-import { outcomes } from "./reports/outcomes.ts"
-import { addReconciled, type ReconciledRange, reconciled } from "./reports/reconciliation.ts"
+import * as merge from "./reports/merge.ts"
+import { addOutcomes, outcomes } from "./reports/outcomes.ts"
+import { addReconciled, reconciled } from "./reports/reconciliation.ts"
 import { accountStatement, addStatements, addTrialBalances, trialBalance } from "./reports/statement.ts"
-import { checkDay, firstDay } from "./reports/sum-hours.ts"
-import { timeline } from "./reports/timeline.ts"
+import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
+import { timeline, timelineNames } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
-import { sumUsage } from "./reports/usage-sums.ts"
+import { type GroupedSpan, groupNames, sumUsage } from "./reports/usage-sums.ts"
+import {
+  type Located,
+  type OperatedDatabase,
+  type Read,
+  type Shard,
+  shardQuestions,
+} from "./shard-questions.ts"
 
 export interface Deadlines {
   readonly deadline_ms: number
@@ -55,245 +60,356 @@ export const DEADLINES: Deadlines = {
   audit_deadline_ms: 55_000,
 }
 
-export interface OperatedDatabase {
-  readonly name: string
-  /** True if accounts are created in it. */
-  readonly open: boolean
-  readonly database: PostgresJsDatabase
-  /** True if it is one of several: errors name it (D74). */
-  readonly is_shard?: boolean
-  /** Settlements without a hold. They are in a spool only, and the audit lists them (D13). */
-  unheld?(): readonly Violation[] | Promise<readonly Violation[]>
-  onAudit?(audit: Audit): void
-  /** An end user was forgotten (D94). */
-  onForgotten?(end_user_id: string): void
-}
-
 /** Fields of a new resource. The same `id` again makes nothing; an absent one is generated. */
 type Order<Made extends { readonly id: string }> = Omit<Made, "id"> & { readonly id?: string | undefined }
 
-/** A month such as `2026-10`, of a shard; only one of several must be named. */
-interface MonthOfShard {
-  readonly month: string
-  readonly shard?: string | undefined
-}
-
-type AskWithin = <Args extends readonly unknown[], Answer>(
-  question: (database: PostgresJsDatabase, ...args: Args) => Promise<Answer>,
-) => (...args: Args) => Promise<Answer>
-
-/** Any question to one database, with the deadlines of `Deadlines` in their order. */
-type DatabaseQuestions = Readonly<Record<"soon" | "sums" | "audited", AskWithin>>
-
-export type DatabaseOperators = ReturnType<typeof databaseOperators>
-
 /**
- * The ledger as operators use it: one database, or several (D74). Every method rejects with `NoAnswer` if a database that it
+ * The ledger as operators use it, in one database or in several (D74). Every method rejects with `NoAnswer` if a database that it
  * needs fails or is late.
  */
-export type OperatorLedger = Omit<DatabaseOperators, keyof DatabaseQuestions | "at_home">
+export type OperatorLedger = ReturnType<typeof operatorLedger>
 
-export function databaseOperators(
-  { name, open, database, is_shard = false, unheld, onAudit, onForgotten }: OperatedDatabase,
-  { deadline_ms, sums_deadline_ms, audit_deadline_ms }: Deadlines = DEADLINES,
-) {
-  const answer = <Answer>(question: Promise<Answer>, limit_ms: number | null, id?: string) =>
-    answerOf(question, limit_ms, { id, ...(is_shard && { shard: name }) })
-  const within =
-    (limit_ms: number): AskWithin =>
-    (question) =>
-    (...args) =>
-      answer(question(database, ...args), limit_ms)
-  const questions: DatabaseQuestions = {
-    soon: within(deadline_ms),
-    sums: within(sums_deadline_ms),
-    audited: within(audit_deadline_ms),
+export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines: Deadlines = DEADLINES) {
+  const { deadline_ms, sums_deadline_ms: sums_ms, audit_deadline_ms: audit_ms } = deadlines
+  const { shards, home, all, first, found, there, added, ofMonth } = shardQuestions(databases, deadline_ms)
+  const moves = new Moves(shards)
+  const live = first(accounts.getAccount)
+  const keyed = first(keys.getKey)
+  /** Makes a resource of an account in its shard. The operator's own id may be that of a resource in another shard. */
+  const makeIn = async <Made>(
+    read: Read,
+    { account_id, id }: { readonly account_id: string; readonly id?: string | undefined },
+    make: (shard: Shard) => Promise<Made>,
+  ): Promise<Made | { readonly outcome: "no_account" } | { readonly outcome: "conflict" }> => {
+    const account = await live(account_id)
+    if (account === null) return { outcome: "no_account" }
+    const known = id === undefined ? null : await first(read)(id)
+    if (known !== null && known.shard !== account.shard) return { outcome: "conflict" }
+    return make(account.shard)
   }
-  const { soon, sums, audited } = questions
-  const monthOf = ({ month, shard = name }: MonthOfShard) => {
-    if (shard !== name) throw new UnknownShard([name])
-    return `${month}-01`
+  const ofHolder = async (
+    { account_id }: ownKeys.KeyHolder,
+    change: (shard: Shard) => Promise<ownKeys.OwnKeyResult>,
+  ): Promise<ownKeys.OwnKeyResult> => {
+    const account = await live(account_id)
+    return account === null ? { outcome: "invalid_api_key" } : change(account.shard)
   }
-  const ofAccount = async <Answer>(id: string, read: () => Promise<Answer>): Promise<Answer | null> =>
-    (await soon(accounts.getAccount)(id)) === null ? null : read()
-  /** Operators, their sessions and the log of their changes, which are in the first shard. */
-  const at_home = {
-    openSession: soon(people.openSession),
-    actorOfSession: soon(people.actorOfSession),
-    endSession: soon(people.endSession),
-    endSessionsOf: soon(people.endSessionsOf),
-    createOperator: ({ id = nextId(), ...order }: Order<people.OperatorOrder>) =>
-      answer(people.createOperator(database, { id, ...order }), deadline_ms, id),
-    getOperator: soon(people.getOperator),
-    listOperators: soon(people.listOperators),
-    rotateOperator: soon(people.rotateOperator),
-    revokeOperator: soon(people.revokeOperator),
-    operatorOfToken: soon(people.operatorOfToken),
-    beginChange: soon(log.beginChange),
-    endChange: soon(log.endChange),
-    listChanges: sums(log.listChanges),
+  const accountNamed = async (external_id: string | null | undefined) =>
+    external_id == null ? null : first(accounts.findAccount)(external_id)
+  /** The same calls in every shard: one that an account has left has calls of its keys, but not the keys. */
+  const ofAccount = async (key_id: string | undefined, account_id: string | undefined) =>
+    account_id === undefined && key_id !== undefined ? (await keyed(key_id))?.answer.account_id : account_id
+  const inAll = async <Range extends Pick<Span, "account_ids" | "key_id">>(span: Range): Promise<Range> => {
+    if (span.account_ids !== undefined) return span
+    const account_id = await ofAccount(span.key_id, undefined)
+    return account_id === undefined ? span : { ...span, account_ids: [account_id] }
   }
+  const usage = async (query: GroupedSpan, most?: number) => {
+    const sources = shards.map(({ ask }) => ({ sum: ask(sumUsage, sums_ms), names: ask(groupNames) }))
+    return merge.usageOf(sources, await inAll(query), most)
+  }
+  const auditOf = async (
+    { database, label, ask, unheld, onAudit }: Shard,
+    options: AuditOptions,
+    begin_ms: number | null = audit_ms,
+  ): Promise<Audit> => {
+    const begun = Promise.withResolvers<null>()
+    const running = audit(database, {
+      ...options,
+      onProgress(progress) {
+        begun.resolve(null)
+        options.onProgress?.({ ...progress, ...label })
+      },
+    })
+    const is_followed = options.onProgress !== undefined
+    await answerOf(is_followed ? Promise.race([begun.promise, running]) : running, begin_ms, label)
+    const read = await answerOf(running, null, label)
+    const whole = { ...read, violations: [...read.violations, ...((await unheld?.()) ?? [])] }
+    onAudit?.(whole)
+    await ask(recordAudit)(whole, options)
+    return { ...whole, violations: whole.violations.map((each) => ({ ...each, ...label })) }
+  }
+
   return {
-    ...questions,
-    ...addedAnswers(async (question) => [await question(questions)]),
-    ...at_home,
-    at_home,
+    openSession: home.ask(people.openSession),
+    actorOfSession: home.ask(people.actorOfSession),
+    endSession: home.ask(people.endSession),
+    endSessionsOf: home.ask(people.endSessionsOf),
+    createOperator: (order: Order<people.OperatorOrder>) => home.make(people.createOperator, order),
+    getOperator: home.ask(people.getOperator),
+    listOperators: home.ask(people.listOperators),
+    rotateOperator: home.ask(people.rotateOperator),
+    revokeOperator: home.ask(people.revokeOperator),
+    operatorOfToken: home.ask(people.operatorOfToken),
+    beginChange: home.ask(log.beginChange),
+    endChange: home.ask(log.endChange),
+    listChanges: home.ask(log.listChanges, sums_ms),
     async createAccount({ id, ...account }: Order<accounts.NewAccount>): Promise<accounts.AccountResult> {
       const { external_id } = account
-      const same =
-        id !== undefined || external_id === undefined ? null : await soon(accounts.findAccount)(external_id)
-      if (same !== null) return { outcome: "known", account: same }
-      if (open) {
-        const own = id ?? nextId()
-        return answer(accounts.createAccount(database, { id: own, ...account }), deadline_ms, own)
-      }
-      const known = id === undefined ? null : await soon(accounts.getAccount)(id)
-      return known === null ? { outcome: "none_open" } : { outcome: "known", account: known }
+      const same = await accountNamed(external_id)
+      if (same !== null && id !== undefined && same.answer.id !== id) return { outcome: "conflict" }
+      const known = same ?? (id === undefined ? null : await live(id))
+      if (known !== null) return { outcome: "known", account: labelled(known) }
+      const own = { ...account, id: id ?? nextId() }
+      // Two requests with the same external id choose the same shard, whose index lets one of them make the account.
+      const shard = await shardFor(
+        shards,
+        external_id ?? own.id,
+        id === undefined && external_id === undefined,
+      )
+      if (shard === null) return { outcome: "none_open" }
+      const made = await shard.make(accounts.createAccount, own)
+      return "account" in made ? withLabel(shard, made) : made
     },
-    getAccount: soon(accounts.getAccount),
-    listAccounts: (page: Page, filter?: accounts.AccountFilter) => soon(accounts.listAccounts)(page, filter),
-    changeAccount: soon(accounts.changeAccount),
-    createKey: ({ id = nextId(), ...key }: Order<keys.NewKey>) =>
-      answer(keys.createKey(database, { id, ...key }), deadline_ms, id),
+    async getAccount(id: string): Promise<accounts.Account | null> {
+      const at = await live(id)
+      return at && labelled(at)
+    },
+    async listAccounts(page: Page, query?: accounts.AccountFilter): Promise<PageOf<accounts.Account>> {
+      const last = page.after === null ? null : ((await live(page.after))?.answer ?? null)
+      const pages = shards.map(async (shard) => {
+        const { data, next } = await shard.ask(accounts.listAccounts)(page, { ...query, last })
+        return { data: data.map((answer) => labelled({ shard, answer })), next }
+      })
+      return accounts.mergeAccounts(await Promise.all(pages), page, query?.sort)
+    },
+    async changeAccount(id: string, change: accounts.AccountChange) {
+      const at = await live(id)
+      if (at === null) return null
+      const same = await accountNamed(change.external_id)
+      if (same !== null && same.answer.id !== id) return "conflict"
+      const { shard } = at
+      const answer = await shard.ask(accounts.changeAccount)(id, change)
+      return answer === null || answer === "conflict" ? answer : labelled({ shard, answer })
+    },
+    createKey: (key: Order<keys.NewKey>) => makeIn(keys.getKey, key, ({ make }) => make(keys.createKey, key)),
+    getKey: found(keys.getKey),
+    listKeys: there(accounts.getAccount, keys.listKeys),
+    changeKey: there(keys.getKey, keys.changeKey, sums_ms),
+    rotateKey: async (change: keys.SecretChange): Promise<keys.RotationResult> => {
+      const at = await keyed(change.id)
+      return at === null ? { outcome: "no_key" } : at.shard.ask(keys.rotateKey)(change)
+    },
+    revokeKey: async (id: string) => (await there(keys.getKey, keys.revokeKey)(id)) ?? false,
     /** Changes by the holder of a key (D104). */
-    makeOwnKey: (holder: ownKeys.KeyHolder, { id = nextId(), ...key }: Order<ownKeys.OwnKeyOrder>) =>
-      answer(ownKeys.makeOwnKey(database, holder, { id, ...key }), deadline_ms, id),
-    rotateOwnKey: soon(ownKeys.rotateOwnKey),
-    revokeOwnKey: soon(ownKeys.revokeOwnKey),
-    /** Null for an unknown account; also for its credits. */
-    listKeys: (account_id: string, page: Page) =>
-      ofAccount(account_id, () => soon(keys.listKeys)(account_id, page)),
-    getKey: soon(keys.getKey),
-    changeKey: sums(keys.changeKey),
-    rotateKey: soon(keys.rotateKey),
-    revokeKey: soon(keys.revokeKey),
-    /** Null for an unknown end user or account (D94). */
-    forgetEndUser: async (account_id: string, end_user: string): Promise<ForgottenUser | null> => {
-      const user = await soon(forgetEndUser)(account_id, end_user)
-      if (user !== null) onForgotten?.(user.id)
+    async makeOwnKey(holder: ownKeys.KeyHolder, key: Order<ownKeys.OwnKeyOrder>) {
+      const known = key.id === undefined ? null : await keyed(key.id)
+      if (known !== null && known.answer.account_id !== holder.account_id)
+        return { outcome: "conflict" } as const
+      return ofHolder(holder, ({ make }) =>
+        make((database, order) => ownKeys.makeOwnKey(database, holder, order), key),
+      )
+    },
+    rotateOwnKey: (holder: ownKeys.KeyHolder, change: keys.SecretChange) =>
+      ofHolder(holder, ({ ask }) => ask(ownKeys.rotateOwnKey)(holder, change)),
+    revokeOwnKey: (holder: ownKeys.KeyHolder, id: string) =>
+      ofHolder(holder, ({ ask }) => ask(ownKeys.revokeOwnKey)(holder, id)),
+    /**
+     * Null for an unknown end user or account (D94). Removes the name also in shards that the account has left, and in its own one last:
+     * until all is done, the name finds the end user, so that what has failed can be repeated.
+     */
+    async forgetEndUser(account_id: string, end_user: string): Promise<users.ForgottenUser | null> {
+      const account = await live(account_id)
+      if (account === null) return null
+      const ids = await all(users.findEndUser)(account_id, end_user)
+      const id = ids[shards.indexOf(account.shard)] ?? ids.find((one) => one !== null)
+      if (id === undefined || id === null) return null
+      const left = shards.filter((shard) => shard !== account.shard)
+      await Promise.all(left.map(({ ask }) => ask(users.removeName)(id)))
+      const user = await account.shard.ask(users.forgetEndUser)(account_id, id)
+      if (user !== null) account.shard.onForgotten?.(user.id)
       return user
     },
-    createBudget: ({ id = nextId(), ...budget }: Order<budgets.BudgetOrder>) =>
-      answer(budgets.createBudget(database, { id, ...budget }), sums_deadline_ms, id),
-    getBudget: soon(budgets.getBudget),
-    listBudgetLog: sums(listBudgetLog),
-    listBudgets: (account_id: string, page: Page) =>
-      ofAccount(account_id, () => soon(budgets.listBudgets)(account_id, page)),
-    changeBudget: sums(budgets.changeBudget),
-    setCustomerPrice: ({ id = nextId(), ...price }: Order<prices.CustomerPriceOrder>) =>
-      answer(prices.setCustomerPrice(database, { id, ...price }), deadline_ms, id),
-    getCustomerPrice: soon(prices.getCustomerPrice),
-    listCustomerPrices: (account_id: string, page: Page) =>
-      ofAccount(account_id, () => soon(prices.listCustomerPrices)(account_id, page)),
-    endCustomerPrice: soon(prices.endCustomerPrice),
-    createPriceList: ({ id = nextId(), ...list }: Order<lists.PriceListOrder>) =>
-      answer(lists.createPriceList(database, { id, ...list }), deadline_ms, id),
-    changePriceList: ({ id = nextId(), ...change }: Order<lists.PriceListUpdate>) =>
-      answer(lists.changePriceList(database, { id, ...change }), deadline_ms, id),
-    getPriceList: soon(lists.getPriceList),
-    listPriceLists: soon(lists.listPriceLists),
-    assignPriceList: (
-      list: lists.PriceListRecord,
-      { id = nextId(), ...order }: Order<lists.AssignmentOrder>,
-    ) => answer(lists.assignPriceList(database, list, { id, ...order }), deadline_ms, id),
-    getAssignment: soon(lists.getAssignment),
-    endAssignment: soon(lists.endAssignment),
-    listAssignments: sums(lists.listAssignments),
-    countAssignments: sums(lists.countAssignments),
-    updateAssignments: sums(lists.updateAssignments),
-    credit: ({ id = nextId(), ...order }: Order<credits.CreditOrder>) =>
-      answer(credits.credit(database, { id, ...order }), deadline_ms, id),
-    getCredit: soon(credits.getCredit),
-    voidCredit: soon(credits.voidCredit),
-    /** The refunds of a call (D106); null while one of several shards does not answer. */
-    refundedOf: async (call_id: string): Promise<bigint | null> =>
-      (await soon(credits.refundedCall)(call_id)).refunded_nano,
-    listCredits: (account_id: string, page: Page) =>
-      ofAccount(account_id, async () => {
-        const after = page.after === null ? null : await soon(credits.getTimedCredit)(page.after)
-        if (page.after !== null && after === null) return { data: [], next: null }
-        return credits.pageOfCredits(
-          await soon(credits.creditsBefore)(account_id, after, page.limit + 1),
-          page,
-        )
-      }),
-    listCalls: sums(listCalls),
-    getCall: soon(getCall),
-    archiveOf: soon(archiveOf),
+    createBudget: (budget: Order<budgets.BudgetOrder>) =>
+      makeIn(budgets.getBudget, budget, ({ make }) => make(budgets.createBudget, budget, sums_ms)),
+    getBudget: found(budgets.getBudget),
+    listBudgets: there(accounts.getAccount, budgets.listBudgets),
+    listBudgetLog: found(listBudgetLog, sums_ms),
+    changeBudget: there(budgets.getBudget, budgets.changeBudget, sums_ms),
+    setCustomerPrice: (price: Order<prices.CustomerPriceOrder>) =>
+      makeIn(prices.getCustomerPrice, price, ({ make }) => make(prices.setCustomerPrice, price)),
+    getCustomerPrice: found(prices.getCustomerPrice),
+    listCustomerPrices: there(accounts.getAccount, prices.listCustomerPrices),
+    endCustomerPrice: there(prices.getCustomerPrice, prices.endCustomerPrice),
+    /** Each list is in one shard, and new ones in the first, whose index keeps names unique. */
+    async createPriceList({ id = nextId(), ...list }: Order<lists.PriceListOrder>) {
+      const same = await all(lists.findPriceLists)({ id, name: list.name })
+      const [known] = same.flat().sort((one) => (one.id === id ? -1 : 1))
+      if (known === undefined) return home.make(lists.createPriceList, { id, ...list })
+      return known.id === id
+        ? ({ outcome: "known", list: known } as const)
+        : ({ outcome: "name_taken" } as const)
+    },
+    async changePriceList(change: Order<lists.PriceListUpdate>): Promise<lists.PriceListResult> {
+      const at = await first(lists.getPriceList)(change.list_id)
+      return at === null ? { outcome: "no_list" } : at.shard.make(lists.changePriceList, change)
+    },
+    getPriceList: found(lists.getPriceList),
+    listPriceLists: async (page: Page) => merge.mergePages(await all(lists.listPriceLists)(page), page),
+    assignPriceList: (list: lists.PriceListRecord, order: Order<lists.AssignmentOrder>) =>
+      makeIn(lists.getAssignment, order, ({ make }) =>
+        make((database, made) => lists.assignPriceList(database, list, made), order),
+      ),
+    getAssignment: found(lists.getAssignment),
+    endAssignment: there(lists.getAssignment, lists.endAssignment),
+    listAssignments: async (list: lists.PriceListRecord, page: Page) =>
+      merge.mergePages(await all(lists.listAssignments, sums_ms)(list, page), page),
+    countAssignments: added(lists.addAssignments, lists.countAssignments, sums_ms),
+    updateAssignments: added(lists.addUpdates, lists.updateAssignments, sums_ms),
+    async credit(order: Order<credits.CreditOrder>): Promise<credits.CreditResult> {
+      // The id or the reference may be that of a credit of another account, or of this one before it moved.
+      const { id, account_id, source_ref, call_id } = order
+      const known =
+        id === undefined && source_ref === undefined
+          ? null
+          : await first(credits.findCredit)({ id, source_ref })
+      const account = await live(account_id)
+      if (account === null) return { outcome: "no_account" }
+      if (known !== null) {
+        const conflict = credits.conflictOf(known.answer, order)
+        if (conflict !== null) return conflict
+        const [credit] = await known.shard.ask(credits.withRemaining)(account_id, [known.answer])
+        if (credit === undefined) throw new Error("a credit was lost")
+        return { outcome: "known", credit, account: labelled(account) }
+      }
+      const { shard } = account
+      // A call is in another shard if its account has moved since (D106).
+      const others = call_id === undefined ? [] : shards.filter((other) => other !== shard)
+      const refunds = others.map(({ ask }) => ask(credits.refundedCall)(call_id ?? "", account_id))
+      const paid = { ...order, refunds: credits.addRefunded(await Promise.all(refunds)) }
+      const made = await shard.make(credits.credit, paid)
+      return "account" in made ? withLabel(shard, made) : made
+    },
+    getCredit: found(credits.getCredit),
+    async voidCredit(id: string, reason: string | null) {
+      const at = await first(credits.getCredit)(id)
+      const made = at && (await at.shard.ask(credits.voidCredit)(id, reason))
+      return at && made && "account" in made ? withLabel(at.shard, made) : made
+    },
+    /** The refunds of a call (D106); null while a shard does not answer. */
+    refundedOf: (call_id: string) =>
+      credits.addRefunds(shards.map(({ ask }) => ask(credits.refundedOf)(call_id))),
+    /** Those that were made before a move are in another shard. */
+    async listCredits(account_id: string, page: Page) {
+      const { limit, after } = page
+      if ((await live(account_id)) === null) return null
+      const last = after === null ? null : await first(credits.getTimedCredit)(after)
+      if (after !== null && last === null) return { data: [], next: null }
+      const before = await all(credits.creditsBefore)(account_id, last?.answer ?? null, limit + 1)
+      return credits.pageOfCredits(before.flat(), page)
+    },
+    async listCalls(query: CallFilter, page: Page) {
+      const filter = { ...query, account_id: await ofAccount(query.key_id, query.account_id) }
+      return merge.mergePages(await all(listCalls, sums_ms)(filter, page), page)
+    },
+    getCall: found(getCall),
+    archiveOf: found(archiveOf),
     /** The next events of the feed (D96). */
-    events: (query: FeedQuery) => readFeeds([[name, () => sums(readFeed)(name, query)]], query),
-    createSink: ({ id = nextId(), ...sink }: Order<sinks.NewSink>) =>
-      answer(sinks.createSink(database, { id, ...sink }), sums_deadline_ms, id),
-    listSinks: sums(sinks.listSinks),
-    changeSink: sums(sinks.changeSink),
-    rotateSink: sums(sinks.rotateSink),
-    replaySink: sums(sinks.replaySink),
-    deleteSink: soon(sinks.deleteSink),
-    sumUsage: sums(sumUsage),
-    timeline: (span: Span, by: Split, groups: number) => sums(timeline)(span, by, groups),
-    latency: async (span: Span) => addLatencies([await sums(latencies)(span)]),
-    outcomes: sums(outcomes),
+    events: (query: FeedQuery) =>
+      readFeeds(
+        shards.map(({ name, ask }) => [name, () => ask(readFeed, sums_ms)(name, query)]),
+        query,
+      ),
+    async createSink({ id = nextId(), ...sink }: Order<sinks.NewSink>) {
+      const making = shards.map(({ make }) => make(sinks.createSink, { id, ...sink }, sums_ms))
+      const made = await Promise.all(making)
+      return made.find(({ outcome }) => outcome === "conflict") ?? oneOrMore(made)[0]
+    },
+    listSinks: added(sinks.mergeSinks, sinks.listSinks, sums_ms),
+    changeSink: added(sinks.oneSink, sinks.changeSink, sums_ms),
+    rotateSink: added(sinks.oneSink, sinks.rotateSink, sums_ms),
+    replaySink: added(sinks.oneSink, sinks.replaySink, sums_ms),
+    deleteSink: async (id: string) => (await all(sinks.deleteSink)(id)).includes(true),
+    sumUsage: usage,
+    /** The groups that cost most in total, and the rest together. */
+    async timeline(query: Span, by: Split, groups: number) {
+      const span = await inAll(query)
+      const ranked = await usage({ ...span, by }, groups)
+      const chosen = ranked.groups.map(({ group }) => String(group))
+      const parts = await all(timeline, sums_ms)(span, by, chosen)
+      const whole = merge.addTimelines(parts, chosen, ranked.left_out)
+      const named = await merge.nameGroups(whole.groups, (ids) => all(timelineNames)(by, ids))
+      return { ...whole, groups: named }
+    },
+    async latency(span: Span) {
+      const range = await inAll(span)
+      return merge.addLatencies(await all(latencies, sums_ms)(range))
+    },
+    async outcomes(span: Span) {
+      const range = await inAll(span)
+      return addOutcomes(await all(outcomes, sums_ms)(range))
+    },
+    balanceAt: added(addBalances, balanceAt, sums_ms),
+    statement: added(addStatements, accountStatement, sums_ms),
+    trialBalance: added(addTrialBalances, trialBalance, sums_ms),
+    estimates: added(addEstimates, readEstimates),
+    refusals: added(addRefusals, readRefusals),
+    attempts: added(addAttempts, sumAttempts, sums_ms),
+    reconciled: added(addReconciled, reconciled, sums_ms),
+    notedUsage: added(addNotedUsage, notedUsage, sums_ms),
     /** With `onProgress`, the deadline covers only the first piece, and each statement has its own. */
-    audit: async (options: AuditOptions, begin_ms: number | null = audit_deadline_ms): Promise<Audit> => {
-      const begun = Promise.withResolvers<null>()
-      const running = audit(database, {
-        ...options,
-        onProgress(progress) {
-          begun.resolve(null)
-          options.onProgress?.(progress)
-        },
+    async audit(options: AuditOptions): Promise<Audit> {
+      if (options.onProgress === undefined)
+        return addAudits(await Promise.all(shards.map((shard) => auditOf(shard, options))))
+      const audits: Audit[] = []
+      // The first shard has answered in time; the others may take as long as they need.
+      for (const shard of shards)
+        audits.push(await auditOf(shard, options, audits.length === 0 ? undefined : null))
+      return addAudits(audits)
+    },
+    async listAudits(page: Page) {
+      const pages = shards.map(async ({ label, ask }) => {
+        const { data, next } = await ask(listAudits)(page)
+        return { data: data.map((record) => ({ ...record, ...label })), next }
       })
-      const is_followed = options.onProgress !== undefined
-      await answer(is_followed ? Promise.race([begun.promise, running]) : running, begin_ms)
-      const found = await answer(running, null)
-      const whole = { ...found, violations: [...found.violations, ...((await unheld?.()) ?? [])] }
-      onAudit?.(whole)
-      await soon(recordAudit)(whole, options)
-      return whole
+      return merge.mergePages(await Promise.all(pages), page)
     },
-    listAudits: soon(listAudits),
     /** Checks the sums of a day, by default the first one that has sums. Null if it has none. */
-    checkSums: async (day: Date | null) => {
-      const first = day ?? (await soon(firstDay)())
-      return first === null ? null : audited(checkDay)(first)
+    async checkSums(day: Date | null) {
+      const from = day ?? earliest(await all(firstDay)())
+      return from === null ? null : addCheckedDays(await all(checkDay, audit_ms)(from))
     },
-    listMonths: soon(listMonths),
-    checkSeal: async (month: MonthOfShard, from: string | null) => audited(checkSeal)(monthOf(month), from),
-    dumpPart: async (month: MonthOfShard, from: string | null) => audited(dumpPart)(monthOf(month), from),
-    noteDump: async (month: MonthOfShard, dump: Parameters<typeof noteDump>[2]) =>
-      soon(noteDump)(monthOf(month), dump),
-    dropMonth: async (month: MonthOfShard) => sums(dropMonth)(monthOf(month)),
+    async listMonths() {
+      const months = shards.map(async ({ label, ask }) =>
+        (await ask(listMonths)()).map((month) => ({ ...month, ...label })),
+      )
+      return (await Promise.all(months)).flat().sort((left, right) => right.month.localeCompare(left.month))
+    },
+    checkSeal: ofMonth(checkSeal, audit_ms),
+    dumpPart: ofMonth(dumpPart, audit_ms),
+    noteDump: ofMonth(noteDump),
+    dropMonth: ofMonth(dropMonth, sums_ms),
     /** Begins or continues to move an account to a shard (D76). */
-    move: async (id: string, _shard: string): Promise<MoveState> =>
-      (await soon(accounts.getAccount)(id)) === null ? { outcome: "no_account" } : { outcome: "one_shard" },
+    async move(id: string, name: string): Promise<MoveState> {
+      if (!(await answerOf(moves.isKnown(id), deadline_ms))) return { outcome: "no_account" }
+      if (shards.length === 1) return { outcome: "one_shard" }
+      const to = shards.find((shard) => shard.name === name)
+      return to === undefined
+        ? { outcome: "no_shard", known: shards.map((shard) => shard.name) }
+        : answerOf(moves.move(id, to), sums_ms)
+    },
   }
+}
+
+function labelled({ shard, answer }: Located<accounts.Account>): accounts.Account {
+  return { ...answer, ...shard.label }
+}
+
+function withLabel<Made extends { readonly account: accounts.Account }>(shard: Shard, made: Made): Made {
+  return { ...made, account: labelled({ shard, answer: made.account }) }
 }
 
 /**
- * Questions whose answers from every shard are added. The answer of a single database goes the same way, because adding also sorts and
- * checks.
+ * The shard for a new account: one of those that are open, in an order that depends on the id alone, so that accounts are
+ * spread evenly, and two requests with the same id choose the same shard. A new id takes the first one that answers.
  */
-export function addedAnswers(
-  all: <Answer>(question: (questions: DatabaseQuestions) => Promise<Answer>) => Promise<readonly Answer[]>,
-) {
-  return {
-    balanceAt: async (...args: ArgumentsOf<typeof balanceAt>) =>
-      addBalances(await all(({ sums }) => sums(balanceAt)(...args))),
-    statement: async (...args: ArgumentsOf<typeof accountStatement>) =>
-      addStatements(await all(({ sums }) => sums(accountStatement)(...args))),
-    trialBalance: async (at: Date) => addTrialBalances(await all(({ sums }) => sums(trialBalance)(at))),
-    estimates: async (...args: ArgumentsOf<typeof readEstimates>) =>
-      addEstimates(await all(({ soon }) => soon(readEstimates)(...args))),
-    refusals: async (...args: ArgumentsOf<typeof readRefusals>) =>
-      addRefusals(await all(({ soon }) => soon(readRefusals)(...args))),
-    attempts: async (...args: ArgumentsOf<typeof sumAttempts>) =>
-      addAttempts(await all(({ sums }) => sums(sumAttempts)(...args))),
-    reconciled: async (range: ReconciledRange) =>
-      addReconciled(await all(({ sums }) => sums(reconciled)(range))),
-    notedUsage: async (days: number) => addNotedUsage(await all(({ sums }) => sums(notedUsage)(days))),
-  }
+async function shardFor(shards: readonly Shard[], id: string, is_new: boolean): Promise<Shard | null> {
+  const weightOf = ({ name }: Shard) => Bun.hash.xxHash64(`${id} ${name}`)
+  const choices = shards
+    .filter(({ open }) => open)
+    .sort((left, right) => (weightOf(left) < weightOf(right) ? 1 : -1))
+  const [chosen = null, ...others] = choices
+  if (!is_new || others.length === 0) return chosen
+  const answers = await Promise.allSettled(choices.map(({ ask }) => ask(accounts.getAccount)(id)))
+  return choices.find((_, at) => answers[at]?.status === "fulfilled") ?? chosen
 }
-
-type ArgumentsOf<Question> = Question extends (database: PostgresJsDatabase, ...args: infer Args) => unknown
-  ? Args
-  : never

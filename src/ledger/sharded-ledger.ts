@@ -4,12 +4,11 @@ import { DatabaseLedger, type DatabaseLedgerOptions } from "./database-ledger.ts
 import type { Owner, PriceTerms, Standing } from "./entries.ts"
 import type { LedgerLog } from "./events.ts"
 import type { Ledger } from "./ledger.ts"
-import type { OperatorLedger } from "./operators.ts"
+import { type OperatorLedger, operatorLedger } from "./operators.ts"
 import { Owners } from "./queue/standings.ts"
-import { type ClientReports, shardedReports } from "./reports/client.ts"
+import { type ClientReports, openClientReports } from "./reports/client.ts"
 import { firstFound } from "./reports/merge.ts"
 import { gateways } from "./schema/tables.ts"
-import { shardedOperators } from "./sharded-operators.ts"
 import { allOrNone, dataDirOf, type ShardDatabase } from "./shards.ts"
 
 type LedgerOptions = Omit<
@@ -71,15 +70,8 @@ class ShardedLedger implements Ledger {
   readonly #owners: Owners
 
   constructor(list: OneOrMore<LedgerShard>, owners: Owners) {
-    this.operators = shardedOperators(
-      list.map(({ name, open, database, ledger }) => ({
-        name,
-        open,
-        database: database.operators,
-        operators: ledger.operators,
-      })),
-    )
-    this.reports = shardedReports(list.map(({ ledger }) => ledger.reports))
+    this.operators = operatorLedger(oneOrMore(list.map(({ ledger }) => ledger.operated)))
+    this.reports = openClientReports(list.map(({ database }) => database))
     this.sinks = list.flatMap(({ ledger }) => ledger.sinks)
     this.#list = list
     this.#owners = owners

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import type { OperatorLedger } from "../../src/ledger/operators.ts"
-import { operatorLedger } from "../../src/ledger/sharded-operators.ts"
+import { type OperatorLedger, operatorLedger } from "../../src/ledger/operators.ts"
 import { holdOf, openTestDatabase, settled, type TestDatabase } from "./test-database.ts"
 
 /** D107: audits leave evidence, in each shard. */

@@ -9,8 +9,7 @@ const account = await db.account(1_000n)
 const RANGE = { from: new Date(0), to: new Date(86_400_000), by: "day" } as const
 
 test("D47, D48 sums wait for one another, so many and no more; receipts and balances do not wait for them", async () => {
-  const { receipts, sums } = db.database
-  const reports = openClientReports(receipts, sums)
+  const reports = openClientReports([db.database])
   const locked = Promise.withResolvers<void>()
   const unlock = Promise.withResolvers<void>()
   const holding = db.sql.begin(async (transaction) => {

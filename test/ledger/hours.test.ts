@@ -124,11 +124,15 @@ async function reports(from_ms: number, to_ms: number): Promise<string> {
   const found: unknown[] = [await balanceAt(operators, account_id, from)]
   for (const by of ["model", "key", "account", "day", "hour", "end_user", "tag:team"] as const)
     found.push(await sumUsage(operators, { from, to, by }))
-  for (const by of ["model", "key", "account"] as const)
-    found.push(await timeline(operators, { from, to }, by, 5))
+  for (const [by, group] of [
+    ["model", "model"],
+    ["key", key_id],
+    ["account", account_id],
+  ] as const)
+    found.push(await timeline(operators, { from, to }, by, [group]))
   for (const filter of [{ key_id }, { model: "other" }]) {
     found.push(await sumUsage(operators, { from, to, by: "hour", ...filter }))
-    found.push(await timeline(operators, { from, to, ...filter }, "model", 5))
+    found.push(await timeline(operators, { from, to, ...filter }, "model", ["model"]))
     found.push(await sumUsage(operators, { from, to, by: "tag:team", ...filter }))
   }
   const account_ids = [account_id]

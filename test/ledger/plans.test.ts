@@ -327,7 +327,7 @@ describe("no statement reads a growing table from its beginning to its end", () 
       terms: () => registerTerms(database, []),
       usage: () => sumUsage(database, { ...quarter, by: "account" }),
       "usage of a key": () => sumUsage(database, { ...quarter, by: "day", key_id: hold.key_id }),
-      timeline: () => timeline(database, quarter, "model", 5),
+      timeline: () => timeline(database, quarter, "model", ["other"]),
       latency: () => latencies(database, quarter),
       outcomes: () => outcomes(database, quarter),
       "past balance": () => balanceAt(database, hold.account_id, quarter.from),

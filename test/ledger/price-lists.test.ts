@@ -9,8 +9,7 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import type { PriceOfList } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { moveAccount } from "../../src/ledger/moves/move.ts"
-import { DEADLINES } from "../../src/ledger/operators.ts"
-import { operatorLedger } from "../../src/ledger/sharded-operators.ts"
+import { DEADLINES, operatorLedger } from "../../src/ledger/operators.ts"
 import { type Account, holdOf, openTestDatabase, type TestDatabase } from "./test-database.ts"
 
 /** D110: prices that accounts share, which are customer prices of each (D100). */

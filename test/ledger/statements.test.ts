@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import fc from "fast-check"
-import { openClientReports, shardedReports } from "../../src/ledger/reports/client.ts"
+import { openClientReports } from "../../src/ledger/reports/client.ts"
 import {
   type AccountStatement,
   accountStatement,
@@ -238,9 +238,7 @@ async function expectStatements(journal: Journal, number: number): Promise<void>
   const changes = changesOf(journal).filter(({ owner }) => owner === number)
   const [one = 0, other = 0] = journal.cuts.toSorted((left, right) => left - right)
   const bounds = [0, one, other, 5 * DAY_MS, 12 * DAY_MS].toSorted((left, right) => left - right)
-  const own = shardedReports(
-    shards.map(({ database }) => openClientReports(database.receipts, database.sums)),
-  )
+  const own = openClientReports(shards.map(({ database }) => database))
   let before: bigint | null = null
   for (const [place, to_ms] of bounds.slice(1).entries()) {
     const span = { from: at(bounds[place] ?? 0), to: at(to_ms) }

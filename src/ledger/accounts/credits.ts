@@ -120,16 +120,20 @@ export async function refundedCall(
   return { charge_nano: charge === null ? null : BigInt(charge), refunded_nano: BigInt(refunded) }
 }
 
+export async function refundedOf(database: PostgresJsDatabase, call_id: string): Promise<bigint> {
+  return (await refundedCall(database, call_id)).refunded_nano
+}
+
 /** A receipt waits no longer for the refunds in other shards. */
 const REFUNDS_MS = 2_000
 
 /** The sum of a call's refunds in several shards; null if one does not answer within `REFUNDS_MS`. */
-export async function addRefunds(refunds: readonly Promise<bigint | null>[]): Promise<bigint | null> {
+export async function addRefunds(refunds: readonly Promise<bigint>[]): Promise<bigint | null> {
   const { promise: late, resolve } = Promise.withResolvers<null>()
   const timer = setTimeout(resolve, REFUNDS_MS, null)
   try {
     const parts = await Promise.race([Promise.all(refunds), late])
-    return parts?.reduce<bigint>((sum, part) => sum + (part ?? 0n), 0n) ?? null
+    return parts?.reduce((sum, part) => sum + part, 0n) ?? null
   } catch (error) {
     if (error instanceof NoAnswer) return null
     throw error

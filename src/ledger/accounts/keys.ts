@@ -62,7 +62,7 @@ export interface SecretChange extends Pick<NewKey, "id" | "hash" | "prefix"> {
   readonly keep_hours: number
 }
 
-type RotationResult =
+export type RotationResult =
   | { readonly outcome: "done"; readonly key: Key }
   /** `rotating`: the secret before an earlier rotation still works. `no_key`: also of one that is revoked. */
   | { readonly outcome: "rotating" | "no_key" }

@@ -2,6 +2,7 @@ import { and, desc, eq, isNotNull, isNull, lt, type SQL, sql } from "drizzle-orm
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
+import { recordOf } from "../../kinds.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { instant } from "../database/statement.ts"
 import { AccountMoving, type PriceOfList } from "../entries.ts"
@@ -225,16 +226,30 @@ export async function listAssignments(
 
 const PAGE = 50
 
+/** `left`: how many could not be changed, because they move to another shard. `next`: after which assignment to go on. */
+interface UpdatedPart {
+  readonly left: number
+  readonly next: string | null
+}
+
+/** Goes on where the shard with most assignments does. A repetition in the others changes nothing. */
+export function addUpdates(parts: readonly UpdatedPart[]): UpdatedPart {
+  const next = parts
+    .flatMap(({ next }) => next ?? [])
+    .sort()
+    .at(-1)
+  return { left: parts.reduce((sum, { left }) => sum + left, 0), next: next ?? null }
+}
+
 /**
  * Gives some accounts that have a list, each in a transaction of its own, the list as it is now: ends what it no longer has and adds
- * what is new, for as long as the assignment is. What is the same stays, so a repetition changes nothing. `left`: how many could not be
- * changed, because they move to another shard. `next`: after which assignment to go on.
+ * what is new, for as long as the assignment is. What is the same stays, so a repetition changes nothing.
  */
 export async function updateAssignments(
   database: PostgresJsDatabase,
   list: PriceListRecord,
   after: string | null,
-): Promise<{ readonly left: number; readonly next: string | null }> {
+): Promise<UpdatedPart> {
   const { data, next } = await listAssignments(database, list, { limit: PAGE, after })
   let left = 0
   for (const assignment of data)
@@ -310,10 +325,15 @@ function isSame(one: PriceOfList, other: PriceOfList): boolean {
 }
 
 /** The number of assignments of a list that are not over, and of those that do not have it as it is now. */
+interface AssignmentCounts {
+  readonly assigned: number
+  readonly pending: number
+}
+
 export async function countAssignments(
   database: PostgresJsDatabase,
   { id, prices }: PriceListRecord,
-): Promise<{ readonly assigned: number; readonly pending: number }> {
+): Promise<AssignmentCounts> {
   const x = assignments(database, eq(p.price_list_id, id), prices).as("x")
   const [counts] = await database
     .select({
@@ -322,6 +342,11 @@ export async function countAssignments(
     })
     .from(x)
   return counts ?? { assigned: 0, pending: 0 }
+}
+
+/** Adds the numbers of several shards (D74). */
+export function addAssignments(parts: readonly AssignmentCounts[]): AssignmentCounts {
+  return recordOf(["assigned", "pending"], (name) => parts.reduce((sum, part) => sum + part[name], 0))
 }
 
 const first = <T>(column: SQL) => sql<T>`(array_agg(${column} ORDER BY ${p.made_at}, ${p.id}))[1]`

@@ -2,8 +2,8 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { Runner } from "../database/connection.ts"
-import { mergeRows } from "../database/row-merge.ts"
-import { instant, jsonOf, type Row, statement, textOf, textOrNull } from "../database/statement.ts"
+import { instant, jsonOf, type Row, statement } from "../database/statement.ts"
+import { count, latest, optionalText, type SumOf, SumTable, text } from "../database/sum-table.ts"
 import type { RefusedCall } from "../entries.ts"
 import { refusals } from "../schema/refusals.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -64,16 +64,21 @@ interface RefusalFilter {
   readonly code?: string | undefined
 }
 
+/** A display name, which a shard may lack that the account has left. */
+const name: typeof optionalText = { ...optionalText, add: (one, other) => one ?? other }
+
 /** The refused calls of a key with one code; the ids are null for calls with an unknown key, or without one. */
-interface RefusalSum {
-  readonly account_id: string | null
-  readonly account_name: string | null
-  readonly key_id: string | null
-  readonly key_name: string | null
-  readonly code: string
-  readonly requests: number
-  readonly last_at: Date
-}
+const sums = new SumTable({
+  account_id: optionalText,
+  account_name: name,
+  key_id: optionalText,
+  key_name: name,
+  code: text,
+  requests: count,
+  last_at: latest,
+})
+
+type RefusalSum = SumOf<typeof sums>
 
 /** Sums of all hours that overlap the time, most requests first. */
 export async function readRefusals(
@@ -90,30 +95,17 @@ WITH x AS (
   GROUP BY account_id, key_id, code ORDER BY requests DESC, last_at DESC LIMIT ${MAX_ROWS}
 )
 SELECT nullif(x.account_id, ${NIL_ID}::uuid) AS account_id, nullif(x.key_id, ${NIL_ID}::uuid) AS key_id, x.code, x.requests::text,
-  (extract(epoch FROM x.last_at) * 1000)::bigint::text AS last_ms,
+  (extract(epoch FROM x.last_at) * 1000)::bigint::text AS last_at,
   (SELECT name FROM ${accounts} WHERE id = x.account_id) AS account_name,
   (SELECT name FROM ${keys} WHERE id = x.key_id) AS key_name
 FROM x`)
-  return rows.map((row) => ({
-    account_id: textOrNull(row, "account_id"),
-    account_name: textOrNull(row, "account_name"),
-    key_id: textOrNull(row, "key_id"),
-    key_name: textOrNull(row, "key_name"),
-    code: textOf(row, "code"),
-    requests: Number(textOf(row, "requests")),
-    last_at: new Date(Number(textOf(row, "last_ms"))),
-  }))
+  return rows.map((row) => sums.read(row))
 }
 
 /** Adds the sums of several shards (D74), because an account that has moved has refusals in both. */
 export function addRefusals(parts: readonly (readonly RefusalSum[])[]): RefusalSum[] {
-  const add = (one: RefusalSum, other: RefusalSum): RefusalSum => ({
-    ...one,
-    account_name: one.account_name ?? other.account_name,
-    key_name: one.key_name ?? other.key_name,
-    requests: one.requests + other.requests,
-    last_at: new Date(Math.max(one.last_at.getTime(), other.last_at.getTime())),
-  })
-  const sums = mergeRows(parts, ({ key_id, code }) => `${key_id} ${code}`, add)
-  return sums.sort((one, other) => other.requests - one.requests).slice(0, MAX_ROWS)
+  return sums
+    .merge(parts)
+    .sort((one, other) => other.requests - one.requests)
+    .slice(0, MAX_ROWS)
 }

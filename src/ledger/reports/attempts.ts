@@ -1,8 +1,8 @@
 import { asc, inArray, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type AttemptFailure, attemptFailures, type LostAttempt } from "../../wire/call.ts"
-import { mergeRows } from "../database/row-merge.ts"
-import { instant, type Row, textOf, textOrNull } from "../database/statement.ts"
+import { instant, type Row, textOf } from "../database/statement.ts"
+import { count, latest, optionalText, type SumOf, SumTable, text } from "../database/sum-table.ts"
 import type { EndDetails } from "../entries.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds, terms } from "../schema/tables.ts"
@@ -64,15 +64,17 @@ interface AttemptFilter {
   readonly model?: string | undefined
 }
 
-interface AttemptSum {
-  readonly upstream: string
-  readonly upstream_key: string | null
-  readonly model: string
-  readonly status: number | null
-  readonly failure: AttemptFailure | null
-  readonly attempts: number
-  readonly last_at: Date
-}
+const sums = new SumTable({
+  upstream: text,
+  upstream_key: optionalText,
+  model: text,
+  status: { read: (row, name) => (row[name] === null ? null : Number(textOf(row, name))) },
+  failure: { read: (row, name) => failureOf(row[name]) },
+  attempts: count,
+  last_at: latest,
+})
+
+type AttemptSum = SumOf<typeof sums>
 
 /** The attempts that ended from `from` on and before `to`, most first. */
 export async function sumAttempts(
@@ -89,29 +91,15 @@ WITH x AS (
     AND (${upstream ?? null}::text IS NULL OR a.upstream = ${upstream ?? null}::text)
 )
 SELECT x.upstream, x.upstream_key, x.model, x.status::text, x.failure, count(*)::text AS attempts,
-  (extract(epoch FROM max(x.ended_at)) * 1000)::bigint::text AS last_ms
+  (extract(epoch FROM max(x.ended_at)) * 1000)::bigint::text AS last_at
 FROM x WHERE ${model ?? null}::text IS NULL OR x.model = ${model ?? null}::text
 GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, max(x.ended_at) DESC LIMIT ${sql.raw(String(MAX_ROWS))}`)
-  return rows.map((row) => ({
-    upstream: textOf(row, "upstream"),
-    upstream_key: textOrNull(row, "upstream_key"),
-    model: textOf(row, "model"),
-    status: row.status === null ? null : Number(textOf(row, "status")),
-    failure: failureOf(row.failure),
-    attempts: Number(textOf(row, "attempts")),
-    last_at: new Date(Number(textOf(row, "last_ms"))),
-  }))
+  return rows.map((row) => sums.read(row))
 }
 
-/** Adds the sums of several shards (D74). */
 export function addAttempts(parts: readonly (readonly AttemptSum[])[]): AttemptSum[] {
-  const keyOf = ({ upstream, upstream_key, model, status, failure }: AttemptSum) =>
-    JSON.stringify([upstream, upstream_key, model, status, failure])
-  const add = (one: AttemptSum, other: AttemptSum): AttemptSum => ({
-    ...one,
-    attempts: one.attempts + other.attempts,
-    last_at: new Date(Math.max(one.last_at.getTime(), other.last_at.getTime())),
-  })
-  const sums = mergeRows(parts, keyOf, add)
-  return sums.sort((one, other) => other.attempts - one.attempts).slice(0, MAX_ROWS)
+  return sums
+    .merge(parts)
+    .sort((one, other) => other.attempts - one.attempts)
+    .slice(0, MAX_ROWS)
 }

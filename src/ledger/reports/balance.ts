@@ -3,17 +3,17 @@ import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { applyChanges } from "../accounts/accounts.ts"
 import { piecesOf, type SummedUntil, scan } from "../database/span.ts"
-import { instant } from "../database/statement.ts"
+import { instant, type Row } from "../database/statement.ts"
+import { amount, type SumOf, SumTable } from "../database/sum-table.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { a } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 
-export interface PastBalance {
-  readonly balance_nano: bigint
-  readonly held_nano: bigint
-}
+const balances = new SumTable({ balance_nano: amount, held_nano: amount })
+
+export type PastBalance = SumOf<typeof balances>
 
 const n = alias(grant_entries, "n")
 
@@ -46,15 +46,20 @@ export async function balanceIn(
   const moment = instant(at)
   const pieces = piecesOf({ from: at, to: null }, until)
   const changes = changesOf(pieces, { with_holds: true }, { account_ids: [account_id], is_total: false })
-  const [row] = await transaction.execute<{ balance: string; held: string }>(sql`
+  const [row] = await transaction.execute<Row>(sql`
     SELECT (${a.balance_nano} + since.charge_nano - coalesce((
         SELECT sum(${credits.amount_nano}) FROM ${credits}
         WHERE ${credits.account_id} = ${own} AND ${credits.created_at} >= ${moment} AND ${isImmediate(credits)}), 0)
       - coalesce((
-        SELECT sum(${effectOf(n)}) FROM ${grant_entries} ${n} WHERE ${n.account_id} = ${own} AND ${n.at} >= ${moment}), 0))::text AS balance,
-      (${a.held_nano} - since.held_nano)::text AS held
+        SELECT sum(${effectOf(n)}) FROM ${grant_entries} ${n} WHERE ${n.account_id} = ${own} AND ${n.at} >= ${moment}), 0))::text AS balance_nano,
+      (${a.held_nano} - since.held_nano)::text AS held_nano
     FROM ${accounts} ${a} CROSS JOIN (
       SELECT coalesce(sum(x.charge_nano), 0) AS charge_nano, coalesce(sum(x.held_nano), 0) AS held_nano FROM ${changes} x) since
     WHERE ${a.id} = ${own}`)
-  return row === undefined ? null : { balance_nano: BigInt(row.balance), held_nano: BigInt(row.held) }
+  return row === undefined ? null : balances.read(row)
+}
+
+/** The sums of an account's past balances in all shards (D74); null if it is in none. */
+export function addBalances(parts: readonly (PastBalance | null)[]): PastBalance | null {
+  return balances.merge([parts.filter((part) => part !== null)])[0] ?? null
 }

@@ -1,33 +1,33 @@
 import { sql } from "drizzle-orm"
-import { recordOf } from "../../kinds.ts"
+import { amount, count, type SumOf, SumTable } from "../database/sum-table.ts"
 
 /** Calls with their tokens and charges, as reports count them. */
-
-const names = ["calls", "prompt_tokens", "cached_tokens", "completion_tokens"] as const
-type CallCount = (typeof names)[number]
-
-export interface CountedCalls extends Readonly<Record<CallCount, number>> {
-  readonly charge_nano: bigint
+export const countedColumns = {
+  calls: count,
+  prompt_tokens: count,
+  cached_tokens: count,
+  completion_tokens: count,
+  charge_nano: amount,
 }
 
-export const NOTHING_COUNTED: CountedCalls = { ...recordOf(names, () => 0), charge_nano: 0n }
+export const counted = new SumTable(countedColumns)
+export type CountedCalls = SumOf<typeof counted>
 
-/** Selects a `CountedRow` from the changes `x` (`changesOf`). */
-export const countedSums = sql.raw(
-  [...names.map((name) => `sum(x.${name})::text AS ${name}`), "sum(x.charge_nano)::text AS charge"].join(
-    ", ",
-  ),
-)
-
-export type CountedRow = Readonly<Record<CallCount | "charge", string>>
-
-export function countedIn(row: CountedRow): CountedCalls {
-  return { ...recordOf(names, (name) => Number(row[name])), charge_nano: BigInt(row.charge) }
+export const NOTHING_COUNTED: CountedCalls = {
+  calls: 0,
+  prompt_tokens: 0,
+  cached_tokens: 0,
+  completion_tokens: 0,
+  charge_nano: 0n,
 }
 
-export function addCounted(one: CountedCalls, other: CountedCalls): CountedCalls {
-  return {
-    ...recordOf(names, (name) => one[name] + other[name]),
-    charge_nano: one.charge_nano + other.charge_nano,
-  }
-}
+const sums = (type: string) =>
+  sql.raw(
+    Object.keys(countedColumns)
+      .map((name) => `sum(x.${name})${type} AS ${name}`)
+      .join(", "),
+  )
+
+/** Selects the sums of the changes `x` (`changesOf`); `sumsToAdd` of some that a query adds. */
+export const countedSums = sums("::text")
+export const sumsToAdd = sums("")

@@ -1,25 +1,22 @@
-import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
 import type { Page, PageOf } from "../database/page.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { TooManyGroups } from "../entries.ts"
-import type { PastBalance } from "./balance.ts"
-import { addCounted, NOTHING_COUNTED } from "./counted.ts"
+import { counted, NOTHING_COUNTED } from "./counted.ts"
 import { type CallsByDuration, distribution } from "./distribution.ts"
 import type { Latency } from "./latency.ts"
-import type { OutcomeSums } from "./outcomes.ts"
 import type { Timeline } from "./timeline.ts"
 import {
   byCharge,
   type GroupedSpan,
   inReport,
+  MAX_ALL_GROUPS,
   MAX_GROUPS,
   placeOf,
   type SummedUsage,
   type UsageGroup,
   type UsageSummary,
-  usageAmounts,
-  usageCounts,
+  usageSums,
 } from "./usage-sums.ts"
 
 /** The answers of several shards as one (D74): lists merge, sums add. */
@@ -56,7 +53,7 @@ export function mergePages<Row extends { readonly id: string }>(
   const rows = pages
     .flatMap(({ data }) => data)
     .filter(({ id }) => bound === null || id >= bound)
-    .sort((left, right) => ascending(right.id, left.id))
+    .sort((left, right) => (left.id < right.id ? 1 : -1))
   const data = rows.slice(0, limit)
   return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : bound }
 }
@@ -71,7 +68,7 @@ export function addUsage(parts: readonly UsageSummary[], most = MAX_GROUPS): Usa
     placeOf,
     (one, other) => ({
       ...one,
-      ...addSums(one, other),
+      ...usageSums.add(one, other),
       name: one.name ?? other.name,
       further: one.further.map((value, at) => ({
         ...value,
@@ -82,24 +79,40 @@ export function addUsage(parts: readonly UsageSummary[], most = MAX_GROUPS): Usa
   return {
     groups: groups.slice(0, most).sort(inReport),
     left_out: Math.max(0, groups.length - most),
-    total: others.reduce<SummedUsage>((sum, { total }) => addSums(sum, total), first.total),
+    total: others.reduce<SummedUsage>((sum, { total }) => usageSums.add(sum, total), first.total),
   }
 }
 
-function addSums(one: SummedUsage, other: SummedUsage): SummedUsage {
-  return {
-    ...recordOf(usageCounts, (name) => one[name] + other[name]),
-    ...recordOf(usageAmounts, (name) => one[name] + other[name]),
-    buckets: recordOf(countedKinds, (kind) => one.buckets[kind] + other.buckets[kind]),
-  }
+type NamesById = ReadonlyMap<string, string>
+
+interface UsageSource {
+  sum(range: GroupedSpan, most?: number): Promise<UsageSummary>
+  names(by: Grouping, ids: readonly string[]): Promise<NamesById>
 }
 
-type NamesById = readonly ReadonlyMap<string, string>[]
+/** The usage of all shards. Of a single one nothing has to be added, so it may leave out groups itself. */
+export async function usageOf(
+  shards: readonly UsageSource[],
+  range: GroupedSpan,
+  most?: number,
+): Promise<UsageSummary> {
+  const [only, ...others] = shards
+  if (only !== undefined && others.length === 0) return only.sum(range, most)
+  const parts = shards.map((shard) => shard.sum(range, MAX_ALL_GROUPS))
+  const whole = addUsage(await Promise.all(parts), most)
+  const groups = await nameUsage(whole.groups, range, (by, ids) =>
+    Promise.all(shards.map((shard) => shard.names(by, ids))),
+  )
+  return { ...whole, groups }
+}
 
 /** Adds the missing names of groups whose key or account has left the shard of their calls. `ask` asks all shards. */
 export async function nameGroups<
   Group extends { readonly group: string | Date | null; readonly name: string | null },
->(groups: readonly Group[], ask: (ids: readonly string[]) => Promise<NamesById>): Promise<readonly Group[]> {
+>(
+  groups: readonly Group[],
+  ask: (ids: readonly string[]) => Promise<readonly NamesById[]>,
+): Promise<readonly Group[]> {
   const ids = groups.flatMap(({ group, name }) => (typeof group === "string" && name === null ? [group] : []))
   if (ids.length === 0) return groups
   const found = await ask(ids)
@@ -111,10 +124,10 @@ export async function nameGroups<
 }
 
 /** The same for each dimension of a usage report. */
-export async function nameUsage(
+async function nameUsage(
   groups: readonly UsageGroup[],
   { further = [], ...first }: Pick<GroupedSpan, "by" | "further">,
-  ask: (by: Grouping, ids: readonly string[]) => Promise<NamesById>,
+  ask: (by: Grouping, ids: readonly string[]) => Promise<readonly NamesById[]>,
 ): Promise<readonly UsageGroup[]> {
   const columns = further.map((by, at) =>
     nameGroups(
@@ -129,7 +142,7 @@ export async function nameUsage(
 
 /** Timelines of the same span with the same groups, in the order of `chosen`; `left_out` is how many others there are. */
 export function addTimelines(
-  [first, ...others]: readonly Timeline[],
+  [first, ...others]: readonly Omit<Timeline, "left_out">[],
   chosen: readonly string[],
   left_out: number,
 ): Timeline {
@@ -140,7 +153,7 @@ export function addTimelines(
     if (one === undefined) return []
     const name = [one, ...same].find((found) => found.name !== null)?.name ?? null
     const steps = one.steps.map((step, at) =>
-      same.reduce((sum, { steps }) => addCounted(sum, steps[at] ?? NOTHING_COUNTED), step),
+      same.reduce((sum, { steps }) => counted.add(sum, steps[at] ?? NOTHING_COUNTED), step),
     )
     return [{ group, name, steps }]
   })
@@ -153,42 +166,4 @@ export function addLatencies(parts: readonly Readonly<Record<keyof Latency, Call
     ttft: distribution(parts.flatMap(({ ttft }) => ttft)),
     duration: distribution(parts.flatMap(({ duration }) => duration)),
   }
-}
-
-/** The most frequent first. */
-export function addOutcomes(parts: readonly (readonly OutcomeSums[])[]): readonly OutcomeSums[] {
-  const add = (one: OutcomeSums, other: OutcomeSums): OutcomeSums => ({
-    ...one,
-    calls: one.calls + other.calls,
-    charge_nano: one.charge_nano + other.charge_nano,
-  })
-  const keyOf = ({ state, basis, failure }: OutcomeSums) => JSON.stringify([state, basis, failure])
-  return mergeRows(parts, keyOf, add).sort(
-    (left, right) =>
-      right.calls - left.calls ||
-      ascending(left.state, right.state) ||
-      ascending(left.basis, right.basis) ||
-      ascending(left.failure ?? LAST, right.failure ?? LAST),
-  )
-}
-
-/** Comes after every word, as a null does in a database. */
-const LAST = "~"
-
-/** The sums of an account's past balances in all shards; null if it is in none. */
-export function addBalances(parts: readonly (PastBalance | null)[]): PastBalance | null {
-  return parts
-    .filter((part) => part !== null)
-    .reduce<PastBalance | null>(
-      (sum, { balance_nano, held_nano }) => ({
-        balance_nano: (sum?.balance_nano ?? 0n) + balance_nano,
-        held_nano: (sum?.held_nano ?? 0n) + held_nano,
-      }),
-      null,
-    )
-}
-
-function ascending<Value extends string | number | bigint>(left: Value, right: Value): number {
-  if (left === right) return 0
-  return left < right ? -1 : 1
 }

@@ -1,9 +1,19 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
-import { mergeRows } from "../database/row-merge.ts"
 import { piecesOf, scan } from "../database/span.ts"
-import { type Row, textOf, textOrNull } from "../database/statement.ts"
+import type { Row } from "../database/statement.ts"
+import {
+  amount,
+  count,
+  group,
+  highest,
+  optionalText,
+  type SumOf,
+  SumTable,
+  text,
+  time,
+} from "../database/sum-table.ts"
 import { costOf, listTermsOf } from "../money/charge.ts"
 import { c, e, t } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
@@ -17,29 +27,28 @@ export interface ReconciledRange {
   readonly step_ms: number
 }
 
-/** Calls whose tokens a provider may count in another way, or at another time. */
-interface Doubtful {
-  readonly calls: number
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-}
-
 const doubts = ["estimated", "cut", "boundary"] as const
-const prices = ["input_pico", "cached_input_pico", "output_pico"] as const
+
+const tokens = { calls: count, prompt_tokens: count, completion_tokens: count }
 
 /** Calls and attempts of an operation of a model with a key of the upstream in one step (D98). */
-export interface ReconciledSum
-  extends Doubtful,
-    Readonly<Record<(typeof doubts)[number], Doubtful>>,
-    Readonly<Record<(typeof prices)[number], bigint>> {
-  readonly from: Date
-  readonly model: string
-  readonly operation: string
-  readonly upstream_key: string | null
-  readonly cached_tokens: number
-  readonly cost_nano: bigint
-  readonly attempts: number
-}
+const sums = new SumTable({
+  from: time,
+  model: text,
+  operation: text,
+  upstream_key: optionalText,
+  ...tokens,
+  cached_tokens: count,
+  cost_nano: amount,
+  input_pico: highest,
+  cached_input_pico: highest,
+  output_pico: highest,
+  attempts: count,
+  /** Calls whose tokens a provider may count in another way, or at another time. */
+  ...recordOf(doubts, () => group(tokens)),
+})
+
+export type ReconciledSum = SumOf<typeof sums>
 
 const BOUNDARY_MS = sql.raw("60000")
 
@@ -47,8 +56,8 @@ const sumsOfDoubts = sql.raw(
   doubts
     .map(
       (doubt) => `count(*) FILTER (WHERE x.doubt = '${doubt}')::text AS ${doubt}_calls,
-    coalesce(sum(x.prompt_tokens) FILTER (WHERE x.doubt = '${doubt}'), 0)::text AS ${doubt}_prompt,
-    coalesce(sum(x.completion_tokens) FILTER (WHERE x.doubt = '${doubt}'), 0)::text AS ${doubt}_completion`,
+    coalesce(sum(x.prompt_tokens) FILTER (WHERE x.doubt = '${doubt}'), 0)::text AS ${doubt}_prompt_tokens,
+    coalesce(sum(x.completion_tokens) FILTER (WHERE x.doubt = '${doubt}'), 0)::text AS ${doubt}_completion_tokens`,
     )
     .join(", "),
 )
@@ -100,66 +109,18 @@ WITH call AS (
     SELECT t.model, t.operation FROM ${holds} h JOIN ${terms} t ON t.id = h.terms_id WHERE h.id = a.id OFFSET 0) sold
   WHERE a.ended_at >= ${first}::timestamptz AND a.ended_at < ${last}::timestamptz AND a.upstream = ${upstream}::text
 )
-SELECT x.step_ms::text, x.model, x.operation, x.upstream_key, count(*) FILTER (WHERE x.is_counted)::text AS calls,
-  coalesce(sum(x.prompt_tokens), 0)::text AS prompt, coalesce(sum(x.cached_tokens), 0)::text AS cached,
-  coalesce(sum(x.completion_tokens), 0)::text AS completion, coalesce(sum(x.cost_nano), 0)::text AS cost_nano,
+SELECT x.step_ms::text AS "from", x.model, x.operation, x.upstream_key, count(*) FILTER (WHERE x.is_counted)::text AS calls,
+  coalesce(sum(x.prompt_tokens), 0)::text AS prompt_tokens, coalesce(sum(x.cached_tokens), 0)::text AS cached_tokens,
+  coalesce(sum(x.completion_tokens), 0)::text AS completion_tokens, coalesce(sum(x.cost_nano), 0)::text AS cost_nano,
   coalesce(max(x.input_pico), 0)::text AS input_pico, coalesce(max(x.cached_input_pico), 0)::text AS cached_input_pico,
   coalesce(max(x.output_pico), 0)::text AS output_pico, sum(x.attempts)::text AS attempts, ${sumsOfDoubts}
 FROM x GROUP BY x.step_ms, x.model, x.operation, x.upstream_key
 ORDER BY x.step_ms, x.model, x.operation, x.upstream_key`)
   })
-  return rows.map(sumOf)
-}
-
-function sumOf(row: Row): ReconciledSum {
-  const number = (column: string) => Number(textOf(row, column))
-  const doubtful = (doubt: (typeof doubts)[number]): Doubtful => ({
-    calls: number(`${doubt}_calls`),
-    prompt_tokens: number(`${doubt}_prompt`),
-    completion_tokens: number(`${doubt}_completion`),
-  })
-  return {
-    from: new Date(number("step_ms")),
-    model: textOf(row, "model"),
-    operation: textOf(row, "operation"),
-    upstream_key: textOrNull(row, "upstream_key"),
-    calls: number("calls"),
-    prompt_tokens: number("prompt"),
-    cached_tokens: number("cached"),
-    completion_tokens: number("completion"),
-    cost_nano: BigInt(textOf(row, "cost_nano")),
-    ...recordOf(prices, (price) => BigInt(textOf(row, price))),
-    attempts: number("attempts"),
-    ...recordOf(doubts, doubtful),
-  }
+  return rows.map((row) => sums.read(row))
 }
 
 /** Adds the sums of several shards (D74). */
 export function addReconciled(parts: readonly (readonly ReconciledSum[])[]): ReconciledSum[] {
-  const keyOf = ({ from, model, operation, upstream_key }: ReconciledSum) =>
-    JSON.stringify([from, model, operation, upstream_key])
-  const sums = mergeRows(parts, keyOf, sumOfTwo)
-  return sums.sort((one, other) => one.from.getTime() - other.from.getTime())
-}
-
-const higher = (one: bigint, other: bigint) => (one > other ? one : other)
-
-function sumOfTwo(one: ReconciledSum, other: ReconciledSum): ReconciledSum {
-  return {
-    ...one,
-    ...both(one, other),
-    cached_tokens: one.cached_tokens + other.cached_tokens,
-    cost_nano: one.cost_nano + other.cost_nano,
-    ...recordOf(prices, (price) => higher(one[price], other[price])),
-    attempts: one.attempts + other.attempts,
-    ...recordOf(doubts, (doubt) => both(one[doubt], other[doubt])),
-  }
-}
-
-function both(one: Doubtful, other: Doubtful): Doubtful {
-  return {
-    calls: one.calls + other.calls,
-    prompt_tokens: one.prompt_tokens + other.prompt_tokens,
-    completion_tokens: one.completion_tokens + other.completion_tokens,
-  }
+  return sums.merge(parts).sort((one, other) => one.from.getTime() - other.from.getTime())
 }

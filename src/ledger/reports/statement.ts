@@ -4,38 +4,31 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import { recordedKinds } from "../../wire/credits.ts"
 import { applyChanges, applyDueChanges } from "../accounts/accounts.ts"
-import { mergeRows } from "../database/row-merge.ts"
 import { piecesOf, scan } from "../database/span.ts"
-import { instant } from "../database/statement.ts"
+import { instant, nanoOf, type Row } from "../database/statement.ts"
+import { amount, count, type SumOf, SumTable, text, word } from "../database/sum-table.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { a, t } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits, terms } from "../schema/tables.ts"
 import { balanceIn } from "./balance.ts"
 import { changesOf } from "./changes.ts"
-import { addCounted, type CountedCalls, type CountedRow, countedIn, countedSums } from "./counted.ts"
+import { countedColumns, countedSums } from "./counted.ts"
 
 /** Statements of accounts, and the trial balance of all (D106). */
 
-type RecordedKind = (typeof recordedKinds)[number]
-
 /** Credits of a kind that came to balances; a grant that begins later comes at its start. */
-interface KindFlow {
-  readonly kind: RecordedKind
-  readonly credits: number
-  readonly amount_nano: bigint
-}
+const flows = new SumTable({ kind: word(recordedKinds), credits: count, amount_nano: amount })
+type KindFlow = SumOf<typeof flows>
 
 /** Charges of ended calls to a model, with the differences of corrections (D13). */
-interface ModelFlow extends CountedCalls {
-  readonly model: string
-}
+const charges = new SumTable({ model: text, ...countedColumns })
 
 /** The balances of an account at the start and the end of a time, and everything that changed it between them. */
 export interface AccountStatement {
   readonly opening_nano: bigint
   readonly credits: readonly KindFlow[]
-  readonly charges: readonly ModelFlow[]
+  readonly charges: readonly SumOf<typeof charges>[]
   readonly expired_nano: bigint
   readonly voided_nano: bigint
   readonly closing_nano: bigint
@@ -43,12 +36,6 @@ export interface AccountStatement {
 
 const n = alias(grant_entries, "n")
 const c = alias(credits, "c")
-
-interface FlowRow extends Record<string, unknown> {
-  readonly kind: string
-  readonly credits: string
-  readonly amount: string
-}
 
 /**
  * Credits by kind, and the sums `expired` and `voided`, of one account or of all. Money that came or went with a move (D76) is of the
@@ -59,7 +46,7 @@ function kindsBetween(from: SQL | null, to: SQL, account_id: string | null): SQL
   const own = (column: SQL) => (account_id === null ? sql`true` : sql`${column} = ${account_id}::uuid`)
   const kind = sql`CASE WHEN ${c.kind} IS NOT NULL THEN ${c.kind} WHEN ${c.amount_nano} < 0 THEN 'correction' ELSE 'payment' END`
   const has_moved = sql`${c.moved_with} IS NOT NULL OR (${c.kind} IS NULL AND ${c.reason} ~ '^Moved (to|from) shard ')`
-  return sql`SELECT x.kind, count(*)::text AS credits, sum(x.amount_nano)::text AS amount FROM (
+  return sql`SELECT x.kind, count(*)::text AS credits, sum(x.amount_nano)::text AS amount_nano FROM (
       SELECT CASE WHEN ${has_moved} THEN 'moved' ELSE ${kind} END AS kind, ${c.amount_nano} FROM ${credits} ${c}
       WHERE ${own(sql`${c.account_id}`)} AND ${within(sql`${c.created_at}`)} AND ${isImmediate(c)}
       UNION ALL
@@ -69,16 +56,15 @@ function kindsBetween(from: SQL | null, to: SQL, account_id: string | null): SQL
     GROUP BY x.kind`
 }
 
-function flowsOf(rows: readonly FlowRow[]) {
-  const of = (kind: string) => rows.find((row) => row.kind === kind)
-  const flows = recordedKinds.flatMap((kind): KindFlow[] => {
-    const row = of(kind)
-    return row === undefined ? [] : [{ kind, credits: Number(row.credits), amount_nano: BigInt(row.amount) }]
-  })
+function flowsOf(rows: readonly Row[]) {
+  const of = (kind: string) => rows.filter((row) => row.kind === kind)
+  const [expired, voided] = ["expired", "voided"].map(
+    (kind) => of(kind).map((row) => nanoOf(row, "amount_nano"))[0],
+  )
   return {
-    credits: flows,
-    expired_nano: BigInt(of("expired")?.amount ?? 0),
-    voided_nano: BigInt(of("voided")?.amount ?? 0),
+    credits: recordedKinds.flatMap((kind) => of(kind).map((row) => flows.read(row))),
+    expired_nano: expired ?? 0n,
+    voided_nano: voided ?? 0n,
   }
 }
 
@@ -93,17 +79,17 @@ export async function accountStatement(
     const balanceAt = (at: Date) => balanceIn({ transaction, until }, account_id, at)
     const [opening, closing] = [await balanceAt(from), await balanceAt(to)]
     if (opening === null || closing === null) return null
-    const kinds = await transaction.execute<FlowRow>(kindsBetween(instant(from), instant(to), account_id))
+    const kinds = await transaction.execute<Row>(kindsBetween(instant(from), instant(to), account_id))
     const filter = { account_ids: [account_id], is_total: false }
     const changes = changesOf(piecesOf({ from, to }, until), { with_holds: false }, filter)
-    const charges = await transaction.execute<CountedRow & { model: string }>(sql`
+    const charged = await transaction.execute<Row>(sql`
       SELECT ${t.model}, ${countedSums}
       FROM ${changes} x JOIN ${terms} ${t} ON ${t.id} = x.terms_id GROUP BY ${t.model}`)
     return {
       ...flowsOf(kinds),
       opening_nano: opening.balance_nano,
       closing_nano: closing.balance_nano,
-      charges: charges.map((row) => ({ model: row.model, ...countedIn(row) })),
+      charges: charged.map((row) => charges.read(row)),
     }
   })
 }
@@ -118,11 +104,9 @@ export function addStatements(parts: readonly (AccountStatement | null)[]): Acco
   const whole: AccountStatement = {
     ...sumsOf(["opening_nano", "closing_nano", "expired_nano", "voided_nano"], found),
     credits: addKinds(found.map(({ credits }) => credits)),
-    charges: mergeRows(
-      found.map(({ charges }) => charges),
-      ({ model }) => model,
-      (one, other) => ({ model: one.model, ...addCounted(one, other) }),
-    ).sort((one, other) => (one.charge_nano > other.charge_nano ? -1 : 1)),
+    charges: charges
+      .merge(found.map((part) => part.charges))
+      .sort((one, other) => (one.charge_nano > other.charge_nano ? -1 : 1)),
   }
   const credited = whole.credits.reduce((total, { amount_nano }) => total + amount_nano, 0n)
   const charged = whole.charges.reduce((total, { charge_nano }) => total + charge_nano, 0n)
@@ -139,15 +123,7 @@ const sumsOf = <Name extends string>(
 
 /** Money that moved from one shard to another is none that came or went. */
 function addKinds(parts: readonly (readonly KindFlow[])[]): KindFlow[] {
-  return mergeRows(
-    parts,
-    ({ kind }) => kind,
-    (one, other) => ({
-      ...one,
-      credits: one.credits + other.credits,
-      amount_nano: one.amount_nano + other.amount_nano,
-    }),
-  ).filter(({ kind, amount_nano }) => kind !== "moved" || amount_nano !== 0n)
+  return flows.merge(parts).filter(({ kind, amount_nano }) => kind !== "moved" || amount_nano !== 0n)
 }
 
 /** The balances of all accounts at a moment, and all money that came and went before it. */
@@ -194,7 +170,7 @@ export async function trialBalance(database: PostgresJsDatabase, at: Date): Prom
       )
       SELECT count(*) FILTER (WHERE is_counted)::text AS accounts, coalesce(sum(nano) FILTER (WHERE nano > 0), 0)::text AS positive,
         coalesce(sum(nano) FILTER (WHERE nano < 0), 0)::text AS negative, coalesce(sum(held_nano), 0)::text AS held FROM past`)
-    const kinds = await transaction.execute<FlowRow>(kindsBetween(null, moment, null))
+    const kinds = await transaction.execute<Row>(kindsBetween(null, moment, null))
     const before = changesOf(
       piecesOf({ from: new Date(0), to: at }, until),
       { with_holds: false },

@@ -1,10 +1,10 @@
-import { eq, inArray, type SQL, sql } from "drizzle-orm"
+import { eq, inArray, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Split } from "../../wire/statistics.ts"
-import { periodAt, piecesOf, type Span, type SummedUntil, scan } from "../database/span.ts"
+import { periodAt, piecesOf, type Span, scan } from "../database/span.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
-import { type CountedCalls, type CountedRow, countedIn, NOTHING_COUNTED } from "./counted.ts"
+import { type CountedCalls, counted, countedSums, NOTHING_COUNTED, sumsToAdd } from "./counted.ts"
 
 export interface SummedGroup {
   /** A model's name, the id of a key or account; null for all groups beyond those shown. */
@@ -42,81 +42,38 @@ const parts = {
   account: sql`x.account_id`,
 } as const
 
-interface TimelineRow extends Record<string, unknown>, CountedRow {
-  readonly part: string | null
-  readonly rank: string
-  readonly parts: string
+interface TimelineRow extends Record<string, unknown> {
+  /** From 1 on; for the rest, the number after the last. */
+  readonly rank: number
   readonly step: number
 }
 
-/**
- * The calls of a span in steps of time, split by model, key or account: the `groups` that cost most, or these groups, and
- * the rest together.
- */
+/** The calls of a span in steps of time, split by model, key or account: these groups, and the rest together. */
 export async function timeline(
   database: PostgresJsDatabase,
   span: Span,
   by: Split,
-  groups: number | readonly string[],
-): Promise<Timeline> {
+  chosen: readonly string[],
+): Promise<Omit<Timeline, "left_out">> {
   const { step_s, starts_at } = stepsOf(span)
-  const rows = await scan(database, (transaction, until) =>
-    transaction.execute<TimelineRow>(sums(span, by, groups, { step_s, starts_at }, until)),
-  )
-  const by_part = Map.groupBy(rows, ({ part }) => part)
-  const names = await timelineNames(
-    database,
-    by,
-    [...by_part.keys()].filter((part) => part !== null),
-  )
-  return {
-    step_s,
-    starts_at,
-    groups: [...by_part].map(([group, of_group]) => ({
-      group,
-      name: group === null ? null : (names.get(group) ?? null),
-      steps: stepsOfGroup(starts_at.length, of_group),
-    })),
-    left_out: Math.max(0, Number(rows[0]?.parts ?? 0) - countOf(groups)),
-  }
-}
-
-function sums(
-  span: Span,
-  by: Split,
-  groups: number | readonly string[],
-  { step_s, starts_at }: Pick<Timeline, "step_s" | "starts_at">,
-  until: SummedUntil,
-): SQL {
-  const pieces = piecesOf(span, until, step_s * 1_000)
-  const changes = changesOf(pieces, { with_holds: false }, { ...span, is_total: by === "model" })
-  const most = countOf(groups)
-  return sql`
-    WITH sums AS MATERIALIZED (
-      SELECT ${parts[by]} AS part, ${periodAt(starts_at)} AS step, sum(x.calls) AS calls, sum(x.charge_nano) AS charge,
-        sum(x.prompt_tokens) AS prompt_tokens, sum(x.cached_tokens) AS cached_tokens, sum(x.completion_tokens) AS completion_tokens
-      FROM ${changes} x ${by === "model" ? sql`JOIN ${terms} t ON t.id = x.terms_id` : sql``} GROUP BY 1, 2
-    ), part AS MATERIALIZED (
-      SELECT part, ${rankIn(groups)} AS rank,
-        count(*) OVER () AS parts
-      FROM sums GROUP BY part
-    )
-    SELECT CASE WHEN rank <= ${most} THEN part::text END AS part, least(rank, ${most + 1}) AS rank, min(parts) AS parts,
-      step, sum(calls) AS calls, sum(charge)::text AS charge, sum(prompt_tokens) AS prompt_tokens,
-      sum(cached_tokens) AS cached_tokens, sum(completion_tokens) AS completion_tokens
-    FROM sums JOIN part USING (part) GROUP BY 1, 2, step ORDER BY 2`
-}
-
-function countOf(groups: number | readonly string[]): number {
-  return typeof groups === "number" ? groups : groups.length
-}
-
-/** Rank of a group among those that are shown; all others rank after them. */
-function rankIn(groups: number | readonly string[]): SQL {
-  if (typeof groups === "number")
-    return sql`row_number() OVER (ORDER BY sum(charge) DESC, sum(calls) DESC, part)`
-  const chosen = sql`ARRAY(SELECT json_array_elements_text(${JSON.stringify(groups)}::text::json))`
-  return sql`coalesce(array_position(${chosen}, part::text), ${groups.length + 1}::int)`
+  const rows = await scan(database, (transaction, until) => {
+    const pieces = piecesOf(span, until, step_s * 1_000)
+    const changes = changesOf(pieces, { with_holds: false }, { ...span, is_total: by === "model" })
+    const list = sql`ARRAY(SELECT json_array_elements_text(${JSON.stringify(chosen)}::text::json))`
+    return transaction.execute<TimelineRow>(sql`
+    SELECT coalesce(array_position(${list}, x.part::text), ${chosen.length + 1}::int) AS rank, x.step, ${countedSums}
+    FROM (
+      SELECT ${parts[by]} AS part, ${periodAt(starts_at)} AS step, ${sumsToAdd}
+      FROM ${changes} x ${by === "model" ? sql`JOIN ${terms} t ON t.id = x.terms_id` : sql``} GROUP BY 1, 2) x
+    GROUP BY 1, 2 ORDER BY 1`)
+  })
+  const names = await timelineNames(database, by, chosen)
+  const groups = [...Map.groupBy(rows, ({ rank }) => rank)].map(([rank, of_group]) => {
+    const group = chosen[rank - 1] ?? null
+    const name = group === null ? null : (names.get(group) ?? null)
+    return { group, name, steps: stepsOfGroup(starts_at.length, of_group) }
+  })
+  return { step_s, starts_at, groups }
 }
 
 /** The shortest usual step that gives at most `MAX_STEPS`, and the start of each step, at whole multiples since 1970. */
@@ -138,7 +95,7 @@ export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
 }
 
 function stepsOfGroup(count: number, rows: readonly TimelineRow[]): readonly CountedCalls[] {
-  const by_step = new Map(rows.map((row) => [row.step, countedIn(row)]))
+  const by_step = new Map(rows.map((row) => [row.step, counted.read(row)]))
   return Array.from({ length: count }, (_, at) => by_step.get(at) ?? NOTHING_COUNTED)
 }
 

@@ -1,32 +1,40 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
-import { type UsageNote, usageNotes } from "../../wire/call.ts"
-import { mergeRows } from "../database/row-merge.ts"
+import { usageNotes } from "../../wire/call.ts"
 import { type Row, textOf } from "../database/statement.ts"
+import { count, group, type SumOf, SumTable, text } from "../database/sum-table.ts"
 import { par } from "../money/multiplier.ts"
 import { e, t } from "../schema/aliases.ts"
 import { ends, terms } from "../schema/tables.ts"
 
-/** Calls of a model at an upstream with such a note, or with a charge below the provider's own cost (D90). */
-interface NotedUsage {
-  readonly model: string
-  readonly upstream: string
-  readonly calls: number
-  readonly notes: Readonly<Record<UsageNote, number>>
-  readonly below_cost_calls: number
-  readonly unread: readonly string[]
-}
-
 const MAX_MODELS = 100
 const MAX_NAMES = 20
+
+/** Calls of a model at an upstream with such a note, or with a charge below the provider's own cost (D90). */
+const sums = new SumTable({
+  model: text,
+  upstream: text,
+  calls: count,
+  notes: group(recordOf(usageNotes, () => count)),
+  below_cost_calls: count,
+  unread: {
+    read: (row, name) => namesOf(JSON.parse(textOf(row, name))),
+    add: (one: readonly string[], other: readonly string[]) =>
+      [...new Set([...one, ...other])].slice(0, MAX_NAMES),
+  },
+})
+
+type NotedUsage = SumOf<typeof sums>
 
 const noted = sql.raw(`ARRAY[${usageNotes.map((note) => `'${note}'`).join(", ")}]`)
 /** At a price multiplier of 1. */
 const is_below_cost = sql`coalesce((${e.details} ->> 'provider_cost_nano')::numeric * coalesce(${e.price_multiplier_bp}, ${par})
   > ${e.charge_nano}::numeric * ${par}, false)`
 const noteCounts = sql.raw(
-  usageNotes.map((note) => `(count(*) FILTER (WHERE '${note}' = ANY (x.notes)))::text AS ${note}`).join(", "),
+  usageNotes
+    .map((note) => `(count(*) FILTER (WHERE '${note}' = ANY (x.notes)))::text AS notes_${note}`)
+    .join(", "),
 )
 
 /** Notes of calls that ended in the last `days` of 24 hours, most calls first. */
@@ -43,14 +51,7 @@ SELECT x.model, x.upstream, count(*)::text AS calls, ${noteCounts},
     SELECT DISTINCT n.name FROM x y CROSS JOIN LATERAL jsonb_array_elements_text(y.details -> 'unread') AS n (name)
     WHERE y.model = x.model AND y.upstream = x.upstream ORDER BY n.name LIMIT ${sql.raw(String(MAX_NAMES))}) u) AS unread
 FROM x GROUP BY x.model, x.upstream ORDER BY count(*) DESC, x.model, x.upstream LIMIT ${sql.raw(String(MAX_MODELS))}`)
-  return rows.map((row) => ({
-    model: textOf(row, "model"),
-    upstream: textOf(row, "upstream"),
-    calls: Number(textOf(row, "calls")),
-    notes: recordOf(usageNotes, (note) => Number(textOf(row, note))),
-    below_cost_calls: Number(textOf(row, "below_cost_calls")),
-    unread: namesOf(JSON.parse(textOf(row, "unread"))),
-  }))
+  return rows.map((row) => sums.read(row))
 }
 
 function namesOf(value: unknown): string[] {
@@ -59,13 +60,5 @@ function namesOf(value: unknown): string[] {
 
 /** Adds the notes of several shards (D74). */
 export function addNotedUsage(parts: readonly (readonly NotedUsage[])[]): NotedUsage[] {
-  const add = (one: NotedUsage, other: NotedUsage): NotedUsage => ({
-    ...one,
-    calls: one.calls + other.calls,
-    notes: recordOf(usageNotes, (note) => one.notes[note] + other.notes[note]),
-    below_cost_calls: one.below_cost_calls + other.below_cost_calls,
-    unread: [...new Set([...one.unread, ...other.unread])].slice(0, MAX_NAMES),
-  })
-  const rows = mergeRows(parts, ({ model, upstream }) => JSON.stringify([model, upstream]), add)
-  return rows.sort((one, other) => other.calls - one.calls)
+  return sums.merge(parts).sort((one, other) => other.calls - one.calls)
 }

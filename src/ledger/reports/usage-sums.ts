@@ -1,7 +1,7 @@
 import { inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { isId } from "../../id.ts"
-import { type CountedKind, countedKinds, recordOf } from "../../kinds.ts"
+import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
 import {
   DAY_MS,
@@ -14,6 +14,7 @@ import {
   scan,
 } from "../database/span.ts"
 import { type Row, textOf, textOrNull } from "../database/statement.ts"
+import { amount, count, group, type SumOf, SumTable } from "../database/sum-table.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { type ChangeOptions, changesOf } from "./changes.ts"
@@ -31,34 +32,32 @@ export interface GroupedSpan extends Span {
 export const dimensionsOf = ({ by, further = [] }: Pick<GroupedSpan, "by" | "further">) =>
   [by, ...further] as const
 
-export const usageCounts = [
-  "calls",
-  "abandoned",
-  "prompt_tokens",
-  "cached_tokens",
-  "completion_tokens",
-] as const
-export const usageAmounts = ["charge_nano", "profit_nano", "provider_cost_nano", "overage_nano"] as const
-const summed = [...usageCounts, ...usageAmounts, ...countedKinds]
-
 /** Sums over calls that have ended. A correction of an earlier charge may make them negative. */
-export interface SummedUsage {
-  readonly calls: number
+const columns = {
+  calls: count,
   /** Abandoned calls, which were released (D91). */
-  readonly abandoned: number
-  readonly prompt_tokens: number
-  readonly cached_tokens: number
-  readonly completion_tokens: number
-  readonly charge_nano: bigint
+  abandoned: count,
+  prompt_tokens: count,
+  cached_tokens: count,
+  completion_tokens: count,
+  charge_nano: amount,
   /** The part of the charge from the accounts' price multipliers (D69). */
-  readonly profit_nano: bigint
+  profit_nano: amount,
   /** Sum of the costs that providers report (D90). */
-  readonly provider_cost_nano: bigint
+  provider_cost_nano: amount,
   /** Charges above the holds (D11). */
-  readonly overage_nano: bigint
-  /** Counts charged of each of these kinds (D60). */
-  readonly buckets: Readonly<Record<CountedKind, number>>
+  overage_nano: amount,
 }
+
+export const usageSums = new SumTable({
+  ...columns,
+  /** Counts charged of each of these kinds (D60). */
+  buckets: group(recordOf(countedKinds, () => count)),
+})
+
+export type SummedUsage = SumOf<typeof usageSums>
+
+const summed = [...Object.keys(columns), ...countedKinds]
 
 interface GroupValue {
   /** The name of a model, operation or upstream, the id of a key, account, session or end user (empty for none), the value of a tag (empty for none), the name of an upstream's key (empty for a single one), or the first moment of a day or hour. */
@@ -102,7 +101,7 @@ export async function sumUsage(
   return {
     groups: groups.map((row) => groupOf(row, dimensions)).sort(inReport),
     left_out: Number(textOf(whole, "groups")) - groups.length,
-    total: sumsOf(whole),
+    total: usageSums.read(whole),
   }
 }
 
@@ -179,13 +178,18 @@ function columnsFor(groupings: readonly Grouping[]): ChangeOptions {
   return { with_holds: false, of_hold, with_upstream_key: groupings.includes("upstream_key") }
 }
 
-const each = (columns: readonly string[], of: (column: string) => string) =>
-  sql.raw(columns.map(of).join(", "))
-const sumOfEach = each(
-  summed.filter((column) => column !== "abandoned"),
-  (column) => `coalesce(sum(c.${column}), 0) AS ${column}`,
+const sumOfEach = sql.raw(
+  summed
+    .filter((column) => column !== "abandoned")
+    .map((column) => `coalesce(sum(c.${column}), 0) AS ${column}`)
+    .join(", "),
 )
-const textOfEach = each(summed, (column) => `s.${column}::text`)
+const textOfEach = sql.raw(
+  [
+    ...Object.keys(columns).map((column) => `s.${column}::text`),
+    ...countedKinds.map((kind) => `s.${kind}::text AS buckets_${kind}`),
+  ].join(", "),
+)
 
 const abandoned = sql`coalesce(sum(c.calls) FILTER (WHERE c.outcome = 'released' AND c.failure = 'client_left'), 0)`
 
@@ -262,7 +266,7 @@ function groupOf(row: Row, dimensions: readonly Dimension[]): UsageGroup {
     name: textOrNull(row, `name${at}`),
   }))
   if (first === undefined) throw new Error("a sum of usage has no dimension")
-  return { ...sumsOf(row), ...first, further }
+  return { ...usageSums.read(row), ...first, further }
 }
 
 function groupValue(text: string, starts: readonly Date[]): string | Date {
@@ -270,19 +274,4 @@ function groupValue(text: string, starts: readonly Date[]): string | Date {
   const start = starts[Number(text)]
   if (start === undefined) throw new Error("a sum of usage has a period out of its range")
   return start
-}
-
-function sumsOf(row: Row): SummedUsage {
-  return {
-    ...recordOf(usageCounts, (name) => countOf(row, name)),
-    ...recordOf(usageAmounts, (name) => BigInt(textOf(row, name))),
-    buckets: recordOf(countedKinds, (kind) => countOf(row, kind)),
-  }
-}
-
-/** A count as a number, which it fits: D1 bounds the tokens of a call. */
-function countOf(row: Row, column: string): number {
-  const count = Number(textOf(row, column))
-  if (!Number.isSafeInteger(count)) throw new Error(`${column} is no safe integer`)
-  return count
 }
