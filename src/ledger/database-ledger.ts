@@ -8,6 +8,7 @@ import { Availability } from "./database/availability.ts"
 import type { DatabaseConnection } from "./database/connection.ts"
 import type { Database } from "./database/database.ts"
 import { errorCode } from "./database/database-errors.ts"
+import { withDeadline } from "./database/deadline.ts"
 import {
   type AttemptEntry,
   type Checkpoint,
@@ -276,7 +277,8 @@ export class DatabaseLedger implements Ledger, ShardLedger {
   async stop(): Promise<void> {
     this.#stopping = true
     const tasks = this.#background.stop()
-    await atMost(STOP_MS, [tasks, this.#ends.drained(), this.#attempts.drained(), this.#holds.closed()])
+    const writes = [tasks, this.#ends.drained(), this.#attempts.drained(), this.#holds.closed()]
+    await withDeadline(Promise.allSettled(writes), STOP_MS, () => {})
     this.#holds.stop()
     await this.#leave().catch((error: unknown) => {
       this.#options.log.warn({ code: errorCode(error) }, "the lease was not released: it will expire")
@@ -399,12 +401,4 @@ function abandonedIn(violations: readonly Violation[]) {
   return violations.flatMap(({ kind, id, account_id }) =>
     kind === "abandoned" && id !== null ? [{ id, account_id }] : [],
   )
-}
-
-/** Waits for all of `work`, but not longer than `wait_ms`. */
-async function atMost(wait_ms: number, work: readonly Promise<unknown>[]): Promise<void> {
-  const overdue = Promise.withResolvers<void>()
-  const timer = setTimeout(overdue.resolve, wait_ms)
-  await Promise.race([Promise.allSettled(work), overdue.promise])
-  clearTimeout(timer)
 }

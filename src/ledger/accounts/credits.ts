@@ -1,6 +1,7 @@
 import { and, desc, eq, getTableColumns, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type CreditKind, DEFAULT_PRIORITY } from "../../wire/credits.ts"
+import { withDeadline } from "../database/deadline.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { AccountMoving, NoAnswer } from "../entries.ts"
 import { calls, credits } from "../schema/tables.ts"
@@ -129,16 +130,12 @@ const REFUNDS_MS = 2_000
 
 /** The sum of a call's refunds in several shards; null if one does not answer within `REFUNDS_MS`. */
 export async function addRefunds(refunds: readonly Promise<bigint>[]): Promise<bigint | null> {
-  const { promise: late, resolve } = Promise.withResolvers<null>()
-  const timer = setTimeout(resolve, REFUNDS_MS, null)
   try {
-    const parts = await Promise.race([Promise.all(refunds), late])
+    const parts = await withDeadline(Promise.all(refunds), REFUNDS_MS, () => null)
     return parts?.reduce((sum, part) => sum + part, 0n) ?? null
   } catch (error) {
     if (error instanceof NoAnswer) return null
     throw error
-  } finally {
-    clearTimeout(timer)
   }
 }
 

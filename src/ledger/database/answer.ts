@@ -1,6 +1,7 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
 import { NoAnswer } from "../entries.ts"
 import { errorCode } from "./database-errors.ts"
+import { withDeadline } from "./deadline.ts"
 
 /** SQLSTATE classes of faults in a statement or its values: data, constraints, schemas, syntax, access. */
 const DEFECTS = ["21", "22", "23", "3F", "42"]
@@ -14,20 +15,16 @@ export async function answerOf<Answer>(
   deadline_ms: number | null,
   about: { readonly id?: string | undefined; readonly shard?: string } = {},
 ): Promise<Answer> {
-  const late = Promise.withResolvers<never>()
-  const timer =
-    deadline_ms === null
-      ? undefined
-      : setTimeout(() => late.reject(new NoAnswer("deadline", about)), deadline_ms)
+  const late = () => {
+    throw new NoAnswer("deadline", about)
+  }
   try {
-    return await Promise.race([question, late.promise])
+    return await (deadline_ms === null ? question : withDeadline(question, deadline_ms, late))
   } catch (error) {
     // Drizzle's message repeats the parameters; only the driver's error may reach a log.
     const cause = error instanceof DrizzleQueryError ? error.cause : error
     if (error === cause && !hasCode(error)) throw error
     throw isDefect(cause) ? cause : new NoAnswer(errorCode(cause), about)
-  } finally {
-    clearTimeout(timer)
   }
 }
 

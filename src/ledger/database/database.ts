@@ -4,6 +4,7 @@ import { alignIds } from "../../id.ts"
 import { type Address, connect } from "./address.ts"
 import { DatabaseConnection, type Watch } from "./connection.ts"
 import { errorCode } from "./database-errors.ts"
+import { withDeadline } from "./deadline.ts"
 import { readUnfit } from "./fitness.ts"
 import { FIRST_ANSWER_S, migrate } from "./migration.ts"
 import { DatabasePool, type PoolOptions } from "./pool.ts"
@@ -121,15 +122,12 @@ export async function openLedgerDatabase(address: Address): Promise<Database> {
 
 /** Awaits an answer of the database for a running gateway. Rejects with a sentence: its reason, or that it did not answer. */
 export async function databaseAnswer<Answer>(answer: Promise<Answer>): Promise<Answer> {
-  const silent = Promise.withResolvers<never>()
-  const wait = () => silent.reject(new Error(`it did not answer within ${FIRST_ANSWER_S} s`))
-  const timer = setTimeout(wait, FIRST_ANSWER_S * 1_000)
   try {
-    return await Promise.race([answer, silent.promise])
+    return await withDeadline(answer, FIRST_ANSWER_S * 1_000, () => {
+      throw new Error(`it did not answer within ${FIRST_ANSWER_S} s`)
+    })
   } catch (error) {
     throw new Error(`cannot use the database: ${databaseReason(error)}`, { cause: error })
-  } finally {
-    clearTimeout(timer)
   }
 }
 

@@ -3,6 +3,7 @@ import postgres from "postgres"
 import { hostOf } from "../../wire/host.ts"
 import { errorCode } from "./database-errors.ts"
 import { singleHosts } from "./database-url.ts"
+import { withDeadline } from "./deadline.ts"
 
 /** Deadline of a host's answer whether it is the primary. */
 const ASK_MS = 2_000
@@ -132,17 +133,16 @@ async function askTimeline({ url }: Host): Promise<number> {
     connect_timeout: ASK_MS / 1_000,
     onnotice: () => {},
   })
-  const silent = Promise.withResolvers<never>()
-  const timer = setTimeout(() => silent.reject(new Error("no answer")), ASK_MS)
   try {
-    const [row] = await Promise.race([client.unsafe(TIMELINE), silent.promise])
+    const [row] = await withDeadline(client.unsafe(TIMELINE), ASK_MS, () => {
+      throw new Error("no answer")
+    })
     if (row?.is_standby !== false) throw new Error("a standby")
     if (row.is_read_only !== false) throw new Error("read-only")
     return Number(row.timeline)
   } catch (error) {
     throw errorCode(error) === "ECONNREFUSED" ? new Error("connection refused", { cause: error }) : error
   } finally {
-    clearTimeout(timer)
     void client.end({ timeout: 0 })
   }
 }

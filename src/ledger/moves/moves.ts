@@ -1,3 +1,4 @@
+import { withDeadline } from "../database/deadline.ts"
 import {
   cancelMove,
   carry,
@@ -55,13 +56,7 @@ export class Moves {
   async move(account_id: string, to: MoveShard): Promise<MoveState> {
     const running = this.#running.get(account_id) ?? this.#start(account_id, to)
     if (running.to !== to.name) return { outcome: "elsewhere", shard: running.to }
-    const overdue = Promise.withResolvers<MoveState>()
-    const timer = setTimeout(() => overdue.resolve({ outcome: "moving", ...running.progress }), WAIT_MS)
-    try {
-      return await Promise.race([running.result, overdue.promise])
-    } finally {
-      clearTimeout(timer)
-    }
+    return withDeadline(running.result, WAIT_MS, () => ({ outcome: "moving", ...running.progress }))
   }
 
   #start(account_id: string, to: MoveShard): Running {

@@ -56,7 +56,7 @@ ON CONFLICT (day, model, operation) DO UPDATE SET
  * and operation.
  */
 export class EstimateQueue {
-  readonly #operations = new Map<string, Map<string, Adding>>()
+  readonly #sums = new Map<string, Adding>()
 
   add(sample: EstimateSample): void {
     const sums = this.#sumsOf(sample)
@@ -73,22 +73,17 @@ export class EstimateQueue {
 
   /** Writes the sums, if there are any. A failed write is not repeated, because it may have been committed. */
   async write(connection: Runner, within_ms: number): Promise<void> {
-    const sums = [...this.#operations.values()].flatMap((models) => [...models.values()])
-    this.#operations.clear()
+    const sums = [...this.#sums.values()]
+    this.#sums.clear()
     if (sums.length > 0) await connection.run(write, [jsonOf(sums)], within_ms, sums.length)
   }
 
   #sumsOf({ model, operation, bytes_per_token, hidden_output }: EstimateSample): Adding {
-    let models = this.#operations.get(operation)
-    if (models === undefined) {
-      models = new Map()
-      this.#operations.set(operation, models)
-    }
-    let sums = models.get(model)
-    if (sums === undefined) {
-      sums = { ...NOTHING, model, operation, bytes_per_token, hidden_output }
-      models.set(model, sums)
-    }
+    const name = `${operation} ${model}`
+    const known = this.#sums.get(name)
+    if (known !== undefined) return known
+    const sums = { ...NOTHING, model, operation, bytes_per_token, hidden_output }
+    this.#sums.set(name, sums)
     return sums
   }
 }

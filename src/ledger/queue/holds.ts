@@ -2,6 +2,7 @@ import { atMultiplier } from "../../money.ts"
 import { BatchQueue, capFor, QUEUE_LIMIT } from "../database/batch-queue.ts"
 import type { DatabaseConnection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
+import { withDeadline } from "../database/deadline.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
 import { AccountMoving, type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import { holdBatch, type KnownAccounts } from "../money/hold.ts"
@@ -179,13 +180,8 @@ export class HoldQueue {
 
   /** Takes a new gateway row, and tries the hold again: nothing can be held under the row of a dead gateway (D35). */
   async #reacquireLease(dead_id: string, until_ms: number): Promise<void> {
-    const overdue = Promise.withResolvers<void>()
-    const timer = setTimeout(overdue.resolve, until_ms - performance.now())
-    await Promise.race([
-      this.#lease.reacquire(dead_id, this.#outstanding.floor).catch(() => {}),
-      overdue.promise,
-    ])
-    clearTimeout(timer)
+    const acquired = this.#lease.reacquire(dead_id, this.#outstanding.floor).catch(() => {})
+    await withDeadline(acquired, until_ms - performance.now(), () => {})
   }
 
   /** Forgets a hold that was not made, or closes its id if it may have been made. */
