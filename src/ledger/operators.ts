@@ -34,7 +34,7 @@ import { addOutcomes, outcomes } from "./reports/outcomes.ts"
 import { addReconciled, reconciled } from "./reports/reconciliation.ts"
 import { accountStatement, addStatements, addTrialBalances, trialBalance } from "./reports/statement.ts"
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
-import { timeline, timelineNames } from "./reports/timeline.ts"
+import { type NamedTimeline, timeline, timelineNames } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
 import { type GroupedSpan, groupNames, sumUsage } from "./reports/usage-sums.ts"
 import {
@@ -322,14 +322,15 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     deleteSink: async (id: string) => (await all(sinks.deleteSink)(id)).includes(true),
     sumUsage: usage,
     /** The groups that cost most in total, and the rest together. */
-    async timeline(query: Span, by: Split, groups: number) {
+    async timeline(query: Span, by: Split, groups: number): Promise<NamedTimeline> {
       const span = await inAll(query)
       const ranked = await usage({ ...span, by }, groups)
-      const chosen = ranked.groups.map(({ group }) => String(group))
+      const chosen = ranked.groups.map(({ values }) => String(values[0]))
       const parts = await all(timeline, sums_ms)(span, by, chosen)
-      const whole = merge.addTimelines(parts, chosen, ranked.left_out)
-      const named = await merge.nameGroups(whole.groups, (ids) => all(timelineNames)(by, ids))
-      return { ...whole, groups: named }
+      const names = await merge.namesIn(shards.map(({ ask }) => ask(timelineNames)(by, chosen)))
+      const whole = merge.addTimelines(parts, chosen)
+      const named = whole.groups.map((each) => ({ ...each, name: names.get(each.group ?? "") ?? null }))
+      return { ...whole, groups: named, left_out: ranked.left_out }
     },
     async latency(span: Span) {
       const range = await inAll(span)

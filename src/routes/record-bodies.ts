@@ -10,12 +10,12 @@ import type { AssignedList, PriceListRecord } from "../ledger/accounts/price-lis
 import type { PageOf } from "../ledger/database/page.ts"
 import { TooManyGroups } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
+import type { UsageGroup } from "../ledger/reports/merge.ts"
 import {
   dimensionsOf,
   MAX_ALL_GROUPS,
   MAX_GROUPS,
   type SummedUsage,
-  type UsageGroup,
   type UsageSummary,
 } from "../ledger/reports/usage-sums.ts"
 import {
@@ -299,7 +299,10 @@ function priceOf(call: PriceColumns): Price {
 }
 
 /** Usage with the groups to show: with all of them if the answer is to be rows, which have no total (D105). */
-export async function groupsFor(request: Request, sum: (most: number) => Promise<UsageSummary>) {
+export async function groupsFor<Summary extends Pick<UsageSummary, "left_out">>(
+  request: Request,
+  sum: (most: number) => Promise<Summary>,
+): Promise<Summary> {
   const is_whole = asksRows(request)
   const summary = await sum(is_whole ? MAX_ALL_GROUPS : MAX_GROUPS)
   if (is_whole && summary.left_out > 0) throw new TooManyGroups()
@@ -307,18 +310,21 @@ export async function groupsFor(request: Request, sum: (most: number) => Promise
 }
 
 /** A usage report for clients (D48). */
-export function usageReport(range: UsageRange, summary: UsageSummary): UsageReport {
+export function usageReport(range: UsageRange, summary: UsageSummary<UsageGroup>): UsageReport {
   return reportOf(range, summary, sumsBody)
 }
 
 /** The same for operators, with the cost (D69). */
-export function operatorUsageReport(range: UsageRange, summary: UsageSummary): OperatorUsageReport {
+export function operatorUsageReport(
+  range: UsageRange,
+  summary: UsageSummary<UsageGroup>,
+): OperatorUsageReport {
   return reportOf(range, summary, operatorSumsBody)
 }
 
 function reportOf<Sums>(
   range: UsageRange,
-  { groups, left_out, total }: UsageSummary,
+  { groups, left_out, total }: UsageSummary<UsageGroup>,
   bodyOf: (sums: SummedUsage) => Sums,
 ) {
   const dimensions = dimensionsOf(range)
@@ -334,18 +340,15 @@ function reportOf<Sums>(
 
 const NAMED: readonly Grouping[] = ["key", "account", "end_user"]
 
-function valuesOf({ group, name, further }: UsageGroup, dimensions: readonly Grouping[]) {
-  const values = [{ group, name }, ...further].map((value, at) => {
-    const by = dimensions[at] ?? "day"
-    return { by, name: value.name, group: printGroup(value.group, by) }
-  })
-  const first = { group: printGroup(group, dimensions[0] ?? "day"), name }
-  if (further.length === 0) return first
-  const named = values.filter(({ by }) => NAMED.includes(by))
+function valuesOf({ values, names }: UsageGroup, dimensions: readonly Grouping[]) {
+  const groups = values.map((value, at) => printGroup(value, dimensions[at] ?? "day"))
+  const first = { group: groups[0] ?? "", name: names[0] ?? null }
+  if (values.length === 1) return first
+  const named = dimensions.flatMap((by, at) => (NAMED.includes(by) ? [[by, names[at] ?? null]] : []))
   return {
     ...first,
-    groups: Object.fromEntries(values.map((value) => [value.by, value.group])),
-    names: Object.fromEntries(named.map((value) => [value.by, value.name])),
+    groups: Object.fromEntries(dimensions.map((by, at) => [by, groups[at] ?? ""])),
+    names: Object.fromEntries(named),
   }
 }
 

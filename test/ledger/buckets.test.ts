@@ -141,7 +141,7 @@ test("D48 sums of usage show what was counted of each bucket, corrections with t
   const twice = recordOf(buckets, (bucket) => 2 * (COUNTS[buckets.indexOf(bucket)] ?? 0))
   const searches = (COUNTS[6] ?? 0) + 4
   expect(total.buckets).toEqual({ ...twice, web_search: searches, tool_run: 6 })
-  expect(groups.map((group) => [group.group, group.buckets.reasoning])).toEqual([
+  expect(groups.map(({ values, buckets }) => [values[0], buckets.reasoning])).toEqual([
     ["card", 2 * (COUNTS[2] ?? 0)],
     ["model", 0],
   ])

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import { EntriesArchived } from "../../src/ledger/entries.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
-import { sumUsage, type UsageGroup } from "../../src/ledger/reports/usage-sums.ts"
+import { type GroupSums, sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import type { Grouping } from "../../src/wire/usage-report.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
 import { falsify, openTestDatabase, type TestDatabase } from "./test-database.ts"
@@ -104,12 +104,12 @@ function expected(dimensions: readonly (keyof Omit<Charged, "nano" | "calls">)[]
   return Object.fromEntries([...sums].map(([place, sum]) => [place, sum.join(" in ")]))
 }
 
-function found(groups: readonly UsageGroup[], dimensions: readonly Grouping[]): Record<string, string> {
-  const rows = groups.map(({ group, further, charge_nano, calls }) => {
-    const values = [group, ...further.map((other) => other.group)].map((value, at) =>
+function found(groups: readonly GroupSums[], dimensions: readonly Grouping[]): Record<string, string> {
+  const rows = groups.map(({ values, charge_nano, calls }) => {
+    const texts = values.map((value, at) =>
       typeof value === "string" ? value : value.toISOString().slice(0, dimensions[at] === "day" ? 10 : 13),
     )
-    return [values.join("|"), `${charge_nano} in ${calls}`]
+    return [texts.join("|"), `${charge_nano} in ${calls}`]
   })
   expect(new Set(rows.map(([place]) => place)).size).toBe(rows.length)
   return Object.fromEntries(rows)
@@ -157,7 +157,7 @@ test("D105 what is left out is cheaper than what is shown; the total has all", a
   const least = dear.find((one) => dear.every((other) => other >= one)) ?? 0n
   const dearer = all.groups.filter(({ charge_nano }) => charge_nano > least)
   expect(dearer.every((group) => some.groups.some((shown) => Bun.deepEquals(shown, group)))).toBe(true)
-  const days = some.groups.map(({ group }) => String(group instanceof Date ? group.getTime() : group))
+  const days = some.groups.map(({ values: [day] }) => String(day instanceof Date ? day.getTime() : day))
   expect(days).toEqual(days.toSorted())
 })
 

@@ -189,8 +189,8 @@ describe("D13 a settlement that comes after expiry", () => {
     const { groups, total } = await sums(yesterday, new Date(today.getTime() + DAY_MS))
     const differences = { prompt_tokens: -2, cached_tokens: -3, completion_tokens: -1 }
     expect(groups).toMatchObject([
-      { group: yesterday, calls: 1, charge_nano: 40n, overage_nano: 0n, cached_tokens: 4 },
-      { group: today, calls: 0, charge_nano: 130n, overage_nano: 70n, ...differences },
+      { values: [yesterday], calls: 1, charge_nano: 40n, overage_nano: 0n, cached_tokens: 4 },
+      { values: [today], calls: 0, charge_nano: 130n, overage_nano: 70n, ...differences },
     ])
     // As the receipt says it.
     expect(total).toMatchObject({

@@ -104,8 +104,8 @@ async function inReport(by: "end_user" | "tag:team"): Promise<Map<string, string
   const { groups } = await sumUsage(db.database.operators, { ...span, by, account_ids })
   const said = groups.filter(({ calls }) => calls > 0)
   return new Map(
-    said.map(({ group, calls, abandoned, charge_nano }) => [
-      String(group),
+    said.map(({ values, calls, abandoned, charge_nano }) => [
+      String(values[0]),
       [calls, abandoned, charge_nano].join(),
     ]),
   )
@@ -165,11 +165,11 @@ test("D94: an account has sums of at most 10,000 labels in a day; those that cos
     { ...span, by: "tag:n", account_ids: [account_id] },
     MANY,
   )
-  const others = report.groups.find(({ group }) => group === OTHER)
+  const others = report.groups.find(({ values }) => values[0] === OTHER)
   expect(others).toMatchObject({ calls: 50, charge_nano: 1_275n })
   expect(report.total).toMatchObject({ calls: MANY, charge_nano: BigInt((MANY * (MANY + 1)) / 2) })
   const people = await sumUsage(db.database.operators, { ...span, by: "end_user", account_ids: [account_id] })
-  expect(people.groups.map(({ group, calls }) => [group, calls])).toEqual([
+  expect(people.groups.map(({ values, calls }) => [values[0], calls])).toEqual([
     ["", 10_000],
     [OTHER, 50],
   ])

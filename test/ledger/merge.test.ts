@@ -71,9 +71,7 @@ function summary(names: readonly string[], charge_nano: bigint, left_out = 0): U
   const groups = names.map((group, at) => ({
     ...sums,
     charge_nano: charge_nano - BigInt(at),
-    group,
-    name: null,
-    further: [],
+    values: [group],
   }))
   return { groups, left_out, total: sums }
 }
@@ -84,7 +82,7 @@ describe("usage of several shards", () => {
     const whole = addUsage([summary(["x"], most), summary(["x"], most)])
     expect(whole.total.charge_nano).toBe(2n * most)
     expect(whole.groups).toMatchObject([
-      { group: "x", calls: 2, charge_nano: 2n * most, buckets: { cache_write: 2, web_search: 14 } },
+      { values: ["x"], calls: 2, charge_nano: 2n * most, buckets: { cache_write: 2, web_search: 14 } },
     ])
   })
 
@@ -92,7 +90,7 @@ describe("usage of several shards", () => {
     const names = (of: string) => Array.from({ length: MAX_GROUPS }, (_, at) => `${of}${at}`)
     const parts = [summary([...names("a"), "both"], 5_000n), summary([...names("b"), "both"], 5_000n)]
     const whole = addUsage(parts)
-    expect(whole.groups[0]).toMatchObject({ group: "both", charge_nano: 8_000n })
+    expect(whole.groups[0]).toMatchObject({ values: ["both"], charge_nano: 8_000n })
     expect(whole.groups).toHaveLength(MAX_GROUPS)
     expect(whole.left_out).toBe(MAX_GROUPS + 1)
     expect(addUsage(parts, MAX_ALL_GROUPS).groups).toHaveLength(2 * MAX_GROUPS + 1)

@@ -12,7 +12,7 @@ import type { Page, PageOf } from "../database/page.ts"
 import type { Span } from "../database/span.ts"
 import { type Labelled, LedgerBusy, type Owner } from "../entries.ts"
 import { type CallFilter, type CallRecord, getCallOf, listCalls } from "./calls.ts"
-import { firstFound, mergePages, usageOf } from "./merge.ts"
+import { firstFound, mergePages, type UsageGroup, usageOf } from "./merge.ts"
 import { type AccountStatement, accountStatement, addStatements } from "./statement.ts"
 import { type GroupedSpan, groupNames, sumUsage, type UsageSummary } from "./usage-sums.ts"
 
@@ -45,7 +45,7 @@ export interface ClientReports {
   /** The budgets in which a call of the key to this model would count (D97). Nothing is written for an end user that is new. */
   budgets(owner: Owner, model: string, labelled: Labelled | null): Promise<readonly Budget[]>
   /** With `most` groups at most. Throws `LedgerBusy` when too many reports wait. */
-  usage(account_id: string, range: GroupedSpan, most?: number): Promise<UsageSummary>
+  usage(account_id: string, range: GroupedSpan, most?: number): Promise<UsageSummary<UsageGroup>>
   /** The statement of the account (D106). Throws `LedgerBusy` when too many reports wait. */
   statement(account_id: string, span: Span): Promise<AccountStatement>
 }

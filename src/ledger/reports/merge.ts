@@ -8,13 +8,14 @@ import type { Latency } from "./latency.ts"
 import type { Timeline } from "./timeline.ts"
 import {
   byCharge,
+  dimensionsOf,
   type GroupedSpan,
+  type GroupSums,
   inReport,
   MAX_ALL_GROUPS,
   MAX_GROUPS,
   placeOf,
   type SummedUsage,
-  type UsageGroup,
   type UsageSummary,
   usageSums,
 } from "./usage-sums.ts"
@@ -66,15 +67,7 @@ export function addUsage(parts: readonly UsageSummary[], most = MAX_GROUPS): Usa
   const groups = mergeRows(
     parts.map((part) => part.groups),
     placeOf,
-    (one, other) => ({
-      ...one,
-      ...usageSums.add(one, other),
-      name: one.name ?? other.name,
-      further: one.further.map((value, at) => ({
-        ...value,
-        name: value.name ?? other.further[at]?.name ?? null,
-      })),
-    }),
+    (one, other) => ({ ...one, ...usageSums.add(one, other) }),
   ).sort(byCharge)
   return {
     groups: groups.slice(0, most).sort(inReport),
@@ -83,7 +76,13 @@ export function addUsage(parts: readonly UsageSummary[], most = MAX_GROUPS): Usa
   }
 }
 
+/** Display names by id, as every shard knows some. */
 type NamesById = ReadonlyMap<string, string>
+
+/** A group with the display name of each value that is a key, an account or an end user. */
+export interface UsageGroup extends GroupSums {
+  readonly names: readonly (string | null)[]
+}
 
 interface UsageSource {
   sum(range: GroupedSpan, most?: number): Promise<UsageSummary>
@@ -95,69 +94,40 @@ export async function usageOf(
   shards: readonly UsageSource[],
   range: GroupedSpan,
   most?: number,
-): Promise<UsageSummary> {
+): Promise<UsageSummary<UsageGroup>> {
   const [only, ...others] = shards
-  if (only !== undefined && others.length === 0) return only.sum(range, most)
-  const parts = shards.map((shard) => shard.sum(range, MAX_ALL_GROUPS))
-  const whole = addUsage(await Promise.all(parts), most)
-  const groups = await nameUsage(whole.groups, range, (by, ids) =>
-    Promise.all(shards.map((shard) => shard.names(by, ids))),
+  const all = () => Promise.all(shards.map((shard) => shard.sum(range, MAX_ALL_GROUPS)))
+  const is_one = only !== undefined && others.length === 0
+  const whole = is_one ? await only.sum(range, most) : addUsage(await all(), most)
+  const names = await Promise.all(
+    dimensionsOf(range).map((by, at) => {
+      const ids = whole.groups.flatMap(({ values }) => String(values[at]))
+      return namesIn(shards.map((shard) => shard.names(by, ids)))
+    }),
   )
-  return { ...whole, groups }
+  const named = ({ values }: GroupSums) => values.map((value, at) => names[at]?.get(String(value)) ?? null)
+  return { ...whole, groups: whole.groups.map((group) => ({ ...group, names: named(group) })) }
 }
 
-/** Adds the missing names of groups whose key or account has left the shard of their calls. `ask` asks all shards. */
-export async function nameGroups<
-  Group extends { readonly group: string | Date | null; readonly name: string | null },
->(
-  groups: readonly Group[],
-  ask: (ids: readonly string[]) => Promise<readonly NamesById[]>,
-): Promise<readonly Group[]> {
-  const ids = groups.flatMap(({ group, name }) => (typeof group === "string" && name === null ? [group] : []))
-  if (ids.length === 0) return groups
-  const found = await ask(ids)
-  const nameOf = (id: string | Date | null) =>
-    typeof id === "string"
-      ? found.map((names) => names.get(id)).find((name) => name !== undefined)
-      : undefined
-  return groups.map((each) => ({ ...each, name: each.name ?? nameOf(each.group) ?? null }))
+/** The key or the account of a call may have left the shard of the call. */
+export async function namesIn(shards: readonly Promise<NamesById>[]): Promise<NamesById> {
+  return new Map((await Promise.all(shards)).flatMap((names) => [...names]))
 }
 
-/** The same for each dimension of a usage report. */
-async function nameUsage(
-  groups: readonly UsageGroup[],
-  { further = [], ...first }: Pick<GroupedSpan, "by" | "further">,
-  ask: (by: Grouping, ids: readonly string[]) => Promise<readonly NamesById[]>,
-): Promise<readonly UsageGroup[]> {
-  const columns = further.map((by, at) =>
-    nameGroups(
-      groups.flatMap((group) => group.further[at] ?? []),
-      (ids) => ask(by, ids),
-    ),
-  )
-  const others = await Promise.all(columns)
-  const named = await nameGroups(groups, (ids) => ask(first.by, ids))
-  return named.map((group, row) => ({ ...group, further: others.flatMap((column) => column[row] ?? []) }))
-}
-
-/** Timelines of the same span with the same groups, in the order of `chosen`; `left_out` is how many others there are. */
-export function addTimelines(
-  [first, ...others]: readonly Omit<Timeline, "left_out">[],
-  chosen: readonly string[],
-  left_out: number,
-): Timeline {
+/** Timelines of the same span with the same groups, in the order of `chosen`. */
+export function addTimelines(parts: readonly Timeline[], chosen: readonly string[]): Timeline {
+  const [first, ...others] = parts
   if (first === undefined) throw new Error("there is no timeline to add")
   const all = [first, ...others].flatMap(({ groups }) => groups)
   const groups = [...chosen, null].flatMap((group) => {
     const [one, ...same] = all.filter((found) => found.group === group)
     if (one === undefined) return []
-    const name = [one, ...same].find((found) => found.name !== null)?.name ?? null
     const steps = one.steps.map((step, at) =>
       same.reduce((sum, { steps }) => counted.add(sum, steps[at] ?? NOTHING_COUNTED), step),
     )
-    return [{ group, name, steps }]
+    return [{ group, steps }]
   })
-  return { ...first, groups, left_out }
+  return { ...first, groups }
 }
 
 /** Every value is counted before percentiles are read. */

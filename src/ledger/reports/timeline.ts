@@ -6,10 +6,9 @@ import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 import { type CountedCalls, counted, countedSums, NOTHING_COUNTED, sumsToAdd } from "./counted.ts"
 
-export interface SummedGroup {
+interface SummedGroup {
   /** A model's name, the id of a key or account; null for all groups beyond those shown. */
   readonly group: string | null
-  readonly name: string | null
   /** One for each of the timeline's steps. */
   readonly steps: readonly CountedCalls[]
 }
@@ -17,9 +16,18 @@ export interface SummedGroup {
 export interface Timeline {
   readonly step_s: number
   readonly starts_at: readonly Date[]
-  /** By the charge, the highest first; the rest last. */
+  /** The rest last. */
   readonly groups: readonly SummedGroup[]
+}
+
+export interface NamedTimeline extends Timeline {
+  readonly groups: readonly NamedGroup[]
+  /** Number of groups in the rest. */
   readonly left_out: number
+}
+
+export interface NamedGroup extends SummedGroup {
+  readonly name: string | null
 }
 
 const MINUTE_S = 60
@@ -54,7 +62,7 @@ export async function timeline(
   span: Span,
   by: Split,
   chosen: readonly string[],
-): Promise<Omit<Timeline, "left_out">> {
+): Promise<Timeline> {
   const { step_s, starts_at } = stepsOf(span)
   const rows = await scan(database, (transaction, until) => {
     const pieces = piecesOf(span, until, step_s * 1_000)
@@ -67,12 +75,10 @@ export async function timeline(
       FROM ${changes} x ${by === "model" ? sql`JOIN ${terms} t ON t.id = x.terms_id` : sql``} GROUP BY 1, 2) x
     GROUP BY 1, 2 ORDER BY 1`)
   })
-  const names = await timelineNames(database, by, chosen)
-  const groups = [...Map.groupBy(rows, ({ rank }) => rank)].map(([rank, of_group]) => {
-    const group = chosen[rank - 1] ?? null
-    const name = group === null ? null : (names.get(group) ?? null)
-    return { group, name, steps: stepsOfGroup(starts_at.length, of_group) }
-  })
+  const groups = [...Map.groupBy(rows, ({ rank }) => rank)].map(([rank, of_group]) => ({
+    group: chosen[rank - 1] ?? null,
+    steps: stepsOfGroup(starts_at.length, of_group),
+  }))
   return { step_s, starts_at, groups }
 }
 

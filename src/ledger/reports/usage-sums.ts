@@ -1,4 +1,4 @@
-import { inArray, type SQL, sql } from "drizzle-orm"
+import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { isId } from "../../id.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
@@ -13,7 +13,7 @@ import {
   type SummedUntil,
   scan,
 } from "../database/span.ts"
-import { type Row, textOf, textOrNull } from "../database/statement.ts"
+import { arrayOf, type Row, textOf } from "../database/statement.ts"
 import { amount, count, group, type SumOf, SumTable } from "../database/sum-table.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
@@ -59,20 +59,14 @@ export type SummedUsage = SumOf<typeof usageSums>
 
 const summed = [...Object.keys(columns), ...countedKinds]
 
-interface GroupValue {
+/** The sums of a group, by its value of each dimension. */
+export interface GroupSums extends SummedUsage {
   /** The name of a model, operation or upstream, the id of a key, account, session or end user (empty for none), the value of a tag (empty for none), the name of an upstream's key (empty for a single one), or the first moment of a day or hour. */
-  readonly group: string | Date
-  /** Display name of the key, account or end user. */
-  readonly name: string | null
+  readonly values: readonly (string | Date)[]
 }
 
-/** The value of the first dimension, and those of the others. */
-export interface UsageGroup extends SummedUsage, GroupValue {
-  readonly further: readonly GroupValue[]
-}
-
-export interface UsageSummary {
-  readonly groups: readonly UsageGroup[]
+export interface UsageSummary<Group = GroupSums> {
+  readonly groups: readonly Group[]
   /** Groups beyond the most that were requested. */
   readonly left_out: number
   /** Of all groups, those that are left out too. */
@@ -106,22 +100,22 @@ export async function sumUsage(
 }
 
 /** Periods in their order, all else by the charge, the highest first. */
-export function inReport(left: UsageGroup, right: UsageGroup): number {
-  const [one, other] = [left.group, right.group]
+export function inReport(left: GroupSums, right: GroupSums): number {
+  const [[one], [other]] = [left.values, right.values]
   if (one instanceof Date && other instanceof Date && one < other) return -1
   if (one instanceof Date && other instanceof Date && one > other) return 1
   return byCharge(left, right)
 }
 
 /** The highest charge first, which no report leaves out before a lower one. */
-export function byCharge(left: UsageGroup, right: UsageGroup): number {
+export function byCharge(left: GroupSums, right: GroupSums): number {
   if (left.charge_nano !== right.charge_nano) return left.charge_nano > right.charge_nano ? -1 : 1
   return right.calls - left.calls || (placeOf(left) < placeOf(right) ? -1 : 1)
 }
 
 /** The values of a group as one text, which no other group has. */
-export function placeOf({ group, further }: UsageGroup): string {
-  return JSON.stringify([group, ...further.map((other) => other.group)])
+export function placeOf({ values }: GroupSums): string {
+  return JSON.stringify(values)
 }
 
 interface Dimension {
@@ -142,9 +136,7 @@ function sums(range: GroupedSpan, dimensions: readonly Dimension[], until: Summe
     sql`, `,
   )
   const given = dimensions.map((dimension, at) => sql`${groupingOf(dimension)} AS ${nth(at)}`)
-  const shown = dimensions.map(
-    ({ by }, at) => sql`s.${nth(at)}::text, ${nameBy(by, sql`s.${nth(at)}`)} AS ${sql.raw(`name${at}`)}`,
-  )
+  const shown = dimensions.map((_, at) => sql`s.${nth(at)}::text`)
   return sql`
 WITH charges AS (
   SELECT ${sql.join(given, sql`, `)}, x.* FROM ${changes} x ${joined(groupings)}
@@ -220,14 +212,6 @@ function groupingOf({ by, starts }: Dimension): SQL {
   return GROUPS[by] ?? sql`CASE WHEN ${is_other} THEN ${other} ELSE coalesce(l.tags ->> ${tag}::text, '') END`
 }
 
-function nameBy(by: Grouping, group: SQL): SQL {
-  if (by === "key") return sql`(SELECT k.name FROM ${keys} k WHERE k.id = ${group})`
-  if (by === "account") return sql`(SELECT a.name FROM ${accounts} a WHERE a.id = ${group})`
-  if (by === "end_user")
-    return sql`(SELECT u.subject FROM ${end_users} u WHERE u.id = CASE WHEN ${group} NOT IN ('', ${other}) THEN ${group}::uuid END)`
-  return sql`NULL`
-}
-
 /** Display names of these keys, accounts or end users; groups of another kind have none. */
 export async function groupNames(
   database: PostgresJsDatabase,
@@ -240,7 +224,7 @@ export async function groupNames(
   const found = await database
     .select({ id: table.id, name })
     .from(table)
-    .where(inArray(table.id, ids.filter(isId)))
+    .where(sql`${table.id} = ANY (${arrayOf(ids.filter(isId), (id) => id)}::uuid[])`)
   return new Map(found.flatMap(({ id, name }) => (name === null ? [] : [[id, name]])))
 }
 
@@ -260,16 +244,12 @@ function startsOf(by: Grouping, { from, to }: Pick<Span, "from" | "to">): Date[]
   return starts
 }
 
-function groupOf(row: Row, dimensions: readonly Dimension[]): UsageGroup {
-  const [first, ...further] = dimensions.map(({ starts }, at) => ({
-    group: groupValue(textOf(row, `g${at}`), starts),
-    name: textOrNull(row, `name${at}`),
-  }))
-  if (first === undefined) throw new Error("a sum of usage has no dimension")
-  return { ...usageSums.read(row), ...first, further }
+function groupOf(row: Row, dimensions: readonly Dimension[]): GroupSums {
+  const values = dimensions.map(({ starts }, at) => valueIn(textOf(row, `g${at}`), starts))
+  return { ...usageSums.read(row), values }
 }
 
-function groupValue(text: string, starts: readonly Date[]): string | Date {
+function valueIn(text: string, starts: readonly Date[]): string | Date {
   if (starts.length === 0) return text
   const start = starts[Number(text)]
   if (start === undefined) throw new Error("a sum of usage has a period out of its range")
