@@ -21,7 +21,7 @@ export class InFlight implements CallRegistry {
 
   /** Takes a slot, before the body of the call is read. Throws `overloaded` if an account has its share of `limit` (D78). */
   takeSlot(account_id: string, limit: number): void {
-    if (this.#cut || !this.#slots.take(account_id, 1, limit)) throw new GatewayError("overloaded")
+    if (this.#cut || !this.#slots.acquire(account_id, 1, limit)) throw new GatewayError("overloaded")
   }
 
   /** The call runs, before anything is held. Throws `overloaded` after a cut. */

@@ -57,13 +57,13 @@ export class Memory {
 
   /** Takes bytes that may be refused; false if they are. */
   take(account_id: string, bytes: number, limit_bytes: number): boolean {
-    if (this.#share.take(account_id, bytes, limit_bytes - this.#freed_bytes)) return true
+    if (this.#share.acquire(account_id, bytes, limit_bytes - this.#freed_bytes)) return true
     if (this.#freed_bytes === 0 || !this.#share.has(account_id, bytes, limit_bytes)) return false
     const is_much = this.#freed_bytes >= Math.min(COLLECT_BYTES, limit_bytes / 2)
     if (!is_much && performance.now() - this.#collected_ms < COLLECT_MS) return false
     this.#collected(this.#freed_bytes)
     Bun.gc(true)
-    return this.#share.take(account_id, bytes, limit_bytes)
+    return this.#share.acquire(account_id, bytes, limit_bytes)
   }
 
   /** Takes bytes of a call that runs, also beyond the limit: it is not cut for want of memory. */

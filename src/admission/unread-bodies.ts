@@ -110,7 +110,7 @@ export class UnreadBodies {
         : this.#waiting.has(sender, bytes, this.#waiting_limit_bytes)
     if (!has_room) return null
     const is_long = sender !== null && bytes > DROPPED_BYTES
-    if (is_long && !this.#unknown.take(sender, bytes, UNKNOWN_BYTES)) return null
+    if (is_long && !this.#unknown.acquire(sender, bytes, UNKNOWN_BYTES)) return null
     this.#waiting.add(sender ?? "", bytes)
     return (arrived_bytes) => {
       this.#waiting.release(sender ?? "", bytes)

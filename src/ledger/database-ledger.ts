@@ -72,7 +72,7 @@ export interface DatabaseLedgerOptions {
   /** Name of the shard (D74); `open` if accounts are created in it. */
   readonly name?: string
   readonly open?: boolean
-  /** The place of this shard among several (D74); absent where there is one. */
+  /** The index of this shard among several (D74); absent where there is one. */
   readonly shard?: number
   /** Owners of keys, shared by all shards; absent where there is one. */
   readonly owners?: Owners

@@ -255,7 +255,7 @@ export interface Standing extends Owner, Multiplied {
  * older ones; the statement that holds refuses those (D94, D100).
  */
 export interface Owner {
-  /** The place of the account's shard in the list of all; 0 where there is one (D74). */
+  /** The index of the account's shard in the list of all; 0 where there is one (D74). */
   readonly shard: number
   readonly account_id: string
   readonly key_id: string
@@ -383,8 +383,8 @@ export interface CallLedger {
   forget(key_hash: string): void
   /** The shard of a key that its former shard no longer has, because accounts can move (D74); null if no shard has it. */
   elsewhere(key_hash: string, owner: Owner): Promise<Owner | null> | null
-  /** The shard of an owner, by its place. */
-  shard(place: number): ShardLedger
+  /** The shard of an owner, by its index. */
+  shard(index: number): ShardLedger
 }
 
 /** One shard as calls see it. Every method may reject with `LedgerUnavailable`, those that queue with `LedgerBusy`. */

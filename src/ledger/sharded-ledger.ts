@@ -101,9 +101,9 @@ class ShardedLedger implements Ledger {
     return standing === null || standing.shard === shard ? null : standing
   }
 
-  shard(place: number): DatabaseLedger {
-    const shard = this.#list[place]
-    if (shard === undefined) throw new Error("there is no shard at this place")
+  shard(index: number): DatabaseLedger {
+    const shard = this.#list[index]
+    if (shard === undefined) throw new Error("there is no shard with this index")
     return shard.ledger
   }
 

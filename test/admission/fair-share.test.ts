@@ -5,7 +5,7 @@ import { FairShare } from "../../src/ledger/database/fair-share.ts"
 /** Takes one at a time until it is refused; how many it got. */
 function fill(share: FairShare, account: string, capacity: number): number {
   let got = 0
-  while (share.take(account, 1, capacity)) got += 1
+  while (share.acquire(account, 1, capacity)) got += 1
   return got
 }
 
@@ -32,7 +32,7 @@ describe("D78 a capacity that accounts share", () => {
   test("what cannot be refused goes beyond the capacity, and others wait for it", () => {
     const share = new FairShare()
     share.add("one", 20)
-    expect([share.used, share.take("two", 1, 10)]).toEqual([20, false])
+    expect([share.used, share.acquire("two", 1, 10)]).toEqual([20, false])
   })
 
   test("never more than the capacity is taken, and nothing is lost", () => {
@@ -48,7 +48,7 @@ describe("D78 a capacity that accounts share", () => {
         for (const { account, amount, gives } of steps) {
           const last = gives ? held.pop() : undefined
           if (last !== undefined) share.release(last.account, last.amount)
-          else if (share.take(account, amount, 100)) held.push({ account, amount })
+          else if (share.acquire(account, amount, 100)) held.push({ account, amount })
           expect(share.used).toBe(held.reduce((sum, one) => sum + one.amount, 0))
           expect(share.used).toBeLessThanOrEqual(100)
         }

@@ -60,7 +60,7 @@ export interface CheckedDump {
 
 export async function checkDump(lines: AsyncIterable<string>): Promise<CheckedDump> {
   const check = new DumpCheck()
-  for await (const line of lines) if (line !== "") check.take(line)
+  for await (const line of lines) if (line !== "") check.add(line)
   return check.end()
 }
 
@@ -80,7 +80,7 @@ class DumpCheck {
   #entries = 0
   #fault: string | null = null
 
-  take(line: string): void {
+  add(line: string): void {
     const kind = /^\{"([a-z]+)":/.exec(line)?.[1] ?? ""
     const text = line.slice(kind.length + 4, -1)
     const value: unknown = JSON.parse(text)
@@ -95,7 +95,7 @@ class DumpCheck {
           entries: Number(value.entries),
           hash: word(value.hash),
         })
-    } else this.#takeEntry(word(value.id), text)
+    } else this.#addEntry(word(value.id), text)
   }
 
   end(): CheckedDump {
@@ -110,7 +110,7 @@ class DumpCheck {
     return { month, hash, entries: this.#entries, fault: this.#fault }
   }
 
-  #takeEntry(id: string, text: string): void {
+  #addEntry(id: string, text: string): void {
     for (let next = this.#hours[this.#hour + 1]; next !== undefined && id >= next.from_id; ) {
       this.#endHour()
       next = this.#hours[this.#hour + 1]

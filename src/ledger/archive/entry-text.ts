@@ -16,7 +16,7 @@ export const digestOf = (texts: SQL, order: SQL): SQL =>
 export const ENTRY_KINDS = ["hold", "end", "correction", "attempt"] as const
 
 /**
- * `id`, `kind` (the place in the list), `ordinal` (of an attempt, else 0) and `entry` of the entries of calls of one month, from
+ * `id`, `kind` (the index in the list), `ordinal` (of an attempt, else 0) and `entry` of the entries of calls of one month, from
  * its own tables, attached or not.
  */
 export function entriesIn(month: string, ids: Ids): SQL {

@@ -70,7 +70,7 @@ async function sealOne(
   const sums = await sumsOf(database, month, pace, stopped)
   if (sums === null) return "busy"
   return database.transaction(async (transaction) => {
-    if (!(await takeTurn(transaction)) || (await isSealed(transaction, month))) return "busy"
+    if (!(await lockSeals(transaction)) || (await isSealed(transaction, month))) return "busy"
     for (let at = 0; at < sums.length; at += CHUNK)
       await transaction.insert(seal_sums).values(sums.slice(at, at + CHUNK))
     await transaction.execute(sql`
@@ -90,7 +90,7 @@ async function obstacleIn(
   stopped: () => boolean,
 ): Promise<Exclude<Sealed, "sealed"> | null> {
   const is_mine = await database.transaction(
-    async (transaction) => (await takeTurn(transaction)) && !(await isSealed(transaction, month)),
+    async (transaction) => (await lockSeals(transaction)) && !(await isSealed(transaction, month)),
   )
   if (!is_mine) return "busy"
   let is_right = true
@@ -200,7 +200,7 @@ async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise
 async function refuseEntries(database: PostgresJsDatabase, table: string, month: SealedMonth) {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
-    if (!(await takeTurn(transaction))) return false
+    if (!(await lockSeals(transaction))) return false
     const partition = partitionOf(table, month.month)
     const there = await transaction.execute(
       sql`SELECT FROM pg_trigger WHERE tgrelid = ${sql.raw(`'${partition}'`)}::regclass AND tgname = 'month_is_sealed'`,
@@ -211,7 +211,7 @@ async function refuseEntries(database: PostgresJsDatabase, table: string, month:
   })
 }
 
-async function takeTurn(transaction: Transaction): Promise<boolean> {
+async function lockSeals(transaction: Transaction): Promise<boolean> {
   await limitTime(transaction)
   const [row] = await transaction.execute<{ mine: boolean }>(
     sql`SELECT pg_try_advisory_xact_lock(${SEALS_LOCK}) AS mine`,
@@ -244,7 +244,7 @@ function limitTime(transaction: Pick<Transaction, "execute">): Promise<void> {
  * `last`: all hours have a hash.
  */
 async function sealHour(transaction: Transaction, month: SealedMonth): Promise<"next" | "last" | "busy"> {
-  if (!(await takeTurn(transaction))) return "busy"
+  if (!(await lockSeals(transaction))) return "busy"
   const [row] = await transaction
     .select({ from_id: seal_hours.from_id })
     .from(seal_hours)

@@ -1,7 +1,7 @@
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import type { Runner } from "./connection.ts"
 import { Delayed, errorCode, kindOf } from "./database-errors.ts"
-import { FairQueue, takeAlike } from "./fair-queue.ts"
+import { dequeueAlike, FairQueue } from "./fair-queue.ts"
 import { isWithinShare } from "./fair-share.ts"
 import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
 
@@ -104,18 +104,18 @@ export class BatchQueue<Item, Result> {
   }
 
   /**
-   * Adds an item, and withdraws it at `until_ms`. `doubtful`: an earlier entry may have done it already. `waiter` is
+   * Adds an item, and withdraws it at `until_ms`. `uncertain`: an earlier entry may have done it already. `waiter` is
    * told the result. With a limit, throws `LedgerBusy` when the account has its share of it, and `LedgerUnavailable` when
    * the database falls behind. Throws `Withdrawn` when the queue is stopped.
    */
   add(
     item: Item,
     until_ms = Number.POSITIVE_INFINITY,
-    doubtful = false,
+    uncertain = false,
     waiter: Waiter<Item, Result> | null = null,
   ): Queued<Item, Result> {
     if (this.#stopped) throw new Withdrawn()
-    const entry = new Queued(item, this.#work.accountOf(item), until_ms, doubtful, waiter)
+    const entry = new Queued(item, this.#work.accountOf(item), until_ms, uncertain, waiter)
     const deferred = this.#deferred.get(entry.account)
     if (this.#limit < Number.POSITIVE_INFINITY) this.#checkCapacity(entry, deferred)
     if (deferred === undefined) this.#waiting.add(entry)
@@ -196,7 +196,7 @@ export class BatchQueue<Item, Result> {
       const account = this.#dueDeferred(now_ms)
       if (account === null && this.#waiting.size === 0) break
       if (account !== null) await this.#retryDeferred(account)
-      await this.#attempt(this.#waiting.take(this.#cap(this.#waiting.size)), LOCK_MS)
+      await this.#attempt(this.#waiting.dequeue(this.#cap(this.#waiting.size)), LOCK_MS)
       this.#in_progress = []
       await nextTurn()
     }
@@ -253,7 +253,7 @@ export class BatchQueue<Item, Result> {
   async #recover(batch: readonly Queued<Item, Result>[], error: unknown): Promise<void> {
     const kind = kindOf(error)
     for (const entry of batch) {
-      entry.doubtful ||= kind === "unknown"
+      entry.uncertain ||= kind === "unknown"
       this.#recordFailure(entry, error)
     }
     if (kind === "refused") await this.#isolate(batch, error)
@@ -304,7 +304,7 @@ export class BatchQueue<Item, Result> {
     const deferred = this.#deferred.get(account)
     if (deferred === undefined) return
     deferred.due_ms = Number.POSITIVE_INFINITY
-    const batch = takeAlike(deferred.entries, this.#cap(deferred.entries.length))
+    const batch = dequeueAlike(deferred.entries, this.#cap(deferred.entries.length))
     await this.#attempt(batch, LOCK_ALONE_MS)
     this.#in_progress = []
     if (deferred !== this.#deferred.get(account)) return

@@ -47,12 +47,12 @@ export class FairQueue<Item, Result> {
   }
 
   /**
-   * Removes the next batch: all items, or an equal part for each account, where unused parts go to the others. Doubtful items
+   * Removes the next batch: all items, or an equal part for each account, where unused parts go to the others. Uncertain items
    * do not share a batch with new ones, because the snapshot may lack a hold that is already in the balance and would then
    * count twice against the new ones.
    */
-  take(cap: number): Queued<Item, Result>[] {
-    if (this.#in_lines === 0 && this.#arrivals.length <= cap) return takeAlike(this.#arrivals, cap)
+  dequeue(cap: number): Queued<Item, Result>[] {
+    if (this.#in_lines === 0 && this.#arrivals.length <= cap) return dequeueAlike(this.#arrivals, cap)
     this.#sort()
     const batch: Queued<Item, Result>[] = []
     const now_ms = performance.now()
@@ -61,7 +61,7 @@ export class FairQueue<Item, Result> {
       const room = cap - batch.length
       if (room <= 0) break
       const part = Math.max(1, Math.floor(room / this.#lines.size))
-      const taken = takeAlike(line.entries, part, batch[0])
+      const taken = dequeueAlike(line.entries, part, batch[0])
       if (taken.length === 0) continue
       batch.push(...taken)
       this.#lines.delete(account)
@@ -122,13 +122,13 @@ export class FairQueue<Item, Result> {
   }
 }
 
-/** Removes the first items, at most so many, that are doubtful like this one. */
-export function takeAlike<Item, Result>(
+/** Removes the first items, at most so many, that are uncertain like this one. */
+export function dequeueAlike<Item, Result>(
   entries: Queued<Item, Result>[],
   most: number,
   like = entries[0],
 ): Queued<Item, Result>[] {
   let end = 0
-  while (end < entries.length && end < most && entries[end]?.doubtful === like?.doubtful) end += 1
+  while (end < entries.length && end < most && entries[end]?.uncertain === like?.uncertain) end += 1
   return entries.splice(0, end)
 }

@@ -24,14 +24,14 @@ export class FairShare {
     return amount <= free && isWithinShare(this.#of_account.get(account_id) ?? 0, free)
   }
 
-  /** Takes so much for an account; false, and nothing taken, if it may not. */
-  take(account_id: string, amount: number, capacity: number): boolean {
+  /** False, and nothing is acquired, if the account may not have so much. */
+  acquire(account_id: string, amount: number, capacity: number): boolean {
     if (!this.has(account_id, amount, capacity)) return false
     this.add(account_id, amount)
     return true
   }
 
-  /** Takes what cannot be refused, also beyond the capacity. */
+  /** Acquires what cannot be refused, also beyond the capacity. */
   add(account_id: string, amount: number): void {
     this.#used += amount
     this.#of_account.set(account_id, (this.#of_account.get(account_id) ?? 0) + amount)

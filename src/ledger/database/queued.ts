@@ -21,8 +21,8 @@ export class Queued<Item, Result> {
   readonly until_ms: number
   readonly added_ms = performance.now()
   sent = false
-  /** True if a statement has ended without telling whether it was done. */
-  doubtful: boolean
+  /** True if a statement without an answer may have done the item; once it is withdrawn, also if one may still do it. */
+  uncertain: boolean
   done = false
   attempts = 0
   last_error: unknown
@@ -32,13 +32,13 @@ export class Queued<Item, Result> {
     item: Item,
     account: string,
     until_ms: number,
-    doubtful: boolean,
+    uncertain: boolean,
     waiter: Waiter<Item, Result> | null,
   ) {
     this.item = item
     this.account = account
     this.until_ms = until_ms
-    this.doubtful = doubtful
+    this.uncertain = uncertain
     this.#waiter = waiter
   }
 
@@ -49,21 +49,16 @@ export class Queued<Item, Result> {
     })
   }
 
-  /** True if a statement without an answer may have done the item, or may still do it. */
-  get uncertain(): boolean {
-    return this.sent || this.doubtful
-  }
-
   resolve(result: Result): void {
     if (this.done) return
     this.done = true
-    this.sent = false
     this.#waiter?.resolve(this, result)
   }
 
   reject(error: unknown): void {
     if (this.done) return
     this.done = true
+    this.uncertain ||= this.sent
     this.#waiter?.reject(this, error)
   }
 }

@@ -120,7 +120,7 @@ export class Batch<Item> {
    * functions in FROM.
    */
   readonly kept: SQL
-  /** Like `kept`, with the position of each item as `place`, starting at 1. */
+  /** Like `kept`, with the position of each item as `ordinal`, starting at 1. */
   readonly ordered: SQL
 
   constructor(first: number, fields: readonly ArrayColumn<Item>[]) {
@@ -132,9 +132,9 @@ export class Batch<Item> {
     this.relation = sql`${unnested} AS x (${names(...this.columns)})`
     const arrays = fields.map((field, at) => hidden(arrayAt(field, at)))
     const unnests = fields.map(([column], at) => sql`unnest(${arrays[at]}) AS ${names(column)}`)
-    const places = sql`generate_subscripts(${arrays[0]}, 1) AS place`
+    const ordinals = sql`generate_subscripts(${arrays[0]}, 1) AS ordinal`
     this.kept = sql`(SELECT ${sql.join(unnests, sql.raw(", "))}) AS x`
-    this.ordered = sql`(SELECT ${sql.join([...unnests, places], sql.raw(", "))}) AS x`
+    this.ordered = sql`(SELECT ${sql.join([...unnests, ordinals], sql.raw(", "))}) AS x`
   }
 
   /** Values of text columns must need no quotes in an array. */

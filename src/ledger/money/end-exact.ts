@@ -174,7 +174,7 @@ WITH requested AS MATERIALIZED (
 ), ${lockPayers}, fitting AS MATERIALIZED (
   SELECT DISTINCT ON (q.id) q.* FROM requested q JOIN payers p ON p.id = q.account_id AND NOT p.is_stale AND NOT p.grants_due
   WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
-  ORDER BY q.id, q.place
+  ORDER BY q.id, q.ordinal
 ), claimed AS (
   INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id, idempotency.claimed_at)})
   SELECT f.account_id, f.key_hash, f.body_hash, f.id, f.held_at FROM fitting f
@@ -194,7 +194,7 @@ WITH requested AS MATERIALIZED (
   FROM due d WHERE d.past_outcome IS NOT NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(corrections.id)}
 ), changed AS MATERIALIZED (
-  SELECT d.place, d.id, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano, ${budgetColumns(
+  SELECT d.ordinal, d.id, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano, ${budgetColumns(
     {
       group_path: sql`d.group_path`,
       labels_id: sql`d.labels_id`,
@@ -216,7 +216,7 @@ WITH requested AS MATERIALIZED (
 )
 SELECT
   CASE
-    WHEN q.place IN (SELECT place FROM changed) THEN 'applied'
+    WHEN q.ordinal IN (SELECT ordinal FROM changed) THEN 'applied'
     WHEN changing.id IS NOT NULL THEN 'grants_due'
     WHEN q.account_id IS NULL THEN 'none'
     WHEN (SELECT p.is_stale FROM payers p WHERE p.id = q.account_id) THEN 'conflict'
@@ -225,7 +225,7 @@ SELECT
   END AS ended, changing.id AS due_account_id,
   1 / ((SELECT count(*) FROM payers) = (SELECT count(DISTINCT account_id) FROM requested))::int AS found,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
-FROM requested q LEFT JOIN payers changing ON changing.id = q.account_id AND changing.grants_due ORDER BY q.place`,
+FROM requested q LEFT JOIN payers changing ON changing.id = q.account_id AND changing.grants_due ORDER BY q.ordinal`,
 )
 
 /**

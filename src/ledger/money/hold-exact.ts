@@ -168,11 +168,11 @@ WITH requested AS MATERIALIZED (
     LEFT JOIN LATERAL (${priceOfCall(sql`d.account_id`, sql`d.terms_id`)}) c ON l.is_limited
 ), sold AS MATERIALIZED (
   SELECT ${allOf("d", ...requested_columns, holds.group_path, idempotency.key_hash, idempotency.body_hash)}, d.is_limited,
-    d.multiplier_bp AS price_multiplier_bp, n.amount_nano, row_number() OVER (ORDER BY n.amount_nano, d.id)::int AS place
+    d.multiplier_bp AS price_multiplier_bp, n.amount_nano, row_number() OVER (ORDER BY n.amount_nano, d.id)::int AS ordinal
   FROM offered d CROSS JOIN LATERAL (SELECT ${heldFor(sql`d.amount_nano`, sql`d.multiplier_bp`)} AS amount_nano OFFSET 0) n
   WHERE d.is_current AND d.active
 ), matched AS MATERIALIZED (
-  SELECT s.id AS call_id, s.place, ${b.id}, ${member} AS member, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
+  SELECT s.id AS call_id, s.ordinal, ${b.id}, ${member} AS member, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
   FROM ${withBudgets(sql`(SELECT * FROM sold WHERE is_limited) s`, sql`s.terms_id`)}
 ), ${lockCounters}, limited_keys AS MATERIALIZED (
   SELECT ${k.id}, ${k.account_id}, ${k.spend_period}, ${k.spend_limit_nano}, ${k.spent_since}, ${k.spent_nano}
@@ -203,17 +203,17 @@ WITH requested AS MATERIALIZED (
     UNION ALL SELECT 'budget', id, member, CASE WHEN is_full THEN -1 ELSE amount - spent - held - level END FROM windows WHERE is_hard
     UNION ALL SELECT 'others', id, member, amount - level - waiting FROM windows WHERE waiting IS NOT NULL) x
 ), slots AS MATERIALIZED (
-  SELECT x.place, r.slot, x.needed FROM rooms r JOIN (
-    SELECT 'account' AS kind, account_id AS id, '' AS member, place, amount_nano AS needed FROM sold
-    UNION ALL SELECT 'key', key_id, '', place, amount_nano FROM sold WHERE is_limited
-    UNION ALL SELECT 'budget', id, member, place, needed FROM matched
-    UNION ALL SELECT 'others', m.id, m.member, m.place, m.needed FROM matched m
+  SELECT x.ordinal, r.slot, x.needed FROM rooms r JOIN (
+    SELECT 'account' AS kind, account_id AS id, '' AS member, ordinal, amount_nano AS needed FROM sold
+    UNION ALL SELECT 'key', key_id, '', ordinal, amount_nano FROM sold WHERE is_limited
+    UNION ALL SELECT 'budget', id, member, ordinal, needed FROM matched
+    UNION ALL SELECT 'others', m.id, m.member, m.ordinal, m.needed FROM matched m
       JOIN windows y ON y.id = m.id AND y.member = m.member AND y.waiting <> m.needed) x
   ON x.kind = r.kind AND x.id = r.id AND x.member = r.member
 ), weighed AS MATERIALIZED (
   SELECT s.*, (SELECT tollgate.admitted(
-      ARRAY(SELECT place FROM slots ORDER BY place, slot), ARRAY(SELECT slot FROM slots ORDER BY place, slot),
-      ARRAY(SELECT needed FROM slots ORDER BY place, slot), ARRAY(SELECT room FROM rooms ORDER BY slot)))[s.place] AS fits
+      ARRAY(SELECT ordinal FROM slots ORDER BY ordinal, slot), ARRAY(SELECT slot FROM slots ORDER BY ordinal, slot),
+      ARRAY(SELECT needed FROM slots ORDER BY ordinal, slot), ARRAY(SELECT room FROM rooms ORDER BY slot)))[s.ordinal] AS fits
   FROM sold s
 ), claimed AS (
   INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id)})

@@ -61,7 +61,7 @@ export const countRates = sql`rates AS MATERIALIZED (
 export const writtenCounters = sql`queued AS MATERIALIZED (
   SELECT DISTINCT ON (q.id, q.member) q.id, q.member, q.needed, q.fits_at + interval '${KEPT_S} seconds' AS until
   FROM too_soon q JOIN exceeded x ON x.call_id = q.call_id AND x.wait_ms IS NOT NULL
-  WHERE q.waiting IS NULL AND NOT EXISTS (SELECT FROM sold o JOIN slots z ON z.place = o.place JOIN rooms r ON r.slot = z.slot
+  WHERE q.waiting IS NULL AND NOT EXISTS (SELECT FROM sold o JOIN slots z ON z.ordinal = o.ordinal JOIN rooms r ON r.slot = z.slot
     WHERE o.id = q.call_id AND r.kind IN ('account', 'key') AND r.room < z.needed)
   ORDER BY q.id, q.member, q.call_id
 ), written AS MATERIALIZED (

@@ -139,8 +139,8 @@ class Moving {
     await this.#to.database.execute(statements.open(move, arrivalOf(move.move_id)))
     this.#report("auditing")
     const found: Difference[] = []
-    for (const place of [this.#from, this.#to])
-      found.push(...(await differences(place.database, move.account_id)))
+    for (const { database } of [this.#from, this.#to])
+      found.push(...(await differences(database, move.account_id)))
     return { outcome: "moved", differences: found }
   }
 

@@ -29,7 +29,7 @@ interface Running {
 }
 
 interface AccountLocation extends MoveRow {
-  readonly place: MoveShard
+  readonly shard: MoveShard
 }
 
 const WAIT_MS = 2_000
@@ -38,11 +38,11 @@ const AT_FIRST: MoveProgress = { step: "draining", held_nano: 0n }
 
 /** The moves of accounts that run in this process (D76). */
 export class Moves {
-  readonly #places: readonly MoveShard[]
+  readonly #shards: readonly MoveShard[]
   readonly #running = new Map<string, Running>()
 
-  constructor(places: readonly MoveShard[]) {
-    this.#places = places
+  constructor(shards: readonly MoveShard[]) {
+    this.#shards = shards
   }
 
   async isKnown(account_id: string): Promise<boolean> {
@@ -79,14 +79,14 @@ export class Moves {
     onProgress: (progress: MoveProgress) => void,
   ): Promise<MoveState> {
     const found = await this.#find(account_id)
-    for (const { place, moved_to } of found) {
-      const next = this.#places.find(({ name }) => name === moved_to)
-      if (next !== undefined) await carry(place, next, account_id)
+    for (const { shard, moved_to } of found) {
+      const next = this.#shards.find(({ name }) => name === moved_to)
+      if (next !== undefined) await carry(shard, next, account_id)
     }
     const here = found.find(({ moved_to }) => moved_to === null)
     const from = here ?? found.find((row) => isLeaving(row, found))
     if (from === undefined) return { outcome: "no_account" }
-    if (from.place.name !== to.name) return moveAccount(from.place, to, account_id, { onProgress })
+    if (from.shard.name !== to.name) return moveAccount(from.shard, to, account_id, { onProgress })
     if (from.moving_to !== null)
       return (await cancelMove(to, account_id)) ? { outcome: "cancelled" } : { outcome: "same_shard" }
     const before = found.find(
@@ -94,22 +94,22 @@ export class Moves {
     )
     return before === undefined
       ? { outcome: "same_shard" }
-      : moveAccount(before.place, to, account_id, { onProgress })
+      : moveAccount(before.shard, to, account_id, { onProgress })
   }
 
   async #find(account_id: string): Promise<readonly AccountLocation[]> {
     const rows = await Promise.all(
-      this.#places.map(async (place) => ({ place, row: await rowOf(place, account_id) })),
+      this.#shards.map(async (shard) => ({ shard, row: await rowOf(shard, account_id) })),
     )
-    return rows.flatMap(({ place, row }) => (row === null ? [] : [{ ...row, place }]))
+    return rows.flatMap(({ shard, row }) => (row === null ? [] : [{ ...row, shard }]))
   }
 }
 
 /** True if the account has left this shard and is not live on the next one yet. */
 function isLeaving(
-  { place, moved_to, moving_id }: AccountLocation,
+  { shard, moved_to, moving_id }: AccountLocation,
   found: readonly AccountLocation[],
 ): boolean {
-  const next = found.find((row) => row.place.name === moved_to)
-  return next?.moving_id === moving_id && next.moved_to === place.name
+  const next = found.find((row) => row.shard.name === moved_to)
+  return next?.moving_id === moving_id && next.moved_to === shard.name
 }

@@ -15,12 +15,12 @@ import { type Spool, spoolKey } from "./spool.ts"
 /** Deadline of one statement. It is then retried. */
 const STATEMENT_MS = 5_000
 
-/** Adds each attempt once, with the account of its hold. Says which have a hold, in the order of `place`. */
+/** Adds each attempt once, with the account of its hold. Says which have a hold, in the order of the batch. */
 const write = statement(
   "attempts",
   sql`
 WITH requested AS MATERIALIZED (
-  SELECT x.*, hold.account_id FROM json_to_recordset($3::text::json) AS x (place int, id uuid, ordinal int, upstream text,
+  SELECT x.*, hold.account_id FROM json_to_recordset($3::text::json) AS x (batch_ordinal int, id uuid, ordinal int, upstream text,
     key text, status int, failure text, ms int, request_id text, ended_at timestamptz)
   LEFT JOIN LATERAL (
     SELECT ${h.account_id} FROM ${holds} ${h} WHERE ${isItem(h.id, sql`x.id`, 1)} OFFSET 0) hold ON true
@@ -41,7 +41,7 @@ WITH requested AS MATERIALIZED (
   FROM requested a WHERE a.account_id IS NOT NULL
   ON CONFLICT (id, ordinal) DO NOTHING
 )
-SELECT a.account_id IS NOT NULL AS is_held FROM requested a ORDER BY a.place`,
+SELECT a.account_id IS NOT NULL AS is_held FROM requested a ORDER BY a.batch_ordinal`,
 )
 
 /** Adds attempts to the journal (D93). Returns for each, in their order, if its call has a hold; without one it is not added. */
@@ -49,8 +49,8 @@ export async function writeAttempts(
   connection: Runner,
   batch: readonly AttemptEntry[],
 ): Promise<readonly boolean[]> {
-  const placed = batch.map((attempt, place) => ({ ...attempt, place }))
-  const values = [...firstAndLast(batch), jsonOf(placed)]
+  const numbered = batch.map((attempt, batch_ordinal) => ({ ...attempt, batch_ordinal }))
+  const values = [...firstAndLast(batch), jsonOf(numbered)]
   const rows = await connection.run(write, values, STATEMENT_MS, batch.length)
   return rows.map((row) => booleanOf(row, "is_held"))
 }
@@ -76,7 +76,7 @@ export class AttemptQueue {
   readonly #queue: BatchQueue<QueuedAttempts, boolean>
   readonly #spool: Spool
   readonly #log: LedgerLog
-  readonly #pending = new PendingWrites<QueuedAttempts>((item) => this.#keep(item))
+  readonly #pending = new PendingWrites<QueuedAttempts>((item) => this.#spoolAttempt(item))
   readonly #recent = new RecentWrites<AttemptEntry>()
   /** Attempts whose hold the database has lost. The end of their call writes it again (D73). */
   #unheld: AttemptEntry[] = []
@@ -91,7 +91,7 @@ export class AttemptQueue {
           runner,
           items.map(({ attempt }) => attempt),
         ),
-      onFirstFailure: (item) => this.#keep(item),
+      onFirstFailure: (item) => this.#spoolAttempt(item),
     })
   }
 
@@ -137,13 +137,13 @@ export class AttemptQueue {
       this.#finish(item, "applied")
       return
     }
-    this.#keep(item)
+    this.#spoolAttempt(item)
     if (item.origin !== "spool") this.#unheld.push(attempt)
     this.#finish(item, "none")
   }
 
   #failed(item: QueuedAttempts, error: unknown): void {
-    this.#keep(item)
+    this.#spoolAttempt(item)
     if (error instanceof Withdrawn) {
       this.#finish(item, "unwritten")
       return
@@ -161,7 +161,7 @@ export class AttemptQueue {
     this.#pending.delete(item)
   }
 
-  #keep({ attempt, origin }: QueuedAttempts): void {
+  #spoolAttempt({ attempt, origin }: QueuedAttempts): void {
     if (origin !== "spool") this.#spool.add({ attempt })
   }
 }

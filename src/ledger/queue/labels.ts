@@ -37,9 +37,9 @@ const find = statement(
   "labels",
   sql`
 WITH found AS MATERIALIZED (
-  SELECT r.place, r.account_id, l.id, l.end_user_id, l.id IS NULL AND r.is_counted AS is_counted
+  SELECT r.ordinal, r.account_id, l.id, l.end_user_id, l.id IS NULL AND r.is_counted AS is_counted
   FROM json_to_recordset($1::text::json)
-    AS r (place int, account_id uuid, subject text, tags jsonb, is_counted boolean)
+    AS r (ordinal int, account_id uuid, subject text, tags jsonb, is_counted boolean)
   LEFT JOIN LATERAL (
     SELECT n.id, n.end_user_id FROM ${labels} n
     WHERE r.subject IS NULL AND n.account_id = r.account_id AND n.tags = r.tags AND n.end_user_id IS NULL
@@ -54,7 +54,7 @@ WITH found AS MATERIALIZED (
   ) = ${sql.raw(String(MAX_NEW_A_DAY))} AS is_full
   FROM (SELECT DISTINCT f.account_id FROM found f WHERE f.is_counted) a
 )
-SELECT f.place, f.id, f.end_user_id::text AS end_user_id, c.is_full FROM found f
+SELECT f.ordinal, f.id, f.end_user_id::text AS end_user_id, c.is_full FROM found f
 LEFT JOIN counted c ON f.is_counted AND c.account_id = f.account_id`,
 )
 
@@ -204,27 +204,27 @@ export class LabelQueue {
     const wanted = requested.map((labelled) => ({ content: contentOf(labelled), is_replaced: false }))
     const found: (InternedCall | null)[] = requested.map(() => null)
     for (let round = 0; round < ROUNDS; round += 1) {
-      const open = wanted.flatMap(({ content, is_replaced }, position) =>
-        found[position] === null
-          ? [{ place: position, ...content, is_counted: !is_replaced && !this.#isFull(content.account_id) }]
+      const open = wanted.flatMap(({ content, is_replaced }, ordinal) =>
+        found[ordinal] === null
+          ? [{ ordinal, ...content, is_counted: !is_replaced && !this.#isFull(content.account_id) }]
           : [],
       )
       const rows = await connection.run(find, [jsonOf(open)], STATEMENT_MS, open.length)
       for (const row of rows) {
-        const place = intOf(row, "place")
-        const one = wanted[place]
-        const labelled = requested[place]
+        const ordinal = intOf(row, "ordinal")
+        const one = wanted[ordinal]
+        const labelled = requested[ordinal]
         if (one === undefined || labelled === undefined) throw new Error("the database found other labels")
         const { content } = one
         if (row.is_full === true) this.#full.set(content.account_id, performance.now() + FULL_MS)
         if (row.id !== null) {
-          found[place] = { labels: labelsOf(row, content), ...one }
-          this.#remember(found[place])
+          found[ordinal] = { labels: labelsOf(row, content), ...one }
+          this.#remember(found[ordinal])
         } else if (!one.is_replaced && this.#isFull(content.account_id)) {
           const other = { content: replaced(labelled), is_replaced: true }
           const known = this.#knownOf(other.content)
-          wanted[place] = other
-          if (known !== null) found[place] = { ...known, is_replaced: true }
+          wanted[ordinal] = other
+          if (known !== null) found[ordinal] = { ...known, is_replaced: true }
         }
       }
       const missing = wanted.filter((_, position) => found[position] === null)

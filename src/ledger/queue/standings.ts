@@ -41,7 +41,7 @@ export class Owners {
     const known = this.#owners.get(key_hash)
     const is_same = known?.shard === shard && known.tag_rules?.version === tag_rules?.version
     if (is_same && idsOf(known?.prices) === idsOf(prices)) return
-    keep(this.#owners, key_hash, {
+    remember(this.#owners, key_hash, {
       shard,
       account_id,
       key_id,
@@ -53,7 +53,7 @@ export class Owners {
   #shared(account_id: string, prices: readonly CustomerPrice[]): readonly CustomerPrice[] {
     const known = this.#prices.get(account_id)
     if (known !== undefined && idsOf(known) === idsOf(prices)) return known
-    keep(this.#prices, account_id, prices)
+    remember(this.#prices, account_id, prices)
     return prices
   }
 
@@ -62,7 +62,7 @@ export class Owners {
   }
 }
 
-function keep<Value>(kept: Map<string, Value>, name: string, value: Value): void {
+function remember<Value>(kept: Map<string, Value>, name: string, value: Value): void {
   for (const oldest of kept.keys()) {
     if (kept.size < OWNERS_LIMIT) break
     kept.delete(oldest)

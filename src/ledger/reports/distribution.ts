@@ -51,9 +51,9 @@ function buckets(sorted: CallsByDuration): readonly LatencyBucket[] {
     const at = BOUNDS_MS.findLastIndex((bound) => bound <= ms)
     counts.set(at, (counts.get(at) ?? 0) + calls)
   }
-  const places = [...counts.keys()]
-  if (places.length === 0) return []
-  const [first, last] = [Math.min(...places), Math.max(...places)]
+  const indexes = [...counts.keys()]
+  if (indexes.length === 0) return []
+  const [first, last] = [Math.min(...indexes), Math.max(...indexes)]
   return BOUNDS_MS.slice(first, last + 1).map((from_ms, at) => ({
     from_ms,
     below_ms: BOUNDS_MS[first + at + 1] ?? from_ms * 10,

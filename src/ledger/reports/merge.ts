@@ -11,10 +11,10 @@ import {
   dimensionsOf,
   type GroupedSpan,
   type GroupSums,
+  groupKey,
   inReport,
   MAX_ALL_GROUPS,
   MAX_GROUPS,
-  placeOf,
   type SummedUsage,
   type UsageSummary,
   usageSums,
@@ -66,7 +66,7 @@ export function addUsage(parts: readonly UsageSummary[], most = MAX_GROUPS): Usa
   if (parts.some(({ left_out }) => left_out > 0)) throw new TooManyGroups()
   const groups = mergeRows(
     parts.map((part) => part.groups),
-    placeOf,
+    groupKey,
     (one, other) => ({ ...one, ...usageSums.add(one, other) }),
   ).sort(byCharge)
   return {

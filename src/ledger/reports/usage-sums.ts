@@ -110,11 +110,11 @@ export function inReport(left: GroupSums, right: GroupSums): number {
 /** The highest charge first, which no report leaves out before a lower one. */
 export function byCharge(left: GroupSums, right: GroupSums): number {
   if (left.charge_nano !== right.charge_nano) return left.charge_nano > right.charge_nano ? -1 : 1
-  return right.calls - left.calls || (placeOf(left) < placeOf(right) ? -1 : 1)
+  return right.calls - left.calls || (groupKey(left) < groupKey(right) ? -1 : 1)
 }
 
 /** The values of a group as one text, which no other group has. */
-export function placeOf({ values }: GroupSums): string {
+export function groupKey({ values }: GroupSums): string {
   return JSON.stringify(values)
 }
 
