@@ -5,7 +5,7 @@ import { isObject } from "../../wire/usage.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { ENTRY_KINDS, ENTRY_ORDER, entriesIn, textOf } from "./entry-text.ts"
 import { partitionOf } from "./months.ts"
-import { inSnapshot } from "./seals.ts"
+import { readEntries } from "./seals.ts"
 
 /**
  * The dump of a sealed month (D75): lines of JSON, each an object with one key. `seal`, `hour` and `sum` are the rows of
@@ -23,7 +23,7 @@ export async function dumpPart(
   month: string,
   from_id: string | null,
 ): Promise<{ readonly lines: readonly string[]; readonly next: string | null } | null> {
-  return inSnapshot(database, async (transaction) => {
+  return readEntries(database, async (transaction) => {
     const [bounds] = await transaction.execute<{ from_id: string; to_id: string; seal: string }>(sql`
         SELECT coalesce(m.from_id, ${NIL_ID}) AS from_id, m.to_id, ${textOf("s")} AS seal
         FROM ${months} m JOIN ${seals} s ON s.month = m.month WHERE m.month = ${month}::date AND m.dropped_at IS NULL`)

@@ -3,7 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId, madeMs, NIL_ID } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
 import { HOUR_MS } from "../database/span.ts"
-import { limitStatements, type Transaction } from "../database/transaction.ts"
+import { inSnapshot, limitStatements, type Transaction } from "../database/transaction.ts"
 import type { OfShard } from "../entries.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
@@ -155,7 +155,7 @@ export async function checkSeal(
   month: string,
   from_id: string | null,
 ): Promise<CheckedPart | null> {
-  return inSnapshot(database, async (transaction) => {
+  return readEntries(database, async (transaction) => {
     const [hour] = await transaction.execute<{
       from_id: string
       next: string | null
@@ -212,7 +212,7 @@ async function refuseEntries(database: PostgresJsDatabase, table: string, month:
 }
 
 async function lockSeals(transaction: Transaction): Promise<boolean> {
-  await limitTime(transaction)
+  await limitStatements(transaction, STATEMENT_MS, IN_UTC)
   const [row] = await transaction.execute<{ mine: boolean }>(
     sql`SELECT pg_try_advisory_xact_lock(${SEALS_LOCK}) AS mine`,
   )
@@ -220,23 +220,15 @@ async function lockSeals(transaction: Transaction): Promise<boolean> {
 }
 
 /** Reads entries in one snapshot. */
-export function inSnapshot<Answer>(
+export function readEntries<Answer>(
   database: PostgresJsDatabase,
   read: (transaction: Transaction) => Promise<Answer>,
 ): Promise<Answer> {
-  return database.transaction(
-    async (transaction) => {
-      await limitTime(transaction)
-      return await read(transaction)
-    },
-    { isolationLevel: "repeatable read", accessMode: "read only" },
-  )
+  return inSnapshot(database, STATEMENT_MS, read, IN_UTC)
 }
 
 /** The text of an entry must not depend on the server's time zone. */
-function limitTime(transaction: Pick<Transaction, "execute">): Promise<void> {
-  return limitStatements(transaction, STATEMENT_MS, { TimeZone: "UTC" })
-}
+const IN_UTC = { TimeZone: "UTC" }
 
 /**
  * Hashes the first hour with calls that has no hash yet, in its own short transaction, so that any process can continue from

@@ -1,6 +1,6 @@
 import { type SQL, type SQLWrapper, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { limitStatements } from "../database/transaction.ts"
+import { inSnapshot } from "../database/transaction.ts"
 import { holds } from "../schema/tables.ts"
 
 /** The calls whose ids are at or above `from_id` and below `to_id`. */
@@ -50,13 +50,7 @@ export function readLong<Found extends Record<string, unknown>>(
   question: SQL,
   settings: Readonly<Record<string, string>> = {},
 ) {
-  return database.transaction(
-    async (transaction) => {
-      await limitStatements(transaction, STATEMENT_MS, settings)
-      return await transaction.execute<Found>(question)
-    },
-    { accessMode: "read only" },
-  )
+  return inSnapshot(database, STATEMENT_MS, (transaction) => transaction.execute<Found>(question), settings)
 }
 
 /** Keeps long work to a `share` of the time, so that calls keep the rest of the database. */

@@ -49,6 +49,27 @@ export function connect<Types extends Record<string, postgres.PostgresType> = Re
   return postgres({ ...options, path: socket_path, user, database, password: "", ssl: false })
 }
 
+/** Deadline of a start for a server that accepts the connection but does not answer. */
+export const FIRST_ANSWER_S = 4
+
+/** Asks on a connection of its own, and closes it. */
+export async function askAlone<Answer>(
+  address: Address,
+  ask: (client: postgres.Sql) => Promise<Answer>,
+): Promise<Answer> {
+  const client = connect(address, {
+    max: 1,
+    connect_timeout: FIRST_ANSWER_S,
+    fetch_types: false,
+    onnotice: () => {},
+  })
+  try {
+    return await ask(client)
+  } finally {
+    await client.end({ timeout: 1 })
+  }
+}
+
 /** Calls `onclose` itself on failure, because the driver does not for a socket that it never got. */
 async function dial(hosts: Hosts, { onclose }: { readonly onclose?: (id: number) => void }) {
   try {

@@ -1,12 +1,12 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { alignIds } from "../../id.ts"
-import { type Address, connect } from "./address.ts"
+import { type Address, askAlone, FIRST_ANSWER_S } from "./address.ts"
 import { DatabaseConnection, type Watch } from "./connection.ts"
 import { errorCode } from "./database-errors.ts"
 import { withDeadline } from "./deadline.ts"
 import { readUnfit } from "./fitness.ts"
-import { FIRST_ANSWER_S, migrate } from "./migration.ts"
+import { migrate } from "./migration.ts"
 import { DatabasePool, type PoolOptions } from "./pool.ts"
 
 /** Connections for operators' queries, separate from those of the calls. */
@@ -82,16 +82,12 @@ export async function connectDatabase(address: Address): Promise<Database> {
  */
 async function namesClash(address: Address): Promise<boolean> {
   if (!("url" in address)) return false
-  const client = connect(address, { max: 1, fetch_types: false, onnotice: () => {} })
-  try {
+  return askAlone(address, async (client) => {
     const result = await client<{ pid: number; names: string[] }[]>`
       SELECT pg_backend_pid() AS pid, (SELECT coalesce(json_agg(name), '[]') FROM pg_prepared_statements) AS names`
     const [row] = result
-    if (row === undefined || row.pid === result.state.pid) return false
-    return row.names.includes(result.statement.name)
-  } finally {
-    await client.end()
-  }
+    return row !== undefined && row.pid !== result.state.pid && row.names.includes(result.statement.name)
+  })
 }
 
 async function alignedDatabase(address: Address): Promise<Database> {

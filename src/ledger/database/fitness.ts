@@ -1,5 +1,4 @@
-import { type Address, connect, USUAL_SCHEMA } from "./address.ts"
-import { FIRST_ANSWER_S } from "./migration.ts"
+import { type Address, askAlone, USUAL_SCHEMA } from "./address.ts"
 
 /** Why a database cannot have the ledger, and how to correct it. */
 type Unfit = readonly [found: string, fix: string]
@@ -23,13 +22,8 @@ interface Facts {
 export async function readUnfit(address: Address): Promise<Unfit | null> {
   const { schema = USUAL_SCHEMA } = address
   const wanted = schema === USUAL_SCHEMA ? [schema, MIGRATIONS_SCHEMA] : [schema]
-  const client = connect(address, { max: 1, connect_timeout: FIRST_ANSWER_S, onnotice: () => {} })
-  try {
-    const [facts] = await client.unsafe<Facts[]>(factsOf(wanted))
-    return facts === undefined ? null : unfit(facts, wanted)
-  } finally {
-    await client.end({ timeout: 1 })
-  }
+  const [facts] = await askAlone(address, (client) => client.unsafe<Facts[]>(factsOf(wanted)))
+  return facts === undefined ? null : unfit(facts, wanted)
 }
 
 /** In one text, because a pooler may not keep prepared statements. */

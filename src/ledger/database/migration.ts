@@ -1,13 +1,11 @@
 import { fileURLToPath } from "node:url"
 import { readMigrationFiles } from "drizzle-orm/migrator"
 import type { TransactionSql } from "postgres"
-import { type Address, connect, inSchema, USUAL_SCHEMA } from "./address.ts"
+import { type Address, askAlone, inSchema, USUAL_SCHEMA } from "./address.ts"
 
 /** Key of the advisory lock; the same in every gateway. */
 const MIGRATION_LOCK = 7_061_980
 export const MIGRATIONS = fileURLToPath(new URL("../../../drizzle", import.meta.url))
-/** Deadline of a start for a server that accepts the connection but does not answer. */
-export const FIRST_ANSWER_S = 4
 
 /**
  * State of a database's tables, compared with the migrations of this code.
@@ -23,9 +21,8 @@ export type Version = "none" | "older" | "same" | "newer"
  */
 export async function migrate(address: Address): Promise<void> {
   const { schema, table } = appliedIn(address)
-  const client = connect(address, { max: 1, connect_timeout: FIRST_ANSWER_S, onnotice: () => {} })
-  try {
-    await client.begin(async (transaction) => {
+  await askAlone(address, (client) =>
+    client.begin(async (transaction) => {
       await transaction.unsafe(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
       for (const name of new Set([schema, `"${address.schema ?? USUAL_SCHEMA}"`]))
         await createSchema(transaction, name)
@@ -42,10 +39,8 @@ export async function migrate(address: Address): Promise<void> {
           `INSERT INTO ${table} (hash, created_at) VALUES ('${hash}', ${folderMillis})`,
         )
       }
-    })
-  } finally {
-    await client.end({ timeout: 1 })
-  }
+    }),
+  )
 }
 
 /** A role that may not create schemas can use those that an administrator made: `IF NOT EXISTS` would need the right first. */
@@ -63,15 +58,12 @@ function appliedIn({ schema = USUAL_SCHEMA }: Address): { readonly schema: strin
 /** Reads it, and changes nothing; rejects with the driver's error when the database cannot be reached. */
 export async function readVersion(address: Address): Promise<Version> {
   const { table } = appliedIn(address)
-  const client = connect(address, { max: 1, connect_timeout: FIRST_ANSWER_S, onnotice: () => {} })
-  try {
+  return askAlone(address, async (client) => {
     const [found] = await client`SELECT to_regclass(${table}) IS NOT NULL AS migrated`
     if (found?.migrated !== true) return "none"
     const rows = await client.unsafe(`SELECT created_at::text AS made FROM ${table}`)
     return compare(rows.map(({ made }) => String(made)))
-  } finally {
-    await client.end({ timeout: 1 })
-  }
+  })
 }
 
 /** Compares migrations by their timestamps, as drizzle's migrator does. */

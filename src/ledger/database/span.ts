@@ -2,7 +2,7 @@ import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { EntriesArchived } from "../entries.ts"
 import { months, seals, summed } from "../schema/sums.ts"
-import { limitStatements } from "./transaction.ts"
+import { inSnapshot } from "./transaction.ts"
 
 /**
  * The entries that a report reads: made from `from` on and before `to`, by the ledger's clock (D48). Adjacent spans share no
@@ -47,21 +47,17 @@ export function scan<Answer>(
   database: PostgresJsDatabase,
   ask: (transaction: Pick<PostgresJsDatabase, "execute">, until: SummedUntil) => Promise<Answer>,
 ): Promise<Answer> {
-  return database.transaction(
-    async (transaction) => {
-      await limitStatements(transaction, STATEMENT_MS)
-      const [until] = await transaction
-        .select({
-          hours: summed.hours_until,
-          days: summed.days_until,
-          labels: summed.labels_until,
-          archived: archivedUntil,
-        })
-        .from(summed)
-      return await ask(transaction, until ?? { hours: null, days: null })
-    },
-    { isolationLevel: "repeatable read", accessMode: "read only" },
-  )
+  return inSnapshot(database, STATEMENT_MS, async (transaction) => {
+    const [until] = await transaction
+      .select({
+        hours: summed.hours_until,
+        days: summed.days_until,
+        labels: summed.labels_until,
+        archived: archivedUntil,
+      })
+      .from(summed)
+    return ask(transaction, until ?? { hours: null, days: null })
+  })
 }
 
 /** Every entry of a detached month is older than its seal (D75). */

@@ -3,6 +3,22 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 
 export type Transaction = Parameters<Parameters<PostgresJsDatabase["transaction"]>[0]>[0]
 
+/** Reads in one snapshot, with limits to each statement (`limitStatements`). */
+export function inSnapshot<Answer>(
+  database: PostgresJsDatabase,
+  statement_ms: number,
+  read: (transaction: Transaction) => Promise<Answer>,
+  more?: Readonly<Record<string, string>>,
+): Promise<Answer> {
+  return database.transaction(
+    async (transaction) => {
+      await limitStatements(transaction, statement_ms, more)
+      return await read(transaction)
+    },
+    { isolationLevel: "repeatable read", accessMode: "read only" },
+  )
+}
+
 /**
  * Limits each statement of the transaction to `statement_ms` and to one core, so that calls keep the others. `more` are further
  * settings for the transaction.
