@@ -20,7 +20,6 @@ import {
   type Labels,
   LedgerUnavailable,
   NoAnswer,
-  type Owner,
   type PriceTerms,
   type RefusedCall,
   type ShardLedger,
@@ -29,7 +28,6 @@ import {
 import type { LedgerEvents, LedgerLog } from "./events.ts"
 import { alertLowBalances, forgetAlerts } from "./feed/alerts.ts"
 import { SinkQueue } from "./feed/sinks.ts"
-import type { Ledger } from "./ledger.ts"
 import { forgetMembers } from "./money/budgets.ts"
 import { Checkpoints, forgetCheckpoints } from "./money/checkpoints.ts"
 import { countPrices } from "./money/customer-prices.ts"
@@ -38,7 +36,6 @@ import { forgetIdempotency, KeptAnswers } from "./money/idempotency-claims.ts"
 import { LastUsed } from "./money/last-used.ts"
 import { Lease, type LeaseTimes } from "./money/lease.ts"
 import { registerTerms } from "./money/terms.ts"
-import { type OperatorLedger, operatorLedger } from "./operators.ts"
 import { AttemptQueue } from "./queue/attempts.ts"
 import { Background, type Task } from "./queue/background.ts"
 import { EndQueue } from "./queue/ends.ts"
@@ -52,7 +49,6 @@ import { Replay } from "./queue/replay.ts"
 import { Spool } from "./queue/spool.ts"
 import { Owners, Standings } from "./queue/standings.ts"
 import { Sweeper } from "./queue/sweep.ts"
-import { type ClientReports, openClientReports } from "./reports/client.ts"
 import { sumHours } from "./reports/sum-hours.ts"
 import type { OperatedDatabase } from "./shard-questions.ts"
 import { MAIN } from "./shards.ts"
@@ -72,9 +68,9 @@ export interface DatabaseLedgerOptions {
   /** Name of the shard (D74); `open` if accounts are created in it. */
   readonly name?: string
   readonly open?: boolean
-  /** The index of this shard among several (D74); absent where there is one. */
+  /** The index of this shard among all; absent for the first. */
   readonly shard?: number
-  /** Owners of keys, shared by all shards; absent where there is one. */
+  /** Owners of keys, shared by all shards. */
   readonly owners?: Owners
   /** Months for which a past month stays in the journal (D75); absent or null: for ever. */
   readonly keep_months?: number | null
@@ -85,14 +81,12 @@ export interface DatabaseLedgerOptions {
 }
 
 /**
- * The ledger in one database: all of it, or one shard (D74). All holds and ends use one connection. On two, those of one
+ * One shard of the ledger, in a database of its own (D74). All holds and ends use one connection. On two, those of one
  * account would wait for each other's commit at its row, and those of many accounts would make smaller batches.
  */
-export class DatabaseLedger implements Ledger, ShardLedger {
+export class DatabaseLedger implements ShardLedger {
   readonly operated: OperatedDatabase
-  readonly operators: OperatorLedger
-  readonly reports: ClientReports
-  readonly sinks: readonly [SinkQueue]
+  readonly sinks: SinkQueue
   readonly #options: DatabaseLedgerOptions
   readonly #connections: DatabaseConnection[] = []
   readonly #availability: Availability
@@ -102,7 +96,6 @@ export class DatabaseLedger implements Ledger, ShardLedger {
   readonly #refusals = new RefusalQueue()
   readonly #lease: Lease
   readonly #spool: Spool
-  readonly #owners: Owners
   readonly #standings: Standings
   readonly #labels: LabelQueue
   readonly #answers: KeptAnswers
@@ -120,7 +113,6 @@ export class DatabaseLedger implements Ledger, ShardLedger {
   private constructor(options: DatabaseLedgerOptions) {
     const { data_dir, lease, log, events = {}, shard = 0, owners = new Owners() } = options
     this.#options = options
-    this.#owners = owners
     this.#availability = new Availability(log, events)
     this.#lease = new Lease(this.#connect(), lease)
     this.#spool = new Spool(data_dir, this.#lease.gateway_id, log)
@@ -151,8 +143,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
     )
     this.#sweeper = new Sweeper(this.#connect(), this.#lease, (count) => events.expired?.(count))
     const { database, name = MAIN, open = true } = options
-    this.reports = openClientReports([database])
-    this.sinks = [new SinkQueue(name, database.operators, gatewayId)]
+    this.sinks = new SinkQueue(name, database.operators, gatewayId)
     this.operated = {
       name,
       open,
@@ -161,7 +152,6 @@ export class DatabaseLedger implements Ledger, ShardLedger {
       onForgotten: (id) => this.#labels.forget(id),
       onAudit: ({ violations }) => this.#sweeper.add(abandonedIn(violations)),
     }
-    this.operators = operatorLedger([this.operated])
     this.#background = new Background(this.#lease, this.#outstanding, lease, this.#tasks(), log)
   }
 
@@ -183,28 +173,12 @@ export class DatabaseLedger implements Ledger, ShardLedger {
     return this.#lease.gateway_id
   }
 
-  async terms(wanted: readonly PriceTerms[]): Promise<readonly [readonly number[]]> {
-    return [await registerTerms(this.#options.database.operators, wanted)]
+  terms(wanted: readonly PriceTerms[]): Promise<readonly number[]> {
+    return registerTerms(this.#options.database.operators, wanted)
   }
 
   standing(key_hash: string): Promise<Standing | null> {
     return this.#standings.read(key_hash)
-  }
-
-  owner(key_hash: string): Owner | null {
-    return this.#owners.get(key_hash)
-  }
-
-  forget(key_hash: string): void {
-    this.#owners.forget(key_hash)
-  }
-
-  elsewhere(): null {
-    return null
-  }
-
-  shard(): this {
-    return this
   }
 
   labels(labelled: Labelled): Labels | Promise<Labels> {
@@ -213,7 +187,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
 
   async customerTerms(wanted: readonly PriceTerms[]): Promise<readonly number[]> {
     try {
-      return await answerOf(registerTerms(this.#options.database.operators, wanted), ANSWER_MS)
+      return await answerOf(this.terms(wanted), ANSWER_MS)
     } catch (error) {
       throw error instanceof NoAnswer ? new LedgerUnavailable(error.message) : error
     }
@@ -260,11 +234,7 @@ export class DatabaseLedger implements Ledger, ShardLedger {
     return this.#availability.answering && this.#background.age_ms < this.#options.lease.expire_ms
   }
 
-  writableShards(): readonly [] {
-    return []
-  }
-
-  depths(): ReturnType<Ledger["depths"]> {
+  depths() {
     return {
       hold: this.#holds.depth,
       end: this.#ends.depth,

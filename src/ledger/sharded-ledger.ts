@@ -1,4 +1,5 @@
 import { inArray } from "drizzle-orm"
+import { recordOf } from "../kinds.ts"
 import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import { DatabaseLedger, type DatabaseLedgerOptions } from "./database-ledger.ts"
 import type { Owner, PriceTerms, Standing } from "./entries.ts"
@@ -24,10 +25,7 @@ interface LedgerShard extends ShardDatabase {
   readonly ledger: DatabaseLedger
 }
 
-/**
- * Takes a lease in every database of the ledger. Rejects, with nothing left open, if one cannot be reached. One database is
- * used directly, without the layer for shards.
- */
+/** Takes a lease in every database of the ledger. Rejects, with nothing left open, if one cannot be reached. */
 export async function openLedger({ databases, ...options }: LedgerOptions): Promise<Ledger> {
   const owners = new Owners()
   const is_one = databases.length === 1
@@ -39,27 +37,27 @@ export async function openLedger({ databases, ...options }: LedgerOptions): Prom
         open,
         database,
         data_dir: dataDirOf(options.data_dir, name),
-        ...(is_one ? {} : { shard, owners, log: naming(name, options.log) }),
+        shard,
+        owners,
+        ...(is_one ? {} : { log: naming(name, options.log) }),
         checkpoints: () => options.checkpoints(shard),
       })
       return { name, open, database, ledger }
     }),
     ({ ledger }) => ledger.stop(),
   )
-  const [first, ...others] = oneOrMore(opened)
-  if (others.length === 0) return first.ledger
-  const sharded = new ShardedLedger([first, ...others], owners)
+  const ledger = new ShardedLedger(oneOrMore(opened), owners)
   try {
-    await refuseSamePlace(opened)
+    if (!is_one) await refuseSamePlace(opened)
   } catch (error) {
-    await sharded.stop()
+    await ledger.stop()
     throw error
   }
-  return sharded
+  return ledger
 }
 
 /**
- * The ledger in several databases, as one gateway process uses it (D74). It asks all shards which has an account and remembers
+ * The ledger as one gateway process uses it, in one shard or several (D74). It asks all shards which has an account and remembers
  * that; everything else goes to that shard alone.
  */
 class ShardedLedger implements Ledger {
@@ -72,7 +70,7 @@ class ShardedLedger implements Ledger {
   constructor(list: OneOrMore<LedgerShard>, owners: Owners) {
     this.operators = operatorLedger(oneOrMore(list.map(({ ledger }) => ledger.operated)))
     this.reports = openClientReports(list.map(({ database }) => database))
-    this.sinks = list.flatMap(({ ledger }) => ledger.sinks)
+    this.sinks = list.map(({ ledger }) => ledger.sinks)
     this.#list = list
     this.#owners = owners
   }
@@ -96,6 +94,7 @@ class ShardedLedger implements Ledger {
   }
 
   async elsewhere(key_hash: string, { shard }: Owner): Promise<Owner | null> {
+    if (this.#list.length === 1) return null
     this.#owners.forget(key_hash)
     const standing = await this.#find(key_hash)
     return standing === null || standing.shard === shard ? null : standing
@@ -108,7 +107,7 @@ class ShardedLedger implements Ledger {
   }
 
   async terms(wanted: readonly PriceTerms[]): Promise<readonly (readonly number[])[]> {
-    return (await Promise.all(this.#list.map(({ ledger }) => ledger.terms(wanted)))).flat()
+    return Promise.all(this.#list.map(({ ledger }) => ledger.terms(wanted)))
   }
 
   writable(): boolean {
@@ -116,19 +115,13 @@ class ShardedLedger implements Ledger {
   }
 
   writableShards(): readonly (readonly [name: string, writable: boolean])[] {
-    return this.#list.map(({ name, ledger }) => [name, ledger.writable()])
+    return this.#list.length === 1 ? [] : this.#list.map(({ name, ledger }) => [name, ledger.writable()])
   }
 
   depths(): ReturnType<Ledger["depths"]> {
-    const sum = { hold: 0, end: 0, standing: 0, spool: 0 }
-    for (const { ledger } of this.#list) {
-      const { hold, end, standing, spool } = ledger.depths()
-      sum.hold += hold
-      sum.end += end
-      sum.standing += standing
-      sum.spool += spool
-    }
-    return sum
+    return recordOf(["hold", "end", "standing", "spool"], (name) =>
+      this.#list.reduce((sum, { ledger }) => sum + ledger.depths()[name], 0),
+    )
   }
 
   async stop(): Promise<void> {

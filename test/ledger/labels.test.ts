@@ -7,6 +7,7 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { LabelQueue } from "../../src/ledger/queue/labels.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
+import { Owners } from "../../src/ledger/queue/standings.ts"
 import { OTHER } from "../../src/ledger/schema/labels.ts"
 import {
   type Account,
@@ -235,7 +236,8 @@ describe("D94: a hold that obeys older labels or rules of its key is refused", (
 
   test("the standing of the key says the current ones", async () => {
     const account = await db.account(100n)
-    const ledger = await db.ledger()
+    const owners = new Owners()
+    const ledger = await db.ledger({ owners })
     expect((await ledger.standing(account.key_id))?.tag_rules).toBeUndefined()
     await changeKey(db.database.operators, account.key_id, {
       labels: { team: "search" },
@@ -249,7 +251,7 @@ describe("D94: a hold that obeys older labels or rules of its key is refused", (
       ignores_client_tags: true,
     }
     expect((await ledger.standing(account.key_id))?.tag_rules).toEqual(rules)
-    expect(ledger.owner(account.key_id)?.tag_rules).toEqual(rules)
+    expect(owners.get(account.key_id)?.tag_rules).toEqual(rules)
   })
 })
 

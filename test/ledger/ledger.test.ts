@@ -5,6 +5,7 @@ import { QUEUE_LIMIT } from "../../src/ledger/database/batch-queue.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import type { DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
 import type { StatementKind } from "../../src/ledger/events.ts"
+import { Owners } from "../../src/ledger/queue/standings.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { call, failureOf, holdOf, lockAccount, released, settled, testDatabase } from "./test-database.ts"
 
@@ -97,27 +98,29 @@ describe("micro-batches: what arrives while a statement is in flight forms the n
 
 describe("owner and standing", () => {
   test("D26 what a hash belongs to is asked once; an unknown hash is asked each time", async () => {
-    const { ledger, during } = await counted()
+    const owners = new Owners()
+    const { ledger, during } = await counted({ owners })
     const account = await db.account(100n)
-    expect(ledger.owner(account.key_id)).toBeNull()
+    expect(owners.get(account.key_id)).toBeNull()
     expect((await during(() => ledger.standing(account.key_id))).executed).toBe(1)
-    expect(ledger.owner(account.key_id)).toEqual({ ...account, shard: 0 })
+    expect(owners.get(account.key_id)).toEqual({ ...account, shard: 0 })
     const unknown = crypto.randomUUID()
     for (const _ of [1, 2]) {
       expect((await during(() => ledger.standing(unknown))).executed).toBe(1)
-      expect(ledger.owner(unknown)).toBeNull()
+      expect(owners.get(unknown)).toBeNull()
     }
     await db.sql`UPDATE tollgate.keys SET hash = ${unknown} WHERE id = ${account.key_id}`
     await ledger.standing(unknown)
-    expect(ledger.owner(unknown)).toEqual({ ...account, shard: 0 })
+    expect(owners.get(unknown)).toEqual({ ...account, shard: 0 })
   })
 
   test("D30 a key that may not call is forgotten, until it may call again", async () => {
-    const ledger = await db.ledger()
+    const owners = new Owners()
+    const ledger = await db.ledger({ owners })
     const account = await db.account(100n)
     const known = async () => {
       await ledger.standing(account.key_id)
-      return ledger.owner(account.key_id) !== null
+      return owners.get(account.key_id) !== null
     }
     expect(await known()).toBe(true)
     for (const [table, id, column] of [

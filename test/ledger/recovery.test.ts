@@ -6,6 +6,7 @@ import { openDatabase } from "../../src/ledger/database/database.ts"
 import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
+import { operatorLedger } from "../../src/ledger/operators.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
   type Account,
@@ -180,7 +181,7 @@ describe("D73 a hold that nobody can end", () => {
     ])
 
     const ledger = await db.ledger({ lease: RENEWING })
-    await ledger.operators.audit({})
+    await operatorLedger([ledger.operated]).audit({})
     await until(async () => (await call(db.sql, hold.id))?.state === "expired")
     const after = await audit(db.database.operators)
     expect(after.violations.filter(({ id }) => id === hold.id)).toEqual([])

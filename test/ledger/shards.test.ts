@@ -7,7 +7,6 @@ import { checkSeal, sealMonth } from "../../src/ledger/archive/seals.ts"
 import { type Address, connect, inSchema } from "../../src/ledger/database/address.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import { MIGRATIONS, readVersion } from "../../src/ledger/database/migration.ts"
-import { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { openLedger } from "../../src/ledger/sharded-ledger.ts"
@@ -184,7 +183,7 @@ describe("D74 a start", () => {
     for (const { database } of opened) await database.close()
   })
 
-  test("with one shard uses its database itself", async () => {
+  test("with one shard is a ledger without shards to tell apart", async () => {
     const databases = await openShards([shard("main", other)])
     const ledger = await openLedger({
       databases,
@@ -193,7 +192,11 @@ describe("D74 a start", () => {
       log: silent,
       checkpoints: () => [],
     })
-    expect(ledger).toBeInstanceOf(DatabaseLedger)
+    expect(ledger.writableShards()).toEqual([])
+    const made = await ledger.operators.createAccount({ name: "alone" })
+    expect(made.outcome === "created" && "shard" in made.account).toBe(false)
+    expect(await ledger.operators.move(crypto.randomUUID(), "other")).toEqual({ outcome: "no_account" })
+    expect(await ledger.elsewhere("hash", { shard: 0, account_id: "", key_id: "" })).toBeNull()
     await ledger.stop()
     await databases[0].database.close()
   })

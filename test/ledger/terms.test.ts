@@ -25,7 +25,7 @@ test("D56 the same terms get the same number, in whichever order and however oft
   const [one, two] = await register(terms, other)
   expect(one).not.toBe(two)
   expect(await register(other, terms, terms, other)).toEqual([two, one, one, two].map(Number))
-  expect(await (await db.ledger()).terms([terms])).toEqual([[Number(one)]])
+  expect(await (await db.ledger()).terms([terms])).toEqual([Number(one)])
 })
 
 test("D100 known terms wait for no other gateway, and a call that waits too long is told nothing of changes", async () => {
@@ -105,7 +105,7 @@ test("D56 a hold names the terms of the first upstream, its end those of the one
   await ledger.end(settled(one.id, 5n, { terms_id: SECOND }))
   await ledger.end(settled(other.id, 5n, { terms_id: null }))
   const dearer = { ...price, input_pico: 777n }
-  const [[changed]] = await ledger.terms([
+  const [changed] = await ledger.terms([
     { family: "chat", model: "model", upstream: "second", price: dearer },
   ])
   expect(changed).not.toBe(SECOND)

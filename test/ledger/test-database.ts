@@ -13,6 +13,7 @@ import { DatabaseLedger, type DatabaseLedgerOptions } from "../../src/ledger/dat
 import type { End, Hold, PriceTerms } from "../../src/ledger/entries.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
+import { operatorLedger } from "../../src/ledger/operators.ts"
 import { freshDatabase, setUp } from "../support/database.ts"
 import { priceOf } from "../support/price.ts"
 
@@ -316,6 +317,6 @@ export async function lockAccount(
 
 /** The settlements without a hold that an audit by this ledger lists (D13). */
 export async function unheldIn(ledger: DatabaseLedger): Promise<readonly Violation[]> {
-  const { violations } = await ledger.operators.audit({})
+  const { violations } = await operatorLedger([ledger.operated]).audit({})
   return violations.filter(({ kind }) => kind === "unheld")
 }

@@ -5,19 +5,26 @@ import { Call } from "../../src/call/call.ts"
 import { NEVER } from "../../src/call/cutoff.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { GatewayError } from "../../src/errors.ts"
+import { openLedger } from "../../src/ledger/sharded-ledger.ts"
 import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { answerStream } from "../../src/routes/model-answers.ts"
 import { AnswerWait } from "../../src/upstream/answer-wait.ts"
 import { Fields } from "../../src/upstream/http/answer-head.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
-import { holdOf, openTestDatabase } from "../ledger/test-database.ts"
+import { holdOf, LONG_LEASE, openTestDatabase, silent } from "../ledger/test-database.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
 import { idleGateway } from "../support/idle-gateway.ts"
 
 test("rule 6, D31 a stream whose total timeout is over when its headers are in ends clean and empty", async () => {
   const db = await openTestDatabase()
-  const ledger = await db.ledger()
+  const ledger = await openLedger({
+    databases: [{ name: "main", open: true, database: db.database }],
+    data_dir: await db.folder(),
+    lease: LONG_LEASE,
+    log: silent,
+    checkpoints: () => [],
+  })
   const { account_id, key_id } = await db.account(1_000n)
   const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:1")), { env: {}, readFile: () => "" })
   const catalog = new Catalog(config.models, await ledger.terms(termsOf(config.models)))
@@ -33,7 +40,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const model = catalog.find(CHAT, "chat")
   if (model instanceof GatewayError) throw model
   const hold = holdOf({ account_id, key_id }, 100n)
-  expect(await ledger.hold(hold)).toMatchObject({ outcome: "held" })
+  expect(await ledger.shard(0).hold(hold)).toMatchObject({ outcome: "held" })
   in_flight.takeSlot(account_id, 1)
   in_flight.startRunning()
 
@@ -83,5 +90,6 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   expect([...rows]).toEqual([
     { state: "released", ending: "deadline", failure: "upstream_timeout", charge_nano: "0" },
   ])
+  await ledger.stop()
   await db.close()
 })

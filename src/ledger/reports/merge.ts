@@ -26,6 +26,8 @@ const NOT_FOUND = new Error("not found")
 
 /** The first answer that is not null; null if all are. Rejects if there is none and some failed. */
 export async function firstFound<Answer>(lookups: readonly Promise<Answer | null>[]): Promise<Answer | null> {
+  const [only, ...others] = lookups
+  if (only !== undefined && others.length === 0) return only
   const found = lookups.map(async (one) => {
     const answer = await one
     if (answer === null) throw NOT_FOUND
