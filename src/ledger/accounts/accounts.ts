@@ -7,6 +7,7 @@ import { type Page, type PageOf, paged } from "../database/page.ts"
 import { arrayOf } from "../database/statement.ts"
 import { AccountMoving, type OfShard } from "../entries.ts"
 import { accounts, type keys } from "../schema/tables.ts"
+import type { Made } from "./made.ts"
 
 const UNIQUE = "23505"
 const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -31,12 +32,8 @@ export interface NewAccount extends AccountSettings {
   readonly external_id?: string | undefined
 }
 
-export type AccountResult =
-  | { readonly outcome: "created" | "known"; readonly account: Account }
-  /** Another account has the external id. */
-  | { readonly outcome: "conflict" }
-  /** No shard takes new accounts (D74). */
-  | { readonly outcome: "none_open" }
+/** `none_open`: no shard takes new accounts (D74). */
+export type AccountResult = Made<"account", Account, "conflict" | "none_open">
 
 /** Opens an account with a balance of 0. The same `id` again changes nothing and returns what stands there. */
 export async function createAccount(

@@ -25,6 +25,7 @@ import { end_users } from "../schema/labels.ts"
 import { accounts, keys } from "../schema/tables.ts"
 import { findEndUser } from "./end-users.ts"
 import { type Key, type KeyStatements, lockAccount, noteLimits, noteVersion } from "./keys.ts"
+import type { Made } from "./made.ts"
 
 /**
  * A budget of an account, with what its current window has used (D97). `spent` and `held` of a budget of each end user or value are
@@ -62,13 +63,11 @@ export type BudgetUpdate = Author &
     | { readonly change: "deleted" }
   )
 
-export type BudgetResult =
-  | { readonly outcome: "created" | "known"; readonly budget: Budget }
-  | { readonly outcome: "no_account" }
-  | { readonly outcome: "no_key" }
-  /** The id belongs to a budget of another account. */
-  | { readonly outcome: "conflict" }
-  | { readonly outcome: "too_many" | "too_many_of_each" }
+export type BudgetResult = Made<
+  "budget",
+  Budget,
+  "no_account" | "no_key" | "conflict" | "too_many" | "too_many_of_each"
+>
 
 /** Maximum number of budgets of an account, and of those of each end user or value. */
 export const MAX_BUDGETS = 1_000

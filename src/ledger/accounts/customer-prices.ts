@@ -10,6 +10,7 @@ import { customer_prices } from "../schema/customer-prices.ts"
 import { accounts } from "../schema/tables.ts"
 import type { Author } from "./budgets.ts"
 import { type KeyStatements, lockAccount, noteVersion } from "./keys.ts"
+import type { Made } from "./made.ts"
 
 type Columns = typeof customer_prices.$inferSelect
 
@@ -31,14 +32,12 @@ export interface CustomerPriceOrder
   readonly from_at: Date | null
 }
 
-export type CustomerPriceResult =
-  | { readonly outcome: "created" | "known"; readonly price: CustomerPriceRecord }
-  | { readonly outcome: "no_account" }
-  /** The id belongs to another account's price, or to another entry. */
-  | { readonly outcome: "conflict" }
-  /** It would hold for calls that are over. */
-  | { readonly outcome: "past" }
-  | { readonly outcome: "too_many" }
+/** `past`: it would hold for calls that are over. */
+export type CustomerPriceResult = Made<
+  "price",
+  CustomerPriceRecord,
+  "no_account" | "conflict" | "past" | "too_many"
+>
 
 export const p = alias(customer_prices, "p")
 const q = alias(customer_prices, "q")

@@ -9,6 +9,7 @@ import { budgets } from "../schema/budgets.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
 import { accounts, keys } from "../schema/tables.ts"
 import { suspendedAt } from "./accounts.ts"
+import type { Made } from "./made.ts"
 
 /** A key as operators see it: never with its hash (D26). */
 export interface Key
@@ -67,11 +68,7 @@ export type RotationResult =
   /** `rotating`: the secret before an earlier rotation still works. `no_key`: also of one that is revoked. */
   | { readonly outcome: "rotating" | "no_key" }
 
-export type KeyResult =
-  | { readonly outcome: "created" | "known"; readonly key: Key }
-  | { readonly outcome: "no_account" }
-  /** The id belongs to another account's key. */
-  | { readonly outcome: "conflict" }
+export type KeyResult = Made<"key", Key, "no_account" | "conflict">
 
 /** Longest wait for an account's lock. If it is not free, nothing changes. */
 const LOCK_MS = 5_000

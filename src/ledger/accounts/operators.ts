@@ -4,6 +4,7 @@ import type { Role } from "../../wire/roles.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { operators } from "../schema/operators.ts"
 import { console_sessions } from "../schema/sessions.ts"
+import type { Made } from "./made.ts"
 
 /** Operators with tokens of their own (D101), in the first shard. */
 
@@ -13,11 +14,6 @@ export type OperatorOrder = Pick<
   typeof operators.$inferSelect,
   "id" | "name" | "role" | "token_hash" | "expires_at"
 >
-
-type OperatorResult =
-  | { readonly outcome: "created" | "known"; readonly operator: OperatorRecord }
-  /** Another operator that is not revoked has the name. */
-  | { readonly outcome: "conflict" }
 
 export interface Actor {
   readonly name: string
@@ -30,11 +26,11 @@ const { id, name, role, expires_at, last_used_at, created_at, revoked_at } = ope
 const shown = { id, name, role, expires_at, last_used_at, created_at, revoked_at }
 const isValid = sql`${revoked_at} IS NULL AND coalesce(${expires_at} > now(), true)`
 
-/** Adds an operator. The same `id` again makes no other one. */
+/** Adds an operator, whose name no other one may have that is not revoked. */
 export async function createOperator(
   database: PostgresJsDatabase,
   order: OperatorOrder,
-): Promise<OperatorResult> {
+): Promise<Made<"operator", OperatorRecord, "conflict">> {
   const [made] = await database.insert(operators).values(order).onConflictDoNothing().returning(shown)
   if (made !== undefined) return { outcome: "created", operator: made }
   const known = await getOperator(database, order.id)

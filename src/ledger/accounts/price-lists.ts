@@ -20,6 +20,7 @@ import {
   p,
 } from "./customer-prices.ts"
 import { type KeyStatements, lockAccount, noteVersion } from "./keys.ts"
+import type { Made } from "./made.ts"
 
 /** A price list (D110) as it is now: its newest version. */
 export interface PriceListRecord extends Author {
@@ -39,12 +40,7 @@ export interface PriceListUpdate extends Author {
 
 export type PriceListOrder = Omit<PriceListUpdate, "list_id"> & { readonly name: string }
 
-export type PriceListResult =
-  | { readonly outcome: "created" | "known"; readonly list: PriceListRecord }
-  | { readonly outcome: "no_list" }
-  /** The id belongs to a change of another list. */
-  | { readonly outcome: "conflict" }
-  | { readonly outcome: "name_taken" }
+export type PriceListResult = Made<"list", PriceListRecord, "no_list" | "conflict" | "name_taken">
 
 /** A list that an account has for some time, as it stands now. */
 export interface AssignedList extends Author {
@@ -63,9 +59,7 @@ type AssignmentState = "scheduled" | "current" | "over"
 
 export type AssignmentOrder = Author & Pick<CustomerPriceOrder, "id" | "account_id" | "from_at" | "until_at">
 
-type AssignmentResult =
-  | { readonly outcome: "created" | "known"; readonly assignment: AssignedList }
-  | { readonly outcome: "no_account" | "conflict" | "past" | "too_many" }
+type AssignmentResult = Made<"assignment", AssignedList, "no_account" | "conflict" | "past" | "too_many">
 
 const l = alias(price_lists, "l")
 const shown = {

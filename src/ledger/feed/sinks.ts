@@ -5,6 +5,7 @@ import type { Trouble } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { type EventType, eventTypes, usualEvents } from "../../wire/events.ts"
 import { MAX_SKIPPED, type SkippedEvent, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
+import type { Made } from "../accounts/made.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { FeedGap } from "../entries.ts"
 import { sinks } from "../schema/sinks.ts"
@@ -29,11 +30,6 @@ export interface NewSink
   readonly from: Date | null
 }
 
-type SinkResult =
-  | { readonly outcome: "created" | "known"; readonly sink: Sink }
-  /** Another sink has this name, or another one had this id. */
-  | { readonly outcome: "conflict" }
-
 export interface SinkChange {
   readonly url?: string | undefined
   readonly token?: string | undefined
@@ -41,7 +37,10 @@ export interface SinkChange {
   readonly paused?: boolean | undefined
 }
 
-export async function createSink(database: PostgresJsDatabase, new_sink: NewSink): Promise<SinkResult> {
+export async function createSink(
+  database: PostgresJsDatabase,
+  new_sink: NewSink,
+): Promise<Made<"sink", Sink, "conflict">> {
   const { from, types, ...sink } = new_sink
   const place = columnsOf(await startOf(database, from))
   const [made] = await database

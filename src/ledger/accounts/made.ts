@@ -1,0 +1,10 @@
+/**
+ * Result of making a resource, once by its id. `known`: it was made before, and nothing has changed. `conflict`: the id, or another value
+ * that only one may have, is that of another resource or account.
+ */
+export type Made<Name extends string, Resource, Refusal extends string> =
+  | ({ readonly outcome: "created" | "known" } & { readonly [Each in Name]: Resource })
+  | NotMade<Refusal>
+
+/** Distributes over the words, so that one of them can be told apart. */
+type NotMade<Refusal extends string> = Refusal extends string ? { readonly outcome: Refusal } : never
