@@ -13,7 +13,6 @@ const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
 /** Ample time for a collection beside the event loop. */
 const COLLECTED_MS = 500
-const NO_MEMORY = "The gateway has no memory for this request body now. Retry in a few seconds."
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
 const DEFAULT_PART = 4
 
@@ -34,8 +33,8 @@ export class Memory {
   readonly #default_bytes: number
   readonly #share = new FairShare()
   #freed_bytes = 0
-  #collected_ms = Number.NEGATIVE_INFINITY
-  #collecting: Timer | undefined
+  #due: Timer | undefined
+  #collecting: Promise<void> | null = null
 
   constructor(default_bytes: number) {
     this.#default_bytes = default_bytes
@@ -51,19 +50,18 @@ export class Memory {
   /** Counts a body that waits for the ledger, as `UnreadBodies` does. Throws `overloaded` if there is no memory for it. */
   wait(headers: Headers, address: string | null): EndOfWait {
     const done = this.unread.wait(headers, address)
-    if (done === null) throw new GatewayError("overloaded", { message: NO_MEMORY })
+    if (done === null) throw noMemory()
     return done
   }
 
-  /** Takes bytes that may be refused; false if they are. */
-  take(account_id: string, bytes: number, limit_bytes: number): boolean {
-    if (this.#share.acquire(account_id, bytes, limit_bytes - this.#freed_bytes)) return true
-    if (this.#freed_bytes === 0 || !this.#share.has(account_id, bytes, limit_bytes)) return false
-    const is_much = this.#freed_bytes >= Math.min(COLLECT_BYTES, limit_bytes / 2)
-    if (!is_much && performance.now() - this.#collected_ms < COLLECT_MS) return false
-    this.#collected(this.#freed_bytes)
-    Bun.gc(true)
-    return this.#share.acquire(account_id, bytes, limit_bytes)
+  /**
+   * Takes bytes that may be refused; false if they are. Null if they are free now, else a promise that resolves once they are: what
+   * large bodies gave back is collected first.
+   */
+  take(account_id: string, bytes: number, limit_bytes: number): Promise<void> | null | false {
+    if (this.#share.acquire(account_id, bytes, limit_bytes - this.#freed_bytes)) return null
+    if (this.#freed_bytes === 0 || !this.#share.acquire(account_id, bytes, limit_bytes)) return false
+    return this.#collect()
   }
 
   /** Takes bytes of a call that runs, also beyond the limit: it is not cut for want of memory. */
@@ -80,22 +78,30 @@ export class Memory {
     this.#share.release(account_id, bytes)
     if (bytes < LARGE_BYTES) return
     this.#freed_bytes += bytes
-    if (this.#freed_bytes >= COLLECT_BYTES) this.#collecting ??= setTimeout(this.#collect, COLLECT_MS).unref()
+    this.#collectSoon()
   }
 
-  /** Nobody waits for this memory. With 100 MiB of it the loop stops for 9 ms, and for 46 by a collection that is waited for. */
-  readonly #collect = (): void => {
+  /** Nobody waits for this memory. */
+  #collectSoon(): void {
+    if (this.#freed_bytes < COLLECT_BYTES) return
+    this.#due ??= setTimeout(() => void this.#collect(), COLLECT_MS).unref()
+  }
+
+  #collect(): Promise<void> {
+    this.#collecting ??= this.#collection()
+    return this.#collecting
+  }
+
+  /** A collection beside the event loop. With 100 MiB to free the loop stops for 9 ms, and for 46 by one that it waits for. */
+  async #collection(): Promise<void> {
     const freed_bytes = this.#freed_bytes
+    clearTimeout(this.#due)
+    this.#due = undefined
     Bun.gc(false)
-    this.#collecting = setTimeout(() => this.#collected(freed_bytes), COLLECTED_MS).unref()
-  }
-
-  #collected(bytes: number): void {
-    clearTimeout(this.#collecting)
-    this.#collecting = undefined
-    this.#freed_bytes -= bytes
-    this.#collected_ms = performance.now()
-    if (this.#freed_bytes >= COLLECT_BYTES) this.#collecting = setTimeout(this.#collect, COLLECT_MS).unref()
+    await new Promise((resolve) => setTimeout(resolve, COLLECTED_MS).unref())
+    this.#freed_bytes -= freed_bytes
+    this.#collecting = null
+    this.#collectSoon()
   }
 }
 
@@ -112,12 +118,17 @@ export class MemoryPart {
     this.#limit_bytes = limit_bytes
   }
 
-  /** Takes the memory that so many bytes of a body need. Throws `overloaded` if it is not there, or if the part was freed. */
-  take(body_bytes: number): void {
+  /**
+   * Takes the memory that so many bytes of a body need. Resolves when its reader may continue; null if it may continue now. Throws
+   * `overloaded` if the memory is not there, or if the part was freed.
+   */
+  take(body_bytes: number): Promise<void> | null {
     const bytes = body_bytes * COPIES
-    if (this.#freed || !this.#memory.take(this.#account_id, bytes, this.#limit_bytes))
-      throw new GatewayError("overloaded", { message: NO_MEMORY })
+    this.#checkOpen()
+    const taken = this.#memory.take(this.#account_id, bytes, this.#limit_bytes)
+    if (taken === false) throw noMemory()
     this.#bytes += bytes
+    return taken === null ? null : taken.then(() => this.#checkOpen())
   }
 
   /** Counts bytes of a large body that were read. Resolves when its reader may continue; null if it may continue now. */
@@ -143,4 +154,14 @@ export class MemoryPart {
     if (this.#bytes > 0) this.#memory.release(this.#account_id, this.#bytes)
     this.#bytes = 0
   }
+
+  #checkOpen(): void {
+    if (this.#freed) throw noMemory()
+  }
+}
+
+function noMemory(): GatewayError {
+  return new GatewayError("overloaded", {
+    message: "The gateway has no memory for this request body now. Retry in a few seconds.",
+  })
 }

@@ -53,17 +53,17 @@ export function readBody(
   const length = announcedBytes(request.headers)
   if (length < Number.POSITIVE_INFINITY && length > body_bytes) throw new GatewayError("request_too_large")
   if (decoder === null && length <= body_bytes) {
-    memory?.take(length)
-    const bytes =
+    const room = memory?.take(length) ?? null
+    const read = () =>
       length > STREAMED_BYTES
         ? readParts(request, body_bytes, memory, new SizedBodyParts(length))
         : request.bytes()
-    return arrived(request, bytes, body_timeout_ms)
+    return arrived(request, room === null ? read() : room.then(read), body_timeout_ms)
   }
   const unread = unreadBytes(request.headers) / COPIES
-  memory?.take(decoder === null ? unread : unread + DECODER_BYTES)
-  const parts = readParts(request, body_bytes, memory, new BodyParts(), decoder)
-  const bytes = parts.finally(() => memory?.discard(unread))
+  const room = memory?.take(decoder === null ? unread : unread + DECODER_BYTES) ?? null
+  const read = () => readParts(request, body_bytes, memory, new BodyParts(), decoder)
+  const bytes = (room === null ? read() : room.then(read)).finally(() => memory?.discard(unread))
   return arrived(request, bytes, body_timeout_ms)
 }
 
@@ -173,7 +173,8 @@ async function readParts(
       if (size > limit_bytes) throw new GatewayError("request_too_large")
       if (unfinished.has(request)) throw new GatewayError("request_timeout")
       const counted_bytes = Math.max(chunk.byteLength, LEAST_PART_BYTES)
-      if (!parts.is_sized) memory?.take(counted_bytes)
+      const room = parts.is_sized ? null : (memory?.take(counted_bytes) ?? null)
+      if (room !== null) await room
       parts.add(chunk)
       const turn = memory?.read(counted_bytes) ?? null
       if (turn !== null) await turn

@@ -35,6 +35,22 @@ test("D77 bodies that are refused while they arrive are freed without a collecti
   collect.mockRestore()
 })
 
+test("D77 a body waits for memory that another gave back, which is collected beside the event loop", async () => {
+  const [memory, collect] = [new Memory(0), spyOn(Bun, "gc")]
+  memory.of("one", LIMITS).add(3 * BODY_BYTES)
+  const earlier = memory.of("one", LIMITS)
+  await earlier.take((7 * BODY_BYTES) / 32)
+  earlier.free()
+  const body = "x".repeat(500_000)
+  const headers = { "content-type": "application/json", "content-length": String(body.length) }
+  const request = new Request("http://localhost", { method: "POST", body, headers })
+  const reading = readBody(request, LIMITS, memory.of("two", LIMITS))
+  expect([collect.mock.calls, request.bodyUsed]).toEqual([[[false]], false])
+  expect((await reading).byteLength).toBe(body.length)
+  expect(() => memory.of("three", LIMITS).take(BODY_BYTES / 4)).toThrow(GatewayError)
+  collect.mockRestore()
+})
+
 test("D77 a body of announced length takes its memory before it comes, or is refused", async () => {
   const [memory, limits] = [new Memory(0), { ...LIMITS, memory_bytes: 6 * BODY_BYTES, body_timeout_ms: 1 }]
   const read = async () => {
