@@ -5,6 +5,7 @@ import type { OperationName } from "../wire/call.ts"
 import { NONE, TOOL_RUN } from "../wire/fields.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import { valuesAt } from "../wire/paths.ts"
+import { isWritten } from "../wire/usage.ts"
 import { describe } from "./describe.ts"
 import { type Described, openingField, switchOf } from "./described.ts"
 
@@ -21,9 +22,9 @@ export function applyModelPolicy(
   headers?: Readonly<Record<string, string>>,
 ): Described | GatewayError {
   const refused = model.refuse.find(({ path, value }) =>
-    valuesAt(request, path).some(
-      (one) => (one ?? null) !== null && (value === null || String(one) === value),
-    ),
+    valuesAt(request, path)
+      .flatMap((one) => (value === null ? [one] : one))
+      .some((one) => (one ?? null) !== null && (value === null || isWritten(one, value))),
   )
   if (refused !== undefined)
     return refusal(

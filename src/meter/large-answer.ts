@@ -16,8 +16,8 @@ const BOM: readonly number[] = [0xef, 0xbb, 0xbf]
 /** Keys and usage that are longer than this are ignored. */
 const MAX_KEY_BYTES = 64
 const MAX_USAGE_BYTES = 65_536
-const KEPT: ReadonlySet<string> = new Set(["usage", "service_tier"])
-/** Replaces a member that is too long. It is neither a usage nor a service tier. */
+const KEPT: ReadonlySet<string> = new Set(["usage", "service_tier", "tool_usage"])
+/** Replaces a member that is too long. It is none of these. */
 const TOO_LONG = "0"
 /** Nothing deeper counts as output. */
 const MAX_DEPTH = 64
@@ -51,8 +51,14 @@ const HOLDERS: ReadonlySet<string> = new Set(["x_groq", "message", "response"])
 export interface LargeOutput {
   /** True if the keys at this place are needed. Top-level keys always are. */
   readsKeys(place: JsonPosition): boolean
-  /** Counts a string value of this many bytes at this place. */
-  take(place: JsonPosition, bytes: number): void
+  /** True if the text of a string value at this place is needed. */
+  readsText?(place: JsonPosition): boolean
+  /** Counts a string value of this many bytes at this place. `text` is its beginning, if it is needed. */
+  take(place: JsonPosition, bytes: number, text: string): void
+  /** An object or a list has ended; `place` is around it. */
+  endValue?(place: JsonPosition): void
+  /** Further members of the answer that its usage is read with. */
+  readonly members?: JsonObject
   /** UTF-8 bytes of extractable output so far. */
   readonly bytes: number
 }
@@ -73,10 +79,12 @@ export class LargeAnswer implements JsonPosition {
   #expects_key = false
   #in_string = false
   #is_key = false
+  /** True if the text of the string that is being read is kept. */
+  #is_read = false
   #escaped = false
   /** Decoded bytes so far of the string that is being read. */
   #string_bytes = 0
-  #key = ""
+  #text = ""
   /** Pieces of a top-level member that is kept; null while none is being read. */
   #capturing: Uint8Array[] | null = null
   #captured_bytes = 0
@@ -106,10 +114,15 @@ export class LargeAnswer implements JsonPosition {
     return !this.#at_start && !this.#stray
   }
 
-  /** Its last top-level usage and service tier. A usage that is not JSON is `false`, which is invalid. */
+  /** Its last top-level usage, and all that it is read with. A usage that is not JSON is `false`, which is invalid. */
   get members(): JsonObject {
-    const usage = this.#member("usage")
-    return { ...(usage ?? { usage: false }), ...this.#member("service_tier") }
+    const usage = this.#member("usage") ?? { usage: false }
+    return {
+      ...usage,
+      ...this.#member("service_tier"),
+      ...this.#member("tool_usage"),
+      ...this.#output.members,
+    }
   }
 
   /** The service tier that was served (D70). */
@@ -217,14 +230,18 @@ export class LargeAnswer implements JsonPosition {
     if (this.depth === 0) this.#stray = true
     else this.depth -= 1
     this.#expects_key = false
+    this.#output.endValue?.(this)
   }
 
   #beginString(): void {
     if (this.depth === 0) this.#stray = true
     this.#in_string = true
     this.#is_key = this.#expects_key
+    this.#is_read = this.#is_key
+      ? this.depth <= USAGE_DEPTH || this.#output.readsKeys(this)
+      : this.#output.readsText?.(this) === true
     this.#string_bytes = 0
-    this.#key = ""
+    this.#text = ""
   }
 
   /** Reads on within a string. Returns where it ends in this chunk. */
@@ -238,12 +255,8 @@ export class LargeAnswer implements JsonPosition {
     }
     const end = stringPieceEnd(chunk, at)
     this.#string_bytes += end - at
-    if (
-      this.#is_key &&
-      this.#key.length < MAX_KEY_BYTES &&
-      (this.depth <= USAGE_DEPTH || this.#output.readsKeys(this))
-    ) {
-      this.#key += Buffer.from(
+    if (this.#is_read && this.#text.length < MAX_KEY_BYTES) {
+      this.#text += Buffer.from(
         chunk.buffer,
         chunk.byteOffset + at,
         Math.min(end - at, MAX_KEY_BYTES),
@@ -258,12 +271,12 @@ export class LargeAnswer implements JsonPosition {
   #endString(): void {
     this.#in_string = false
     if (!this.#is_key) this.#take()
-    else if (this.depth <= MAX_DEPTH) this.keys[this.depth - 1] = this.#key
+    else if (this.depth <= MAX_DEPTH) this.keys[this.depth - 1] = this.#text
   }
 
   /** Counts a value that is not nested too deep. */
   #take(): void {
-    if (this.depth <= MAX_DEPTH) this.#output.take(this, this.#string_bytes)
+    if (this.depth <= MAX_DEPTH) this.#output.take(this, this.#string_bytes, this.#text)
   }
 
   get name(): string {

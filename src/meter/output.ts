@@ -1,5 +1,5 @@
 import { type Bounds, Shape } from "../wire/shape.ts"
-import { isObject, type JsonObject } from "../wire/usage.ts"
+import { isObject, type JsonObject, objectsIn } from "../wire/usage.ts"
 import type { JsonPosition, LargeOutput } from "./large-answer.ts"
 
 /** A payload with fewer characters is parsed without measuring it: no shape of it takes long. */
@@ -37,7 +37,7 @@ function fits(text: string, bounds: Bounds): boolean {
 
 /** The choices of a chat chunk or a chat completion; what is not an object is none. */
 export function choicesOf(payload: JsonObject): JsonObject[] {
-  return Array.isArray(payload.choices) ? payload.choices.filter(isObject) : []
+  return objectsIn(payload.choices)
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Ending } from "../wire/call.ts"
-import { isMissing, type JsonObject, type UsageReading } from "../wire/usage.ts"
+import type { JsonObject, UsageReading } from "../wire/usage.ts"
 import type { UsageSpan } from "./large-answer.ts"
 
 /** The provider's delivery, for the settlement. */
@@ -77,7 +77,10 @@ export function isUsable(read: UsageReading, output_bytes: number): boolean {
   return output_bytes === 0 || read.usage.prompt_tokens + read.usage.completion_tokens > 0
 }
 
-/** True if there is a top-level `error` (D10). Providers send it with `choices` too, whose text is then not evidence. */
+/**
+ * True if there is a top-level `error` (D10). Providers send it with `choices` too, whose text is then not evidence. Some send an empty
+ * one with every answer, which SDKs pass over too.
+ */
 export function reportsError({ error }: JsonObject): boolean {
-  return !isMissing(error)
+  return Boolean(error)
 }

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../wire/usage.ts"
+import { isObject, type JsonObject, objectsIn } from "../wire/usage.ts"
 import type { JsonPosition, LargeOutput } from "./large-answer.ts"
 import { DATA_BYTES, jsonBytes } from "./output.ts"
 
@@ -76,7 +76,7 @@ function itemBytes(item: JsonObject): number {
 
 /** The output items of a response object; what is not an object is none. */
 export function itemsOf({ output }: JsonObject): JsonObject[] {
-  return Array.isArray(output) ? output.filter(isObject) : []
+  return objectsIn(output)
 }
 
 /**
@@ -118,7 +118,7 @@ interface CountedItem {
   open: boolean
 }
 
-/** The most items, and parts of an item, that are tracked. Snapshots of any others are not counted. */
+/** The most items, and parts of an item, that are tracked. Snapshots and runs of any others are not counted. */
 const MAX_ITEMS = 1_024
 const MAX_PARTS = 256
 
@@ -240,16 +240,37 @@ function partOf({ content_index, summary_index, command_index }: JsonObject, typ
 /** The depth of a field of an item: `output`, the index, the field. */
 const FIELD_DEPTH = 3
 
-/** Counts the output of a response object: `output[…]` and below. */
+/** Counts the output of a response object: `output[…]` and below. Keeps what says that an item is a run of a tool. */
 export class ResponsesLargeOutput implements LargeOutput {
   bytes = 0
+  readonly #runs: JsonObject[] = []
+  #item: JsonObject = {}
+
+  get members(): JsonObject {
+    return { output: this.#runs }
+  }
 
   readsKeys({ depth, keys }: JsonPosition): boolean {
     return depth >= FIELD_DEPTH && keys[0] === "output"
   }
 
-  take({ depth, keys, lists, name }: JsonPosition, bytes: number): void {
+  readsText({ depth, keys }: JsonPosition): boolean {
+    if (keys[0] !== "output") return false
+    if (depth === FIELD_DEPTH) return keys[2] === "type" || keys[2] === "status"
+    return depth === FIELD_DEPTH + 1 && keys[2] === "action" && keys[3] === "type"
+  }
+
+  endValue({ depth, keys }: JsonPosition): void {
+    if (depth !== FIELD_DEPTH - 1 || keys[0] !== "output") return
+    if (toolOf(this.#item) !== null && this.#runs.length < MAX_ITEMS) this.#runs.push(this.#item)
+    this.#item = {}
+  }
+
+  take(place: JsonPosition, bytes: number, text: string): void {
+    const { depth, keys, lists, name } = place
     if (keys[0] !== "output" || lists[1] !== true || depth < FIELD_DEPTH) return
+    if (this.readsText(place))
+      Object.assign(this.#item, keys[2] === "action" ? { action: { type: text } } : { [name]: text })
     for (let at = FIELD_DEPTH - 1; at < depth; at++) if (!isOutputName(keys[at] ?? "")) return
     this.bytes += countedResponseBytes(name, bytes)
   }

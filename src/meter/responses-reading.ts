@@ -32,7 +32,8 @@ export class ResponsesReading extends EventReading {
 
   protected countLarge(members: JsonObject): boolean {
     this.is_cut = true
-    return this.#count(members.usage, { output: true })
+    const { usage, expected } = usageOf(members, runsOf(members))
+    return this.#count(usage, expected)
   }
 
   /** This API has no `[DONE]`. A `[DONE]` before the last event ends the stream as incomplete. */

@@ -6,7 +6,7 @@ import { readUsage, type UsageRules } from "../usage/reading.ts"
 import { wantsCost, withoutOurs } from "../wire/chat-request.ts"
 import { type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings-request.ts"
 import { FieldTexts } from "../wire/json.ts"
-import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
+import { isObject, type JsonObject, objectsIn, type UsageReading } from "../wire/usage.ts"
 import type { OperationOn } from "./operation.ts"
 import { uncheckedCredential } from "./request-headers.ts"
 
@@ -24,7 +24,7 @@ const NO_OUTPUT: LargeOutput = { readsKeys: () => false, take: () => {}, bytes: 
 const json: JsonForm = {
   usageOf,
   outputBytes: () => 0,
-  isError: (payload) => reportsError(payload) && !Array.isArray(payload.data),
+  isError: (payload) => reportsError(payload) && objectsIn(payload.data).length === 0,
   openLarge: () => new LargeAnswer(NO_OUTPUT),
 }
 

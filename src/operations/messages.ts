@@ -8,7 +8,7 @@ import { isShown, shownRefusal } from "../upstream/refusal.ts"
 import { readUsage, type UsageRules } from "../usage/reading.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { type MessagesRequest, parseMessages } from "../wire/messages-request.ts"
-import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
+import { isObject, type JsonObject, objectsIn, type UsageReading } from "../wire/usage.ts"
 import { MessageAssembly } from "./assembled.ts"
 import type { EventForm, OperationOn } from "./operation.ts"
 import {
@@ -28,7 +28,7 @@ function usageOf({ usage }: JsonObject, rules: UsageRules): UsageReading {
 const json: JsonForm = {
   usageOf,
   outputBytes: messageBytes,
-  isError: (payload) => reportsError(payload) && !Array.isArray(payload.content),
+  isError: (payload) => reportsError(payload) && objectsIn(payload.content).length === 0,
   openLarge: () => new LargeAnswer(new MessagesLargeOutput()),
 }
 

@@ -1,6 +1,14 @@
 import { parseJsonNumber } from "../money.ts"
 import type { Note } from "../wire/call.ts"
-import { isMissing, isObject, isWhole, type JsonObject, MAX_TOKENS, objectOf } from "../wire/usage.ts"
+import {
+  isMissing,
+  isObject,
+  isWhole,
+  type JsonObject,
+  MAX_PROVIDER_COST_NANO,
+  MAX_TOKENS,
+  objectOf,
+} from "../wire/usage.ts"
 import * as table from "./readers.ts"
 import { type CountName, DETAILS, type UsageReader } from "./readers.ts"
 
@@ -176,6 +184,7 @@ class UsageVisit {
     else if (is === "cost" && rank < (this.#places.cost?.rank ?? Number.POSITIVE_INFINITY)) {
       this.#places.cost = place
       this.counted.cost_nano = costOf(value, table.COSTS[path] ?? 0)
+      if (this.counted.cost_nano === null) this.counted.name(path)
     }
   }
 
@@ -190,11 +199,12 @@ class UsageVisit {
   }
 }
 
-/** In whole nano-USD, rounded up. The text of a JSON number names it exactly, so nothing is computed with a float. */
+/** In whole nano-USD, rounded up; null for more than any call costs. The text of a JSON number names it exactly, so nothing is computed with a float. */
 function costOf(value: number, decimals: number): bigint | null {
   const units = parseJsonNumber(String(value), 18)
   const per_nano = 10n ** BigInt(9 + decimals)
-  return units === null ? null : (units + per_nano - 1n) / per_nano
+  const cost_nano = units === null ? null : (units + per_nano - 1n) / per_nano
+  return cost_nano !== null && cost_nano <= MAX_PROVIDER_COST_NANO ? cost_nano : null
 }
 
 /** Tries which counts are beside their parents, first as their names say, until the parts add up to the total. */

@@ -1,6 +1,6 @@
 import { FIELDS, type FieldRow, type FieldScope, type Means } from "./fields.ts"
 import { folded } from "./paths.ts"
-import { isObject } from "./usage.ts"
+import { isObject, isWritten } from "./usage.ts"
 
 export interface FieldMeaning {
   readonly means: Means
@@ -59,7 +59,7 @@ export function isOff({ off_values }: FieldMeaning, value: unknown): boolean {
 
 function matchesOff(word: string, value: unknown): boolean {
   if (word.endsWith("*")) return typeof value === "string" && value.startsWith(word.slice(0, -1))
-  const [name, meant] = word.split("=")
-  if (meant === undefined) return String(value) === name
-  return isObject(value) && name !== undefined && String(value[name]) === meant
+  const [name = "", meant] = word.split("=")
+  if (meant === undefined) return isWritten(value, name)
+  return isObject(value) && isWritten(value[name], meant)
 }

@@ -44,6 +44,9 @@ export const MAX_TOKENS = 100_000_000
 /** The most tokens that a request can have caused (D1). */
 export type UsageLimits = Pick<Usage, "prompt_tokens" | "completion_tokens">
 
+/** The most that a provider can say that a call costs (D90): all tokens that it can have, at 100 USD per 1M. */
+export const MAX_PROVIDER_COST_NANO = 10_000n * 1_000_000_000n
+
 /** The limits if the request is not known. */
 export const NO_LIMITS: UsageLimits = { prompt_tokens: MAX_TOKENS, completion_tokens: MAX_TOKENS }
 
@@ -59,6 +62,11 @@ export function isMissing(value: unknown): boolean {
 
 export function isText(value: unknown): value is string {
   return typeof value === "string" && value !== ""
+}
+
+/** True if a value is written so. No object is: one of a client, or a number of any length, may have no text. */
+export function isWritten(value: unknown, text: string): boolean {
+  return typeof value !== "object" && String(value) === text
 }
 
 /** A safe integer of at least 0. */
@@ -82,6 +90,11 @@ export type JsonObject = Record<string, unknown>
 /** True if a parsed JSON value is an object: neither an array nor null. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value)
+}
+
+/** The objects in a list; none of any other value. */
+export function objectsIn(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : []
 }
 
 /** The value of a JSON text; undefined if it is none. */

@@ -318,6 +318,10 @@ describe("D61 what an operator refuses and sets", () => {
     ["new_field.mode", "pro", { new_field: { mode: "pro" } }, true],
     ["new_field.mode", "pro", { new_field: { mode: "basic" } }, false],
     ["tools.type", "custom", { tools: [{ type: "function" }, { type: "custom" }] }, true],
+    ["modalities", "audio", { modalities: ["text", "audio"] }, true],
+    ["modalities", "text,audio", { modalities: ["text", "audio"] }, false],
+    ["new_field", "5", { new_field: 5 }, true],
+    ["new_field", "true", { new_field: [JSON.rawJSON("1e400"), { toString: 1 }, true] }, true],
   ])("%s=%p of %j is refused: %p", (path, value, fields, is_refused) => {
     expect(faultOf(fields, refusing(path, value))).toEqual(
       is_refused ? ["invalid_request", path, undefined] : null,

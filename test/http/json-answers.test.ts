@@ -395,7 +395,6 @@ describe("D10 an error object in a 2xx is an upstream failure", () => {
   holds([
     ["an error", json(200, { error: { message: CANARY, code: CANARY } }), ...failed],
     ["a text", json(200, { error: CANARY }), ...failed],
-    ["false is not null", json(200, { error: false }), ...failed],
     ["with empty choices", json(200, { error: { message: CANARY }, choices: [] }), ...failed],
     ["with invalid usage", json(200, { error: { message: CANARY }, usage: {} }), ...failed],
     passed(
@@ -411,6 +410,7 @@ describe("D10 an error object in a 2xx is an upstream failure", () => {
     passed("null is none", { ...completion, error: null }, settled("0.00003", [10, 0, 5])),
     passed("beside choices it is an answer", { ...completion, error: {} }, settled("0.00003", [10, 0, 5])),
     passed("null, without choices or usage", { error: null }, estimated(1, "usage_missing")),
+    passed("false, without choices or usage", { error: false }, estimated(1, "usage_missing")),
   ])
 })
 

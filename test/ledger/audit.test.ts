@@ -234,6 +234,12 @@ describe("D55 the audit finds", () => {
       ],
     ],
     [
+      "a correction at the terms of another model, which cost the same",
+      corrected,
+      (tx, id) => tx`UPDATE tollgate.corrections SET terms_id = ${OTHER_MODEL} WHERE id = ${id}`,
+      (id) => [{ kind: "entry", id, recorded_nano: COST - SEEN_COST, expected_nano: COST - SEEN_COST }],
+    ],
+    [
       "a correction of a call that did not expire",
       corrected,
       (tx, id) => tx`UPDATE tollgate.ends SET outcome = 'settled' WHERE id = ${id}`,

@@ -66,12 +66,14 @@ beforeAll(async () => {
       }
     }),
   )
-  // Some have a price multiplier (D69), and some count buckets (D60).
+  // Some have a price multiplier (D69), some count buckets (D60), and some have a provider's cost, which once had no bound (D90).
   const counted = "CASE WHEN x.charge_nano % 2 = 0 THEN ARRAY[(x.charge_nano % 5)::int, 0, 2, 0, 1, 0, 3] END"
   await falsify(db.sql, async (tx) => {
     await label(tx)
     await tx.unsafe(`UPDATE tollgate.ends x
-      SET margin_bp = CASE WHEN x.charge_nano % 3 = 0 THEN 12500 END, buckets = ${counted}`)
+      SET margin_bp = CASE WHEN x.charge_nano % 3 = 0 THEN 12500 END, buckets = ${counted},
+        details = CASE x.charge_nano % 4 WHEN 0 THEN '{"provider_cost_nano": "7"}'
+          WHEN 1 THEN '{"provider_cost_nano": "${"9".repeat(30)}"}' END::jsonb`)
     await tx.unsafe(`UPDATE tollgate.corrections x SET margin_bp = e.margin_bp, buckets = ${counted}
       FROM tollgate.ends e WHERE e.id = x.id`)
   })

@@ -104,6 +104,8 @@ describe("what one event is", () => {
     ["D10 an error beside usage", `{"error":{},"choices":[],${usage}}`, { ...ERROR, trusted_usage: true }],
     ["D10 an error beside invalid usage", '{"error":{},"usage":{}}', ERROR],
     ["D10 error: null is none", '{"error":null,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
+    ["D10 nor is an empty one", '{"error":"","choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
+    ["D10 nor is false", '{"error":false,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
     ["D10 an error of a choice is none", '{"choices":[{"error":{"code":1}}]}', chunk(false, false)],
     ["D10 an error under __proto__ is none", '{"__proto__":{"error":{}}}', chunk(false, false)],
   ]
@@ -301,6 +303,7 @@ describe("D5 a JSON answer", () => {
     ["rule 2 a duplicated usage: the last wins", `{"usage":{},${usage}}`, object(nineAndTwo, 0)],
     ["rule 2 usage under __proto__", `{"__proto__":{${usage}}}`, object({ state: "missing" }, 0)],
     ["D10 error: null is none", `{"error":null,${usage}}`, object(nineAndTwo, 0)],
+    ["D10 nor is an empty one", `{"error":"","choices":[]}`, object({ state: "missing" }, 0)],
     ["D10 an error beside choices is none", `{"error":{},${hello},${usage}}`, object(nineAndTwo, 5)],
 
     ["rule 3 no body", "", only("blank")],

@@ -3,6 +3,7 @@ import fc from "fast-check"
 import { ResponsesOutput } from "../../src/meter/responses-output.ts"
 import { ResponsesReading } from "../../src/meter/responses-reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
+import { responses } from "../../src/operations/responses.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
 import type { JsonObject } from "../../src/wire/usage.ts"
 import {
@@ -13,6 +14,7 @@ import {
   reasoningEvents,
   reasoningItem,
   responseEvent,
+  responseObject,
   responseUsage,
   textEvents,
   textItem,
@@ -430,6 +432,32 @@ describe("D66 usage is that of the last event", () => {
     )
     const { evidence } = follow(...seen, ...seen, last([], { usage, output: undefined }))
     expect(evidence.usage).toMatchObject({ usage: { buckets: { web_search: 2 } } })
+  })
+
+  test("D5 D60 the runs of tools in an answer that is not kept are those of one that is, at every cut", () => {
+    const action = { query: "type", type: "search" }
+    const items = [
+      { id: "1", type: "file_search_call", results: [{ type: "web_search_call", text: "x".repeat(200) }] },
+      { status: "failed", action, type: "web_search_call" },
+      { action, status: "completed", type: "web_search_call" },
+      { type: "web_search_call", action: { type: "open_page" } },
+      textItem("web_search_call", "2"),
+      { type: "code_interpreter_call", outputs: [{ type: "logs", logs: "[]{}" }] },
+    ]
+    const counting = { tool_usage: { web_search: { num_requests: 3 }, image_gen: { total_tokens: 9 } } }
+    for (const more of [{}, counting]) {
+      const response = responseObject(items, { usage, ...more })
+      const kept = responses.json.usageOf(response, ANY_USAGE)
+      expect(kept).toMatchObject({ usage: { tool_runs: { file_search: 1, code_interpreter: 1 } } })
+      for (const chunks of everyCut(bytesOf(JSON.stringify(response)))) {
+        const large = responses.json.openLarge()
+        for (const chunk of chunks) large.take(chunk)
+        expect(responses.json.usageOf(large.members, ANY_USAGE)).toEqual(kept)
+        const reading = new ResponsesReading()
+        reading.takeLarge(large)
+        expect(reading.evidence("completed").usage).toEqual(kept)
+      }
+    }
   })
 })
 

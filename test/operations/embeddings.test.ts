@@ -114,6 +114,8 @@ describe("D67 what an answer costs", () => {
     ],
     ["an object that says nothing (rule 2)", {}, { usage: ESTIMATE, failure: "usage_missing" }],
     ["an error", { error: { message: "no" } }, { usage: null, charge_nano: 0n, failure: "upstream_error" }],
+    ["an error beside no vector", list({ error: {}, data: [] }), { usage: null, failure: "upstream_error" }],
+    ["an error beside a vector", list({ error: {} }), { usage: ESTIMATE, failure: "usage_missing" }],
   ]
   test.each(rows)("%s", (_, body, expected) => {
     expect(charged(body)).toMatchObject(expected)

@@ -335,6 +335,14 @@ describe("D87 what nobody reads is named, and bounded", () => {
     expectRead(usage, { prompt_tokens: 1, completion_tokens: 1, unread, notes: ["usage_unread"] })
   })
 
+  test("D90 a cost that no call can have, which sums could not hold", () => {
+    const costing = (cost: number) => ({ ...chatSums(10, 5, 15), cost })
+    const tokens = { prompt_tokens: 10, completion_tokens: 5 }
+    expectRead(costing(10_000), { ...tokens, cost_nano: 10_000_000_000_000n })
+    for (const cost of [10_000.000000001, 1e10, 1e300])
+      expectRead(costing(cost), { ...tokens, unread: ["cost"], notes: ["usage_unread"] })
+  })
+
   test("at most 8 names, however many numbers there are", () => {
     const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`n${at}`, at]))
     const reading = readUsage({ prompt_tokens: 1, completion_tokens: 1, many })

@@ -25,9 +25,11 @@ const r = alias(grants, "r")
 const p = alias(grant_pins, "p")
 const q = alias(terms, "q")
 
+const areOfAnotherModel = sql`(${t.model}, ${t.operation}) <> (${q.model}, ${q.operation})`
+
 /**
- * An end frees what its hold held, once, at its price multiplier and at terms of its model and operation; a correction follows an expiry and is
- * the difference to it.
+ * An end frees what its hold held, once, at its price multiplier and at terms of its model and operation; a correction follows an expiry, is
+ * the difference to it, and is at terms of the same model and operation.
  */
 export const entriesWithoutHold = (ids: Ids) => sql`
   SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
@@ -35,12 +37,13 @@ export const entriesWithoutHold = (ids: Ids) => sql`
     LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id} LEFT JOIN ${terms} ${q} ON ${q.id} = ${h.terms_id}
   WHERE ${within(e.id, ids)} AND ((${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp})
     IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano}, ${e.price_multiplier_bp})
-    OR (${t.model}, ${t.operation}) <> (${q.model}, ${q.operation}))
+    OR ${areOfAnotherModel})
   UNION ALL
   SELECT 'entry', ${c.account_id}, ${c.id}, ${c.difference_nano}::text, (${c.charge_nano} - ${e.charge_nano})::text
   FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired' AND ${within(e.id, ids)}
-  WHERE ${within(c.id, ids)} AND (${e.account_id}, ${e.key_id}, ${e.price_multiplier_bp}, ${c.charge_nano} - ${e.charge_nano})
-    IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.price_multiplier_bp}, ${c.difference_nano})`
+    LEFT JOIN ${terms} ${t} ON ${t.id} = ${c.terms_id} LEFT JOIN ${terms} ${q} ON ${q.id} = ${e.terms_id}
+  WHERE ${within(c.id, ids)} AND ((${e.account_id}, ${e.key_id}, ${e.price_multiplier_bp}, ${c.charge_nano} - ${e.charge_nano})
+    IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.price_multiplier_bp}, ${c.difference_nano}) OR ${areOfAnotherModel})`
 
 /** An attempt without a hold of its account (D93). It has no amount. */
 export const attemptsWithoutHold = (ids: Ids) => sql`

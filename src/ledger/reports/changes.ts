@@ -2,6 +2,7 @@ import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { NIL_ID } from "../../id.ts"
 import { buckets, countedKinds } from "../../kinds.ts"
+import { MAX_PROVIDER_COST_NANO } from "../../wire/usage.ts"
 import type { Piece, Span } from "../database/span.ts"
 import { instant, of } from "../database/statement.ts"
 import { areCustomerTerms, costOf, hasRuns, listTermsOf, runsOf } from "../money/charge.ts"
@@ -109,9 +110,15 @@ function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
     (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${listTermsOf(entry.terms_id)}) END`
 }
 
-/** The provider's own cost of a call (D90); null if it reports none. */
+const most_digits = sql.raw(String(String(MAX_PROVIDER_COST_NANO).length))
+
+/**
+ * The provider's own cost of a call (D90); null if it reports none. Version 1.0.0 kept a cost of any size, and no bigint holds the sum of
+ * such costs.
+ */
 function providerCost({ details }: typeof e | typeof c): SQL {
-  return sql`(${details} ->> 'provider_cost_nano')::bigint`
+  const cost = sql`(${details} ->> 'provider_cost_nano')`
+  return sql`CASE WHEN length(${cost}) <= ${most_digits} THEN ${cost}::bigint END`
 }
 
 const countAt = (entry: typeof e | typeof c, at: number) =>
