@@ -41,7 +41,7 @@ export function describe(
   const tops = set.length === 0 ? NO_NAMES : new Set(set.map((path) => path.split(".")[0]))
   const walk = new Walk(operation, tops)
   walk.request(texts)
-  for (const name in headers) if (name.endsWith("-beta")) walk.betas(name, headers[name] ?? "")
+  for (const name in headers) if (name.endsWith("-beta")) walk.betas(headers[name], name)
   const { found } = walk
   if (found.media_size_field !== null && found.media.includes(PICTURE_ELSEWHERE))
     found.enable("larger_pictures", found.media_size_field)
@@ -54,7 +54,15 @@ const [PART, SOURCE, TOOL] = [fieldsOfScope("part"), fieldsOfScope("source"), fi
 const PART_TYPES = rowsByName(PARTS)
 
 /** Fields at the top whose bytes are a part of the prompt; so are those of unknown fields. */
-const COUNTED: ReadonlySet<Means> = new Set(["text", "opaque", "parts", "tools", "plugins", "object"])
+const COUNTED: ReadonlySet<Means> = new Set([
+  "text",
+  "opaque",
+  "parts",
+  "prediction",
+  "tools",
+  "plugins",
+  "object",
+])
 /** Objects at the top that are none. */
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
 /** The meanings that only fields at the top of a request may have. */
@@ -64,6 +72,7 @@ const ONLY_TOP: ReadonlySet<Means> = new Set([
   "choices",
   "rounds",
   "parts",
+  "prediction",
   "embedded",
   "route",
 ])
@@ -90,6 +99,7 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
   gateway: null,
   uncounted: null,
   parts: (walk, value) => walk.parts(value, walk.found.keys.length === 1 && walk.found.top === "input"),
+  prediction: (walk, value) => walk.parts(value, false),
   embedded: (walk, value) => walk.embedded(value),
   tools: (walk, value) => walk.tools(value),
   plugins: (walk, value) => walk.plugins(value),
@@ -121,6 +131,13 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
     // 0 asks for no output (D64), where an operation without a limit has 0.
     if (typeof value === "number") found.max_tokens = Math.max(found.max_tokens, value, 1)
   },
+  other_limit: ({ found }, value) => {
+    found.other_limit = Math.max(found.other_limit, tokensOf(value))
+  },
+  thinking: ({ found }, value) => {
+    found.uses_reasoning = true
+    found.thinking_tokens = Math.min(found.thinking_tokens ?? Number.POSITIVE_INFINITY, tokensOf(value))
+  },
   choices: ({ found }, value) => {
     if (typeof value === "number") found.choices = value
   },
@@ -130,6 +147,7 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
   reasoning: ({ found }) => {
     found.uses_reasoning = true
   },
+  betas: (walk, value) => walk.betas(value, walk.found.path),
   route: ({ found, set }, _, reason) => {
     if (!set.has(found.top)) throw invalidField(found.path, `null, because ${reason}`)
   },
@@ -156,15 +174,19 @@ class Walk {
       const meaning = found.meaning(known, name)
       const value = texts.valueAt(index)
       const is_tokens = meaning?.means === "embedded" && countedTokens(value) !== null
-      if (isCounted(meaning) && !is_tokens) found.bytes += Buffer.byteLength(texts.at(index))
+      const bytes = isCounted(meaning) && !is_tokens ? Buffer.byteLength(texts.at(index)) : 0
+      found.bytes += bytes
+      if (meaning?.means === "prediction" && !isOff(meaning, value)) found.predicted_bytes = bytes
       this.#take(meaning, value, null)
     }
   }
 
-  betas(header: string, value: string): void {
-    const names = value.split(",").map((name) => name.trim())
+  /** Names in a list, or with commas between them. */
+  betas(value: unknown, field: string): void {
+    const texts = (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "string")
+    const names = texts.flatMap((text) => text.split(",")).map((name) => name.trim())
     for (const [start, switch_name] of BETAS) {
-      if (names.some((name) => name.startsWith(start))) this.found.enable(switch_name, header)
+      if (names.some((name) => name.startsWith(start))) this.found.enable(switch_name, field)
     }
   }
 
@@ -321,6 +343,11 @@ class Walk {
 function isCounted(meaning: FieldMeaning | undefined): boolean {
   if (meaning === undefined || meaning.means === "embedded") return true
   return COUNTED.has(meaning.means) && !OPTIONS.has(meaning.argument)
+}
+
+/** A number of tokens; infinite for what is none. */
+function tokensOf(value: unknown): number {
+  return typeof value === "number" && value > 0 ? Math.ceil(value) : Number.POSITIVE_INFINITY
 }
 
 function isCalls(value: unknown): value is number {

@@ -12,7 +12,11 @@ export type Described = Readonly<
     Description,
     "bytes" | "tokens" | "tool_tokens" | "media" | "embedded" | "media_size_field" | "switches"
   > &
-    Pick<Description, "rounds" | "service_tier" | "max_tokens" | "choices" | "uses_reasoning">
+    Pick<
+      Description,
+      "rounds" | "service_tier" | "max_tokens" | "other_limit" | "thinking_tokens" | "choices"
+    > &
+    Pick<Description, "predicted_bytes" | "uses_reasoning">
 >
 
 const SHOWN_CHARACTERS = 100
@@ -36,6 +40,12 @@ export class Description {
   service_tier: string | null = null
   /** The limit of its output tokens, of each choice (D12); 0 for none. */
   max_tokens = 0
+  /** The largest limit by a name that only some servers read; infinite for one that is no number above 0; 0 for none. */
+  other_limit = 0
+  /** The tokens of reasoning that no limit of the output may bound; infinite without a budget, null if none is asked for. */
+  thinking_tokens: number | null = null
+  /** UTF-8 bytes of the JSON text of a prediction. What the answer does not repeat of it is billed as output. */
+  predicted_bytes = 0
   /** The number of choices that it asks for (D12). */
   choices = 1
   /** True if it asks for reasoning, which the provider may hide from the client. */

@@ -43,7 +43,7 @@ export interface Quote extends CostBounds {
 export function quote({ generates, limit_field }: Operation, described: Described, model: Model): Quote {
   const { max_tokens, choices: n, switches } = described
   const prompt_tokens_bound = promptBound(described, model)
-  const output_tokens_bound = generates ? outputBound(max_tokens, model) : 0
+  const output_tokens_bound = generates ? outputBound(described, model) : 0
   const costs = mostCosts(described, prompt_tokens_bound, model)
   const cost_pico = mostOf(costs, BigInt(output_tokens_bound) * BigInt(n))
   return {
@@ -207,6 +207,8 @@ export function moneyRefusal(quoted: Quote, model: Model, refused: OutOfMoney): 
 }
 
 /** The client's limit, at most the model's; without a limit (0), what the model holds by default. */
-function outputBound(max_tokens: number, model: Model): number {
-  return max_tokens === 0 ? model.hold_output_tokens : Math.min(max_tokens, model.max_output_tokens)
+function outputBound(described: Described, model: Model): number {
+  const { max_tokens, other_limit, thinking_tokens, predicted_bytes } = described
+  const limit = Math.max(max_tokens || model.hold_output_tokens, other_limit)
+  return Math.min(limit + (thinking_tokens ?? 0) + predicted_bytes, model.max_output_tokens)
 }

@@ -6,7 +6,7 @@ import { hashOf } from "../admission/key.ts"
 import { type ClientLabels, clientLabelsOf } from "../admission/labels.ts"
 import { applyModelPolicy } from "../admission/model-policy.ts"
 import { largestMaxTokens, type Quote, quote } from "../admission/quote.ts"
-import type { Model } from "../config/config.ts"
+import type { Family, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Budget } from "../ledger/accounts/budgets.ts"
 import type { Standing } from "../ledger/entries.ts"
@@ -77,13 +77,18 @@ function measuring<Body extends NamedModel>(operation: OperationOn<Body>): Quote
   return (body, headers, find) => {
     const request = operation.parse(body)
     const texts = operation.texts(request)
-    const described = describe(operation.name, texts)
+    const described = describe(operation.name, texts, betasIn(headers, operation.family))
     const model = find(request.model)
     if (model instanceof GatewayError) throw model
     const allowed = applyModelPolicy(operation.name, request, texts, described, model)
     const quoted = allowed instanceof GatewayError ? allowed : quote(operation, allowed, model)
     return { model, quoted, client_labels: clientLabelsOf(headers, texts, operation.family) }
   }
+}
+
+/** The headers of a messages call that can change its price (D61). */
+function betasIn(headers: Headers, family: Family): Record<string, string> {
+  return Object.fromEntries([...headers].filter(([name]) => family === "messages" && name.endsWith("-beta")))
 }
 
 const MEASURED: Readonly<Record<OperationName, QuoteReader>> = {

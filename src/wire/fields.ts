@@ -14,6 +14,8 @@ export type Means =
   | "opaque"
   /** Messages, items or parts, as a list or one of them. */
   | "parts"
+  /** Parts that the answer may repeat. Those that it does not repeat are billed as output. */
+  | "prediction"
   /** Input of embeddings: texts, or lists of tokens. */
   | "embedded"
   /** Tools, as a list or one of them: see `TOOLS` and `TOOLS_TOKENS`. */
@@ -46,10 +48,16 @@ export type Means =
   | "ttl"
   /** Bounds the output of a choice. */
   | "limit"
+  /** The same by a name that some servers read in its place: it raises the hold, and never lowers it. */
+  | "other_limit"
   | "choices"
   /** Bounds the rounds of the provider's tools. */
   | "rounds"
   | "reasoning"
+  /** Reasoning beyond the limit of the output, which does not bound it at some providers: so many tokens, or any number (D12). */
+  | "thinking"
+  /** A vendor's betas, as in its header: see `BETAS`. */
+  | "betas"
   /** No price can say what it costs (D61). */
   | "refused"
   /** Another model, provider or payer: refused for every model (D19). The argument is the reason. */
@@ -72,8 +80,9 @@ const OTHER_PRICE = "it can change what the provider charges"
 export const FIELDS = {
   all: [
     ["model stream", "gateway"],
-    ["messages system input prediction documents", "parts"],
-    ["instructions guidelines", "text"],
+    ["messages system input documents", "parts"],
+    ["prediction", "prediction"],
+    ["instructions guidelines tool_prompt", "text"],
     ["functions tool_choice function_call response_format text output_format output_config", "opaque"],
     ["structured_outputs guided_json guided_regex guided_choice guided_grammar regex ebnf", "opaque"],
     ["container image ocr_options translation_options asr_options input_ids", "opaque"],
@@ -84,7 +93,8 @@ export const FIELDS = {
     ["context_management", "object", "context_management"],
     ["cache_control caching prompt_cache_options", "object", "cache"],
 
-    ["n max_tokens max_completion_tokens max_output_tokens max_turns max_steps min_tokens", "none"],
+    ["max_tokens max_completion_tokens max_output_tokens n_predict", "other_limit"],
+    ["max_turns max_steps min_tokens", "none"],
     ["temperature top_p top_k top_a min_p seed stop stop_sequences stop_token_ids bad_words", "none"],
     ["frequency_penalty presence_penalty repetition_penalty logit_bias logprobs top_logprobs", "none"],
     ["prompt_logprobs ignore_eos echo truncate_prompt_tokens truncation verbosity transforms", "none"],
@@ -107,14 +117,15 @@ export const FIELDS = {
     ["enable_code_interpreter", "price", "tool_run:code_interpreter"],
     ["mcp_servers data_sources compaction skills profile agent_profile", "provider_work"],
     ["conversation previous_response_id prompt file_ids tool_resources cached_content", "hidden"],
-    ["file_workspace_id thread_id use_threads session_params", "hidden"],
+    ["file_workspace_id thread_id use_threads session_params prompt_id", "hidden"],
     ["thread", "hidden", "", "type=create"],
     ["max_tool_calls", "rounds"],
 
     ["reasoning_effort", "reasoning", "", "none"],
     ["reasoning", "object", "reasoning", "effort=none enabled=false"],
     ["thinking", "reasoning", "", "type=disabled"],
-    ["enable_thinking thinking_budget thinking_token_budget thinking_config", "reasoning", "", "0"],
+    ["enable_thinking thinking_budget", "thinking", "", "0"],
+    ["thinking_token_budget thinking_config", "reasoning", "", "0"],
 
     [
       "vl_high_resolution_images mm_processor_kwargs media_io_kwargs images_config media_resolution",
@@ -122,13 +133,15 @@ export const FIELDS = {
     ],
     ["max_dynamic_patch min_dynamic_patch use_audio_in_video min_pixels max_pixels fps", "media_size"],
 
-    ["best_of agent_count", "refused", "", "1"],
+    ["anthropic_beta betas", "betas"],
+    ["n n_cmpl best_of agent_count", "refused", "", "1"],
     ["use_beam_search deferred background_options multi_agent guardrails compound_custom", "refused"],
     ["billing_policy fallback_credit_token chat_template kv_transfer_params ec_transfer_params", "refused"],
     ["vllm_xargs custom_logit_processor custom_params bootstrap_host bootstrap_port", "refused"],
     ["bootstrap_room data_parallel_rank", "refused"],
-    ["models fallbacks", "route", ONE_MODEL],
-    ["provider route preset lora_path", "route", OTHER_PRICE],
+    ["models fallbacks context_window_fallbacks content_policy_fallbacks", "route", ONE_MODEL],
+    ["context_window_fallback_dict", "route", ONE_MODEL],
+    ["provider route preset lora lora_path", "route", OTHER_PRICE],
   ],
   chat: [
     ["max_tokens max_completion_tokens", "limit"],

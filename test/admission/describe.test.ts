@@ -44,8 +44,11 @@ describe("D88 every row of the table changes exactly one entry of what is collec
     ttl: ["1h", "switches"],
     refused: [{ x: 1 }, "switches"],
     limit: [77, "max_tokens"],
+    other_limit: [77, "other_limit"],
+    betas: [["fast-mode-2026-02-01"], "switches"],
     choices: [3, "choices"],
     reasoning: [{ effort: "low" }, "reasoning"],
+    thinking: [5, "reasoning"],
   }
   /** Where a field of each place stands; `other` stands in for the field, with a name of the same length. */
   const AT: Readonly<Record<string, (fields: object) => readonly [OperationName, object]>> = {
@@ -61,13 +64,16 @@ describe("D88 every row of the table changes exactly one entry of what is collec
     tool: (fields) => ["messages", { tools: [fields] }],
     function: (fields) => ["chat", { tools: [{ type: "function", function: fields }] }],
   }
+  /** Of the operation's own, which have another row for all. */
+  const own = new Set(FIELDS.chat.flatMap(([names]): string[] => names.split(" ")))
   const rows = Object.entries(AT).flatMap(([place, at]) =>
     (places[place] ?? []).flatMap(([names, means, argument]) => {
       const [value, entry] = VALUES[means] ?? []
       if (entry === undefined) return []
       // A sound is a medium, and needs a price.
       const entries = argument === "audio" ? [entry, "switches"] : [entry]
-      return names.split(" ").map((name) => ({ place, name, means, value, entries, at }))
+      const meant = names.split(" ").filter((name) => place !== "all" || !own.has(name))
+      return meant.map((name) => ({ place, name, means, value, entries, at }))
     }),
   )
   test.each(rows)("$place: $name is $means", ({ place, name, means, value, entries, at }) => {
@@ -82,7 +88,7 @@ describe("D88 every row of the table changes exactly one entry of what is collec
     const names = FIELDS.all.flatMap(([names, means]) =>
       (means as Means) === "none" ? names.split(" ") : [],
     )
-    for (const name of names.filter((name) => !/^(?:n|max_\w*tokens|stream_options)$/.test(name)))
+    for (const name of names.filter((name) => !own.has(name)))
       expect(changedEntries(described("chat", {}), described("chat", { [name]: ["words"] }))).toEqual([])
   })
 
@@ -105,6 +111,7 @@ function changedEntries(one: Described, other: Described): string[] {
     switches: [...of.switches],
     service_tier: of.service_tier,
     max_tokens: of.max_tokens,
+    other_limit: of.other_limit,
     choices: of.choices,
     reasoning: of.uses_reasoning,
   })
@@ -185,7 +192,20 @@ describe("D60 what a request asks for besides text", () => {
     ["more than a client should say", "chat", { chat_template: "x" }, { refused: "chat_template" }],
     ["another payer", "messages", { billing_policy: {} }, { refused: "billing_policy" }],
     ["many answers of which one is shown", "chat", { best_of: 20 }, { refused: "best_of" }],
-    ["one answer", "chat", { best_of: 1, n: 1 }, {}],
+    ["one answer", "chat", { best_of: 1, n_cmpl: 1, n: 1 }, {}],
+    ["many answers by the name of llama.cpp", "chat", { n: 1, n_cmpl: 8 }, { refused: "n_cmpl" }],
+    ["many answers where an operation has one", "responses", { n: 2 }, { refused: "n" }],
+    ["a number that no double holds", "chat", { best_of: JSON.rawJSON("1e400") }, { refused: "best_of" }],
+    [
+      "such a number within",
+      "chat",
+      { reasoning: { mode: JSON.rawJSON("1e400") } },
+      { refused: "reasoning.mode" },
+    ],
+    ["an object that has no text", "chat", { best_of: { toString: 1, valueOf: 1 } }, { refused: "best_of" }],
+    ["the same for a field of an object", "chat", { thinking: { type: { toString: 1 } } }, {}],
+    ["betas in the body", "messages", { anthropic_beta: ["x", "fast-mode-1"] }, { speed: "anthropic_beta" }],
+    ["a stored prompt of LiteLLM", "chat", { prompt_id: "p" }, { hidden: "prompt_id" }],
     [
       "more thought than a price knows",
       "responses",
@@ -453,7 +473,8 @@ describe("D18 a known name in another spelling is a 400 that names both (R5)", (
 })
 
 describe("D19 another model or provider is refused", () => {
-  const names = ["models", "fallbacks", "provider", "route", "preset", "lora_path"]
+  const names = ["models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
+  names.push("context_window_fallback_dict", "provider", "route", "preset", "lora", "lora_path")
   test.each(FAMILIES.flatMap((operation) => names.map((name) => [operation, name] as const)))(
     "%s: %s",
     (operation, name) => {
@@ -480,9 +501,11 @@ describe("D12 the limit, the choices and the reasoning of a request", () => {
     })
     expect(described("responses", { max_output_tokens: 5, max_tokens: 9, n: 3 })).toMatchObject({
       max_tokens: 5,
+      other_limit: 9,
       choices: 1,
     })
     expect(described("messages", { max_tokens: 0 }).max_tokens).toBe(1)
+    expect(described("chat", { extra_body: { n_predict: 7 } }).other_limit).toBe(7)
   })
 
   test.each<[object, boolean]>([

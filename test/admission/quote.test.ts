@@ -110,12 +110,35 @@ describe("D12 output bound", () => {
     ["above hold_output_tokens", { max_tokens: 301 }, 301],
     ["at most the model's", { max_tokens: 1_001 }, 1_000],
     ["at most the model's, however large", { max_completion_tokens: Number.MAX_SAFE_INTEGER }, 1_000],
+    ["a larger one that another server reads", { max_tokens: 5, n_predict: 700 }, 700],
+    ["a smaller one that another server reads", { max_tokens: 5, n_predict: 2 }, 5],
+    ["only such a one, and smaller", { n_predict: 2 }, 300],
+    ["only such a one, and larger", { max_output_tokens: 300.5 }, 301],
+    ["such a one without an end", { max_tokens: 5, n_predict: -1 }, 1_000],
+    ["such a one that is no number", { max_tokens: 5, n_predict: "9" }, 1_000],
+    ["such a one that is null", { max_tokens: 5, n_predict: null }, 5],
+    ["a budget of thinking", { max_tokens: 5, thinking_budget: 70 }, 75],
+    ["a budget of thinking that is on", { max_tokens: 5, enable_thinking: true, thinking_budget: 70 }, 75],
+    ["the same the other way round", { thinking_budget: 70, enable_thinking: true, max_tokens: 5 }, 75],
+    ["thinking without a budget", { max_tokens: 5, enable_thinking: true }, 1_000],
+    ["no prediction", { max_tokens: 5, prediction: null }, 5],
+    ["thinking that is off", { max_tokens: 5, enable_thinking: false, thinking_budget: 0 }, 5],
   ]
   test.each(rows)("%s", (_, fields, bound) => {
     const quoted = quote(chat(fields), model)
     expect(quoted.output_tokens_bound).toBe(bound)
     expect(quoted.amount_nano).toBe(ceilToNano(BigInt(BYTES) * 250_000n + BigInt(bound) * 2_000_000n))
   })
+})
+
+test("D12 a prediction is held as output too, because what the answer does not repeat is billed as output", () => {
+  const prediction = { type: "content", content: "x".repeat(60) }
+  const bytes = JSON.stringify(prediction).length
+  const quoted = quote(chat({ max_tokens: 5, prediction }), model)
+  expect(quoted).toMatchObject({ prompt_bytes: BYTES + bytes, output_tokens_bound: 5 + bytes })
+  expect(
+    quote(chat({ max_tokens: 5, prediction: { content: "x".repeat(2_000) } }), model).output_tokens_bound,
+  ).toBe(1_000)
 })
 
 describe("D12 the amount", () => {

@@ -35,6 +35,16 @@ async function quoted(key: string, body: unknown = ASK): Promise<QuoteBody> {
 }
 
 describe("D47 a quote", () => {
+  test("D61 of a message is refused for a beta in its headers as the call is", async () => {
+    const { key } = await gateway.account("1")
+    const body = { ...ASK, model: MESSAGES, max_tokens: 9, operation: "messages" }
+    const betas = { "anthropic-beta": "context-1m-2025-08-07" }
+    expect((await quote(key, body)).status).toBe(200)
+    const { status, text } = await quote(key, body, betas)
+    expect([status, JSON.parse(text).error.param]).toEqual([400, "anthropic-beta"])
+    expect((await quote(key, ASK, betas)).status).toBe(200)
+  })
+
   test("says what would be held, and holds and sends nothing", async () => {
     const { id, key } = await gateway.account("1")
     const sent = provider.requests.length
