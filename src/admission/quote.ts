@@ -28,6 +28,10 @@ export interface Quote extends CostBounds {
   readonly prompt_tokens_bound: number
   /** Of one choice. */
   readonly output_tokens_bound: number
+  /** Output tokens of a choice that no limit bounds (D12). */
+  readonly unlimited_tokens: number
+  /** The least limit of the output that is held, whatever the operation's own limit is. */
+  readonly least_limit: number
   /** The field of the request that limits its output tokens; null where there are none. */
   readonly limit_field: string | null
   /** The most tokens that the call can use, for budgets of tokens (D97). */
@@ -41,9 +45,11 @@ export interface Quote extends CostBounds {
  * at the output price, plus the fees that it can cause and the price per call. No usage within the bounds costs more (D12).
  */
 export function quote({ generates, limit_field }: Operation, described: Described, model: Model): Quote {
-  const { max_tokens, choices: n, switches } = described
+  const { max_tokens, other_limit, thinking_tokens, predicted_bytes, choices: n, switches } = described
   const prompt_tokens_bound = promptBound(described, model)
-  const output_tokens_bound = generates ? outputBound(described, model) : 0
+  const unlimited_tokens = (thinking_tokens ?? 0) + predicted_bytes
+  const limit = Math.max(max_tokens || model.hold_output_tokens, other_limit)
+  const output_tokens_bound = generates ? Math.min(limit + unlimited_tokens, model.max_output_tokens) : 0
   const costs = mostCosts(described, prompt_tokens_bound, model)
   const cost_pico = mostOf(costs, BigInt(output_tokens_bound) * BigInt(n))
   return {
@@ -53,6 +59,8 @@ export function quote({ generates, limit_field }: Operation, described: Describe
     estimate_bytes: estimateBytes(described, model),
     prompt_tokens_bound,
     output_tokens_bound,
+    unlimited_tokens,
+    least_limit: other_limit,
     n,
     tokens: prompt_tokens_bound + output_tokens_bound * n,
     limit_field,
@@ -91,12 +99,12 @@ function plausibleOutput(max_tokens: number, { max_output_tokens }: Model): numb
  * no output.
  */
 export function largestMaxTokens(
-  { n, costs, limit_field }: Quote,
-  { max_output_tokens }: Model,
+  quoted: Quote,
+  model: Model,
   available_nano: bigint,
   price_multiplier_bp?: number,
 ): number | null {
-  if (limit_field === null) return null
+  const { n, costs } = quoted
   const most_pico = costWithin(available_nano, price_multiplier_bp)
   let largest = Number.POSITIVE_INFINITY
   for (const { before_output_pico, output_pico } of costs) {
@@ -105,7 +113,19 @@ export function largestMaxTokens(
     if (left_pico < token_pico) return null
     if (token_pico > 0n) largest = Math.min(largest, Number(left_pico / token_pico))
   }
-  return Number.isFinite(largest) ? Math.min(largest, max_output_tokens) : null
+  return Number.isFinite(largest) ? limitWithin(quoted, model, largest) : null
+}
+
+/** The largest `max_tokens` that holds at most so many output tokens of a choice; null if none does, or without output. */
+function limitWithin(
+  { limit_field, unlimited_tokens, least_limit }: Quote,
+  { max_output_tokens }: Model,
+  tokens: number,
+): number | null {
+  if (limit_field === null) return null
+  if (tokens >= max_output_tokens) return max_output_tokens
+  const limit = tokens - unlimited_tokens
+  return limit < Math.max(least_limit, 1) ? null : limit
 }
 
 type BudgetReached = Extract<HoldResult, { outcome: "budget_reached" }>
@@ -169,14 +189,8 @@ export function budgetRefusal(
 }
 
 /** The largest `max_tokens` of a call that can use this many tokens; null if not even 1 fits, or without output. */
-function tokensWithin(
-  { n, limit_field, prompt_tokens_bound }: Quote,
-  { max_output_tokens }: Model,
-  left: bigint,
-): number | null {
-  if (limit_field === null) return null
-  const largest = Math.floor((Number(left) - prompt_tokens_bound) / n)
-  return largest < 1 ? null : Math.min(largest, max_output_tokens)
+function tokensWithin(quoted: Quote, model: Model, left: bigint): number | null {
+  return limitWithin(quoted, model, Math.floor((Number(left) - quoted.prompt_tokens_bound) / quoted.n))
 }
 
 /** A hold that the balance, or what is left of the key's spending limit, does not cover. */
@@ -204,11 +218,4 @@ export function moneyRefusal(quoted: Quote, model: Model, refused: OutOfMoney): 
       ...(max_tokens !== null && { max_tokens }),
     },
   })
-}
-
-/** The client's limit, at most the model's; without a limit (0), what the model holds by default. */
-function outputBound(described: Described, model: Model): number {
-  const { max_tokens, other_limit, thinking_tokens, predicted_bytes } = described
-  const limit = Math.max(max_tokens || model.hold_output_tokens, other_limit)
-  return Math.min(limit + (thinking_tokens ?? 0) + predicted_bytes, model.max_output_tokens)
 }

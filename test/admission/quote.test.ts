@@ -121,7 +121,6 @@ describe("D12 output bound", () => {
     ["a budget of thinking that is on", { max_tokens: 5, enable_thinking: true, thinking_budget: 70 }, 75],
     ["the same the other way round", { thinking_budget: 70, enable_thinking: true, max_tokens: 5 }, 75],
     ["thinking without a budget", { max_tokens: 5, enable_thinking: true }, 1_000],
-    ["no prediction", { max_tokens: 5, prediction: null }, 5],
     ["thinking that is off", { max_tokens: 5, enable_thinking: false, thinking_budget: 0 }, 5],
   ]
   test.each(rows)("%s", (_, fields, bound) => {
@@ -134,11 +133,23 @@ describe("D12 output bound", () => {
 test("D12 a prediction is held as output too, because what the answer does not repeat is billed as output", () => {
   const prediction = { type: "content", content: "x".repeat(60) }
   const bytes = JSON.stringify(prediction).length
+  expect(quote(chat({ max_tokens: 5, prediction: null }), model).output_tokens_bound).toBe(5)
   const quoted = quote(chat({ max_tokens: 5, prediction }), model)
   expect(quoted).toMatchObject({ prompt_bytes: BYTES + bytes, output_tokens_bound: 5 + bytes })
   expect(
     quote(chat({ max_tokens: 5, prediction: { content: "x".repeat(2_000) } }), model).output_tokens_bound,
   ).toBe(1_000)
+})
+
+test("D12 the largest limit that fits leaves room for what it does not bound", () => {
+  const largest = (fields: object, as: object) =>
+    largestMaxTokens(quote(chat(fields), model), model, quote(chat(as), model).amount_nano)
+  const thinking = { thinking_budget: 70 }
+  expect(largest({ max_tokens: 500, ...thinking }, { max_tokens: 100, ...thinking })).toBe(100)
+  expect(largest({ max_tokens: 500, ...thinking }, { max_tokens: 70 })).toBeNull()
+  expect(largest({ max_tokens: 500, n_predict: 200 }, { max_tokens: 300 })).toBe(300)
+  expect(largest({ max_tokens: 500, n_predict: 200 }, { max_tokens: 199 })).toBeNull()
+  expect(largest({ max_tokens: 5, n_predict: -1 }, { max_tokens: 1_000 })).toBe(1_000)
 })
 
 describe("D12 the amount", () => {
