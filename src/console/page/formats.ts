@@ -160,25 +160,28 @@ export function copyable(text: string, label: string): HTMLElement {
   return el("div.copy", shown, copy)
 }
 
-/** A row of buttons of which one is selected. */
+/** A row of buttons of which one is selected, and its value. */
 export function choice<Value extends string>(
   label: string,
   values: readonly Value[],
-  chosen: Value,
-  choose: (value: Value) => void,
+  first: Value,
+  changed: () => void,
   show: (value: Value) => string = (value) => value,
-): HTMLElement {
+): { readonly element: HTMLElement; readonly value: Value } {
   const buttons = values.map((value) =>
     button(
       show(value),
       ({ currentTarget }) => {
         for (const one of buttons) one.setAttribute("aria-pressed", String(one === currentTarget))
-        choose(value)
+        made.value = value
+        changed()
       },
-      { "aria-pressed": String(value === chosen) },
+      { "aria-pressed": String(value === first) },
     ),
   )
-  return el("div.choice", { role: "group", "aria-label": label }, ...buttons)
+  const element = el("div.choice", { role: "group", "aria-label": label }, ...buttons)
+  const made = { element, value: first }
+  return made
 }
 
 /** One record: a label, a value and a note each. Entries that are null are left out. */

@@ -18,9 +18,6 @@ type OwnUsageRow = UsageReport["data"][number]
 
 /** The usage of the account: a plot of its days, and its sums by model, day, key, end user or a tag. */
 export function ownUsage(visit: Visit): ViewPart {
-  let grouping: (typeof groupings)[number] = "model"
-  let days: (typeof spans)[number] = "30"
-  let metric: Metric = "money"
   const reload = () => void made.load()
   const tag = el("input", {
     type: "text",
@@ -29,45 +26,27 @@ export function ownUsage(visit: Visit): ViewPart {
     value: "team",
     change: reload,
   })
-  const chooseGrouping = choice(
-    "Group by",
-    groupings,
-    grouping,
-    (chosen) => {
-      grouping = chosen
-      tag.hidden = grouping !== "tag"
-      reload()
-    },
-    dimensionTitle,
-  )
-  const chooseMetric = choice("Metric", metrics, metric, (chosen) => {
-    metric = chosen
+  const group = () => {
+    tag.hidden = grouping.value !== "tag"
     reload()
-  })
-  const chooseDays = choice(
-    "Days",
-    spans,
-    days,
-    (chosen) => {
-      days = chosen
-      reload()
-    },
-    (one) => `${one} d`,
-  )
+  }
+  const grouping = choice("Group by", groupings, "model", group, dimensionTitle)
+  const metric = choice("Metric", metrics, "money", reload)
+  const days = choice("Days", spans, "30", reload, (one) => `${one} d`)
   tag.hidden = true
   const made = part(visit, {
     title: "Usage",
-    tools: el("div.actions", chooseGrouping, tag, chooseMetric, chooseDays),
+    tools: el("div.actions", grouping.element, tag, metric.element, days.element),
     async content(signal) {
-      const by = grouping === "tag" ? `tag:${tag.value.trim()}` : grouping
-      const from = new Date((Math.floor(Date.now() / DAY_MS) - Number(days) + 1) * DAY_MS).toISOString()
+      const by = grouping.value === "tag" ? `tag:${tag.value.trim()}` : grouping.value
+      const from = new Date((Math.floor(Date.now() / DAY_MS) - Number(days.value) + 1) * DAY_MS).toISOString()
       const daily = await askOwn<UsageReport>(
         withQuery("/usage", { from, by: by === "day" ? "day" : `day,${by}` }),
         signal,
       )
       const sums = by === "day" ? daily : await askOwn<UsageReport>(withQuery("/usage", { from, by }), signal)
       if (daily.data.length === 0) return el("p.empty", "No calls ended in these days.")
-      return el("div", plotOf(signal, daily, by, metric), rowsOf(sums, dimensionTitle(grouping)))
+      return el("div", plotOf(signal, daily, by, metric.value), rowsOf(sums, dimensionTitle(grouping.value)))
     },
   })
   return made

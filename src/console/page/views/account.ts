@@ -1,8 +1,8 @@
 import { AccountBody, type CallBody } from "../../../wire/admin.ts"
 import type { TimelineBody } from "../../../wire/statistics.ts"
-import { type Metric, metrics } from "../../chart.ts"
+import { metrics } from "../../chart.ts"
 import { addressOf, withQuery } from "../../fragment.ts"
-import { ranges, spanOf, type TimeRange } from "../../times.ts"
+import { ranges, spanOf } from "../../times.ts"
 import { ask, type ListBody, tell } from "../admin-api.ts"
 import { button, el, named, replaceElement } from "../element.ts"
 import { openDialog } from "../form.ts"
@@ -150,22 +150,16 @@ function changeAccount(path: string, account: AccountBody, done: () => void): vo
 }
 
 function spending(visit: Visit, account: string): ViewPart {
-  let range: TimeRange = "7d"
-  let metric: Metric = "money"
-  const chooseMetric = choice("Metric", metrics, metric, (chosen) => {
-    metric = chosen
-    void made.load()
-  })
-  const chooseRange = choice("Range", ranges, range, (chosen) => {
-    range = chosen
-    void made.load()
-  })
+  const reload = () => void made.load()
+  const metric = choice("Metric", metrics, "money", reload)
+  const range = choice("Range", ranges, "7d", reload)
   const made = part(visit, {
     title: "Spending by model",
-    tools: el("div.actions", chooseMetric, chooseRange),
+    tools: el("div.actions", metric.element, range.element),
     async content(signal) {
-      const query = { ...spanOf(range, Date.now()), account }
-      return plotOf(signal, await ask<TimelineBody>(withQuery("/timeline", query), signal), metric)
+      const query = { ...spanOf(range.value, Date.now()), account }
+      const timeline = await ask<TimelineBody>(withQuery("/timeline", query), signal)
+      return plotOf(signal, timeline, metric.value)
     },
   })
   return made

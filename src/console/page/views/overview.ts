@@ -35,12 +35,22 @@ const REFRESH_MS = 30_000
 /** Recent charges, latencies and outcomes, and the current state. */
 export function overview(visit: Visit): HTMLElement {
   const { query } = visit.address
-  let range = rangeOf(query.range)
-  let metric: Metric = metrics.find((one) => one === query.metric) ?? "money"
-  let split: Split = splits.find((one) => one === query.by) ?? "model"
-  let span = spanOf(range, Date.now())
+  const redraw = () => {
+    note()
+    void overTime.load()
+  }
+  const first_metric = metrics.find((one) => one === query.metric) ?? "money"
+  const metric = choice("Metric", metrics, first_metric, redraw)
+  const first_split = splits.find((one) => one === query.by) ?? "model"
+  const split = choice("Group by", splits, first_split, redraw, (one) => `by ${one}`)
+  const range = choice("Range", ranges, rangeOf(query.range), () => {
+    note()
+    span = spanOf(range.value, Date.now())
+    for (const one of [totals, overTime, latency, failures, refusals]) void one.load()
+  })
+  let span = spanOf(range.value, Date.now())
   const answer = asker(visit)
-  const timeline = answer<TimelineBody>(() => withQuery("/timeline", { ...span, by: split }))
+  const timeline = answer<TimelineBody>(() => withQuery("/timeline", { ...span, by: split.value }))
   const outcomes = answer<OutcomesBody>(() => withQuery("/outcomes", span))
   const refused = answer<RefusalsBody>(() => withQuery("/refusals", span))
   const latencies = answer<LatencyBody>(() => withQuery("/latency", span))
@@ -49,22 +59,10 @@ export function overview(visit: Visit): HTMLElement {
     class: "totals",
     content: async () => totalsOfCalls(await timeline(), await outcomes(), await refused()),
   })
-  const chooseMetric = choice("Metric", metrics, metric, (chosen) => {
-    metric = chosen
-    note()
-    void overTime.load()
-  })
-  const bySplit = (one: Split) => `by ${one}`
-  const chooseSplit = choice("Group by", splits, split, chooseGroups, bySplit)
-  function chooseGroups(chosen: Split): void {
-    split = chosen
-    note()
-    void overTime.load()
-  }
   const overTime = part(visit, {
     title: "Over time",
-    tools: el("div.actions", chooseMetric, chooseSplit),
-    content: async (signal) => plotOf(signal, await timeline(), metric),
+    tools: el("div.actions", metric.element, split.element),
+    content: async (signal) => plotOf(signal, await timeline(), metric.value),
   })
   const latency = part(visit, {
     title: "Latency",
@@ -76,12 +74,12 @@ export function overview(visit: Visit): HTMLElement {
   })
   const failures = part(visit, {
     title: "Failures",
-    content: async () => failuresOf(await outcomes(), range, span),
+    content: async () => failuresOf(await outcomes(), range.value, span),
   })
   const refusals = part(visit, {
     title: "Refused calls",
     tools: el("a", { href: addressOf("accounts") }, "By account"),
-    content: async () => refusalsOf(await refused(), range),
+    content: async () => refusalsOf(await refused(), range.value),
   })
   const upstreams = part(visit, {
     title: "Upstreams",
@@ -89,30 +87,24 @@ export function overview(visit: Visit): HTMLElement {
     content: async (signal) => healthOf((await ask<{ data: UpstreamBody[] }>("/upstreams", signal)).data),
   })
   const suggested = estimates(visit)
-  const chooseRange = choice("Range", ranges, range, (chosen) => {
-    range = chosen
-    note()
-    span = spanOf(range, Date.now())
-    for (const one of [totals, overTime, latency, failures, refusals]) void one.load()
-  })
 
   async function refresh(): Promise<void> {
-    span = spanOf(range, Date.now())
+    span = spanOf(range.value, Date.now())
     const parts = [totals, overTime, latency, failures, refusals, upstreams, suggested]
     await Promise.all(parts.filter(({ element }) => !isInUse(element)).map((one) => one.load()))
   }
   function note(): void {
     noteAddress(visit, {
-      range: range === "24h" ? "" : range,
-      metric: metric === "money" ? "" : metric,
-      by: split === "model" ? "" : split,
+      range: range.value === "24h" ? "" : range.value,
+      metric: metric.value === "money" ? "" : metric.value,
+      by: split.value === "model" ? "" : split.value,
     })
   }
   poll(visit, REFRESH_MS, refresh)
   const state = el("div", upstreams.element, auditPart(visit).element)
   return view(
     "Overview",
-    chooseRange,
+    range.element,
     totals.element,
     overTime.element,
     latency.element,
