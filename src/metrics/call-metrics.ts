@@ -46,9 +46,8 @@ export function callMetrics(registry: Registry) {
     },
     /** Sets the source of the open calls, which is read at each scrape. */
     watchCalls(read: () => OpenCalls): void {
-      registry.gauge("tollgate_open_holds", "Open calls of this process.", () => read().count)
-      const held = "Amount held by the open calls of this process, in nano-USD."
-      registry.gauge("tollgate_held_nano_usd", held, () => Number(read().held_nano))
+      registry.gauge("tollgate_open_holds", () => read().count)
+      registry.gauge("tollgate_held_nano_usd", () => Number(read().held_nano))
     },
   }
 }
@@ -128,64 +127,34 @@ const USAGE_NOTES: ReadonlySet<string> = new Set(usageNotes)
 
 function counters(registry: Registry) {
   return {
-    settled: registry.counter(
-      "tollgate_calls_settled_total{model,operation,basis}",
-      "Calls that were charged, by model, operation and basis of the charge.",
-    ),
-    released: registry.counter(
-      "tollgate_calls_released_total{model,operation,failure}",
-      "Calls that were released without a charge, by model, operation and failure.",
-    ),
-    ended: registry.counter(
-      "tollgate_calls_ended_total{stream,ending}",
-      "Ended calls, by whether they streamed and how the provider's response ended (none: no response).",
-    ),
-    charged: registry.counter(
-      "tollgate_charged_nano_usd_total{model}",
-      "Amount charged, in nano-USD, by model.",
-    ),
-    overage: registry.counter(
-      "tollgate_overage_nano_usd_total{model}",
-      "Amount charged beyond the hold, in nano-USD, by model.",
-    ),
-    notes: registry.counter(
-      "tollgate_usage_notes_total{model,note}",
-      "Calls with a note that their charge may not be what the provider bills, by model and note.",
-    ),
-    below_cost: registry.counter(
-      "tollgate_charges_below_cost_total{model}",
-      "Calls that were charged less than the provider says that they cost, by model.",
-    ),
-    tokens: registry.counter(
-      "tollgate_tokens_total{model,kind}",
-      "Tokens charged, by model and kind: prompt (including cached), cached, completion.",
-    ),
+    settled: registry.counter("tollgate_calls_settled_total{model,operation,basis}"),
+    released: registry.counter("tollgate_calls_released_total{model,operation,failure}"),
+    ended: registry.counter("tollgate_calls_ended_total{stream,ending}"),
+    charged: registry.counter("tollgate_charged_nano_usd_total{model}"),
+    overage: registry.counter("tollgate_overage_nano_usd_total{model}"),
+    notes: registry.counter("tollgate_usage_notes_total{model,note}"),
+    below_cost: registry.counter("tollgate_charges_below_cost_total{model}"),
+    tokens: registry.counter("tollgate_tokens_total{model,kind}"),
   }
 }
-
-const GEN_AI = "gen_ai_operation_name,gen_ai_provider_name,gen_ai_request_model"
 
 /** OpenTelemetry's GenAI metrics (D53). The provider is the upstream's name, the model that of the configuration. */
 function genAi(registry: Registry) {
   return {
     duration: registry.histogram(
-      `gen_ai_client_operation_duration_seconds{${GEN_AI},error_type}`,
-      "Duration of calls, from admission to settlement; error_type is the failure, if any.",
+      "gen_ai_client_operation_duration_seconds{gen_ai_operation_name,gen_ai_provider_name,gen_ai_request_model,error_type}",
       OPERATION_S,
     ),
     usage: registry.histogram(
-      `gen_ai_client_token_usage{${GEN_AI},gen_ai_token_type}`,
-      "Tokens charged per call, by type: input (including cached) and output.",
+      "gen_ai_client_token_usage{gen_ai_operation_name,gen_ai_provider_name,gen_ai_request_model,gen_ai_token_type}",
       TOKENS,
     ),
     first_token: registry.histogram(
-      `gen_ai_server_time_to_first_token_seconds{${GEN_AI}}`,
-      "Time from admission to the first output, for streams with output.",
+      "gen_ai_server_time_to_first_token_seconds{gen_ai_operation_name,gen_ai_provider_name,gen_ai_request_model}",
       FIRST_TOKEN_S,
     ),
     per_token: registry.histogram(
-      `gen_ai_server_time_per_output_token_seconds{${GEN_AI}}`,
-      "Time per output token after the first output, for streams that were charged by their usage.",
+      "gen_ai_server_time_per_output_token_seconds{gen_ai_operation_name,gen_ai_provider_name,gen_ai_request_model}",
       PER_TOKEN_S,
     ),
   }

@@ -35,14 +35,11 @@ export function createMetrics(worker?: number) {
     ...ledgerMetrics(registry),
     ...traceMetrics(registry),
     watchReady(read: () => boolean): void {
-      const help = "1 if this process accepts new calls (/readyz is 200), otherwise 0."
-      registry.gauge("tollgate_ready", help, () => (read() ? 1 : 0))
+      registry.gauge("tollgate_ready", () => (read() ? 1 : 0))
     },
     /** Sets the source of which shards can be written, which is read at each scrape (D74). */
     watchShards(read: () => readonly (readonly [shard: string, writable: boolean])[]): void {
-      const help =
-        "1 if new calls of accounts in the shard can be held, otherwise 0. Only with several shards."
-      registry.gauges("tollgate_shard_writable{shard}", help, () => flags(read()))
+      registry.gauges("tollgate_shard_writable{shard}", () => flags(read()))
     },
     ...sinkMetrics(registry),
     changed: changeMetrics(registry),
@@ -60,17 +57,12 @@ function flags(all: Iterable<readonly [of: string, yes: boolean]>): [value: numb
 
 /** Metrics of the sinks of events (D96), whose names come from the operator. */
 function sinkMetrics(registry: Registry) {
-  const sent = registry.counter(
-    "tollgate_event_messages_total{sink,outcome}",
-    "Events that this process sent to a sink, by sink and outcome: taken, refused, or skipped because it is refused for ever.",
-  )
+  const sent = registry.counter("tollgate_event_messages_total{sink,outcome}")
   return {
     eventSent: (sink: string, outcome: "taken" | "refused" | "skipped", count: number): void =>
       sent.of(sink, outcome).add(count),
     watchSinks(read: () => Iterable<readonly [sink: string, lag_s: number]>): void {
-      const help =
-        "Age of the oldest event that was not delivered to the sink, 0 if there is none. Only in the process that delivers to it."
-      registry.gauges("tollgate_event_lag_seconds{sink}", help, () =>
+      registry.gauges("tollgate_event_lag_seconds{sink}", () =>
         Array.from(read(), ([sink, lag_s]) => [lag_s, sink]),
       )
     },
@@ -79,14 +71,8 @@ function sinkMetrics(registry: Registry) {
 
 /** Metrics of exported and dropped spans (D54). */
 function traceMetrics(registry: Registry) {
-  const exported = registry.counter(
-    "tollgate_trace_spans_exported_total",
-    "Spans that the collector accepted.",
-  )
-  const dropped = registry.counter(
-    "tollgate_trace_spans_dropped_total{reason}",
-    "Spans that were dropped, by reason: queue_full, refused (by the collector) or unreachable.",
-  )
+  const exported = registry.counter("tollgate_trace_spans_exported_total")
+  const dropped = registry.counter("tollgate_trace_spans_dropped_total{reason}")
   return {
     spansExported: (count: number): void => exported.of().add(count),
     /** `reason` is a fixed word. */
@@ -95,42 +81,16 @@ function traceMetrics(registry: Registry) {
 }
 
 function requestMetrics(registry: Registry) {
-  const requests = registry.counter(
-    "tollgate_requests_total{route,status}",
-    "Requests, by route and status; requests to unknown paths have the route unknown.",
-  )
-  const errors = registry.counter(
-    "tollgate_errors_total{route,code}",
-    "Requests that got an error, by route and error code of the gateway.",
-  )
-  const limited = registry.counter(
-    "tollgate_key_limit_refusals_total{limit}",
-    "Requests refused because their key reached a limit, by limit.",
-  )
-  const budgets = registry.counter(
-    "tollgate_budget_refusals_total{selector,unit,per}",
-    "Calls refused by a budget, by selector, unit and period of the budget that the error names.",
-  )
-  const changed_prices = registry.counter(
-    "tollgate_price_changes_met_total",
-    "Holds that were tried again, because a customer price had begun or ended since the process read it.",
-  )
-  const repeats = registry.counter(
-    "tollgate_idempotent_repeats_total",
-    "Requests that repeated a call with its Idempotency-Key, including those that got the stored response.",
-  )
-  const attempts = registry.histogram(
-    "tollgate_upstream_attempt_seconds{upstream,outcome}",
-    "Duration of upstream attempts, until the response headers or the failure, by upstream and outcome.",
-    OPERATION_S,
-  )
-  const counts = registry.counter("tollgate_token_counts_total{model}", "Successful token counts, by model.")
-  const keepalives = registry.counter("tollgate_keepalives_total", "Keepalive comments sent in idle streams.")
-  const added_latency = registry.histogram(
-    "tollgate_added_latency_seconds{where}",
-    "Latency that the gateway adds to a call, by where: before the request to the provider, or between the provider's response and the last byte.",
-    OWN_S,
-  )
+  const requests = registry.counter("tollgate_requests_total{route,status}")
+  const errors = registry.counter("tollgate_errors_total{route,code}")
+  const limited = registry.counter("tollgate_key_limit_refusals_total{limit}")
+  const budgets = registry.counter("tollgate_budget_refusals_total{selector,unit,per}")
+  const changed_prices = registry.counter("tollgate_price_changes_met_total")
+  const repeats = registry.counter("tollgate_idempotent_repeats_total")
+  const attempts = registry.histogram("tollgate_upstream_attempt_seconds{upstream,outcome}", OPERATION_S)
+  const counts = registry.counter("tollgate_token_counts_total{model}")
+  const keepalives = registry.counter("tollgate_keepalives_total")
+  const added_latency = registry.histogram("tollgate_added_latency_seconds{where}", OWN_S)
   const added = { before: added_latency.of("before"), after: added_latency.of("after") }
   return {
     /** Counts a request. `route` is its pattern, never its path; `code` is the error code, or null. */
@@ -160,8 +120,7 @@ function requestMetrics(registry: Registry) {
       added[where].observe(duration_ms / 1_000),
     /** Sets the source of the circuit breakers, which is read at each scrape: by upstream, whether it is open (D33). */
     watchBreakers(read: () => Iterable<readonly [upstream: string, open: boolean]>): void {
-      const help = "1 if the circuit breaker of the upstream is open in this process, otherwise 0."
-      registry.gauges("tollgate_upstream_breaker_open{upstream}", help, () => flags(read()))
+      registry.gauges("tollgate_upstream_breaker_open{upstream}", () => flags(read()))
     },
   }
 }
@@ -189,32 +148,12 @@ interface Audited {
 type Depths = Readonly<Record<string, number>> & { readonly spool: number }
 
 function ledgerMetrics(registry: Registry) {
-  const statements = registry.histogram(
-    "tollgate_ledger_statement_seconds{kind}",
-    "Duration of ledger statements, by kind.",
-    OWN_S,
-  )
-  const batches = registry.histogram(
-    "tollgate_ledger_batch_size{kind}",
-    "Items per batched ledger statement, by kind.",
-    BATCH,
-  )
-  const expired = registry.counter(
-    "tollgate_holds_expired_total",
-    "Holds of crashed gateways that this process expired.",
-  )
-  const spooled = registry.counter(
-    "tollgate_ends_spooled_total",
-    "Call ends that were written to the spool because the database was unavailable.",
-  )
-  const ignored = registry.counter(
-    "tollgate_ends_ignored_total",
-    "Call ends that were ignored because the hold had already ended.",
-  )
-  const replaced = registry.counter(
-    "tollgate_labels_replaced_total",
-    "Calls whose end user and tags were replaced, because their account had too many new ones on that day.",
-  )
+  const statements = registry.histogram("tollgate_ledger_statement_seconds{kind}", OWN_S)
+  const batches = registry.histogram("tollgate_ledger_batch_size{kind}", BATCH)
+  const expired = registry.counter("tollgate_holds_expired_total")
+  const spooled = registry.counter("tollgate_ends_spooled_total")
+  const ignored = registry.counter("tollgate_ends_ignored_total")
+  const replaced = registry.counter("tollgate_labels_replaced_total")
   return {
     /** Counts a statement of `kind` (a fixed word) that served `size` items. */
     statement(kind: string, size: number, duration_ms: number): void {
@@ -231,14 +170,11 @@ function ledgerMetrics(registry: Registry) {
     audited: auditMetrics(registry),
     /** Sets the source of the queue depths and of the spool size (D27), which is read at each scrape. */
     watchDepths(read: () => Depths): void {
-      const waiting = "Items that wait in a batch queue of the ledger, by kind of statement."
-      registry.gauges("tollgate_ledger_queue_depth{kind}", waiting, () => {
+      registry.gauges("tollgate_ledger_queue_depth{kind}", () => {
         const { spool: _, ...queues } = read()
         return Object.entries(queues).map(([kind, depth]) => [depth, kind])
       })
-      const spooled =
-        "Call ends and attempts of this process that are in the spool and not yet in the database."
-      registry.gauge("tollgate_spool_ends", spooled, () => read().spool)
+      registry.gauge("tollgate_spool_ends", () => read().spool)
     },
   }
 }
@@ -246,86 +182,57 @@ function ledgerMetrics(registry: Registry) {
 /** Sums of the grants of all shards (D95). Absent before they were first read. */
 function grantMetrics(registry: Registry): (shard: string, sums: GrantSums) => void {
   const shards = new Map<string, GrantSums>()
-  const sum = (read: (sums: GrantSums) => number) =>
-    [...shards.values()].reduce((all, one) => all + read(one), 0)
-  return (shard, sums) => {
-    const is_first = shards.size === 0
-    shards.set(shard, sums)
-    if (!is_first) return
-    const open = "Credit grants with money left. Every process has the number of the whole ledger."
-    registry.gauge("tollgate_grants_open", open, () => sum((one) => one.open))
-    const amounts =
-      "Amounts of credit grants, in nano-USD, by part: left (not spent), expired or voided. Every process has the sums of the whole ledger."
-    registry.gauges("tollgate_grants_nano_usd{part}", amounts, () =>
-      grantParts.map((part) => [sum(({ nano }) => Number(nano[part])), part]),
-    )
-  }
+  const sum = (read: (sums: GrantSums) => number) => sumOf([...shards.values()].map(read))
+  registry.gauges("tollgate_grants_open", () => (shards.size === 0 ? [] : [[sum(({ open }) => open)]]))
+  registry.gauges("tollgate_grants_nano_usd{part}", () =>
+    shards.size === 0 ? [] : grantParts.map((part) => [sum(({ nano }) => Number(nano[part])), part]),
+  )
+  return (shard, sums) => void shards.set(shard, sums)
 }
 
 /** Accounts of all shards with customer prices (D100). Absent before they were first counted. */
 function priceMetrics(registry: Registry): (shard: string, counts: PriceCounts) => void {
   const shards = new Map<string, PriceCounts>()
-  return (shard, counts) => {
-    const is_first = shards.size === 0
-    shards.set(shard, counts)
-    if (!is_first) return
-    const help =
-      "Accounts with customer prices that apply now, by origin: account or price_list. Every process has the numbers of the whole ledger."
-    registry.gauges("tollgate_priced_accounts{origin}", help, () =>
-      priceOrigins.map((origin) => [[...shards.values()].reduce((sum, one) => sum + one[origin], 0), origin]),
-    )
-  }
+  registry.gauges("tollgate_priced_accounts{origin}", () => {
+    const all = [...shards.values()]
+    return all.length === 0 ? [] : priceOrigins.map((by) => [sumOf(all.map((one) => one[by])), by])
+  })
+  return (shard, counts) => void shards.set(shard, counts)
 }
+
+const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0)
 
 /** Changes by operators (D102). */
 function changeMetrics(registry: Registry): (role: RecordedRole, outcome: ChangeBody["outcome"]) => void {
-  const changes = registry.counter(
-    "tollgate_operator_changes_total{role,outcome}",
-    "Changes by operators, by role and outcome: done, refused or unknown.",
-  )
+  const changes = registry.counter("tollgate_operator_changes_total{role,outcome}")
   return (role, outcome) => changes.of(role, outcome).add()
 }
 
 /** The result of the last audit. Absent before the first one: a 0 would claim that the ledger is consistent. */
 function auditMetrics(registry: Registry): (audit: Audited) => void {
-  let last: Audited | null = null
+  let last: readonly Audited[] = []
+  registry.gauges("tollgate_audit_violations", () => last.map(({ violations }) => [violations.length]))
+  registry.gauges("tollgate_audit_timestamp_seconds", () =>
+    last.map(({ checked_at }) => [checked_at.getTime() / 1_000]),
+  )
   return (audit) => {
-    const is_first = last === null
-    last = audit
-    if (!is_first) return
-    const violations = "Violations found by the last audit of this process; absent before the first audit."
-    registry.gauge("tollgate_audit_violations", violations, () => last?.violations.length ?? 0)
-    const time = "Time of the last audit of this process, as a Unix timestamp; absent before the first audit."
-    registry.gauge("tollgate_audit_timestamp_seconds", time, () => (last?.checked_at.getTime() ?? 0) / 1_000)
+    last = [audit]
   }
 }
-
-const reconciledParts = ["theirs", "ours", "unexplained", "elsewhere"] as const
 
 /** The last comparison with each provider's usage (D98). Absent before the first one. */
 function reconciliationMetrics(
   registry: Registry,
 ): (provider: Provider, at: Date, compared: ComparedUsage) => void {
-  const last = new Map<Provider, { readonly at: Date; readonly amounts: readonly string[] }>()
-  return (provider, at, { theirs, ours, unexplained, explained: { elsewhere } }) => {
-    const is_first = last.size === 0
-    last.set(provider, { at, amounts: [theirs, ours, unexplained, elsewhere] })
-    if (!is_first) return
-    const amounts =
-      "Amounts of the last comparison of this process with a provider's usage, in USD at the configured prices, by provider and part: theirs, ours, unexplained or elsewhere."
-    registry.gauges("tollgate_reconciled_usd{provider,part}", amounts, () =>
-      [...last].flatMap(([name, one]) =>
-        reconciledParts.map((part, index): [number, string, string] => [
-          Number(one.amounts[index]),
-          name,
-          part,
-        ]),
-      ),
-    )
-    const time =
-      "Time of the last comparison of this process with a provider's usage, as a Unix timestamp, by provider."
-    registry.gauges("tollgate_reconciliation_timestamp_seconds{provider}", time, () =>
-      [...last].map(([name, one]) => [one.at.getTime() / 1_000, name]),
-    )
-  }
+  const last = new Map<Provider, { readonly at: Date; readonly amounts: Readonly<Record<string, string>> }>()
+  registry.gauges("tollgate_reconciled_usd{provider,part}", () =>
+    [...last].flatMap(([provider, { amounts }]) =>
+      Object.entries(amounts).map(([part, amount]) => [Number(amount), provider, part] as const),
+    ),
+  )
+  registry.gauges("tollgate_reconciliation_timestamp_seconds{provider}", () =>
+    [...last].map(([provider, { at }]) => [at.getTime() / 1_000, provider]),
+  )
+  return (provider, at, { theirs, ours, unexplained, explained: { elsewhere } }) =>
+    void last.set(provider, { at, amounts: { theirs, ours, unexplained, elsewhere } })
 }

@@ -1,3 +1,5 @@
+import { help, type MetricSeries } from "./help.ts"
+
 /**
  * Metrics in the Prometheus text format. prom-client would look up the labels of each change: 7 us for the thirteen changes of a
  * call, where cells that are looked up once take 0.4 us.
@@ -56,10 +58,7 @@ export interface MetricFamily extends MetricHead {
   readonly points: readonly MetricPoint[]
 }
 
-/**
- * The metrics of one process, in the order in which they were added. A series' name is followed by the names of its labels:
- * `requests_total{route,status}`.
- */
+/** The metrics of one process, in the order in which they were added. */
 export class Registry {
   readonly #metrics: (MetricHead & { points(): readonly MetricPoint[] })[] = []
   /** Labels of every series. */
@@ -70,45 +69,44 @@ export class Registry {
   }
 
   /** Without labels, it is printed from the start. */
-  counter(series: string, help: string): Cells<CounterCell> {
-    const { name, labels } = partsOf(series)
+  counter(series: MetricSeries): Cells<CounterCell> {
+    const { labels, ...head } = partsOf(series)
     const cells = new Cells(labels, () => new CounterCell())
     if (labels.length === 0) cells.of()
     const points = () => cells.all.map(({ labels, cell: { value } }) => ({ labels, value }))
-    this.#metrics.push({ name, help, type: "counter", points })
+    this.#metrics.push({ ...head, type: "counter", points })
     return cells
   }
 
-  histogram(series: string, help: string, bounds: readonly number[]): Cells<HistogramCell> {
-    const { name, labels } = partsOf(series)
+  histogram(series: MetricSeries, bounds: readonly number[]): Cells<HistogramCell> {
+    const { labels, ...head } = partsOf(series)
     const cells = new Cells(labels, () => new HistogramCell(bounds))
     const observed = () => cells.all.filter(({ cell }) => cell.counts.some((count) => count > 0))
     const points = () => observed().map(({ labels, cell }) => ({ labels, value: cell }))
-    this.#metrics.push({ name, help, type: "histogram", points })
+    this.#metrics.push({ ...head, type: "histogram", points })
     return cells
   }
 
   /** A number that is kept elsewhere. */
-  gauge(name: string, help: string, read: () => number, type: MetricHead["type"] = "gauge"): void {
-    this.#metrics.push({ name, help, type, points: () => [{ labels: [], value: read() }] })
+  gauge(series: MetricSeries, read: () => number): void {
+    this.gauges(series, () => [[read()]])
   }
 
-  /** Several numbers, each followed by the values of the labels. */
+  /** Several numbers, each followed by the values of the labels. Not printed while there are none. */
   gauges(
-    series: string,
-    help: string,
+    series: MetricSeries,
     read: () => Iterable<readonly [value: number, ...of: readonly string[]]>,
   ): void {
-    const { name, labels } = partsOf(series)
+    const { labels, ...head } = partsOf(series)
     const points = () => Array.from(read(), ([value, ...of]) => ({ labels: pairs(labels, of), value }))
-    this.#metrics.push({ name, help, type: "gauge", points })
+    this.#metrics.push({ ...head, type: head.name.endsWith("_total") ? "counter" : "gauge", points })
   }
 
   /** The values of all metrics now, with the labels of every series behind their own. */
   get families(): readonly MetricFamily[] {
-    return this.#metrics.map(({ name, help, type, points }) => {
+    return this.#metrics.flatMap(({ name, help, type, points }) => {
       const shown = points().map(({ labels, value }) => ({ labels: [...labels, ...this.#shared], value }))
-      return { name, help, type, points: shown }
+      return type === "gauge" && shown.length === 0 ? [] : { name, help, type, points: shown }
     })
   }
 
@@ -123,9 +121,9 @@ export class Registry {
   }
 }
 
-function partsOf(series: string): { readonly name: string; readonly labels: readonly string[] } {
+function partsOf(series: MetricSeries) {
   const [name = "", labels] = series.split(/[{}]/)
-  return { name, labels: labels?.split(",") ?? [] }
+  return { name, help: help[series], labels: labels?.split(",") ?? [] }
 }
 
 function histogramLines(
