@@ -22,47 +22,6 @@ const SETTINGS = {
 const column = columnsOf(BudgetBody)
 const loggedColumn = columnsOf(BudgetLogBody)
 
-const list = listCommand({
-  summary: "List an account's budgets, newest first",
-  words: ACCOUNT,
-  examples: { "tollgate budget list Acme": "what each has spent, holds and has left" },
-  entry: BudgetBody,
-  columns: [
-    column("id"),
-    column("name", { least: 8 }),
-    column("selector", { of: printSelected, least: 8, spare: 2 }),
-    column("limit", { of: (budget) => `${amountOf(budget.limit, budget)}/${budget.per}` }),
-    column("spent"),
-    column("held", { spare: 1 }),
-    column("left"),
-    column("mode", { spare: 3 }),
-    column("resets_at", {
-      of: ({ resets_at, per }) => (resets_at === null ? neverOf(per) : briefMoment(resets_at, Date.now())),
-      spare: 4,
-    }),
-  ],
-  empty: "This account has no budgets. Create one: tollgate budget create ACCOUNT 500/month",
-  path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/budgets`],
-})
-
-const log = listCommand({
-  summary: "List what happened to a budget, newest first",
-  details:
-    "Its changes, with who made them and why, and the thresholds that it reached; also of a deleted budget.",
-  words: BUDGET,
-  examples: { [`tollgate budget log ${EXAMPLE}`]: "who raised it, when and why" },
-  entry: BudgetLogBody,
-  columns: [
-    loggedColumn("time"),
-    loggedColumn("type", { of: ({ type }) => type.slice(BUDGET_EVENT.length) }),
-    { title: "ACTOR", of: ({ data }) => ("actor" in data ? data.actor : null) },
-    { title: "REASON", of: ({ data }) => ("actor" in data ? data.reason : null), least: 8 },
-    { title: "VALUES", of: printLogged, least: 20 },
-  ],
-  empty: "No more entries.",
-  path: async ({ budget }) => [`/budgets/${budgetId(budget)}/entries`],
-})
-
 const SELECTORS = {
   "--key <ID>": "count the calls of this key",
   "--group <PATH>": "count the calls of the keys in this group, such as acme/search, and below it",
@@ -71,38 +30,6 @@ const SELECTORS = {
   "--each-end-user": "count the calls of each end user by itself",
   "--tag <TAG>": "count the calls with this tag, such as team=search; with a name only, each value by itself",
 } as const
-
-const create = adminCommand({
-  summary: "Create a budget",
-  details:
-    "Counts all calls of the account, or those that one of --key, --group, --model, --end-user, --each-end-user and --tag selects.",
-  words: {
-    ...ACCOUNT,
-    "<limit>": "AMOUNT/PERIOD: the period is minute, hour, day, week, month or total",
-    ...SELECTORS,
-    "--unit <UNIT>": "usd (the default), tokens or requests",
-    "--timezone <ZONE>": "the time zone of its periods (default: UTC)",
-    ...SETTINGS,
-    ...REASON,
-  },
-  examples: {
-    "tollgate budget create Acme 5000/month --name Organisation": "of all calls of the account",
-    "tollgate budget create Acme 500/month --group acme/search --timezone Europe/Berlin": "of a team",
-    "tollgate budget create Acme 2000000/hour --unit tokens --mode alert": "counts, and refuses nothing",
-    "tollgate budget create Acme 100000/minute --unit tokens": "a rate limit, which refills evenly",
-    "tollgate budget create Acme 5/day --each-end-user": "of each end user by itself",
-  },
-  async run({ account, limit, unit, timezone, reason, name, mode, thresholds, ...selectors }, context) {
-    const { selector, selected, title } = selectedBy(selectors)
-    const [amount, per, ...rest] = limit.split("/")
-    if (amount === undefined || per === undefined || rest.length > 0)
-      throw new UsageError("limit: expected AMOUNT/PERIOD, such as 500/month")
-    const settings = fieldsOf({ name: name ?? title, mode, thresholds })
-    const fields = { selector, selected, unit, amount, per, timezone, reason, ...settings }
-    const id = await accountId(context, account)
-    showBudget(context, await context.client.post(`/accounts/${id}/budgets`, fields, BudgetBody))
-  },
-})
 
 /** The calls that count, and a name for the budget, without that of an end user, because erasure would not remove it. */
 function selectedBy({
@@ -124,65 +51,135 @@ function selectedBy({
   return { selector, selected, title: titles[selector] ?? `${selector} ${selected}` }
 }
 
-const change = adminCommand({
-  summary: "Change a budget's amount, name, mode or thresholds",
-  words: { ...BUDGET, "--amount <AMOUNT>": "its amount, in its unit", ...SETTINGS, ...REASON },
-  examples: {
-    [`tollgate budget change ${EXAMPLE} --amount 750 --reason "Agreed with finance"`]: "another amount",
-  },
-  async run({ budget, amount, reason, ...settings }, context) {
-    const fields = { amount, ...fieldsOf(settings) }
-    if (Object.values(fields).every((value) => value === undefined))
-      throw new UsageError("nothing to change: use --amount, --name, --mode or --thresholds")
-    await patch(context, budget, { ...fields, reason })
-  },
-})
-
-const raise = adminCommand({
-  summary: "Raise a budget until a time",
-  words: {
-    ...BUDGET,
-    "<amount>": "its amount until then, or none to end the raise",
-    "--until <TIME>": "when the raise ends: 2026-12-31, an RFC 3339 time, or 48h (from now)",
-    ...REASON,
-  },
-  examples: { [`tollgate budget raise ${EXAMPLE} 900 --until 48h --reason Launch`]: "for two days" },
-  async run({ budget, amount, until, reason }, context) {
-    if (amount === "none") return patch(context, budget, { raise: null, reason })
-    const time = until === undefined ? null : parseMoment(until, Date.now(), "ahead")
-    if (time === null) throw new UsageError("--until: expected 2026-12-31, an RFC 3339 time, or 48h")
-    return patch(context, budget, { raise: { amount, until: time }, reason })
-  },
-})
-
-const reset = adminCommand({
-  summary: "Begin the current period of a budget anew",
-  words: { ...BUDGET, ...REASON },
-  examples: { [`tollgate budget reset ${EXAMPLE} --reason "Test calls"`]: "earlier calls no longer count" },
-  async run({ budget, reason }, context) {
-    showBudget(
-      context,
-      await context.client.post(`/budgets/${budgetId(budget)}/reset`, { reason }, BudgetBody),
-    )
-  },
-})
-
-const remove = adminCommand({
-  summary: "Delete a budget",
-  words: BUDGET,
-  examples: {
-    [`tollgate budget delete ${EXAMPLE}`]: "it no longer limits calls; the journal keeps its entries",
-  },
-  async run({ budget }, context) {
-    const id = budgetId(budget)
-    await context.client.delete(`/budgets/${id}`)
-    context.show(null, () => `Deleted the budget ${id}.`)
-  },
-})
-
 export const budget: Group = {
   summary: "Create, list, change, raise, reset and delete budgets, and read their log",
-  commands: { list, log, create, change, raise, reset, delete: remove },
+  commands: {
+    list: listCommand({
+      summary: "List an account's budgets, newest first",
+      words: ACCOUNT,
+      examples: { "tollgate budget list Acme": "what each has spent, holds and has left" },
+      entry: BudgetBody,
+      columns: [
+        column("id"),
+        column("name", { least: 8 }),
+        column("selector", { of: printSelected, least: 8, spare: 2 }),
+        column("limit", { of: (budget) => `${amountOf(budget.limit, budget)}/${budget.per}` }),
+        column("spent"),
+        column("held", { spare: 1 }),
+        column("left"),
+        column("mode", { spare: 3 }),
+        column("resets_at", {
+          of: ({ resets_at, per }) =>
+            resets_at === null ? neverOf(per) : briefMoment(resets_at, Date.now()),
+          spare: 4,
+        }),
+      ],
+      empty: "This account has no budgets. Create one: tollgate budget create ACCOUNT 500/month",
+      path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/budgets`],
+    }),
+    log: listCommand({
+      summary: "List what happened to a budget, newest first",
+      details:
+        "Its changes, with who made them and why, and the thresholds that it reached; also of a deleted budget.",
+      words: BUDGET,
+      examples: { [`tollgate budget log ${EXAMPLE}`]: "who raised it, when and why" },
+      entry: BudgetLogBody,
+      columns: [
+        loggedColumn("time"),
+        loggedColumn("type", { of: ({ type }) => type.slice(BUDGET_EVENT.length) }),
+        { title: "ACTOR", of: ({ data }) => ("actor" in data ? data.actor : null) },
+        { title: "REASON", of: ({ data }) => ("actor" in data ? data.reason : null), least: 8 },
+        { title: "VALUES", of: printLogged, least: 20 },
+      ],
+      empty: "No more entries.",
+      path: async ({ budget }) => [`/budgets/${budgetId(budget)}/entries`],
+    }),
+    create: adminCommand({
+      summary: "Create a budget",
+      details:
+        "Counts all calls of the account, or those that one of --key, --group, --model, --end-user, --each-end-user and --tag selects.",
+      words: {
+        ...ACCOUNT,
+        "<limit>": "AMOUNT/PERIOD: the period is minute, hour, day, week, month or total",
+        ...SELECTORS,
+        "--unit <UNIT>": "usd (the default), tokens or requests",
+        "--timezone <ZONE>": "the time zone of its periods (default: UTC)",
+        ...SETTINGS,
+        ...REASON,
+      },
+      examples: {
+        "tollgate budget create Acme 5000/month --name Organisation": "of all calls of the account",
+        "tollgate budget create Acme 500/month --group acme/search --timezone Europe/Berlin": "of a team",
+        "tollgate budget create Acme 2000000/hour --unit tokens --mode alert": "counts, and refuses nothing",
+        "tollgate budget create Acme 100000/minute --unit tokens": "a rate limit, which refills evenly",
+        "tollgate budget create Acme 5/day --each-end-user": "of each end user by itself",
+      },
+      async run({ account, limit, unit, timezone, reason, name, mode, thresholds, ...selectors }, context) {
+        const { selector, selected, title } = selectedBy(selectors)
+        const [amount, per, ...rest] = limit.split("/")
+        if (amount === undefined || per === undefined || rest.length > 0)
+          throw new UsageError("limit: expected AMOUNT/PERIOD, such as 500/month")
+        const settings = fieldsOf({ name: name ?? title, mode, thresholds })
+        const fields = { selector, selected, unit, amount, per, timezone, reason, ...settings }
+        const id = await accountId(context, account)
+        showBudget(context, await context.client.post(`/accounts/${id}/budgets`, fields, BudgetBody))
+      },
+    }),
+    change: adminCommand({
+      summary: "Change a budget's amount, name, mode or thresholds",
+      words: { ...BUDGET, "--amount <AMOUNT>": "its amount, in its unit", ...SETTINGS, ...REASON },
+      examples: {
+        [`tollgate budget change ${EXAMPLE} --amount 750 --reason "Agreed with finance"`]: "another amount",
+      },
+      async run({ budget, amount, reason, ...settings }, context) {
+        const fields = { amount, ...fieldsOf(settings) }
+        if (Object.values(fields).every((value) => value === undefined))
+          throw new UsageError("nothing to change: use --amount, --name, --mode or --thresholds")
+        await patch(context, budget, { ...fields, reason })
+      },
+    }),
+    raise: adminCommand({
+      summary: "Raise a budget until a time",
+      words: {
+        ...BUDGET,
+        "<amount>": "its amount until then, or none to end the raise",
+        "--until <TIME>": "when the raise ends: 2026-12-31, an RFC 3339 time, or 48h (from now)",
+        ...REASON,
+      },
+      examples: { [`tollgate budget raise ${EXAMPLE} 900 --until 48h --reason Launch`]: "for two days" },
+      async run({ budget, amount, until, reason }, context) {
+        if (amount === "none") return patch(context, budget, { raise: null, reason })
+        const time = until === undefined ? null : parseMoment(until, Date.now(), "ahead")
+        if (time === null) throw new UsageError("--until: expected 2026-12-31, an RFC 3339 time, or 48h")
+        return patch(context, budget, { raise: { amount, until: time }, reason })
+      },
+    }),
+    reset: adminCommand({
+      summary: "Begin the current period of a budget anew",
+      words: { ...BUDGET, ...REASON },
+      examples: {
+        [`tollgate budget reset ${EXAMPLE} --reason "Test calls"`]: "earlier calls no longer count",
+      },
+      async run({ budget, reason }, context) {
+        showBudget(
+          context,
+          await context.client.post(`/budgets/${budgetId(budget)}/reset`, { reason }, BudgetBody),
+        )
+      },
+    }),
+    delete: adminCommand({
+      summary: "Delete a budget",
+      words: BUDGET,
+      examples: {
+        [`tollgate budget delete ${EXAMPLE}`]: "it no longer limits calls; the journal keeps its entries",
+      },
+      async run({ budget }, context) {
+        const id = budgetId(budget)
+        await context.client.delete(`/budgets/${id}`)
+        context.show(null, () => `Deleted the budget ${id}.`)
+      },
+    }),
+  },
 }
 
 const budgetId = (word: string) => idOf(word, "a budget", '"tollgate budget list ACCOUNT" lists the ids')

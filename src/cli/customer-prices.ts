@@ -12,73 +12,71 @@ const EXAMPLE = "019f8b1c-7777-7000-9d4e-1a6b8c0f7e32"
 
 const column = columnsOf(CustomerPriceBody)
 
-const list = listCommand({
-  summary: "List an account's prices, newest first",
-  words: ACCOUNT,
-  examples: { "tollgate customer-price list Acme": "with those that are over, and who set them" },
-  entry: CustomerPriceBody,
-  columns: [
-    column("id"),
-    column("model", { of: ({ model }) => model ?? "all models", least: 8 }),
-    column("price_multiplier", { of: priceOf, least: 12 }),
-    ...column.each("from", "until", "state"),
-    column("price_list_id", { spare: 1 }),
-    column("set_by", { spare: 2 }),
-    column("reason", { spare: 3 }),
-  ],
-  empty:
-    "This account has no prices of its own. Set one: tollgate customer-price set ACCOUNT --multiplier 0.9",
-  path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/prices`],
-})
-
-const set = adminCommand({
-  summary: "Set the price of an account for a model, or for all models",
-  details: "It holds for calls from --from on, and in place of the account's price multiplier.",
-  words: {
-    ...ACCOUNT,
-    "--model <NAME>": "the model (default: all models)",
-    "--multiplier <FACTOR>": "the factor for the configured prices, such as 0.9",
-    "--prices <KIND=PRICE,...>": "prices by kind, such as input=0.2,output=1.6, in place of a factor",
-    ...SPAN,
-    ...REASON,
-  },
-  examples: {
-    "tollgate customer-price set Acme --multiplier 0.9": "on all models, from now on",
-    "tollgate customer-price set Acme --model demo-small --prices input=0.2,output=1.6 --from 24h --until 72h --reason Contract":
-      "prices of one model",
-  },
-  async run({ account, model, multiplier, prices, from, until, reason }, context) {
-    const fields = {
-      model,
-      price_multiplier: multiplier,
-      prices: prices && pricesIn(prices),
-      from: timeAhead("--from", from),
-      until: timeAhead("--until", until),
-      reason,
-    }
-    const id = await accountId(context, account)
-    show(context, await context.client.post(`/accounts/${id}/prices`, fields, CustomerPriceBody))
-  },
-})
-
-const end = adminCommand({
-  summary: "End a price of an account",
-  words: {
-    "<price>": 'the id of the price, as shown by "tollgate customer-price list"',
-    "--at <TIME>": "when it ends (default: now)",
-    ...REASON,
-  },
-  examples: { [`tollgate customer-price end ${EXAMPLE} --reason "Contract cancelled"`]: "from now on" },
-  async run({ price, at, reason }, context) {
-    const id = idOf(price, "a price", '"tollgate customer-price list ACCOUNT" lists the ids')
-    const fields = { at: timeAhead("--at", at), reason }
-    show(context, await context.client.post(`/prices/${id}/end`, fields, CustomerPriceBody))
-  },
-})
-
 export const customerPrice: Group = {
   summary: "Set, list and end prices of one customer",
-  commands: { list, set, end },
+  commands: {
+    list: listCommand({
+      summary: "List an account's prices, newest first",
+      words: ACCOUNT,
+      examples: { "tollgate customer-price list Acme": "with those that are over, and who set them" },
+      entry: CustomerPriceBody,
+      columns: [
+        column("id"),
+        column("model", { of: ({ model }) => model ?? "all models", least: 8 }),
+        column("price_multiplier", { of: priceOf, least: 12 }),
+        ...column.each("from", "until", "state"),
+        column("price_list_id", { spare: 1 }),
+        column("set_by", { spare: 2 }),
+        column("reason", { spare: 3 }),
+      ],
+      empty:
+        "This account has no prices of its own. Set one: tollgate customer-price set ACCOUNT --multiplier 0.9",
+      path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/prices`],
+    }),
+    set: adminCommand({
+      summary: "Set the price of an account for a model, or for all models",
+      details: "It holds for calls from --from on, and in place of the account's price multiplier.",
+      words: {
+        ...ACCOUNT,
+        "--model <NAME>": "the model (default: all models)",
+        "--multiplier <FACTOR>": "the factor for the configured prices, such as 0.9",
+        "--prices <KIND=PRICE,...>": "prices by kind, such as input=0.2,output=1.6, in place of a factor",
+        ...SPAN,
+        ...REASON,
+      },
+      examples: {
+        "tollgate customer-price set Acme --multiplier 0.9": "on all models, from now on",
+        "tollgate customer-price set Acme --model demo-small --prices input=0.2,output=1.6 --from 24h --until 72h --reason Contract":
+          "prices of one model",
+      },
+      async run({ account, model, multiplier, prices, from, until, reason }, context) {
+        const fields = {
+          model,
+          price_multiplier: multiplier,
+          prices: prices && pricesIn(prices),
+          from: timeAhead("--from", from),
+          until: timeAhead("--until", until),
+          reason,
+        }
+        const id = await accountId(context, account)
+        show(context, await context.client.post(`/accounts/${id}/prices`, fields, CustomerPriceBody))
+      },
+    }),
+    end: adminCommand({
+      summary: "End a price of an account",
+      words: {
+        "<price>": 'the id of the price, as shown by "tollgate customer-price list"',
+        "--at <TIME>": "when it ends (default: now)",
+        ...REASON,
+      },
+      examples: { [`tollgate customer-price end ${EXAMPLE} --reason "Contract cancelled"`]: "from now on" },
+      async run({ price, at, reason }, context) {
+        const id = idOf(price, "a price", '"tollgate customer-price list ACCOUNT" lists the ids')
+        const fields = { at: timeAhead("--at", at), reason }
+        show(context, await context.client.post(`/prices/${id}/end`, fields, CustomerPriceBody))
+      },
+    }),
+  },
 }
 
 function pricesIn(words: string): Record<string, unknown> {

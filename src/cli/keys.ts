@@ -14,31 +14,6 @@ const EXAMPLE_KEY = "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32"
 
 const column = columnsOf(KeyBody)
 
-const list = listCommand({
-  summary: "List an account's keys, newest first",
-  words: ACCOUNT,
-  examples: { "tollgate keys list Acme": "includes revoked and expired keys" },
-  entry: KeyBody,
-  columns: [
-    column("id"),
-    column("name", { least: 8 }),
-    column("prefix", { spare: 3 }),
-    column("suspended", { of: stateOf }),
-    column("models", { of: modelsOf, least: 12, spare: 2 }),
-    column("spending_limit", {
-      of: ({ spending_limit: limit }) => limit && `${usd(limit.amount)}/${limit.per}`,
-      spare: 1,
-    }),
-    column("spent", { spare: 1 }),
-    column("last_used_at", {
-      of: ({ last_used_at }) => (last_used_at === null ? "never" : briefMoment(last_used_at, Date.now())),
-      spare: 4,
-    }),
-  ],
-  empty: "This account has no keys yet. Create one: tollgate keys create ACCOUNT",
-  path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/keys`],
-})
-
 const LIMIT_FORM = "AMOUNT/day, AMOUNT/month or none"
 const LABELS = "a list such as team=search,env=prod"
 
@@ -53,93 +28,114 @@ const FIELDS = {
   "--group <PATH>": "its group, for budgets: a path such as acme/search, or none",
 } as const
 
-const create = adminCommand({
-  summary: "Create a key and show it once",
-  words: { ...ACCOUNT, ...FIELDS },
-  examples: {
-    "tollgate keys create Acme": "for all models, until it is revoked",
-    "tollgate keys create Acme --name ci --models demo-small --expires 30d --limit 5/day":
-      "with restrictions",
-  },
-  async run({ account, ...fields }, context) {
-    const id = await accountId(context, account)
-    showSecret(context, await context.client.post(`/accounts/${id}/keys`, fieldsOf(fields), CreatedKeyBody))
-  },
-})
-
-const change = adminCommand({
-  summary: "Change a key's name, models, expiry, limit, group or tags",
-  details: "Flags that are not given change nothing. The value none removes a setting.",
-  words: { ...KEY, ...FIELDS },
-  examples: {
-    [`tollgate keys change ${EXAMPLE_KEY} --name production`]: "another name",
-    [`tollgate keys change ${EXAMPLE_KEY} --models none --expires none`]:
-      "allow all models, and remove the expiry",
-  },
-  async run({ key, ...given }, context) {
-    const fields = fieldsOf(given)
-    if (Object.values(fields).every((value) => value === undefined))
-      throw new UsageError(
-        "nothing to change: use --name, --models, --expires, --limit, --group or a flag for tags",
-      )
-    await changeKey(context, key, fields)
-  },
-})
-
-const limit = adminCommand({
-  summary: "Set the spending limit of a key per day or month",
-  words: { ...KEY, "<limit>": LIMIT_FORM },
-  examples: {
-    [`tollgate keys limit ${EXAMPLE_KEY} 25/month`]:
-      "calls above the limit get 402; days and months are in UTC",
-    [`tollgate keys limit ${EXAMPLE_KEY} none`]: "remove the limit",
-  },
-  run: ({ key, limit }, context) =>
-    changeKey(context, key, { spending_limit: orNull(limit, parseSpendingLimit) }),
-})
-
-const suspend = adminCommand({
-  summary: "Suspend a key: refuse its new calls",
-  words: KEY,
-  examples: { [`tollgate keys suspend ${EXAMPLE_KEY}`]: "calls in progress continue, new ones get 403" },
-  run: ({ key }, context) => changeKey(context, key, { suspended: true }),
-})
-
-const resume = adminCommand({
-  summary: "Resume a suspended key",
-  words: KEY,
-  examples: { [`tollgate keys resume ${EXAMPLE_KEY}`]: "it works again" },
-  run: ({ key }, context) => changeKey(context, key, { suspended: false }),
-})
-
-const rotate = adminCommand({
-  summary: "Make a new secret for a key and show it once",
-  details: "The id, the limits, the budgets and the usage of the key stay.",
-  words: { ...KEY, "--keep-hours <N>": "how long the secret before also works: 0 to 168 (default: 24)" },
-  examples: {
-    [`tollgate keys rotate ${EXAMPLE_KEY}`]: "both secrets work for a day",
-    [`tollgate keys rotate ${EXAMPLE_KEY} --keep-hours 0`]: "the one before ends immediately",
-  },
-  async run({ key, "keep-hours": hours }, context) {
-    const body = hours === undefined ? {} : { keep_hours: Number(hours) }
-    showSecret(context, await context.client.post(`/keys/${keyId(key)}/rotate`, body, CreatedKeyBody))
-  },
-})
-
-const revoke = adminCommand({
-  summary: "Revoke a key permanently",
-  words: KEY,
-  examples: { [`tollgate keys revoke ${EXAMPLE_KEY}`]: "every new request with it gets 401" },
-  async run({ key }, context) {
-    const id = keyId(key)
-    await context.client.delete(`/keys/${id}`)
-    context.show(null, () => `Revoked the key ${id}.`)
-  },
-})
-
 export const keys: Group = {
   summary: "Create, list, change, limit, suspend, resume, rotate and revoke keys",
-  commands: { list, create, change, limit, suspend, resume, rotate, revoke },
+  commands: {
+    list: listCommand({
+      summary: "List an account's keys, newest first",
+      words: ACCOUNT,
+      examples: { "tollgate keys list Acme": "includes revoked and expired keys" },
+      entry: KeyBody,
+      columns: [
+        column("id"),
+        column("name", { least: 8 }),
+        column("prefix", { spare: 3 }),
+        column("suspended", { of: stateOf }),
+        column("models", { of: modelsOf, least: 12, spare: 2 }),
+        column("spending_limit", {
+          of: ({ spending_limit: limit }) => limit && `${usd(limit.amount)}/${limit.per}`,
+          spare: 1,
+        }),
+        column("spent", { spare: 1 }),
+        column("last_used_at", {
+          of: ({ last_used_at }) => (last_used_at === null ? "never" : briefMoment(last_used_at, Date.now())),
+          spare: 4,
+        }),
+      ],
+      empty: "This account has no keys yet. Create one: tollgate keys create ACCOUNT",
+      path: async ({ account }, context) => [`/accounts/${await accountId(context, account)}/keys`],
+    }),
+    create: adminCommand({
+      summary: "Create a key and show it once",
+      words: { ...ACCOUNT, ...FIELDS },
+      examples: {
+        "tollgate keys create Acme": "for all models, until it is revoked",
+        "tollgate keys create Acme --name ci --models demo-small --expires 30d --limit 5/day":
+          "with restrictions",
+      },
+      async run({ account, ...fields }, context) {
+        const id = await accountId(context, account)
+        showSecret(
+          context,
+          await context.client.post(`/accounts/${id}/keys`, fieldsOf(fields), CreatedKeyBody),
+        )
+      },
+    }),
+    change: adminCommand({
+      summary: "Change a key's name, models, expiry, limit, group or tags",
+      details: "Flags that are not given change nothing. The value none removes a setting.",
+      words: { ...KEY, ...FIELDS },
+      examples: {
+        [`tollgate keys change ${EXAMPLE_KEY} --name production`]: "another name",
+        [`tollgate keys change ${EXAMPLE_KEY} --models none --expires none`]:
+          "allow all models, and remove the expiry",
+      },
+      async run({ key, ...given }, context) {
+        const fields = fieldsOf(given)
+        if (Object.values(fields).every((value) => value === undefined))
+          throw new UsageError(
+            "nothing to change: use --name, --models, --expires, --limit, --group or a flag for tags",
+          )
+        await changeKey(context, key, fields)
+      },
+    }),
+    limit: adminCommand({
+      summary: "Set the spending limit of a key per day or month",
+      words: { ...KEY, "<limit>": LIMIT_FORM },
+      examples: {
+        [`tollgate keys limit ${EXAMPLE_KEY} 25/month`]:
+          "calls above the limit get 402; days and months are in UTC",
+        [`tollgate keys limit ${EXAMPLE_KEY} none`]: "remove the limit",
+      },
+      run: ({ key, limit }, context) =>
+        changeKey(context, key, { spending_limit: orNull(limit, parseSpendingLimit) }),
+    }),
+    suspend: adminCommand({
+      summary: "Suspend a key: refuse its new calls",
+      words: KEY,
+      examples: { [`tollgate keys suspend ${EXAMPLE_KEY}`]: "calls in progress continue, new ones get 403" },
+      run: ({ key }, context) => changeKey(context, key, { suspended: true }),
+    }),
+    resume: adminCommand({
+      summary: "Resume a suspended key",
+      words: KEY,
+      examples: { [`tollgate keys resume ${EXAMPLE_KEY}`]: "it works again" },
+      run: ({ key }, context) => changeKey(context, key, { suspended: false }),
+    }),
+    rotate: adminCommand({
+      summary: "Make a new secret for a key and show it once",
+      details: "The id, the limits, the budgets and the usage of the key stay.",
+      words: { ...KEY, "--keep-hours <N>": "how long the secret before also works: 0 to 168 (default: 24)" },
+      examples: {
+        [`tollgate keys rotate ${EXAMPLE_KEY}`]: "both secrets work for a day",
+        [`tollgate keys rotate ${EXAMPLE_KEY} --keep-hours 0`]: "the one before ends immediately",
+      },
+      async run({ key, "keep-hours": hours }, context) {
+        const body = hours === undefined ? {} : { keep_hours: Number(hours) }
+        showSecret(context, await context.client.post(`/keys/${keyId(key)}/rotate`, body, CreatedKeyBody))
+      },
+    }),
+    revoke: adminCommand({
+      summary: "Revoke a key permanently",
+      words: KEY,
+      examples: { [`tollgate keys revoke ${EXAMPLE_KEY}`]: "every new request with it gets 401" },
+      async run({ key }, context) {
+        const id = keyId(key)
+        await context.client.delete(`/keys/${id}`)
+        context.show(null, () => `Revoked the key ${id}.`)
+      },
+    }),
+  },
 }
 
 const keyId = (word: string) => idOf(word, "a key", '"tollgate keys list ACCOUNT" lists the ids')

@@ -16,72 +16,68 @@ const EXPIRES = {
 
 const column = columnsOf(OperatorBody)
 
-const list = listCommand({
-  summary: "List operators, newest first",
-  words: {},
-  examples: { "tollgate operators": "with those that are revoked, and when each was last used" },
-  entry: OperatorBody,
-  columns: [
-    ...column.each("name", "role", "expires_at", "last_used_at", "revoked_at"),
-    column("id", { spare: 1 }),
-  ],
-  empty: "No operators yet. Create one: tollgate operators create NAME --role read",
-  path: async () => ["/operators"],
-})
-
-const create = adminCommand({
-  summary: "Create an operator and show its token once",
-  words: {
-    "<name>": "a person, or a program",
-    "--role <ROLE>": ["what it may do; each role includes those before it (default: read)", roles],
-    ...EXPIRES,
-  },
-  examples: {
-    "tollgate operators create Ann --role billing --expires 90d": "for a person",
-    "tollgate operators create prometheus": "for a program that only reads",
-  },
-  async run({ name, role = "read", expires }, context) {
-    await showToken(context, "/operators", { name, role, expires_at: timeAhead("--expires", expires) })
-  },
-})
-
-const rotate = adminCommand({
-  summary: "Make a new token for an operator and show it once",
-  details: "The token before, and the console's sessions that it opened, end immediately.",
-  words: { ...OPERATOR, ...EXPIRES },
-  examples: { "tollgate operators rotate Ann --expires 90d": "then give Ann the new token" },
-  async run({ operator, expires }, context) {
-    const id = await operatorId(context, operator)
-    await showToken(context, `/operators/${id}/rotate`, { expires_at: timeAhead("--expires", expires) })
-  },
-})
-
-const revoke = adminCommand({
-  summary: "Revoke the token of an operator",
-  words: OPERATOR,
-  examples: { "tollgate operators revoke Ann": "from the next request on" },
-  async run({ operator }, context) {
-    await context.client.delete(`/operators/${await operatorId(context, operator)}`)
-    context.show(null, () => `Revoked the token of ${operator}.`)
-  },
-})
-
-const endSessions = adminCommand({
-  summary: "End the console's sessions of an operator or of a person whom the OpenID provider signed in",
-  details:
-    "It does not prevent the next sign-in: revoke the token, or take the role away at the provider first.",
-  words: { "<name>": "the name in the log, such as Ann, configured or oidc:ann@example.com" },
-  examples: { "tollgate operators end-sessions oidc:ann@example.com": "from the next request on" },
-  async run({ name }, context) {
-    const found = await context.client.post("/sessions/end", { actor: name }, EndedSessionsBody)
-    const { ended } = found
-    context.show(found, () => `Ended ${ended} ${ended === 1 ? "session" : "sessions"} of ${name}.`)
-  },
-})
-
 export const operators: Group = {
   summary: "Create, list, rotate and revoke the tokens of operators, and end sessions",
-  commands: { list, create, rotate, revoke, "end-sessions": endSessions },
+  commands: {
+    list: listCommand({
+      summary: "List operators, newest first",
+      words: {},
+      examples: { "tollgate operators": "with those that are revoked, and when each was last used" },
+      entry: OperatorBody,
+      columns: [
+        ...column.each("name", "role", "expires_at", "last_used_at", "revoked_at"),
+        column("id", { spare: 1 }),
+      ],
+      empty: "No operators yet. Create one: tollgate operators create NAME --role read",
+      path: async () => ["/operators"],
+    }),
+    create: adminCommand({
+      summary: "Create an operator and show its token once",
+      words: {
+        "<name>": "a person, or a program",
+        "--role <ROLE>": ["what it may do; each role includes those before it (default: read)", roles],
+        ...EXPIRES,
+      },
+      examples: {
+        "tollgate operators create Ann --role billing --expires 90d": "for a person",
+        "tollgate operators create prometheus": "for a program that only reads",
+      },
+      async run({ name, role = "read", expires }, context) {
+        await showToken(context, "/operators", { name, role, expires_at: timeAhead("--expires", expires) })
+      },
+    }),
+    rotate: adminCommand({
+      summary: "Make a new token for an operator and show it once",
+      details: "The token before, and the console's sessions that it opened, end immediately.",
+      words: { ...OPERATOR, ...EXPIRES },
+      examples: { "tollgate operators rotate Ann --expires 90d": "then give Ann the new token" },
+      async run({ operator, expires }, context) {
+        const id = await operatorId(context, operator)
+        await showToken(context, `/operators/${id}/rotate`, { expires_at: timeAhead("--expires", expires) })
+      },
+    }),
+    revoke: adminCommand({
+      summary: "Revoke the token of an operator",
+      words: OPERATOR,
+      examples: { "tollgate operators revoke Ann": "from the next request on" },
+      async run({ operator }, context) {
+        await context.client.delete(`/operators/${await operatorId(context, operator)}`)
+        context.show(null, () => `Revoked the token of ${operator}.`)
+      },
+    }),
+    "end-sessions": adminCommand({
+      summary: "End the console's sessions of an operator or of a person whom the OpenID provider signed in",
+      details:
+        "It does not prevent the next sign-in: revoke the token, or take the role away at the provider first.",
+      words: { "<name>": "the name in the log, such as Ann, configured or oidc:ann@example.com" },
+      examples: { "tollgate operators end-sessions oidc:ann@example.com": "from the next request on" },
+      async run({ name }, context) {
+        const found = await context.client.post("/sessions/end", { actor: name }, EndedSessionsBody)
+        const { ended } = found
+        context.show(found, () => `Ended ${ended} ${ended === 1 ? "session" : "sessions"} of ${name}.`)
+      },
+    }),
+  },
   standard: "list",
 }
 

@@ -14,55 +14,56 @@ import { pairsIn } from "./typed-words.ts"
 
 /** `tollgate prices`: the prices of the configuration beside those that others publish. */
 
-const diff = leaf({
-  summary: "Compare the configured prices with a price list",
-  details:
-    "FILE is LiteLLM's model_prices_and_context_window.json or the data.json of genai-prices. Download it first: this command uses no network. It lists prices that differ and prices that Tollgate cannot charge, and prints the configuration with the prices of the list. It finds an entry by the upstream's model name, with or without a provider in front. The exit code is 1 if a price differs, or if a model has no entry.",
-  words: {
-    "<file>": "the price list",
-    "--map <MODEL=ENTRY,…>": "the entry of a model whose name is not in the list, or matches several entries",
-    "--config <FILE>": START_WORDS["--config <FILE>"],
-    "--json": "print the result as JSON",
-  },
-  examples: {
-    "tollgate prices diff model_prices_and_context_window.json": "every model of the configuration",
-    "tollgate prices diff data.json --map fast=openai/gpt-5-mini --json":
-      "with the entry for the model fast; as JSON, for scripts",
-  },
-  run({ file: path, map, json, ...given }, screen) {
-    const env = { ...screen.env, ...variablesOf(given) }
-    const config = configOf(sourcesWith(env))
-    const mapped = entriesOf(map, config)
-    const list = readPriceList(
-      orFail(() => readFileSync(path, "utf8"), `cannot read ${path}: `),
-      new Date(),
-    )
-    if (list === null) {
-      throw new CliError(
-        `${path} is neither model_prices_and_context_window.json of LiteLLM nor data.json of genai-prices`,
-      )
-    }
-    for (const [model, name] of mapped) {
-      if (list.named(name) === null)
-        throw new UsageError(`--map ${model}=${name}: ${path} has no entry ${name}`)
-    }
-    const models = comparePrices(config, list, mapped)
-    const differing = models.filter(({ same }) => !same)
-    if (json) {
-      screen.print(JSON.stringify({ same: differing.length === 0, format: list.format, models }, null, 2))
-    } else {
-      screen.print(
-        [...models.map((model) => comparisonText(model, screen)), ...neededText(differing)].join("\n\n"),
-      )
-    }
-    if (differing.length > 0)
-      throw new CliError(`${differing.length} of ${models.length} models differ from the list`)
-  },
-})
-
 export const prices: Group = {
   summary: "Compare the configured prices with a published price list",
-  commands: { diff },
+  commands: {
+    diff: leaf({
+      summary: "Compare the configured prices with a price list",
+      details:
+        "FILE is LiteLLM's model_prices_and_context_window.json or the data.json of genai-prices. Download it first: this command uses no network. It lists prices that differ and prices that Tollgate cannot charge, and prints the configuration with the prices of the list. It finds an entry by the upstream's model name, with or without a provider in front. The exit code is 1 if a price differs, or if a model has no entry.",
+      words: {
+        "<file>": "the price list",
+        "--map <MODEL=ENTRY,…>":
+          "the entry of a model whose name is not in the list, or matches several entries",
+        "--config <FILE>": START_WORDS["--config <FILE>"],
+        "--json": "print the result as JSON",
+      },
+      examples: {
+        "tollgate prices diff model_prices_and_context_window.json": "every model of the configuration",
+        "tollgate prices diff data.json --map fast=openai/gpt-5-mini --json":
+          "with the entry for the model fast; as JSON, for scripts",
+      },
+      run({ file: path, map, json, ...given }, screen) {
+        const env = { ...screen.env, ...variablesOf(given) }
+        const config = configOf(sourcesWith(env))
+        const mapped = entriesOf(map, config)
+        const list = readPriceList(
+          orFail(() => readFileSync(path, "utf8"), `cannot read ${path}: `),
+          new Date(),
+        )
+        if (list === null) {
+          throw new CliError(
+            `${path} is neither model_prices_and_context_window.json of LiteLLM nor data.json of genai-prices`,
+          )
+        }
+        for (const [model, name] of mapped) {
+          if (list.named(name) === null)
+            throw new UsageError(`--map ${model}=${name}: ${path} has no entry ${name}`)
+        }
+        const models = comparePrices(config, list, mapped)
+        const differing = models.filter(({ same }) => !same)
+        if (json) {
+          screen.print(JSON.stringify({ same: differing.length === 0, format: list.format, models }, null, 2))
+        } else {
+          screen.print(
+            [...models.map((model) => comparisonText(model, screen)), ...neededText(differing)].join("\n\n"),
+          )
+        }
+        if (differing.length > 0)
+          throw new CliError(`${differing.length} of ${models.length} models differ from the list`)
+      },
+    }),
+  },
 }
 
 function configOf(sources: Sources): Config {
