@@ -1,4 +1,4 @@
-import { and, desc, eq, isNull, lt, lte, or, type SQL, sql } from "drizzle-orm"
+import { and, desc, eq, getTableColumns, isNull, lt, lte, or, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Period, Tags } from "../../wire/call.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
@@ -11,20 +11,36 @@ import { accounts, keys } from "../schema/tables.ts"
 import { suspendedAt } from "./accounts.ts"
 import type { Made } from "./made.ts"
 
+const {
+  hash: _hash,
+  spent_nano: _spent,
+  spent_since: _since,
+  labels_version: _version,
+  previous_hash: _previous,
+  ...columns
+} = getTableColumns(k)
+
+type SelectedKey = Awaited<ReturnType<typeof read>>[number]
+
 /** A key as operators see it: never with its hash (D26). */
-export interface Key
-  extends Omit<
-    typeof keys.$inferSelect,
-    | "hash"
-    | "spend_limit_nano"
-    | "spend_period"
-    | "spent_nano"
-    | "spent_since"
-    | "labels_version"
-    | "previous_hash"
-  > {
+export interface Key extends Omit<SelectedKey, "spend_limit_nano" | "spend_period" | "spent_nano"> {
   /** Limit of its calls' cost in a period, and the current spending and holds in it (D42); null for no limit. */
   readonly spending: (SpendingLimit & { readonly spent_nano: bigint }) | null
+}
+
+/** The keys whose account is in this shard (D76), newest first. */
+function read(database: Pick<PostgresJsDatabase, "select">, condition: SQL | undefined) {
+  return database
+    .select({ ...columns, spent_nano: sql`${spentIn(k)}`.mapWith(BigInt) })
+    .from(k)
+    .innerJoin(accounts, eq(accounts.id, k.account_id))
+    .where(and(condition, isNull(accounts.moved_to)))
+    .orderBy(desc(k.id))
+}
+
+function keyOf({ spend_limit_nano, spend_period, spent_nano, ...key }: SelectedKey): Key {
+  if (spend_limit_nano === null || !isPeriod(spend_period)) return { ...key, spending: null }
+  return { ...key, spending: { limit_nano: spend_limit_nano, period: spend_period, spent_nano } }
 }
 
 /** Limit of a key's calls in one UTC day or month (D42). */
@@ -72,38 +88,6 @@ export type KeyResult = Made<"key", Key, "no_account" | "conflict">
 
 /** Longest wait for an account's lock. If it is not free, nothing changes. */
 const LOCK_MS = 5_000
-
-const shown = {
-  id: k.id,
-  account_id: k.account_id,
-  name: k.name,
-  prefix: k.prefix,
-  models: k.models,
-  expires_at: k.expires_at,
-  revoked_at: k.revoked_at,
-  suspended_at: k.suspended_at,
-  last_used_at: k.last_used_at,
-  created_at: k.created_at,
-  labels: k.labels,
-  required_tags: k.required_tags,
-  ignores_client_tags: k.ignores_client_tags,
-  group_path: k.group_path,
-  previous_until: k.previous_until,
-  limit_nano: k.spend_limit_nano,
-  period: k.spend_period,
-  spent_nano: sql<string>`(${spentIn(k)})::text`,
-}
-
-type SelectedKey = Omit<Key, "spending"> & {
-  readonly limit_nano: bigint | null
-  readonly period: string | null
-  readonly spent_nano: string
-}
-
-function keyOf({ limit_nano, period, spent_nano, ...key }: SelectedKey): Key {
-  if (limit_nano === null || !isPeriod(period)) return { ...key, spending: null }
-  return { ...key, spending: { limit_nano, period, spent_nano: BigInt(spent_nano) } }
-}
 
 /** Adds a key to an account. The same `id` again makes no other key. */
 export async function createKey(database: PostgresJsDatabase, key: NewKey): Promise<KeyResult> {
@@ -187,11 +171,7 @@ export async function noteVersion(transaction: KeyStatements, account_id: string
 
 /** Null also for a key whose account is in another shard (D76). */
 export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: string): Promise<Key | null> {
-  const [key] = await database
-    .select(shown)
-    .from(k)
-    .innerJoin(accounts, eq(accounts.id, k.account_id))
-    .where(and(eq(k.id, id), isNull(accounts.moved_to)))
+  const [key] = await read(database, eq(k.id, id))
   return key === undefined ? null : keyOf(key)
 }
 
@@ -285,12 +265,8 @@ export async function listKeys(
   account_id: string,
   page: Page,
 ): Promise<PageOf<Key>> {
-  const rows = await database
-    .select(shown)
-    .from(k)
-    .where(and(eq(k.account_id, account_id), page.after === null ? undefined : lt(k.id, page.after)))
-    .orderBy(desc(k.id))
-    .limit(page.limit + 1)
+  const after = page.after === null ? undefined : lt(k.id, page.after)
+  const rows = await read(database, and(eq(k.account_id, account_id), after)).limit(page.limit + 1)
   return paged(rows.map(keyOf), page)
 }
 

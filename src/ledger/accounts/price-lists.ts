@@ -1,4 +1,4 @@
-import { and, desc, eq, isNotNull, isNull, lt, type SQL, sql } from "drizzle-orm"
+import { and, desc, eq, getTableColumns, isNotNull, isNull, lt, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
@@ -23,13 +23,7 @@ import { type KeyStatements, lockAccount, noteVersion } from "./keys.ts"
 import type { Made } from "./made.ts"
 
 /** A price list (D110) as it is now: its newest version. */
-export interface PriceListRecord extends Author {
-  readonly id: string
-  readonly version: number
-  readonly name: string
-  readonly prices: readonly PriceOfList[]
-  readonly made_at: Date
-}
+export type PriceListRecord = Omit<typeof price_lists.$inferSelect, "list_id">
 
 /** `id`: of the request. `list_id`: of the list that it changes. */
 export interface PriceListUpdate extends Author {
@@ -43,16 +37,8 @@ export type PriceListOrder = Omit<PriceListUpdate, "list_id"> & { readonly name:
 export type PriceListResult = Made<"list", PriceListRecord, "no_list" | "conflict" | "name_taken">
 
 /** A list that an account has for some time, as it stands now. */
-export interface AssignedList extends Author {
-  readonly id: string
-  readonly account_id: string
-  readonly price_list_id: string
-  readonly from_at: Date
+export interface AssignedList extends Omit<Awaited<ReturnType<typeof assignments>>[number], "until_at"> {
   readonly until_at: Date | null
-  readonly state: AssignmentState
-  /** True if the account does not have the list as it is now. Only `listAssignments` and `countAssignments` compare. */
-  readonly is_pending: boolean
-  readonly made_at: Date
 }
 
 type AssignmentState = "scheduled" | "current" | "over"
@@ -62,15 +48,8 @@ export type AssignmentOrder = Author & Pick<CustomerPriceOrder, "id" | "account_
 type AssignmentResult = Made<"assignment", AssignedList, "no_account" | "conflict" | "past" | "too_many">
 
 const l = alias(price_lists, "l")
-const shown = {
-  id: l.list_id,
-  version: l.version,
-  name: l.name,
-  prices: l.prices,
-  actor: l.actor,
-  reason: l.reason,
-  made_at: l.made_at,
-}
+const { list_id, ...columns } = getTableColumns(l)
+const shown = { ...columns, id: list_id }
 
 /** The same `id` again makes no other list. */
 export async function createPriceList(
@@ -368,6 +347,7 @@ function assignments(
         sql<AssignmentState>`CASE WHEN NOT ${is_open} THEN 'over' WHEN ${from_at} > ${NOW} THEN 'scheduled' ELSE 'current' END`.as(
           "state",
         ),
+      /** True if the account does not have the list with these `prices`. */
       is_pending: sql<boolean>`coalesce(${given} <> ${wanted}, false)`.as("is_pending"),
       actor: first<string>(sql`${p.actor}`).as("actor"),
       reason: first<string | null>(sql`${p.reason}`).as("reason"),
