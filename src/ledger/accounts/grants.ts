@@ -1,7 +1,8 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { arrayOf } from "../database/statement.ts"
+import { amount, optionalMoment, type RowOf, RowShape, text } from "../database/row-shape.ts"
+import { arrayOf, type Row, textOf } from "../database/statement.ts"
 import { a } from "../schema/aliases.ts"
 import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
@@ -12,14 +13,16 @@ const n = alias(grant_entries, "n")
 const p = alias(grant_pins, "p")
 
 /** A grant with money left, also one that is not effective yet. */
-export interface OpenGrant {
-  readonly credit_id: string
+const open_grant = new RowShape({
+  credit_id: text,
   /** Less what was spent until now; with the pinned money of an expired grant. */
-  readonly left_nano: bigint
+  left_nano: amount,
   /** Its amount is not in the balance before; null once it is. */
-  readonly starts_at: Date | null
-  readonly expires_at: Date | null
-}
+  starts_at: optionalMoment,
+  expires_at: optionalMoment,
+})
+
+export type OpenGrant = RowOf<typeof open_grant>
 
 /**
  * The grants of an account. Spending since the last change of grants is drawn here as `settle_grants` will draw it. The credits of
@@ -51,42 +54,24 @@ const question = (account_id: string) => sql`
   FROM laid l FULL JOIN pinned USING (credit_id)
   ORDER BY l.priority, coalesce(l.expires_at, 'infinity'), l.made_at, credit_id`
 
-interface GrantRow extends Record<string, unknown> {
-  readonly credit_id: string
-  readonly left_nano: string
-  readonly starts_at: string | null
-  readonly expires_at: string | null
-  readonly has_returned: boolean
-}
-
 /** The grants of an account with money left, in the draw-down order. Its due changes must have been applied. */
 export async function openGrants(
   database: PostgresJsDatabase,
   account_id: string,
 ): Promise<readonly OpenGrant[]> {
-  let rows = await database.execute<GrantRow>(question(account_id))
-  if (rows.some(({ has_returned }) => has_returned)) {
+  let rows = await database.execute<Row>(question(account_id))
+  if (rows.some(({ has_returned }) => has_returned === true)) {
     // Money came back, for which `settle_grants` chooses the grant.
     await database.execute(sql`SELECT tollgate.change_grants(${account_id}::uuid)`)
-    rows = await database.execute<GrantRow>(question(account_id))
+    rows = await database.execute<Row>(question(account_id))
   }
-  return rows
-    .filter(({ left_nano }) => left_nano !== "0")
-    .map(({ credit_id, left_nano, starts_at, expires_at }) => ({
-      credit_id,
-      left_nano: BigInt(left_nano),
-      starts_at: dateOf(starts_at),
-      expires_at: dateOf(expires_at),
-    }))
+  return rows.map((row) => open_grant.read(row)).filter(({ left_nano }) => left_nano !== 0n)
 }
-
-const dateOf = (text: string | null) => (text === null ? null : new Date(text))
 
 /** Amounts of a credit that have expired, or were taken back. */
-export interface EndedGrant {
-  readonly expired_nano: bigint
-  readonly voided_nano: bigint
-}
+const ended_grant = new RowShape({ expired_nano: amount, voided_nano: amount })
+
+export type EndedGrant = RowOf<typeof ended_grant>
 
 /** Those of these credits of which something has expired or was voided. */
 export async function endedGrants(
@@ -94,17 +79,12 @@ export async function endedGrants(
   account_id: string,
   credit_ids: readonly string[],
 ): Promise<ReadonlyMap<string, EndedGrant>> {
-  const rows = await database.execute<{ credit_id: string; expired: string; voided: string }>(sql`
-    SELECT ${n.credit_id}, coalesce(sum(${n.amount_nano}) FILTER (WHERE ${n.change} = 'expired'), 0)::text AS expired,
-      coalesce(sum(${n.amount_nano}) FILTER (WHERE ${n.change} = 'voided'), 0)::text AS voided
+  const rows = await database.execute<Row>(sql`
+    SELECT ${n.credit_id}, coalesce(sum(${n.amount_nano}) FILTER (WHERE ${n.change} = 'expired'), 0)::text AS expired_nano,
+      coalesce(sum(${n.amount_nano}) FILTER (WHERE ${n.change} = 'voided'), 0)::text AS voided_nano
     FROM ${grant_entries} ${n}
     WHERE ${n.account_id} = ${account_id}::uuid AND ${n.credit_id} = ANY (${arrayOf(credit_ids, (id) => id)}::uuid[])
       AND ${n.change} IN ('expired', 'voided')
     GROUP BY ${n.credit_id}`)
-  return new Map(
-    rows.map(({ credit_id, expired, voided }) => [
-      credit_id,
-      { expired_nano: BigInt(expired), voided_nano: BigInt(voided) },
-    ]),
-  )
+  return new Map(rows.map((row) => [textOf(row, "credit_id"), ended_grant.read(row)]))
 }

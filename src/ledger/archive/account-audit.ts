@@ -2,6 +2,8 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
+import { amount, type RowOf, RowShape, text, word } from "../database/row-shape.ts"
+import type { Row } from "../database/statement.ts"
 import { countedIn } from "../money/budgets.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { spentSince } from "../money/spending.ts"
@@ -16,13 +18,15 @@ const m = alias(months, "m")
 const n = alias(grant_entries, "n")
 const s = alias(seals, "s")
 
-export interface Difference {
-  readonly kind: "balance" | "held" | "spent" | "budget"
+const difference = new RowShape({
+  kind: word(["balance", "held", "spent", "budget"]),
   /** The key for `spent`, the budget for `budget`, in its unit; otherwise the account. */
-  readonly id: string
-  readonly recorded_nano: bigint
-  readonly expected_nano: bigint
-}
+  id: text,
+  recorded_nano: amount,
+  expected_nano: amount,
+})
+
+export type Difference = RowOf<typeof difference>
 
 /** The audit of one account, in one snapshot (D55): its entries, with the seals of sealed months, its spending limits and budgets. */
 const question = (account_id: string) => {
@@ -54,23 +58,13 @@ const question = (account_id: string) => {
       JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = counted.member
     WHERE ${b.account_id} = ${id} AND ${w.steps} IS NULL AND ${w.since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
   )
-  SELECT kind, id, recorded::text, expected::text FROM found WHERE recorded <> expected ORDER BY kind, id`
+  SELECT kind, id, recorded::text AS recorded_nano, expected::text AS expected_nano FROM found WHERE recorded <> expected ORDER BY kind, id`
 }
 
 export async function differences(
   database: Pick<PostgresJsDatabase, "execute">,
   account_id: string,
 ): Promise<readonly Difference[]> {
-  const rows = await database.execute<{
-    kind: Difference["kind"]
-    id: string
-    recorded: string
-    expected: string
-  }>(question(account_id))
-  return rows.map(({ kind, id, recorded, expected }) => ({
-    kind,
-    id,
-    recorded_nano: BigInt(recorded),
-    expected_nano: BigInt(expected),
-  }))
+  const rows = await database.execute<Row>(question(account_id))
+  return rows.map((row) => difference.read(row))
 }

@@ -2,8 +2,8 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { Runner } from "../database/connection.ts"
+import { count, latest, optionalText, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { instant, jsonOf, type Row, statement } from "../database/statement.ts"
-import { count, latest, optionalText, type SumOf, SumTable, text } from "../database/sum-table.ts"
 import type { RefusedCall } from "../entries.ts"
 import { refusals } from "../schema/refusals.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -68,7 +68,7 @@ interface RefusalFilter {
 const name: typeof optionalText = { ...optionalText, add: (one, other) => one ?? other }
 
 /** The refused calls of a key with one code; the ids are null for calls with an unknown key, or without one. */
-const sums = new SumTable({
+const sums = new RowShape({
   account_id: optionalText,
   account_name: name,
   key_id: optionalText,
@@ -78,7 +78,7 @@ const sums = new SumTable({
   last_at: latest,
 })
 
-type RefusalSum = SumOf<typeof sums>
+type RefusalSum = RowOf<typeof sums>
 
 /** Sums of all hours that overlap the time, most requests first. */
 export async function readRefusals(

@@ -1,8 +1,8 @@
 import { asc, inArray, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type AttemptFailure, attemptFailures, type LostAttempt } from "../../wire/call.ts"
+import { count, latest, optionalText, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { instant, type Row, textOf } from "../database/statement.ts"
-import { count, latest, optionalText, type SumOf, SumTable, text } from "../database/sum-table.ts"
 import type { EndDetails } from "../entries.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds, terms } from "../schema/tables.ts"
@@ -64,7 +64,7 @@ interface AttemptFilter {
   readonly model?: string | undefined
 }
 
-const sums = new SumTable({
+const sums = new RowShape({
   upstream: text,
   upstream_key: optionalText,
   model: text,
@@ -74,7 +74,7 @@ const sums = new SumTable({
   last_at: latest,
 })
 
-type AttemptSum = SumOf<typeof sums>
+type AttemptSum = RowOf<typeof sums>
 
 /** The attempts that ended from `from` on and before `to`, most first. */
 export async function sumAttempts(

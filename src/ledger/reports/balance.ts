@@ -2,18 +2,18 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { applyChanges } from "../accounts/accounts.ts"
+import { amount, type RowOf, RowShape } from "../database/row-shape.ts"
 import { piecesOf, type SummedUntil, scan } from "../database/span.ts"
 import { instant, type Row } from "../database/statement.ts"
-import { amount, type SumOf, SumTable } from "../database/sum-table.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { a } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 
-const balances = new SumTable({ balance_nano: amount, held_nano: amount })
+const balances = new RowShape({ balance_nano: amount, held_nano: amount })
 
-export type PastBalance = SumOf<typeof balances>
+export type PastBalance = RowOf<typeof balances>
 
 const n = alias(grant_entries, "n")
 

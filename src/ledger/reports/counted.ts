@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm"
-import { amount, count, type SumOf, SumTable } from "../database/sum-table.ts"
+import { amount, count, type RowOf, RowShape } from "../database/row-shape.ts"
 
 /** Calls with their tokens and charges, as reports count them. */
 export const countedColumns = {
@@ -10,8 +10,8 @@ export const countedColumns = {
   charge_nano: amount,
 }
 
-export const counted = new SumTable(countedColumns)
-export type CountedCalls = SumOf<typeof counted>
+export const counted = new RowShape(countedColumns)
+export type CountedCalls = RowOf<typeof counted>
 
 export const NOTHING_COUNTED: CountedCalls = {
   calls: 0,

@@ -1,12 +1,12 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { amount, count, optionalText, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { piecesOf, type Span, scan } from "../database/span.ts"
 import type { Row } from "../database/statement.ts"
-import { amount, count, optionalText, type SumOf, SumTable, text } from "../database/sum-table.ts"
 import { changesOf } from "./changes.ts"
 
 /** Count and total charge of calls, by how they ended. */
-const sums = new SumTable({
+const sums = new RowShape({
   state: text,
   basis: text,
   failure: optionalText,
@@ -14,7 +14,7 @@ const sums = new SumTable({
   charge_nano: amount,
 })
 
-type OutcomeSums = SumOf<typeof sums>
+type OutcomeSums = RowOf<typeof sums>
 
 /** The calls of a span by how they ended. A correction is no call: its difference is a charge of what was settled (D13). */
 export async function outcomes(database: PostgresJsDatabase, span: Span): Promise<readonly OutcomeSums[]> {

@@ -1,19 +1,19 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
-import { piecesOf, scan } from "../database/span.ts"
-import type { Row } from "../database/statement.ts"
 import {
   amount,
   count,
   group,
   highest,
   optionalText,
-  type SumOf,
-  SumTable,
+  type RowOf,
+  RowShape,
   text,
   time,
-} from "../database/sum-table.ts"
+} from "../database/row-shape.ts"
+import { piecesOf, scan } from "../database/span.ts"
+import type { Row } from "../database/statement.ts"
 import { costOf, listTermsOf } from "../money/charge.ts"
 import { c, e, t } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
@@ -32,7 +32,7 @@ const doubts = ["estimated", "cut", "boundary"] as const
 const tokens = { calls: count, prompt_tokens: count, completion_tokens: count }
 
 /** Calls and attempts of an operation of a model with a key of the upstream in one step (D98). */
-const sums = new SumTable({
+const sums = new RowShape({
   from: time,
   model: text,
   operation: text,
@@ -48,7 +48,7 @@ const sums = new SumTable({
   ...recordOf(doubts, () => group(tokens)),
 })
 
-export type ReconciledSum = SumOf<typeof sums>
+export type ReconciledSum = RowOf<typeof sums>
 
 const BOUNDARY_MS = sql.raw("60000")
 

@@ -4,9 +4,9 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import { recordedKinds } from "../../wire/credits.ts"
 import { applyChanges, applyDueChanges } from "../accounts/accounts.ts"
+import { amount, count, type RowOf, RowShape, text, word } from "../database/row-shape.ts"
 import { piecesOf, scan } from "../database/span.ts"
 import { instant, nanoOf, type Row } from "../database/statement.ts"
-import { amount, count, type SumOf, SumTable, text, word } from "../database/sum-table.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { a, t } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
@@ -18,17 +18,17 @@ import { countedColumns, countedSums } from "./counted.ts"
 /** Statements of accounts, and the trial balance of all (D106). */
 
 /** Credits of a kind that came to balances; a grant that begins later comes at its start. */
-const flows = new SumTable({ kind: word(recordedKinds), credits: count, amount_nano: amount })
-type KindFlow = SumOf<typeof flows>
+const flows = new RowShape({ kind: word(recordedKinds), credits: count, amount_nano: amount })
+type KindFlow = RowOf<typeof flows>
 
 /** Charges of ended calls to a model, with the differences of corrections (D13). */
-const charges = new SumTable({ model: text, ...countedColumns })
+const charges = new RowShape({ model: text, ...countedColumns })
 
 /** The balances of an account at the start and the end of a time, and everything that changed it between them. */
 export interface AccountStatement {
   readonly opening_nano: bigint
   readonly credits: readonly KindFlow[]
-  readonly charges: readonly SumOf<typeof charges>[]
+  readonly charges: readonly RowOf<typeof charges>[]
   readonly expired_nano: bigint
   readonly voided_nano: bigint
   readonly closing_nano: bigint

@@ -2,8 +2,8 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import { usageNotes } from "../../wire/call.ts"
+import { count, group, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { type Row, textOf } from "../database/statement.ts"
-import { count, group, type SumOf, SumTable, text } from "../database/sum-table.ts"
 import { par } from "../money/multiplier.ts"
 import { e, t } from "../schema/aliases.ts"
 import { ends, terms } from "../schema/tables.ts"
@@ -12,7 +12,7 @@ const MAX_MODELS = 100
 const MAX_NAMES = 20
 
 /** Calls of a model at an upstream with such a note, or with a charge below the provider's own cost (D90). */
-const sums = new SumTable({
+const sums = new RowShape({
   model: text,
   upstream: text,
   calls: count,
@@ -25,7 +25,7 @@ const sums = new SumTable({
   },
 })
 
-type NotedUsage = SumOf<typeof sums>
+type NotedUsage = RowOf<typeof sums>
 
 const noted = sql.raw(`ARRAY[${usageNotes.map((note) => `'${note}'`).join(", ")}]`)
 /** At a price multiplier of 1. */

@@ -3,6 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { isId } from "../../id.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
+import { amount, count, group, type RowOf, RowShape } from "../database/row-shape.ts"
 import {
   DAY_MS,
   HOUR_MS,
@@ -14,7 +15,6 @@ import {
   scan,
 } from "../database/span.ts"
 import { arrayOf, type Row, textOf } from "../database/statement.ts"
-import { amount, count, group, type SumOf, SumTable } from "../database/sum-table.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { type ChangeOptions, changesOf } from "./changes.ts"
@@ -49,13 +49,13 @@ const columns = {
   overage_nano: amount,
 }
 
-export const usageSums = new SumTable({
+export const usageSums = new RowShape({
   ...columns,
   /** Counts charged of each of these kinds (D60). */
   buckets: group(recordOf(countedKinds, () => count)),
 })
 
-export type SummedUsage = SumOf<typeof usageSums>
+export type SummedUsage = RowOf<typeof usageSums>
 
 const summed = [...Object.keys(columns), ...countedKinds]
 
