@@ -7,7 +7,7 @@ import { getCall, listCalls } from "../src/ledger/reports/calls.ts"
 import { latencies } from "../src/ledger/reports/latency.ts"
 import { outcomes } from "../src/ledger/reports/outcomes.ts"
 import { sumHours } from "../src/ledger/reports/sum-hours.ts"
-import { timeline } from "../src/ledger/reports/timeline.ts"
+import { timelineCells } from "../src/ledger/reports/timeline.ts"
 import { sumUsage } from "../src/ledger/reports/usage-sums.ts"
 import { beginMonths, fill, SPAN_DAYS } from "./history-fill.ts"
 import { LedgerLoad, type Payer, TERMS } from "./ledger-load.ts"
@@ -166,7 +166,7 @@ class History {
     await ask("usage of an account by day", () => sumUsage(this.#db, own))
     await ask("usage by hour, 30 days", () => sumUsage(this.#db, { ...month, by: "hour" }))
     for (const split of ["model", "key", "account"] as const)
-      await ask(`timeline by ${split}`, () => timeline(this.#db, { from, to }, split, []))
+      await ask(`timeline by ${split}`, () => timelineCells(this.#db, { from, to }, split, []))
     await ask("latency", () => latencies(this.#db, { from, to }))
     await ask("outcomes", () => outcomes(this.#db, { from, to }))
     await ask(`balance ${SPAN_DAYS} days ago`, () => balanceAt(this.#db, account_id, from))

@@ -28,15 +28,15 @@ import { addRefusals, readRefusals } from "./queue/refusals.ts"
 import { addAttempts, sumAttempts } from "./reports/attempts.ts"
 import { addBalances, balanceAt } from "./reports/balance.ts"
 import { type CallFilter, getCall, listCalls } from "./reports/calls.ts"
-import { latencies } from "./reports/latency.ts"
-import * as merge from "./reports/merge.ts"
+import { addLatencies, latencies } from "./reports/latency.ts"
+import { mergePages } from "./reports/merge.ts"
 import { addOutcomes, outcomes } from "./reports/outcomes.ts"
 import { addReconciled, reconciled } from "./reports/reconciliation.ts"
 import { accountStatement, addStatements, addTrialBalances, trialBalance } from "./reports/statement.ts"
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
-import { type NamedTimeline, timeline, timelineNames } from "./reports/timeline.ts"
+import { type Timeline, timelineCells, timelineNames, timelineOf } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
-import { type GroupedSpan, groupNames, sumUsage } from "./reports/usage-sums.ts"
+import { type GroupedSpan, groupNames, namesIn, sumUsage, usageOf } from "./reports/usage-sums.ts"
 import {
   type Located,
   type OperatedDatabase,
@@ -106,7 +106,7 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
   }
   const usage = async (query: GroupedSpan, most?: number) => {
     const sources = shards.map(({ ask }) => ({ sum: ask(sumUsage, sums_ms), names: ask(groupNames) }))
-    return merge.usageOf(sources, await inAll(query), most)
+    return usageOf(sources, await inAll(query), most)
   }
   const auditOf = async (
     { database, label, ask, unheld, onAudit }: Shard,
@@ -245,7 +245,7 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
       return at === null ? { outcome: "no_list" } : at.shard.make(lists.changePriceList, change)
     },
     getPriceList: found(lists.getPriceList),
-    listPriceLists: async (page: Page) => merge.mergePages(await all(lists.listPriceLists)(page), page),
+    listPriceLists: async (page: Page) => mergePages(await all(lists.listPriceLists)(page), page),
     assignPriceList: (list: lists.PriceListRecord, order: Order<lists.AssignmentOrder>) =>
       makeIn(lists.getAssignment, order, ({ make }) =>
         make((database, made) => lists.assignPriceList(database, list, made), order),
@@ -253,7 +253,7 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     getAssignment: found(lists.getAssignment),
     endAssignment: there(lists.getAssignment, lists.endAssignment),
     listAssignments: async (list: lists.PriceListRecord, page: Page) =>
-      merge.mergePages(await all(lists.listAssignments, sums_ms)(list, page), page),
+      mergePages(await all(lists.listAssignments, sums_ms)(list, page), page),
     countAssignments: added(lists.addAssignments, lists.countAssignments, sums_ms),
     updateAssignments: added(lists.addUpdates, lists.updateAssignments, sums_ms),
     async credit(order: Order<credits.CreditOrder>): Promise<credits.CreditResult> {
@@ -300,7 +300,7 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     },
     async listCalls(query: CallFilter, page: Page) {
       const filter = { ...query, account_id: await ofAccount(query.key_id, query.account_id) }
-      return merge.mergePages(await all(listCalls, sums_ms)(filter, page), page)
+      return mergePages(await all(listCalls, sums_ms)(filter, page), page)
     },
     getCall: found(getCall),
     archiveOf: found(archiveOf),
@@ -322,19 +322,17 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     deleteSink: async (id: string) => (await all(sinks.deleteSink)(id)).includes(true),
     sumUsage: usage,
     /** The groups that cost most in total, and the rest together. */
-    async timeline(query: Span, by: Split, groups: number): Promise<NamedTimeline> {
+    async timeline(query: Span, by: Split, groups: number): Promise<Timeline> {
       const span = await inAll(query)
       const ranked = await usage({ ...span, by }, groups)
       const chosen = ranked.groups.map(({ values }) => String(values[0]))
-      const parts = await all(timeline, sums_ms)(span, by, chosen)
-      const names = await merge.namesIn(shards.map(({ ask }) => ask(timelineNames)(by, chosen)))
-      const whole = merge.addTimelines(parts, chosen)
-      const named = whole.groups.map((each) => ({ ...each, name: names.get(each.group ?? "") ?? null }))
-      return { ...whole, groups: named, left_out: ranked.left_out }
+      const parts = await all(timelineCells, sums_ms)(span, by, chosen)
+      const names = await namesIn(shards.map(({ ask }) => ask(timelineNames)(by, chosen)))
+      return { ...timelineOf(span, chosen, parts, names), left_out: ranked.left_out }
     },
     async latency(span: Span) {
       const range = await inAll(span)
-      return merge.addLatencies(await all(latencies, sums_ms)(range))
+      return addLatencies(await all(latencies, sums_ms)(range))
     },
     async outcomes(span: Span) {
       const range = await inAll(span)
@@ -363,7 +361,7 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
         const { data, next } = await ask(listAudits)(page)
         return { data: data.map((record) => ({ ...record, ...label })), next }
       })
-      return merge.mergePages(await Promise.all(pages), page)
+      return mergePages(await Promise.all(pages), page)
     },
     /** Checks the sums of a day, by default the first one that has sums. Null if it has none. */
     async checkSums(day: Date | null) {

@@ -10,12 +10,12 @@ import type { AssignedList, PriceListRecord } from "../ledger/accounts/price-lis
 import type { PageOf } from "../ledger/database/page.ts"
 import { TooManyGroups } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
-import type { UsageGroup } from "../ledger/reports/merge.ts"
 import {
   dimensionsOf,
   MAX_ALL_GROUPS,
   MAX_GROUPS,
   type SummedUsage,
+  type UsageGroup,
   type UsageSummary,
 } from "../ledger/reports/usage-sums.ts"
 import {

@@ -4,11 +4,10 @@ import fc from "fast-check"
 import type { TransactionSql } from "postgres"
 import { piecesOf } from "../../src/ledger/database/span.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
-import { latencies } from "../../src/ledger/reports/latency.ts"
-import { addLatencies } from "../../src/ledger/reports/merge.ts"
+import { addLatencies, latencies } from "../../src/ledger/reports/latency.ts"
 import { outcomes } from "../../src/ledger/reports/outcomes.ts"
 import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
-import { timeline } from "../../src/ledger/reports/timeline.ts"
+import { timelineCells } from "../../src/ledger/reports/timeline.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
 import { falsify, openTestDatabase, type TestDatabase } from "./test-database.ts"
@@ -131,10 +130,10 @@ async function reports(from_ms: number, to_ms: number): Promise<string> {
     ["key", key_id],
     ["account", account_id],
   ] as const)
-    found.push(await timeline(operators, { from, to }, by, [group]))
+    found.push(await timelineCells(operators, { from, to }, by, [group]))
   for (const filter of [{ key_id }, { model: "other" }]) {
     found.push(await sumUsage(operators, { from, to, by: "hour", ...filter }))
-    found.push(await timeline(operators, { from, to, ...filter }, "model", ["model"]))
+    found.push(await timelineCells(operators, { from, to, ...filter }, "model", ["model"]))
     found.push(await sumUsage(operators, { from, to, by: "tag:team", ...filter }))
   }
   const account_ids = [account_id]

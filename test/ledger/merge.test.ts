@@ -2,8 +2,14 @@ import { describe, expect, test } from "bun:test"
 import { countedKinds, recordOf } from "../../src/kinds.ts"
 import type { Page, PageOf } from "../../src/ledger/database/page.ts"
 import { TooManyGroups } from "../../src/ledger/entries.ts"
-import { addLatencies, addUsage, mergePages } from "../../src/ledger/reports/merge.ts"
-import { MAX_ALL_GROUPS, MAX_GROUPS, type UsageSummary } from "../../src/ledger/reports/usage-sums.ts"
+import { addLatencies } from "../../src/ledger/reports/latency.ts"
+import { mergePages } from "../../src/ledger/reports/merge.ts"
+import {
+  addUsage,
+  MAX_ALL_GROUPS,
+  MAX_GROUPS,
+  type UsageSummary,
+} from "../../src/ledger/reports/usage-sums.ts"
 import { groupsFor } from "../../src/routes/record-bodies.ts"
 import { faultOf } from "../../src/routes/routing.ts"
 

@@ -28,7 +28,7 @@ import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { getCallOf, listCalls } from "../../src/ledger/reports/calls.ts"
 import { latencies } from "../../src/ledger/reports/latency.ts"
 import { outcomes } from "../../src/ledger/reports/outcomes.ts"
-import { timeline } from "../../src/ledger/reports/timeline.ts"
+import { timelineCells } from "../../src/ledger/reports/timeline.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { accountSorts } from "../../src/wire/admin-query.ts"
 import {
@@ -327,7 +327,7 @@ describe("no statement reads a growing table from its beginning to its end", () 
       terms: () => registerTerms(database, []),
       usage: () => sumUsage(database, { ...quarter, by: "account" }),
       "usage of a key": () => sumUsage(database, { ...quarter, by: "day", key_id: hold.key_id }),
-      timeline: () => timeline(database, quarter, "model", ["other"]),
+      timeline: () => timelineCells(database, quarter, "model", ["other"]),
       latency: () => latencies(database, quarter),
       outcomes: () => outcomes(database, quarter),
       "past balance": () => balanceAt(database, hold.account_id, quarter.from),

@@ -1,5 +1,5 @@
 import { mergeRows } from "./row-merge.ts"
-import { type Row, textOf, textOrNull } from "./statement.ts"
+import { intOf, type Row, textOf, textOrNull } from "./statement.ts"
 
 /** A column of a statement: how its value is read from a row, and how those of two shards are added (D74). */
 interface ColumnShape<Value> {
@@ -57,6 +57,8 @@ export function word<Word extends string>(words: readonly Word[]): ColumnShape<W
     },
   }
 }
+
+export const int: ColumnShape<number> = { read: intOf }
 
 /** A count as a number, which it fits: D1 bounds the tokens of a call. */
 export const count: ColumnShape<number> = { read: numberOf, add: (one, other) => one + other }

@@ -12,9 +12,16 @@ import type { Page, PageOf } from "../database/page.ts"
 import type { Span } from "../database/span.ts"
 import { type Labelled, LedgerBusy, type Owner } from "../entries.ts"
 import { type CallFilter, type CallRecord, getCallOf, listCalls } from "./calls.ts"
-import { firstFound, mergePages, type UsageGroup, usageOf } from "./merge.ts"
+import { firstFound, mergePages } from "./merge.ts"
 import { type AccountStatement, accountStatement, addStatements } from "./statement.ts"
-import { type GroupedSpan, groupNames, sumUsage, type UsageSummary } from "./usage-sums.ts"
+import {
+  type GroupedSpan,
+  groupNames,
+  sumUsage,
+  type UsageGroup,
+  type UsageSummary,
+  usageOf,
+} from "./usage-sums.ts"
 
 const WAITING_REPORTS = 32
 /** The same for one account, so that no account takes the turns of all others. */

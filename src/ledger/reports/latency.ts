@@ -2,9 +2,9 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { piecesOf, type Span, scan } from "../database/span.ts"
 import { latenciesOf } from "./changes.ts"
-import type { CallsByDuration, Distribution } from "./distribution.ts"
+import { type CallsByDuration, type Distribution, distribution } from "./distribution.ts"
 
-export interface Latency {
+interface Latency {
   /** From admission to the first output, of the calls that had some. */
   readonly ttft: Distribution
   /** From admission to the settlement; the calls of a dead gateway have none. */
@@ -30,4 +30,12 @@ export async function latencies(
   const counted = (is_ttft: boolean) =>
     rows.filter((row) => row.is_ttft === is_ttft).map(({ ms, calls }) => [ms, Number(calls)] as const)
   return { ttft: counted(true), duration: counted(false) }
+}
+
+/** Adds the values of several shards (D74), before percentiles are read. */
+export function addLatencies(parts: readonly Readonly<Record<keyof Latency, CallsByDuration>>[]): Latency {
+  return {
+    ttft: distribution(parts.flatMap(({ ttft }) => ttft)),
+    duration: distribution(parts.flatMap(({ duration }) => duration)),
+  }
 }

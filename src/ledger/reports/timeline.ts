@@ -1,14 +1,17 @@
 import { eq, inArray, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Split } from "../../wire/statistics.ts"
+import { int, type RowOf, RowShape } from "../database/row-shape.ts"
 import { periodAt, piecesOf, type Span, scan } from "../database/span.ts"
+import type { Row } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
-import { type CountedCalls, counted, countedSums, NOTHING_COUNTED, sumsToAdd } from "./counted.ts"
+import { type CountedCalls, countedColumns, countedSums, NOTHING_COUNTED, sumsToAdd } from "./counted.ts"
 
-interface SummedGroup {
+export interface SummedGroup {
   /** A model's name, the id of a key or account; null for all groups beyond those shown. */
   readonly group: string | null
+  readonly name: string | null
   /** One for each of the timeline's steps. */
   readonly steps: readonly CountedCalls[]
 }
@@ -16,18 +19,9 @@ interface SummedGroup {
 export interface Timeline {
   readonly step_s: number
   readonly starts_at: readonly Date[]
-  /** The rest last. */
+  /** By the charge, the highest first; the rest last. */
   readonly groups: readonly SummedGroup[]
-}
-
-export interface NamedTimeline extends Timeline {
-  readonly groups: readonly NamedGroup[]
-  /** Number of groups in the rest. */
   readonly left_out: number
-}
-
-export interface NamedGroup extends SummedGroup {
-  readonly name: string | null
 }
 
 const MINUTE_S = 60
@@ -50,35 +44,48 @@ const parts = {
   account: sql`x.account_id`,
 } as const
 
-interface TimelineRow extends Record<string, unknown> {
-  /** From 1 on; for the rest, the number after the last. */
-  readonly rank: number
-  readonly step: number
-}
+/** The calls of a group in a step. `rank`: from 1 on; for the rest, the number after the last. */
+const cells = new RowShape({ rank: int, step: int, ...countedColumns })
+
+type TimelineCell = RowOf<typeof cells>
 
 /** The calls of a span in steps of time, split by model, key or account: these groups, and the rest together. */
-export async function timeline(
+export async function timelineCells(
   database: PostgresJsDatabase,
   span: Span,
   by: Split,
   chosen: readonly string[],
-): Promise<Timeline> {
+): Promise<readonly TimelineCell[]> {
   const { step_s, starts_at } = stepsOf(span)
   const rows = await scan(database, (transaction, until) => {
     const pieces = piecesOf(span, until, step_s * 1_000)
     const changes = changesOf(pieces, { with_holds: false }, { ...span, is_total: by === "model" })
     const list = sql`ARRAY(SELECT json_array_elements_text(${JSON.stringify(chosen)}::text::json))`
-    return transaction.execute<TimelineRow>(sql`
+    return transaction.execute<Row>(sql`
     SELECT coalesce(array_position(${list}, x.part::text), ${chosen.length + 1}::int) AS rank, x.step, ${countedSums}
     FROM (
       SELECT ${parts[by]} AS part, ${periodAt(starts_at)} AS step, ${sumsToAdd}
       FROM ${changes} x ${by === "model" ? sql`JOIN ${terms} t ON t.id = x.terms_id` : sql``} GROUP BY 1, 2) x
     GROUP BY 1, 2 ORDER BY 1`)
   })
-  const groups = [...Map.groupBy(rows, ({ rank }) => rank)].map(([rank, of_group]) => ({
-    group: chosen[rank - 1] ?? null,
-    steps: stepsOfGroup(starts_at.length, of_group),
-  }))
+  return rows.map((row) => cells.read(row))
+}
+
+/** The timeline of several shards (D74). */
+export function timelineOf(
+  span: Span,
+  chosen: readonly string[],
+  shards: readonly (readonly TimelineCell[])[],
+  names: ReadonlyMap<string, string>,
+): Omit<Timeline, "left_out"> {
+  const { step_s, starts_at } = stepsOf(span)
+  const by_rank = Map.groupBy(cells.merge(shards), ({ rank }) => rank)
+  const groups = [...chosen, null].flatMap((group, at) => {
+    const found = by_rank.get(at + 1)
+    const by_step = new Map(found?.map((cell) => [cell.step, cell]))
+    const steps = starts_at.map((_, step) => by_step.get(step) ?? NOTHING_COUNTED)
+    return found === undefined ? [] : [{ group, name: names.get(group ?? "") ?? null, steps }]
+  })
   return { step_s, starts_at, groups }
 }
 
@@ -98,11 +105,6 @@ export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
     step_s,
     starts_at: Array.from({ length: count }, (_, at) => new Date((first + at) * step_s * 1_000)),
   }
-}
-
-function stepsOfGroup(count: number, rows: readonly TimelineRow[]): readonly CountedCalls[] {
-  const by_step = new Map(rows.map((row) => [row.step, counted.read(row)]))
-  return Array.from({ length: count }, (_, at) => by_step.get(at) ?? NOTHING_COUNTED)
 }
 
 /** Display names of these accounts and keys: a key's account and its name, or its first characters. A model has none. */

@@ -3,6 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { isId } from "../../id.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
+import { mergeRows } from "../database/row-merge.ts"
 import { amount, count, group, type RowOf, RowShape } from "../database/row-shape.ts"
 import {
   DAY_MS,
@@ -15,6 +16,7 @@ import {
   scan,
 } from "../database/span.ts"
 import { arrayOf, type Row, textOf } from "../database/statement.ts"
+import { TooManyGroups } from "../entries.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { type ChangeOptions, changesOf } from "./changes.ts"
@@ -49,7 +51,7 @@ const columns = {
   overage_nano: amount,
 }
 
-export const usageSums = new RowShape({
+const usageSums = new RowShape({
   ...columns,
   /** Counts charged of each of these kinds (D60). */
   buckets: group(recordOf(countedKinds, () => count)),
@@ -100,7 +102,7 @@ export async function sumUsage(
 }
 
 /** Periods in their order, all else by the charge, the highest first. */
-export function inReport(left: GroupSums, right: GroupSums): number {
+function inReport(left: GroupSums, right: GroupSums): number {
   const [[one], [other]] = [left.values, right.values]
   if (one instanceof Date && other instanceof Date && one < other) return -1
   if (one instanceof Date && other instanceof Date && one > other) return 1
@@ -108,14 +110,69 @@ export function inReport(left: GroupSums, right: GroupSums): number {
 }
 
 /** The highest charge first, which no report leaves out before a lower one. */
-export function byCharge(left: GroupSums, right: GroupSums): number {
+function byCharge(left: GroupSums, right: GroupSums): number {
   if (left.charge_nano !== right.charge_nano) return left.charge_nano > right.charge_nano ? -1 : 1
   return right.calls - left.calls || (groupKey(left) < groupKey(right) ? -1 : 1)
 }
 
 /** The values of a group as one text, which no other group has. */
-export function groupKey({ values }: GroupSums): string {
+function groupKey({ values }: GroupSums): string {
   return JSON.stringify(values)
+}
+
+/** Throws `TooManyGroups` if a shard has left groups out, so that they cannot be added. */
+export function addUsage(parts: readonly UsageSummary[], most = MAX_GROUPS): UsageSummary {
+  const [first, ...others] = parts
+  if (first === undefined) throw new Error("there is no usage to add")
+  if (parts.some(({ left_out }) => left_out > 0)) throw new TooManyGroups()
+  const groups = mergeRows(
+    parts.map((part) => part.groups),
+    groupKey,
+    (one, other) => ({ ...one, ...usageSums.add(one, other) }),
+  ).sort(byCharge)
+  return {
+    groups: groups.slice(0, most).sort(inReport),
+    left_out: Math.max(0, groups.length - most),
+    total: others.reduce<SummedUsage>((sum, { total }) => usageSums.add(sum, total), first.total),
+  }
+}
+
+/** Display names by id, as every shard knows some. */
+type NamesById = ReadonlyMap<string, string>
+
+/** A group with the display name of each value that is a key, an account or an end user. */
+export interface UsageGroup extends GroupSums {
+  readonly names: readonly (string | null)[]
+}
+
+interface UsageSource {
+  sum(range: GroupedSpan, most?: number): Promise<UsageSummary>
+  names(by: Grouping, ids: readonly string[]): Promise<NamesById>
+}
+
+/** The usage of all shards. Of a single one nothing has to be added, so it may leave out groups itself. */
+export async function usageOf(
+  shards: readonly UsageSource[],
+  range: GroupedSpan,
+  most?: number,
+): Promise<UsageSummary<UsageGroup>> {
+  const [only, ...others] = shards
+  const all = () => Promise.all(shards.map((shard) => shard.sum(range, MAX_ALL_GROUPS)))
+  const is_one = only !== undefined && others.length === 0
+  const whole = is_one ? await only.sum(range, most) : addUsage(await all(), most)
+  const names = await Promise.all(
+    dimensionsOf(range).map((by, at) => {
+      const ids = whole.groups.flatMap(({ values }) => String(values[at]))
+      return namesIn(shards.map((shard) => shard.names(by, ids)))
+    }),
+  )
+  const named = ({ values }: GroupSums) => values.map((value, at) => names[at]?.get(String(value)) ?? null)
+  return { ...whole, groups: whole.groups.map((group) => ({ ...group, names: named(group) })) }
+}
+
+/** The key or the account of a call may have left the shard of the call. */
+export async function namesIn(shards: readonly Promise<NamesById>[]): Promise<NamesById> {
+  return new Map((await Promise.all(shards)).flatMap((names) => [...names]))
 }
 
 interface Dimension {

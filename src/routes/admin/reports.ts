@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
-import type { NamedGroup, NamedTimeline } from "../../ledger/reports/timeline.ts"
+import type { SummedGroup, Timeline } from "../../ledger/reports/timeline.ts"
 import { printUsd } from "../../money.ts"
 import { type AttemptBody, AttemptsBody, AttemptsQuery } from "../../wire/attempts.ts"
 import { bodyOf } from "../../wire/record.ts"
@@ -218,11 +218,11 @@ export function reportRoutes({ ledger }: Operators) {
     )
 }
 
-function timelineBody(span: StatisticsSpan, by: Split, timeline: NamedTimeline): TimelineBody {
+function timelineBody(span: StatisticsSpan, by: Split, timeline: Timeline): TimelineBody {
   return bodyOf(TimelineBody, { ...span, ...timeline, by, data: timeline.groups.map(groupBody) })
 }
 
-function groupBody({ group, name, steps }: NamedGroup): TimelineGroupBody {
+function groupBody({ group, name, steps }: SummedGroup): TimelineGroupBody {
   return {
     group,
     name,
