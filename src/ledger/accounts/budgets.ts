@@ -1,10 +1,10 @@
-import { and, desc, eq, getTableColumns, isNull, lt, type SQL, sql } from "drizzle-orm"
+import { and, desc, eq, getTableColumns, isNull, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import type { BudgetChange } from "../../wire/budget.ts"
 import type { Tags } from "../../wire/call.ts"
-import { type Page, type PageOf, paged } from "../database/page.ts"
+import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { names } from "../database/statement.ts"
 import type { BudgetUse } from "../entries.ts"
 import {
@@ -249,14 +249,12 @@ async function note(transaction: KeyStatements, id: string, change: BudgetChange
   return budget
 }
 
-export async function listBudgets(
+export function listBudgets(
   database: PostgresJsDatabase,
   account_id: string,
   page: Page,
 ): Promise<PageOf<Budget>> {
-  const after = page.after === null ? undefined : lt(b.id, page.after)
-  const rows = await read(database, and(eq(b.account_id, account_id), after)).limit(page.limit + 1)
-  return paged(rows, page)
+  return pageOf(page, read(database, and(eq(b.account_id, account_id), isAfter(page, b.id))))
 }
 
 /** The budgets that calls of a key can count in, newest first. */

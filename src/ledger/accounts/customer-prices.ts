@@ -1,9 +1,9 @@
-import { and, desc, eq, getTableColumns, isNull, lt, type SQL, sql } from "drizzle-orm"
+import { and, desc, eq, getTableColumns, isNull, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import type { CustomerPriceState } from "../../wire/customer-prices.ts"
-import { type Page, type PageOf, paged } from "../database/page.ts"
+import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { instant } from "../database/statement.ts"
 import { holdsAt, isOpenAt } from "../money/customer-prices.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
@@ -132,9 +132,9 @@ export async function listCustomerPrices(
   account_id: string,
   page: Page,
 ): Promise<PageOf<CustomerPriceRecord>> {
-  const after = page.after === null ? undefined : lt(p.id, page.after)
-  const rows = await read(database, and(eq(p.account_id, account_id), after)).limit(page.limit + 1)
-  return paged(rows.map(recordOf), page)
+  const own = and(eq(p.account_id, account_id), isAfter(page, p.id))
+  const { data, next } = await pageOf(page, read(database, own))
+  return { data: data.map(recordOf), next }
 }
 
 /** True if the account can have as many more prices. Needs its lock. */

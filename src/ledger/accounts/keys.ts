@@ -1,7 +1,7 @@
-import { and, desc, eq, getTableColumns, isNull, lt, lte, or, type SQL, sql } from "drizzle-orm"
+import { and, desc, eq, getTableColumns, isNull, lte, or, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Period, Tags } from "../../wire/call.ts"
-import { type Page, type PageOf, paged } from "../database/page.ts"
+import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { isPeriod, spentIn, spentSince } from "../money/spending.ts"
 import { k } from "../schema/aliases.ts"
@@ -265,9 +265,9 @@ export async function listKeys(
   account_id: string,
   page: Page,
 ): Promise<PageOf<Key>> {
-  const after = page.after === null ? undefined : lt(k.id, page.after)
-  const rows = await read(database, and(eq(k.account_id, account_id), after)).limit(page.limit + 1)
-  return paged(rows.map(keyOf), page)
+  const own = and(eq(k.account_id, account_id), isAfter(page, k.id))
+  const { data, next } = await pageOf(page, read(database, own))
+  return { data: data.map(keyOf), next }
 }
 
 /** Replaces the secret of a key that is not revoked. Rejects with `AccountMoving` during a move (D76). */

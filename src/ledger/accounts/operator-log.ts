@@ -1,7 +1,7 @@
-import { and, desc, eq, getTableColumns, gte, inArray, lt, or, sql } from "drizzle-orm"
+import { and, desc, eq, getTableColumns, gte, inArray, or, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
-import { type Page, type PageOf, paged } from "../database/page.ts"
+import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { operator_changes as changes, operator_change_ends as ends } from "../schema/operators.ts"
 
 /** The log of operators' changes (D102), in the first shard. */
@@ -73,7 +73,7 @@ export async function listChanges(
     .select({ id: ends.id })
     .from(ends)
     .where(eq(ends.made_id, sql`${resource_id}::uuid`))
-  const rows = await read(database)
+  const found = read(database)
     .where(
       and(
         actor === undefined ? undefined : eq(changes.actor, actor),
@@ -81,12 +81,11 @@ export async function listChanges(
           ? undefined
           : or(eq(changes.resource_id, resource_id), sql`${changes.id} IN ${made}`),
         from === undefined ? undefined : gte(changes.id, floorId(from)),
-        page.after === null ? undefined : lt(changes.id, page.after),
+        isAfter(page, changes.id),
       ),
     )
     .orderBy(desc(changes.id))
-    .limit(page.limit + 1)
-  return paged(rows, page)
+  return pageOf(page, found)
 }
 
 /** Notes that the outcome of changes is unknown whose gateway has died, so that the event feed has each of them. */

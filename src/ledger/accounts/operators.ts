@@ -1,7 +1,7 @@
-import { and, desc, eq, isNull, lt, or, sql } from "drizzle-orm"
+import { and, desc, eq, isNull, or, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Role } from "../../wire/roles.ts"
-import { type Page, type PageOf, paged } from "../database/page.ts"
+import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { operators } from "../schema/operators.ts"
 import { console_sessions } from "../schema/sessions.ts"
 import type { Made } from "./made.ts"
@@ -46,17 +46,8 @@ export async function getOperator(
 }
 
 /** Newest first, the revoked ones too. */
-export async function listOperators(
-  database: PostgresJsDatabase,
-  page: Page,
-): Promise<PageOf<OperatorRecord>> {
-  const rows = await database
-    .select(shown)
-    .from(operators)
-    .where(page.after === null ? undefined : lt(id, page.after))
-    .orderBy(desc(id))
-    .limit(page.limit + 1)
-  return paged(rows, page)
+export function listOperators(database: PostgresJsDatabase, page: Page): Promise<PageOf<OperatorRecord>> {
+  return pageOf(page, database.select(shown).from(operators).where(isAfter(page, id)).orderBy(desc(id)))
 }
 
 /**

@@ -1,9 +1,9 @@
-import { and, desc, eq, getTableColumns, isNotNull, isNull, lt, type SQL, sql } from "drizzle-orm"
+import { and, desc, eq, getTableColumns, isNotNull, isNull, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
-import { type Page, type PageOf, paged } from "../database/page.ts"
+import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { instant } from "../database/statement.ts"
 import { AccountMoving, type PriceOfList } from "../entries.ts"
 import { customer_prices, price_lists } from "../schema/customer-prices.ts"
@@ -119,13 +119,8 @@ export async function listPriceLists(
   database: PostgresJsDatabase,
   page: Page,
 ): Promise<PageOf<PriceListRecord>> {
-  const after = page.after === null ? sql`true` : lt(l.list_id, page.after)
-  return paged(
-    await newest(database, after)
-      .orderBy(desc(l.list_id))
-      .limit(page.limit + 1),
-    page,
-  )
+  const after = isAfter(page, l.list_id) ?? sql`true`
+  return pageOf(page, newest(database, after).orderBy(desc(l.list_id)))
 }
 
 function newest(database: Pick<PostgresJsDatabase, "select">, condition: SQL) {
@@ -192,9 +187,8 @@ export async function listAssignments(
   list: PriceListRecord,
   page: Page,
 ): Promise<PageOf<AssignedList>> {
-  const after = page.after === null ? undefined : lt(p.assignment_id, page.after)
-  const of_list = and(eq(p.price_list_id, list.id), after)
-  return paged(await assignments(database, of_list, list.prices).limit(page.limit + 1), page)
+  const of_list = and(eq(p.price_list_id, list.id), isAfter(page, p.assignment_id))
+  return pageOf(page, assignments(database, of_list, list.prices))
 }
 
 const PAGE = 50

@@ -1,7 +1,7 @@
-import { desc, lt } from "drizzle-orm"
+import { desc } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
-import { type Page, type PageOf, paged } from "../database/page.ts"
+import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import type { OfShard } from "../entries.ts"
 import { audits } from "../schema/audits.ts"
 import type { Audit, AuditOptions } from "./audit.ts"
@@ -20,12 +20,7 @@ export async function recordAudit(
   await database.insert(audits).values({ id: nextId(), ...record })
 }
 
-export async function listAudits(database: PostgresJsDatabase, page: Page): Promise<PageOf<AuditRecord>> {
-  const rows = await database
-    .select()
-    .from(audits)
-    .where(page.after === null ? undefined : lt(audits.id, page.after))
-    .orderBy(desc(audits.id))
-    .limit(page.limit + 1)
-  return paged(rows, page)
+export function listAudits(database: PostgresJsDatabase, page: Page): Promise<PageOf<AuditRecord>> {
+  const found = database.select().from(audits).where(isAfter(page, audits.id))
+  return pageOf(page, found.orderBy(desc(audits.id)))
 }

@@ -1,3 +1,6 @@
+import { lt, type SQL } from "drizzle-orm"
+import type { PgColumn } from "drizzle-orm/pg-core"
+
 /** One page of a list, newest first: at most `limit` rows, those after the row with the id `after`. */
 export interface Page {
   readonly limit: number
@@ -17,4 +20,17 @@ export function paged<Row extends { readonly id: string }>(
 ): PageOf<Row> {
   const data = rows.slice(0, limit)
   return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
+}
+
+/** The condition on the rows of a page, whose order is that of their ids. */
+export function isAfter({ after }: Page, id: PgColumn): SQL | undefined {
+  return after === null ? undefined : lt(id, after)
+}
+
+/** The page of a query that gives its rows newest first. */
+export async function pageOf<Row extends { readonly id: string }>(
+  page: Page,
+  query: { limit(most: number): PromiseLike<readonly Row[]> },
+): Promise<PageOf<Row>> {
+  return paged(await query.limit(page.limit + 1), page)
 }
