@@ -58,78 +58,59 @@ export interface CheckedDump {
   readonly fault: string | null
 }
 
-export async function checkDump(lines: AsyncIterable<string>): Promise<CheckedDump> {
-  const check = new DumpCheck()
-  for await (const line of lines) if (line !== "") check.add(line)
-  return check.end()
-}
-
 interface Hour {
   readonly from_id: string
   readonly entries: number
   readonly hash: string
 }
 
-class DumpCheck {
-  #seal: { month: string; hash: string; entries: number } | null = null
-  readonly #texts = { hour: [] as string[], sum: [] as string[] }
-  readonly #hours: Hour[] = []
-  #hour = 0
-  #digest = new Bun.CryptoHasher("sha256")
-  #of_hour = 0
-  #entries = 0
-  #fault: string | null = null
-
-  add(line: string): void {
+export async function checkDump(lines: AsyncIterable<string>): Promise<CheckedDump> {
+  const texts: Readonly<Record<"hour" | "sum", Buffer[]>> = { hour: [], sum: [] }
+  const hours: Hour[] = []
+  let seal: Pick<CheckedDump, "month" | "hash" | "entries"> | null = null
+  let fault: string | null = null
+  let hour = 0
+  let digest = new Bun.CryptoHasher("sha256")
+  let [of_hour, entries] = [0, 0]
+  const endHour = () => {
+    const sealed = hours[hour]
+    if (sealed === undefined) throw new Error("the dump has an entry outside its hours")
+    if (digest.digest("hex") !== sealed.hash || of_hour !== sealed.entries)
+      fault ??= `the entries of the hour from ${sealed.from_id} on are not those of its seal`
+    digest = new Bun.CryptoHasher("sha256")
+    of_hour = 0
+    hour += 1
+  }
+  for await (const line of lines) {
+    if (line === "") continue
     const kind = /^\{"([a-z]+)":/.exec(line)?.[1] ?? ""
     const text = line.slice(kind.length + 4, -1)
     const value: unknown = JSON.parse(text)
     if (!isObject(value)) throw new Error("the dump has a line that is no entry")
-    if (kind === "seal")
-      this.#seal = { month: word(value.month), hash: word(value.hash), entries: Number(value.entries) }
-    else if (kind === "hour" || kind === "sum") {
-      this.#texts[kind].push(text)
-      if (kind === "hour")
-        this.#hours.push({
-          from_id: word(value.from_id),
-          entries: Number(value.entries),
-          hash: word(value.hash),
-        })
-    } else this.#addEntry(word(value.id), text)
-  }
-
-  end(): CheckedDump {
-    if (this.#seal === null) throw new Error("the file is no dump of a month")
-    while (this.#hour < this.#hours.length) this.#endHour()
-    const { month, hash, entries } = this.#seal
-    if (entries !== this.#entries) this.#fault ??= "it has another number of entries than its seal"
-    const seal = new Bun.CryptoHasher("sha256")
-    for (const texts of [this.#texts.hour, this.#texts.sum])
-      for (const text of texts.map((one) => Buffer.from(one)).sort(Buffer.compare)) seal.update(sha256(text))
-    if (seal.digest("hex") !== hash) this.#fault ??= "its hours and sums are not those of its seal"
-    return { month, hash, entries: this.#entries, fault: this.#fault }
-  }
-
-  #addEntry(id: string, text: string): void {
-    for (let next = this.#hours[this.#hour + 1]; next !== undefined && id >= next.from_id; ) {
-      this.#endHour()
-      next = this.#hours[this.#hour + 1]
+    const counted = () => ({ entries: Number(value.entries), hash: word(value.hash) })
+    if (kind === "hour" || kind === "sum") texts[kind].push(Buffer.from(text))
+    if (kind === "seal") seal = { month: word(value.month), ...counted() }
+    else if (kind === "hour") hours.push({ from_id: word(value.from_id), ...counted() })
+    else if (kind !== "sum") {
+      const id = word(value.id)
+      while (id >= (hours[hour + 1]?.from_id ?? LAST)) endHour()
+      digest.update(sha256(text))
+      of_hour += 1
+      entries += 1
     }
-    this.#digest.update(sha256(text))
-    this.#of_hour += 1
-    this.#entries += 1
   }
-
-  #endHour(): void {
-    const hour = this.#hours[this.#hour]
-    if (hour === undefined) throw new Error("the dump has an entry outside its hours")
-    if (this.#digest.digest("hex") !== hour.hash || this.#of_hour !== hour.entries)
-      this.#fault ??= `the entries of the hour from ${hour.from_id} on are not those of its seal`
-    this.#digest = new Bun.CryptoHasher("sha256")
-    this.#of_hour = 0
-    this.#hour += 1
-  }
+  if (seal === null) throw new Error("the file is no dump of a month")
+  while (hour < hours.length) endHour()
+  if (entries !== seal.entries) fault ??= "it has another number of entries than its seal"
+  const whole = new Bun.CryptoHasher("sha256")
+  for (const text of [texts.hour, texts.sum].flatMap((each) => each.sort(Buffer.compare)))
+    whole.update(sha256(text))
+  if (whole.digest("hex") !== seal.hash) fault ??= "its hours and sums are not those of its seal"
+  return { month: seal.month, hash: seal.hash, entries, fault }
 }
+
+/** Comes after every id. */
+const LAST = "g"
 
 const sha256 = (text: string | Uint8Array) => new Bun.CryptoHasher("sha256").update(text).digest()
 
