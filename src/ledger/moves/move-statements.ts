@@ -1,6 +1,6 @@
 import { getTableColumns, getTableName, type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn, type PgTable } from "drizzle-orm/pg-core"
-import { names, of } from "../database/statement.ts"
+import { allOf, names, of } from "../database/statement.ts"
 import { countedIn } from "../money/budgets.ts"
 import { hasNoChange, isImmediate } from "../money/grants.ts"
 import { claimLasts } from "../money/idempotency-claims.ts"
@@ -171,10 +171,7 @@ const window_columns = Object.values(getTableColumns(budget_windows)).filter(
   ({ name }) => name !== budget_windows.carried.name,
 )
 const replacing = (columns: readonly PgColumn[]) =>
-  sql`DO UPDATE SET (${names(...columns)}) = (${fromAlias("excluded", columns)})`
-
-const fromAlias = (alias: string, columns: readonly { readonly name: string }[]) =>
-  sql.raw(columns.map(({ name }) => `${alias}."${name}"`).join(", "))
+  sql`DO UPDATE SET (${names(...columns)}) = (${allOf("excluded", ...columns)})`
 
 /**
  * Writes the state that was read. `spent_nano` of a key elsewhere is what it has spent less the charges of its calls
@@ -189,13 +186,13 @@ export const copy = (move: Move, picture: string, used: string) => {
   const here = spentHere({ id: sql`p.key_id`, account_id: sql`arriving.id`, since: sql`p.since` })
   return sql`
   WITH ${arriving(move)}, told AS (
-    UPDATE ${accounts} ${a} SET (${names(...copied, accounts.budgets_version)}) = (${fromAlias("p", copied)}, ${a.budgets_version} + 1)
+    UPDATE ${accounts} ${a} SET (${names(...copied, accounts.budgets_version)}) = (${allOf("p", ...copied)}, ${a.budgets_version} + 1)
     FROM ${populated(accounts, part("accounts"))} p, arriving WHERE ${a.id} = arriving.id
   ), keyed AS (
     INSERT INTO ${keys} (${names(...unread, keys.last_used_at)})
-    SELECT ${fromAlias("p", unread)}, (${used}::text::json->>p.id::text)::timestamptz
+    SELECT ${allOf("p", ...unread)}, (${used}::text::json->>p.id::text)::timestamptz
     FROM ${populated(keys, part("keys"))} p, arriving
-    ON CONFLICT (id) DO UPDATE SET (${names(...others)}) = (${fromAlias("excluded", others)})
+    ON CONFLICT (id) DO UPDATE SET (${names(...others)}) = (${allOf("excluded", ...others)})
   ), removed AS (
     DELETE FROM ${budgets} ${b} USING arriving WHERE ${b.account_id} = arriving.id
       AND ${b.id} NOT IN (SELECT p.id FROM ${populated(budgets, part("budgets"))} p)
@@ -204,11 +201,11 @@ export const copy = (move: Move, picture: string, used: string) => {
       AND (x.id, x.member) NOT IN (SELECT p.id, p.member FROM ${populated(budget_windows, part("windows"))} p)
   ), budgeted AS (
     INSERT INTO ${budgets} (${names(...budget_columns)})
-    SELECT ${fromAlias("p", budget_columns)} FROM ${populated(budgets, part("budgets"))} p, arriving
+    SELECT ${allOf("p", ...budget_columns)} FROM ${populated(budgets, part("budgets"))} p, arriving
     ON CONFLICT (id) ${replacing(budget_columns)}
   ), windowed AS (
     INSERT INTO ${budget_windows} (${names(...window_columns, budget_windows.carried)})
-    SELECT ${fromAlias("p", window_columns)}, p.spent - counted.spent
+    SELECT ${allOf("p", ...window_columns)}, p.spent - counted.spent
     FROM arriving, ${populated(budgets, part("budgets"))} b CROSS JOIN LATERAL ${countedIn(populated(budget_windows, part("windows")))} counted
       JOIN ${populated(budget_windows, part("windows"))} p ON p.id = b.id AND p.member = counted.member
     ON CONFLICT (id, member) ${replacing([...window_columns, budget_windows.carried])}
@@ -236,7 +233,7 @@ function inserting(
   return sql`
   WITH ${arriving(move)}
   INSERT INTO ${table} (${names(...columns)})
-  SELECT ${fromAlias("p", columns)} FROM ${populated(table, sql`${rows}::text::json`)} p, arriving
+  SELECT ${allOf("p", ...columns)} FROM ${populated(table, sql`${rows}::text::json`)} p, arriving
   ON CONFLICT ${conflict}`
 }
 

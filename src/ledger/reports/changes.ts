@@ -4,7 +4,7 @@ import { NIL_ID } from "../../id.ts"
 import { buckets, countedKinds } from "../../kinds.ts"
 import { MAX_PROVIDER_COST_NANO } from "../../wire/usage.ts"
 import type { Piece, Span } from "../database/span.ts"
-import { instant, of } from "../database/statement.ts"
+import { arrayOf, instant, of } from "../database/statement.ts"
 import { areCustomerTerms, costOf, hasRuns, listTermsOf, runsOf } from "../money/charge.ts"
 import { c, e, h, t } from "../schema/aliases.ts"
 import { day_latencies, days, hour_latencies, hours, label_days } from "../schema/sums.ts"
@@ -208,7 +208,9 @@ type EntryColumns = Readonly<Record<"account_id" | "key_id" | "terms_id", PgColu
 function narrowed(name: string, { account_id, key_id, terms_id }: EntryColumns, wanted?: ChangeFilter) {
   const { account_ids, key_id: key, model } = wanted ?? {}
   return [
-    ...(account_ids === undefined ? [] : [sql`${of(name, account_id)} = ANY (${list(account_ids)}::uuid[])`]),
+    ...(account_ids === undefined
+      ? []
+      : [sql`${of(name, account_id)} = ANY (${arrayOf(account_ids, (id) => id)}::uuid[])`]),
     ...(key === undefined ? [] : [sql`${of(name, key_id)} = ${key}::uuid`]),
     ...(model === undefined ? [] : [sql`${of(name, terms_id)} IN ${termsOf(model)}`]),
   ]
@@ -236,5 +238,3 @@ function boundsOf({ from, to }: { readonly from: Date; readonly to: Date | null 
     to: to === null ? sql`'infinity'::timestamptz` : instant(to),
   }
 }
-
-const list = (ids: readonly string[]) => `{${ids.join(",")}}`
