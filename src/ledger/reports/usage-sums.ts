@@ -162,8 +162,8 @@ export async function usageOf(
   const whole = is_one ? await only.sum(range, most) : addUsage(await all(), most)
   const names = await Promise.all(
     dimensionsOf(range).map((by, at) => {
-      const ids = whole.groups.flatMap(({ values }) => String(values[at]))
-      return namesIn(shards.map((shard) => shard.names(by, ids)))
+      const ids = new Set(whole.groups.map(({ values }) => String(values[at])))
+      return namesIn(shards.map((shard) => shard.names(by, [...ids])))
     }),
   )
   const named = ({ values }: GroupSums) => values.map((value, at) => names[at]?.get(String(value)) ?? null)
