@@ -64,62 +64,53 @@ export function scan<Answer>(
 export const archivedUntil = sql<Date | null>`(SELECT max(s.sealed_at) FROM ${seals} s
   JOIN ${months} m ON m.month = s.month WHERE m.detached_at IS NOT NULL)`.mapWith((at) => new Date(at))
 
+/** A time without an end, if `to` is null. */
+interface OpenTime {
+  readonly from: Date
+  readonly to: Date | null
+}
+
 /**
  * Splits a span by its sources: whole days if possible, whole hours, and entries for the rest. `step_ms` is the resolution of
  * the report, if it has one. Throws `EntriesArchived` if entries are archived.
  */
-export function piecesOf(
-  time: { readonly from: Date; readonly to: Date | null },
-  until: SummedUntil,
-  step_ms = DAY_MS,
-): readonly Piece[] {
+export function piecesOf(time: OpenTime, until: SummedUntil, step_ms = DAY_MS): readonly Piece[] {
   return withEntries(dividedOf(time, until, step_ms), until)
 }
 
 /** The same for a report about labels, whose sums are of whole days (D94). */
-export function labelPiecesOf(
-  time: { readonly from: Date; readonly to: Date | null },
-  until: SummedUntil,
-): readonly Piece[] {
-  const labels = until.labels ?? null
-  const pieces = dividedOf(time, { hours: labels, days: labels }, DAY_MS)
-  return withEntries(
-    pieces.map((piece) => (piece.source === "hours" ? { ...piece, source: "entries" as const } : piece)),
-    until,
-  )
+export function labelPiecesOf(time: OpenTime, until: SummedUntil): readonly Piece[] {
+  const { labels = null } = until
+  return withEntries(dividedOf(time, { hours: labels, days: labels }, DAY_MS, "entries"), until)
 }
 
-function withEntries(pieces: readonly Piece[], until: SummedUntil): readonly Piece[] {
-  const archived = until.archived ?? null
+function withEntries(pieces: readonly Piece[], { archived = null }: SummedUntil): readonly Piece[] {
   if (archived !== null && pieces.some(({ source, from }) => source === "entries" && from < archived))
     throw new EntriesArchived(archived)
   return pieces
 }
 
 function dividedOf(
-  { from, to }: { readonly from: Date; readonly to: Date | null },
-  until: SummedUntil,
+  { from, to }: OpenTime,
+  { hours, days }: Pick<SummedUntil, "hours" | "days">,
   step_ms: number,
+  hourly: SpanSource = "hours",
 ): readonly Piece[] {
-  const [begin, end] = [from.getTime(), to === null ? Number.POSITIVE_INFINITY : to.getTime()]
+  const [begin, end] = [from.getTime(), to?.getTime() ?? Number.POSITIVE_INFINITY]
   const between = (source: SpanSource, start: number, stop: number): Piece[] =>
-    start < stop
-      ? [{ source, from: new Date(start), to: stop === Number.POSITIVE_INFINITY ? null : new Date(stop) }]
-      : []
+    start < stop ? [{ source, from: new Date(start), to: stop === end ? to : new Date(stop) }] : []
   const first = Math.ceil(begin / HOUR_MS) * HOUR_MS
-  const last = Math.min(Math.floor(end / HOUR_MS) * HOUR_MS, until.hours?.getTime() ?? 0)
+  const last = Math.min(Math.floor(end / HOUR_MS) * HOUR_MS, hours?.getTime() ?? 0)
   if (step_ms < HOUR_MS || first >= last) return [{ source: "entries", from, to }]
   const first_day = Math.ceil(first / DAY_MS) * DAY_MS
-  const last_day = Math.min(Math.floor(last / DAY_MS) * DAY_MS, until.days?.getTime() ?? 0)
-  const whole =
-    step_ms < DAY_MS || first_day >= last_day
-      ? between("hours", first, last)
-      : [
-          ...between("hours", first, first_day),
-          ...between("days", first_day, last_day),
-          ...between("hours", last_day, last),
-        ]
-  return [...between("entries", begin, first), ...whole, ...between("entries", last, end)]
+  const last_day = Math.min(Math.floor(last / DAY_MS) * DAY_MS, days?.getTime() ?? 0)
+  const has_days = step_ms >= DAY_MS && first_day < last_day
+  return [
+    ...between("entries", begin, first),
+    ...between(hourly, first, has_days ? first_day : last),
+    ...(has_days ? [...between("days", first_day, last_day), ...between(hourly, last_day, last)] : []),
+    ...between("entries", last, end),
+  ]
 }
 
 /**
