@@ -237,18 +237,14 @@ class Auditing {
 
   async *#ranges(): AsyncGenerator<checks.AccountRange> {
     for (let from: string | null = null; ; ) {
-      const to: string | null = await this.#accountAfter(from)
+      const next: readonly { id: string }[] = await this.#read<{ id: string }>(sql`
+        SELECT id FROM ${accounts} WHERE ${from === null ? sql`true` : sql`id >= ${from}::uuid`}
+        ORDER BY id OFFSET ${sql.raw(String(ACCOUNTS))} LIMIT 1`)
+      const to = next[0]?.id ?? null
       yield { from, to }
       if (to === null) return
       from = to
     }
-  }
-
-  async #accountAfter(from: string | null): Promise<string | null> {
-    const [row] = await this.#read<{ id: string }>(sql`
-      SELECT id FROM ${accounts} WHERE ${from === null ? sql`true` : sql`id >= ${from}::uuid`}
-      ORDER BY id OFFSET ${sql.raw(String(ACCOUNTS))} LIMIT 1`)
-    return row?.id ?? null
   }
 
   async #compareAccounts(range: checks.AccountRange, since: checks.EntriesBeside): Promise<void> {

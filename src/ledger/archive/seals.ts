@@ -44,30 +44,24 @@ export async function sealMonth(
 ): Promise<{ month: string; sealed: Sealed } | null> {
   const month = await dueMonth(database, after_ms)
   if (month === null) return null
-  const sealed = await sealOne(database, month, stopped, share)
+  const sealed = await sealOne(database, month, new WorkPace(share, stopped))
   return { month: month.month, sealed }
 }
 
-async function sealOne(
-  database: PostgresJsDatabase,
-  month: SealedMonth,
-  stopped: () => boolean,
-  share: number,
-): Promise<Sealed> {
-  const pace = new WorkPace(share, stopped)
+async function sealOne(database: PostgresJsDatabase, month: SealedMonth, pace: WorkPace): Promise<Sealed> {
   // Checked first, so that nothing is refused in a month that cannot be sealed.
-  const obstacle = await obstacleIn(database, month, pace, stopped)
+  const obstacle = await obstacleIn(database, month, pace)
   if (obstacle !== null) return obstacle
   for (const table of JOURNAL_TABLES) if (!(await refuseEntries(database, table, month))) return "busy"
-  const late = await obstacleIn(database, month, pace, stopped)
+  const late = await obstacleIn(database, month, pace)
   if (late !== null) return late
   for (let step: "next" | "last" | "busy" = "next"; step !== "last"; ) {
-    if (stopped()) return "busy"
+    if (pace.stopped()) return "busy"
     step = await database.transaction((transaction) => sealHour(transaction, month))
     if (step === "busy") return "busy"
     await pace.rest()
   }
-  const sums = await sumsOf(database, month, pace, stopped)
+  const sums = await sumsOf(database, month, pace)
   if (sums === null) return "busy"
   return database.transaction(async (transaction) => {
     if (!(await lockSeals(transaction)) || (await isSealed(transaction, month))) return "busy"
@@ -87,7 +81,6 @@ async function obstacleIn(
   database: PostgresJsDatabase,
   month: SealedMonth,
   pace: WorkPace,
-  stopped: () => boolean,
 ): Promise<Exclude<Sealed, "sealed"> | null> {
   const is_mine = await database.transaction(
     async (transaction) => (await lockSeals(transaction)) && !(await isSealed(transaction, month)),
@@ -95,7 +88,7 @@ async function obstacleIn(
   if (!is_mine) return "busy"
   let is_right = true
   for await (const slice of slicesOf(database, month)) {
-    if (stopped()) return "busy"
+    if (pace.stopped()) return "busy"
     if (await hasOpenCalls(database, slice)) return "open"
     is_right &&= await areRight(database, slice)
     await pace.rest()
@@ -292,11 +285,10 @@ async function sumsOf(
   database: PostgresJsDatabase,
   month: SealedMonth,
   pace: WorkPace,
-  stopped: () => boolean,
 ): Promise<readonly Sums[] | null> {
   const sums = new Map<string, Sums>()
   for await (const slice of slicesOf(database, month)) {
-    if (stopped()) return null
+    if (pace.stopped()) return null
     for (const row of await sumsOfSlice(database, slice)) {
       const { account_id, key_id, terms_id } = row
       const name = `${account_id}${key_id}${terms_id}`

@@ -56,13 +56,14 @@ export function readLong<Found extends Record<string, unknown>>(
 /** Keeps long work to a `share` of the time, so that calls keep the rest of the database. */
 export class WorkPace {
   readonly #share: number
-  readonly #stopped: () => boolean
+  /** True if the work must end. */
+  readonly stopped: () => boolean
   #worked_ms = 0
   #since_ms = performance.now()
 
   constructor(share: number, stopped: () => boolean) {
     this.#share = share
-    this.#stopped = stopped
+    this.stopped = stopped
   }
 
   /** Rests after a piece of work, for as long as the share demands. */
@@ -71,7 +72,7 @@ export class WorkPace {
     this.#worked_ms += busy_ms
     if (this.#worked_ms > BURST_MS) {
       const until_ms = performance.now() + busy_ms * (1 / this.#share - 1)
-      for (let left_ms = until_ms - performance.now(); left_ms > 0 && !this.#stopped(); ) {
+      for (let left_ms = until_ms - performance.now(); left_ms > 0 && !this.stopped(); ) {
         await Bun.sleep(Math.min(left_ms, NAP_MS))
         left_ms = until_ms - performance.now()
       }
