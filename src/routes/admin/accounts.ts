@@ -16,34 +16,30 @@ import { accountExample, NO_ACCOUNT, ofAccounts, ofOne } from "../reference/exam
 import { accepted, answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
-interface Multiplier {
+interface SentSettings {
   readonly price_multiplier?: number | undefined
-  /** Its name in version 0.2. */
+  /** The name of `price_multiplier` in version 0.2. */
   readonly margin?: number | undefined
+  readonly credit_limit?: bigint | undefined
+  readonly low_balance?: bigint | null | undefined
 }
 
-function multiplierIn({ price_multiplier, margin }: Multiplier): number | undefined {
+/** The settings of an account in a request, as the ledger names them. A credit limit of 0 is none. */
+function settingsIn<Body extends SentSettings>(body: Body) {
+  const { price_multiplier, margin, credit_limit, low_balance: low_balance_nano, ...others } = body
   if (price_multiplier !== undefined && margin !== undefined)
     throw invalidField("margin", "no such field beside price_multiplier")
-  return price_multiplier ?? margin
+  const credit_limit_nano = credit_limit === 0n ? null : credit_limit
+  return { ...others, price_multiplier_bp: price_multiplier ?? margin, credit_limit_nano, low_balance_nano }
 }
-
-/** A credit limit of 0 is none. */
-const limitIn = (credit_limit: bigint | undefined) => (credit_limit === 0n ? null : credit_limit)
 
 /** `/admin/accounts`: the accounts that pay for calls, their moves to other shards (D76), and the erasure of end users (D94). */
 export function accountRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
-      async ({
-        body: { price_multiplier, margin, credit_limit, low_balance: low_balance_nano, ...account },
-        status,
-      }) => {
-        const price_multiplier_bp = multiplierIn({ price_multiplier, margin })
-        const credit_limit_nano = limitIn(credit_limit)
-        const order = { ...account, price_multiplier_bp, credit_limit_nano, low_balance_nano }
-        const made = accepted(await ledger.createAccount(order), {
+      async ({ body, status }) => {
+        const made = accepted(await ledger.createAccount(settingsIn(body)), {
           conflict: OTHER_ACCOUNT,
           none_open: NONE_OPEN,
         })
@@ -125,14 +121,8 @@ export function accountRoutes({ ledger }: Operators) {
     )
     .patch(
       "/accounts/:id",
-      async ({
-        params: { id },
-        body: { margin, price_multiplier, credit_limit, low_balance: low_balance_nano, ...change },
-      }) => {
-        const price_multiplier_bp = multiplierIn({ margin, price_multiplier })
-        const credit_limit_nano = limitIn(credit_limit)
-        const changes = { ...change, price_multiplier_bp, credit_limit_nano, low_balance_nano }
-        const account = found(await ledger.changeAccount(id, changes), NO_ACCOUNT)
+      async ({ params: { id }, body }) => {
+        const account = found(await ledger.changeAccount(id, settingsIn(body)), NO_ACCOUNT)
         if (account === "conflict") throw OTHER_ACCOUNT()
         return accountBody(account)
       },

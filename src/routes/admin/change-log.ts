@@ -64,8 +64,9 @@ export async function begin(
   const { route, resource_id, role } = change
   const body = bodies.get(request) ?? null
   const shown = (value: unknown) => limited(withoutSecrets(value, admin_token))
+  const read = readers[route.split("/")[2] ?? ""]
   const resource = async () =>
-    resource_id === null ? null : shown(await readResource(ledger, route, resource_id))
+    resource_id === null || read === undefined ? null : shown(await read(ledger, resource_id))
   const { reason: own_reason } = objectOf(body)
   const reason = typeof own_reason === "string" ? own_reason : reasonOf(request)
   await ledger.beginChange({
@@ -113,30 +114,20 @@ export async function endRefused(request: Request, status: number): Promise<void
     .catch(() => undefined)
 }
 
-/** The resource with the id in the path, in the form of its GET request. */
-async function readResource(ledger: Operators["ledger"], route: string, id: string): Promise<unknown> {
-  switch (route.split("/")[2]) {
-    case "accounts":
-      return shownBy(accountBody, await ledger.getAccount(id))
-    case "keys":
-      return shownBy(keyBody, await ledger.getKey(id))
-    case "credits":
-      return shownBy(creditBody, await ledger.getCredit(id))
-    case "budgets":
-      return shownBy(budgetBody, await ledger.getBudget(id))
-    case "prices":
-      return shownBy(customerPriceBody, await ledger.getCustomerPrice(id))
-    case "price-lists":
-      return shownBy(priceListBody, await ledger.getPriceList(id))
-    case "assignments":
-      return shownBy(assignmentBody, await ledger.getAssignment(id))
-    case "sinks":
-      return shownBy(sinkBody, (await ledger.listSinks()).find((sink) => sink.id === id) ?? null)
-    case "operators":
-      return shownBy(operatorBody, await ledger.getOperator(id))
-    default:
-      return null
-  }
+type Reader = (ledger: Operators["ledger"], id: string) => Promise<unknown>
+
+/** Readers of resources in the form of their GET requests, by the first part of the path below `/admin`. */
+const readers: Readonly<Record<string, Reader>> = {
+  accounts: async (ledger, id) => shownBy(accountBody, await ledger.getAccount(id)),
+  keys: async (ledger, id) => shownBy(keyBody, await ledger.getKey(id)),
+  credits: async (ledger, id) => shownBy(creditBody, await ledger.getCredit(id)),
+  budgets: async (ledger, id) => shownBy(budgetBody, await ledger.getBudget(id)),
+  prices: async (ledger, id) => shownBy(customerPriceBody, await ledger.getCustomerPrice(id)),
+  "price-lists": async (ledger, id) => shownBy(priceListBody, await ledger.getPriceList(id)),
+  assignments: async (ledger, id) => shownBy(assignmentBody, await ledger.getAssignment(id)),
+  sinks: async (ledger, id) =>
+    shownBy(sinkBody, (await ledger.listSinks()).find((sink) => sink.id === id) ?? null),
+  operators: async (ledger, id) => shownBy(operatorBody, await ledger.getOperator(id)),
 }
 
 const shownBy = <Row, Body>(bodyOf: (row: Row) => Body, row: Row | null) => row && bodyOf(row)
