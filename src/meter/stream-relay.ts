@@ -222,8 +222,10 @@ export class StreamRelay implements OutletSource {
       return
     }
     if (kind === "done") {
-      if (this.#options.form.keeps_last && !this.outlet.silent)
-        this.#last = failed ? this.#options.withoutSecret(event.parts) : this.#usage.last(event)
+      if (this.#options.form.keeps_last && !this.outlet.silent) {
+        const last = this.#usage.last(event)
+        this.#last = failed ? this.#options.withoutSecret(last) : last
+      }
       this.#finish(failed ? "upstream_lost" : "completed")
       return
     }

@@ -142,6 +142,7 @@ export const FIELDS = {
     ["models fallbacks context_window_fallbacks content_policy_fallbacks", "route", ONE_MODEL],
     ["context_window_fallback_dict", "route", ONE_MODEL],
     ["provider route preset lora lora_path", "route", OTHER_PRICE],
+    ["api_base base_url api_key user_config num_retries", "route", OTHER_PRICE],
   ],
   chat: [
     ["max_tokens max_completion_tokens", "limit"],

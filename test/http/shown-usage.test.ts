@@ -227,14 +227,12 @@ describe("D24 the provider's own cost reaches a client only where the operator s
     provider.replyOnce(json(200, responseObject([textItem("hi")], { usage: ticks })))
     const whole = await ask("/v1/responses", key, { model: CHAT, input: "hello" })
     expect(await whole.json()).toEqual(responseObject([textItem("hi")], { usage: responseUsage(10, 5) }))
-    events([
-      ...textEvents(["hi"]),
-      responseEvent("response.completed", { response: responseObject([textItem("hi")], { usage: ticks }) }),
-    ])
-    const streamed = await ask("/v1/responses", key, { model: CHAT, input: "hello", stream: true })
-    const last = responseEvent("response.completed", {
-      response: responseObject([textItem("hi")], { usage: responseUsage(10, 5) }),
-    })
-    expect(await streamed.text()).toEndWith(last)
+    for (const type of ["response.completed", "response.incomplete", "response.failed"]) {
+      const last = (usage: object) =>
+        responseEvent(type, { response: responseObject([textItem("hi")], { usage }) })
+      events([...textEvents(["hi"]), last(ticks)])
+      const streamed = await ask("/v1/responses", key, { model: CHAT, input: "hello", stream: true })
+      expect(await streamed.text()).toEndWith(last(responseUsage(10, 5)))
+    }
   })
 })
