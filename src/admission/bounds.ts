@@ -34,12 +34,12 @@ const PLAUSIBLE_PART_TOKENS = 65_536
 
 /** The most prompt tokens that a provider can have counted (D1), even if only a part of them is held. */
 export function plausiblePrompt(described: Described, model: Model): number {
-  const { bytes, tokens, media, rounds } = described
+  const { bytes, tokens, media, repeats } = described
   const { context_tokens, open } = model
   const is_open = openingField(described, model) !== null
   if (context_tokens === null && is_open) return MAX_TOKENS
   const parts = media.reduce((sum, part) => sum + Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, model)), 0)
-  const added = is_open ? (context_tokens ?? 0) * Math.min(open.max_rounds, rounds) : 0
+  const added = is_open ? (context_tokens ?? 0) * (repeats ? open.max_rounds : 1) : 0
   return bytes + tokens + parts + added + UNSEEN_PROMPT_TOKENS
 }
 

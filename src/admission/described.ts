@@ -16,7 +16,7 @@ export type Described = Readonly<
       Description,
       "rounds" | "service_tier" | "max_tokens" | "other_limit" | "thinking_tokens" | "choices"
     > &
-    Pick<Description, "predicted_bytes" | "uses_reasoning">
+    Pick<Description, "predicted_bytes" | "uses_reasoning" | "repeats">
 >
 
 const SHOWN_CHARACTERS = 100
@@ -55,6 +55,8 @@ export class Description {
   readonly keys: string[] = []
   /** True if the part that the walk is in has only text, by its type. */
   is_text = false
+  /** True if the provider may read the prompt again and again, whatever the request's own bounds say (D89). */
+  repeats = false
   /** The runs of each tool of the provider that the request allows, together. */
   #uses = 0
 
@@ -74,7 +76,9 @@ export class Description {
 
   enable(name: string, field = this.top, uses = Number.POSITIVE_INFINITY): void {
     if (!this.switches.has(name)) this.switches.set(name, field)
-    if (switchOf(name).opens === "rounds") this.#uses += uses
+    if (switchOf(name).opens !== "rounds") return
+    this.repeats = true
+    this.#uses += uses
   }
 
   /** A medium whose data is in a text. */

@@ -213,9 +213,10 @@ describe("D89 an open prompt holds contexts", () => {
   test.each<[string, object, { hold_rounds: number; max_rounds: number }, held: number, plausible: number]>([
     ["by default", mcp, { hold_rounds: 1, max_rounds: 32 }, 1, 32],
     ["rounds of the operator", mcp, ROUNDS, 4, 8],
-    ["fewer by the request", { ...mcp, max_tool_calls: 2 }, ROUNDS, 3, 3],
+    ["fewer held by the request", { ...mcp, max_tool_calls: 2 }, ROUNDS, 3, 8],
+    ["one by the request", { ...mcp, max_tool_calls: 0 }, ROUNDS, 1, 8],
     ["more by the request", { ...mcp, max_tool_calls: 90 }, ROUNDS, 4, 8],
-    ["by the uses of a tool", { tools: [{ type: "web_fetch", max_uses: 1 }] }, ROUNDS, 2, 2],
+    ["by the uses of a tool", { tools: [{ type: "web_fetch", max_uses: 1 }] }, ROUNDS, 2, 8],
     ["what is only hidden", { previous_response_id: "r" }, ROUNDS, 1, 1],
   ])("%s", (_, fields, open, held, plausible) => {
     const { prompt_tokens_bound, limits, prompt_bytes } = ask(fields, { open })
