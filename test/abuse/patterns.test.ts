@@ -29,10 +29,10 @@ const SLOW_MS = 50
 const SEED = 20_261_121
 const ATTEMPTS = 25
 
-/** The best of three: a busy machine is no slow pattern. */
-function time_ms(pattern: RegExp, text: string): number {
+/** The best of so many rounds. */
+function time_ms(pattern: RegExp, text: string, rounds: number): number {
   let best_ms = Number.POSITIVE_INFINITY
-  for (let round = 0; round < 3 && best_ms > SLOW_MS; round++) {
+  for (let round = 0; round < rounds && best_ms > SLOW_MS; round++) {
     const began_ms = performance.now()
     pattern.lastIndex = 0
     pattern.test(text)
@@ -55,15 +55,16 @@ function attacks(pattern: RegExp): fc.Arbitrary<(length: number) => string> {
     })
 }
 
-function slowAt(pattern: RegExp): number | null {
+/** Three rounds: a busy machine is no slow pattern. */
+function slowAt(pattern: RegExp, rounds = 3): number | null {
   for (const attack of fc.sample(attacks(pattern), { seed: SEED, numRuns: ATTEMPTS })) {
-    for (const length of LENGTHS) if (time_ms(pattern, attack(length)) > SLOW_MS) return length
+    for (const length of LENGTHS) if (time_ms(pattern, attack(length), rounds) > SLOW_MS) return length
   }
   return null
 }
 
 test.each([[/^(a+)+$/], [/^a*a*b$/]])("a pattern that can be made slow is found: %p", (pattern) => {
-  expect(slowAt(pattern)).not.toBeNull()
+  expect(slowAt(pattern, 1)).not.toBeNull()
 })
 
 describe("no pattern of the product can be made slow", () => {

@@ -3,15 +3,7 @@ import fc from "fast-check"
 import { printUsd } from "../../src/money.ts"
 import type { Answer } from "../support/answer.ts"
 import { CHAT, untilIs } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  type Exchange,
-  json,
-  type Script,
-  sse,
-  usage,
-} from "../support/provider.ts"
+import { chatCompletion, chatWords, heldBack, json, type Script, sse, usage } from "../support/provider.ts"
 import { expectError, type Said } from "./errors.ts"
 import { chatBody, HELD, openHarness } from "./harness.ts"
 
@@ -132,16 +124,6 @@ describe("D12 a 402 says what is needed, what there is, and what would fit", () 
   })
 })
 
-/** Keeps every answer back until `release`. */
-function gate(script: Script) {
-  const opened = Promise.withResolvers<void>()
-  const held: Script = async (exchange: Exchange) => {
-    await opened.promise
-    await script(exchange)
-  }
-  return { held, release: opened.resolve }
-}
-
 describe("D12 what a call holds is nobody else's while it runs", () => {
   /** What there is for the fourth: a nano-USD too little. */
   const fourth = { needed: HELD, available: "0.004042999", max_tokens: 999 }
@@ -154,7 +136,7 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
     async (_, asked, script) => {
       const { id, key } = await harness.account(printUsd(nano(HELD) * 4n - 1n))
       const before = harness.provider.requests.length
-      const { held, release } = gate(script)
+      const { held, release } = heldBack(script)
       harness.provider.reply(held)
       const refused: Answer[] = []
       const callers = Array.from({ length: 50 }, async () => {
@@ -217,7 +199,7 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
 
   test("one account's calls hold nothing of another's", async () => {
     const [one, two] = await Promise.all([harness.account(HELD), harness.account(HELD)])
-    const { held, release } = gate(blank)
+    const { held, release } = heldBack(blank)
     harness.provider.replyOnce(held)
     const running = harness.chat(one.key, { model: CHAT })
     await untilIs(() => harness.gateway.balance(one.id), { available: "0" })

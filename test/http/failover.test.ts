@@ -1,7 +1,16 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import type { Answer } from "../support/answer.ts"
 import { chatModel, PROVIDER_KEY } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
+import {
+  chatCompletion,
+  chatWords,
+  heldBack,
+  json,
+  type Script,
+  silent,
+  sse,
+  usage,
+} from "../support/provider.ts"
 import { type Code, expectError, expectIds, type Said } from "./errors.ts"
 import { HELD, openHarness } from "./harness.ts"
 
@@ -123,18 +132,15 @@ describe("D14 a second upstream is tried while nothing of a 2xx was received", (
 
   test("one reservation spans all attempts", async () => {
     const { id, key } = await harness.account(HELD)
-    const release = Promise.withResolvers<void>()
+    const release = heldBack(completes)
     script("first", json(503, {}))
-    script("second", async (exchange) => {
-      await release.promise
-      await completes(exchange)
-    })
+    script("second", release.held)
     const arrived = harness.provider.requests.length + 2
     const answer = harness.chat(key, { model: "first+second" })
     await harness.provider.exchange(arrived)
     expect(await harness.gateway.balance(id)).toMatchObject({ held: HELD, available: "0" })
     expect(await harness.gateway.calls(`?account=${id}`)).toMatchObject([{ state: "open", held: HELD }])
-    release.resolve()
+    release.release()
     expect((await answer).status).toBe(200)
     expect(await harness.gateway.balance(id)).toMatchObject({ held: "0", balance: "0.004013" })
   })

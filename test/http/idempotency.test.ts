@@ -3,6 +3,7 @@ import { chat, EARLY_COMMENTS, startGateway, type TestGateway, until, untilIs } 
 import {
   chatCompletion,
   chatWords,
+  heldBack,
   json,
   type Script,
   sse,
@@ -239,11 +240,8 @@ describe("D43 with keep_answers", () => {
 
   test("a client that left before its answer gets it when it asks again", async () => {
     const { key } = await keeping.account("1")
-    const go = Promise.withResolvers<void>()
-    provider.replyOnce(async (exchange) => {
-      await go.promise
-      await json(200, ANSWER)(exchange)
-    })
+    const go = heldBack(json(200, ANSWER))
+    provider.replyOnce(go.held)
     const left = new AbortController()
     const sent = provider.requests.length
     const first = call(keeping, key, "order-9", {}, { signal: left.signal }).catch(() => null)
@@ -254,7 +252,7 @@ describe("D43 with keep_answers", () => {
     expect((await errorOf(await call(keeping, key, "order-9"))).code).toBe("idempotency_key_used")
     left.abort()
     await first
-    go.resolve()
+    go.release()
     const repeat = await untilIs(() => call(keeping, key, "order-9"), { status: 200 })
     expect(await repeat.json()).toMatchObject(ANSWER)
   })

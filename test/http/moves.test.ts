@@ -7,7 +7,7 @@ import type { MoveBody } from "../../src/wire/moves.ts"
 import { type } from "../cli/command.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, heldBack, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 
@@ -121,11 +121,8 @@ test("no call is lost or charged twice while its account moves there and back, a
 
 test("an open call is waited for, and a move can be cancelled and taken up by another gateway", async () => {
   const account = await first.account()
-  const gate = Promise.withResolvers<void>()
-  provider.replyOnce(async (exchange) => {
-    await gate.promise
-    await ANSWER(exchange)
-  })
+  const gate = heldBack(ANSWER)
+  provider.replyOnce(gate.held)
   const asked = provider.requests.length + 1
   const answering = chat(both[1], account.key)
   await provider.exchange(asked)
@@ -134,7 +131,7 @@ test("an open call is waited for, and a move can be cancelled and taken up by an
   expect(await status()).toBe(503)
   expect(await move(account.id, "a", both[1])).toMatchObject({ step: "cancelled" })
   expect(await status()).toBe(200)
-  gate.resolve()
+  gate.release()
   expect((await answering).status).toBe(200)
   await until(
     () => move(account.id, "b", both[1]).catch(() => null),

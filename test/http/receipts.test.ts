@@ -5,7 +5,7 @@ import { parseUsd } from "../../src/money.ts"
 import type { OwnAccount, Receipt } from "../../src/wire/receipt.ts"
 import type { UsageReport } from "../../src/wire/usage-report.ts"
 import { CHAT, chat, endSound, startGateway, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, chatWords, heldBack, json, sse, startProvider, usage } from "../support/provider.ts"
 
 const provider = await startProvider()
 const gateway = await startGateway(provider)
@@ -73,11 +73,8 @@ describe("D47 a receipt", () => {
 
   test("of a stream, an open call first: nothing of a charge before there is one", async () => {
     const { key } = await gateway.account("1")
-    const go = Promise.withResolvers<void>()
-    provider.replyOnce(async (exchange) => {
-      await go.promise
-      await sse(chatWords("one", " two"), { usage: usage(10, 5) })(exchange)
-    })
+    const go = heldBack(sse(chatWords("one", " two"), { usage: usage(10, 5) }))
+    provider.replyOnce(go.held)
     const sent = provider.requests.length + 1
     const answering = chat(gateway, key, { stream: true })
     await provider.exchange(sent)
@@ -93,7 +90,7 @@ describe("D47 a receipt", () => {
       usage: null,
       settled_at: null,
     })
-    go.resolve()
+    go.release()
     await (await answering).text()
     const { body } = await read<Receipt>(`/v1/calls/${call?.id}`, key)
     expect(body).toMatchObject({ state: "settled", stream: true, charge: "0.00003", released: "0.004005" })

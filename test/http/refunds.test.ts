@@ -6,7 +6,7 @@ import type { MoveBody } from "../../src/wire/moves.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, chat, startGateway, type TestGateway, untilIs } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, heldBack, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
 
 /** D106: refunds of calls, over two gateways on two shards. */
@@ -93,11 +93,8 @@ test("D106 only an ended call of the account can be refunded, once for an id", a
   const { id: account, key } = await gateways[0].account("1")
   const { id: stranger } = await gateways[0].account("1")
   const call = await called(key)
-  const gate = Promise.withResolvers<void>()
-  provider.replyOnce(async (exchange) => {
-    await gate.promise
-    await ANSWER(exchange)
-  })
+  const gate = heldBack(ANSWER)
+  provider.replyOnce(gate.held)
   const asked = provider.requests.length + 1
   const answering = chat(gateways[0], key)
   await provider.exchange(asked)
@@ -107,7 +104,7 @@ test("D106 only an ended call of the account can be refunded, once for an id", a
   )
   const refused = { status: 400, param: "call_id" }
   expect(await refund(account, data[0]?.id ?? "", "0.00001")).toMatchObject(refused)
-  gate.resolve()
+  gate.release()
   await (await answering).text()
   expect(await refund(stranger, call, "0.00001")).toMatchObject(refused)
   expect(await refund(account, nextId(), "0.00001")).toMatchObject(refused)

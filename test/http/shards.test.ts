@@ -6,7 +6,7 @@ import { type Address, connect } from "../../src/ledger/database/address.ts"
 import type { ShardAddress } from "../../src/ledger/shards.ts"
 import { freshDatabase } from "../support/database.ts"
 import { chat, startGateway, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, heldBack, json, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { thrown } from "../support/thrown.ts"
 
@@ -176,17 +176,14 @@ describe("D74 two databases, and two schemas of one database", () => {
     "a settlement for a shard that is away waits in the spool of that shard",
     async ({ second, both, provider, withoutSecond }) => {
       const account = await second.account()
-      const gate = Promise.withResolvers<void>()
-      provider.replyOnce(async (exchange) => {
-        await gate.promise
-        await ANSWER(exchange)
-      })
+      const gate = heldBack(ANSWER)
+      provider.replyOnce(gate.held)
       const asked = provider.requests.length + 1
       const answering = chat(both, account.key)
       await provider.exchange(asked)
       const spool = join(both.data_dir, "shards", "b", "spool")
       await withoutSecond(async () => {
-        gate.resolve()
+        gate.release()
         expect(await answerOf(await answering)).toEqual({ status: 200 })
         await until(
           () => readdir(spool).catch(() => []),

@@ -6,6 +6,7 @@ import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import {
   chatCompletion,
   type Exchange,
+  heldBack,
   json,
   type Provider,
   startProvider,
@@ -50,11 +51,8 @@ describe("two gateways over one database", () => {
 
   test("serve one account, which is never oversold: of 40 calls at once the 5 that it pays for reach the provider", async () => {
     const { id, key } = await operatorOf(one.url).account("0.020175")
-    const all_asked = Promise.withResolvers<void>()
-    provider.reply(async (exchange) => {
-      await all_asked.promise
-      await json(200, chatCompletion("hi", { usage: usage(10, 5) }))(exchange)
-    })
+    const all_asked = heldBack(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+    provider.reply(all_asked.held)
     const answers = Array.from({ length: 40 }, (_, at) => chat(at % 2 === 0 ? one : other, key))
     let refused = 0
     for (const answer of answers) {
@@ -64,7 +62,7 @@ describe("two gateways over one database", () => {
     }
     await untilIs(() => refused, 35)
     expect(provider.requests).toHaveLength(5)
-    all_asked.resolve()
+    all_asked.release()
     const statuses = (await Promise.all(answers)).map(({ status }) => status)
     expect(statuses.filter((status) => status === 200)).toHaveLength(5)
     expect(provider.requests).toHaveLength(5)

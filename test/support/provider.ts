@@ -25,6 +25,16 @@ export interface Provider {
 
 export type Script = (exchange: Exchange) => Promise<void> | void
 
+/** `script`, which waits until it is released. */
+export function heldBack(script: Script) {
+  const gate = Promise.withResolvers<void>()
+  const held: Script = async (exchange) => {
+    await gate.promise
+    await script(exchange)
+  }
+  return { held, release: gate.resolve }
+}
+
 export interface RecordedRequest {
   readonly method: string
   /** The request target as it was sent, the query included. */

@@ -9,6 +9,7 @@ import { within } from "../support/fair-clock.ts"
 import {
   chatWords,
   type Exchange,
+  heldBack,
   json,
   type Provider,
   type Script,
@@ -287,14 +288,11 @@ describeBoth("what is sent once, and at once", () => {
   })
 
   test("200 calls at once, each on a connection of its own, all answered", async () => {
-    const gate = Promise.withResolvers<void>()
-    provider.reply(async (exchange) => {
-      await gate.promise
-      await answers(exchange)
-    })
+    const gate = heldBack(answers)
+    provider.reply(gate.held)
     const calls = Array.from({ length: 200 }, () => call({ stream: false }).then(({ body }) => textOf(body)))
     await provider.exchange(200)
-    gate.resolve()
+    gate.release()
     expect(new Set(await Promise.all(calls))).toHaveLength(1)
   })
 })

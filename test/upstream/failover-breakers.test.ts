@@ -2,7 +2,15 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
+import {
+  heldBack,
+  json,
+  type Provider,
+  type Script,
+  silent,
+  sse,
+  startProvider,
+} from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 import { answers, failure, hasty, outgoing, resets, routes, send, textOf, upstream } from "./calling.ts"
 
@@ -105,15 +113,12 @@ describe("D33 the breakers", () => {
     const breakers = new CircuitBreakers(() => now_ms)
     for (let n = 0; n < 5; n++) breakers.tryAcquire("first", "key")?.("unreachable")
     now_ms = 10_000
-    const answer = Promise.withResolvers<void>()
-    first.reply(async (exchange) => {
-      await answer.promise
-      await answers(exchange)
-    })
+    const answer = heldBack(answers)
+    first.reply(answer.held)
     const call = () => send(routes(upstream(first.url)), {}, breakers)
     const calls = Promise.allSettled(Array.from({ length: 50 }, call))
     await first.exchange(1)
-    answer.resolve()
+    answer.release()
     const settled = await calls
     expect(settled.filter(({ status }) => status === "fulfilled")).toHaveLength(1)
     expect(
