@@ -45,6 +45,8 @@ const SPELLINGS = [
   "http://gateway.test/v1\\..\\admin/audit",
 ]
 
+const ANSWER = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+
 const [documented] = blocksUnder("docs/deploying.md", "Reverse proxies", "yaml")
 
 describe.each(kinds)("the documented %s", (name, kind) => {
@@ -57,7 +59,7 @@ describe.each(kinds)("the documented %s", (name, kind) => {
   beforeAll(async () => {
     if (is_absent) return
     provider = await startProvider()
-    provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    provider.reply(ANSWER)
     gateway = await startGateway(provider, { admin: { port: 0 } })
     operators = operatorOf(`http://127.0.0.1:${gateway.service.admin_server?.port}`)
     const [block] = blocksUnder("docs/deploying.md", "Reverse proxies", kind.language)
@@ -117,4 +119,25 @@ describe.each(kinds)("the documented %s", (name, kind) => {
     const draft = chatDraft(key, { messages: [{ role: "user", content: "x".repeat(20 * 1_048_576 - 200) }] })
     expect((await ask(requestBytes(draft))).status).toBe(200)
   })
+
+  test.skipIf(is_absent || kind.language !== "nginx")(
+    "refuses an address more requests at a time than its limit",
+    async () => {
+      const [block] = blocksUnder("docs/deploying.md", "Reverse proxies", kind.language)
+      const most = Number(/limit_conn clients (\d+);/.exec(block?.text ?? "")?.[1])
+      const { key } = await operators.account("1000000")
+      const { promise: refused, resolve: refuse } = Promise.withResolvers<void>()
+      provider.reply(async (exchange) => {
+        await refused
+        await ANSWER(exchange)
+      })
+      const clients = Array.from({ length: most + 1 }, () => dial(proxy))
+      for (const client of clients) client.send(chatRequest(key))
+      const statuses = clients.map(async (client) => (await client.answer()).status)
+      expect(await Promise.race(statuses)).toBe(429)
+      refuse()
+      expect((await Promise.all(statuses)).sort()).toEqual([...Array<number>(most).fill(200), 429])
+      for (const client of clients) client.leave()
+    },
+  )
 })

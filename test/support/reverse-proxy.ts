@@ -27,7 +27,7 @@ const nginx: Kind = {
       (name) => `${name}_temp_path ${join(folder, name)};`,
     )
     const user = process.getuid?.() === 0 ? "user root;" : ""
-    return `${user} pid ${join(folder, "pid")}; events {} http { access_log off; ${temporary.join(" ")}\n${site}}\n`
+    return `${user} pid ${join(folder, "pid")}; events { worker_connections 1024; } http { access_log off; ${temporary.join(" ")}\n${site}}\n`
   },
   args: (path, folder) => ["-e", join(folder, "log"), "-c", path, "-g", "daemon off;"],
 }
