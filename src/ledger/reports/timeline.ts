@@ -7,6 +7,7 @@ import type { Row } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
 import { type CountedCalls, countedColumns, countedSums, NOTHING_COUNTED, sumsToAdd } from "./counted.ts"
+import { groupNames } from "./usage-sums.ts"
 
 export interface SummedGroup {
   /** A model's name, the id of a key or account; null for all groups beyond those shown. */
@@ -24,18 +25,8 @@ export interface Timeline {
   readonly left_out: number
 }
 
-const MINUTE_S = 60
-const HOUR_S = 3_600
-const STEPS_S = [
-  MINUTE_S,
-  5 * MINUTE_S,
-  15 * MINUTE_S,
-  HOUR_S,
-  3 * HOUR_S,
-  6 * HOUR_S,
-  12 * HOUR_S,
-  24 * HOUR_S,
-]
+const DAY_S = 86_400
+const STEPS_S = [1, 5, 15, 60, 180, 360, 720].map((minutes) => minutes * 60)
 const MAX_STEPS = 97
 
 const parts = {
@@ -99,7 +90,7 @@ export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
     first: Math.floor(from_s / step_s),
     count: Math.ceil(to_s / step_s) - Math.floor(from_s / step_s),
   })
-  const step_s = STEPS_S.find((one) => span(one).count <= MAX_STEPS) ?? 24 * HOUR_S
+  const step_s = STEPS_S.find((one) => span(one).count <= MAX_STEPS) ?? DAY_S
   const { first, count } = span(step_s)
   return {
     step_s,
@@ -113,14 +104,7 @@ export async function timelineNames(
   by: Split,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  if (by === "model" || ids.length === 0) return new Map()
-  if (by === "account") {
-    const found = await database
-      .select({ id: accounts.id, name: accounts.name })
-      .from(accounts)
-      .where(inArray(accounts.id, [...ids]))
-    return new Map(found.map(({ id, name }) => [id, name]))
-  }
+  if (by !== "key") return groupNames(database, by, ids)
   const found = await database
     .select({ id: keys.id, name: keys.name, prefix: keys.prefix, account: accounts.name })
     .from(keys)
