@@ -152,11 +152,7 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
       if (known !== null) return { outcome: "known", account: labelled(known) }
       const own = { ...account, id: id ?? nextId() }
       // Two requests with the same external id choose the same shard, whose index lets one of them make the account.
-      const shard = await shardFor(
-        shards,
-        external_id ?? own.id,
-        id === undefined && external_id === undefined,
-      )
+      const shard = await shardFor(shards, external_id ?? own.id, id === undefined && external_id == null)
       if (shard === null) return { outcome: "none_open" }
       const made = await shard.make(accounts.createAccount, own)
       return "account" in made ? withLabel(shard, made) : made

@@ -14,22 +14,16 @@ const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 export type Account = typeof accounts.$inferSelect & OfShard
 
-/** Settings of a new account, or of a change, where an absent field stays. */
-interface AccountSettings {
-  /** Of calls that are held from then on (D69). */
-  readonly price_multiplier_bp?: number | undefined
-  /** The allowed overdraft (D95), for calls that are held from then on; null for none. */
-  readonly credit_limit_nano?: bigint | null | undefined
-  readonly low_balance_nano?: bigint | null | undefined
-  /** True if holders of its keys may make, rotate and revoke them (D104). */
-  readonly may_manage_keys?: boolean | undefined
-}
+type Columns = Omit<typeof accounts.$inferInsert, "id">
 
-export interface NewAccount extends AccountSettings {
+/** Settings of a new account, or of a change, where an absent field stays, for calls that are held from then on. */
+type AccountSettings = Pick<
+  Columns,
+  "external_id" | "price_multiplier_bp" | "credit_limit_nano" | "low_balance_nano" | "may_manage_keys"
+>
+
+export interface NewAccount extends AccountSettings, Pick<Columns, "name"> {
   readonly id: string
-  readonly name: string
-  /** The operator's own id, which no other account has (D94). */
-  readonly external_id?: string | undefined
 }
 
 /** `none_open`: no shard takes new accounts (D74). */
@@ -44,14 +38,11 @@ export async function createAccount(
   if (created !== undefined) return { outcome: "created", account: created }
   const known = await getAccountRow(database, account.id)
   if (known !== null) return { outcome: "known", account: known }
-  if (account.external_id === undefined) throw new Error("an account was neither inserted nor found")
+  if (account.external_id == null) throw new Error("an account was neither inserted nor found")
   return { outcome: "conflict" }
 }
 
-export interface AccountChange extends AccountSettings {
-  readonly name?: string | undefined
-  /** Null removes it. */
-  readonly external_id?: string | null | undefined
+export interface AccountChange extends AccountSettings, Partial<Pick<Columns, "name">> {
   readonly suspended?: boolean | undefined
 }
 
