@@ -1,6 +1,6 @@
 import { and, desc, eq, getTableColumns, isNull, lte, or, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import type { Period, Tags } from "../../wire/call.ts"
+import type { Period } from "../../wire/call.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { isPeriod, spentIn, spentSince } from "../money/spending.ts"
@@ -49,23 +49,14 @@ export interface SpendingLimit {
   readonly period: Period
 }
 
-export interface NewKey {
-  readonly id: string
-  readonly account_id: string
-  readonly name: string | null
-  /** SHA-256 of the key (hex); the key itself never comes here. */
-  readonly hash: string
-  readonly prefix: string
-  /** Null means all models. */
-  readonly models: readonly string[] | null
-  readonly expires_at: Date | null
+type Columns = typeof keys.$inferInsert
+
+/** `hash`: SHA-256 of the key (hex); the key itself never comes here. */
+export interface NewKey
+  extends Pick<Columns, "id" | "account_id" | "hash" | "prefix" | "labels" | "required_tags">,
+    Pick<Columns, "ignores_client_tags" | "group_path">,
+    Pick<typeof keys.$inferSelect, "name" | "models" | "expires_at"> {
   readonly spending: SpendingLimit | null
-  /** Absent for none (D94). */
-  readonly labels?: Tags | null
-  readonly required_tags?: readonly string[] | null
-  readonly ignores_client_tags?: boolean
-  /** A path such as `acme/search` (D97). */
-  readonly group_path?: string | null
 }
 
 /** Changes of a key; an absent field stays. */
@@ -103,16 +94,10 @@ export async function insertKey(
   transaction: KeyStatements,
   key: NewKey,
 ): Promise<Exclude<KeyResult, { outcome: "no_account" }>> {
-  const { spending, models, required_tags, ...values } = key
+  const { spending, ...values } = key
   const inserted = await transaction
     .insert(keys)
-    .values({
-      ...values,
-      models: models && [...models],
-      required_tags: required_tags && [...required_tags],
-      ...limitOf(spending),
-      spent_nano: 0n,
-    })
+    .values({ ...values, ...limitOf(spending), spent_nano: 0n })
     .onConflictDoNothing({ target: keys.id })
     .returning({ id: keys.id })
   if (spending !== null || values.group_path) await noteLimits(transaction, key.account_id)
@@ -183,8 +168,10 @@ export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: s
 export async function changeKey(
   database: PostgresJsDatabase,
   id: string,
-  { name, models, expires_at, suspended, spending, group_path, ...rules }: KeyChange,
+  { suspended, spending, ...values }: KeyChange,
 ): Promise<Key | null> {
+  const { labels, required_tags, ignores_client_tags, group_path } = values
+  const has_rules = [labels, required_tags, ignores_client_tags].some((rule) => rule !== undefined)
   return database.transaction(async (transaction) => {
     const account_id = await lockOwner(transaction, id)
     if (account_id === null) return null
@@ -193,32 +180,15 @@ export async function changeKey(
       .update(keys)
       .set({
         id,
-        name,
-        models: models && [...models],
-        expires_at,
+        ...values,
         suspended_at: suspendedAt(keys.suspended_at, suspended),
-        ...changedRules(rules),
-        group_path,
+        // No call that obeys the older labels and rules is held from now on (D94).
+        ...(has_rules && { labels_version: sql`${keys.labels_version} + 1` }),
       })
       .where(eq(keys.id, id))
     if (group_path !== undefined) await noteLimits(transaction, account_id)
     return getKey(transaction, id)
   })
-}
-
-/** A new version of the key's labels and rules, so that no call that obeys the older ones is held from now on (D94). */
-function changedRules({
-  labels,
-  required_tags,
-  ignores_client_tags,
-}: Pick<KeyChange, "labels" | "required_tags" | "ignores_client_tags">) {
-  if (labels === undefined && required_tags === undefined && ignores_client_tags === undefined) return {}
-  return {
-    labels,
-    required_tags: required_tags && [...required_tags],
-    ignores_client_tags,
-    labels_version: sql`${keys.labels_version} + 1`,
-  }
 }
 
 /** Sets or removes a limit, and counts what it must count, under the account's lock. */
