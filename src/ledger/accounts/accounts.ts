@@ -14,15 +14,15 @@ const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 export type Account = typeof accounts.$inferSelect & OfShard
 
-type Columns = Omit<typeof accounts.$inferInsert, "id">
+type AccountColumns = Omit<typeof accounts.$inferInsert, "id">
 
 /** Settings of a new account, or of a change, where an absent field stays, for calls that are held from then on. */
 type AccountSettings = Pick<
-  Columns,
+  AccountColumns,
   "external_id" | "price_multiplier_bp" | "credit_limit_nano" | "low_balance_nano" | "may_manage_keys"
 >
 
-export interface NewAccount extends AccountSettings, Pick<Columns, "name"> {
+export interface NewAccount extends AccountSettings, Pick<AccountColumns, "name"> {
   readonly id: string
 }
 
@@ -42,7 +42,7 @@ export async function createAccount(
   return { outcome: "conflict" }
 }
 
-export interface AccountChange extends AccountSettings, Partial<Pick<Columns, "name">> {
+export interface AccountChange extends AccountSettings, Partial<Pick<AccountColumns, "name">> {
   readonly suspended?: boolean | undefined
 }
 

@@ -49,12 +49,12 @@ export interface SpendingLimit {
   readonly period: Period
 }
 
-type Columns = typeof keys.$inferInsert
+type NewKeyColumns = typeof keys.$inferInsert
 
 /** `hash`: SHA-256 of the key (hex); the key itself never comes here. */
 export interface NewKey
-  extends Pick<Columns, "id" | "account_id" | "hash" | "prefix" | "labels" | "required_tags">,
-    Pick<Columns, "ignores_client_tags" | "group_path">,
+  extends Pick<NewKeyColumns, "id" | "account_id" | "hash" | "prefix" | "labels" | "required_tags">,
+    Pick<NewKeyColumns, "ignores_client_tags" | "group_path">,
     Pick<typeof keys.$inferSelect, "name" | "models" | "expires_at"> {
   readonly spending: SpendingLimit | null
 }
