@@ -11,7 +11,7 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { openLedger } from "../../src/ledger/sharded-ledger.ts"
 import { openShards } from "../../src/ledger/shards.ts"
-import { freshDatabase } from "../support/database.ts"
+import { emptyDatabase } from "../support/database.ts"
 import { thrown } from "../support/thrown.ts"
 import { holdOf, LONG_LEASE, nth, settled, silent } from "./test-database.ts"
 
@@ -21,7 +21,7 @@ const OTHER = "books_7"
 
 const databases: Database[] = []
 
-const fresh = await freshDatabase()
+const fresh = await emptyDatabase()
 const other = { ...fresh.address, schema: OTHER }
 // Both at once: they take turns.
 databases.push(...(await Promise.all([openDatabase(fresh.address), openDatabase(other)])))
