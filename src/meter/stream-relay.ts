@@ -28,7 +28,7 @@ export class StreamRelay implements OutletSource {
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
   #ended = false
   #running = false
-  /** True if a JSON object over the limit was read for what it says (D5). */
+  /** True if a JSON object over the limit was read for what it says (D5), or an event over the limit ended the stream (D31). */
   #too_large = false
   /** The way the client left, while the provider is still read for the final usage (D9). */
   #draining: "client_left" | "client_stalled" | null = null
@@ -168,7 +168,8 @@ export class StreamRelay implements OutletSource {
       }
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
-      this.#fail()
+      this.#too_large = true
+      this.#fail(TOO_LARGE)
     }
   }
 
@@ -196,9 +197,9 @@ export class StreamRelay implements OutletSource {
     this.#finish("upstream_lost", large === null ? null : TOO_LARGE)
   }
 
-  #fail(): void {
+  #fail(error_data: string | null = null): void {
     this.#reading.error = true
-    this.#finish("upstream_lost")
+    this.#finish("upstream_lost", error_data)
   }
 
   /** At any end other than a clean one, the unterminated event is read for the settlement but never forwarded (D36). */

@@ -78,7 +78,7 @@ function bytesAfterUsage({ output_bytes_after_usage = 0 }: Evidence): number {
 
 /** True if an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream. */
 function chargesPrompt(evidence: Evidence, { estimate_prompt, estimate_output }: EstimateTerms): boolean {
-  const is_client_cut = estimate_prompt === "client_cut" && isCutByClient(evidence)
+  const is_client_cut = estimate_prompt === "client_cut" && mayBeCutByClient(evidence)
   return !estimate_output || estimate_prompt === "always" || is_client_cut
 }
 
@@ -91,14 +91,18 @@ function promptEstimate({ prompt_tokens_estimate, estimate_output }: EstimateTer
 
 /** Reasoning that the provider does not show, which a client that leaves early would not pay for (D6). */
 function hiddenOutput(evidence: Evidence, { hidden_output_tokens = 0 }: EstimateTerms): number {
-  return isCutByClient(evidence) ? hidden_output_tokens : 0
+  return mayBeCutByClient(evidence) ? hidden_output_tokens : 0
 }
 
-function isCutByClient({ shape, ending }: Evidence): boolean {
-  return shape === "stream" && (ending === "client_left" || ending === "client_stalled")
+/** True if a stream was cut by its client, or at a limit of its size, which a request can cause. */
+function mayBeCutByClient(evidence: Evidence): boolean {
+  const { shape, ending } = evidence
+  return (
+    shape === "stream" && (ending === "client_left" || ending === "client_stalled" || isTooLarge(evidence))
+  )
 }
 
-/** An answer that is charged and not delivered (D5). */
+/** An answer that is charged and not delivered (D5), or cut within an event (D31). */
 function isTooLarge(evidence: Evidence): boolean {
   return evidence.too_large === true
 }

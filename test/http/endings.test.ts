@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
+import { printUsd } from "../../src/money.ts"
 import { chatModel, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatChunk,
@@ -40,6 +41,11 @@ const LATE = errorEvent(
   "upstream_timeout",
   "timeout_error",
   "The provider did not answer in time. Retry with streaming, or with a lower max_tokens.",
+)
+const TOO_LARGE = errorEvent(
+  "response_too_large",
+  "api_error",
+  "The provider's response is too large to deliver. The call was charged. Request less output, or use streaming.",
 )
 const EVENT_LIMIT = 4_096
 const IDLE_MS = 300
@@ -439,6 +445,14 @@ describe("D31 an event over limits.event ends the stream, and the provider is cu
     const empty = sseEvent(chatChunk({ content: "" })).length
     return sseEvent(chatChunk({ content: "x".repeat(bytes - empty) }))
   }
+  const too_large = { ...lost, notes: ["response_too_large"] }
+  /** 35 bytes of a prompt, at four bytes a token. */
+  const withPrompt = (output: number) =>
+    settled(printUsd(8_000n + BigInt(output) * 4_000n), [8, 0, output], {
+      ...too_large,
+      basis: "estimate",
+      failure: "upstream_lost",
+    })
   const tokens = (bytes: number) => Math.floor((bytes - sseEvent(chatChunk({ content: "" })).length) / 4)
   holds([
     [
@@ -451,13 +465,13 @@ describe("D31 an event over limits.event ends the stream, and the provider is cu
       "rule 6: the first one",
       sse([role, sized(EVENT_LIMIT + 1), counted]),
       seesStream(""),
-      released("upstream_error", lost),
+      released("upstream_error", too_large),
     ],
     [
-      "rule 5: a later one; what stood before it in the same chunk passes",
+      "rule 5: a later one; what stood before it in the same chunk passes, and the prompt is estimated too (D6)",
       plain(word, sized(EVENT_LIMIT), sized(EVENT_LIMIT + 1), counted),
-      seesStream(streamText(word, sized(EVENT_LIMIT), BROKEN)),
-      estimated(11 + tokens(EVENT_LIMIT), "upstream_lost", lost),
+      seesStream(streamText(word, sized(EVENT_LIMIT), TOO_LARGE)),
+      withPrompt(11 + tokens(EVENT_LIMIT)),
     ],
   ])
 
@@ -468,12 +482,7 @@ describe("D31 an event over limits.event ends the stream, and the provider is cu
       while (await exchange.chunk("x".repeat(512))) await Bun.sleep(1)
     }
     const body = chatBody({ stream: true })
-    await expectSides(
-      stage,
-      { script, body },
-      seesStream(streamText(word, BROKEN)),
-      estimated(11, "upstream_lost", lost),
-    )
+    await expectSides(stage, { script, body }, seesStream(streamText(word, TOO_LARGE)), withPrompt(11))
     await expectCut(stage)
   })
 })

@@ -258,6 +258,12 @@ describe("D6 what an estimate rests on", () => {
     ["a client that stalled", stream("client_stalled", some), true],
     ["a stream that the provider broke", stream("upstream_lost", some), false],
     ["a stream that the gateway cut", stream("gateway_stopped", some), false],
+    [
+      "a stream that ended at a limit of its size",
+      stream("upstream_lost", { ...some, too_large: true }),
+      true,
+    ],
+    ["a JSON answer over the limit", json({ ...some, too_large: true }), false],
     ["a whole stream", stream("completed", some), false],
     ["a JSON answer whose client left", json({ ...some, ending: "client_left" }), false],
   ]
@@ -283,6 +289,7 @@ describe("D6 unseen reasoning", () => {
   test("beside usage of the prompt alone, as a messages stream begins (D64)", () => {
     expect(completion(stream("client_left", { usage: valid(9, 0) }))).toBe(500)
     expect(completion(stream("upstream_lost", { usage: valid(9, 0) }))).toBe(0)
+    expect(completion(stream("upstream_lost", { ...some, too_large: true }))).toBe(503)
   })
   test("rule 6: none where there was no output, and none beside usage", () => {
     expect(completion(stream("client_left"))).toBeNull()
