@@ -301,7 +301,9 @@ export class StreamRelay implements OutletSource {
 
   #ending(now: number): Ending | null {
     const { total_ms, idle_ms, times } = this.#options
-    if (left(now, this.#opened_ms, total_ms) <= 0) return "deadline"
+    // A client that reads slowly until the end of the time has cut its stream itself.
+    const waits_for_client = this.#unread_since_ms !== null && !this.outlet.gone
+    if (left(now, this.#opened_ms, total_ms) <= 0) return waits_for_client ? "client_stalled" : "deadline"
     if (left(now, this.#read_ms, idle_ms) <= 0) return "upstream_silent"
     if (this.#drainLeft(now) <= 0) return "client_left"
     if (this.outlet.gone) return null

@@ -673,6 +673,16 @@ describe("D8 the limits", () => {
     await client.leave()
   })
 
+  test("client_stalled: a client that has not taken what came when the time is over", async () => {
+    const { stream_relay, provider, settled, seen } = relay({ total_ms: 60, event_bytes: 1_000_000 })
+    const client = await connect(stream_relay)
+    client.stall()
+    provider.send(text("a"), ...SOCKETFUL)
+    expect(await settled).toMatchObject({ ending: "client_stalled" })
+    expect(seen).toMatchObject({ cut: 1, cancelled: 1, settlements: 1 })
+    await client.leave()
+  })
+
   test("gateway_stopped: a cut stream is shown as an error and settled once", async () => {
     const { stream_relay, provider, settled, seen } = relay()
     const reader = stream_relay.outlet.stream().getReader()
