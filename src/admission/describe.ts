@@ -231,8 +231,8 @@ class Walk {
   #within(request: JsonObject): void {
     const known = KNOWN[this.#operation]
     for (const name in request) {
-      const means = known.meanings.get(name)?.means
-      if (means !== undefined && ONLY_TOP.has(means))
+      const meaning = known.meanings.get(name)
+      if (meaning !== undefined && (ONLY_TOP.has(meaning.means) || OPTIONS.has(meaning.argument)))
         throw invalidField(
           `${this.found.path}.${name}`,
           "no such field here: the gateway reads it at the top",

@@ -143,6 +143,7 @@ export const FIELDS = {
     ["context_window_fallback_dict", "route", ONE_MODEL],
     ["provider route preset lora lora_path", "route", OTHER_PRICE],
     ["api_base base_url api_key user_config num_retries", "route", OTHER_PRICE],
+    ["additional_drop_params headers extra_headers provider_specific_header", "route", OTHER_PRICE],
   ],
   chat: [
     ["max_tokens max_completion_tokens", "limit"],

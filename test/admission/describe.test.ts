@@ -476,6 +476,7 @@ describe("D19 another model or provider is refused", () => {
   const names = ["models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
   names.push("context_window_fallback_dict", "provider", "route", "preset", "lora", "lora_path")
   names.push("api_base", "base_url", "api_key", "user_config", "num_retries")
+  names.push("additional_drop_params", "headers", "extra_headers", "provider_specific_header")
   test.each(FAMILIES.flatMap((operation) => names.map((name) => [operation, name] as const)))(
     "%s: %s",
     (operation, name) => {
@@ -486,7 +487,7 @@ describe("D19 another model or provider is refused", () => {
     },
   )
 
-  test.each(["n", "max_tokens", "max_tool_calls", "messages", "models", "stream"])(
+  test.each(["n", "max_tokens", "max_tool_calls", "messages", "models", "stream", "stream_options"])(
     "%s within extra_body",
     (name) => {
       expect(faultOf("chat", { extra_body: { [name]: 9 } }).detail.param).toBe(`extra_body.${name}`)
