@@ -58,7 +58,6 @@ const COSTLY = new Set(
     "max_tokens",
     "max_completion_tokens",
     "max_output_tokens",
-    "n_predict",
     "service_tier",
   ].map(folded),
 )
