@@ -62,7 +62,8 @@ const NOTES: Explanations = {
     "The provider reported more tokens than the request can cause. The call was charged up to the most that it can cause.",
   usage_unread: "The provider reported numbers with unknown names. They were not charged.",
   total_unexplained: "The parts that the provider reported do not add up to its total.",
-  response_too_large: "The response exceeded `limits.response` or `limits.event`. It was charged, and not all of it was delivered.",
+  response_too_large:
+    "The response exceeded `limits.response` or `limits.event`. It was charged, and not all of it was delivered.",
   overage: "The charge exceeded the hold.",
   settled_late: "The call had already expired when its gateway settled it.",
 }

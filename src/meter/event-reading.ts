@@ -3,7 +3,7 @@ import type { Ending } from "../wire/call.ts"
 import type { JsonObject } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { type Abridged, abridge } from "./long-text.ts"
-import { parsePayload } from "./output.ts"
+import { isUnread, parsePayload } from "./output.ts"
 import { EMPTY, type EventKind, isUsable, NOTHING, OUTPUT, type StreamEvidence } from "./reading.ts"
 import type { Repetition } from "./repetition.ts"
 import type { SseEvent } from "./sse.ts"
@@ -29,6 +29,8 @@ export abstract class EventReading {
   /** True if the long text of an event is left out. */
   protected readonly abridges: boolean = true
   #addRecurring: (bytes: number) => void = () => {}
+  /** True if an event was not read because of its shape, so that its usage is not known (D41). */
+  #has_unread = false
 
   constructor(recurring: Repetition, rules: UsageRules) {
     this.recurring = recurring
@@ -85,7 +87,9 @@ export abstract class EventReading {
     if (data === null || this.#over) return NOTHING
     if (parsed === null && data.trim() === "[DONE]") return this.readDone()
     const payload = parsed ?? parsePayload(data)
-    return payload === null ? NOTHING : this.readPayload(payload, null)
+    if (payload !== null) return this.readPayload(payload, null)
+    this.#has_unread ||= isUnread(data)
+    return NOTHING
   }
 
   /** Counts further events like the last one, in addition to their output; null if it cannot recur. */
@@ -113,6 +117,7 @@ export abstract class EventReading {
       output_bytes_after_usage: this.output_bytes - (this.counted_bytes ?? this.output_bytes),
       error: this.error,
       service_tier: this.service_tier,
+      ...(this.#has_unread && !this.usage_final && { too_large: true }),
     }
   }
 }

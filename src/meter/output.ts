@@ -20,6 +20,11 @@ export function parsePayload(text: string, bounds = EVENT_BOUNDS): JsonObject | 
   }
 }
 
+/** True if an event's payload is not read because of its shape (D41), whatever it is. */
+export function isUnread(text: string): boolean {
+  return text.length > SMALL_PAYLOAD && !fits(text, EVENT_BOUNDS)
+}
+
 /** The same for a payload that is printed again, because `JSON.stringify` takes 2.5 s for 64 KiB of lists within lists. */
 export function parsePrintable(text: string): JsonObject | null {
   return fits(text, EVENT_BOUNDS) ? parsePayload(text) : null

@@ -13,7 +13,7 @@ interface Delivered {
   readonly output_bytes: number
   /** Of these, in events after the one with that usage (D8). Absent for an answer that did not come as events. */
   readonly output_bytes_after_usage?: number
-  /** An object over the limit: charged, and not delivered (D5). Of a stream also an event over the limit (D31). */
+  /** An object over the limit: charged, and not delivered (D5). Of a stream also an event over a limit (D31, D41). */
   readonly too_large?: boolean
   /** The service tier that the provider reported as served (D70). Undefined if it reported none. */
   readonly service_tier?: string | undefined

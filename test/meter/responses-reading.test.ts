@@ -25,7 +25,7 @@ import { bytesOf, everyCut } from "./cuts.ts"
 /** Follows a stream as its relay does. */
 function read(chunks: readonly Uint8Array[]) {
   const reading = new ResponsesReading()
-  const framer = new Framer(1_000_000, reading.recurring)
+  const framer = new Framer(8_000_000, reading.recurring)
   const kinds: string[] = []
   for (const chunk of chunks) for (const event of framer.feed(chunk)) kinds.push(reading.take(event).kind)
   const end = framer.end()
@@ -432,6 +432,15 @@ describe("D66 usage is that of the last event", () => {
     )
     const { evidence } = follow(...seen, ...seen, last([], { usage, output: undefined }))
     expect(evidence.usage).toMatchObject({ usage: { buckets: { web_search: 2 } } })
+  })
+
+  test("D6 D41 a last event that is not read because of its shape is one that is too large", () => {
+    const ending = (elements: number) => last([], { usage, logprobs: Array(elements).fill(0) })
+    const large = follow(...textEvents(["Hello"]), ending(1_000_001)).evidence
+    expect(large).toMatchObject({ usage: { state: "missing" }, output_bytes: 5, too_large: true })
+    expect(follow(...textEvents(["Hello"]), ending(900_000)).evidence).not.toHaveProperty("too_large")
+    const unread = `data: ${JSON.stringify(Array(1_000_001).fill(0))}\n\n`
+    expect(follow(unread, ...textStream(["Hello"], usage)).evidence).not.toHaveProperty("too_large")
   })
 
   test("D5 D60 the runs of tools in an answer that is not kept are those of one that is, at every cut", () => {
