@@ -1,11 +1,11 @@
-/** The bytes of large bodies that are read in a turn of the event loop. They take about 0.5 ms, mostly for new memory. */
+/** The bytes of large bodies, and of long parts of streams, that are read in a turn of the event loop. They take about 0.5 ms. */
 const TURN_BYTES = 262_144
 /** About as many come at a time. */
 const PART_BYTES = 131_072
 
 /**
- * Bounds what is read of large bodies in a turn of the event loop, so that calls do not wait while many bodies arrive (D78).
- * Accounts take turns.
+ * Bounds what is read of large bodies and of long parts of streams in a turn of the event loop, so that calls do not wait while many
+ * arrive (D78). Accounts take turns.
  */
 export class Pace {
   #left_bytes = TURN_BYTES

@@ -69,6 +69,8 @@ export interface RelayOptions extends UsageWishes {
    * before the last byte). Never rejects.
    */
   settle(evidence: StreamEvidence): Promise<bigint>
+  /** Resolves when a long part, of so many bytes, may be relayed; null if it may be now (D78). */
+  turn(bytes: number): Promise<void> | null
   /** The event that the client is sent when a stream breaks after output (D10). */
   errorEvent(ending: Ending, data: string | null): Uint8Array
   /** An event in which the provider reports a failure, without its credential (D17). */

@@ -8,6 +8,9 @@ import type { RelayOptions } from "./relay-options.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
+/** A longer part of a stream takes turns with those of other streams. Few are: providers send tokens as they make them. */
+const LONG_PART_BYTES = 16_384
+
 /**
  * The one stream between a provider and a client (D36: forward whole events). The client pulls it, so a slow client
  * slows the provider. Whole events pass as views of the provider's bytes. Events without evidence wait until the first
@@ -120,6 +123,10 @@ export class StreamRelay implements OutletSource {
       try {
         const next = this.#options.source.read()
         const part = next instanceof Promise ? await next : next
+        if (part !== null && part.byteLength >= LONG_PART_BYTES) {
+          this.#read_ms = null
+          await this.#options.turn(part.byteLength)
+        }
         sent = !this.#ended && this.#relay(part)
       } catch {
         if (!this.#ended) this.#relay("broken")

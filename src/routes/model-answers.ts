@@ -274,6 +274,10 @@ class RelayedCall implements RelayOptions {
     this.#call.noteOutput()
   }
 
+  turn(bytes: number): Promise<void> | null {
+    return this.#gateway.memory.pace.read(this.#call.hold.account_id, bytes)
+  }
+
   onKeepalive(): void {
     this.#gateway.metrics.keepalive()
   }

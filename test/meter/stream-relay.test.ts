@@ -75,6 +75,7 @@ function relay(changes: Partial<RelayOptions & StreamSizes & StreamTimes> = {}) 
       settled.resolve(evidence)
       return 310_000n
     },
+    turn: () => null,
     errorEvent: () => encoder.encode(errorEvent),
     withoutSecret: (parts) => parts,
     finishSource: () => void seen.finished++,
@@ -456,6 +457,25 @@ test("D36 events that arrived in one chunk leave in one chunk", async () => {
   const shown = `\r\n\r\n${events.length.toString(16)}\r\n${events}\r\n`
   await client.shows((received) => received.endsWith(shown))
   await client.leave()
+})
+
+test("D78 a long part waits for its turn, short ones do not", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const asked: number[] = []
+  const turn = (bytes: number) => {
+    asked.push(bytes)
+    return promise
+  }
+  const { provider, seen, client } = relay({ event_bytes: 100_000, turn })
+  const shown = client()
+  const long = text("x".repeat(16_384))
+  provider.send(role, long, usage, done)
+  provider.close()
+  await new Promise(setImmediate)
+  expect([asked, seen.outputs]).toEqual([[long.length], 0])
+  resolve()
+  expect(await shown).toBe(role + long + done)
+  expect(asked).toEqual([long.length])
 })
 
 describe("large chunks", () => {
