@@ -63,7 +63,8 @@ const Details = Type.Object({
   attempts: Type.Optional(Type.Array(Type.Object(lost))),
   unread: Type.Optional(Type.Array(Type.String())),
   unexplained_tokens: Type.Optional(Type.Integer()),
-  provider_cost_nano: Type.Optional(Type.String({ pattern: "^\\d{1,19}$" })),
+  // Version 1.0.0 wrote costs of any size.
+  provider_cost_nano: Type.Optional(Type.String({ pattern: "^\\d{1,64}$" })),
   estimate: Type.Optional(
     Type.Object({ output_bytes: Count, prompt_bytes: Count, bytes_per_token: Type.Number() }),
   ),
