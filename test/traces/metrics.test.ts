@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { ConfigError } from "../../src/config/config.ts"
 import { readPushedMetrics } from "../../src/config/pushed-metrics.ts"
 import type { Environ } from "../../src/config/values.ts"
@@ -6,12 +6,7 @@ import { createMetrics } from "../../src/metrics/metrics.ts"
 import { metricsRequest } from "../../src/traces/otlp-metrics.ts"
 import { everything } from "../metrics/everything.ts"
 import { parseExposition } from "../metrics/exposition.ts"
-import { databaseVariables, Workplace } from "../process/workplace.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { chat, configFor, until } from "../support/gateway.ts"
-import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
-import { type CollectedMetric, type Collector, readMetrics, startCollector } from "./collector.ts"
+import { type CollectedMetric, readMetrics } from "./collector.ts"
 
 /** Metrics that are pushed to a collector: the same ones that Prometheus reads, by the names of OpenTelemetry. */
 
@@ -107,70 +102,5 @@ describe("D108 metrics are pushed only where they are asked for", () => {
     expect(fault({ OTEL_METRIC_EXPORT_INTERVAL: "1m" })).toBe(
       "OTEL_METRIC_EXPORT_INTERVAL: expected an integer from 1 to 999999999",
     )
-  })
-})
-
-describe("D108 a gateway as a process", () => {
-  let place: Workplace
-  let provider: Provider
-  let collector: Collector
-  let fresh: FreshDatabase
-  beforeEach(async () => {
-    place = new Workplace()
-    collector = startCollector()
-    provider = await startProvider()
-    provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
-    fresh = await freshDatabase()
-    place.configure(configFor(provider.url))
-  })
-  afterEach(async () => {
-    await place.clear()
-    await provider.stop()
-    await collector.stop()
-    await fresh.drop()
-  })
-  const pushing = (interval: string, args: readonly string[] = []) =>
-    place.start(
-      {
-        ...databaseVariables(fresh.address),
-        OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${collector.url}/v1/metrics`,
-        OTEL_METRIC_EXPORT_INTERVAL: interval,
-      },
-      { args },
-    )
-  const settledIn = (metrics: readonly CollectedMetric[]) =>
-    metrics.filter(({ name }) => name === "tollgate_calls_settled_total")
-
-  test("pushes at each interval; a collector that refuses is named once in the log, and nothing is lost", async () => {
-    collector.reply(() => new Response(null, { status: 500 }))
-    const gateway = await pushing("50")
-    await gateway.prints("metrics cannot be pushed: the collector is unreachable or refuses them")
-    const { key } = await operatorOf(gateway.url).account()
-    await (await chat(gateway, key)).text()
-    collector.reply(() => Response.json({}))
-    await gateway.prints("metrics are pushed again")
-    const before = collector.posts.length
-    await until(
-      () => settledIn(collector.posts.slice(before).flatMap(({ metrics }) => metrics)),
-      ([settled]) => settled?.value === 1,
-    )
-    expect(collector.most_at_once).toBe(1)
-    expect(gateway.printed.match(/metrics cannot be pushed/g)).toHaveLength(1)
-  })
-
-  test("pushes once more when it ends, and each worker its own", async () => {
-    const gateway = await pushing("999999999", ["--workers", "2"])
-    const { key } = await operatorOf(gateway.url).account()
-    for (let count = 0; count < 4; count += 1)
-      await (await chat(gateway, key, {}, { keepalive: false })).text()
-    expect(collector.posts).toEqual([])
-    gateway.signal("SIGTERM")
-    expect(await gateway.exited).toBe(0)
-    expect(collector.posts).toHaveLength(2)
-    const { metrics } = collector
-    expect(settledIn(metrics).reduce((sum, { value }) => sum + value, 0)).toBe(4)
-    const sources = metrics.map(({ resource }) => resource["service.instance.id"])
-    expect(new Set(sources).size).toBe(2)
-    expect(new Set(metrics.map(({ attributes }) => attributes.worker))).toEqual(new Set(["1", "2"]))
   })
 })

@@ -3,11 +3,11 @@ import { join } from "node:path"
 import type { GatewayProcess, Variables } from "../process/gateway-process.ts"
 import { databaseVariables, readLedger, type Spawning, Workplace } from "../process/workplace.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { chat, configFor } from "../support/gateway.ts"
+import { chat, configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { GATEWAY_SOURCE } from "../support/programs.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
-import { type Collector, startCollector } from "./collector.ts"
+import { type CollectedMetric, type Collector, startCollector } from "./collector.ts"
 
 let place: Workplace
 let provider: Provider
@@ -106,5 +106,51 @@ describe("D54 a gateway as a process", () => {
       "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address such as http://127.0.0.1:4318",
     )
     expect(gateway.complaint.trim().split("\n")).toHaveLength(1)
+  })
+})
+
+describe("D108 a gateway as a process", () => {
+  const pushing = (interval: string, args: readonly string[] = []) =>
+    start(
+      {
+        OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${collector.url}/v1/metrics`,
+        OTEL_METRIC_EXPORT_INTERVAL: interval,
+      },
+      { args },
+    )
+  const settledIn = (metrics: readonly CollectedMetric[]) =>
+    metrics.filter(({ name }) => name === "tollgate_calls_settled_total")
+
+  test("pushes at each interval; a collector that refuses is named once in the log, and nothing is lost", async () => {
+    collector.reply(() => new Response(null, { status: 500 }))
+    const gateway = await pushing("50")
+    await gateway.prints("metrics cannot be pushed: the collector is unreachable or refuses them")
+    const { key } = await operatorOf(gateway.url).account()
+    await (await chat(gateway, key)).text()
+    collector.reply(() => Response.json({}))
+    await gateway.prints("metrics are pushed again")
+    const before = collector.posts.length
+    await until(
+      () => settledIn(collector.posts.slice(before).flatMap(({ metrics }) => metrics)),
+      ([settled]) => settled?.value === 1,
+    )
+    expect(collector.most_at_once).toBe(1)
+    expect(gateway.printed.match(/metrics cannot be pushed/g)).toHaveLength(1)
+  })
+
+  test("pushes once more when it ends, and each worker its own", async () => {
+    const gateway = await pushing("999999999", ["--workers", "2"])
+    const { key } = await operatorOf(gateway.url).account()
+    for (let count = 0; count < 4; count += 1)
+      await (await chat(gateway, key, {}, { keepalive: false })).text()
+    expect(collector.posts).toEqual([])
+    gateway.signal("SIGTERM")
+    expect(await gateway.exited).toBe(0)
+    expect(collector.posts).toHaveLength(2)
+    const { metrics } = collector
+    expect(settledIn(metrics).reduce((sum, { value }) => sum + value, 0)).toBe(4)
+    const sources = metrics.map(({ resource }) => resource["service.instance.id"])
+    expect(new Set(sources).size).toBe(2)
+    expect(new Set(metrics.map(({ attributes }) => attributes.worker))).toEqual(new Set(["1", "2"]))
   })
 })
