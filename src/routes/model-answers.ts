@@ -64,6 +64,8 @@ async function answerJsonIn(
     unwanted: answer_wait.signal,
   })
   const body = collected instanceof Promise ? await collected : collected
+  const { byteLength } = body.bytes
+  if (byteLength >= LARGE_BYTES) await gateway.memory.pace.read(call.hold.account_id, byteLength)
   const ending = answer_wait.reason ?? body.ending
   const rules = usageRules(call, reply)
   const { json, stream } = call.operation

@@ -1,8 +1,10 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, spyOn, test } from "bun:test"
 import { constants, createZstdCompress, gzipSync, zstdCompressSync } from "node:zlib"
 import { Memory } from "../../src/admission/memory.ts"
+import { Pace } from "../../src/admission/pace.ts"
 import { readBody } from "../../src/routes/request-body.ts"
 import { until } from "../support/gateway.ts"
+import { chatCompletion, json, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 import { expectError } from "./errors.ts"
@@ -302,6 +304,19 @@ test.each(["gzip", "zstd"])("D77 a decoder of %s takes memory before anything ha
   })
   const ends = (await Promise.allSettled(waiting)).map((end) => end.status === "rejected" && end.reason.code)
   expect(ends).toEqual([...Array(7).fill("request_timeout"), ...Array(3).fill("overloaded")])
+})
+
+test("D78 a long answer takes turns with other long ones, a short one does not", async () => {
+  const read = spyOn(Pace.prototype, "read")
+  const answers = ["x", "x".repeat(70_000)].map((words) =>
+    JSON.stringify(chatCompletion(words, { usage: usage(10, 5) })),
+  )
+  for (const answer of answers) {
+    harness.provider.replyOnce(json(200, answer))
+    expect((await harness.chat(account.key)).status).toBe(200)
+  }
+  expect(read.mock.calls).toEqual([[account.id, answers[1]?.length ?? 0]])
+  read.mockRestore()
 })
 
 test("D18 a zstd window that needs more than 8 MiB is a 400", async () => {
