@@ -286,11 +286,6 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     return /^tollgate: ([^\n]+)\n$/.exec(gateway.complaint)?.[1] ?? gateway.complaint
   }
 
-  test("a command line that is wrong", async () => {
-    const gateway = place.spawn({}, { args: ["--workers", "0"] })
-    expect(await refusal(gateway)).toBe("--workers: expected an integer from 1 to 16")
-  })
-
   test("a file that is wrong", async () => {
     place.configure(configFor(provider.url, { workers: 2, limits: { in_flight: "many" } }))
     expect(await refusal(place.spawn(databaseVariables(fresh.address)))).toBe(
