@@ -248,7 +248,7 @@ export const accounts: Group = {
       ...priceMultiplier,
       summary: "The old name of price-multiplier",
       examples: {
-        "tollgate accounts margin Acme 1.25": "use price-multiplier: the next version has no margin",
+        "tollgate accounts margin Acme 1.25": "use price-multiplier: version 2 has no margin",
       },
     },
     "external-id": adminCommand({

@@ -314,7 +314,7 @@ export const Settings = section({
       "Clients see the price multiplier of their account, and the prices without it (D69).",
       flag(),
     ),
-    show_margin: key("The old name of `show_price_multiplier`. The next version does not accept it.", flag()),
+    show_margin: key("The old name of `show_price_multiplier`. Version 2 does not accept it.", flag()),
   }),
   idempotency: section({
     keep_answers: key(

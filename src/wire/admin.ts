@@ -137,7 +137,7 @@ export const OwnMultiplier = ownMultiplier(
 /** The name of `price_multiplier` in version 0.2. */
 const OldMultiplier = ownMultiplier(
   "margin",
-  "The old name of `price_multiplier`. The next version does not accept it.",
+  "The old name of `price_multiplier`. Version 2 does not accept it.",
 )
 
 const ExternalId = line(200, "Your own id of the account. No other account can have it.")
